@@ -1,0 +1,289 @@
+//! Who watches a run.
+//!
+//! A collector is told when a run and each of its stages begin and end, when a run fails, and, if it
+//! wants to know, what was decided about each item. It owns the clock: the engine reads none. The
+//! pipeline is generic over the collector, so the null collector is not a branch that is not taken
+//! but code that is not there.
+
+use std::time::Duration;
+
+use super::{ItemEvent, PipelineStage, TraceEvent};
+use crate::{ContextBudget, Error, Selection};
+
+/// How much a collector wants to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TraceDetailLevel {
+    /// Stages only. Costs nothing per item.
+    #[default]
+    Stage,
+    /// Stages, and what each of them decided about each item.
+    Item,
+}
+
+/// Observes a run. Every method but the first has a default that does nothing.
+///
+/// The order of calls is fixed: `run_started`; for each stage `stage_started`, its item events, and
+/// `stage_ended`; then `run_ended`. A run that fails stops where it is and calls `run_failed`.
+pub trait TraceCollector {
+    /// Whether to call this collector at all. Asked before anything is built for it.
+    fn is_enabled(&self) -> bool;
+
+    /// How much it wants to know.
+    fn detail_level(&self) -> TraceDetailLevel {
+        TraceDetailLevel::Stage
+    }
+
+    /// A run begins over so many candidates.
+    fn run_started(&mut self, candidates: usize, budget: &ContextBudget) {
+        let _ = (candidates, budget);
+    }
+
+    /// A stage begins with so many items.
+    fn stage_started(&mut self, stage: &PipelineStage, items_in: usize) {
+        let _ = (stage, items_in);
+    }
+
+    /// A stage decided about an item. Only called at [`TraceDetailLevel::Item`].
+    fn record_item(&mut self, event: &ItemEvent<'_>) {
+        let _ = event;
+    }
+
+    /// A stage ended; so many items went in, and so many came out.
+    fn stage_ended(&mut self, stage: &PipelineStage, items_in: usize, items_out: usize) {
+        let _ = (stage, items_in, items_out);
+    }
+
+    /// The run ended with this selection.
+    fn run_ended(&mut self, selection: &Selection<'_>) {
+        let _ = selection;
+    }
+
+    /// The run failed, in the stage that began last.
+    fn run_failed(&mut self, error: &Error) {
+        let _ = error;
+    }
+}
+
+impl<C: TraceCollector + ?Sized> TraceCollector for &mut C {
+    fn is_enabled(&self) -> bool {
+        (**self).is_enabled()
+    }
+
+    fn detail_level(&self) -> TraceDetailLevel {
+        (**self).detail_level()
+    }
+
+    fn run_started(&mut self, candidates: usize, budget: &ContextBudget) {
+        (**self).run_started(candidates, budget);
+    }
+
+    fn stage_started(&mut self, stage: &PipelineStage, items_in: usize) {
+        (**self).stage_started(stage, items_in);
+    }
+
+    fn record_item(&mut self, event: &ItemEvent<'_>) {
+        (**self).record_item(event);
+    }
+
+    fn stage_ended(&mut self, stage: &PipelineStage, items_in: usize, items_out: usize) {
+        (**self).stage_ended(stage, items_in, items_out);
+    }
+
+    fn run_ended(&mut self, selection: &Selection<'_>) {
+        (**self).run_ended(selection);
+    }
+
+    fn run_failed(&mut self, error: &Error) {
+        (**self).run_failed(error);
+    }
+}
+
+/// Watches nothing, and costs nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NullTraceCollector;
+
+impl TraceCollector for NullTraceCollector {
+    fn is_enabled(&self) -> bool {
+        false
+    }
+}
+
+type Clock<'c> = Box<dyn Fn() -> Duration + 'c>;
+type Callback<'c> = Box<dyn FnMut(&TraceEvent) + 'c>;
+
+/// Keeps events, in the order they come.
+///
+/// ```
+/// use std::time::Instant;
+/// use pannier_core::{DiagnosticTraceCollector, TraceDetailLevel};
+///
+/// let start = Instant::now();
+/// let collector = DiagnosticTraceCollector::new(TraceDetailLevel::Item)
+///     .with_clock(move || start.elapsed())
+///     .with_callback(|event| eprintln!("{}: {} items", event.stage, event.item_count));
+/// ```
+#[derive(Default)]
+pub struct DiagnosticTraceCollector<'c> {
+    detail_level: TraceDetailLevel,
+    clock: Option<Clock<'c>>,
+    callback: Option<Callback<'c>>,
+    stage_start: Duration,
+    events: Vec<TraceEvent>,
+}
+
+impl<'c> DiagnosticTraceCollector<'c> {
+    /// A collector of this detail, without a clock: durations are 0.
+    pub fn new(detail_level: TraceDetailLevel) -> Self {
+        Self {
+            detail_level,
+            ..Self::default()
+        }
+    }
+
+    /// Measures stages with a clock that tells the time since some fixed moment.
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl Fn() -> Duration + 'c) -> Self {
+        self.clock = Some(Box::new(clock));
+        self
+    }
+
+    /// Calls a function with each event, as soon as it is recorded.
+    #[must_use]
+    pub fn with_callback(mut self, callback: impl FnMut(&TraceEvent) + 'c) -> Self {
+        self.callback = Some(Box::new(callback));
+        self
+    }
+
+    /// The events so far.
+    pub fn events(&self) -> &[TraceEvent] {
+        &self.events
+    }
+
+    /// The events, for a report; see [`Selection::report_with`].
+    pub fn into_events(self) -> Vec<TraceEvent> {
+        self.events
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.as_ref().map_or(Duration::ZERO, |clock| clock())
+    }
+
+    fn record(&mut self, event: TraceEvent) {
+        if let Some(callback) = &mut self.callback {
+            callback(&event);
+        }
+        self.events.push(event);
+    }
+}
+
+impl TraceCollector for DiagnosticTraceCollector<'_> {
+    fn is_enabled(&self) -> bool {
+        true
+    }
+
+    fn detail_level(&self) -> TraceDetailLevel {
+        self.detail_level
+    }
+
+    /// A collector serves one run; with a new one it starts again.
+    fn run_started(&mut self, _candidates: usize, _budget: &ContextBudget) {
+        self.events.clear();
+    }
+
+    fn stage_started(&mut self, _stage: &PipelineStage, _items_in: usize) {
+        self.stage_start = self.now();
+    }
+
+    fn record_item(&mut self, event: &ItemEvent<'_>) {
+        if self.detail_level < TraceDetailLevel::Item {
+            return;
+        }
+        self.record(TraceEvent {
+            stage: event.stage.clone(),
+            duration_ms: 0.0,
+            item_count: 1,
+            message: Some(event.to_string()),
+        });
+    }
+
+    fn stage_ended(&mut self, stage: &PipelineStage, items_in: usize, _items_out: usize) {
+        let duration = self.now().saturating_sub(self.stage_start);
+        self.record(TraceEvent {
+            stage: stage.clone(),
+            duration_ms: duration.as_secs_f64() * 1000.0,
+            item_count: items_in,
+            message: None,
+        });
+    }
+}
+
+/// Several collectors as one. Each is told as much as it wants to know.
+#[derive(Default)]
+pub struct FanOutTraceCollector<'c> {
+    collectors: Vec<&'c mut dyn TraceCollector>,
+}
+
+impl<'c> FanOutTraceCollector<'c> {
+    /// Tells all of these, in this order.
+    pub fn new(collectors: impl IntoIterator<Item = &'c mut dyn TraceCollector>) -> Self {
+        Self {
+            collectors: collectors.into_iter().collect(),
+        }
+    }
+
+    fn enabled(&mut self) -> impl Iterator<Item = &mut &'c mut dyn TraceCollector> {
+        self.collectors
+            .iter_mut()
+            .filter(|collector| collector.is_enabled())
+    }
+}
+
+impl TraceCollector for FanOutTraceCollector<'_> {
+    fn is_enabled(&self) -> bool {
+        self.collectors
+            .iter()
+            .any(|collector| collector.is_enabled())
+    }
+
+    fn detail_level(&self) -> TraceDetailLevel {
+        let enabled = self
+            .collectors
+            .iter()
+            .filter(|collector| collector.is_enabled());
+        enabled
+            .map(|collector| collector.detail_level())
+            .max()
+            .unwrap_or_default()
+    }
+
+    fn run_started(&mut self, candidates: usize, budget: &ContextBudget) {
+        self.enabled()
+            .for_each(|collector| collector.run_started(candidates, budget));
+    }
+
+    fn stage_started(&mut self, stage: &PipelineStage, items_in: usize) {
+        self.enabled()
+            .for_each(|collector| collector.stage_started(stage, items_in));
+    }
+
+    fn record_item(&mut self, event: &ItemEvent<'_>) {
+        self.enabled()
+            .filter(|collector| collector.detail_level() == TraceDetailLevel::Item)
+            .for_each(|collector| collector.record_item(event));
+    }
+
+    fn stage_ended(&mut self, stage: &PipelineStage, items_in: usize, items_out: usize) {
+        self.enabled()
+            .for_each(|collector| collector.stage_ended(stage, items_in, items_out));
+    }
+
+    fn run_ended(&mut self, selection: &Selection<'_>) {
+        self.enabled()
+            .for_each(|collector| collector.run_ended(selection));
+    }
+
+    fn run_failed(&mut self, error: &Error) {
+        self.enabled()
+            .for_each(|collector| collector.run_failed(error));
+    }
+}

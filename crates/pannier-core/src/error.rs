@@ -1,0 +1,162 @@
+//! Everything that can go wrong, with the numbers.
+
+use crate::ContextKind;
+
+/// An error of the engine: something that cannot be built, or a selection that cannot be made.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An item has no content.
+    #[error("an item has no content; leave the item out, or give it a text")]
+    EmptyContent,
+
+    /// A name is empty or white space.
+    #[error("the {field} of an item is blank; give it a name, or leave it out")]
+    BlankName {
+        /// The field the name was meant for.
+        field: &'static str,
+    },
+
+    /// A text is not a point in time.
+    #[error(
+        "'{text}' is not a timestamp: {problem}; write a date, a time and an offset, \
+         as in 2026-03-01T12:00:00Z"
+    )]
+    InvalidTimestamp {
+        /// What was read.
+        text: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+
+    /// A number of tokens in a budget is below zero.
+    #[error("the budget's {field} is {tokens}; it must be 0 or more")]
+    NegativeTokens {
+        /// The field of the budget.
+        field: String,
+        /// Its value.
+        tokens: i64,
+    },
+
+    /// A part of a budget is larger than its window.
+    #[error(
+        "the budget's {field} is {tokens}; it must not exceed maxTokens, which is {max_tokens}"
+    )]
+    AboveWindow {
+        /// The field of the budget.
+        field: &'static str,
+        /// Its value.
+        tokens: i64,
+        /// The window.
+        max_tokens: i64,
+    },
+
+    /// A safety margin is not a percentage.
+    #[error("the budget's estimationSafetyMarginPercent is {percent}; it must be from 0 to 100")]
+    MarginOutOfRange {
+        /// The value given.
+        percent: f64,
+    },
+
+    /// A scorer was given a parameter it cannot work with.
+    #[error("{scorer}: {problem}")]
+    InvalidScorer {
+        /// The scorer.
+        scorer: &'static str,
+        /// Which parameter is wrong, its value, and what is allowed.
+        problem: String,
+    },
+
+    /// A slicer was given a parameter it cannot work with.
+    #[error("{slicer}: {problem}")]
+    InvalidSlicer {
+        /// The slicer.
+        slicer: &'static str,
+        /// Which parameter is wrong, its value, and what is allowed.
+        problem: String,
+    },
+
+    /// Pinned items do not fit the window.
+    #[error(
+        "pinned items require {pinned_tokens} tokens, but only {available_tokens} are available \
+         (maxTokens less outputReserve); unpin items, or raise the budget"
+    )]
+    PinnedOverBudget {
+        /// What the pinned items need.
+        pinned_tokens: i64,
+        /// What there is.
+        available_tokens: i64,
+    },
+
+    /// The selection is over its target, and the overflow strategy is to fail.
+    #[error(
+        "selected items require {selected_tokens} tokens, exceeding the target budget of \
+         {target_tokens}; raise targetTokens, or choose another overflow strategy"
+    )]
+    OverTarget {
+        /// Pinned and sliced items together.
+        selected_tokens: i64,
+        /// The target.
+        target_tokens: i64,
+    },
+
+    /// The selection is over the window itself, which no strategy may accept.
+    #[error(
+        "selected items require {selected_tokens} tokens, but the window holds {window_tokens} \
+         (maxTokens less outputReserve); lower the required counts, or raise the budget"
+    )]
+    OverWindow {
+        /// Pinned and sliced items together.
+        selected_tokens: i64,
+        /// The window less the output reserve.
+        window_tokens: i64,
+    },
+
+    /// There are fewer candidates of a kind than were required.
+    #[error(
+        "{slicer}: candidate pool for kind '{kind}' has {satisfied} items but RequireCount is \
+         {required}."
+    )]
+    Scarcity {
+        /// The slicer that required them.
+        slicer: &'static str,
+        /// The kind.
+        kind: ContextKind,
+        /// How many candidates there are.
+        satisfied: usize,
+        /// How many were required.
+        required: usize,
+    },
+
+    /// An exact knapsack would need more memory than allowed.
+    #[error(
+        "the knapsack over {items} items and {capacity} buckets needs a table of {bytes} bytes, \
+         above the limit of {limit}; use a larger bucket size, or raise the limit"
+    )]
+    TableTooLarge {
+        /// Items that are still open.
+        items: usize,
+        /// Buckets of capacity.
+        capacity: u64,
+        /// What the table takes.
+        bytes: u64,
+        /// What it may take.
+        limit: u64,
+    },
+
+    /// A pool holds more items than the engine can number.
+    #[error("the pool holds {items} items; at most {} are possible", u32::MAX)]
+    PoolTooLarge {
+        /// How many there are.
+        items: usize,
+    },
+
+    /// A slicer or placer written outside the engine failed, or broke its contract.
+    #[error("{part} failed: {problem}")]
+    CustomPart {
+        /// Which part.
+        part: String,
+        /// What went wrong.
+        problem: String,
+    },
+}

@@ -1,0 +1,87 @@
+//! Packs the right context into a model's window.
+//!
+//! Give the engine candidate items and a token budget. It returns the best selection that fits, in
+//! the right order, and can tell for every item why it is in or out. The same input gives the same
+//! bytes, every time, on every machine.
+//!
+//! ```
+//! use pannier_core::*;
+//!
+//! let items = vec![
+//!     ContextItem::builder("You are a helpful assistant.", 6)
+//!         .kind(ContextKind::SYSTEM_PROMPT)
+//!         .pinned(true)
+//!         .build()?,
+//!     ContextItem::builder("How do I rotate the API key?", 8)
+//!         .timestamp("2026-03-01T12:00:00Z".parse()?)
+//!         .build()?,
+//!     ContextItem::builder("API keys are rotated in Settings > Security.", 9)
+//!         .kind(ContextKind::DOCUMENT)
+//!         .build()?,
+//!     ContextItem::builder("A very long changelog that nobody asked about ...", 4_000)
+//!         .kind(ContextKind::DOCUMENT)
+//!         .build()?,
+//! ];
+//! let scorer = CompositeScorer::builder()
+//!     .add(RecencyScorer, 1.0)
+//!     .add(KindScorer::default(), 1.0)
+//!     .build()?;
+//! let pipeline = Pipeline::builder(scorer).placer(UShapedPlacer).build();
+//!
+//! let selection = pipeline.run(&items, &ContextBudget::new(1_000, 800)?)?;
+//! assert_eq!(selection.len(), 3);
+//!
+//! let report = selection.report();
+//! assert_eq!(
+//!     report.excluded[0].reason.to_string(),
+//!     "BudgetExceeded: 4000 tokens requested, 777 available"
+//! );
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! A run has six stages in a fixed order: classify, score, deduplicate, sort, slice, place. A
+//! [`Scorer`] says how relevant items are, a [`Slicer`] which of them fit, a [`Placer`] where they
+//! stand. All three are traits with built-in implementations, and combine freely.
+//!
+//! This crate does no input or output, reads no clock and starts no threads.
+
+mod analytics;
+mod diagnostics;
+mod error;
+mod model;
+mod order;
+mod pipeline;
+mod placer;
+mod scorer;
+mod slicer;
+
+pub use analytics::{QuotaLimit, QuotaUnit, QuotaUtilization};
+pub use diagnostics::{
+    DiagnosticTraceCollector, ExcludedItem, ExclusionReason, FanOutTraceCollector, IncludedItem,
+    InclusionReason, ItemDecision, ItemEvent, NullTraceCollector, OverflowEvent, PipelineStage,
+    SelectionReport, StageCount, TraceCollector, TraceDetailLevel, TraceEvent,
+};
+pub use error::Error;
+pub use model::{
+    ContextBudget, ContextBudgetBuilder, ContextItem, ContextItemBuilder, ContextKind,
+    ContextSource, Metadata, MetadataValue, OverflowStrategy, ScoredItem, SliceBudget, Timestamp,
+};
+pub use pipeline::{Pipeline, PipelineBuilder, Selection};
+pub use placer::{ChronologicalPlacer, Placer, RankPlacer, UShapedPlacer};
+pub use scorer::{
+    CompositeScorer, CompositeScorerBuilder, DecayCurve, DecayScorer, FnScorer, FrequencyScorer,
+    KindScorer, MetadataKeyScorer, MetadataTrustScorer, Pool, PriorityScorer, ProductScorer,
+    RecencyScorer, ReflexiveScorer, ScaledScorer, Scorer, TagScorer, TimeProvider,
+};
+pub use slicer::{
+    Candidate, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice,
+    CountRequirementShortfall, GreedySlice, KnapsackSlice, Quota, QuotaSlice, ScarcityBehavior,
+    SliceOutcome, Slicer, SlicerProperties, StreamOutcome, StreamSlice, Verdict,
+};
+
+/// The sum of token counts. Counts are the caller's and may be any number, so a sum that does not
+/// fit becomes the nearest that does, which compares with every budget as the true one would.
+fn sum_tokens(tokens: impl Iterator<Item = i64>) -> i64 {
+    let sum: i128 = tokens.map(i128::from).sum();
+    sum.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}

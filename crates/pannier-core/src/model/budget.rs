@@ -1,0 +1,344 @@
+//! How many tokens there are, and who may use them.
+
+use std::collections::BTreeMap;
+
+use super::ContextKind;
+use crate::Error;
+
+/// The token budget of a selection. A budget that breaks a rule cannot be built.
+///
+/// ```
+/// use pannier_core::{ContextBudget, ContextKind};
+///
+/// let budget = ContextBudget::builder(128_000, 100_000)
+///     .output_reserve(8_000)
+///     .reserved_slot(ContextKind::MEMORY, 500)
+///     .estimation_safety_margin_percent(5.0)
+///     .build()?;
+/// // 128000 - 8000 - 500 = 119500 for items, of which 100000 - 500 are aimed at, less 5 %.
+/// assert_eq!(budget.effective(0).target_tokens, 94_525);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(rename_all = "camelCase", try_from = "wire::Budget")
+)]
+pub struct ContextBudget {
+    max_tokens: i64,
+    target_tokens: i64,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "wire::is_zero"))]
+    output_reserve: i64,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "BTreeMap::is_empty"))]
+    reserved_slots: BTreeMap<ContextKind, i64>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "wire::is_no_margin"))]
+    estimation_safety_margin_percent: f64,
+}
+
+/// What a slicer may spend: the budget that is left once pinned items, reserves and the margin are
+/// taken off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SliceBudget {
+    /// The hard ceiling.
+    pub max_tokens: i64,
+    /// What to aim for; never above the ceiling.
+    pub target_tokens: i64,
+}
+
+impl ContextBudget {
+    /// A budget with a window, a target within it and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NegativeTokens`] or [`Error::AboveWindow`] if the numbers break a rule.
+    pub fn new(max_tokens: i64, target_tokens: i64) -> Result<Self, Error> {
+        Self::builder(max_tokens, target_tokens).build()
+    }
+
+    /// Starts a budget from its window and its target.
+    pub fn builder(max_tokens: i64, target_tokens: i64) -> ContextBudgetBuilder {
+        ContextBudgetBuilder(Self {
+            max_tokens,
+            target_tokens,
+            output_reserve: 0,
+            reserved_slots: BTreeMap::new(),
+            estimation_safety_margin_percent: 0.0,
+        })
+    }
+
+    /// The model's context window.
+    pub fn max_tokens(&self) -> i64 {
+        self.max_tokens
+    }
+
+    /// What the selection aims for; pinned and selected items together are held against it.
+    pub fn target_tokens(&self) -> i64 {
+        self.target_tokens
+    }
+
+    /// Tokens kept free for the model's answer.
+    pub fn output_reserve(&self) -> i64 {
+        self.output_reserve
+    }
+
+    /// Tokens kept free for each kind.
+    pub fn reserved_slots(&self) -> &BTreeMap<ContextKind, i64> {
+        &self.reserved_slots
+    }
+
+    /// How much of the budget is held back because token counts are estimates, in percent.
+    pub fn estimation_safety_margin_percent(&self) -> f64 {
+        self.estimation_safety_margin_percent
+    }
+
+    /// The window less the output reserve: what all items together may never exceed.
+    pub fn window_tokens(&self) -> i64 {
+        self.max_tokens - self.output_reserve
+    }
+
+    /// What a slicer may spend when pinned items already take `pinned_tokens`.
+    pub fn effective(&self, pinned_tokens: i64) -> SliceBudget {
+        let reserved = self
+            .reserved_slots
+            .values()
+            .fold(0_i64, |sum, slot| sum.saturating_add(*slot));
+        let taken = pinned_tokens.saturating_add(reserved);
+        let max_tokens = self.window_tokens().saturating_sub(taken).max(0);
+        let target_tokens = self
+            .target_tokens
+            .saturating_sub(taken)
+            .max(0)
+            .min(max_tokens);
+        if self.estimation_safety_margin_percent == 0.0 {
+            return SliceBudget {
+                max_tokens,
+                target_tokens,
+            };
+        }
+        let multiplier = 1.0 - self.estimation_safety_margin_percent / 100.0;
+        let reduced = |tokens: i64| ((tokens as f64 * multiplier).floor() as i64).min(tokens);
+        let max_tokens = reduced(max_tokens);
+        SliceBudget {
+            max_tokens,
+            target_tokens: reduced(target_tokens).min(max_tokens),
+        }
+    }
+}
+
+/// Builds a [`ContextBudget`]; see [`ContextBudget::builder`].
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct ContextBudgetBuilder(ContextBudget);
+
+impl ContextBudgetBuilder {
+    /// Keeps tokens free for the model's answer.
+    pub fn output_reserve(mut self, tokens: i64) -> Self {
+        self.0.output_reserve = tokens;
+        self
+    }
+
+    /// Keeps tokens free for a kind. A second call for the same kind replaces the first.
+    pub fn reserved_slot(mut self, kind: ContextKind, tokens: i64) -> Self {
+        self.0.reserved_slots.insert(kind, tokens);
+        self
+    }
+
+    /// Holds back a share of the budget, from 0 to 100, because counts are estimates.
+    pub fn estimation_safety_margin_percent(mut self, percent: f64) -> Self {
+        self.0.estimation_safety_margin_percent = percent;
+        self
+    }
+
+    /// Checks and returns the budget.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NegativeTokens`], [`Error::AboveWindow`] or [`Error::MarginOutOfRange`], for the
+    /// first rule that is broken.
+    pub fn build(self) -> Result<ContextBudget, Error> {
+        let budget = self.0;
+        let within_window = [
+            ("targetTokens", budget.target_tokens),
+            ("outputReserve", budget.output_reserve),
+        ];
+        for (field, tokens) in [("maxTokens", budget.max_tokens)]
+            .into_iter()
+            .chain(within_window)
+        {
+            if tokens < 0 {
+                return Err(Error::NegativeTokens {
+                    field: field.to_owned(),
+                    tokens,
+                });
+            }
+        }
+        for (field, tokens) in within_window {
+            if tokens > budget.max_tokens {
+                return Err(Error::AboveWindow {
+                    field,
+                    tokens,
+                    max_tokens: budget.max_tokens,
+                });
+            }
+        }
+        let percent = budget.estimation_safety_margin_percent;
+        if !(0.0..=100.0).contains(&percent) {
+            return Err(Error::MarginOutOfRange { percent });
+        }
+        for (kind, &tokens) in &budget.reserved_slots {
+            if tokens < 0 {
+                return Err(Error::NegativeTokens {
+                    field: format!("reservedSlots.{kind}"),
+                    tokens,
+                });
+            }
+        }
+        Ok(budget)
+    }
+}
+
+#[cfg(feature = "serde")]
+mod wire {
+    //! The form a budget is read in, before it is checked.
+
+    use std::collections::BTreeMap;
+
+    use serde::de::Error as _;
+
+    use super::{ContextBudget, ContextBudgetBuilder, ContextKind};
+    use crate::Error;
+
+    #[derive(serde::Deserialize)]
+    #[serde(
+        rename_all = "camelCase",
+        deny_unknown_fields,
+        expecting = "a context budget"
+    )]
+    pub(super) struct Budget {
+        max_tokens: i64,
+        target_tokens: i64,
+        #[serde(default)]
+        output_reserve: i64,
+        #[serde(default, deserialize_with = "slots")]
+        reserved_slots: BTreeMap<ContextKind, i64>,
+        #[serde(default)]
+        estimation_safety_margin_percent: f64,
+    }
+
+    impl TryFrom<Budget> for ContextBudget {
+        type Error = Error;
+
+        fn try_from(budget: Budget) -> Result<Self, Error> {
+            ContextBudgetBuilder(Self {
+                max_tokens: budget.max_tokens,
+                target_tokens: budget.target_tokens,
+                output_reserve: budget.output_reserve,
+                reserved_slots: budget.reserved_slots,
+                estimation_safety_margin_percent: budget.estimation_safety_margin_percent,
+            })
+            .build()
+        }
+    }
+
+    /// Reads the slots by their spelling first: two that differ only in case are the same kind, and
+    /// one of them would be lost without a word.
+    fn slots<'de, D: serde::Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<ContextKind, i64>, D::Error> {
+        let spelled = <BTreeMap<String, i64> as serde::Deserialize>::deserialize(deserializer)?;
+        let mut slots = BTreeMap::new();
+        for (text, tokens) in spelled {
+            let kind = ContextKind::new(text).map_err(D::Error::custom)?;
+            if slots.insert(kind.clone(), tokens).is_some() {
+                return Err(D::Error::custom(format!(
+                    "reservedSlots names the kind '{kind}' twice; kinds do not differ by case"
+                )));
+            }
+        }
+        Ok(slots)
+    }
+
+    pub(super) fn is_zero(tokens: &i64) -> bool {
+        *tokens == 0
+    }
+
+    pub(super) fn is_no_margin(percent: &f64) -> bool {
+        *percent == 0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_is_enforced() {
+        let negative = |field: &str, tokens| {
+            Err(Error::NegativeTokens {
+                field: field.to_owned(),
+                tokens,
+            })
+        };
+        assert_eq!(ContextBudget::new(-1, 0), negative("maxTokens", -1));
+        assert_eq!(ContextBudget::new(10, -2), negative("targetTokens", -2));
+        let above = |field, tokens| {
+            Err(Error::AboveWindow {
+                field,
+                tokens,
+                max_tokens: 10,
+            })
+        };
+        assert_eq!(ContextBudget::new(10, 11), above("targetTokens", 11));
+        let reserve = |tokens| ContextBudget::builder(10, 5).output_reserve(tokens).build();
+        assert_eq!(reserve(-3), negative("outputReserve", -3));
+        assert_eq!(reserve(11), above("outputReserve", 11));
+        for percent in [-0.1, 100.1, f64::NAN, f64::INFINITY] {
+            let margin = ContextBudget::builder(10, 5).estimation_safety_margin_percent(percent);
+            assert!(
+                matches!(margin.build(), Err(Error::MarginOutOfRange { .. })),
+                "{percent}"
+            );
+        }
+        let slot = ContextBudget::builder(10, 5)
+            .reserved_slot(ContextKind::MEMORY, -4)
+            .build();
+        assert_eq!(slot, negative("reservedSlots.Memory", -4));
+    }
+
+    #[test]
+    fn the_edges_are_valid() {
+        assert!(ContextBudget::new(0, 0).is_ok());
+        let budget = ContextBudget::builder(10, 10).output_reserve(10);
+        let budget = budget
+            .estimation_safety_margin_percent(100.0)
+            .build()
+            .unwrap();
+        assert_eq!(
+            budget.effective(0),
+            SliceBudget {
+                max_tokens: 0,
+                target_tokens: 0
+            }
+        );
+        let huge = ContextBudget::builder(i64::MAX, i64::MAX)
+            .reserved_slot(ContextKind::MEMORY, i64::MAX)
+            .reserved_slot(ContextKind::MESSAGE, i64::MAX)
+            .build()
+            .unwrap();
+        assert_eq!(huge.effective(i64::MAX).max_tokens, 0);
+    }
+
+    #[test]
+    fn the_target_is_clamped_to_the_ceiling_and_both_are_floored() {
+        let budget = ContextBudget::builder(1000, 900).output_reserve(300);
+        let budget = budget
+            .estimation_safety_margin_percent(3.0)
+            .build()
+            .unwrap();
+        // min(900, 1000 - 300) = 700, 0.97 * 700 = 679.
+        assert_eq!(budget.effective(0).target_tokens, 679);
+        // 1000 - 300 - 51 = 649, 0.97 * 649 = 629.53.
+        assert_eq!(budget.effective(51).target_tokens, 629);
+    }
+}

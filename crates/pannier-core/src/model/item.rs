@@ -1,0 +1,355 @@
+//! One candidate for the context window.
+
+use super::{ContextKind, ContextSource, Metadata, MetadataValue, Timestamp};
+use crate::Error;
+
+/// A piece of context that may be selected: a message, a document, a memory, a tool's output.
+///
+/// Items do not change once they are built. The token count is the caller's: the engine trusts it
+/// and never looks at the content to second-guess it.
+///
+/// ```
+/// use pannier_core::{ContextItem, ContextKind};
+///
+/// let item = ContextItem::builder("The deploy failed at 12:04.", 9)
+///     .kind(ContextKind::TOOL_OUTPUT)
+///     .priority(5)
+///     .tags(["deploy", "incident"])
+///     .build()?;
+/// assert_eq!(item.tokens(), 9);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(rename_all = "camelCase", try_from = "wire::Item")
+)]
+pub struct ContextItem {
+    content: String,
+    tokens: i64,
+    kind: ContextKind,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "wire::is_chat"))]
+    source: ContextSource,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    priority: Option<i64>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    tags: Vec<String>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Metadata::is_empty"))]
+    metadata: Metadata,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    timestamp: Option<Timestamp>,
+    #[cfg_attr(
+        feature = "serde",
+        serde(skip_serializing_if = "wire::is_not_a_number")
+    )]
+    future_relevance_hint: Option<f64>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "std::ops::Not::not"))]
+    pinned: bool,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    original_tokens: Option<i64>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    id: Option<String>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    group: Option<String>,
+}
+
+impl ContextItem {
+    /// An item with nothing but content and a token count.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::EmptyContent`] if there is no content.
+    pub fn new(content: impl Into<String>, tokens: i64) -> Result<Self, Error> {
+        Self::builder(content, tokens).build()
+    }
+
+    /// Starts an item; every other field has a default.
+    pub fn builder(content: impl Into<String>, tokens: i64) -> ContextItemBuilder {
+        ContextItemBuilder(Self {
+            content: content.into(),
+            tokens,
+            kind: ContextKind::default(),
+            source: ContextSource::default(),
+            priority: None,
+            tags: Vec::new(),
+            metadata: Metadata::new(),
+            timestamp: None,
+            future_relevance_hint: None,
+            pinned: false,
+            original_tokens: None,
+            id: None,
+            group: None,
+        })
+    }
+
+    /// The text. Never empty.
+    pub fn content(&self) -> &str {
+        &self.content
+    }
+
+    /// The token count, as the caller gave it. Below zero means invalid: such an item is excluded.
+    pub fn tokens(&self) -> i64 {
+        self.tokens
+    }
+
+    /// What sort of thing this is.
+    pub fn kind(&self) -> &ContextKind {
+        &self.kind
+    }
+
+    /// Where it came from.
+    pub fn source(&self) -> &ContextSource {
+        &self.source
+    }
+
+    /// Importance given by the caller; higher is more important.
+    pub fn priority(&self) -> Option<i64> {
+        self.priority
+    }
+
+    /// Tags, in the order they were given.
+    pub fn tags(&self) -> &[String] {
+        &self.tags
+    }
+
+    /// Data of the caller's own.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// When the item was made or seen.
+    pub fn timestamp(&self) -> Option<Timestamp> {
+        self.timestamp
+    }
+
+    /// The caller's own idea of how relevant the item will be, by convention from 0 to 1.
+    pub fn future_relevance_hint(&self) -> Option<f64> {
+        self.future_relevance_hint
+    }
+
+    /// Whether the item is always included, whatever it scores.
+    pub fn is_pinned(&self) -> bool {
+        self.pinned
+    }
+
+    /// The token count before someone shortened the content. Kept for the caller; not used.
+    pub fn original_tokens(&self) -> Option<i64> {
+        self.original_tokens
+    }
+
+    /// A name for people and reports. It plays no part in the selection.
+    pub fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// The group the item belongs to. The members of a group are selected or excluded together.
+    pub fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+}
+
+/// Builds a [`ContextItem`]; see [`ContextItem::builder`].
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct ContextItemBuilder(ContextItem);
+
+impl ContextItemBuilder {
+    /// Sets what sort of thing the item is.
+    pub fn kind(mut self, kind: ContextKind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
+    /// Sets where the item came from.
+    pub fn source(mut self, source: ContextSource) -> Self {
+        self.0.source = source;
+        self
+    }
+
+    /// Sets the importance; higher is more important.
+    pub fn priority(mut self, priority: i64) -> Self {
+        self.0.priority = Some(priority);
+        self
+    }
+
+    /// Adds tags.
+    pub fn tags<T: Into<String>>(mut self, tags: impl IntoIterator<Item = T>) -> Self {
+        self.0.tags.extend(tags.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds one entry of metadata.
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<MetadataValue>) -> Self {
+        self.0.metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// Sets when the item was made or seen.
+    pub fn timestamp(mut self, timestamp: Timestamp) -> Self {
+        self.0.timestamp = Some(timestamp);
+        self
+    }
+
+    /// Sets the caller's own idea of relevance.
+    pub fn future_relevance_hint(mut self, hint: f64) -> Self {
+        self.0.future_relevance_hint = Some(hint);
+        self
+    }
+
+    /// Pins the item, or not.
+    pub fn pinned(mut self, pinned: bool) -> Self {
+        self.0.pinned = pinned;
+        self
+    }
+
+    /// Sets the token count before shortening.
+    pub fn original_tokens(mut self, tokens: i64) -> Self {
+        self.0.original_tokens = Some(tokens);
+        self
+    }
+
+    /// Names the item for people and reports.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.0.id = Some(id.into());
+        self
+    }
+
+    /// Puts the item into a group that is selected or excluded as a whole.
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.0.group = Some(group.into());
+        self
+    }
+
+    /// Checks and returns the item.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::EmptyContent`] if there is no content, [`Error::BlankName`] if the id or the group
+    /// is blank.
+    pub fn build(self) -> Result<ContextItem, Error> {
+        let item = self.0;
+        if item.content.is_empty() {
+            return Err(Error::EmptyContent);
+        }
+        for (field, name) in [("id", &item.id), ("group", &item.group)] {
+            if name.as_ref().is_some_and(|name| name.trim().is_empty()) {
+                return Err(Error::BlankName { field });
+            }
+        }
+        Ok(item)
+    }
+}
+
+/// An item and its relevance score, by convention from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct ScoredItem<'a> {
+    /// The item.
+    pub item: &'a ContextItem,
+    /// Its score.
+    pub score: f64,
+}
+
+#[cfg(feature = "serde")]
+mod wire {
+    //! The form an item is read in, before it is checked.
+
+    use super::{ContextItem, ContextKind, ContextSource, Metadata, Timestamp};
+    use crate::Error;
+
+    #[derive(serde::Deserialize)]
+    #[serde(
+        rename_all = "camelCase",
+        deny_unknown_fields,
+        expecting = "a context item"
+    )]
+    pub(super) struct Item {
+        content: String,
+        tokens: i64,
+        #[serde(default)]
+        kind: ContextKind,
+        #[serde(default)]
+        source: ContextSource,
+        priority: Option<i64>,
+        #[serde(default)]
+        tags: Vec<String>,
+        #[serde(default)]
+        metadata: Metadata,
+        timestamp: Option<Timestamp>,
+        future_relevance_hint: Option<f64>,
+        #[serde(default)]
+        pinned: bool,
+        original_tokens: Option<i64>,
+        id: Option<String>,
+        group: Option<String>,
+    }
+
+    impl TryFrom<Item> for ContextItem {
+        type Error = Error;
+
+        fn try_from(item: Item) -> Result<Self, Error> {
+            super::ContextItemBuilder(Self {
+                content: item.content,
+                tokens: item.tokens,
+                kind: item.kind,
+                source: item.source,
+                priority: item.priority,
+                tags: item.tags,
+                metadata: item.metadata,
+                timestamp: item.timestamp,
+                future_relevance_hint: item.future_relevance_hint,
+                pinned: item.pinned,
+                original_tokens: item.original_tokens,
+                id: item.id,
+                group: item.group,
+            })
+            .build()
+        }
+    }
+
+    /// Only the default's own spelling may be left out, or another one would be lost.
+    pub(super) fn is_chat(source: &ContextSource) -> bool {
+        source.as_str() == ContextSource::CHAT.as_str()
+    }
+
+    /// JSON has no spelling for these, and `null` would not say what was there.
+    pub(super) fn is_not_a_number(hint: &Option<f64>) -> bool {
+        !hint.is_some_and(f64::is_finite)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_specification() {
+        let item = ContextItem::new("text", 3).unwrap();
+        assert_eq!(item.kind(), &ContextKind::MESSAGE);
+        assert_eq!(item.source(), &ContextSource::CHAT);
+        assert!(item.tags().is_empty() && item.metadata().is_empty() && !item.is_pinned());
+        assert_eq!(
+            (
+                item.priority(),
+                item.timestamp(),
+                item.original_tokens(),
+                item.id(),
+                item.group()
+            ),
+            (None, None, None, None, None)
+        );
+        assert!(item.future_relevance_hint().is_none());
+    }
+
+    #[test]
+    fn impossible_items_are_refused() {
+        assert_eq!(ContextItem::new("", 1), Err(Error::EmptyContent));
+        let blank = ContextItem::builder("text", 1).group(" ").build();
+        assert_eq!(blank, Err(Error::BlankName { field: "group" }));
+        assert!(
+            ContextItem::new("text", -1).is_ok(),
+            "negative counts are the pipeline's to judge"
+        );
+    }
+}

@@ -1,0 +1,19 @@
+//! What goes in and what is promised about it: items, budgets and the names they carry.
+//!
+//! Every type here checks itself when it is built, and again when it is read with serde, so the
+//! rest of the engine never meets an item without content or a target above its window.
+
+mod budget;
+mod item;
+mod label;
+mod metadata;
+mod overflow;
+mod timestamp;
+
+pub use budget::{ContextBudget, ContextBudgetBuilder, SliceBudget};
+pub use item::{ContextItem, ContextItemBuilder, ScoredItem};
+pub(crate) use label::compare_folded;
+pub use label::{ContextKind, ContextSource};
+pub use metadata::{Metadata, MetadataValue};
+pub use overflow::OverflowStrategy;
+pub use timestamp::Timestamp;

@@ -1,0 +1,125 @@
+//! Stage 3: keeps the best of each set of units with equal content.
+//!
+//! Equal contents are brought together by sorting their hashes, not by a hash table: the same
+//! number of steps, no table to size, and no input that makes it slow, because contents whose
+//! hashes collide are sorted by their bytes.
+
+use std::cmp::Ordering;
+
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use super::units::Units;
+use crate::{ContextItem, order};
+
+/// A unit that was dropped, and the one that was kept for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Duplicate {
+    pub(crate) unit: u32,
+    pub(crate) kept: u32,
+}
+
+/// The units to drop, in ascending order.
+pub(super) fn deduplicate(items: &[ContextItem], units: &Units, scores: &[f64]) -> Vec<Duplicate> {
+    let contents = Contents { items, units };
+    // A hash and a unit share a word. The hash loses a few bits, which costs nothing but a rare
+    // comparison of bytes, and half as much is moved.
+    let unit_bits = usize::BITS - units.len().leading_zeros();
+    let unit_mask = (1_u64 << unit_bits) - 1;
+    let mut keys: Vec<u64> = (0..units.len() as u32)
+        .map(|unit| contents.hash(unit) & !unit_mask | u64::from(unit))
+        .collect();
+    keys.sort_unstable();
+
+    let mut duplicates = Vec::new();
+    for run in keys.chunk_by_mut(|a, b| a & !unit_mask == b & !unit_mask) {
+        if run.len() == 1 {
+            continue;
+        }
+        let unit = |key: &u64| (key & unit_mask) as u32;
+        run.sort_by(|a, b| contents.compare(unit(a), unit(b)));
+        for equals in run.chunk_by(|a, b| contents.compare(unit(a), unit(b)).is_eq()) {
+            let rank = |key: &u64| {
+                (
+                    order::descending(units.summary(unit(key), items, scores).score),
+                    unit(key),
+                )
+            };
+            let Some(kept) = equals.iter().map(rank).min().map(|(_, kept)| kept) else {
+                continue;
+            };
+            let dropped = equals.iter().map(unit).filter(|unit| *unit != kept);
+            duplicates.extend(dropped.map(|unit| Duplicate { unit, kept }));
+        }
+    }
+    duplicates.sort_unstable();
+    duplicates
+}
+
+struct Contents<'u> {
+    items: &'u [ContextItem],
+    units: &'u Units,
+}
+
+impl<'u> Contents<'u> {
+    fn of(&self, unit: u32) -> impl Iterator<Item = &'u str> {
+        let items = self.items;
+        self.units
+            .members(unit)
+            .iter()
+            .map(move |member| items[*member as usize].content())
+    }
+
+    /// A group of one is not the same as an item without a group.
+    fn is_group(&self, unit: u32) -> bool {
+        self.items[self.units.members(unit)[0] as usize]
+            .group()
+            .is_some()
+    }
+
+    fn hash(&self, unit: u32) -> u64 {
+        match *self.units.members(unit) {
+            [only] => xxh3_64(self.items[only as usize].content().as_bytes()),
+            _ => self.of(unit).fold(0, |seed, content| {
+                xxh3_64_with_seed(content.as_bytes(), seed)
+            }),
+        }
+    }
+
+    fn compare(&self, left: u32, right: u32) -> Ordering {
+        let by_group = self.is_group(left).cmp(&self.is_group(right));
+        by_group.then_with(|| self.of(left).cmp(self.of(right)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_copy_survives_and_the_first_on_ties() {
+        let contents = ["a", "b", "a", "b", "c", "a"];
+        let items: Vec<_> = contents
+            .map(|text| ContextItem::new(text, 1).unwrap())
+            .into();
+        let mut units = Units::default();
+        (0..6).for_each(|index| units.push_item(index));
+        let duplicates = deduplicate(&items, &units, &[0.1, 0.5, 0.9, 0.5, 0.0, f64::NAN]);
+        let pairs: Vec<_> = duplicates.iter().map(|d| (d.unit, d.kept)).collect();
+        assert_eq!(pairs, [(0, 2), (3, 1), (5, 2)]);
+    }
+
+    #[test]
+    fn collisions_are_told_apart_by_their_bytes() {
+        let items: Vec<_> = ["x", "y", "x"]
+            .map(|text| ContextItem::new(text, 1).unwrap())
+            .into();
+        let mut units = Units::default();
+        (0..3).for_each(|index| units.push_item(index));
+        let contents = Contents {
+            items: &items,
+            units: &units,
+        };
+        assert_eq!(contents.compare(0, 1), Ordering::Less);
+        assert_eq!(contents.compare(0, 2), Ordering::Equal);
+    }
+}

@@ -1,0 +1,315 @@
+//! The six stages, in their fixed order: classify, score, deduplicate, sort, slice, place.
+//!
+//! Items are borrowed and never cloned. What the stages hand on are indices into the pool and scores,
+//! and the selection keeps them, so that every decision can be told afterwards without having been
+//! written down for anybody during the run.
+
+mod classify;
+mod deduplicate;
+mod place;
+mod score;
+mod selection;
+mod slice;
+mod sort;
+mod units;
+
+use std::fmt;
+
+pub use selection::Selection;
+
+use crate::diagnostics::{
+    ItemDecision, ItemEvent, NullTraceCollector, OverflowEvent, PipelineStage, TraceCollector,
+    TraceDetailLevel,
+};
+use crate::{
+    ChronologicalPlacer, ContextBudget, ContextItem, Error, GreedySlice, OverflowStrategy, Placer,
+    Scorer, Slicer,
+};
+use place::Merge;
+use selection::Run;
+
+type OverflowObserver = Box<dyn Fn(&OverflowEvent<&ContextItem>) + Send + Sync>;
+
+/// Selects and orders items within a budget.
+///
+/// A pipeline has no state of its own that changes: it may be shared between threads, and the same
+/// items and budget give the same selection every time.
+///
+/// ```
+/// use pannier_core::{ContextBudget, ContextItem, Pipeline, ReflexiveScorer};
+///
+/// let item = |content: &str, tokens, hint| {
+///     ContextItem::builder(content, tokens).future_relevance_hint(hint).build()
+/// };
+/// let items = [
+///     item("The invoice total is 1,240 EUR.", 11, 0.9)?,
+///     item("Weather in Oslo: light rain.", 8, 0.1)?,
+///     item("Invoices are due within 30 days.", 9, 0.7)?,
+/// ];
+/// let pipeline = Pipeline::builder(ReflexiveScorer).build();
+/// let selection = pipeline.run(&items, &ContextBudget::new(20, 20)?)?;
+///
+/// let contents: Vec<_> = selection.items().map(ContextItem::content).collect();
+/// assert_eq!(contents, [items[0].content(), items[2].content()]);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
+pub struct Pipeline {
+    scorer: Box<dyn Scorer>,
+    slicer: Box<dyn Slicer>,
+    placer: Box<dyn Placer>,
+    deduplication: bool,
+    overflow_strategy: OverflowStrategy,
+    keep_groups_together: bool,
+    overflow_observer: Option<OverflowObserver>,
+}
+
+impl fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline")
+            .field("deduplication", &self.deduplication)
+            .field("overflow_strategy", &self.overflow_strategy)
+            .field("keep_groups_together", &self.keep_groups_together)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Pipeline {
+    /// Starts a pipeline from the scorer that judges its items.
+    ///
+    /// Unless told otherwise it fills greedily, places chronologically, drops duplicates and fails on
+    /// overflow.
+    pub fn builder(scorer: impl Scorer + 'static) -> PipelineBuilder {
+        PipelineBuilder(Self {
+            scorer: Box::new(scorer),
+            slicer: Box::new(GreedySlice),
+            placer: Box::new(ChronologicalPlacer),
+            deduplication: true,
+            overflow_strategy: OverflowStrategy::default(),
+            keep_groups_together: false,
+            overflow_observer: None,
+        })
+    }
+
+    /// Selects from `items` what fits `budget`, in the order it should be sent.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PinnedOverBudget`], [`Error::OverTarget`] or [`Error::OverWindow`] if the budget
+    /// cannot be met, and whatever keeps the slicer from deciding.
+    pub fn run<'a>(
+        &self,
+        items: &'a [ContextItem],
+        budget: &ContextBudget,
+    ) -> Result<Selection<'a>, Error> {
+        self.run_traced(items, budget, &mut NullTraceCollector)
+    }
+
+    /// As [`run`](Self::run), watched by a collector.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub fn run_traced<'a, C: TraceCollector + ?Sized>(
+        &self,
+        items: &'a [ContextItem],
+        budget: &ContextBudget,
+        collector: &mut C,
+    ) -> Result<Selection<'a>, Error> {
+        let enabled = collector.is_enabled();
+        if enabled {
+            collector.run_started(items.len(), budget);
+        }
+        let result = self.run_stages(items, budget, &mut Trace { enabled, collector });
+        if enabled {
+            match &result {
+                Ok(selection) => collector.run_ended(selection),
+                Err(error) => collector.run_failed(error),
+            }
+        }
+        result
+    }
+
+    fn run_stages<'a, C: TraceCollector + ?Sized>(
+        &self,
+        items: &'a [ContextItem],
+        budget: &ContextBudget,
+        trace: &mut Trace<'_, C>,
+    ) -> Result<Selection<'a>, Error> {
+        if u32::try_from(items.len()).is_err() {
+            return Err(Error::PoolTooLarge { items: items.len() });
+        }
+        let mut run = Run::new(items, budget);
+
+        trace.start(PipelineStage::Classify, items.len());
+        run.classified = classify::classify(items, budget)?;
+        run.effective = budget.effective(run.classified.pinned_tokens);
+        let (pinned, scoreable) = (&run.classified.pinned, &run.classified.scoreable);
+        let (pinned_items, scored_items) = (pinned.item_count(), scoreable.item_count());
+        trace.end(
+            PipelineStage::Classify,
+            items.len(),
+            pinned_items + scored_items,
+            &run,
+        );
+
+        trace.start(PipelineStage::Score, scored_items);
+        run.scores = score::score(items, scoreable, &*self.scorer);
+        for index in &*pinned.in_pool_order() {
+            run.scores[*index as usize] = 1.0;
+        }
+        trace.end(PipelineStage::Score, scored_items, scored_items, &run);
+
+        trace.start(PipelineStage::Deduplicate, scored_items);
+        if self.deduplication {
+            run.duplicates = deduplicate::deduplicate(items, scoreable, &run.scores);
+        }
+        let dropped = run
+            .duplicates
+            .iter()
+            .map(|duplicate| scoreable.members(duplicate.unit).len());
+        let unique_items = scored_items - dropped.sum::<usize>();
+        trace.end(PipelineStage::Deduplicate, scored_items, unique_items, &run);
+
+        let sorted = sort::sort(items, scoreable, &run.scores, &run.duplicates);
+
+        trace.start(PipelineStage::Slice, unique_items);
+        let outcome = slice::slice(&sorted.candidates, run.effective, &*self.slicer)?;
+        (run.verdicts, run.shortfalls) = outcome.into_parts();
+        run.sorted = sorted.units;
+        let sliced: Vec<u32> = run.sliced().collect();
+        let sliced_items = sliced
+            .iter()
+            .map(|unit| scoreable.members(*unit).len())
+            .sum();
+        trace.end(PipelineStage::Slice, unique_items, sliced_items, &run);
+
+        trace.start(PipelineStage::Place, pinned_items + sliced_items);
+        let pinned_tokens = run.classified.pinned_tokens;
+        let scores = &run.scores;
+        let mut merge = Merge {
+            items,
+            scores,
+            pinned,
+            pinned_tokens,
+            scoreable,
+            sliced,
+        };
+        run.overflow = merge.handle_overflow(budget, self.overflow_strategy)?;
+        let placed = if self.keep_groups_together {
+            merge.place_units(&*self.placer)?
+        } else {
+            merge.place_items(&*self.placer)?
+        };
+        if let Some(tokens_over_budget) = run.overflow.tokens_over_budget {
+            run.merged = merge.indices();
+            if let Some(observer) = &self.overflow_observer {
+                observer(&run.overflow_event(tokens_over_budget));
+            }
+        }
+        run.placed = placed;
+        trace.end(
+            PipelineStage::Place,
+            pinned_items + sliced_items,
+            run.placed.len(),
+            &run,
+        );
+        Ok(Selection::new(run))
+    }
+}
+
+/// The collector, and whether it is to be called.
+struct Trace<'t, C: ?Sized> {
+    enabled: bool,
+    collector: &'t mut C,
+}
+
+impl<C: TraceCollector + ?Sized> Trace<'_, C> {
+    fn start(&mut self, stage: PipelineStage, items_in: usize) {
+        if self.enabled {
+            self.collector.stage_started(&stage, items_in);
+        }
+    }
+
+    fn end(&mut self, stage: PipelineStage, items_in: usize, items_out: usize, run: &Run<'_>) {
+        if !self.enabled {
+            return;
+        }
+        if self.collector.detail_level() == TraceDetailLevel::Item {
+            let mut tell = |index: u32, decision: ItemDecision<'_>| {
+                let index = index as usize;
+                let score = run.scores.get(index).copied().unwrap_or_default();
+                let item = &run.items[index];
+                self.collector.record_item(&ItemEvent {
+                    stage: &stage,
+                    index,
+                    item,
+                    score,
+                    decision,
+                });
+            };
+            if stage == PipelineStage::Score {
+                let scored = run.classified.scoreable.in_pool_order();
+                scored
+                    .iter()
+                    .for_each(|index| tell(*index, ItemDecision::Scored));
+            }
+            run.each_excluded(&stage, |index, reason| {
+                tell(index, ItemDecision::Excluded(&reason))
+            });
+            if stage == PipelineStage::Place {
+                run.each_included(|index, reason| tell(index, ItemDecision::Included(reason)));
+            }
+        }
+        self.collector.stage_ended(&stage, items_in, items_out);
+    }
+}
+
+/// Builds a [`Pipeline`]; see [`Pipeline::builder`].
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct PipelineBuilder(Pipeline);
+
+impl PipelineBuilder {
+    /// Sets what decides which items fit.
+    pub fn slicer(mut self, slicer: impl Slicer + 'static) -> Self {
+        self.0.slicer = Box::new(slicer);
+        self
+    }
+
+    /// Sets what orders the selection.
+    pub fn placer(mut self, placer: impl Placer + 'static) -> Self {
+        self.0.placer = Box::new(placer);
+        self
+    }
+
+    /// Drops all but the best of items with equal content, or not.
+    pub fn deduplication(mut self, deduplication: bool) -> Self {
+        self.0.deduplication = deduplication;
+        self
+    }
+
+    /// Sets what happens to a selection above its target.
+    pub fn overflow_strategy(mut self, strategy: OverflowStrategy) -> Self {
+        self.0.overflow_strategy = strategy;
+        self
+    }
+
+    /// Places the members of a group together, in pool order, where their best member belongs.
+    pub fn keep_groups_together(mut self, together: bool) -> Self {
+        self.0.keep_groups_together = together;
+        self
+    }
+
+    /// Calls a function when a selection goes over its target and the strategy is to proceed.
+    pub fn on_overflow(
+        mut self,
+        observer: impl Fn(&OverflowEvent<&ContextItem>) + Send + Sync + 'static,
+    ) -> Self {
+        self.0.overflow_observer = Some(Box::new(observer));
+        self
+    }
+
+    /// Returns the pipeline.
+    pub fn build(self) -> Pipeline {
+        self.0
+    }
+}

@@ -1,0 +1,345 @@
+//! The result of a run, and its memory.
+
+use super::classify::Classified;
+use super::deduplicate::Duplicate;
+use super::place::Overflow;
+use crate::diagnostics::{
+    ExcludedItem, ExclusionReason, IncludedItem, InclusionReason, OverflowEvent, PipelineStage,
+    SelectionReport, StageCount, TraceEvent,
+};
+use crate::slicer::Verdict;
+use crate::{
+    ContextBudget, ContextItem, CountRequirementShortfall, SliceBudget, order, sum_tokens,
+};
+
+/// The selected items in their final order, and why the others are not among them.
+///
+/// A selection borrows from the pool it was made from. It remembers what every stage decided, so a
+/// [report](Self::report) can be asked for at any time, and costs nothing until it is.
+#[derive(Debug)]
+pub struct Selection<'a> {
+    run: Run<'a>,
+}
+
+impl<'a> Selection<'a> {
+    pub(super) fn new(run: Run<'a>) -> Self {
+        Self { run }
+    }
+
+    /// The selected items, in the order they should be sent.
+    pub fn items(&self) -> impl ExactSizeIterator<Item = &'a ContextItem> + Clone {
+        let items = self.run.items;
+        self.run
+            .placed
+            .iter()
+            .map(move |index| &items[*index as usize])
+    }
+
+    /// Their indices in the pool, in the same order.
+    pub fn indices(&self) -> impl ExactSizeIterator<Item = usize> + Clone {
+        self.run.placed.iter().map(|index| *index as usize)
+    }
+
+    /// How many items are selected.
+    pub fn len(&self) -> usize {
+        self.run.placed.len()
+    }
+
+    /// Whether nothing is selected.
+    pub fn is_empty(&self) -> bool {
+        self.run.placed.is_empty()
+    }
+
+    /// What the selected items cost together.
+    pub fn tokens(&self) -> i64 {
+        sum_tokens(self.items().map(ContextItem::tokens))
+    }
+
+    /// The pool that was selected from.
+    pub fn pool(&self) -> &'a [ContextItem] {
+        self.run.items
+    }
+
+    /// The budget that was kept.
+    pub fn budget(&self) -> &ContextBudget {
+        &self.run.budget
+    }
+
+    /// What the slicer could spend.
+    pub fn effective_budget(&self) -> SliceBudget {
+        self.run.effective
+    }
+
+    /// Required counts that the pool could not meet.
+    pub fn shortfalls(&self) -> &[CountRequirementShortfall] {
+        &self.run.shortfalls
+    }
+
+    /// How the selection went over its target, if it did and the strategy is to proceed.
+    pub fn overflow(&self) -> Option<OverflowEvent<&'a ContextItem>> {
+        self.run
+            .overflow
+            .tokens_over_budget
+            .map(|tokens| self.run.overflow_event(tokens))
+    }
+
+    /// Every item of the pool, in or out, with its score and its reason.
+    pub fn report(&self) -> SelectionReport<&'a ContextItem> {
+        self.report_with(Vec::new())
+    }
+
+    /// As [`report`](Self::report), with the events that a collector recorded.
+    pub fn report_with(&self, events: Vec<TraceEvent>) -> SelectionReport<&'a ContextItem> {
+        let run = &self.run;
+        let mut included = Vec::with_capacity(run.placed.len());
+        run.each_included(|index, reason| {
+            let (index, item, score) = run.entry(index);
+            included.push(IncludedItem {
+                index: Some(index),
+                item,
+                score,
+                reason,
+            });
+        });
+        let mut excluded = Vec::with_capacity(run.items.len() - included.len());
+        for (rank, stage) in Run::STAGES.iter().enumerate() {
+            run.each_excluded(stage, |index, reason| {
+                let (index, item, score) = run.entry(index);
+                let key = (order::descending(score), rank, index);
+                excluded.push((
+                    key,
+                    ExcludedItem {
+                        index: Some(index),
+                        item,
+                        score,
+                        reason,
+                    },
+                ));
+            });
+        }
+        excluded.sort_unstable_by_key(|(key, _)| *key);
+        let excluded = excluded.into_iter().map(|(_, entry)| entry).collect();
+        let mut report = SelectionReport::new(included, excluded);
+        report.events = events;
+        report.stages = run.stage_counts();
+        report
+            .count_requirement_shortfalls
+            .clone_from(&run.shortfalls);
+        report.overflow = self.overflow();
+        report
+    }
+}
+
+/// What the stages of a run decided, as far as they have come.
+#[derive(Debug)]
+pub(super) struct Run<'a> {
+    pub(super) items: &'a [ContextItem],
+    pub(super) budget: ContextBudget,
+    pub(super) classified: Classified,
+    pub(super) effective: SliceBudget,
+    /// By pool index: 1 for pinned items, 0 for items that were not scored.
+    pub(super) scores: Vec<f64>,
+    pub(super) duplicates: Vec<Duplicate>,
+    /// Units in the order of the sort stage.
+    pub(super) sorted: Vec<u32>,
+    /// The slicer's verdict on each of them.
+    pub(super) verdicts: Vec<Verdict>,
+    pub(super) shortfalls: Vec<CountRequirementShortfall>,
+    pub(super) overflow: Overflow,
+    /// Everything that overflowed, before it was placed.
+    pub(super) merged: Vec<u32>,
+    pub(super) placed: Vec<u32>,
+}
+
+impl<'a> Run<'a> {
+    const STAGES: [PipelineStage; 5] = [
+        PipelineStage::Classify,
+        PipelineStage::Score,
+        PipelineStage::Deduplicate,
+        PipelineStage::Slice,
+        PipelineStage::Place,
+    ];
+
+    pub(super) fn new(items: &'a [ContextItem], budget: &ContextBudget) -> Self {
+        Self {
+            items,
+            budget: budget.clone(),
+            classified: Classified::default(),
+            effective: SliceBudget {
+                max_tokens: 0,
+                target_tokens: 0,
+            },
+            scores: Vec::new(),
+            duplicates: Vec::new(),
+            sorted: Vec::new(),
+            verdicts: Vec::new(),
+            shortfalls: Vec::new(),
+            overflow: Overflow::default(),
+            merged: Vec::new(),
+            placed: Vec::new(),
+        }
+    }
+
+    /// The units that the slicer took, in the order of the sort stage.
+    pub(super) fn sliced(&self) -> impl Iterator<Item = u32> {
+        let taken = self.sorted.iter().zip(&self.verdicts);
+        taken
+            .filter(|(_, verdict)| **verdict == Verdict::Taken)
+            .map(|(unit, _)| *unit)
+    }
+
+    pub(super) fn overflow_event(&self, tokens_over_budget: i64) -> OverflowEvent<&'a ContextItem> {
+        let items = self.items;
+        OverflowEvent {
+            tokens_over_budget,
+            overflowing_items: self
+                .merged
+                .iter()
+                .map(|index| &items[*index as usize])
+                .collect(),
+            budget: self.budget.clone(),
+        }
+    }
+
+    fn entry(&self, index: u32) -> (usize, &'a ContextItem, f64) {
+        let index = index as usize;
+        (index, &self.items[index], self.scores[index])
+    }
+
+    /// Tells each selected item and why it is in, in placed order.
+    pub(super) fn each_included(&self, mut tell: impl FnMut(u32, InclusionReason)) {
+        let pinned = self.classified.pinned.in_pool_order();
+        for &index in &self.placed {
+            let reason = if pinned.binary_search(&index).is_ok() {
+                InclusionReason::Pinned
+            } else if self.items[index as usize].tokens() == 0 {
+                InclusionReason::ZeroToken
+            } else {
+                InclusionReason::Scored
+            };
+            tell(index, reason);
+        }
+    }
+
+    /// Tells each item that a stage dropped and why.
+    pub(super) fn each_excluded(
+        &self,
+        stage: &PipelineStage,
+        mut tell: impl FnMut(u32, ExclusionReason),
+    ) {
+        let units = &self.classified.scoreable;
+        match stage {
+            PipelineStage::Classify => {
+                for &index in &self.classified.invalid {
+                    tell(index, self.invalid_reason(index));
+                }
+            }
+            PipelineStage::Deduplicate => {
+                for duplicate in &self.duplicates {
+                    let kept = units.members(duplicate.kept);
+                    for (&index, kept) in units.members(duplicate.unit).iter().zip(kept) {
+                        let kept = &self.items[*kept as usize];
+                        let deduplicated_against = kept.content().to_owned();
+                        tell(
+                            index,
+                            ExclusionReason::Deduplicated {
+                                deduplicated_against,
+                            },
+                        );
+                    }
+                }
+            }
+            PipelineStage::Slice => {
+                for (&unit, verdict) in self.sorted.iter().zip(&self.verdicts) {
+                    self.tell_unit(unit, verdict, &mut tell);
+                }
+            }
+            PipelineStage::Place => {
+                for cut in &self.overflow.cut {
+                    let available_tokens = cut.available_tokens;
+                    self.tell_unit(cut.unit, &Verdict::Left { available_tokens }, &mut tell);
+                }
+            }
+            PipelineStage::Score | PipelineStage::Other(_) => {}
+        }
+    }
+
+    fn invalid_reason(&self, index: u32) -> ExclusionReason {
+        let item = &self.items[index as usize];
+        match (item.tokens(), item.group()) {
+            (0.., Some(group)) => ExclusionReason::GroupExcluded {
+                group: group.to_owned(),
+                cause: "NegativeTokens".to_owned(),
+            },
+            (tokens, _) => ExclusionReason::NegativeTokens { tokens },
+        }
+    }
+
+    fn tell_unit(&self, unit: u32, verdict: &Verdict, tell: &mut impl FnMut(u32, ExclusionReason)) {
+        if *verdict == Verdict::Taken {
+            return;
+        }
+        let units = &self.classified.scoreable;
+        let item_tokens = units.tokens(unit, self.items);
+        for &index in units.members(unit) {
+            let reason = match verdict {
+                Verdict::Left { .. } if self.is_displaced(item_tokens) => {
+                    let first = self.classified.pinned.members(0)[0];
+                    let displaced_by = self.items[first as usize].content().to_owned();
+                    ExclusionReason::PinnedOverride { displaced_by }
+                }
+                Verdict::Capped { cap, count } => ExclusionReason::CountCapExceeded {
+                    kind: self.items[index as usize].kind().to_string(),
+                    cap: *cap,
+                    count: *count,
+                },
+                Verdict::Excluded(reason) => (**reason).clone(),
+                Verdict::Outcompeted { available_tokens } => ExclusionReason::BudgetExceeded {
+                    item_tokens,
+                    available_tokens: *available_tokens,
+                    outcompeted: true,
+                },
+                Verdict::Left { available_tokens } => ExclusionReason::BudgetExceeded {
+                    item_tokens,
+                    available_tokens: *available_tokens,
+                    outcompeted: false,
+                },
+                Verdict::Taken => return,
+            };
+            tell(index, reason);
+        }
+    }
+
+    /// Whether a unit is too large for what pinned items leave, and would not be without them.
+    fn is_displaced(&self, tokens: i64) -> bool {
+        self.classified.pinned_tokens > 0
+            && tokens > self.effective.target_tokens
+            && tokens <= self.budget.effective(0).target_tokens
+    }
+
+    fn stage_counts(&self) -> Vec<StageCount> {
+        let units = &self.classified.scoreable;
+        let items_of = |units_of: &mut dyn Iterator<Item = u32>| -> usize {
+            units_of.map(|unit| units.members(unit).len()).sum()
+        };
+        let pinned = self.classified.pinned.item_count();
+        let scored = units.item_count();
+        let unique = items_of(&mut self.sorted.iter().copied());
+        let sliced = items_of(&mut self.sliced());
+        let counts = [
+            (self.items.len(), pinned + scored),
+            (scored, scored),
+            (scored, unique),
+            (unique, sliced),
+            (pinned + sliced, self.placed.len()),
+        ];
+        let counts = Self::STAGES.into_iter().zip(counts);
+        counts
+            .map(|(stage, (items_in, items_out))| StageCount {
+                stage,
+                items_in,
+                items_out,
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,156 @@
+//! What is selected or excluded as one: an item, or the members of a group.
+
+use super::classify::Classified;
+use crate::{ContextItem, order, sum_tokens};
+
+/// Units in pool order of their first members. Without groups a unit is an item, and costs nothing
+/// beyond its index.
+#[derive(Debug, Default)]
+pub(crate) struct Units {
+    /// The members of all units, one unit after the other, each in pool order.
+    members: Vec<u32>,
+    /// Where each unit ends; `None` if every unit is one item.
+    ends: Option<Vec<u32>>,
+}
+
+/// A unit as sorting and slicing see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Summary {
+    /// The best member, the first in the pool on ties.
+    pub(crate) lead: u32,
+    /// Its score.
+    pub(crate) score: f64,
+    /// All members' scores together.
+    pub(crate) value: f64,
+    /// All members' tokens together.
+    pub(crate) tokens: i64,
+}
+
+impl Units {
+    pub(crate) fn push_item(&mut self, index: u32) {
+        self.members.push(index);
+        if let Some(ends) = &mut self.ends {
+            ends.push(self.members.len() as u32);
+        }
+    }
+
+    pub(crate) fn push_group(&mut self, members: &[u32]) {
+        let singles = self.members.len() as u32;
+        self.members.extend(members);
+        let ends = self.ends.get_or_insert_with(|| (1..=singles).collect());
+        ends.push(self.members.len() as u32);
+    }
+
+    /// How many units there are.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.as_ref().unwrap_or(&self.members).len()
+    }
+
+    /// How many items they have together.
+    pub(crate) fn item_count(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The pool indices of a unit's members, in pool order.
+    pub(crate) fn members(&self, unit: u32) -> &[u32] {
+        let unit = unit as usize;
+        match &self.ends {
+            None => &self.members[unit..=unit],
+            Some(ends) => {
+                let start = if unit == 0 {
+                    0
+                } else {
+                    ends[unit - 1] as usize
+                };
+                &self.members[start..ends[unit] as usize]
+            }
+        }
+    }
+
+    /// The pool indices of all members, in pool order.
+    pub(crate) fn in_pool_order(&self) -> std::borrow::Cow<'_, [u32]> {
+        match &self.ends {
+            None => self.members.as_slice().into(),
+            Some(_) => {
+                let mut members = self.members.clone();
+                members.sort_unstable();
+                members.into()
+            }
+        }
+    }
+
+    pub(crate) fn summary(&self, unit: u32, items: &[ContextItem], scores: &[f64]) -> Summary {
+        let members = self.members(unit);
+        if let [only] = *members {
+            let score = scores[only as usize];
+            let tokens = items[only as usize].tokens();
+            return Summary {
+                lead: only,
+                score,
+                value: score,
+                tokens,
+            };
+        }
+        let key = |member: &u32| (order::descending(scores[*member as usize]), *member);
+        let lead = members.iter().copied().min_by_key(key).unwrap_or_default();
+        Summary {
+            lead,
+            score: scores[lead as usize],
+            value: members
+                .iter()
+                .fold(0.0, |sum, member| sum + scores[*member as usize]),
+            tokens: self.tokens(unit, items),
+        }
+    }
+
+    /// All members' tokens together.
+    pub(crate) fn tokens(&self, unit: u32, items: &[ContextItem]) -> i64 {
+        sum_tokens(
+            self.members(unit)
+                .iter()
+                .map(|member| items[*member as usize].tokens()),
+        )
+    }
+}
+
+/// Units of a pool in which at least one item names a group.
+pub(super) fn classify_groups(items: &[ContextItem]) -> Classified {
+    let mut numbers = std::collections::BTreeMap::new();
+    // Each item's unit: items without a group are a unit of their own.
+    let mut next = 0_u32;
+    let mut fresh = || {
+        next += 1;
+        next - 1
+    };
+    let unit_of: Vec<u32> = items
+        .iter()
+        .map(|item| match item.group() {
+            Some(group) => *numbers.entry(group).or_insert_with(&mut fresh),
+            None => fresh(),
+        })
+        .collect();
+    let mut by_unit: Vec<u32> = (0..items.len() as u32).collect();
+    by_unit.sort_by_key(|index| unit_of[*index as usize]);
+
+    let mut classified = Classified::default();
+    for members in by_unit.chunk_by(|a, b| unit_of[*a as usize] == unit_of[*b as usize]) {
+        let any =
+            |test: fn(&ContextItem) -> bool| members.iter().any(|i| test(&items[*i as usize]));
+        if any(|item| item.tokens() < 0) {
+            classified.invalid.extend(members);
+            continue;
+        }
+        let units = if any(ContextItem::is_pinned) {
+            &mut classified.pinned
+        } else {
+            &mut classified.scoreable
+        };
+        if items[members[0] as usize].group().is_some() {
+            units.push_group(members);
+        } else {
+            units.push_item(members[0]);
+        }
+    }
+    classified.invalid.sort_unstable();
+    classified
+}

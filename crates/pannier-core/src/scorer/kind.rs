@@ -1,0 +1,65 @@
+//! Scores by what sort of thing an item is.
+
+use super::{Pool, Scorer, check_weight, score_each};
+use crate::{ContextKind, Error};
+
+const NAME: &str = "KindScorer";
+
+/// A fixed score for each kind; kinds without one score 0.
+///
+/// The default prefers what is hardest to get back: system prompts 1.0, memories 0.8, tool outputs
+/// 0.6, documents 0.4, messages 0.2. Weights may exceed 1, and are not clamped.
+#[derive(Clone, Debug)]
+pub struct KindScorer {
+    /// A handful of entries: walking them is faster than any map.
+    weights: Vec<(ContextKind, f64)>,
+}
+
+impl KindScorer {
+    /// A scorer with these weights.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidScorer`] if a weight is negative or not finite, or a kind appears twice.
+    pub fn new(weights: impl IntoIterator<Item = (ContextKind, f64)>) -> Result<Self, Error> {
+        let weights: Vec<_> = weights.into_iter().collect();
+        for (i, (kind, weight)) in weights.iter().enumerate() {
+            check_weight(NAME, kind.as_str(), *weight)?;
+            if weights[..i].iter().any(|(earlier, _)| earlier == kind) {
+                let problem = format!("the kind '{kind}' has two weights; give it one");
+                return Err(Error::InvalidScorer {
+                    scorer: NAME,
+                    problem,
+                });
+            }
+        }
+        Ok(Self { weights })
+    }
+
+    /// The weights, in the order they were given.
+    pub fn weights(&self) -> &[(ContextKind, f64)] {
+        &self.weights
+    }
+}
+
+impl Default for KindScorer {
+    fn default() -> Self {
+        let weights = vec![
+            (ContextKind::SYSTEM_PROMPT, 1.0),
+            (ContextKind::MEMORY, 0.8),
+            (ContextKind::TOOL_OUTPUT, 0.6),
+            (ContextKind::DOCUMENT, 0.4),
+            (ContextKind::MESSAGE, 0.2),
+        ];
+        Self { weights }
+    }
+}
+
+impl Scorer for KindScorer {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+        score_each(pool, scores, |item| {
+            let weight = self.weights.iter().find(|(kind, _)| kind == item.kind());
+            weight.map_or(0.0, |(_, weight)| *weight)
+        });
+    }
+}

@@ -1,0 +1,145 @@
+//! How relevant an item is, as a number.
+//!
+//! A scorer sees the whole pool in one call and writes one score for each item. Most questions a
+//! scorer asks are about an item among its peers (how many are older? how many share a tag?), and
+//! one sort or one count answers them for everybody at once, where a call per item would look at
+//! the whole pool each time.
+//!
+//! Scorers are values that own their children, so a scorer cannot contain itself: a child must be
+//! finished before its parent can take it. Even the one place where Rust lets a value see itself
+//! while it is made hands out nothing that could be used:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use pannier_core::{CompositeScorer, Scorer};
+//!
+//! Arc::<CompositeScorer>::new_cyclic(|itself| {
+//!     assert!(itself.upgrade().is_none());
+//!     CompositeScorer::builder().add(pannier_core::RecencyScorer, 1.0).build().unwrap()
+//! });
+//! ```
+
+mod composite;
+mod decay;
+mod frequency;
+mod kind;
+mod metadata;
+mod pool;
+mod product;
+mod rank;
+mod reflexive;
+mod scaled;
+mod tag;
+
+use std::sync::Arc;
+
+pub use composite::{CompositeScorer, CompositeScorerBuilder};
+pub use decay::{DecayCurve, DecayScorer, TimeProvider};
+pub use frequency::FrequencyScorer;
+pub use kind::KindScorer;
+pub use metadata::{MetadataKeyScorer, MetadataTrustScorer};
+pub use pool::Pool;
+pub use product::ProductScorer;
+pub use rank::{PriorityScorer, RecencyScorer};
+pub use reflexive::ReflexiveScorer;
+pub use scaled::ScaledScorer;
+pub use tag::TagScorer;
+
+use crate::{ContextItem, Error};
+
+/// Gives every item of a pool a score.
+///
+/// A scorer is pure: the same pool gives the same scores. By convention scores lie between 0 and 1;
+/// nothing enforces it.
+///
+/// ```
+/// use pannier_core::{Pool, Scorer};
+///
+/// /// Shorter is better, relative to the longest.
+/// struct Brevity;
+///
+/// impl Scorer for Brevity {
+///     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+///         let longest = pool.items().iter().map(|item| item.tokens()).max().unwrap_or(0).max(1);
+///         for (score, item) in scores.iter_mut().zip(pool.items()) {
+///             *score = 1.0 - item.tokens() as f64 / longest as f64;
+///         }
+///     }
+/// }
+/// ```
+pub trait Scorer: Send + Sync {
+    /// Writes the score of `pool.items()[i]` to `scores[i]`, for every `i`.
+    ///
+    /// The two have the same length. What `scores` holds before the call means nothing.
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]);
+
+    /// The scores of a pool, in its order.
+    fn scores(&self, pool: &Pool<'_>) -> Vec<f64> {
+        let mut scores = vec![0.0; pool.len()];
+        self.score(pool, &mut scores);
+        scores
+    }
+}
+
+impl<S: Scorer + ?Sized> Scorer for &S {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+        (**self).score(pool, scores);
+    }
+}
+
+impl<S: Scorer + ?Sized> Scorer for Box<S> {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+        (**self).score(pool, scores);
+    }
+}
+
+impl<S: Scorer + ?Sized> Scorer for Arc<S> {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+        (**self).score(pool, scores);
+    }
+}
+
+/// A scorer made of a function of one item.
+///
+/// ```
+/// use pannier_core::{ContextItem, FnScorer, Pool, Scorer};
+///
+/// let scorer = FnScorer(|item: &ContextItem| if item.content().contains('?') { 1.0 } else { 0.0 });
+/// let item = ContextItem::new("Why?", 2)?;
+/// assert_eq!(scorer.scores(&Pool::new([&item])), [1.0]);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct FnScorer<F>(pub F);
+
+impl<F: Fn(&ContextItem) -> f64 + Send + Sync> Scorer for FnScorer<F> {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+        score_each(pool, scores, &self.0);
+    }
+}
+
+/// Scores every item by itself.
+fn score_each(pool: &Pool<'_>, scores: &mut [f64], score: impl Fn(&ContextItem) -> f64) {
+    for (slot, item) in scores.iter_mut().zip(pool.items()) {
+        *slot = score(item);
+    }
+}
+
+/// Refuses a weight that is negative or not a finite number.
+fn check_weight(scorer: &'static str, name: &str, weight: f64) -> Result<(), Error> {
+    if weight.is_finite() && weight >= 0.0 {
+        return Ok(());
+    }
+    let problem =
+        format!("the weight of '{name}' is {weight}; it must be a finite number, 0 or more");
+    Err(Error::InvalidScorer { scorer, problem })
+}
+
+/// Refuses a score that is not between 0 and 1.
+fn check_unit(scorer: &'static str, parameter: &str, score: f64) -> Result<f64, Error> {
+    if (0.0..=1.0).contains(&score) {
+        return Ok(score);
+    }
+    let problem = format!("{parameter} is {score}; it must be from 0 to 1");
+    Err(Error::InvalidScorer { scorer, problem })
+}

@@ -1,0 +1,61 @@
+//! Scores by rank: the share of comparable peers that an item beats.
+//!
+//! The score of an item is how many others are strictly below it, over how many others there are.
+//! One sort gives every rank; items without the field score 0 and do not take part, and a field
+//! that only one item has scores 1.
+
+use super::{Pool, Scorer};
+
+/// Newer is better: an item's rank among the timestamps of the pool.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RecencyScorer;
+
+impl Scorer for RecencyScorer {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+        let nanoseconds = || {
+            let timestamps = pool.items().iter().map(|item| item.timestamp());
+            timestamps.map(|timestamp| timestamp.map(|at| at.unix_nanoseconds()))
+        };
+        // Between 1677 and 2262 nanoseconds fit 64 bits, and half the bytes sort faster.
+        let narrow: Option<Vec<Option<i64>>> = nanoseconds()
+            .map(|at| at.map(i64::try_from).transpose().ok())
+            .collect();
+        match narrow {
+            Some(keys) => score_ranks(keys.into_iter(), scores),
+            None => score_ranks(nanoseconds(), scores),
+        }
+    }
+}
+
+/// More important is better: an item's rank among the priorities of the pool.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PriorityScorer;
+
+impl Scorer for PriorityScorer {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+        score_ranks(pool.items().iter().map(|item| item.priority()), scores);
+    }
+}
+
+fn score_ranks<K: Ord + Copy>(keys: impl Iterator<Item = Option<K>>, scores: &mut [f64]) {
+    let mut ranked: Vec<(K, u32)> = Vec::with_capacity(scores.len());
+    for ((key, score), position) in keys.zip(scores.iter_mut()).zip(0..) {
+        *score = 0.0;
+        ranked.extend(key.map(|key| (key, position)));
+    }
+    if let [(_, only)] = ranked[..] {
+        scores[only as usize] = 1.0;
+        return;
+    }
+    // The key alone: equal keys get equal scores, and sort faster if they may stay as they are.
+    ranked.sort_unstable_by_key(|(key, _)| *key);
+    let others = ranked.len().saturating_sub(1) as f64;
+    let mut below = 0;
+    for equals in ranked.chunk_by(|(left, _), (right, _)| left == right) {
+        let score = below as f64 / others;
+        for (_, position) in equals {
+            scores[*position as usize] = score;
+        }
+        below += equals.len();
+    }
+}

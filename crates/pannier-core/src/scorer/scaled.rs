@@ -1,0 +1,39 @@
+//! A scorer stretched over the full range.
+
+use super::{Pool, Scorer};
+
+/// Moves the scores of another scorer so that the lowest of the pool is 0 and the highest 1.
+///
+/// If all of them are equal they carry no information, and everything scores 0.5.
+pub struct ScaledScorer<S> {
+    inner: S,
+}
+
+impl<S: Scorer> ScaledScorer<S> {
+    /// Scales this scorer.
+    pub fn new(inner: S) -> Self {
+        Self { inner }
+    }
+}
+
+impl<S: Scorer> Scorer for ScaledScorer<S> {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+        self.inner.score(pool, scores);
+        let (mut lowest, mut highest) = (f64::INFINITY, f64::NEG_INFINITY);
+        for score in &*scores {
+            if *score < lowest {
+                lowest = *score;
+            }
+            if *score > highest {
+                highest = *score;
+            }
+        }
+        for score in scores {
+            *score = if highest == lowest {
+                0.5
+            } else {
+                (*score - lowest) / (highest - lowest)
+            };
+        }
+    }
+}

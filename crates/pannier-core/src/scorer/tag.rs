@@ -1,0 +1,103 @@
+//! Scores by the tags an item carries.
+
+use super::{Pool, Scorer, check_weight};
+use crate::Error;
+
+const NAME: &str = "TagScorer";
+
+/// The weight of an item's tags over the weight of all tags that count, at most 1.
+///
+/// A tag that an item carries twice counts twice. Case matters, unless
+/// [`case_insensitive`](Self::case_insensitive) says otherwise.
+#[derive(Clone, Debug)]
+pub struct TagScorer {
+    weights: Vec<(String, f64)>,
+    total: f64,
+    fold_case: bool,
+}
+
+impl TagScorer {
+    /// A scorer that tells tags apart by case.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidScorer`] if a weight is negative or not finite, or a tag appears twice.
+    pub fn new<T: Into<String>>(
+        weights: impl IntoIterator<Item = (T, f64)>,
+    ) -> Result<Self, Error> {
+        Self::build(weights, false)
+    }
+
+    /// A scorer that takes tags as equal if they differ only in ASCII case.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new); two tags that differ only in case are the same tag here.
+    pub fn case_insensitive<T: Into<String>>(
+        weights: impl IntoIterator<Item = (T, f64)>,
+    ) -> Result<Self, Error> {
+        Self::build(weights, true)
+    }
+
+    fn build<T: Into<String>>(
+        weights: impl IntoIterator<Item = (T, f64)>,
+        fold_case: bool,
+    ) -> Result<Self, Error> {
+        let mut scorer = Self {
+            weights: Vec::new(),
+            total: 0.0,
+            fold_case,
+        };
+        for (tag, weight) in weights {
+            let tag = tag.into();
+            check_weight(NAME, &tag, weight)?;
+            if scorer.weight(&tag).is_some() {
+                let problem = format!("the tag '{tag}' has two weights; give it one");
+                return Err(Error::InvalidScorer {
+                    scorer: NAME,
+                    problem,
+                });
+            }
+            scorer.total += weight;
+            scorer.weights.push((tag, weight));
+        }
+        Ok(scorer)
+    }
+
+    fn weight(&self, tag: &str) -> Option<f64> {
+        let same = |known: &str| {
+            if self.fold_case {
+                known.eq_ignore_ascii_case(tag)
+            } else {
+                known == tag
+            }
+        };
+        self.weights
+            .iter()
+            .find(|(known, _)| same(known))
+            .map(|(_, weight)| *weight)
+    }
+}
+
+impl Scorer for TagScorer {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+        if self.total == 0.0 {
+            scores.fill(0.0);
+            return;
+        }
+        // Each distinct tag is looked up once; items then only add numbers.
+        let tags = pool.tags();
+        let weights: Vec<f64> = tags
+            .names
+            .iter()
+            .map(|name| self.weight(name).unwrap_or(0.0))
+            .collect();
+        for (item, score) in scores.iter_mut().enumerate() {
+            let matched: f64 = tags
+                .of(item)
+                .iter()
+                .fold(0.0, |sum, tag| sum + weights[*tag as usize]);
+            *score = (matched / self.total).min(1.0);
+        }
+    }
+}

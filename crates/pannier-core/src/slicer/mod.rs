@@ -1,0 +1,130 @@
+//! Which items fit.
+//!
+//! A slicer gets the candidates in order of score and a budget, and decides about every one of
+//! them. It answers with an outcome that holds a verdict for each candidate and everything else it
+//! has to say, so that nobody has to guess afterwards why an item was left out.
+//!
+//! Slicers do not know about groups. A candidate is a unit: usually one item, sometimes a group
+//! whose members go together, with the sum of their tokens and of their scores.
+
+mod count;
+mod greedy;
+mod knapsack;
+mod outcome;
+mod quota;
+mod stream;
+
+use std::sync::Arc;
+
+pub use count::{
+    CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, CountRequirementShortfall,
+    ScarcityBehavior,
+};
+pub use greedy::GreedySlice;
+pub use knapsack::KnapsackSlice;
+pub use outcome::{SliceOutcome, Verdict};
+pub use quota::{Quota, QuotaSlice};
+pub use stream::{StreamOutcome, StreamSlice};
+
+use crate::{ContextItem, Error, ScoredItem, SliceBudget};
+
+/// What a slicer takes or leaves: an item, or a group of items as one.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    /// The item; of a group, its best member.
+    pub item: &'a ContextItem,
+    /// What it costs.
+    pub tokens: i64,
+    /// Its score, which decides its place in the order.
+    pub score: f64,
+    /// What it is worth: its score; of a group, the sum of its members' scores.
+    pub value: f64,
+}
+
+impl<'a> From<ScoredItem<'a>> for Candidate<'a> {
+    fn from(ScoredItem { item, score }: ScoredItem<'a>) -> Self {
+        Self {
+            item,
+            tokens: item.tokens(),
+            score,
+            value: score,
+        }
+    }
+}
+
+/// What a slicer says about itself, so that nobody has to ask what type it is.
+///
+/// A slicer that wraps another one passes on what the inner one says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SlicerProperties {
+    /// Within a kind, candidates are taken best first. A cap on the selection then keeps the best.
+    pub takes_best_first: bool,
+    /// Kinds get shares of the budget, which shift when the budget changes.
+    pub shares_budget: bool,
+    /// Some candidates are taken for their number, whatever the budget.
+    pub commits_counts: bool,
+}
+
+impl SlicerProperties {
+    /// Fills one budget, best candidates first.
+    pub const BEST_FIRST: Self = Self {
+        takes_best_first: true,
+        shares_budget: false,
+        commits_counts: false,
+    };
+
+    /// Fills one budget, in an order that says nothing.
+    pub const UNORDERED: Self = Self {
+        takes_best_first: false,
+        ..Self::BEST_FIRST
+    };
+}
+
+/// Selects the candidates that fit a budget.
+pub trait Slicer: Send + Sync {
+    /// Decides about every candidate.
+    ///
+    /// Candidates come in descending order of score, ties in pool order, with no negative tokens.
+    /// With no candidates, or a target of 0 or less, nothing is taken.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the slicer from deciding; the run fails with it.
+    fn slice(
+        &self,
+        candidates: &[Candidate<'_>],
+        budget: SliceBudget,
+    ) -> Result<SliceOutcome, Error>;
+
+    /// What may be relied on.
+    fn properties(&self) -> SlicerProperties;
+}
+
+impl<S: Slicer + ?Sized> Slicer for Box<S> {
+    fn slice(
+        &self,
+        candidates: &[Candidate<'_>],
+        budget: SliceBudget,
+    ) -> Result<SliceOutcome, Error> {
+        (**self).slice(candidates, budget)
+    }
+
+    fn properties(&self) -> SlicerProperties {
+        (**self).properties()
+    }
+}
+
+impl<S: Slicer + ?Sized> Slicer for Arc<S> {
+    fn slice(
+        &self,
+        candidates: &[Candidate<'_>],
+        budget: SliceBudget,
+    ) -> Result<SliceOutcome, Error> {
+        (**self).slice(candidates, budget)
+    }
+
+    fn properties(&self) -> SlicerProperties {
+        (**self).properties()
+    }
+}

@@ -1,0 +1,194 @@
+//! Shares of the budget for each kind.
+
+use std::collections::BTreeMap;
+
+use super::{Candidate, SliceOutcome, Slicer, SlicerProperties};
+use crate::{ContextKind, Error, SliceBudget};
+
+const NAME: &str = "QuotaSlice";
+
+/// How much of the budget a kind gets at least and at most, in percent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quota {
+    /// The kind.
+    pub kind: ContextKind,
+    /// At least this share is kept for the kind.
+    pub require_percent: f64,
+    /// At most this share goes to the kind.
+    pub cap_percent: f64,
+}
+
+/// Splits the budget among kinds and lets another slicer fill each share.
+///
+/// Every kind gets what it requires; the rest is divided in proportion to the tokens of its
+/// candidates, up to the cap. Kinds without a quota require nothing and may take everything. All
+/// conversions round down, so a few tokens may stay unused.
+pub struct QuotaSlice {
+    quotas: Vec<Quota>,
+    inner: Box<dyn Slicer>,
+}
+
+impl QuotaSlice {
+    /// Splits by these quotas, and fills each share with `inner`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidSlicer`] if a percentage is not between 0 and 100, a kind requires more than
+    /// its cap or has two quotas, or all requirements together exceed 100 %.
+    pub fn new(
+        quotas: impl IntoIterator<Item = Quota>,
+        inner: impl Slicer + 'static,
+    ) -> Result<Self, Error> {
+        let quotas: Vec<Quota> = quotas.into_iter().collect();
+        let invalid = |problem| {
+            Err(Error::InvalidSlicer {
+                slicer: NAME,
+                problem,
+            })
+        };
+        let mut total = 0.0;
+        for (
+            i,
+            Quota {
+                kind,
+                require_percent,
+                cap_percent,
+            },
+        ) in quotas.iter().enumerate()
+        {
+            for (name, percent) in [("require", require_percent), ("cap", cap_percent)] {
+                if !(0.0..=100.0).contains(percent) {
+                    return invalid(format!(
+                        "the {name} of kind '{kind}' is {percent}; it must be from 0 to 100 percent"
+                    ));
+                }
+            }
+            if require_percent > cap_percent {
+                return invalid(format!(
+                    "kind '{kind}' requires {require_percent} percent, above its cap of {cap_percent}"
+                ));
+            }
+            if quotas[..i].iter().any(|earlier| earlier.kind == *kind) {
+                return invalid(format!("kind '{kind}' has two quotas; give it one"));
+            }
+            total += require_percent;
+        }
+        if total > 100.0 {
+            return invalid(format!(
+                "all kinds together require {total} percent, above 100"
+            ));
+        }
+        Ok(Self {
+            quotas,
+            inner: Box::new(inner),
+        })
+    }
+
+    /// The quotas, in the order they were given.
+    pub fn quotas(&self) -> &[Quota] {
+        &self.quotas
+    }
+
+    /// The target split among the kinds that have candidates: for each, its ceiling and its share.
+    fn distribute(&self, kinds: &[Partition<'_, '_>], target: i64) -> Vec<SliceBudget> {
+        let share = |percent: f64| (percent / 100.0 * target as f64).floor() as i64;
+        let required: i64 = self
+            .quotas
+            .iter()
+            .map(|quota| share(quota.require_percent))
+            .sum();
+        let unassigned = (target - required).max(0);
+        let limits: Vec<(i64, i64)> = kinds
+            .iter()
+            .map(|partition| {
+                let quota = self
+                    .quotas
+                    .iter()
+                    .find(|quota| quota.kind == *partition.kind);
+                quota.map_or((0, target), |quota| {
+                    (share(quota.require_percent), share(quota.cap_percent))
+                })
+            })
+            .collect();
+        let open = |(require, cap): &(i64, i64)| cap > require;
+        let total_mass: i128 = kinds
+            .iter()
+            .zip(&limits)
+            .filter(|(_, limit)| open(limit))
+            .map(|(p, _)| p.mass)
+            .sum();
+        let budgets = kinds.iter().zip(&limits).map(|(partition, limit)| {
+            let (require, cap) = *limit;
+            let proportional = if total_mass > 0 && open(limit) {
+                (i128::from(unassigned) * partition.mass / total_mass) as i64
+            } else {
+                0
+            };
+            SliceBudget {
+                max_tokens: cap,
+                target_tokens: (require + proportional).min(cap),
+            }
+        });
+        budgets.collect()
+    }
+}
+
+/// The candidates of one kind.
+struct Partition<'k, 'a> {
+    kind: &'k ContextKind,
+    positions: Vec<u32>,
+    candidates: Vec<Candidate<'a>>,
+    mass: i128,
+}
+
+/// Candidates by kind, kinds in order of first appearance.
+fn partition<'a>(candidates: &[Candidate<'a>]) -> Vec<Partition<'a, 'a>> {
+    let mut partitions: Vec<Partition<'a, 'a>> = Vec::new();
+    let mut by_kind = BTreeMap::new();
+    for (position, candidate) in candidates.iter().enumerate() {
+        let kind = candidate.item.kind();
+        let index = *by_kind.entry(kind).or_insert(partitions.len());
+        if index == partitions.len() {
+            partitions.push(Partition {
+                kind,
+                positions: Vec::new(),
+                candidates: Vec::new(),
+                mass: 0,
+            });
+        }
+        let partition = &mut partitions[index];
+        partition.positions.push(position as u32);
+        partition.candidates.push(*candidate);
+        partition.mass += i128::from(candidate.tokens);
+    }
+    partitions
+}
+
+impl Slicer for QuotaSlice {
+    fn slice(
+        &self,
+        candidates: &[Candidate<'_>],
+        budget: SliceBudget,
+    ) -> Result<SliceOutcome, Error> {
+        let mut outcome = SliceOutcome::new(candidates.len());
+        if budget.target_tokens <= 0 {
+            return Ok(outcome);
+        }
+        let partitions = partition(candidates);
+        let budgets = self.distribute(&partitions, budget.target_tokens);
+        for (partition, budget) in partitions.iter().zip(budgets) {
+            if budget.target_tokens > 0 {
+                let inner = self.inner.slice(&partition.candidates, budget)?;
+                outcome.absorb(inner, &partition.positions);
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn properties(&self) -> SlicerProperties {
+        SlicerProperties {
+            shares_budget: true,
+            ..self.inner.properties()
+        }
+    }
+}
