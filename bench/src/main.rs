@@ -1,0 +1,45 @@
+//! Compares the engine with its peer `cupel` and with a floor, in one process, over the same pools.
+//!
+//! `cargo run --release -p pannier-bench` runs everything; name sections to run only those:
+//! `pipeline`, `scorers`, `knapsack`. Results are checked for equality before anything is timed.
+//! Times are wall-clock medians; the machine's noise is in both columns, so read the ratios.
+//!
+//! `run-plain` and `run-null` run the same pipeline once, without a collector and with the null
+//! collector, for counting instructions; see `bench/null-collector`.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its tables")]
+
+mod knapsack;
+mod measure;
+mod pipeline;
+mod pools;
+mod scorers;
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: measure::CountingAllocator = measure::CountingAllocator;
+
+type Section = (&'static str, fn());
+
+const SECTIONS: [Section; 3] =
+    [("pipeline", pipeline::run), ("scorers", scorers::run), ("knapsack", knapsack::run)];
+
+const ONCE: [Section; 2] = [("run-plain", pipeline::run_plain), ("run-null", pipeline::run_null)];
+
+fn main() -> ExitCode {
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    let known = || SECTIONS.into_iter().chain(ONCE);
+    if let Some(name) = names.iter().find(|name| known().all(|(section, _)| section != **name)) {
+        let sections: Vec<_> = known().map(|(section, _)| section).collect();
+        eprintln!("error: there is no section '{name}'; there are {}", sections.join(", "));
+        return ExitCode::from(2);
+    }
+    if names.is_empty() {
+        SECTIONS.into_iter().for_each(|(_, run)| run());
+    }
+    for name in names {
+        known().filter(|(section, _)| *section == name).for_each(|(_, run)| run());
+    }
+    ExitCode::SUCCESS
+}

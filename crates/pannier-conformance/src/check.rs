@@ -1,0 +1,405 @@
+//! One vector: run what it describes, and compare.
+
+use std::fmt::Debug;
+
+use pannier_core::{
+    Candidate, ContextItem, Error, ExclusionReason, OverflowStrategy, Pipeline, Pool, ScoredItem,
+    SelectionReport, SliceBudget, Verdict,
+};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::Outcome;
+use crate::parts::{self, Problem, ScorerConfig, SlicerConfig};
+use crate::vector::{
+    Diagnostics, Expected, ExpectedExcluded, ExpectedIncluded, ExpectedScore, Item, Vector,
+};
+
+/// Runs one vector from its text.
+pub fn run_vector(text: &str) -> Outcome {
+    let vector: Vector = match toml::from_str(text) {
+        Ok(vector) => vector,
+        Err(error) => return Outcome::NotRun(format!("it cannot be read: {error}")),
+    };
+    let mut check = Check::default();
+    match check.run(vector) {
+        Ok(()) if check.compared == 0 => {
+            Outcome::NotRun("it states nothing that could be compared".to_owned())
+        }
+        Ok(()) if check.differences.is_empty() => Outcome::Passed,
+        Ok(()) => Outcome::Failed(check.differences),
+        Err(Problem::NotUnderstood(problem)) => Outcome::NotRun(problem),
+        Err(Problem::Refused(error)) => Outcome::Failed(vec![format!("unexpected error: {error}")]),
+    }
+}
+
+#[derive(Deserialize)]
+struct PipelineConfig {
+    slicer: String,
+    placer: String,
+    #[serde(default = "yes")]
+    deduplication: bool,
+    overflow_strategy: Option<String>,
+    #[serde(default)]
+    keep_groups_together: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn read<T: DeserializeOwned>(what: &str, value: toml::Value) -> Result<T, Problem> {
+    value
+        .try_into()
+        .map_err(|error| Problem::NotUnderstood(format!("{what} cannot be read: {error}")))
+}
+
+fn need<T>(key: &str, value: Option<T>) -> Result<T, Problem> {
+    value.ok_or_else(|| Problem::NotUnderstood(format!("'{key}' is missing")))
+}
+
+fn items(items: Vec<Item>) -> Result<Vec<ContextItem>, Problem> {
+    items
+        .into_iter()
+        .map(|item| item.build().map_err(Problem::Refused))
+        .collect()
+}
+
+/// What has been compared, and what differed.
+#[derive(Default)]
+struct Check {
+    compared: usize,
+    differences: Vec<String>,
+}
+
+impl Check {
+    fn equal<T: PartialEq + Debug>(&mut self, what: &str, expected: &T, actual: &T) {
+        self.compared += 1;
+        if expected != actual {
+            self.differ(what, expected, actual);
+        }
+    }
+
+    fn close(&mut self, what: &str, expected: f64, actual: f64, epsilon: f64) {
+        self.compared += 1;
+        let close = (expected - actual).abs() < epsilon || (expected.is_nan() && actual.is_nan());
+        if !close {
+            self.differ(what, &expected, &actual);
+        }
+    }
+
+    fn differ(&mut self, what: &str, expected: &impl Debug, actual: &impl Debug) {
+        self.differences.push(format!("{what}\n  expected: {expected:?}\n  actual:   {actual:?}"));
+    }
+
+    fn run(&mut self, vector: Vector) -> Result<(), Problem> {
+        if vector.test.expect_construction_error {
+            return self.construction(vector);
+        }
+        match vector.test.stage.as_str() {
+            "scoring" => self.scoring(vector),
+            "slicing" => self.slicing(vector),
+            "placing" => self.placing(vector),
+            "pipeline" => self.pipeline(vector),
+            other => Err(Problem::NotUnderstood(format!("unknown stage '{other}'"))),
+        }
+    }
+
+    /// Nothing runs: it passes if and only if the parts cannot be built.
+    fn construction(&mut self, vector: Vector) -> Result<(), Problem> {
+        let config = toml::Value::Table(vector.config);
+        let built = match vector.test.stage.as_str() {
+            "scoring" => {
+                let name = need("test.scorer", vector.test.scorer)?;
+                read::<ScorerConfig>("config", config)?.scorer(&name).map(drop)
+            }
+            "slicing" => {
+                let name = need("test.slicer", vector.test.slicer)?;
+                read::<SlicerConfig>("config", config)?.slicer(&name).map(drop)
+            }
+            "pipeline" => build_pipeline(config).map(drop),
+            other => return Err(Problem::NotUnderstood(format!("unknown stage '{other}'"))),
+        };
+        let budget = vector.budget.map_or(Ok(()), |budget| budget.build().map(drop));
+        let refused = match built.and(budget.map_err(Problem::Refused)) {
+            Ok(()) => false,
+            Err(Problem::Refused(_)) => true,
+            Err(not_understood) => return Err(not_understood),
+        };
+        self.equal("construction fails", &true, &refused);
+        Ok(())
+    }
+
+    fn scoring(&mut self, vector: Vector) -> Result<(), Problem> {
+        let name = need("test.scorer", vector.test.scorer)?;
+        let config: ScorerConfig = read("config", toml::Value::Table(vector.config))?;
+        let scorer = config.scorer(&name)?;
+        let items = items(vector.items)?;
+        let epsilon = vector.tolerance.map_or(1e-9, |tolerance| tolerance.score_epsilon);
+        let expected: Vec<ExpectedScore> = read("expected", need("expected", vector.expected)?)?;
+
+        let scores = scorer.scores(&Pool::new(&items));
+        let mut open: Vec<usize> = (0..items.len()).collect();
+        for ExpectedScore { content, score_approx } in expected {
+            // Of items with equal contents, the first that no expectation has named yet.
+            let Some(at) = open.iter().position(|item| items[*item].content() == content) else {
+                return Err(Problem::NotUnderstood(format!("no item '{content}' is left to compare")));
+            };
+            let item = open.remove(at);
+            self.close(&format!("score of '{content}'"), score_approx, scores[item], epsilon);
+        }
+        Ok(())
+    }
+
+    fn slicing(&mut self, vector: Vector) -> Result<(), Problem> {
+        let name = need("test.slicer", vector.test.slicer)?;
+        let config: SlicerConfig = read("config", toml::Value::Table(vector.config))?;
+        let slicer = config.slicer(&name)?;
+        let budget = need("budget", vector.budget)?.build()?;
+        let expected: Expected = read("expected", need("expected", vector.expected)?)?;
+        let (scores, items) = scored(vector.scored_items)?;
+
+        let candidates: Vec<Candidate<'_>> = items
+            .iter()
+            .zip(scores)
+            .map(|(item, score)| ScoredItem { item, score }.into())
+            .collect();
+        let budget = SliceBudget {
+            max_tokens: budget.max_tokens(),
+            target_tokens: budget.target_tokens(),
+        };
+        let result = slicer.slice(&candidates, budget);
+        let Some(outcome) = self.result(expected.error.as_deref(), result)? else {
+            return Ok(());
+        };
+        if let Some(mut contents) = expected.selected_contents {
+            let taken = outcome.taken().iter().map(|taken| &items[*taken as usize]);
+            let mut actual: Vec<_> = taken.map(|item| item.content().to_owned()).collect();
+            contents.sort();
+            actual.sort();
+            self.equal("selected contents", &contents, &actual);
+        }
+        if let Some(count) = expected.shortfall_count {
+            self.equal("shortfalls", &count, &outcome.shortfalls().len());
+        }
+        if let Some(count) = expected.cap_excluded_count {
+            let capped = |verdict: &&Verdict| matches!(verdict, Verdict::Capped { .. });
+            let actual = outcome.verdicts().iter().filter(capped).count();
+            self.equal("items excluded by a cap", &count, &actual);
+        }
+        Ok(())
+    }
+
+    fn placing(&mut self, vector: Vector) -> Result<(), Problem> {
+        let placer = parts::placer(&need("test.placer", vector.test.placer)?)?;
+        let expected: Expected = read("expected", need("expected", vector.expected)?)?;
+        let expected = need("expected.ordered_contents", expected.ordered_contents)?;
+        let (scores, items) = scored(vector.items)?;
+        let scored: Vec<_> =
+            items.iter().zip(scores).map(|(item, score)| ScoredItem { item, score }).collect();
+        let placed = placer.place(&scored);
+        let placed = placed.iter().map(|position| items[*position as usize].content().to_owned());
+        self.equal("order", &expected, &placed.collect());
+        Ok(())
+    }
+
+    fn pipeline(&mut self, vector: Vector) -> Result<(), Problem> {
+        let pipeline = build_pipeline(toml::Value::Table(vector.config))?;
+        let budget = need("budget", vector.budget)?.build()?;
+        let items = items(vector.items)?;
+        let epsilon = vector.tolerance.map_or(1e-9, |tolerance| tolerance.score_epsilon);
+        let expected: Expected = match vector.expected {
+            Some(expected) => read("expected", expected)?,
+            None => Expected::default(),
+        };
+
+        let result = pipeline.run(&items, &budget);
+        let Some(selection) = self.result(expected.error.as_deref(), result)? else {
+            return Ok(());
+        };
+        // No output stated and nothing else either means that nothing comes out.
+        if vector.expected_output.is_some() || expected.diagnostics.is_none() {
+            let output = vector.expected_output.unwrap_or_default();
+            let output: Vec<_> = output.into_iter().map(|entry| entry.content).collect();
+            let actual = selection.items().map(|item| item.content().to_owned()).collect();
+            self.equal("output", &output, &actual);
+        }
+        if let Some(diagnostics) = expected.diagnostics {
+            self.diagnostics(diagnostics, &selection.report(), epsilon)?;
+        }
+        Ok(())
+    }
+
+    /// The value, unless an error was expected.
+    fn result<T>(
+        &mut self,
+        expected: Option<&str>,
+        result: Result<T, Error>,
+    ) -> Result<Option<T>, Problem> {
+        match (expected, result) {
+            (None, result) => Ok(Some(result?)),
+            (Some(expected), Err(error)) => {
+                self.equal("error", &expected, &error_name(&error));
+                Ok(None)
+            }
+            (Some(expected), Ok(_)) => {
+                self.equal("error", &expected, &"none");
+                Ok(None)
+            }
+        }
+    }
+
+    fn diagnostics(
+        &mut self,
+        expected: Diagnostics,
+        report: &SelectionReport<&ContextItem>,
+        epsilon: f64,
+    ) -> Result<(), Problem> {
+        if let Some(included) = expected.included {
+            self.included(&included, report, epsilon);
+        }
+        if let Some(excluded) = expected.excluded {
+            self.excluded(&excluded, report, epsilon)?;
+        }
+        if let Some(summary) = expected.summary {
+            if let Some(total) = summary.total_candidates {
+                self.equal("total_candidates", &total, &report.total_candidates);
+            }
+            if let Some(total) = summary.total_tokens_considered {
+                self.equal("total_tokens_considered", &total, &report.total_tokens_considered);
+            }
+        }
+        if let Some(shortfalls) = expected.shortfalls {
+            let expected: Vec<_> = shortfalls
+                .into_iter()
+                .map(|entry| (entry.kind, entry.required_count, entry.satisfied_count))
+                .collect();
+            let actual = report.count_requirement_shortfalls.iter();
+            let actual = actual.map(|entry| {
+                (entry.kind.to_string(), entry.required_count, entry.satisfied_count)
+            });
+            self.equal("shortfalls", &expected, &actual.collect());
+        }
+        if let Some(overflow) = expected.overflow {
+            let actual = report.overflow.as_ref();
+            let over = actual.map(|event| event.tokens_over_budget);
+            self.equal("tokens over budget", &Some(overflow.tokens_over_budget), &over);
+            if let Some(contents) = overflow.overflowing_contents {
+                let items = actual.map_or(&[][..], |event| &event.overflowing_items);
+                let items = items.iter().map(|item| item.content().to_owned()).collect();
+                self.equal("overflowing items", &contents, &items);
+            }
+        }
+        if let Some(stages) = expected.stages {
+            let expected: Vec<_> = stages
+                .into_iter()
+                .map(|entry| (entry.stage, entry.items_in, entry.items_out))
+                .collect();
+            let actual = report.stages.iter();
+            let actual = actual.map(|e| (e.stage.name().to_owned(), e.items_in, e.items_out));
+            self.equal("stages", &expected, &actual.collect());
+        }
+        Ok(())
+    }
+
+    fn included(
+        &mut self,
+        expected: &[ExpectedIncluded],
+        report: &SelectionReport<&ContextItem>,
+        epsilon: f64,
+    ) {
+        let names = expected.iter().map(|entry| (&*entry.content, &*entry.inclusion_reason));
+        let actual = report.included.iter();
+        let actual = actual.map(|entry| (entry.item.content(), entry.reason.name()));
+        self.equal("included", &names.collect::<Vec<_>>(), &actual.collect());
+        for (expected, actual) in expected.iter().zip(&report.included) {
+            let what = format!("score of included '{}'", expected.content);
+            self.close(&what, expected.score_approx, actual.score, epsilon);
+        }
+    }
+
+    fn excluded(
+        &mut self,
+        expected: &[ExpectedExcluded],
+        report: &SelectionReport<&ContextItem>,
+        epsilon: f64,
+    ) -> Result<(), Problem> {
+        let names = expected.iter().map(|entry| (&*entry.content, &*entry.exclusion_reason));
+        let actual = report.excluded.iter();
+        let actual = actual.map(|entry| (entry.item.content(), entry.reason.name()));
+        self.equal("excluded", &names.collect::<Vec<_>>(), &actual.collect());
+        for (expected, actual) in expected.iter().zip(&report.excluded) {
+            let content = &expected.content;
+            let what = format!("score of excluded '{content}'");
+            self.close(&what, expected.score_approx, actual.score, epsilon);
+            let fields = reason_fields(&actual.reason)?;
+            for (key, value) in &expected.fields {
+                if KNOWN_FIELDS.contains(&key.as_str()) {
+                    // What is false is left out.
+                    let actual = fields.get(key);
+                    let actual = actual.or((*value == false.into()).then_some(value));
+                    self.equal(&format!("{key} of excluded '{content}'"), &Some(value), &actual);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Fields of exclusion reasons that a vector may state; anything else is not ours to judge.
+const KNOWN_FIELDS: [&str; 11] = [
+    "item_tokens",
+    "available_tokens",
+    "outcompeted",
+    "deduplicated_against",
+    "tokens",
+    "displaced_by",
+    "kind",
+    "cap",
+    "count",
+    "group",
+    "cause",
+];
+
+fn reason_fields(reason: &ExclusionReason) -> Result<toml::Table, Problem> {
+    toml::Table::try_from(reason)
+        .map_err(|error| Problem::NotUnderstood(format!("a reason cannot be written: {error}")))
+}
+
+/// Items with the scores they were given.
+fn scored(entries: Vec<Item>) -> Result<(Vec<f64>, Vec<ContextItem>), Problem> {
+    let scores: Option<Vec<f64>> = entries.iter().map(|item| item.score).collect();
+    Ok((need("score", scores)?, items(entries)?))
+}
+
+fn build_pipeline(config: toml::Value) -> Result<Pipeline, Problem> {
+    let scorers: ScorerConfig = read("config", config.clone())?;
+    let slicers: SlicerConfig = read("config", config.clone())?;
+    let config: PipelineConfig = read("config", config)?;
+    let strategy = match config.overflow_strategy.as_deref() {
+        None | Some("throw") => OverflowStrategy::Throw,
+        Some("truncate") => OverflowStrategy::Truncate,
+        Some("proceed") => OverflowStrategy::Proceed,
+        Some(other) => {
+            return Err(Problem::NotUnderstood(format!("unknown overflow_strategy '{other}'")));
+        }
+    };
+    let pipeline = Pipeline::builder(scorers.pipeline_scorer()?)
+        .slicer(slicers.slicer(&config.slicer)?)
+        .placer(parts::placer(&config.placer)?)
+        .deduplication(config.deduplication)
+        .overflow_strategy(strategy)
+        .keep_groups_together(config.keep_groups_together);
+    Ok(pipeline.build())
+}
+
+fn error_name(error: &Error) -> &'static str {
+    match error {
+        Error::PinnedOverBudget { .. } => "PinnedOverBudget",
+        Error::OverTarget { .. } => "OverTarget",
+        Error::OverWindow { .. } => "OverWindow",
+        Error::Scarcity { .. } => "Scarcity",
+        Error::TableTooLarge { .. } => "TableTooLarge",
+        _ => "another error",
+    }
+}

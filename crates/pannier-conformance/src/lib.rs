@@ -1,0 +1,28 @@
+//! Runs conformance vectors against the engine.
+//!
+//! A vector is a TOML file with items, a configuration and what must come of them; the format is
+//! described in `docs/conformance.md`. A vector passes only if something was compared and nothing
+//! differed. One that the runner does not understand has not passed: it is counted apart, and a
+//! suite with such a vector is not clean.
+//!
+//! ```
+//! let outcome = pannier_conformance::run_vector(
+//!     r#"
+//!     test = { name = "the newest item scores 1", stage = "scoring", scorer = "recency" }
+//!     items = [
+//!         { content = "old", tokens = 1, timestamp = 2026-01-01T00:00:00Z },
+//!         { content = "new", tokens = 1, timestamp = 2026-02-01T00:00:00Z },
+//!     ]
+//!     expected = [{ content = "new", score_approx = 1.0 }]
+//!     "#,
+//! );
+//! assert_eq!(outcome, pannier_conformance::Outcome::Passed);
+//! ```
+
+mod check;
+mod parts;
+mod suite;
+mod vector;
+
+pub use check::run_vector;
+pub use suite::{Case, Outcome, Suite, SuiteError};
