@@ -41,11 +41,38 @@ pub(crate) fn peak_memory<T>(work: impl FnOnce() -> T) -> usize {
     PEAK.load(Relaxed) - before
 }
 
-/// The median time of several runs: as many as fit a second, at least `runs`.
+/// The median time of several runs: as many as fit half a second, at least `runs`.
 pub(crate) fn median<T>(runs: usize, mut work: impl FnMut() -> T) -> Duration {
     let mut times = Vec::new();
     let start = Instant::now();
-    while times.len() < runs || (start.elapsed() < Duration::from_secs(1) && times.len() < 1001) {
+    while times.len() < runs || start.elapsed() < Duration::from_millis(500) {
+        let start = Instant::now();
+        std::hint::black_box(work());
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// The median times of two workloads, measured in turns, so that a slow moment of the machine falls
+/// on both.
+pub(crate) fn side_by_side<A, B>(
+    mut ours: impl FnMut() -> A,
+    mut theirs: impl FnMut() -> B,
+) -> (Duration, Duration) {
+    let mut times: Vec<(Duration, Duration)> =
+        (0..5).map(|_| (burst(&mut ours), burst(&mut theirs))).collect();
+    times.sort_unstable_by_key(|(ours, _)| *ours);
+    let ours = times[2].0;
+    times.sort_unstable_by_key(|(_, theirs)| *theirs);
+    (ours, times[2].1)
+}
+
+/// The median time of as many runs as fit a tenth of a second, at least one.
+fn burst<T>(mut work: impl FnMut() -> T) -> Duration {
+    let mut times = Vec::new();
+    let start = Instant::now();
+    while times.is_empty() || start.elapsed() < Duration::from_millis(100) {
         let start = Instant::now();
         std::hint::black_box(work());
         times.push(start.elapsed());

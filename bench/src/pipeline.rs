@@ -1,29 +1,37 @@
 //! The whole pipeline: five scorers, greedy, u-shaped, with deduplication.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pannier_core::{
-    CompositeScorer, ContextBudget, ContextItem, FrequencyScorer, KindScorer, NullTraceCollector,
-    Pipeline, PriorityScorer, RecencyScorer, TagScorer, UShapedPlacer,
+    CompositeScorer, ContextBudget, ContextItem, DiagnosticTraceCollector, FrequencyScorer,
+    KindScorer, NullTraceCollector, Pipeline, Pool, PriorityScorer, RecencyScorer, Scorer,
+    Selection, TagScorer, TraceDetailLevel, UShapedPlacer,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::measure::{median, ratio, show};
+use crate::measure::{median, ratio, show, side_by_side};
 use crate::pools::{self, tag_weights};
 
 const TARGET: i64 = 128_000;
 
 fn our_pipeline() -> Pipeline {
+    let scorer = our_scorers()
+        .into_iter()
+        .fold(CompositeScorer::builder(), |all, (_, scorer, weight)| all.add(scorer, weight));
+    let scorer = scorer.build().expect("the weights are valid");
+    Pipeline::builder(scorer).placer(UShapedPlacer).build()
+}
+
+fn our_scorers() -> [(&'static str, Box<dyn Scorer>, f64); 5] {
     let tags = TagScorer::new(tag_weights()).expect("the weights are valid");
-    let scorer = CompositeScorer::builder()
-        .add(RecencyScorer, 3.0)
-        .add(PriorityScorer, 2.0)
-        .add(KindScorer::default(), 1.0)
-        .add(tags, 1.0)
-        .add(FrequencyScorer, 1.0)
-        .build();
-    Pipeline::builder(scorer.expect("the weights are valid")).placer(UShapedPlacer).build()
+    [
+        ("recency", Box::new(RecencyScorer), 3.0),
+        ("priority", Box::new(PriorityScorer), 2.0),
+        ("kind", Box::new(KindScorer::default()), 1.0),
+        ("tag", Box::new(tags), 1.0),
+        ("frequency", Box::new(FrequencyScorer), 1.0),
+    ]
 }
 
 fn our_budget() -> ContextBudget {
@@ -61,7 +69,9 @@ fn floor(items: &[ContextItem]) -> Duration {
 }
 
 pub(crate) fn run() {
-    println!("Full pipeline: composite of recency 3, priority 2, kind 1, tag 1, frequency 1; greedy;");
+    println!(
+        "Full pipeline: composite of recency 3, priority 2, kind 1, tag 1, frequency 1; greedy;"
+    );
     println!("u-shaped; deduplication on; target {TARGET} tokens. Medians of at least 5 runs.\n");
     println!(
         "{:>9} {:>11} {:>11} {:>9} {:>9} {:>8} {:>11} {:>8}",
@@ -80,14 +90,16 @@ pub(crate) fn run() {
         if let Some(peer) = &peer {
             let selection = ours.run(&items, &budget).expect("it fits");
             let expected = theirs.run(peer, &their_budget).expect("it fits");
-            let contents: Vec<_> = selection.items().map(ContextItem::content).collect();
-            let expected: Vec<_> = expected.iter().map(cupel::ContextItem::content).collect();
-            assert_eq!(contents, expected, "both must select the same items in the same order");
+            same_result(&selection, &expected);
         }
-        let our_time = median(5, || ours.run(&items, &budget));
-        let their_time = peer.as_ref().map(|peer| {
-            median(if count < 10_000 { 5 } else { 3 }, || theirs.run(peer, &their_budget))
-        });
+        let (our_time, their_time) = match &peer {
+            Some(peer) => {
+                let times =
+                    side_by_side(|| ours.run(&items, &budget), || theirs.run(peer, &their_budget));
+                (times.0, Some(times.1))
+            }
+            None => (median(5, || ours.run(&items, &budget)), None),
+        };
         let floor = floor(&items);
         println!(
             "{:>9} {:>11} {:>11} {:>9} {:>9.0} {:>8} {:>11} {:>8.2}",
@@ -101,8 +113,51 @@ pub(crate) fn run() {
             ratio(our_time, floor),
         );
         previous = Some(our_time);
+        if count == 1_000_000 {
+            println!();
+            stages(&ours, &items, &budget);
+        }
     }
-    println!();
+}
+
+/// Both must select the same items and place them alike. Items whose scores are equal to the last
+/// bit may change places: the peer merges in the slicer's order, we in the order of the sort stage.
+fn same_result(ours: &Selection<'_>, theirs: &[cupel::ContextItem]) {
+    let report = ours.report();
+    let scores: HashMap<&str, f64> =
+        report.included.iter().map(|entry| (entry.item.content(), entry.score)).collect();
+    let placed: Vec<f64> = report.included.iter().map(|entry| entry.score).collect();
+    let expected: Vec<Option<f64>> =
+        theirs.iter().map(|item| scores.get(item.content()).copied()).collect();
+    assert!(expected.iter().all(Option::is_some), "both must select the same items");
+    let expected: Vec<f64> = expected.into_iter().flatten().collect();
+    assert!(placed == expected, "both must place them in the same order");
+}
+
+/// Where the time goes.
+fn stages(pipeline: &Pipeline, items: &[ContextItem], budget: &ContextBudget) {
+    let start = Instant::now();
+    let mut collector =
+        DiagnosticTraceCollector::new(TraceDetailLevel::Stage).with_clock(move || start.elapsed());
+    let run = Instant::now();
+    pipeline.run_traced(items, budget, &mut collector).expect("it fits");
+    let total = run.elapsed().as_secs_f64() * 1000.0;
+    let mut rest = total;
+    print!("  of one run over 1,000,000 items:");
+    for event in collector.events() {
+        print!(" {} {:.0} %,", event.stage, event.duration_ms / total * 100.0);
+        rest -= event.duration_ms;
+    }
+    println!(" sort and the rest {:.0} %", rest / total * 100.0);
+    let scored: Vec<(&str, Duration)> = our_scorers()
+        .into_iter()
+        .map(|(name, scorer, _)| (name, median(3, || scorer.scores(&Pool::new(items)))))
+        .collect();
+    print!("  scorers alone:");
+    for (name, time) in scored {
+        print!(" {name} {},", show(time));
+    }
+    println!(" each with its own pool\n");
 }
 
 fn run_once(run: impl FnOnce(&Pipeline, &[ContextItem], &ContextBudget) -> usize) {

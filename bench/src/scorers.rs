@@ -62,8 +62,13 @@ fn scorers() -> Vec<(&'static str, Box<dyn Scorer>)> {
 }
 
 fn growth() {
-    println!("Every scorer, 0 to 3 tags an item; n log n grows 12x from 10,000 to 100,000 items.\n");
-    println!("{:>16} {:>11} {:>11} {:>8} {:>9}", "scorer", "10,000", "100,000", "growth", "ns/item");
+    println!(
+        "Every scorer, 0 to 3 tags an item; n log n grows 12x from 10,000 to 100,000 items.\n"
+    );
+    println!(
+        "{:>16} {:>11} {:>11} {:>8} {:>9}",
+        "scorer", "10,000", "100,000", "growth", "ns/item"
+    );
     let (small, large) = (pools::ours(&pools::raw(10_000)), pools::ours(&pools::raw(100_000)));
     for (name, scorer) in scorers() {
         row(name, &*scorer, &small, &large);
@@ -97,7 +102,8 @@ fn row(name: &str, scorer: &dyn Scorer, small: &[ContextItem], large: &[ContextI
 fn tagged(count: usize, tags: usize, distinct: u64) -> Vec<ContextItem> {
     let mut numbers = Numbers::new(3);
     let items = (0..count).map(|i| {
-        let tags: Vec<String> = (0..tags).map(|_| format!("t{}", numbers.below(distinct))).collect();
+        let tags: Vec<String> =
+            (0..tags).map(|_| format!("t{}", numbers.below(distinct))).collect();
         ContextItem::builder(format!("item {i}"), 1).tags(tags).build()
     });
     items.collect::<Result<_, _>>().expect("the pool is valid")

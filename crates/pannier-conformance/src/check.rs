@@ -59,10 +59,7 @@ fn need<T>(key: &str, value: Option<T>) -> Result<T, Problem> {
 }
 
 fn items(items: Vec<Item>) -> Result<Vec<ContextItem>, Problem> {
-    items
-        .into_iter()
-        .map(|item| item.build().map_err(Problem::Refused))
-        .collect()
+    items.into_iter().map(|item| item.build().map_err(Problem::Refused)).collect()
 }
 
 /// What has been compared, and what differed.
@@ -143,7 +140,9 @@ impl Check {
         for ExpectedScore { content, score_approx } in expected {
             // Of items with equal contents, the first that no expectation has named yet.
             let Some(at) = open.iter().position(|item| items[*item].content() == content) else {
-                return Err(Problem::NotUnderstood(format!("no item '{content}' is left to compare")));
+                return Err(Problem::NotUnderstood(format!(
+                    "no item '{content}' is left to compare"
+                )));
             };
             let item = open.remove(at);
             self.close(&format!("score of '{content}'"), score_approx, scores[item], epsilon);
@@ -164,10 +163,8 @@ impl Check {
             .zip(scores)
             .map(|(item, score)| ScoredItem { item, score }.into())
             .collect();
-        let budget = SliceBudget {
-            max_tokens: budget.max_tokens(),
-            target_tokens: budget.target_tokens(),
-        };
+        let budget =
+            SliceBudget { max_tokens: budget.max_tokens(), target_tokens: budget.target_tokens() };
         let result = slicer.slice(&candidates, budget);
         let Some(outcome) = self.result(expected.error.as_deref(), result)? else {
             return Ok(());
@@ -275,9 +272,8 @@ impl Check {
                 .map(|entry| (entry.kind, entry.required_count, entry.satisfied_count))
                 .collect();
             let actual = report.count_requirement_shortfalls.iter();
-            let actual = actual.map(|entry| {
-                (entry.kind.to_string(), entry.required_count, entry.satisfied_count)
-            });
+            let actual = actual
+                .map(|entry| (entry.kind.to_string(), entry.required_count, entry.satisfied_count));
             self.equal("shortfalls", &expected, &actual.collect());
         }
         if let Some(overflow) = expected.overflow {

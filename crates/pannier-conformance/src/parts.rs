@@ -118,7 +118,9 @@ impl ScorerConfig {
 
     pub(crate) fn scorer(&self, name: &str) -> Result<Box<dyn Scorer>, Problem> {
         // Children of a composite stand under `scorers` at the top, under `children` below.
-        let children = || if self.scorers.is_empty() { &self.children } else { &self.scorers };
+        let children = || {
+            if self.scorers.is_empty() { &self.children } else { &self.scorers }
+        };
         Ok(match name {
             "recency" => Box::new(RecencyScorer),
             "priority" => Box::new(PriorityScorer),
@@ -134,7 +136,8 @@ impl ScorerConfig {
                 _ => Box::new(KindScorer::default()),
             },
             "tag" => {
-                let weights = self.tag_weights.iter().map(|entry| (entry.tag.as_str(), entry.weight));
+                let weights =
+                    self.tag_weights.iter().map(|entry| (entry.tag.as_str(), entry.weight));
                 Box::new(if self.case_insensitive {
                     TagScorer::case_insensitive(weights)?
                 } else {
@@ -149,10 +152,11 @@ impl ScorerConfig {
                 Box::new(ProductScorer::new(factors?)?)
             }
             "scaled" => {
-                let inner = match need("a scaled scorer", "inner_scorer", self.inner_scorer.as_ref())? {
-                    NameOr::Name(inner) => self.scorer_inside(name, inner)?,
-                    NameOr::Table(inner) => inner.build()?,
-                };
+                let inner =
+                    match need("a scaled scorer", "inner_scorer", self.inner_scorer.as_ref())? {
+                        NameOr::Name(inner) => self.scorer_inside(name, inner)?,
+                        NameOr::Table(inner) => inner.build()?,
+                    };
                 Box::new(ScaledScorer::new(inner))
             }
             "metadata_trust" => {
@@ -167,7 +171,9 @@ impl ScorerConfig {
                 let now = need("a decay scorer", "reference_time", self.reference_time.as_ref())?;
                 let curve = need("a decay scorer", "curve", self.curve.as_ref())?.build()?;
                 let scorer = DecayScorer::new(now.build()?, curve);
-                Box::new(scorer.with_null_timestamp_score(self.null_timestamp_score.unwrap_or(0.5))?)
+                Box::new(
+                    scorer.with_null_timestamp_score(self.null_timestamp_score.unwrap_or(0.5))?,
+                )
             }
             other => return unknown("scorer", other),
         })
@@ -195,7 +201,8 @@ impl Curve {
     fn build(&self) -> Result<DecayCurve, Problem> {
         Ok(match self.name.as_str() {
             "exponential" => {
-                let half_life = need("an exponential curve", "half_life_secs", self.half_life_secs)?;
+                let half_life =
+                    need("an exponential curve", "half_life_secs", self.half_life_secs)?;
                 DecayCurve::exponential(seconds(half_life)?)?
             }
             "window" => {

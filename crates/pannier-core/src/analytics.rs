@@ -9,11 +9,7 @@ use crate::{ContextBudget, ContextItem, ContextKind, CountQuotaEntry, Quota, sum
 impl<I: Borrow<ContextItem>> SelectionReport<I> {
     /// What the included items cost together.
     pub fn included_tokens(&self) -> i64 {
-        sum_tokens(
-            self.included
-                .iter()
-                .map(|entry| entry.item.borrow().tokens()),
-        )
+        sum_tokens(self.included.iter().map(|entry| entry.item.borrow().tokens()))
     }
 
     /// The share of the window that is used: included tokens over `maxTokens`. Above 1 if the
@@ -30,10 +26,7 @@ impl<I: Borrow<ContextItem>> SelectionReport<I> {
 
     /// The share of included items that have a timestamp; 0 if there are none.
     pub fn timestamp_coverage(&self) -> f64 {
-        let dated = self
-            .included
-            .iter()
-            .filter(|entry| entry.item.borrow().timestamp().is_some());
+        let dated = self.included.iter().filter(|entry| entry.item.borrow().timestamp().is_some());
         ratio(dated.count() as f64, self.included.len() as f64)
     }
 
@@ -56,11 +49,7 @@ impl<I: Borrow<ContextItem>> SelectionReport<I> {
                     QuotaUnit::Count => of_kind.count() as f64,
                 };
                 let utilization = ratio(actual, limit.cap).clamp(0.0, 1.0);
-                QuotaUtilization {
-                    limit,
-                    actual,
-                    utilization,
-                }
+                QuotaUtilization { limit, actual, utilization }
             })
             .collect();
         utilizations.sort_by(|a, b| a.limit.kind.cmp(&b.limit.kind));

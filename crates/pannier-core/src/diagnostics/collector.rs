@@ -134,10 +134,7 @@ pub struct DiagnosticTraceCollector<'c> {
 impl<'c> DiagnosticTraceCollector<'c> {
     /// A collector of this detail, without a clock: durations are 0.
     pub fn new(detail_level: TraceDetailLevel) -> Self {
-        Self {
-            detail_level,
-            ..Self::default()
-        }
+        Self { detail_level, ..Self::default() }
     }
 
     /// Measures stages with a clock that tells the time since some fixed moment.
@@ -226,44 +223,30 @@ pub struct FanOutTraceCollector<'c> {
 impl<'c> FanOutTraceCollector<'c> {
     /// Tells all of these, in this order.
     pub fn new(collectors: impl IntoIterator<Item = &'c mut dyn TraceCollector>) -> Self {
-        Self {
-            collectors: collectors.into_iter().collect(),
-        }
+        Self { collectors: collectors.into_iter().collect() }
     }
 
     fn enabled(&mut self) -> impl Iterator<Item = &mut &'c mut dyn TraceCollector> {
-        self.collectors
-            .iter_mut()
-            .filter(|collector| collector.is_enabled())
+        self.collectors.iter_mut().filter(|collector| collector.is_enabled())
     }
 }
 
 impl TraceCollector for FanOutTraceCollector<'_> {
     fn is_enabled(&self) -> bool {
-        self.collectors
-            .iter()
-            .any(|collector| collector.is_enabled())
+        self.collectors.iter().any(|collector| collector.is_enabled())
     }
 
     fn detail_level(&self) -> TraceDetailLevel {
-        let enabled = self
-            .collectors
-            .iter()
-            .filter(|collector| collector.is_enabled());
-        enabled
-            .map(|collector| collector.detail_level())
-            .max()
-            .unwrap_or_default()
+        let enabled = self.collectors.iter().filter(|collector| collector.is_enabled());
+        enabled.map(|collector| collector.detail_level()).max().unwrap_or_default()
     }
 
     fn run_started(&mut self, candidates: usize, budget: &ContextBudget) {
-        self.enabled()
-            .for_each(|collector| collector.run_started(candidates, budget));
+        self.enabled().for_each(|collector| collector.run_started(candidates, budget));
     }
 
     fn stage_started(&mut self, stage: &PipelineStage, items_in: usize) {
-        self.enabled()
-            .for_each(|collector| collector.stage_started(stage, items_in));
+        self.enabled().for_each(|collector| collector.stage_started(stage, items_in));
     }
 
     fn record_item(&mut self, event: &ItemEvent<'_>) {
@@ -273,17 +256,14 @@ impl TraceCollector for FanOutTraceCollector<'_> {
     }
 
     fn stage_ended(&mut self, stage: &PipelineStage, items_in: usize, items_out: usize) {
-        self.enabled()
-            .for_each(|collector| collector.stage_ended(stage, items_in, items_out));
+        self.enabled().for_each(|collector| collector.stage_ended(stage, items_in, items_out));
     }
 
     fn run_ended(&mut self, selection: &Selection<'_>) {
-        self.enabled()
-            .for_each(|collector| collector.run_ended(selection));
+        self.enabled().for_each(|collector| collector.run_ended(selection));
     }
 
     fn run_failed(&mut self, error: &Error) {
-        self.enabled()
-            .for_each(|collector| collector.run_failed(error));
+        self.enabled().for_each(|collector| collector.run_failed(error));
     }
 }

@@ -141,20 +141,9 @@ impl fmt::Display for ExclusionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.name())?;
         match self {
-            Self::BudgetExceeded {
-                item_tokens,
-                available_tokens,
-                outcompeted,
-            } => {
-                write!(
-                    f,
-                    ": {item_tokens} tokens requested, {available_tokens} available"
-                )?;
-                if *outcompeted {
-                    write!(f, ", a better combination was found")
-                } else {
-                    Ok(())
-                }
+            Self::BudgetExceeded { item_tokens, available_tokens, outcompeted } => {
+                write!(f, ": {item_tokens} tokens requested, {available_tokens} available")?;
+                if *outcompeted { write!(f, ", a better combination was found") } else { Ok(()) }
             }
             Self::ScoredTooLow { score, threshold } => {
                 write!(f, ": score {score}, threshold {threshold}")
@@ -245,15 +234,13 @@ mod wire {
                 "QuotaRequireDisplaced" => Self::QuotaRequireDisplaced {
                     displaced_by_kind: need("displaced_by_kind", fields.displaced_by_kind)?,
                 },
-                "NegativeTokens" => Self::NegativeTokens {
-                    tokens: need("tokens", fields.tokens)?,
-                },
+                "NegativeTokens" => Self::NegativeTokens { tokens: need("tokens", fields.tokens)? },
                 "PinnedOverride" => Self::PinnedOverride {
                     displaced_by: need("displaced_by", fields.displaced_by)?,
                 },
-                "Filtered" => Self::Filtered {
-                    filter_name: need("filter_name", fields.filter_name)?,
-                },
+                "Filtered" => {
+                    Self::Filtered { filter_name: need("filter_name", fields.filter_name)? }
+                }
                 "CountCapExceeded" => Self::CountCapExceeded {
                     kind: need("kind", fields.kind)?,
                     cap: number("cap", fields.cap)?,
@@ -263,9 +250,7 @@ mod wire {
                     group: need("group", fields.group)?,
                     cause: need("cause", fields.cause)?,
                 },
-                _ => Self::Unknown {
-                    reason: fields.reason,
-                },
+                _ => Self::Unknown { reason: fields.reason },
             })
         }
     }

@@ -22,16 +22,10 @@ pub struct SelectionReport<I = ContextItem> {
     /// What they cost together; negative counts are added as they are.
     pub total_tokens_considered: i64,
     /// How many items entered and left each stage.
-    #[cfg_attr(
-        feature = "serde",
-        serde(default, skip_serializing_if = "Vec::is_empty")
-    )]
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
     pub stages: Vec<StageCount>,
     /// Required counts that the pool could not meet.
-    #[cfg_attr(
-        feature = "serde",
-        serde(default, skip_serializing_if = "Vec::is_empty")
-    )]
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
     pub count_requirement_shortfalls: Vec<CountRequirementShortfall>,
     /// How the selection went over its target, if it did and the strategy is to proceed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -87,24 +81,14 @@ pub struct ExcludedItem<I = ContextItem> {
 impl<I> IncludedItem<I> {
     /// An entry made by hand.
     pub fn new(item: I, score: f64, reason: InclusionReason) -> Self {
-        Self {
-            index: None,
-            item,
-            score,
-            reason,
-        }
+        Self { index: None, item, score, reason }
     }
 }
 
 impl<I> ExcludedItem<I> {
     /// An entry made by hand.
     pub fn new(item: I, score: f64, reason: ExclusionReason) -> Self {
-        Self {
-            index: None,
-            item,
-            score,
-            reason,
-        }
+        Self { index: None, item, score, reason }
     }
 }
 

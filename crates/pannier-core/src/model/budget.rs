@@ -21,10 +21,7 @@ use crate::Error;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(rename_all = "camelCase", try_from = "wire::Budget")
-)]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", try_from = "wire::Budget"))]
 pub struct ContextBudget {
     max_tokens: i64,
     target_tokens: i64,
@@ -99,30 +96,18 @@ impl ContextBudget {
 
     /// What a slicer may spend when pinned items already take `pinned_tokens`.
     pub fn effective(&self, pinned_tokens: i64) -> SliceBudget {
-        let reserved = self
-            .reserved_slots
-            .values()
-            .fold(0_i64, |sum, slot| sum.saturating_add(*slot));
+        let reserved =
+            self.reserved_slots.values().fold(0_i64, |sum, slot| sum.saturating_add(*slot));
         let taken = pinned_tokens.saturating_add(reserved);
         let max_tokens = self.window_tokens().saturating_sub(taken).max(0);
-        let target_tokens = self
-            .target_tokens
-            .saturating_sub(taken)
-            .max(0)
-            .min(max_tokens);
+        let target_tokens = self.target_tokens.saturating_sub(taken).max(0).min(max_tokens);
         if self.estimation_safety_margin_percent == 0.0 {
-            return SliceBudget {
-                max_tokens,
-                target_tokens,
-            };
+            return SliceBudget { max_tokens, target_tokens };
         }
         let multiplier = 1.0 - self.estimation_safety_margin_percent / 100.0;
         let reduced = |tokens: i64| ((tokens as f64 * multiplier).floor() as i64).min(tokens);
         let max_tokens = reduced(max_tokens);
-        SliceBudget {
-            max_tokens,
-            target_tokens: reduced(target_tokens).min(max_tokens),
-        }
+        SliceBudget { max_tokens, target_tokens: reduced(target_tokens).min(max_tokens) }
     }
 }
 
@@ -158,28 +143,16 @@ impl ContextBudgetBuilder {
     /// first rule that is broken.
     pub fn build(self) -> Result<ContextBudget, Error> {
         let budget = self.0;
-        let within_window = [
-            ("targetTokens", budget.target_tokens),
-            ("outputReserve", budget.output_reserve),
-        ];
-        for (field, tokens) in [("maxTokens", budget.max_tokens)]
-            .into_iter()
-            .chain(within_window)
-        {
+        let within_window =
+            [("targetTokens", budget.target_tokens), ("outputReserve", budget.output_reserve)];
+        for (field, tokens) in [("maxTokens", budget.max_tokens)].into_iter().chain(within_window) {
             if tokens < 0 {
-                return Err(Error::NegativeTokens {
-                    field: field.to_owned(),
-                    tokens,
-                });
+                return Err(Error::NegativeTokens { field: field.to_owned(), tokens });
             }
         }
         for (field, tokens) in within_window {
             if tokens > budget.max_tokens {
-                return Err(Error::AboveWindow {
-                    field,
-                    tokens,
-                    max_tokens: budget.max_tokens,
-                });
+                return Err(Error::AboveWindow { field, tokens, max_tokens: budget.max_tokens });
             }
         }
         let percent = budget.estimation_safety_margin_percent;
@@ -210,11 +183,7 @@ mod wire {
     use crate::Error;
 
     #[derive(serde::Deserialize)]
-    #[serde(
-        rename_all = "camelCase",
-        deny_unknown_fields,
-        expecting = "a context budget"
-    )]
+    #[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "a context budget")]
     pub(super) struct Budget {
         max_tokens: i64,
         target_tokens: i64,
@@ -274,35 +243,20 @@ mod tests {
 
     #[test]
     fn every_rule_is_enforced() {
-        let negative = |field: &str, tokens| {
-            Err(Error::NegativeTokens {
-                field: field.to_owned(),
-                tokens,
-            })
-        };
+        let negative =
+            |field: &str, tokens| Err(Error::NegativeTokens { field: field.to_owned(), tokens });
         assert_eq!(ContextBudget::new(-1, 0), negative("maxTokens", -1));
         assert_eq!(ContextBudget::new(10, -2), negative("targetTokens", -2));
-        let above = |field, tokens| {
-            Err(Error::AboveWindow {
-                field,
-                tokens,
-                max_tokens: 10,
-            })
-        };
+        let above = |field, tokens| Err(Error::AboveWindow { field, tokens, max_tokens: 10 });
         assert_eq!(ContextBudget::new(10, 11), above("targetTokens", 11));
         let reserve = |tokens| ContextBudget::builder(10, 5).output_reserve(tokens).build();
         assert_eq!(reserve(-3), negative("outputReserve", -3));
         assert_eq!(reserve(11), above("outputReserve", 11));
         for percent in [-0.1, 100.1, f64::NAN, f64::INFINITY] {
             let margin = ContextBudget::builder(10, 5).estimation_safety_margin_percent(percent);
-            assert!(
-                matches!(margin.build(), Err(Error::MarginOutOfRange { .. })),
-                "{percent}"
-            );
+            assert!(matches!(margin.build(), Err(Error::MarginOutOfRange { .. })), "{percent}");
         }
-        let slot = ContextBudget::builder(10, 5)
-            .reserved_slot(ContextKind::MEMORY, -4)
-            .build();
+        let slot = ContextBudget::builder(10, 5).reserved_slot(ContextKind::MEMORY, -4).build();
         assert_eq!(slot, negative("reservedSlots.Memory", -4));
     }
 
@@ -310,17 +264,8 @@ mod tests {
     fn the_edges_are_valid() {
         assert!(ContextBudget::new(0, 0).is_ok());
         let budget = ContextBudget::builder(10, 10).output_reserve(10);
-        let budget = budget
-            .estimation_safety_margin_percent(100.0)
-            .build()
-            .unwrap();
-        assert_eq!(
-            budget.effective(0),
-            SliceBudget {
-                max_tokens: 0,
-                target_tokens: 0
-            }
-        );
+        let budget = budget.estimation_safety_margin_percent(100.0).build().unwrap();
+        assert_eq!(budget.effective(0), SliceBudget { max_tokens: 0, target_tokens: 0 });
         let huge = ContextBudget::builder(i64::MAX, i64::MAX)
             .reserved_slot(ContextKind::MEMORY, i64::MAX)
             .reserved_slot(ContextKind::MESSAGE, i64::MAX)
@@ -332,10 +277,7 @@ mod tests {
     #[test]
     fn the_target_is_clamped_to_the_ceiling_and_both_are_floored() {
         let budget = ContextBudget::builder(1000, 900).output_reserve(300);
-        let budget = budget
-            .estimation_safety_margin_percent(3.0)
-            .build()
-            .unwrap();
+        let budget = budget.estimation_safety_margin_percent(3.0).build().unwrap();
         // min(900, 1000 - 300) = 700, 0.97 * 700 = 679.
         assert_eq!(budget.effective(0).target_tokens, 679);
         // 1000 - 300 - 51 = 649, 0.97 * 649 = 629.53.

@@ -21,10 +21,7 @@ use crate::Error;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(
-    feature = "serde",
-    serde(rename_all = "camelCase", try_from = "wire::Item")
-)]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", try_from = "wire::Item"))]
 pub struct ContextItem {
     content: String,
     tokens: i64,
@@ -39,10 +36,7 @@ pub struct ContextItem {
     metadata: Metadata,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     timestamp: Option<Timestamp>,
-    #[cfg_attr(
-        feature = "serde",
-        serde(skip_serializing_if = "wire::is_not_a_number")
-    )]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "wire::is_not_a_number"))]
     future_relevance_hint: Option<f64>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "std::ops::Not::not"))]
     pinned: bool,
@@ -259,11 +253,7 @@ mod wire {
     use crate::Error;
 
     #[derive(serde::Deserialize)]
-    #[serde(
-        rename_all = "camelCase",
-        deny_unknown_fields,
-        expecting = "a context item"
-    )]
+    #[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "a context item")]
     pub(super) struct Item {
         content: String,
         tokens: i64,
@@ -330,13 +320,7 @@ mod tests {
         assert_eq!(item.source(), &ContextSource::CHAT);
         assert!(item.tags().is_empty() && item.metadata().is_empty() && !item.is_pinned());
         assert_eq!(
-            (
-                item.priority(),
-                item.timestamp(),
-                item.original_tokens(),
-                item.id(),
-                item.group()
-            ),
+            (item.priority(), item.timestamp(), item.original_tokens(), item.id(), item.group()),
             (None, None, None, None, None)
         );
         assert!(item.future_relevance_hint().is_none());

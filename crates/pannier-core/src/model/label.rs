@@ -1,10 +1,9 @@
 //! Names that compare without regard to ASCII case: the kind of an item and where it came from.
 //!
 //! The spelling that was given is kept, because it is what people read in reports; only
-//! comparison, order and hashing fold case. The well-known names are static, so the usual item
-//! carries no allocation for them.
+//! comparison, order and hashing fold case. The well-known names, in their own spelling, are
+//! numbers: the usual item carries no allocation for them, and comparing two is one instruction.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -18,36 +17,48 @@ pub(crate) fn compare_folded(left: &str, right: &str) -> Ordering {
     left.cmp(right.bytes().map(|byte| byte.to_ascii_lowercase()))
 }
 
+#[derive(Clone)]
+enum Name {
+    Known(u8),
+    Other(Box<str>),
+}
+
 macro_rules! label {
     (
         $(#[$docs:meta])*
         $name:ident, $field:literal, default $default:ident,
-        { $($(#[$known_docs:meta])* $known:ident = $text:literal),+ $(,)? }
+        { $($(#[$known_docs:meta])* $number:literal => $known:ident = $text:literal),+ $(,)? }
     ) => {
         $(#[$docs])*
         #[derive(Clone)]
-        pub struct $name(Cow<'static, str>);
+        pub struct $name(Name);
 
         impl $name {
-            $($(#[$known_docs])* pub const $known: Self = Self(Cow::Borrowed($text));)+
+            /// The well-known names, by number.
+            const KNOWN: [&'static str; [$($number),+].len()] = [$($text),+];
+
+            $($(#[$known_docs])* pub const $known: Self = Self(Name::Known($number));)+
 
             /// Makes a name of any text that is not blank.
             ///
             /// # Errors
             ///
             /// [`Error::BlankName`] if the text is empty or only white space.
-            pub fn new(text: impl Into<String>) -> Result<Self, Error> {
-                let text = text.into();
-                match text.as_str() {
+            pub fn new(text: impl AsRef<str>) -> Result<Self, Error> {
+                let text = text.as_ref();
+                match text {
                     $($text => Ok(Self::$known),)+
                     blank if blank.trim().is_empty() => Err(Error::BlankName { field: $field }),
-                    _ => Ok(Self(Cow::Owned(text))),
+                    _ => Ok(Self(Name::Other(text.into()))),
                 }
             }
 
             /// The text as it was given.
             pub fn as_str(&self) -> &str {
-                &self.0
+                match &self.0 {
+                    Name::Known(number) => Self::KNOWN[usize::from(*number)],
+                    Name::Other(text) => text,
+                }
             }
         }
 
@@ -59,7 +70,10 @@ macro_rules! label {
 
         impl PartialEq for $name {
             fn eq(&self, other: &Self) -> bool {
-                self.0.eq_ignore_ascii_case(&other.0)
+                match (&self.0, &other.0) {
+                    (Name::Known(number), Name::Known(other)) => number == other,
+                    _ => self.as_str().eq_ignore_ascii_case(other.as_str()),
+                }
             }
         }
 
@@ -67,7 +81,7 @@ macro_rules! label {
 
         impl Ord for $name {
             fn cmp(&self, other: &Self) -> Ordering {
-                compare_folded(&self.0, &other.0)
+                compare_folded(self.as_str(), other.as_str())
             }
         }
 
@@ -79,7 +93,7 @@ macro_rules! label {
 
         impl Hash for $name {
             fn hash<H: Hasher>(&self, state: &mut H) {
-                for byte in self.0.bytes() {
+                for byte in self.as_str().bytes() {
                     state.write_u8(byte.to_ascii_lowercase());
                 }
                 state.write_u8(0xff);
@@ -88,13 +102,13 @@ macro_rules! label {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(&self.0)
+                f.pad(self.as_str())
             }
         }
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_tuple(stringify!($name)).field(&self.0).finish()
+                f.debug_tuple(stringify!($name)).field(&self.as_str()).finish()
             }
         }
 
@@ -117,7 +131,7 @@ macro_rules! label {
         #[cfg(feature = "serde")]
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(&self.0)
+                serializer.serialize_str(self.as_str())
             }
         }
 
@@ -144,15 +158,15 @@ label! {
     ContextKind, "kind", default MESSAGE,
     {
         /// A conversational message; the default.
-        MESSAGE = "Message",
+        0 => MESSAGE = "Message",
         /// A document, or a file's content.
-        DOCUMENT = "Document",
+        1 => DOCUMENT = "Document",
         /// What a tool returned.
-        TOOL_OUTPUT = "ToolOutput",
+        2 => TOOL_OUTPUT = "ToolOutput",
         /// A stored memory or fact.
-        MEMORY = "Memory",
+        3 => MEMORY = "Memory",
         /// An instruction at system level.
-        SYSTEM_PROMPT = "SystemPrompt",
+        4 => SYSTEM_PROMPT = "SystemPrompt",
     }
 }
 
@@ -161,11 +175,11 @@ label! {
     ContextSource, "source", default CHAT,
     {
         /// A chat with the user; the default.
-        CHAT = "Chat",
+        0 => CHAT = "Chat",
         /// A tool or function call.
-        TOOL = "Tool",
+        1 => TOOL = "Tool",
         /// Retrieval.
-        RAG = "Rag",
+        2 => RAG = "Rag",
     }
 }
 
@@ -187,27 +201,15 @@ mod tests {
 
     #[test]
     fn only_ascii_letters_fold() {
-        assert_ne!(
-            ContextKind::new("Ä").unwrap(),
-            ContextKind::new("ä").unwrap()
-        );
-        assert_ne!(
-            ContextKind::new("a[").unwrap(),
-            ContextKind::new("a{").unwrap()
-        );
+        assert_ne!(ContextKind::new("Ä").unwrap(), ContextKind::new("ä").unwrap());
+        assert_ne!(ContextKind::new("a[").unwrap(), ContextKind::new("a{").unwrap());
     }
 
     #[test]
     fn blank_names_are_refused() {
         for blank in ["", " ", "\t\n", "\u{2003}"] {
-            assert_eq!(
-                ContextKind::new(blank),
-                Err(Error::BlankName { field: "kind" })
-            );
-            assert_eq!(
-                ContextSource::new(blank),
-                Err(Error::BlankName { field: "source" })
-            );
+            assert_eq!(ContextKind::new(blank), Err(Error::BlankName { field: "kind" }));
+            assert_eq!(ContextSource::new(blank), Err(Error::BlankName { field: "source" }));
         }
     }
 }

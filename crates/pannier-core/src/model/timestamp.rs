@@ -29,12 +29,10 @@ impl Timestamp {
     ///
     /// [`Error::InvalidTimestamp`] outside the years -9999 to 9999.
     pub fn from_unix_seconds(seconds: i64) -> Result<Self, Error> {
-        jiff::Timestamp::from_second(seconds)
-            .map(Self)
-            .map_err(|error| Error::InvalidTimestamp {
-                text: seconds.to_string(),
-                problem: error.to_string(),
-            })
+        jiff::Timestamp::from_second(seconds).map(Self).map_err(|error| Error::InvalidTimestamp {
+            text: seconds.to_string(),
+            problem: error.to_string(),
+        })
     }
 
     /// Nanoseconds since 1970-01-01T00:00:00Z.
@@ -44,33 +42,22 @@ impl Timestamp {
 
     /// The time from `earlier` to this instant, or zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
-        let nanoseconds = self
-            .unix_nanoseconds()
-            .saturating_sub(earlier.unix_nanoseconds())
-            .max(0);
+        let nanoseconds = self.unix_nanoseconds().saturating_sub(earlier.unix_nanoseconds()).max(0);
         // Twenty thousand years are about 6.3e11 seconds: both parts fit.
-        Duration::new(
-            (nanoseconds / 1_000_000_000) as u64,
-            (nanoseconds % 1_000_000_000) as u32,
-        )
+        Duration::new((nanoseconds / 1_000_000_000) as u64, (nanoseconds % 1_000_000_000) as u32)
     }
 }
 
 impl From<SystemTime> for Timestamp {
     /// Converts a reading of the system clock; a time outside the range becomes its nearest end.
     fn from(time: SystemTime) -> Self {
-        let fallback = if time < SystemTime::UNIX_EPOCH {
-            jiff::Timestamp::MIN
-        } else {
-            jiff::Timestamp::MAX
-        };
+        let fallback =
+            if time < SystemTime::UNIX_EPOCH { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };
         let nanoseconds = match time.duration_since(SystemTime::UNIX_EPOCH) {
             Ok(after) => i128::try_from(after.as_nanos()),
             Err(before) => i128::try_from(before.duration().as_nanos()).map(|nanos| -nanos),
         };
-        let timestamp = nanoseconds
-            .ok()
-            .and_then(|n| jiff::Timestamp::from_nanosecond(n).ok());
+        let timestamp = nanoseconds.ok().and_then(|n| jiff::Timestamp::from_nanosecond(n).ok());
         Self(timestamp.unwrap_or(fallback))
     }
 }
@@ -80,12 +67,10 @@ impl FromStr for Timestamp {
 
     /// Reads an RFC 3339 date and time with an offset or `Z`.
     fn from_str(text: &str) -> Result<Self, Error> {
-        text.parse()
-            .map(Self)
-            .map_err(|error: jiff::Error| Error::InvalidTimestamp {
-                text: text.to_owned(),
-                problem: error.to_string(),
-            })
+        text.parse().map(Self).map_err(|error: jiff::Error| Error::InvalidTimestamp {
+            text: text.to_owned(),
+            problem: error.to_string(),
+        })
     }
 }
 
@@ -122,10 +107,7 @@ mod tests {
 
     #[test]
     fn system_times_convert_and_saturate() {
-        assert_eq!(
-            Timestamp::from(SystemTime::UNIX_EPOCH).unix_nanoseconds(),
-            0
-        );
+        assert_eq!(Timestamp::from(SystemTime::UNIX_EPOCH).unix_nanoseconds(), 0);
         let before = SystemTime::UNIX_EPOCH - Duration::new(1, 500_000_000);
         assert_eq!(Timestamp::from(before).unix_nanoseconds(), -1_500_000_000);
         if let Some(far) = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(1 << 60)) {
@@ -139,10 +121,7 @@ mod tests {
         let late: Timestamp = "1970-01-01T00:00:12.25Z".parse().unwrap();
         assert_eq!(late.since(early), Duration::from_millis(2250));
         assert_eq!(early.since(late), Duration::ZERO);
-        let (first, last) = (
-            Timestamp(jiff::Timestamp::MIN),
-            Timestamp(jiff::Timestamp::MAX),
-        );
+        let (first, last) = (Timestamp(jiff::Timestamp::MIN), Timestamp(jiff::Timestamp::MAX));
         assert!(last.since(first) > Duration::from_secs(600_000_000_000));
     }
 

@@ -22,10 +22,7 @@ pub(super) fn classify(items: &[ContextItem], budget: &ContextBudget) -> Result<
     let pinned_tokens = sum_tokens(pinned.iter().map(|index| items[*index as usize].tokens()));
     let available_tokens = budget.window_tokens();
     if pinned_tokens > available_tokens {
-        return Err(Error::PinnedOverBudget {
-            pinned_tokens,
-            available_tokens,
-        });
+        return Err(Error::PinnedOverBudget { pinned_tokens, available_tokens });
     }
     classified.pinned_tokens = pinned_tokens;
     Ok(classified)
@@ -33,6 +30,7 @@ pub(super) fn classify(items: &[ContextItem], budget: &ContextBudget) -> Result<
 
 fn classify_items(items: &[ContextItem]) -> Classified {
     let mut classified = Classified::default();
+    classified.scoreable.reserve(items.len());
     for (item, index) in items.iter().zip(0..) {
         if item.group().is_some() {
             return classify_groups(items);

@@ -39,10 +39,7 @@ pub(super) fn deduplicate(items: &[ContextItem], units: &Units, scores: &[f64]) 
         run.sort_by(|a, b| contents.compare(unit(a), unit(b)));
         for equals in run.chunk_by(|a, b| contents.compare(unit(a), unit(b)).is_eq()) {
             let rank = |key: &u64| {
-                (
-                    order::descending(units.summary(unit(key), items, scores).score),
-                    unit(key),
-                )
+                (order::descending(units.summary(unit(key), items, scores).score), unit(key))
             };
             let Some(kept) = equals.iter().map(rank).min().map(|(_, kept)| kept) else {
                 continue;
@@ -63,25 +60,18 @@ struct Contents<'u> {
 impl<'u> Contents<'u> {
     fn of(&self, unit: u32) -> impl Iterator<Item = &'u str> {
         let items = self.items;
-        self.units
-            .members(unit)
-            .iter()
-            .map(move |member| items[*member as usize].content())
+        self.units.members(unit).iter().map(move |member| items[*member as usize].content())
     }
 
     /// A group of one is not the same as an item without a group.
     fn is_group(&self, unit: u32) -> bool {
-        self.items[self.units.members(unit)[0] as usize]
-            .group()
-            .is_some()
+        self.items[self.units.members(unit)[0] as usize].group().is_some()
     }
 
     fn hash(&self, unit: u32) -> u64 {
         match *self.units.members(unit) {
             [only] => xxh3_64(self.items[only as usize].content().as_bytes()),
-            _ => self.of(unit).fold(0, |seed, content| {
-                xxh3_64_with_seed(content.as_bytes(), seed)
-            }),
+            _ => self.of(unit).fold(0, |seed, content| xxh3_64_with_seed(content.as_bytes(), seed)),
         }
     }
 
@@ -98,9 +88,7 @@ mod tests {
     #[test]
     fn the_best_copy_survives_and_the_first_on_ties() {
         let contents = ["a", "b", "a", "b", "c", "a"];
-        let items: Vec<_> = contents
-            .map(|text| ContextItem::new(text, 1).unwrap())
-            .into();
+        let items: Vec<_> = contents.map(|text| ContextItem::new(text, 1).unwrap()).into();
         let mut units = Units::default();
         (0..6).for_each(|index| units.push_item(index));
         let duplicates = deduplicate(&items, &units, &[0.1, 0.5, 0.9, 0.5, 0.0, f64::NAN]);
@@ -110,15 +98,10 @@ mod tests {
 
     #[test]
     fn collisions_are_told_apart_by_their_bytes() {
-        let items: Vec<_> = ["x", "y", "x"]
-            .map(|text| ContextItem::new(text, 1).unwrap())
-            .into();
+        let items: Vec<_> = ["x", "y", "x"].map(|text| ContextItem::new(text, 1).unwrap()).into();
         let mut units = Units::default();
         (0..3).for_each(|index| units.push_item(index));
-        let contents = Contents {
-            items: &items,
-            units: &units,
-        };
+        let contents = Contents { items: &items, units: &units };
         assert_eq!(contents.compare(0, 1), Ordering::Less);
         assert_eq!(contents.compare(0, 2), Ordering::Equal);
     }

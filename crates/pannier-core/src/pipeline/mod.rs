@@ -145,12 +145,7 @@ impl Pipeline {
         run.effective = budget.effective(run.classified.pinned_tokens);
         let (pinned, scoreable) = (&run.classified.pinned, &run.classified.scoreable);
         let (pinned_items, scored_items) = (pinned.item_count(), scoreable.item_count());
-        trace.end(
-            PipelineStage::Classify,
-            items.len(),
-            pinned_items + scored_items,
-            &run,
-        );
+        trace.end(PipelineStage::Classify, items.len(), pinned_items + scored_items, &run);
 
         trace.start(PipelineStage::Score, scored_items);
         run.scores = score::score(items, scoreable, &*self.scorer);
@@ -163,10 +158,8 @@ impl Pipeline {
         if self.deduplication {
             run.duplicates = deduplicate::deduplicate(items, scoreable, &run.scores);
         }
-        let dropped = run
-            .duplicates
-            .iter()
-            .map(|duplicate| scoreable.members(duplicate.unit).len());
+        let dropped =
+            run.duplicates.iter().map(|duplicate| scoreable.members(duplicate.unit).len());
         let unique_items = scored_items - dropped.sum::<usize>();
         trace.end(PipelineStage::Deduplicate, scored_items, unique_items, &run);
 
@@ -177,23 +170,13 @@ impl Pipeline {
         (run.verdicts, run.shortfalls) = outcome.into_parts();
         run.sorted = sorted.units;
         let sliced: Vec<u32> = run.sliced().collect();
-        let sliced_items = sliced
-            .iter()
-            .map(|unit| scoreable.members(*unit).len())
-            .sum();
+        let sliced_items = sliced.iter().map(|unit| scoreable.members(*unit).len()).sum();
         trace.end(PipelineStage::Slice, unique_items, sliced_items, &run);
 
         trace.start(PipelineStage::Place, pinned_items + sliced_items);
         let pinned_tokens = run.classified.pinned_tokens;
         let scores = &run.scores;
-        let mut merge = Merge {
-            items,
-            scores,
-            pinned,
-            pinned_tokens,
-            scoreable,
-            sliced,
-        };
+        let mut merge = Merge { items, scores, pinned, pinned_tokens, scoreable, sliced };
         run.overflow = merge.handle_overflow(budget, self.overflow_strategy)?;
         let placed = if self.keep_groups_together {
             merge.place_units(&*self.placer)?
@@ -207,12 +190,7 @@ impl Pipeline {
             }
         }
         run.placed = placed;
-        trace.end(
-            PipelineStage::Place,
-            pinned_items + sliced_items,
-            run.placed.len(),
-            &run,
-        );
+        trace.end(PipelineStage::Place, pinned_items + sliced_items, run.placed.len(), &run);
         Ok(Selection::new(run))
     }
 }
@@ -249,13 +227,9 @@ impl<C: TraceCollector + ?Sized> Trace<'_, C> {
             };
             if stage == PipelineStage::Score {
                 let scored = run.classified.scoreable.in_pool_order();
-                scored
-                    .iter()
-                    .for_each(|index| tell(*index, ItemDecision::Scored));
+                scored.iter().for_each(|index| tell(*index, ItemDecision::Scored));
             }
-            run.each_excluded(&stage, |index, reason| {
-                tell(index, ItemDecision::Excluded(&reason))
-            });
+            run.each_excluded(&stage, |index, reason| tell(index, ItemDecision::Excluded(&reason)));
             if stage == PipelineStage::Place {
                 run.each_included(|index, reason| tell(index, ItemDecision::Included(reason)));
             }

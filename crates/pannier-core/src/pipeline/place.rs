@@ -32,10 +32,7 @@ pub(crate) struct Overflow {
 
 impl Merge<'_> {
     fn tokens(&self) -> i64 {
-        let sliced = self
-            .sliced
-            .iter()
-            .map(|unit| self.scoreable.tokens(*unit, self.items));
+        let sliced = self.sliced.iter().map(|unit| self.scoreable.tokens(*unit, self.items));
         sum_tokens(sliced.chain([self.pinned_tokens]))
     }
 
@@ -51,10 +48,7 @@ impl Merge<'_> {
         if selected_tokens > target_tokens {
             match strategy {
                 OverflowStrategy::Throw => {
-                    return Err(Error::OverTarget {
-                        selected_tokens,
-                        target_tokens,
-                    });
+                    return Err(Error::OverTarget { selected_tokens, target_tokens });
                 }
                 OverflowStrategy::Truncate => overflow.cut = self.truncate(target_tokens),
                 OverflowStrategy::Proceed => {
@@ -64,10 +58,7 @@ impl Merge<'_> {
         }
         let (selected_tokens, window_tokens) = (self.tokens(), budget.window_tokens());
         if selected_tokens > window_tokens {
-            return Err(Error::OverWindow {
-                selected_tokens,
-                window_tokens,
-            });
+            return Err(Error::OverWindow { selected_tokens, window_tokens });
         }
         Ok(overflow)
     }
@@ -85,10 +76,7 @@ impl Merge<'_> {
             if fits {
                 kept_tokens += tokens;
             } else {
-                cut.push(Cut {
-                    unit,
-                    available_tokens,
-                });
+                cut.push(Cut { unit, available_tokens });
             }
             fits
         });
@@ -108,10 +96,7 @@ impl Merge<'_> {
     pub(super) fn place_items(&self, placer: &dyn Placer) -> Result<Vec<u32>, Error> {
         let indices = self.indices();
         let order = self.ask(placer, &indices)?;
-        Ok(order
-            .into_iter()
-            .map(|position| indices[position as usize])
-            .collect())
+        Ok(order.into_iter().map(|position| indices[position as usize]).collect())
     }
 
     /// The order of units, each by its best member, with its members together in pool order.
@@ -125,19 +110,11 @@ impl Merge<'_> {
             .enumerate()
             .map(|(i, members)| match i.checked_sub(first_sliced) {
                 None => members[0],
-                Some(i) => {
-                    self.scoreable
-                        .summary(self.sliced[i], self.items, self.scores)
-                        .lead
-                }
+                Some(i) => self.scoreable.summary(self.sliced[i], self.items, self.scores).lead,
             })
             .collect();
         let order = self.ask(placer, &leads)?;
-        Ok(order
-            .into_iter()
-            .flat_map(|position| units[position as usize])
-            .copied()
-            .collect())
+        Ok(order.into_iter().flat_map(|position| units[position as usize]).copied().collect())
     }
 
     /// The positions of these items in the placer's order, each exactly once.
@@ -145,10 +122,7 @@ impl Merge<'_> {
         let scored: Vec<ScoredItem<'_>> = indices
             .iter()
             .map(|index| *index as usize)
-            .map(|index| ScoredItem {
-                item: &self.items[index],
-                score: self.scores[index],
-            })
+            .map(|index| ScoredItem { item: &self.items[index], score: self.scores[index] })
             .collect();
         let order = placer.place(&scored);
         let mut missing = vec![true; scored.len()];
@@ -156,9 +130,7 @@ impl Merge<'_> {
             match missing.get_mut(*position as usize) {
                 Some(open @ true) => *open = false,
                 _ => {
-                    return Err(broken(format!(
-                        "it placed position {position} twice or in vain"
-                    )));
+                    return Err(broken(format!("it placed position {position} twice or in vain")));
                 }
             }
         }
@@ -171,8 +143,5 @@ impl Merge<'_> {
 }
 
 fn broken(problem: String) -> Error {
-    Error::CustomPart {
-        part: "the placer".to_owned(),
-        problem,
-    }
+    Error::CustomPart { part: "the placer".to_owned(), problem }
 }

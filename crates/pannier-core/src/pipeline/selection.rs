@@ -29,10 +29,7 @@ impl<'a> Selection<'a> {
     /// The selected items, in the order they should be sent.
     pub fn items(&self) -> impl ExactSizeIterator<Item = &'a ContextItem> + Clone {
         let items = self.run.items;
-        self.run
-            .placed
-            .iter()
-            .map(move |index| &items[*index as usize])
+        self.run.placed.iter().map(move |index| &items[*index as usize])
     }
 
     /// Their indices in the pool, in the same order.
@@ -77,10 +74,7 @@ impl<'a> Selection<'a> {
 
     /// How the selection went over its target, if it did and the strategy is to proceed.
     pub fn overflow(&self) -> Option<OverflowEvent<&'a ContextItem>> {
-        self.run
-            .overflow
-            .tokens_over_budget
-            .map(|tokens| self.run.overflow_event(tokens))
+        self.run.overflow.tokens_over_budget.map(|tokens| self.run.overflow_event(tokens))
     }
 
     /// Every item of the pool, in or out, with its score and its reason.
@@ -94,27 +88,14 @@ impl<'a> Selection<'a> {
         let mut included = Vec::with_capacity(run.placed.len());
         run.each_included(|index, reason| {
             let (index, item, score) = run.entry(index);
-            included.push(IncludedItem {
-                index: Some(index),
-                item,
-                score,
-                reason,
-            });
+            included.push(IncludedItem { index: Some(index), item, score, reason });
         });
         let mut excluded = Vec::with_capacity(run.items.len() - included.len());
         for (rank, stage) in Run::STAGES.iter().enumerate() {
             run.each_excluded(stage, |index, reason| {
                 let (index, item, score) = run.entry(index);
                 let key = (order::descending(score), rank, index);
-                excluded.push((
-                    key,
-                    ExcludedItem {
-                        index: Some(index),
-                        item,
-                        score,
-                        reason,
-                    },
-                ));
+                excluded.push((key, ExcludedItem { index: Some(index), item, score, reason }));
             });
         }
         excluded.sort_unstable_by_key(|(key, _)| *key);
@@ -122,9 +103,7 @@ impl<'a> Selection<'a> {
         let mut report = SelectionReport::new(included, excluded);
         report.events = events;
         report.stages = run.stage_counts();
-        report
-            .count_requirement_shortfalls
-            .clone_from(&run.shortfalls);
+        report.count_requirement_shortfalls.clone_from(&run.shortfalls);
         report.overflow = self.overflow();
         report
     }
@@ -165,10 +144,7 @@ impl<'a> Run<'a> {
             items,
             budget: budget.clone(),
             classified: Classified::default(),
-            effective: SliceBudget {
-                max_tokens: 0,
-                target_tokens: 0,
-            },
+            effective: SliceBudget { max_tokens: 0, target_tokens: 0 },
             scores: Vec::new(),
             duplicates: Vec::new(),
             sorted: Vec::new(),
@@ -183,20 +159,14 @@ impl<'a> Run<'a> {
     /// The units that the slicer took, in the order of the sort stage.
     pub(super) fn sliced(&self) -> impl Iterator<Item = u32> {
         let taken = self.sorted.iter().zip(&self.verdicts);
-        taken
-            .filter(|(_, verdict)| **verdict == Verdict::Taken)
-            .map(|(unit, _)| *unit)
+        taken.filter(|(_, verdict)| **verdict == Verdict::Taken).map(|(unit, _)| *unit)
     }
 
     pub(super) fn overflow_event(&self, tokens_over_budget: i64) -> OverflowEvent<&'a ContextItem> {
         let items = self.items;
         OverflowEvent {
             tokens_over_budget,
-            overflowing_items: self
-                .merged
-                .iter()
-                .map(|index| &items[*index as usize])
-                .collect(),
+            overflowing_items: self.merged.iter().map(|index| &items[*index as usize]).collect(),
             budget: self.budget.clone(),
         }
     }
@@ -240,12 +210,7 @@ impl<'a> Run<'a> {
                     for (&index, kept) in units.members(duplicate.unit).iter().zip(kept) {
                         let kept = &self.items[*kept as usize];
                         let deduplicated_against = kept.content().to_owned();
-                        tell(
-                            index,
-                            ExclusionReason::Deduplicated {
-                                deduplicated_against,
-                            },
-                        );
+                        tell(index, ExclusionReason::Deduplicated { deduplicated_against });
                     }
                 }
             }
@@ -335,11 +300,7 @@ impl<'a> Run<'a> {
         ];
         let counts = Self::STAGES.into_iter().zip(counts);
         counts
-            .map(|(stage, (items_in, items_out))| StageCount {
-                stage,
-                items_in,
-                items_out,
-            })
+            .map(|(stage, (items_in, items_out))| StageCount { stage, items_in, items_out })
             .collect()
     }
 }

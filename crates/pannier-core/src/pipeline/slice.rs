@@ -12,10 +12,7 @@ pub(super) fn slice(
     let (given, decided) = (candidates.len(), outcome.verdicts().len());
     if given != decided {
         let problem = format!("it got {given} candidates and decided about {decided}");
-        return Err(Error::CustomPart {
-            part: "the slicer".to_owned(),
-            problem,
-        });
+        return Err(Error::CustomPart { part: "the slicer".to_owned(), problem });
     }
     Ok(outcome)
 }

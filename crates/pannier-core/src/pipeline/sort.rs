@@ -24,35 +24,16 @@ pub(super) fn sort<'a>(
     for unit in kept {
         let summary = units.summary(unit, items, scores);
         // The slot in `summaries` grows with the unit, and the unit is found again through it.
-        keys.push((
-            order::descending(summary.score),
-            summary.lead,
-            summaries.len() as u32,
-        ));
+        keys.push(order::key(summary.score, summary.lead, summaries.len() as u32));
         summaries.push((unit, summary));
     }
     keys.sort_unstable();
     let (units, candidates) = keys
         .into_iter()
-        .map(|(_, _, slot)| {
-            let (
-                unit,
-                Summary {
-                    lead,
-                    score,
-                    value,
-                    tokens,
-                },
-            ) = summaries[slot as usize];
-            (
-                unit,
-                Candidate {
-                    item: &items[lead as usize],
-                    tokens,
-                    score,
-                    value,
-                },
-            )
+        .map(|key| {
+            let slot = order::second(key) as usize;
+            let (unit, Summary { lead, score, value, tokens }) = summaries[slot];
+            (unit, Candidate { item: &items[lead as usize], tokens, score, value })
         })
         .unzip();
     Sorted { units, candidates }

@@ -27,6 +27,10 @@ pub(crate) struct Summary {
 }
 
 impl Units {
+    pub(crate) fn reserve(&mut self, items: usize) {
+        self.members.reserve(items);
+    }
+
     pub(crate) fn push_item(&mut self, index: u32) {
         self.members.push(index);
         if let Some(ends) = &mut self.ends {
@@ -57,11 +61,7 @@ impl Units {
         match &self.ends {
             None => &self.members[unit..=unit],
             Some(ends) => {
-                let start = if unit == 0 {
-                    0
-                } else {
-                    ends[unit - 1] as usize
-                };
+                let start = if unit == 0 { 0 } else { ends[unit - 1] as usize };
                 &self.members[start..ends[unit] as usize]
             }
         }
@@ -84,32 +84,21 @@ impl Units {
         if let [only] = *members {
             let score = scores[only as usize];
             let tokens = items[only as usize].tokens();
-            return Summary {
-                lead: only,
-                score,
-                value: score,
-                tokens,
-            };
+            return Summary { lead: only, score, value: score, tokens };
         }
         let key = |member: &u32| (order::descending(scores[*member as usize]), *member);
         let lead = members.iter().copied().min_by_key(key).unwrap_or_default();
         Summary {
             lead,
             score: scores[lead as usize],
-            value: members
-                .iter()
-                .fold(0.0, |sum, member| sum + scores[*member as usize]),
+            value: members.iter().fold(0.0, |sum, member| sum + scores[*member as usize]),
             tokens: self.tokens(unit, items),
         }
     }
 
     /// All members' tokens together.
     pub(crate) fn tokens(&self, unit: u32, items: &[ContextItem]) -> i64 {
-        sum_tokens(
-            self.members(unit)
-                .iter()
-                .map(|member| items[*member as usize].tokens()),
-        )
+        sum_tokens(self.members(unit).iter().map(|member| items[*member as usize].tokens()))
     }
 }
 

@@ -47,10 +47,7 @@ pub struct CompositeScorerBuilder(Vec<(Box<dyn Scorer>, f64)>);
 
 impl CompositeScorerBuilder {
     /// Adds a scorer with its weight. Children are evaluated and summed in the order of these calls.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "it adds a child; it is not arithmetic"
-    )]
+    #[expect(clippy::should_implement_trait, reason = "it adds a child; it is not arithmetic")]
     pub fn add(mut self, scorer: impl Scorer + 'static, weight: f64) -> Self {
         self.0.push((Box::new(scorer), weight));
         self
@@ -65,10 +62,7 @@ impl CompositeScorerBuilder {
         let mut children = self.0;
         if children.is_empty() {
             let problem = "it has no scorers; add at least one".to_owned();
-            return Err(Error::InvalidScorer {
-                scorer: NAME,
-                problem,
-            });
+            return Err(Error::InvalidScorer { scorer: NAME, problem });
         }
         let mut total = 0.0;
         for (i, (_, weight)) in children.iter().enumerate() {
@@ -76,20 +70,14 @@ impl CompositeScorerBuilder {
                 let problem = format!(
                     "the weight of scorer {i} is {weight}; it must be a finite number above 0"
                 );
-                return Err(Error::InvalidScorer {
-                    scorer: NAME,
-                    problem,
-                });
+                return Err(Error::InvalidScorer { scorer: NAME, problem });
             }
             total += weight;
         }
         if !f64::is_finite(total) {
             let problem =
                 "the sum of the weights is not a finite number; use smaller ones".to_owned();
-            return Err(Error::InvalidScorer {
-                scorer: NAME,
-                problem,
-            });
+            return Err(Error::InvalidScorer { scorer: NAME, problem });
         }
         for (_, weight) in &mut children {
             *weight /= total;

@@ -72,21 +72,14 @@ impl DecayCurve {
     /// age, or a score is not a finite number.
     pub fn step(windows: impl IntoIterator<Item = (Duration, f64)>) -> Result<Self, Error> {
         let windows: Vec<_> = windows.into_iter().collect();
-        let invalid = |problem: String| {
-            Err(Error::InvalidScorer {
-                scorer: NAME,
-                problem,
-            })
-        };
+        let invalid = |problem: String| Err(Error::InvalidScorer { scorer: NAME, problem });
         if windows.is_empty() {
             return invalid("windows is empty; a step curve needs at least one".to_owned());
         }
         for (max_age, score) in &windows {
             not_zero("maxAge of a window", *max_age)?;
             if !score.is_finite() {
-                return invalid(format!(
-                    "the score of a window is {score}; it must be finite"
-                ));
+                return invalid(format!("the score of a window is {score}; it must be finite"));
             }
         }
         if !windows.is_sorted_by_key(|(max_age, _)| *max_age) {
@@ -115,10 +108,7 @@ fn not_zero(parameter: &str, duration: Duration) -> Result<(), Error> {
         return Ok(());
     }
     let problem = format!("{parameter} is zero; it must be longer");
-    Err(Error::InvalidScorer {
-        scorer: NAME,
-        problem,
-    })
+    Err(Error::InvalidScorer { scorer: NAME, problem })
 }
 
 /// Fresher is better: a curve over each item's age.
@@ -147,11 +137,7 @@ pub struct DecayScorer {
 impl DecayScorer {
     /// A scorer that asks `time` once a run.
     pub fn new(time: impl TimeProvider + 'static, curve: DecayCurve) -> Self {
-        Self {
-            time: Box::new(time),
-            curve,
-            null_timestamp_score: 0.5,
-        }
+        Self { time: Box::new(time), curve, null_timestamp_score: 0.5 }
     }
 
     /// Sets the score of items without a timestamp.

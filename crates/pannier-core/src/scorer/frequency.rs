@@ -26,21 +26,15 @@ impl Scorer for FrequencyScorer {
         let rows = TagRows::new(pool);
         let mut count = MeetingCount::new(&rows);
         let tagged = (0..pool.len() as u32).filter(|item| !rows.of(*item).is_empty());
-        count.members.extend(tagged.map(|item| Member {
-            item,
-            tail: rows.start(item),
-        }));
+        let member = |item| Member { item, tail: rows.start(item), end: rows.end(item) };
+        count.members.extend(tagged.map(member));
         count.add(0, count.members.len(), 1);
 
         let peers = pool.len().saturating_sub(1) as f64;
         for (item, score) in scores.iter_mut().enumerate() {
             // Every tagged item meets itself, and is no peer of itself.
             let others = count.meetings[item] - 1;
-            *score = if others > 0 {
-                others as f64 / peers
-            } else {
-                0.0
-            };
+            *score = if others > 0 { others as f64 / peers } else { 0.0 };
         }
     }
 }
@@ -74,22 +68,10 @@ impl TagRows {
         for item in 0..pool.len() {
             let start = tags.len();
             tags.extend(index.of(item).iter().map(|tag| folded[*tag as usize]));
-            tags[start..].sort_unstable();
-            let mut kept = start;
-            for i in start..tags.len() {
-                if kept == start || tags[i] != tags[kept - 1] {
-                    tags[kept] = tags[i];
-                    kept += 1;
-                }
-            }
-            tags.truncate(kept);
+            sort_and_deduplicate(&mut tags, start);
             starts.push(tags.len() as u32);
         }
-        Self {
-            starts,
-            tags,
-            distinct,
-        }
+        Self { starts, tags, distinct }
     }
 
     fn start(&self, item: u32) -> u32 {
@@ -105,11 +87,28 @@ impl TagRows {
     }
 }
 
-/// An item of a group, and where in its row the tags begin that the group has not yet looked at.
+/// Puts what follows `start` in order, and drops repeats.
+fn sort_and_deduplicate(tags: &mut Vec<u32>, start: usize) {
+    if tags.len() - start < 2 {
+        return;
+    }
+    tags[start..].sort_unstable();
+    let mut kept = start + 1;
+    for i in kept..tags.len() {
+        if tags[i] != tags[kept - 1] {
+            tags[kept] = tags[i];
+            kept += 1;
+        }
+    }
+    tags.truncate(kept);
+}
+
+/// An item of a group, and which tags of its row the group has not yet looked at.
 #[derive(Clone, Copy, Default)]
 struct Member {
     item: u32,
     tail: u32,
+    end: u32,
 }
 
 /// The members of a group that have one tag, as a range of the stack of members.
@@ -117,6 +116,8 @@ struct Bucket {
     tag: u32,
     start: usize,
     len: usize,
+    /// Whether any of them has tags after this one.
+    has_tails: bool,
 }
 
 struct MeetingCount<'r> {
@@ -148,20 +149,20 @@ impl<'r> MeetingCount<'r> {
     }
 
     fn tail(&self, member: Member) -> &'r [u32] {
-        &self.rows.tags[member.tail as usize..self.rows.end(member.item) as usize]
+        &self.rows.tags[member.tail as usize..member.end as usize]
     }
 
     /// Adds to each member of the group, `sign` times, how many members its tail meets.
     fn add(&mut self, start: usize, end: usize, sign: i64) {
+        if end - start <= 64 {
+            return self.add_by_word(start, end, sign);
+        }
         let words = (end - start).div_ceil(64) as u64;
         let (mut by_tag, mut by_bitmap) = (0_u64, 0_u64);
-        for i in start..end {
-            let tags = self.tail(self.members[i]).len() as u32;
+        for member in &self.members[start..end] {
+            let tags = member.end - member.tail;
             by_tag = by_tag.saturating_add(1 << tags.min(40));
             by_bitmap = by_bitmap.saturating_add(u64::from(tags + 1) * words);
-        }
-        if by_tag == (end - start) as u64 {
-            return; // No tails, no meetings.
         }
         let first_bucket = self.buckets.len();
         let first_member = self.members.len();
@@ -170,15 +171,43 @@ impl<'r> MeetingCount<'r> {
             self.add_by_bitmap(start, end, sign, first_bucket);
         } else {
             for bucket in first_bucket..self.buckets.len() {
-                let Bucket { start, len, .. } = self.buckets[bucket];
+                let Bucket { start, len, has_tails, .. } = self.buckets[bucket];
                 for member in &self.members[start..start + len] {
                     self.meetings[member.item as usize] += sign * len as i64;
                 }
-                self.add(start, start + len, -sign);
+                if has_tails {
+                    self.add(start, start + len, -sign);
+                }
             }
         }
         self.buckets.truncate(first_bucket);
         self.members.truncate(first_member);
+    }
+
+    /// The same sum for a group so small that a bitmap is one word: for each tag the members that
+    /// have it, and for each member the union over its tags.
+    fn add_by_word(&mut self, start: usize, end: usize, sign: i64) {
+        self.bitmaps.clear();
+        for (position, &member) in self.members[start..end].iter().enumerate() {
+            for &tag in self.tail(member) {
+                let bitmap = &mut self.bucket_of[tag as usize];
+                if *bitmap == Self::NO_BUCKET {
+                    *bitmap = self.bitmaps.len() as u32;
+                    self.bitmaps.push(0);
+                }
+                self.bitmaps[*bitmap as usize] |= 1 << position;
+            }
+        }
+        for &member in &self.members[start..end] {
+            let bitmaps = self.tail(member).iter().map(|tag| self.bucket_of[*tag as usize]);
+            let met = bitmaps.fold(0, |met, bitmap| met | self.bitmaps[bitmap as usize]);
+            self.meetings[member.item as usize] += sign * i64::from(met.count_ones());
+        }
+        for &member in &self.members[start..end] {
+            for &tag in self.tail(member) {
+                self.bucket_of[tag as usize] = Self::NO_BUCKET;
+            }
+        }
     }
 
     /// Pushes a bucket for each tag in the tails of the group: the members that have the tag, with
@@ -190,11 +219,7 @@ impl<'r> MeetingCount<'r> {
                 let bucket = &mut self.bucket_of[tag as usize];
                 if *bucket == Self::NO_BUCKET {
                     *bucket = self.buckets.len() as u32;
-                    self.buckets.push(Bucket {
-                        tag,
-                        start: 0,
-                        len: 0,
-                    });
+                    self.buckets.push(Bucket { tag, start: 0, len: 0, has_tails: false });
                 }
                 self.buckets[*bucket as usize].len += 1;
             }
@@ -207,14 +232,11 @@ impl<'r> MeetingCount<'r> {
         }
         self.members.resize(next, Member::default());
         for i in start..end {
-            let Member { item, tail } = self.members[i];
-            for next_tail in tail..self.rows.end(item) {
-                let tag = self.rows.tags[next_tail as usize];
-                let bucket = &mut self.buckets[self.bucket_of[tag as usize] as usize];
-                self.members[bucket.start + bucket.len] = Member {
-                    item,
-                    tail: next_tail + 1,
-                };
+            let member = self.members[i];
+            for (tag, tail) in self.tail(member).iter().zip(member.tail + 1..) {
+                let bucket = &mut self.buckets[self.bucket_of[*tag as usize] as usize];
+                bucket.has_tails |= tail < member.end;
+                self.members[bucket.start + bucket.len] = Member { tail, ..member };
                 bucket.len += 1;
             }
         }
@@ -234,11 +256,7 @@ impl<'r> MeetingCount<'r> {
         };
         self.bitmaps.clear();
         for bucket in first_bucket..self.buckets.len() {
-            let Bucket {
-                tag,
-                start: first,
-                len,
-            } = self.buckets[bucket];
+            let Bucket { tag, start: first, len, .. } = self.buckets[bucket];
             self.bucket_of[tag as usize] = bucket as u32;
             if len >= words {
                 let base = self.bitmaps.len();
@@ -263,10 +281,7 @@ impl<'r> MeetingCount<'r> {
                 let Bucket { start, len, .. } = self.buckets[self.bucket_of[tag as usize] as usize];
                 if len >= words {
                     let bitmap = &self.bitmaps[start..start + words];
-                    self.met
-                        .iter_mut()
-                        .zip(bitmap)
-                        .for_each(|(met, bits)| *met |= bits);
+                    self.met.iter_mut().zip(bitmap).for_each(|(met, bits)| *met |= bits);
                 } else {
                     for member in &self.members[start..start + len] {
                         self.met[member.item as usize / 64] |= 1 << (member.item % 64);

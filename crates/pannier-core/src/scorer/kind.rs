@@ -27,10 +27,7 @@ impl KindScorer {
             check_weight(NAME, kind.as_str(), *weight)?;
             if weights[..i].iter().any(|(earlier, _)| earlier == kind) {
                 let problem = format!("the kind '{kind}' has two weights; give it one");
-                return Err(Error::InvalidScorer {
-                    scorer: NAME,
-                    problem,
-                });
+                return Err(Error::InvalidScorer { scorer: NAME, problem });
             }
         }
         Ok(Self { weights })

@@ -37,10 +37,7 @@ impl Default for MetadataTrustScorer {
 impl Scorer for MetadataTrustScorer {
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
         score_each(pool, scores, |item| {
-            let trust = item
-                .metadata()
-                .get(Self::KEY)
-                .and_then(|value| value.as_f64());
+            let trust = item.metadata().get(Self::KEY).and_then(|value| value.as_f64());
             match trust {
                 Some(trust) if trust.is_finite() => trust.clamp(0.0, 1.0),
                 _ => self.default_score,
@@ -71,31 +68,17 @@ impl MetadataKeyScorer {
     ) -> Result<Self, Error> {
         if !boost.is_finite() || boost <= 0.0 {
             let problem = format!("boost is {boost}; it must be a finite number above 0");
-            return Err(Error::InvalidScorer {
-                scorer: "MetadataKeyScorer",
-                problem,
-            });
+            return Err(Error::InvalidScorer { scorer: "MetadataKeyScorer", problem });
         }
-        Ok(Self {
-            key: key.into(),
-            value: value.into(),
-            boost,
-        })
+        Ok(Self { key: key.into(), value: value.into(), boost })
     }
 }
 
 impl Scorer for MetadataKeyScorer {
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
         score_each(pool, scores, |item| {
-            let value = item
-                .metadata()
-                .get(&self.key)
-                .and_then(|value| value.as_text());
-            if value.is_some_and(|value| value == self.value) {
-                self.boost
-            } else {
-                1.0
-            }
+            let value = item.metadata().get(&self.key).and_then(|value| value.as_text());
+            if value.is_some_and(|value| value == self.value) { self.boost } else { 1.0 }
         });
     }
 }

@@ -16,10 +16,7 @@ pub struct Pool<'a> {
 impl<'a> Pool<'a> {
     /// A pool of these items, in this order.
     pub fn new(items: impl IntoIterator<Item = &'a ContextItem>) -> Self {
-        Self {
-            items: items.into_iter().collect(),
-            tags: OnceLock::new(),
-        }
+        Self { items: items.into_iter().collect(), tags: OnceLock::new() }
     }
 
     /// The items.
@@ -64,11 +61,7 @@ impl<'a> TagIndex<'a> {
             numbers.extend(item.tags().iter().map(|tag| interner.number(tag)));
             starts.push(numbers.len());
         }
-        Self {
-            names: interner.names,
-            starts,
-            numbers,
-        }
+        Self { names: interner.names, starts, numbers }
     }
 
     /// The numbers of one item's tags, in the item's order.
@@ -100,12 +93,7 @@ impl<'a> Interner<'a> {
 
     fn new(most: usize) -> Self {
         let slots = vec![0; (most * 2).next_power_of_two()];
-        Self {
-            names: Vec::new(),
-            hashes: Vec::new(),
-            slots,
-            crowded: BTreeMap::new(),
-        }
+        Self { names: Vec::new(), hashes: Vec::new(), slots, crowded: BTreeMap::new() }
     }
 
     fn number(&mut self, text: &'a str) -> u32 {
@@ -168,11 +156,6 @@ mod tests {
         interner.slots = vec![0; 16];
         let numbers: Vec<u32> = texts.iter().map(|text| interner.number(text)).collect();
         assert!(!interner.crowded.is_empty());
-        assert!(
-            numbers
-                .iter()
-                .enumerate()
-                .all(|(i, number)| *number as usize == i % 100)
-        );
+        assert!(numbers.iter().enumerate().all(|(i, number)| *number as usize == i % 100));
     }
 }

@@ -22,10 +22,7 @@ impl ProductScorer {
         let children: Vec<_> = children.into_iter().collect();
         if children.is_empty() {
             let problem = "it has no scorers; add at least one".to_owned();
-            return Err(Error::InvalidScorer {
-                scorer: "ProductScorer",
-                problem,
-            });
+            return Err(Error::InvalidScorer { scorer: "ProductScorer", problem });
         }
         Ok(Self { children })
     }

@@ -12,17 +12,14 @@ pub struct RecencyScorer;
 
 impl Scorer for RecencyScorer {
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
-        let nanoseconds = || {
-            let timestamps = pool.items().iter().map(|item| item.timestamp());
-            timestamps.map(|timestamp| timestamp.map(|at| at.unix_nanoseconds()))
-        };
+        let items = pool.items().iter();
+        let nanoseconds = items.map(|item| item.timestamp().map(|at| at.unix_nanoseconds()));
         // Between 1677 and 2262 nanoseconds fit 64 bits, and half the bytes sort faster.
-        let narrow: Option<Vec<Option<i64>>> = nanoseconds()
-            .map(|at| at.map(i64::try_from).transpose().ok())
-            .collect();
-        match narrow {
-            Some(keys) => score_ranks(keys.into_iter(), scores),
-            None => score_ranks(nanoseconds(), scores),
+        let fits = |at: &Option<i128>| at.is_none_or(|at| i64::try_from(at).is_ok());
+        if nanoseconds.clone().all(|at| fits(&at)) {
+            score_ranks(nanoseconds.map(|at| at.map(|at| at as i64)), scores);
+        } else {
+            score_ranks(nanoseconds, scores);
         }
     }
 }

@@ -29,11 +29,7 @@ impl<S: Scorer> Scorer for ScaledScorer<S> {
             }
         }
         for score in scores {
-            *score = if highest == lowest {
-                0.5
-            } else {
-                (*score - lowest) / (highest - lowest)
-            };
+            *score = if highest == lowest { 0.5 } else { (*score - lowest) / (highest - lowest) };
         }
     }
 }

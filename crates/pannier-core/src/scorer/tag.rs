@@ -43,20 +43,13 @@ impl TagScorer {
         weights: impl IntoIterator<Item = (T, f64)>,
         fold_case: bool,
     ) -> Result<Self, Error> {
-        let mut scorer = Self {
-            weights: Vec::new(),
-            total: 0.0,
-            fold_case,
-        };
+        let mut scorer = Self { weights: Vec::new(), total: 0.0, fold_case };
         for (tag, weight) in weights {
             let tag = tag.into();
             check_weight(NAME, &tag, weight)?;
             if scorer.weight(&tag).is_some() {
                 let problem = format!("the tag '{tag}' has two weights; give it one");
-                return Err(Error::InvalidScorer {
-                    scorer: NAME,
-                    problem,
-                });
+                return Err(Error::InvalidScorer { scorer: NAME, problem });
             }
             scorer.total += weight;
             scorer.weights.push((tag, weight));
@@ -66,16 +59,9 @@ impl TagScorer {
 
     fn weight(&self, tag: &str) -> Option<f64> {
         let same = |known: &str| {
-            if self.fold_case {
-                known.eq_ignore_ascii_case(tag)
-            } else {
-                known == tag
-            }
+            if self.fold_case { known.eq_ignore_ascii_case(tag) } else { known == tag }
         };
-        self.weights
-            .iter()
-            .find(|(known, _)| same(known))
-            .map(|(_, weight)| *weight)
+        self.weights.iter().find(|(known, _)| same(known)).map(|(_, weight)| *weight)
     }
 }
 
@@ -87,16 +73,11 @@ impl Scorer for TagScorer {
         }
         // Each distinct tag is looked up once; items then only add numbers.
         let tags = pool.tags();
-        let weights: Vec<f64> = tags
-            .names
-            .iter()
-            .map(|name| self.weight(name).unwrap_or(0.0))
-            .collect();
+        let weights: Vec<f64> =
+            tags.names.iter().map(|name| self.weight(name).unwrap_or(0.0)).collect();
         for (item, score) in scores.iter_mut().enumerate() {
-            let matched: f64 = tags
-                .of(item)
-                .iter()
-                .fold(0.0, |sum, tag| sum + weights[*tag as usize]);
+            let matched: f64 =
+                tags.of(item).iter().fold(0.0, |sum, tag| sum + weights[*tag as usize]);
             *score = (matched / self.total).min(1.0);
         }
     }

@@ -29,16 +29,9 @@ impl CountQuotaEntry {
             let problem = format!(
                 "kind '{kind}' requires {require_count} items, above its cap of {cap_count}"
             );
-            return Err(Error::InvalidSlicer {
-                slicer: "CountQuotaEntry",
-                problem,
-            });
+            return Err(Error::InvalidSlicer { slicer: "CountQuotaEntry", problem });
         }
-        Ok(Self {
-            kind,
-            require_count,
-            cap_count,
-        })
+        Ok(Self { kind, require_count, cap_count })
     }
 
     /// The kind.
@@ -101,15 +94,10 @@ impl CountQuotaSlice {
         if !inner.properties().takes_best_first {
             let problem = "the inner slicer does not take the best candidates first, as a knapsack \
                            does not; use GreedySlice inside, or CountConstrainedKnapsackSlice instead";
-            return Err(Error::InvalidSlicer {
-                slicer: Self::NAME,
-                problem: problem.to_owned(),
-            });
+            return Err(Error::InvalidSlicer { slicer: Self::NAME, problem: problem.to_owned() });
         }
         let inner: Box<dyn Slicer> = Box::new(inner);
-        Ok(Self {
-            counted: Counted::new(Self::NAME, entries, inner, scarcity)?,
-        })
+        Ok(Self { counted: Counted::new(Self::NAME, entries, inner, scarcity)? })
     }
 
     /// The entries, in the order they were given.
@@ -150,9 +138,7 @@ impl CountConstrainedKnapsackSlice {
         knapsack: KnapsackSlice,
         scarcity: ScarcityBehavior,
     ) -> Result<Self, Error> {
-        Ok(Self {
-            counted: Counted::new(Self::NAME, entries, ByScore(knapsack), scarcity)?,
-        })
+        Ok(Self { counted: Counted::new(Self::NAME, entries, ByScore(knapsack), scarcity)? })
     }
 
     /// The entries, in the order they were given.
@@ -190,10 +176,7 @@ impl<S: Slicer> Slicer for ByScore<S> {
     }
 
     fn properties(&self) -> SlicerProperties {
-        SlicerProperties {
-            takes_best_first: true,
-            ..self.0.properties()
-        }
+        SlicerProperties { takes_best_first: true, ..self.0.properties() }
     }
 }
 
@@ -216,17 +199,9 @@ impl<S: Slicer> Counted<S> {
         let mut kinds = BTreeSet::new();
         if let Some(twice) = entries.iter().find(|entry| !kinds.insert(&entry.kind)) {
             let problem = format!("kind '{}' has two entries; give it one", twice.kind);
-            return Err(Error::InvalidSlicer {
-                slicer: name,
-                problem,
-            });
+            return Err(Error::InvalidSlicer { slicer: name, problem });
         }
-        Ok(Self {
-            name,
-            entries,
-            inner,
-            scarcity,
-        })
+        Ok(Self { name, entries, inner, scarcity })
     }
 
     fn slice(
@@ -253,19 +228,11 @@ impl<S: Slicer> Counted<S> {
         let positions: Vec<u32> = (0..candidates.len() as u32)
             .filter(|position| outcome.verdicts()[*position as usize] != Verdict::Taken)
             .collect();
-        let rest: Vec<_> = positions
-            .iter()
-            .map(|position| candidates[*position as usize])
-            .collect();
+        let rest: Vec<_> =
+            positions.iter().map(|position| candidates[*position as usize]).collect();
         let target_tokens = budget.target_tokens.saturating_sub(committed).max(0);
         let target_tokens = target_tokens.min(budget.max_tokens);
-        let inner = self.inner.slice(
-            &rest,
-            SliceBudget {
-                target_tokens,
-                ..budget
-            },
-        )?;
+        let inner = self.inner.slice(&rest, SliceBudget { target_tokens, ..budget })?;
 
         for &taken in inner.taken() {
             let kind = rest[taken as usize].item.kind();
@@ -287,9 +254,7 @@ impl<S: Slicer> Counted<S> {
                 outcome.leave(position as usize, verdict);
             }
         }
-        shortfalls
-            .into_iter()
-            .for_each(|shortfall| outcome.fall_short(shortfall));
+        shortfalls.into_iter().for_each(|shortfall| outcome.fall_short(shortfall));
         Ok(outcome)
     }
 
@@ -300,20 +265,11 @@ impl<S: Slicer> Counted<S> {
         satisfied: usize,
         outcome: &mut SliceOutcome,
     ) -> Result<(), Error> {
-        let CountQuotaEntry {
-            kind,
-            require_count: required,
-            ..
-        } = entry.clone();
+        let CountQuotaEntry { kind, require_count: required, .. } = entry.clone();
         if satisfied < required {
             match self.scarcity {
                 ScarcityBehavior::Throw => {
-                    return Err(Error::Scarcity {
-                        slicer: self.name,
-                        kind,
-                        satisfied,
-                        required,
-                    });
+                    return Err(Error::Scarcity { slicer: self.name, kind, satisfied, required });
                 }
                 ScarcityBehavior::Degrade => outcome.fall_short(CountRequirementShortfall {
                     kind,
@@ -326,10 +282,7 @@ impl<S: Slicer> Counted<S> {
     }
 
     fn properties(&self) -> SlicerProperties {
-        SlicerProperties {
-            commits_counts: true,
-            ..self.inner.properties()
-        }
+        SlicerProperties { commits_counts: true, ..self.inner.properties() }
     }
 }
 
@@ -345,9 +298,5 @@ fn best_of(candidates: &[Candidate<'_>], kind: &ContextKind, count: usize) -> Ve
         .map(|(position, candidate)| (order::descending(candidate.score), position))
         .collect();
     of_kind.sort_unstable();
-    of_kind
-        .into_iter()
-        .take(count)
-        .map(|(_, position)| position)
-        .collect()
+    of_kind.into_iter().take(count).map(|(_, position)| position).collect()
 }

@@ -32,12 +32,7 @@ impl Slicer for GreedySlice {
                 outcome.take(position);
                 remaining -= tokens;
             } else {
-                outcome.leave(
-                    position,
-                    Verdict::Left {
-                        available_tokens: remaining,
-                    },
-                );
+                outcome.leave(position, Verdict::Left { available_tokens: remaining });
             }
         }
         Ok(outcome)

@@ -43,12 +43,7 @@ pub struct Candidate<'a> {
 
 impl<'a> From<ScoredItem<'a>> for Candidate<'a> {
     fn from(ScoredItem { item, score }: ScoredItem<'a>) -> Self {
-        Self {
-            item,
-            tokens: item.tokens(),
-            score,
-            value: score,
-        }
+        Self { item, tokens: item.tokens(), score, value: score }
     }
 }
 
@@ -68,17 +63,11 @@ pub struct SlicerProperties {
 
 impl SlicerProperties {
     /// Fills one budget, best candidates first.
-    pub const BEST_FIRST: Self = Self {
-        takes_best_first: true,
-        shares_budget: false,
-        commits_counts: false,
-    };
+    pub const BEST_FIRST: Self =
+        Self { takes_best_first: true, shares_budget: false, commits_counts: false };
 
     /// Fills one budget, in an order that says nothing.
-    pub const UNORDERED: Self = Self {
-        takes_best_first: false,
-        ..Self::BEST_FIRST
-    };
+    pub const UNORDERED: Self = Self { takes_best_first: false, ..Self::BEST_FIRST };
 }
 
 /// Selects the candidates that fit a budget.

@@ -42,12 +42,7 @@ impl SliceOutcome {
     /// An outcome in which so many candidates are left, with nothing available to them.
     pub fn new(candidates: usize) -> Self {
         Self {
-            verdicts: vec![
-                Verdict::Left {
-                    available_tokens: 0
-                };
-                candidates
-            ],
+            verdicts: vec![Verdict::Left { available_tokens: 0 }; candidates],
             taken: Vec::new(),
             shortfalls: Vec::new(),
         }
@@ -99,8 +94,7 @@ impl SliceOutcome {
 
     /// Makes the decisions of `inner`, whose candidates stand at these positions here, its own.
     pub(super) fn absorb(&mut self, inner: Self, positions: &[u32]) {
-        self.taken
-            .extend(inner.taken.iter().map(|taken| positions[*taken as usize]));
+        self.taken.extend(inner.taken.iter().map(|taken| positions[*taken as usize]));
         for (verdict, position) in inner.verdicts.into_iter().zip(positions) {
             self.verdicts[*position as usize] = verdict;
         }
@@ -109,8 +103,7 @@ impl SliceOutcome {
 
     /// Puts the candidates that were taken into another order.
     pub(super) fn reorder(&mut self, key: impl Fn(usize) -> u64) {
-        self.taken
-            .sort_unstable_by_key(|position| (key(*position as usize), *position));
+        self.taken.sort_unstable_by_key(|position| (key(*position as usize), *position));
     }
 
     pub(crate) fn into_parts(self) -> (Vec<Verdict>, Vec<CountRequirementShortfall>) {

@@ -40,22 +40,9 @@ impl QuotaSlice {
         inner: impl Slicer + 'static,
     ) -> Result<Self, Error> {
         let quotas: Vec<Quota> = quotas.into_iter().collect();
-        let invalid = |problem| {
-            Err(Error::InvalidSlicer {
-                slicer: NAME,
-                problem,
-            })
-        };
+        let invalid = |problem| Err(Error::InvalidSlicer { slicer: NAME, problem });
         let mut total = 0.0;
-        for (
-            i,
-            Quota {
-                kind,
-                require_percent,
-                cap_percent,
-            },
-        ) in quotas.iter().enumerate()
-        {
+        for (i, Quota { kind, require_percent, cap_percent }) in quotas.iter().enumerate() {
             for (name, percent) in [("require", require_percent), ("cap", cap_percent)] {
                 if !(0.0..=100.0).contains(percent) {
                     return invalid(format!(
@@ -74,14 +61,9 @@ impl QuotaSlice {
             total += require_percent;
         }
         if total > 100.0 {
-            return invalid(format!(
-                "all kinds together require {total} percent, above 100"
-            ));
+            return invalid(format!("all kinds together require {total} percent, above 100"));
         }
-        Ok(Self {
-            quotas,
-            inner: Box::new(inner),
-        })
+        Ok(Self { quotas, inner: Box::new(inner) })
     }
 
     /// The quotas, in the order they were given.
@@ -92,31 +74,20 @@ impl QuotaSlice {
     /// The target split among the kinds that have candidates: for each, its ceiling and its share.
     fn distribute(&self, kinds: &[Partition<'_, '_>], target: i64) -> Vec<SliceBudget> {
         let share = |percent: f64| (percent / 100.0 * target as f64).floor() as i64;
-        let required: i64 = self
-            .quotas
-            .iter()
-            .map(|quota| share(quota.require_percent))
-            .sum();
+        let required: i64 = self.quotas.iter().map(|quota| share(quota.require_percent)).sum();
         let unassigned = (target - required).max(0);
         let limits: Vec<(i64, i64)> = kinds
             .iter()
             .map(|partition| {
-                let quota = self
-                    .quotas
-                    .iter()
-                    .find(|quota| quota.kind == *partition.kind);
+                let quota = self.quotas.iter().find(|quota| quota.kind == *partition.kind);
                 quota.map_or((0, target), |quota| {
                     (share(quota.require_percent), share(quota.cap_percent))
                 })
             })
             .collect();
         let open = |(require, cap): &(i64, i64)| cap > require;
-        let total_mass: i128 = kinds
-            .iter()
-            .zip(&limits)
-            .filter(|(_, limit)| open(limit))
-            .map(|(p, _)| p.mass)
-            .sum();
+        let total_mass: i128 =
+            kinds.iter().zip(&limits).filter(|(_, limit)| open(limit)).map(|(p, _)| p.mass).sum();
         let budgets = kinds.iter().zip(&limits).map(|(partition, limit)| {
             let (require, cap) = *limit;
             let proportional = if total_mass > 0 && open(limit) {
@@ -124,10 +95,7 @@ impl QuotaSlice {
             } else {
                 0
             };
-            SliceBudget {
-                max_tokens: cap,
-                target_tokens: (require + proportional).min(cap),
-            }
+            SliceBudget { max_tokens: cap, target_tokens: (require + proportional).min(cap) }
         });
         budgets.collect()
     }
@@ -186,9 +154,6 @@ impl Slicer for QuotaSlice {
     }
 
     fn properties(&self) -> SlicerProperties {
-        SlicerProperties {
-            shares_budget: true,
-            ..self.inner.properties()
-        }
+        SlicerProperties { shares_budget: true, ..self.inner.properties() }
     }
 }

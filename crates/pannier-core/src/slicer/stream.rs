@@ -47,9 +47,7 @@ pub struct StreamOutcome<I> {
 impl StreamSlice {
     /// Reads in batches of this size; 0 counts as 1, which takes items strictly as they come.
     pub fn new(batch_size: usize) -> Self {
-        Self {
-            batch_size: batch_size.max(1),
-        }
+        Self { batch_size: batch_size.max(1) }
     }
 
     /// Takes what fits `target_tokens`, and reads no more than it has to.
@@ -58,11 +56,7 @@ impl StreamSlice {
         source: impl IntoIterator<Item = (I, f64)>,
         target_tokens: i64,
     ) -> StreamOutcome<I> {
-        let mut outcome = StreamOutcome {
-            taken: Vec::new(),
-            left: Vec::new(),
-            tokens: 0,
-        };
+        let mut outcome = StreamOutcome { taken: Vec::new(), left: Vec::new(), tokens: 0 };
         let mut source = source.into_iter();
         while outcome.tokens < target_tokens {
             let mut batch: Vec<(I, f64)> = source.by_ref().take(self.batch_size).collect();
@@ -109,25 +103,14 @@ mod tests {
         });
         let outcome = StreamSlice::new(4).slice(source, 95);
         assert_eq!(read.get(), 12);
-        assert_eq!(
-            (outcome.taken.len(), outcome.left.len(), outcome.tokens),
-            (9, 3, 90)
-        );
+        assert_eq!((outcome.taken.len(), outcome.left.len(), outcome.tokens), (9, 3, 90));
     }
 
     #[test]
     fn a_batch_goes_by_score_and_smaller_items_still_fit() {
-        let source = vec![
-            (item("a", 60), 0.1),
-            (item("b", 50), 0.9),
-            (item("c", 40), 0.5),
-        ];
+        let source = vec![(item("a", 60), 0.1), (item("b", 50), 0.9), (item("c", 40), 0.5)];
         let outcome = StreamSlice::default().slice(source, 100);
-        let contents: Vec<_> = outcome
-            .taken
-            .iter()
-            .map(|(item, _)| item.content())
-            .collect();
+        let contents: Vec<_> = outcome.taken.iter().map(|(item, _)| item.content()).collect();
         assert_eq!(contents, ["b", "c"]);
         assert_eq!(outcome.left.len(), 1);
     }
@@ -144,11 +127,8 @@ mod tests {
 
     #[test]
     fn invalid_counts_and_scores_that_are_no_numbers_do_no_harm() {
-        let source = vec![
-            (item("bad", -5), 1.0),
-            (item("odd", 5), f64::NAN),
-            (item("good", 5), 0.1),
-        ];
+        let source =
+            vec![(item("bad", -5), 1.0), (item("odd", 5), f64::NAN), (item("good", 5), 0.1)];
         let outcome = StreamSlice::default().slice(source, 5);
         assert_eq!(outcome.taken[0].0.content(), "good");
         assert_eq!(outcome.left.len(), 2);

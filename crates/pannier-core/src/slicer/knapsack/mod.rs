@@ -44,23 +44,14 @@ impl KnapsackSlice {
     pub fn new(bucket_size: i64) -> Result<Self, Error> {
         if bucket_size <= 0 {
             let problem = format!("bucketSize is {bucket_size}; it must be above 0");
-            return Err(Error::InvalidSlicer {
-                slicer: "KnapsackSlice",
-                problem,
-            });
+            return Err(Error::InvalidSlicer { slicer: "KnapsackSlice", problem });
         }
-        Ok(Self {
-            bucket_size,
-            memory_limit: Self::DEFAULT_MEMORY_LIMIT,
-        })
+        Ok(Self { bucket_size, memory_limit: Self::DEFAULT_MEMORY_LIMIT })
     }
 
     /// Counts single tokens.
     pub fn exact() -> Self {
-        Self {
-            bucket_size: 1,
-            memory_limit: Self::DEFAULT_MEMORY_LIMIT,
-        }
+        Self { bucket_size: 1, memory_limit: Self::DEFAULT_MEMORY_LIMIT }
     }
 
     /// Sets how many bytes the table may take before the slicer gives up with
@@ -93,20 +84,14 @@ impl KnapsackSlice {
             }
         }
         let chosen = choose(&pieces, capacity, self.memory_limit)?;
-        Ok(chosen
-            .into_iter()
-            .map(|piece| positions[piece as usize])
-            .collect())
+        Ok(chosen.into_iter().map(|piece| positions[piece as usize]).collect())
     }
 }
 
 impl Default for KnapsackSlice {
     /// Buckets of 100 tokens.
     fn default() -> Self {
-        Self {
-            bucket_size: 100,
-            memory_limit: Self::DEFAULT_MEMORY_LIMIT,
-        }
+        Self { bucket_size: 100, memory_limit: Self::DEFAULT_MEMORY_LIMIT }
     }
 }
 
@@ -115,11 +100,7 @@ impl Default for KnapsackSlice {
 /// piece before, and so on.
 fn choose(pieces: &[Piece], capacity: u64, memory_limit: u64) -> Result<Vec<u32>, Error> {
     let reduced = reduce::reduce(pieces, capacity);
-    let open: Vec<Piece> = reduced
-        .open
-        .iter()
-        .map(|piece| pieces[*piece as usize])
-        .collect();
+    let open: Vec<Piece> = reduced.open.iter().map(|piece| pieces[*piece as usize]).collect();
     let chosen = table::choose(&open, reduced.capacity, memory_limit)?;
     let mut all = reduced.taken;
     all.extend(chosen.into_iter().map(|piece| reduced.open[piece as usize]));
@@ -143,11 +124,7 @@ impl Slicer for KnapsackSlice {
             }
         }
         let mut available_tokens = budget.target_tokens;
-        for position in self
-            .solve(candidates, budget.target_tokens)?
-            .into_iter()
-            .rev()
-        {
+        for position in self.solve(candidates, budget.target_tokens)?.into_iter().rev() {
             outcome.take(position as usize);
             available_tokens -= candidates[position as usize].tokens;
         }

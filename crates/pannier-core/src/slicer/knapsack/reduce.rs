@@ -26,18 +26,10 @@ pub(super) fn reduce(pieces: &[Piece], capacity: u64) -> Reduced {
     let total: u128 = pieces.iter().map(|piece| u128::from(piece.weight)).sum();
     if total <= u128::from(capacity) {
         let taken = (0..pieces.len() as u32).collect();
-        return Reduced {
-            taken,
-            open: Vec::new(),
-            capacity,
-        };
+        return Reduced { taken, open: Vec::new(), capacity };
     }
     let bounds = Bounds::new(pieces, capacity);
-    let mut reduced = Reduced {
-        taken: Vec::new(),
-        open: Vec::new(),
-        capacity,
-    };
+    let mut reduced = Reduced { taken: Vec::new(), open: Vec::new(), capacity };
     for (rank, &index) in bounds.by_density.iter().enumerate() {
         let piece = pieces[index as usize];
         if rank < bounds.cut {
@@ -92,14 +84,7 @@ impl<'p> Bounds<'p> {
         }
         let capacity = u128::from(capacity);
         let cut = sums.partition_point(|(weight, _)| *weight <= capacity) - 1;
-        Self {
-            pieces,
-            capacity,
-            by_density,
-            sums,
-            cut,
-            lower,
-        }
+        Self { pieces, capacity, by_density, sums, cut, lower }
     }
 
     /// What the pieces are worth at most that fit a capacity, in order of density, the last one cut.

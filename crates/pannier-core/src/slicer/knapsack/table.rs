@@ -19,27 +19,16 @@ pub(super) fn choose(pieces: &[Piece], capacity: u64, limit: u64) -> Result<Vec<
         return Ok(Vec::new());
     }
     // Sizes that share a factor need only every so many rooms.
-    let unit = pieces
-        .iter()
-        .fold(0, |unit, piece| greatest_common_divisor(unit, piece.weight));
+    let unit = pieces.iter().fold(0, |unit, piece| greatest_common_divisor(unit, piece.weight));
     let capacity = capacity / unit;
     let weights: Vec<u64> = pieces.iter().map(|piece| piece.weight / unit).collect();
     let rows = Rows::plan(&weights, capacity);
     let value: u128 = pieces.iter().map(|piece| u128::from(piece.value)).sum();
     let narrow = value <= i32::MAX as u128;
-    let bytes = rows.bytes(if narrow {
-        size_of::<i32>()
-    } else {
-        size_of::<i64>()
-    });
+    let bytes = rows.bytes(if narrow { size_of::<i32>() } else { size_of::<i64>() });
     if bytes > u128::from(limit) || usize::try_from(bytes).is_err() {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        return Err(Error::TableTooLarge {
-            items: pieces.len(),
-            capacity,
-            bytes,
-            limit,
-        });
+        return Err(Error::TableTooLarge { items: pieces.len(), capacity, bytes, limit });
     }
     // Four bytes a room, where the numbers allow it: twice as many of them in a register.
     let bits = if narrow {
@@ -83,25 +72,14 @@ impl Rows {
         let rows = weights.iter().map(|&weight| {
             sum += u128::from(weight);
             let later = total - sum;
-            let low = (capacity as u128)
-                .saturating_sub(later)
-                .max(u128::from(weight));
+            let low = (capacity as u128).saturating_sub(later).max(u128::from(weight));
             let high = (capacity as u128).min(sum);
             let first_word = words as usize;
             words += (high + 1).saturating_sub(low).div_ceil(BLOCK as u128);
             let rooms = low as usize..=high as usize;
-            Row {
-                weight: weight as usize,
-                sum,
-                rooms,
-                first_word,
-            }
+            Row { weight: weight as usize, sum, rooms, first_word }
         });
-        Self {
-            capacity,
-            rows: rows.collect(),
-            words,
-        }
+        Self { capacity, rows: rows.collect(), words }
     }
 
     fn bytes(&self, room: usize) -> u128 {
@@ -221,26 +199,10 @@ mod tests {
 
     #[test]
     fn a_table_above_the_limit_is_refused_before_it_is_made() {
-        let pieces = vec![
-            Piece {
-                weight: 3,
-                value: 5,
-            },
-            Piece {
-                weight: u64::MAX / 4,
-                value: 1,
-            },
-        ];
+        let pieces = vec![Piece { weight: 3, value: 5 }, Piece { weight: u64::MAX / 4, value: 1 }];
         let error = choose(&pieces, u64::MAX / 4, 1 << 20).unwrap_err();
         assert!(
-            matches!(
-                error,
-                Error::TableTooLarge {
-                    items: 2,
-                    limit: 1_048_576,
-                    ..
-                }
-            ),
+            matches!(error, Error::TableTooLarge { items: 2, limit: 1_048_576, .. }),
             "{error}"
         );
     }

@@ -1,0 +1,206 @@
+//! Every scorer as a function of one item and all items.
+//!
+//! An item is named by its index, which is what "is the same item" means in the pseudocode.
+
+use pannier_core::{ContextItem, MetadataTrustScorer, MetadataValue};
+
+use super::plan::{CurvePlan, ScorerPlan, now};
+use super::same_name;
+
+pub(crate) fn scores(plan: &ScorerPlan, items: &[&ContextItem]) -> Vec<f64> {
+    (0..items.len()).map(|index| score(plan, index, items)).collect()
+}
+
+fn score(plan: &ScorerPlan, index: usize, items: &[&ContextItem]) -> f64 {
+    let item = items[index];
+    match plan {
+        ScorerPlan::Recency => rank(item.timestamp(), items.iter().map(|item| item.timestamp())),
+        ScorerPlan::Priority => rank(item.priority(), items.iter().map(|item| item.priority())),
+        ScorerPlan::DefaultKind => kind(
+            item,
+            &[
+                ("SystemPrompt", 1.0),
+                ("Memory", 0.8),
+                ("ToolOutput", 0.6),
+                ("Document", 0.4),
+                ("Message", 0.2),
+            ],
+        ),
+        ScorerPlan::Kind(weights) => kind(item, weights),
+        ScorerPlan::Tag { weights, fold_case } => tag(item, weights, *fold_case),
+        ScorerPlan::Frequency => frequency(index, items),
+        ScorerPlan::Reflexive => reflexive(item),
+        ScorerPlan::RawHint => item.future_relevance_hint().unwrap_or(0.0),
+        ScorerPlan::MetadataTrust { default_score } => metadata_trust(item, *default_score),
+        ScorerPlan::Decay { curve, null_timestamp_score } => {
+            decay(item, curve, *null_timestamp_score)
+        }
+        ScorerPlan::MetadataKey { key, value, boost } => metadata_key(item, key, value, *boost),
+        ScorerPlan::Composite(children) => composite(children, index, items),
+        ScorerPlan::Scaled(inner) => scaled(inner, index, items),
+        ScorerPlan::Product(children) => {
+            children.iter().map(|child| score(child, index, items)).product()
+        }
+    }
+}
+
+/// Recency and priority: how many are strictly lower, of those that have the field.
+fn rank<T: PartialOrd>(own: Option<T>, all: impl Iterator<Item = Option<T>>) -> f64 {
+    let Some(own) = own else {
+        return 0.0;
+    };
+    let mut count = 0;
+    let mut rank = 0;
+    for other in all.flatten() {
+        count += 1;
+        if other < own {
+            rank += 1;
+        }
+    }
+    if count <= 1 {
+        return 1.0;
+    }
+    f64::from(rank) / f64::from(count - 1)
+}
+
+fn kind(item: &ContextItem, weights: &[(&str, f64)]) -> f64 {
+    for (kind, weight) in weights {
+        if same_name(item.kind().as_str(), kind) {
+            return *weight;
+        }
+    }
+    0.0
+}
+
+fn tag(item: &ContextItem, weights: &[(&str, f64)], fold_case: bool) -> f64 {
+    let mut total_weight = 0.0;
+    for (_, weight) in weights {
+        total_weight += weight;
+    }
+    if total_weight == 0.0 || item.tags().is_empty() {
+        return 0.0;
+    }
+    let mut matched_sum = 0.0;
+    for own in item.tags() {
+        for (tag, weight) in weights {
+            if own == tag || (fold_case && same_name(own, tag)) {
+                matched_sum += weight;
+            }
+        }
+    }
+    f64::min(matched_sum / total_weight, 1.0)
+}
+
+fn frequency(index: usize, items: &[&ContextItem]) -> f64 {
+    let own = items[index].tags();
+    if own.is_empty() || items.len() <= 1 {
+        return 0.0;
+    }
+    let mut matching_items = 0;
+    for (other, item) in items.iter().enumerate() {
+        if other != index && shares_any_tag(own, item.tags()) {
+            matching_items += 1;
+        }
+    }
+    f64::from(matching_items) / (items.len() - 1) as f64
+}
+
+fn shares_any_tag(left: &[String], right: &[String]) -> bool {
+    left.iter().any(|own| right.iter().any(|other| same_name(own, other)))
+}
+
+fn reflexive(item: &ContextItem) -> f64 {
+    match item.future_relevance_hint() {
+        Some(value) if value.is_finite() => value.clamp(0.0, 1.0),
+        _ => 0.0,
+    }
+}
+
+fn metadata_trust(item: &ContextItem, default_score: f64) -> f64 {
+    let value = match item.metadata().get(MetadataTrustScorer::KEY) {
+        Some(MetadataValue::String(text)) => text.parse::<f64>().ok(),
+        Some(MetadataValue::Integer(number)) => Some(*number as f64),
+        Some(MetadataValue::Unsigned(number)) => Some(*number as f64),
+        Some(MetadataValue::Float(number)) => Some(*number),
+        _ => None,
+    };
+    match value {
+        Some(value) if value.is_finite() => value.clamp(0.0, 1.0),
+        _ => default_score,
+    }
+}
+
+fn decay(item: &ContextItem, curve: &CurvePlan, null_timestamp_score: f64) -> f64 {
+    const SECOND: i128 = 1_000_000_000;
+    let Some(timestamp) = item.timestamp() else {
+        return null_timestamp_score;
+    };
+    let age = i128::max(0, now().unix_nanoseconds() - timestamp.unix_nanoseconds());
+    match curve {
+        CurvePlan::Exponential { half_life } => {
+            let seconds = age as f64 / SECOND as f64;
+            libm::pow(2.0, -seconds / *half_life as f64)
+        }
+        CurvePlan::Step { windows } => {
+            for (max_age, score) in windows {
+                if i128::from(*max_age) * SECOND > age {
+                    return *score;
+                }
+            }
+            windows[windows.len() - 1].1
+        }
+        CurvePlan::Window { max_age } => {
+            if age < i128::from(*max_age) * SECOND {
+                1.0
+            } else {
+                0.0
+            }
+        }
+    }
+}
+
+fn metadata_key(item: &ContextItem, key: &str, value: &str, boost: f64) -> f64 {
+    let raw = match item.metadata().get(key) {
+        Some(MetadataValue::String(text)) => text.clone(),
+        Some(MetadataValue::Bool(truth)) => truth.to_string(),
+        Some(MetadataValue::Integer(number)) => number.to_string(),
+        Some(MetadataValue::Unsigned(number)) => number.to_string(),
+        Some(MetadataValue::Float(number)) => number.to_string(),
+        _ => return 1.0,
+    };
+    if raw == value { boost } else { 1.0 }
+}
+
+fn composite(children: &[(ScorerPlan, f64)], index: usize, items: &[&ContextItem]) -> f64 {
+    let mut total_weight = 0.0;
+    for (_, weight) in children {
+        total_weight += weight;
+    }
+    let mut result = 0.0;
+    for (child, weight) in children {
+        result += score(child, index, items) * (weight / total_weight);
+    }
+    result
+}
+
+fn scaled(inner: &ScorerPlan, index: usize, items: &[&ContextItem]) -> f64 {
+    let mut raw_score = f64::NAN;
+    let mut min = f64::INFINITY;
+    let mut max = f64::NEG_INFINITY;
+    for other in 0..items.len() {
+        let score = score(inner, other, items);
+        if score < min {
+            min = score;
+        }
+        if score > max {
+            max = score;
+        }
+        if other == index {
+            raw_score = score;
+        }
+    }
+    if max == min {
+        return 0.5;
+    }
+    (raw_score - min) / (max - min)
+}
