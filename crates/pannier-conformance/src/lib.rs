@@ -19,6 +19,8 @@
 //! assert_eq!(outcome, pannier_conformance::Outcome::Passed);
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
+
 mod check;
 mod parts;
 mod suite;

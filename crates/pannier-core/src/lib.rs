@@ -45,6 +45,8 @@
 //!
 //! This crate does no input or output, reads no clock and starts no threads.
 
+#![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
+
 mod analytics;
 mod diagnostics;
 mod error;

@@ -23,6 +23,11 @@ pub(crate) fn key(score: f64, first: u32, second: u32) -> u128 {
     u128::from(descending(score)) << 64 | u128::from(first) << 32 | u128::from(second)
 }
 
+/// The first of the two numbers in a key.
+pub(crate) fn first(key: u128) -> u32 {
+    (key >> 32) as u32
+}
+
 /// The second of the two numbers in a key.
 pub(crate) fn second(key: u128) -> u32 {
     key as u32

@@ -38,9 +38,8 @@ pub(super) fn deduplicate(items: &[ContextItem], units: &Units, scores: &[f64]) 
         let unit = |key: &u64| (key & unit_mask) as u32;
         run.sort_by(|a, b| contents.compare(unit(a), unit(b)));
         for equals in run.chunk_by(|a, b| contents.compare(unit(a), unit(b)).is_eq()) {
-            let rank = |key: &u64| {
-                (order::descending(units.summary(unit(key), items, scores).score), unit(key))
-            };
+            let score = |unit: u32| scores[units.lead(unit, scores) as usize];
+            let rank = |key: &u64| (order::descending(score(unit(key))), unit(key));
             let Some(kept) = equals.iter().map(rank).min().map(|(_, kept)| kept) else {
                 continue;
             };

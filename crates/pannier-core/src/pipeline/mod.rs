@@ -140,40 +140,42 @@ impl Pipeline {
         }
         let mut run = Run::new(items, budget);
 
-        trace.start(PipelineStage::Classify, items.len());
+        trace.start(&PipelineStage::Classify, items.len());
         run.classified = classify::classify(items, budget)?;
         run.effective = budget.effective(run.classified.pinned_tokens);
         let (pinned, scoreable) = (&run.classified.pinned, &run.classified.scoreable);
         let (pinned_items, scored_items) = (pinned.item_count(), scoreable.item_count());
-        trace.end(PipelineStage::Classify, items.len(), pinned_items + scored_items, &run);
+        trace.end(&PipelineStage::Classify, items.len(), pinned_items + scored_items, &run);
 
-        trace.start(PipelineStage::Score, scored_items);
+        trace.start(&PipelineStage::Score, scored_items);
         run.scores = score::score(items, scoreable, &*self.scorer);
         for index in &*pinned.in_pool_order() {
             run.scores[*index as usize] = 1.0;
         }
-        trace.end(PipelineStage::Score, scored_items, scored_items, &run);
+        trace.end(&PipelineStage::Score, scored_items, scored_items, &run);
 
-        trace.start(PipelineStage::Deduplicate, scored_items);
+        trace.start(&PipelineStage::Deduplicate, scored_items);
         if self.deduplication {
             run.duplicates = deduplicate::deduplicate(items, scoreable, &run.scores);
         }
         let dropped =
             run.duplicates.iter().map(|duplicate| scoreable.members(duplicate.unit).len());
         let unique_items = scored_items - dropped.sum::<usize>();
-        trace.end(PipelineStage::Deduplicate, scored_items, unique_items, &run);
+        trace.end(&PipelineStage::Deduplicate, scored_items, unique_items, &run);
 
         let sorted = sort::sort(items, scoreable, &run.scores, &run.duplicates);
 
-        trace.start(PipelineStage::Slice, unique_items);
+        trace.start(&PipelineStage::Slice, unique_items);
         let outcome = slice::slice(&sorted.candidates, run.effective, &*self.slicer)?;
+        let taken = outcome.taken().len();
         (run.verdicts, run.shortfalls) = outcome.into_parts();
         run.sorted = sorted.units;
-        let sliced: Vec<u32> = run.sliced().collect();
+        let mut sliced = Vec::with_capacity(taken);
+        sliced.extend(run.sliced());
         let sliced_items = sliced.iter().map(|unit| scoreable.members(*unit).len()).sum();
-        trace.end(PipelineStage::Slice, unique_items, sliced_items, &run);
+        trace.end(&PipelineStage::Slice, unique_items, sliced_items, &run);
 
-        trace.start(PipelineStage::Place, pinned_items + sliced_items);
+        trace.start(&PipelineStage::Place, pinned_items + sliced_items);
         let pinned_tokens = run.classified.pinned_tokens;
         let scores = &run.scores;
         let mut merge = Merge { items, scores, pinned, pinned_tokens, scoreable, sliced };
@@ -190,7 +192,7 @@ impl Pipeline {
             }
         }
         run.placed = placed;
-        trace.end(PipelineStage::Place, pinned_items + sliced_items, run.placed.len(), &run);
+        trace.end(&PipelineStage::Place, pinned_items + sliced_items, run.placed.len(), &run);
         Ok(Selection::new(run))
     }
 }
@@ -202,13 +204,13 @@ struct Trace<'t, C: ?Sized> {
 }
 
 impl<C: TraceCollector + ?Sized> Trace<'_, C> {
-    fn start(&mut self, stage: PipelineStage, items_in: usize) {
+    fn start(&mut self, stage: &PipelineStage, items_in: usize) {
         if self.enabled {
-            self.collector.stage_started(&stage, items_in);
+            self.collector.stage_started(stage, items_in);
         }
     }
 
-    fn end(&mut self, stage: PipelineStage, items_in: usize, items_out: usize, run: &Run<'_>) {
+    fn end(&mut self, stage: &PipelineStage, items_in: usize, items_out: usize, run: &Run<'_>) {
         if !self.enabled {
             return;
         }
@@ -217,24 +219,18 @@ impl<C: TraceCollector + ?Sized> Trace<'_, C> {
                 let index = index as usize;
                 let score = run.scores.get(index).copied().unwrap_or_default();
                 let item = &run.items[index];
-                self.collector.record_item(&ItemEvent {
-                    stage: &stage,
-                    index,
-                    item,
-                    score,
-                    decision,
-                });
+                self.collector.record_item(&ItemEvent { stage, index, item, score, decision });
             };
-            if stage == PipelineStage::Score {
+            if *stage == PipelineStage::Score {
                 let scored = run.classified.scoreable.in_pool_order();
                 scored.iter().for_each(|index| tell(*index, ItemDecision::Scored));
             }
-            run.each_excluded(&stage, |index, reason| tell(index, ItemDecision::Excluded(&reason)));
-            if stage == PipelineStage::Place {
+            run.each_excluded(stage, |index, reason| tell(index, ItemDecision::Excluded(&reason)));
+            if *stage == PipelineStage::Place {
                 run.each_included(|index, reason| tell(index, ItemDecision::Included(reason)));
             }
         }
-        self.collector.stage_ended(&stage, items_in, items_out);
+        self.collector.stage_ended(stage, items_in, items_out);
     }
 }
 

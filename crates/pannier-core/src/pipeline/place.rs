@@ -86,6 +86,7 @@ impl Merge<'_> {
     /// The pool indices of what is left: pinned items in pool order, then unit after unit.
     pub(super) fn indices(&self) -> Vec<u32> {
         let mut indices = self.pinned.in_pool_order().into_owned();
+        indices.reserve(self.sliced.len());
         for unit in &self.sliced {
             indices.extend(self.scoreable.members(*unit));
         }
@@ -110,7 +111,7 @@ impl Merge<'_> {
             .enumerate()
             .map(|(i, members)| match i.checked_sub(first_sliced) {
                 None => members[0],
-                Some(i) => self.scoreable.summary(self.sliced[i], self.items, self.scores).lead,
+                Some(i) => self.scoreable.lead(self.sliced[i], self.scores),
             })
             .collect();
         let order = self.ask(placer, &leads)?;

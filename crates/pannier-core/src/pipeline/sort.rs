@@ -1,7 +1,7 @@
 //! Stage 4: candidates in order of score.
 
 use super::deduplicate::Duplicate;
-use super::units::{Summary, Units};
+use super::units::Units;
 use crate::slicer::Candidate;
 use crate::{ContextItem, order};
 
@@ -18,23 +18,29 @@ pub(super) fn sort<'a>(
     dropped: &[Duplicate],
 ) -> Sorted<'a> {
     let mut dropped = dropped.iter().map(|duplicate| duplicate.unit).peekable();
-    let kept = (0..units.len() as u32).filter(|unit| dropped.next_if_eq(unit).is_none());
     let mut keys = Vec::with_capacity(units.len());
-    let mut summaries = Vec::with_capacity(units.len());
-    for unit in kept {
-        let summary = units.summary(unit, items, scores);
-        // The slot in `summaries` grows with the unit, and the unit is found again through it.
-        keys.push(order::key(summary.score, summary.lead, summaries.len() as u32));
-        summaries.push((unit, summary));
+    // Read in pool order and kept apart: after the sort, looking into the items again would be one
+    // cache miss for each.
+    let mut tokens = Vec::with_capacity(units.len());
+    for unit in 0..units.len() as u32 {
+        tokens.push(units.tokens(unit, items));
+        if dropped.next_if_eq(&unit).is_none() {
+            let lead = units.lead(unit, scores);
+            keys.push(order::key(scores[lead as usize], lead, unit));
+        }
     }
     keys.sort_unstable();
-    let (units, candidates) = keys
-        .into_iter()
-        .map(|key| {
-            let slot = order::second(key) as usize;
-            let (unit, Summary { lead, score, value, tokens }) = summaries[slot];
-            (unit, Candidate { item: &items[lead as usize], tokens, score, value })
-        })
-        .unzip();
-    Sorted { units, candidates }
+    let candidates = keys.iter().map(|key| {
+        let (lead, unit) = (order::first(*key) as usize, order::second(*key));
+        Candidate {
+            item: &items[lead],
+            tokens: tokens[unit as usize],
+            score: scores[lead],
+            value: units.value(unit, scores),
+        }
+    });
+    Sorted {
+        candidates: candidates.collect(),
+        units: keys.iter().map(|key| order::second(*key)).collect(),
+    }
 }

@@ -13,19 +13,6 @@ pub(crate) struct Units {
     ends: Option<Vec<u32>>,
 }
 
-/// A unit as sorting and slicing see it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Summary {
-    /// The best member, the first in the pool on ties.
-    pub(crate) lead: u32,
-    /// Its score.
-    pub(crate) score: f64,
-    /// All members' scores together.
-    pub(crate) value: f64,
-    /// All members' tokens together.
-    pub(crate) tokens: i64,
-}
-
 impl Units {
     pub(crate) fn reserve(&mut self, items: usize) {
         self.members.reserve(items);
@@ -79,25 +66,30 @@ impl Units {
         }
     }
 
-    pub(crate) fn summary(&self, unit: u32, items: &[ContextItem], scores: &[f64]) -> Summary {
-        let members = self.members(unit);
-        if let [only] = *members {
-            let score = scores[only as usize];
-            let tokens = items[only as usize].tokens();
-            return Summary { lead: only, score, value: score, tokens };
+    /// The best member, the first in the pool on ties. It stands for the unit in every order.
+    pub(crate) fn lead(&self, unit: u32, scores: &[f64]) -> u32 {
+        match *self.members(unit) {
+            [only] => only,
+            ref members => {
+                let key = |member: &u32| order::key(scores[*member as usize], 0, *member);
+                members.iter().copied().min_by_key(key).unwrap_or_default()
+            }
         }
-        let key = |member: &u32| (order::descending(scores[*member as usize]), *member);
-        let lead = members.iter().copied().min_by_key(key).unwrap_or_default();
-        Summary {
-            lead,
-            score: scores[lead as usize],
-            value: members.iter().fold(0.0, |sum, member| sum + scores[*member as usize]),
-            tokens: self.tokens(unit, items),
+    }
+
+    /// All members' scores together.
+    pub(crate) fn value(&self, unit: u32, scores: &[f64]) -> f64 {
+        match *self.members(unit) {
+            [only] => scores[only as usize],
+            ref members => members.iter().fold(0.0, |sum, member| sum + scores[*member as usize]),
         }
     }
 
     /// All members' tokens together.
     pub(crate) fn tokens(&self, unit: u32, items: &[ContextItem]) -> i64 {
+        if let [only] = *self.members(unit) {
+            return items[only as usize].tokens();
+        }
         sum_tokens(self.members(unit).iter().map(|member| items[*member as usize].tokens()))
     }
 }

@@ -47,7 +47,6 @@ pub struct CompositeScorerBuilder(Vec<(Box<dyn Scorer>, f64)>);
 
 impl CompositeScorerBuilder {
     /// Adds a scorer with its weight. Children are evaluated and summed in the order of these calls.
-    #[expect(clippy::should_implement_trait, reason = "it adds a child; it is not arithmetic")]
     pub fn add(mut self, scorer: impl Scorer + 'static, weight: f64) -> Self {
         self.0.push((Box::new(scorer), weight));
         self

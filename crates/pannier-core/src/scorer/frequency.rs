@@ -94,7 +94,7 @@ fn sort_and_deduplicate(tags: &mut Vec<u32>, start: usize) {
     }
     tags[start..].sort_unstable();
     let mut kept = start + 1;
-    for i in kept..tags.len() {
+    for i in start + 1..tags.len() {
         if tags[i] != tags[kept - 1] {
             tags[kept] = tags[i];
             kept += 1;
@@ -140,10 +140,10 @@ impl<'r> MeetingCount<'r> {
         Self {
             rows,
             meetings: vec![0; rows.starts.len() - 1],
-            members: Vec::new(),
-            buckets: Vec::new(),
+            members: Vec::with_capacity(rows.starts.len() + 2 * rows.tags.len()),
+            buckets: Vec::with_capacity(2 * rows.distinct),
             bucket_of: vec![Self::NO_BUCKET; rows.distinct],
-            bitmaps: Vec::new(),
+            bitmaps: Vec::with_capacity(rows.distinct),
             met: Vec::new(),
         }
     }

@@ -92,8 +92,14 @@ impl<'a> Interner<'a> {
     const PATIENCE: usize = 32;
 
     fn new(most: usize) -> Self {
-        let slots = vec![0; (most * 2).next_power_of_two()];
-        Self { names: Vec::new(), hashes: Vec::new(), slots, crowded: BTreeMap::new() }
+        // Pools have far fewer different tags than tags.
+        let few = most.min(256);
+        Self {
+            names: Vec::with_capacity(few),
+            hashes: Vec::with_capacity(few),
+            slots: vec![0; (most * 2).next_power_of_two()],
+            crowded: BTreeMap::new(),
+        }
     }
 
     fn number(&mut self, text: &'a str) -> u32 {

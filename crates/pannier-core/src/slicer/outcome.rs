@@ -43,7 +43,7 @@ impl SliceOutcome {
     pub fn new(candidates: usize) -> Self {
         Self {
             verdicts: vec![Verdict::Left { available_tokens: 0 }; candidates],
-            taken: Vec::new(),
+            taken: Vec::with_capacity(candidates),
             shortfalls: Vec::new(),
         }
     }

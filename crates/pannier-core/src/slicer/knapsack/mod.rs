@@ -73,7 +73,8 @@ impl KnapsackSlice {
         let capacity = target as u64 / bucket;
         // So that the values of all candidates together are a number.
         let most = i64::MAX as u64 / candidates.len().max(1) as u64;
-        let (mut positions, mut pieces) = (Vec::new(), Vec::new());
+        let mut positions = Vec::with_capacity(candidates.len());
+        let mut pieces = Vec::with_capacity(candidates.len());
         for (position, candidate) in candidates.iter().enumerate() {
             let weight = (candidate.tokens as u64).div_ceil(bucket);
             // A cast from a float saturates, and makes 0 of what is negative or not a number.

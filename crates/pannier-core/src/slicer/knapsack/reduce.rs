@@ -29,7 +29,8 @@ pub(super) fn reduce(pieces: &[Piece], capacity: u64) -> Reduced {
         return Reduced { taken, open: Vec::new(), capacity };
     }
     let bounds = Bounds::new(pieces, capacity);
-    let mut reduced = Reduced { taken: Vec::new(), open: Vec::new(), capacity };
+    let taken = Vec::with_capacity(bounds.cut);
+    let mut reduced = Reduced { taken, open: Vec::with_capacity(pieces.len()), capacity };
     for (rank, &index) in bounds.by_density.iter().enumerate() {
         let piece = pieces[index as usize];
         if rank < bounds.cut {

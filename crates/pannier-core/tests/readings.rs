@@ -1,0 +1,442 @@
+//! One test for each decision that the engine makes where its specification is silent or says two
+//! things. The names and the questions are those of `docs/readings.md`.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use pannier_core::*;
+use support::*;
+
+fn entry(text: &str, require: usize, cap: usize) -> CountQuotaEntry {
+    CountQuotaEntry::new(kind(text), require, cap).unwrap()
+}
+
+fn count_quota(entries: Vec<CountQuotaEntry>, scarcity: ScarcityBehavior) -> CountQuotaSlice {
+    CountQuotaSlice::new(entries, GreedySlice, scarcity).unwrap()
+}
+
+#[test]
+fn c1_slots_and_margin_reduce_the_effective_budget_and_both_are_floored() {
+    let budget = ContextBudget::builder(1_000, 900)
+        .output_reserve(50)
+        .reserved_slot(kind("Memory"), 33)
+        .reserved_slot(kind("Tool"), 20)
+        .estimation_safety_margin_percent(7.5)
+        .build()
+        .unwrap();
+    // max: (1000 - 50 - 100 - 53) * 0.925 = 737.225; target: (900 - 100 - 53) * 0.925 = 690.975.
+    let expected = SliceBudget { max_tokens: 737, target_tokens: 690 };
+    assert_eq!(budget.effective(100), expected);
+}
+
+#[test]
+fn c2_identity_is_the_index_so_equal_contents_stay_two_items() {
+    let items = [item("same", 10, 0.2), item("same", 10, 0.9), item("same", 10, 0.5)];
+    let pipeline = pipeline().deduplication(false).build();
+    let report = pipeline.run(&items, &budget(20)).unwrap().report();
+    let included: Vec<_> = report.included.iter().map(|entry| (entry.index, entry.score)).collect();
+    assert_eq!(included, [(Some(1), 0.9), (Some(2), 0.5)]);
+    let excluded: Vec<_> = report.excluded.iter().map(|entry| (entry.index, entry.score)).collect();
+    assert_eq!(excluded, [(Some(0), 0.2)]);
+}
+
+#[test]
+fn c3_merged_items_are_pinned_first_and_then_by_score_whatever_the_slicer_returned() {
+    // Greedy takes c first (density), but the merged list goes by score.
+    let items = [
+        item("a", 50, 0.9),
+        item("b", 40, 0.9),
+        item("c", 1, 0.3),
+        scored("pin", 5, 0.0).pinned(true).build().unwrap(),
+    ];
+    // Without timestamps the chronological placer keeps the merged order.
+    assert_eq!(select(pipeline(), &items, 200).unwrap(), ["pin", "a", "b", "c"]);
+}
+
+#[test]
+fn c4_truncate_keeps_pins_and_then_what_fits_in_merged_order() {
+    let over = count_quota(vec![entry("doc", 3, 3)], ScarcityBehavior::Degrade);
+    let doc = |content, tokens, score| scored(content, tokens, score).kind(kind("doc"));
+    let items = [
+        doc("big", 70, 0.9).build().unwrap(),
+        doc("too much", 60, 0.8).build().unwrap(),
+        doc("small", 20, 0.1).build().unwrap(),
+        scored("pin", 10, 0.0).pinned(true).build().unwrap(),
+    ];
+    let builder = pipeline().slicer(over).overflow_strategy(OverflowStrategy::Truncate);
+    assert_eq!(select(builder, &items, 100).unwrap(), ["pin", "big", "small"]);
+}
+
+#[test]
+fn c5_scores_in_the_report() {
+    let items = [
+        scored("pinned", 1, 0.4).pinned(true).build().unwrap(),
+        item("free", 0, 0.3),
+        item("negative", -1, 0.8),
+        item("twice", 1, 0.6),
+        item("twice", 1, 0.2),
+    ];
+    let report = pipeline().build().run(&items, &budget(100)).unwrap().report();
+    let score = |content: &str| {
+        let included = report.included.iter().find(|entry| entry.item.content() == content);
+        included.map(|entry| (entry.score, entry.reason))
+    };
+    assert_eq!(score("pinned"), Some((1.0, InclusionReason::Pinned)));
+    assert_eq!(score("free"), Some((0.3, InclusionReason::ZeroToken)));
+    let out: Vec<_> =
+        report.excluded.iter().map(|entry| (entry.item.content(), entry.score)).collect();
+    assert_eq!(out, [("twice", 0.2), ("negative", 0.0)]);
+}
+
+#[test]
+fn c6_available_tokens_are_what_was_left_at_the_moment() {
+    let items = [item("dense", 60, 0.9), item("large", 80, 0.8), item("late", 41, 0.1)];
+    let report = pipeline().build().run(&items, &budget(100)).unwrap().report();
+    assert_eq!(
+        excluded(&report),
+        [
+            ("large", "BudgetExceeded: 80 tokens requested, 40 available".to_owned()),
+            ("late", "BudgetExceeded: 41 tokens requested, 40 available".to_owned()),
+        ]
+    );
+    // A knapsack has no such moment: what is left in the end, and whether it would have fitted.
+    let items = [item("a", 60, 0.5), item("b", 40, 0.5), item("worthless", 1, 0.0)];
+    let knapsack = pipeline().slicer(KnapsackSlice::exact()).build();
+    let report = knapsack.run(&items, &budget(101)).unwrap().report();
+    let reason = &report.excluded[0].reason;
+    let outcompeted =
+        ExclusionReason::BudgetExceeded { item_tokens: 1, available_tokens: 1, outcompeted: true };
+    assert_eq!(*reason, outcompeted);
+    // Under a quota: what is left of the kind's own budget.
+    let quotas = [Quota { kind: kind("x"), require_percent: 0.0, cap_percent: 30.0 }];
+    let quota = QuotaSlice::new(quotas, GreedySlice).unwrap();
+    let x =
+        |content, tokens, score| scored(content, tokens, score).kind(kind("x")).build().unwrap();
+    let items = [x("first", 20, 0.9), x("second", 20, 0.8)];
+    let report = pipeline().slicer(quota).build().run(&items, &budget(100)).unwrap().report();
+    assert_eq!(excluded(&report)[0].1, "BudgetExceeded: 20 tokens requested, 10 available");
+}
+
+#[test]
+fn c7_pinned_override_only_where_pins_make_the_difference() {
+    let pin = scored("the pin", 40, 0.0).pinned(true).build().unwrap();
+    let items =
+        [pin, item("displaced", 70, 0.9), item("hopeless", 101, 0.8), item("late", 30, 0.1)];
+    let report = pipeline().build().run(&items, &budget(100)).unwrap().report();
+    assert_eq!(
+        report.excluded[0].reason,
+        ExclusionReason::PinnedOverride { displaced_by: "the pin".to_owned() }
+    );
+    assert_eq!(report.excluded[1].reason.name(), "BudgetExceeded");
+    assert_eq!(report.excluded.len(), 2);
+}
+
+#[test]
+fn c8_a_count_cap_has_a_reason_of_its_own() {
+    let capped = count_quota(vec![entry("Doc", 0, 1)], ScarcityBehavior::Degrade);
+    let doc = |content, score| scored(content, 10, score).kind(kind("dOC")).build().unwrap();
+    let items = [doc("best", 0.9), doc("second", 0.8)];
+    let report = pipeline().slicer(capped).build().run(&items, &budget(100)).unwrap().report();
+    assert_eq!(
+        report.excluded[0].reason,
+        ExclusionReason::CountCapExceeded { kind: "dOC".to_owned(), cap: 1, count: 1 }
+    );
+}
+
+#[test]
+fn c9_a_required_kind_without_candidates_is_a_shortfall_or_an_error() {
+    let items = [item("only a message", 10, 0.5)];
+    let missing =
+        |scarcity| pipeline().slicer(count_quota(vec![entry("Tool", 2, 3)], scarcity)).build();
+    let report = missing(ScarcityBehavior::Degrade).run(&items, &budget(100)).unwrap().report();
+    let shortfall =
+        CountRequirementShortfall { kind: kind("Tool"), required_count: 2, satisfied_count: 0 };
+    assert_eq!(report.count_requirement_shortfalls, [shortfall]);
+    let error = missing(ScarcityBehavior::Throw).run(&items, &budget(100)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "CountQuotaSlice: candidate pool for kind 'Tool' has 0 items but RequireCount is 2."
+    );
+}
+
+#[test]
+fn c9_the_constrained_knapsack_has_the_specified_message() {
+    let slicer = CountConstrainedKnapsackSlice::new(
+        [entry("tool", 3, 5)],
+        KnapsackSlice::default(),
+        ScarcityBehavior::Throw,
+    );
+    let items = [scored("one", 10, 0.5).kind(kind("tool")).build().unwrap()];
+    let error = select(pipeline().slicer(slicer.unwrap()), &items, 100).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "CountConstrainedKnapsackSlice: candidate pool for kind 'tool' has 1 items but \
+         RequireCount is 3."
+    );
+}
+
+#[test]
+fn c10_committed_items_may_exceed_the_target_but_never_the_window() {
+    let tool = |content, score| scored(content, 60, score).kind(kind("tool")).build().unwrap();
+    let items = [tool("a", 0.9), tool("b", 0.8)];
+    let run = |strategy, max, target, reserve| {
+        let slicer = count_quota(vec![entry("tool", 2, 2)], ScarcityBehavior::Degrade);
+        let budget = ContextBudget::builder(max, target).output_reserve(reserve).build().unwrap();
+        let pipeline = pipeline().slicer(slicer).overflow_strategy(strategy).build();
+        pipeline.run(&items, &budget).map(|selection| selection.tokens())
+    };
+    use OverflowStrategy::{Proceed, Throw, Truncate};
+    let over_target = Err(Error::OverTarget { selected_tokens: 120, target_tokens: 100 });
+    assert_eq!(run(Throw, 200, 100, 0), over_target);
+    assert_eq!(run(Truncate, 200, 100, 0), Ok(60));
+    assert_eq!(run(Proceed, 200, 100, 0), Ok(120));
+    let over_window =
+        |window| Err(Error::OverWindow { selected_tokens: 120, window_tokens: window });
+    assert_eq!(run(Proceed, 110, 100, 0), over_window(110));
+    // Within the target, but the reserve leaves less.
+    assert_eq!(run(Throw, 200, 150, 100), over_window(100));
+}
+
+#[test]
+fn c11_proceed_reports_the_overflow_and_tells_the_observer() {
+    let pin = |content| scored(content, 60, 0.0).pinned(true).build().unwrap();
+    let items = [pin("a"), pin("b")];
+    let over = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&over);
+    let pipeline = pipeline()
+        .overflow_strategy(OverflowStrategy::Proceed)
+        .on_overflow(move |event| seen.store(event.tokens_over_budget as usize, Relaxed))
+        .build();
+    let budget = ContextBudget::new(200, 100).unwrap();
+    let report = pipeline.run(&items, &budget).unwrap().report();
+    let event = report.overflow.unwrap();
+    assert_eq!(event.tokens_over_budget, 20);
+    assert_eq!(event.overflowing_items, [&items[0], &items[1]]);
+    assert_eq!(event.budget, budget);
+    assert_eq!(over.load(Relaxed), 20);
+    // Nothing of the sort without an overflow.
+    assert!(pipeline.run(&items[..1], &budget).unwrap().overflow().is_none());
+}
+
+#[test]
+fn c12_the_tag_scorer_minds_case_unless_told_otherwise() {
+    let items = [ContextItem::builder("text", 1).tags(["Rust"]).build().unwrap()];
+    let pool = Pool::new(&items);
+    assert_eq!(TagScorer::new([("rust", 1.0)]).unwrap().scores(&pool), [0.0]);
+    assert_eq!(TagScorer::case_insensitive([("rust", 1.0)]).unwrap().scores(&pool), [1.0]);
+    let pair = [items[0].clone(), ContextItem::builder("b", 1).tags(["RUST"]).build().unwrap()];
+    assert_eq!(FrequencyScorer.scores(&Pool::new(&pair)), [1.0, 1.0]);
+}
+
+#[test]
+fn c13_a_multiplier_multiplies_in_a_product_and_averages_in_a_composite() {
+    let items = [scored("text", 1, 0.4).metadata("cupel:priority", "high").build().unwrap()];
+    let pool = Pool::new(&items);
+    let boost = || MetadataKeyScorer::new("cupel:priority", "high", 1.5).unwrap();
+    let composite = CompositeScorer::builder().add(ReflexiveScorer, 1.0).add(boost(), 1.0).build();
+    assert!((composite.unwrap().scores(&pool)[0] - 0.95).abs() < 1e-12);
+    let factors: [Box<dyn Scorer>; 2] = [Box::new(ReflexiveScorer), Box::new(boost())];
+    assert!((ProductScorer::new(factors).unwrap().scores(&pool)[0] - 0.6).abs() < 1e-12);
+}
+
+#[test]
+fn c14_negative_zero_equals_zero_and_what_is_no_number_comes_last() {
+    let scores = [f64::NAN, -0.0, 0.0, -1.0, f64::INFINITY];
+    let items: Vec<_> = (0..5)
+        .map(|i| ContextItem::builder(i.to_string(), 1).priority(i).build().unwrap())
+        .collect();
+    let scorer = FnScorer(move |item: &ContextItem| scores[item.priority().unwrap() as usize]);
+    let pipeline = Pipeline::builder(scorer).placer(RankPlacer).build();
+    let selection = pipeline.run(&items, &budget(10)).unwrap();
+    assert_eq!(placed(&selection), ["4", "1", "2", "3", "0"]);
+    // It never wins: not a place, and not against a copy of itself.
+    assert_eq!(placed(&pipeline.run(&items, &budget(4)).unwrap()), ["4", "1", "2", "3"]);
+    let copies = [items[0].clone(), items[0].clone()];
+    assert_eq!(pipeline.run(&copies, &budget(4)).unwrap().indices().next(), Some(0));
+}
+
+#[test]
+fn c15_a_window_of_zero_is_valid_and_its_utilization_is_zero() {
+    let items = [item("text", 1, 0.5), item("free", 0, 0.5)];
+    let selection = pipeline().build().run(&items, &budget(0)).unwrap();
+    assert!(selection.is_empty());
+    assert_eq!(selection.report().budget_utilization(&budget(0)), 0.0);
+}
+
+#[test]
+fn c16_free_items_are_not_selected_without_a_target() {
+    let items = [item("free", 0, 0.5)];
+    for slicer in [
+        Box::new(GreedySlice) as Box<dyn Slicer>,
+        Box::new(KnapsackSlice::exact()),
+        Box::new(QuotaSlice::new([], GreedySlice).unwrap()),
+        Box::new(count_quota(vec![entry("Message", 1, 1)], ScarcityBehavior::Degrade)),
+    ] {
+        assert!(select(pipeline().slicer(slicer), &items, 0).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn c17_a_knapsack_never_takes_what_is_worth_nothing() {
+    let items = [item("worth", 10, 0.5), item("nothing", 10, 0.00009), item("free", 0, 0.0)];
+    let selected = select(pipeline().slicer(KnapsackSlice::exact()), &items, 100).unwrap();
+    assert_eq!(selected, ["worth", "free"]);
+}
+
+#[test]
+fn c18_a_knapsack_is_refused_by_memory_not_by_cells() {
+    // 200 items and a million tokens: four times the cells that the published engine refuses.
+    let items: Vec<_> =
+        (0..200).map(|i| item(&i.to_string(), 9_001 + i, (9_001 + i) as f64 / 10_000.0)).collect();
+    assert!(select(pipeline().slicer(KnapsackSlice::exact()), &items, 1_000_000).is_ok());
+    let tight = KnapsackSlice::exact().with_memory_limit(1 << 20);
+    let error = select(pipeline().slicer(tight), &items, 1_000_000).unwrap_err();
+    assert!(matches!(error, Error::TableTooLarge { limit: 1_048_576, .. }), "{error}");
+}
+
+#[test]
+fn c21_equal_scores_in_the_constrained_knapsack_go_by_position() {
+    let slicer = CountConstrainedKnapsackSlice::new(
+        [entry("t", 0, 2)],
+        KnapsackSlice::exact(),
+        ScarcityBehavior::Degrade,
+    );
+    let t = |content| scored(content, 10, 0.5).kind(kind("t")).build().unwrap();
+    let items = [t("a"), t("b"), t("c")];
+    assert_eq!(select(pipeline().slicer(slicer.unwrap()), &items, 100).unwrap(), ["a", "b"]);
+}
+
+#[test]
+fn c22_two_quotas_for_one_kind_are_refused_whatever_their_case() {
+    let quota = |text| Quota { kind: kind(text), require_percent: 10.0, cap_percent: 50.0 };
+    let error = QuotaSlice::new([quota("tool"), quota("TOOL")], GreedySlice).err().unwrap();
+    assert_eq!(error.to_string(), "QuotaSlice: kind 'TOOL' has two quotas; give it one");
+    let entries = [entry("tool", 0, 1), entry("Tool", 0, 1)];
+    assert!(CountQuotaSlice::new(entries, GreedySlice, ScarcityBehavior::Degrade).is_err());
+}
+
+#[test]
+fn c26_pinned_items_take_no_part_in_deduplication() {
+    let items = [
+        scored("same", 10, 0.0).pinned(true).build().unwrap(),
+        item("same", 10, 0.5),
+        scored("same", 10, 0.0).pinned(true).build().unwrap(),
+    ];
+    assert_eq!(select(pipeline(), &items, 100).unwrap(), ["same", "same", "same"]);
+}
+
+#[test]
+fn c28_decay_reads_the_time_once_a_run() {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&reads);
+    let time = move || {
+        let seconds = counter.fetch_add(1, Relaxed) as i64;
+        Timestamp::from_unix_seconds(seconds).unwrap()
+    };
+    let curve = DecayCurve::window(Duration::from_secs(1)).unwrap();
+    let epoch = Timestamp::from_unix_seconds(0).unwrap();
+    let dated = ContextItem::builder("text", 1).timestamp(epoch).build().unwrap();
+    let scores = DecayScorer::new(time, curve).scores(&Pool::new(&vec![dated; 5]));
+    assert_eq!(scores, [1.0; 5]);
+    assert_eq!(reads.load(Relaxed), 1);
+}
+
+#[test]
+fn c29_metadata_is_kept_and_trust_may_be_a_text_or_a_number() {
+    let trust = |value: MetadataValue| {
+        ContextItem::builder("text", 1).metadata("cupel:trust", value).build().unwrap()
+    };
+    let list = MetadataValue::Array(vec![MetadataValue::Null, true.into(), 1.5.into()]);
+    let items = [trust("0.85".into()), trust(0.25.into()), trust(1.into()), trust(list.clone())];
+    let scores = MetadataTrustScorer::new(0.5).unwrap().scores(&Pool::new(&items));
+    assert_eq!(scores, [0.85, 0.25, 1.0, 0.5]);
+    assert_eq!(items[3].metadata()["cupel:trust"], list);
+}
+
+fn member(content: &str, tokens: i64, score: f64, group: &str) -> ContextItem {
+    scored(content, tokens, score).group(group).build().unwrap()
+}
+
+#[test]
+fn g1_a_group_is_one_unit_with_the_sum_of_its_tokens_and_scores() {
+    // Together the members are worth 0.8 for 40 tokens, more per token than the single item.
+    let items =
+        [item("single", 60, 0.9), member("call", 10, 0.5, "g"), member("result", 30, 0.3, "g")];
+    assert_eq!(select(pipeline(), &items, 40).unwrap(), ["call", "result"]);
+    assert_eq!(select(pipeline(), &items, 60).unwrap(), ["call", "result"]);
+    // It counts once against a cap, as the kind of its best member.
+    let tool = |content, score, group: &str| {
+        scored(content, 10, score).kind(kind("tool")).group(group).build().unwrap()
+    };
+    let items = [
+        tool("a1", 0.9, "a"),
+        member("a2", 10, 0.1, "a"),
+        tool("b1", 0.8, "b"),
+        tool("c", 0.1, "c"),
+    ];
+    let capped = count_quota(vec![entry("tool", 0, 2)], ScarcityBehavior::Degrade);
+    assert_eq!(select(pipeline().slicer(capped), &items, 100).unwrap(), ["a1", "a2", "b1"]);
+}
+
+#[test]
+fn g2_groups_are_duplicates_only_as_a_whole() {
+    let items = [
+        member("call", 10, 0.2, "first"),
+        member("result", 10, 0.2, "first"),
+        member("call", 10, 0.9, "second"),
+        member("result", 10, 0.1, "second"),
+        member("call", 10, 0.5, "third"),
+        item("call", 10, 0.4),
+    ];
+    let pipeline = pipeline().build();
+    let report = pipeline.run(&items, &budget(100)).unwrap().report();
+    let out: Vec<_> = report.excluded.iter().map(|entry| entry.index.unwrap()).collect();
+    assert_eq!(out, [0, 1]);
+    assert!(report.excluded.iter().all(|entry| entry.reason.name() == "Deduplicated"));
+}
+
+#[test]
+fn g3_one_pinned_member_pins_a_group_and_one_invalid_member_excludes_it() {
+    let pinned = scored("p1", 30, 0.1).group("pinned").pinned(true).build().unwrap();
+    let items = [
+        pinned,
+        member("p2", 30, 0.1, "pinned"),
+        member("valid", 10, 0.9, "broken"),
+        member("invalid", -1, 0.9, "broken"),
+    ];
+    let report = pipeline().build().run(&items, &budget(60)).unwrap().report();
+    let included: Vec<_> = report
+        .included
+        .iter()
+        .map(|entry| (entry.item.content(), entry.reason, entry.score))
+        .collect();
+    let pinned = InclusionReason::Pinned;
+    assert_eq!(included, [("p1", pinned, 1.0), ("p2", pinned, 1.0)]);
+    let reason = |group: &str| ExclusionReason::GroupExcluded {
+        group: group.to_owned(),
+        cause: "NegativeTokens".to_owned(),
+    };
+    assert_eq!(report.excluded[0].reason, reason("broken"));
+    assert_eq!(report.excluded[1].reason, ExclusionReason::NegativeTokens { tokens: -1 });
+}
+
+#[test]
+fn g4_members_of_a_group_that_did_not_fit_carry_its_tokens() {
+    let items = [member("a", 60, 0.9, "g"), member("b", 50, 0.8, "g")];
+    let report = pipeline().build().run(&items, &budget(100)).unwrap().report();
+    let reason = "BudgetExceeded: 110 tokens requested, 100 available".to_owned();
+    assert_eq!(excluded(&report), [("a", reason.clone()), ("b", reason)]);
+}
+
+#[test]
+fn g5_members_are_placed_apart_or_together() {
+    let items =
+        [member("call", 10, 0.3, "g"), item("other", 10, 0.5), member("result", 10, 0.9, "g")];
+    let ranked = || pipeline().placer(RankPlacer);
+    assert_eq!(select(ranked(), &items, 100).unwrap(), ["result", "other", "call"]);
+    let together = ranked().keep_groups_together(true);
+    assert_eq!(select(together, &items, 100).unwrap(), ["call", "result", "other"]);
+}

@@ -1,0 +1,246 @@
+//! The JSON forms: exactly as specified, checked on the way in, nothing lost on the way through.
+
+mod support;
+
+use pannier_core::*;
+use serde_json::{Value, from_value, json, to_value};
+use support::*;
+
+fn refused<T: serde::de::DeserializeOwned>(value: Value) -> String {
+    match from_value::<T>(value) {
+        Ok(_) => panic!("it must be refused"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn c24_an_item_is_camel_case_and_leaves_out_what_is_absent() {
+    let plain = ContextItem::new("text", 3).unwrap();
+    let written = to_value(&plain).unwrap();
+    assert_eq!(written, json!({ "content": "text", "tokens": 3, "kind": "Message" }));
+    assert_eq!(from_value::<ContextItem>(written).unwrap(), plain);
+
+    let full = json!({
+        "content": "text",
+        "tokens": 3,
+        "kind": "Commit",
+        "source": "git",
+        "priority": -4,
+        "tags": ["a", "B", "a"],
+        "metadata": {
+            "big": 18446744073709551615_u64,
+            "list": [null, true, 0.1, "x"],
+            "map": { "n": -1 }
+        },
+        "timestamp": "2026-03-01T12:00:00.5Z",
+        "futureRelevanceHint": 0.1,
+        "pinned": true,
+        "originalTokens": 90,
+        "id": "c1",
+        "group": "g",
+    });
+    let item: ContextItem = from_value(full.clone()).unwrap();
+    assert_eq!(to_value(&item).unwrap(), full);
+    // The order of the keys is fixed.
+    let text = serde_json::to_string(&plain).unwrap();
+    assert_eq!(text, r#"{"content":"text","tokens":3,"kind":"Message"}"#);
+}
+
+#[test]
+fn items_are_checked_when_they_are_read() {
+    assert_eq!(
+        refused::<ContextItem>(json!({ "content": "", "tokens": 1 })),
+        "an item has no content; leave the item out, or give it a text"
+    );
+    assert!(refused::<ContextItem>(json!({ "content": "x" })).contains("missing field `tokens`"));
+    let typo = json!({ "content": "x", "tokens": 1, "futureRelevence": 0.5 });
+    assert!(refused::<ContextItem>(typo).contains("unknown field `futureRelevence`"));
+    let blank = json!({ "content": "x", "tokens": 1, "kind": " " });
+    assert!(refused::<ContextItem>(blank).contains("the kind of an item is blank"));
+    let date = json!({ "content": "x", "tokens": 1, "timestamp": "yesterday" });
+    assert!(refused::<ContextItem>(date).contains("'yesterday' is not a timestamp"));
+}
+
+#[test]
+fn a_hint_that_is_no_number_is_left_out() {
+    let item = scored("x", 1, f64::NAN).build().unwrap();
+    assert_eq!(to_value(item).unwrap(), json!({ "content": "x", "tokens": 1, "kind": "Message" }));
+}
+
+#[test]
+fn c24_a_budget_is_camel_case_and_checked() {
+    let written = json!({ "maxTokens": 4096, "targetTokens": 3072 });
+    let budget: ContextBudget = from_value(written.clone()).unwrap();
+    assert_eq!(to_value(&budget).unwrap(), written);
+    let full = json!({
+        "maxTokens": 4096,
+        "targetTokens": 3072,
+        "outputReserve": 100,
+        "reservedSlots": { "Memory": 50 },
+        "estimationSafetyMarginPercent": 2.5,
+    });
+    let budget: ContextBudget = from_value(full.clone()).unwrap();
+    assert_eq!(to_value(&budget).unwrap(), full);
+    assert_eq!(
+        refused::<ContextBudget>(json!({ "maxTokens": 10, "targetTokens": 11 })),
+        "the budget's targetTokens is 11; it must not exceed maxTokens, which is 10"
+    );
+    let twice = json!({
+        "maxTokens": 10, "targetTokens": 5, "reservedSlots": { "memory": 1, "Memory": 1 }
+    });
+    assert!(refused::<ContextBudget>(twice).contains("twice"));
+    let typo = json!({ "maxTokens": 10, "targetTokens": 5, "reserve": 1 });
+    assert!(refused::<ContextBudget>(typo).contains("unknown field `reserve`"));
+}
+
+#[test]
+fn events_leave_out_an_absent_message() {
+    let event = TraceEvent {
+        stage: PipelineStage::Score,
+        duration_ms: 12.4,
+        item_count: 47,
+        message: None,
+    };
+    let written = json!({ "stage": "Score", "duration_ms": 12.4, "item_count": 47 });
+    assert_eq!(to_value(&event).unwrap(), written);
+    assert_eq!(from_value::<TraceEvent>(written).unwrap(), event);
+    let message = json!({
+        "stage": "Slice", "duration_ms": 0.0, "item_count": 1, "message": "BudgetExceeded"
+    });
+    let event: TraceEvent = from_value(message.clone()).unwrap();
+    assert_eq!(to_value(event).unwrap(), message);
+}
+
+#[test]
+fn c24_a_stage_of_another_implementation_is_kept() {
+    let stage: PipelineStage = from_value(json!("Rerank")).unwrap();
+    assert_eq!(stage.name(), "Rerank");
+    assert_eq!(to_value(&stage).unwrap(), json!("Rerank"));
+}
+
+#[test]
+fn c24_every_exclusion_reason_has_its_form() {
+    let forms = [
+        json!({ "reason": "BudgetExceeded", "item_tokens": 2048, "available_tokens": 512 }),
+        json!({
+            "reason": "BudgetExceeded", "item_tokens": 1, "available_tokens": 5, "outcompeted": true
+        }),
+        json!({ "reason": "ScoredTooLow", "score": 0.12, "threshold": 0.25 }),
+        json!({ "reason": "Deduplicated", "deduplicated_against": "tool_output_abc123" }),
+        json!({ "reason": "QuotaCapExceeded", "kind": "ToolOutput", "cap": 3, "actual": 4 }),
+        json!({ "reason": "QuotaRequireDisplaced", "displaced_by_kind": "SystemPrompt" }),
+        json!({ "reason": "NegativeTokens", "tokens": -1 }),
+        json!({ "reason": "PinnedOverride", "displaced_by": "a pin" }),
+        json!({ "reason": "Filtered", "filter_name": "max_age_filter" }),
+        json!({ "reason": "CountCapExceeded", "kind": "tool", "cap": 2, "count": 2 }),
+        json!({ "reason": "GroupExcluded", "group": "g", "cause": "NegativeTokens" }),
+        json!({ "reason": "SomethingNew" }),
+    ];
+    for form in forms {
+        let reason: ExclusionReason = from_value(form.clone()).unwrap();
+        assert_eq!(to_value(&reason).unwrap(), form);
+        assert_eq!(reason.name(), form["reason"]);
+        assert!(reason.to_string().starts_with(reason.name()));
+    }
+    // What is known must be whole; what is unknown may have any fields.
+    let missing = json!({ "reason": "BudgetExceeded", "item_tokens": 1 });
+    assert!(refused::<ExclusionReason>(missing).contains("available_tokens"));
+    let unknown: ExclusionReason = from_value(json!({ "reason": "New", "field": [1] })).unwrap();
+    assert_eq!(unknown, ExclusionReason::Unknown { reason: "New".to_owned() });
+}
+
+#[test]
+fn every_inclusion_reason_has_its_form() {
+    for reason in [InclusionReason::Scored, InclusionReason::Pinned, InclusionReason::ZeroToken] {
+        let form = json!({ "reason": reason.name() });
+        assert_eq!(to_value(reason).unwrap(), form);
+        assert_eq!(from_value::<InclusionReason>(form).unwrap(), reason);
+    }
+    let unknown: InclusionReason = from_value(json!({ "reason": "Lucky" })).unwrap();
+    assert_eq!(unknown, InclusionReason::Unknown);
+}
+
+#[test]
+fn a_report_in_full() {
+    let items = [
+        item("Recent turn", 256, 0.92),
+        scored("System", 128, 0.0).kind(kind("SystemPrompt")).pinned(true).build().unwrap(),
+        scored("Old output", 2048, 0.45).kind(kind("ToolOutput")).build().unwrap(),
+        item("Recent turn", 256, 0.3),
+    ];
+    let mut collector = DiagnosticTraceCollector::new(TraceDetailLevel::Stage);
+    let pipeline = pipeline().build();
+    let selection = pipeline.run_traced(&items, &budget(1_000), &mut collector).unwrap();
+    let report = selection.report_with(collector.into_events());
+    let stage = |stage: &str, count: usize| json!({ "stage": stage, "duration_ms": 0.0, "item_count": count });
+    let count = |stage: &str, items_in: usize, items_out: usize| json!({ "stage": stage, "items_in": items_in, "items_out": items_out });
+    let written = json!({
+        "events": [stage("Classify", 4), stage("Score", 3), stage("Deduplicate", 3), stage("Slice", 2), stage("Place", 2)],
+        "included": [
+            {
+                "item": { "content": "System", "tokens": 128, "kind": "SystemPrompt", "futureRelevanceHint": 0.0, "pinned": true },
+                "score": 1.0,
+                "reason": { "reason": "Pinned" }
+            },
+            {
+                "item": { "content": "Recent turn", "tokens": 256, "kind": "Message", "futureRelevanceHint": 0.92 },
+                "score": 0.92,
+                "reason": { "reason": "Scored" }
+            },
+        ],
+        "excluded": [
+            {
+                "item": { "content": "Old output", "tokens": 2048, "kind": "ToolOutput", "futureRelevanceHint": 0.45 },
+                "score": 0.45,
+                "reason": { "reason": "BudgetExceeded", "item_tokens": 2048, "available_tokens": 616 }
+            },
+            {
+                "item": { "content": "Recent turn", "tokens": 256, "kind": "Message", "futureRelevanceHint": 0.3 },
+                "score": 0.3,
+                "reason": { "reason": "Deduplicated", "deduplicated_against": "Recent turn" }
+            },
+        ],
+        "total_candidates": 4,
+        "total_tokens_considered": 2688,
+        "stages": [count("Classify", 4, 4), count("Score", 3, 3), count("Deduplicate", 3, 2), count("Slice", 2, 1), count("Place", 2, 2)],
+    });
+    assert_eq!(to_value(&report).unwrap(), written);
+
+    // Read back, only the places in the pool are gone.
+    let mut owned = report.into_owned();
+    owned.included.iter_mut().for_each(|entry| entry.index = None);
+    owned.excluded.iter_mut().for_each(|entry| entry.index = None);
+    assert_eq!(from_value::<SelectionReport>(written).unwrap(), owned);
+}
+
+#[test]
+fn shortfalls_and_overflow_are_in_the_report_when_there_are_any() {
+    let items = [scored("pin", 60, 0.0).pinned(true).build().unwrap(), item("a", 10, 0.5)];
+    let entries = [CountQuotaEntry::new(kind("Tool"), 1, 2).unwrap()];
+    let slicer = CountQuotaSlice::new(entries, GreedySlice, ScarcityBehavior::Degrade).unwrap();
+    let pipeline = pipeline().slicer(slicer).overflow_strategy(OverflowStrategy::Proceed).build();
+    let report = pipeline.run(&items, &ContextBudget::new(100, 70).unwrap()).unwrap().report();
+    let written = to_value(&report).unwrap();
+    let shortfall = json!([{ "kind": "Tool", "required_count": 1, "satisfied_count": 0 }]);
+    assert_eq!(written["count_requirement_shortfalls"], shortfall);
+    assert_eq!(written.get("overflow"), None);
+
+    let report = pipeline.run(&items[..1], &ContextBudget::new(100, 50).unwrap()).unwrap().report();
+    let overflow = json!({
+        "tokens_over_budget": 10,
+        "overflowing_items": [{ "content": "pin", "tokens": 60, "kind": "Message", "futureRelevanceHint": 0.0, "pinned": true }],
+        "budget": { "maxTokens": 100, "targetTokens": 50 },
+    });
+    assert_eq!(to_value(&report).unwrap()["overflow"], overflow);
+}
+
+#[test]
+fn a_score_that_is_no_number_survives_as_such() {
+    let items = [ContextItem::new("odd", 1).unwrap()];
+    let pipeline = Pipeline::builder(FnScorer(|_: &ContextItem| f64::NAN)).build();
+    let report = pipeline.run(&items, &budget(10)).unwrap().report();
+    let written = to_value(&report).unwrap();
+    assert_eq!(written["included"][0]["score"], Value::Null);
+    let read: SelectionReport = from_value(written).unwrap();
+    assert!(read.included[0].score.is_nan());
+}
