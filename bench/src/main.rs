@@ -4,8 +4,9 @@
 //! `pipeline`, `scorers`, `knapsack`. Results are checked for equality before anything is timed.
 //! Times are wall-clock medians; the machine's noise is in both columns, so read the ratios.
 //!
-//! `run-plain` and `run-null` run the same pipeline once, without a collector and with the null
-//! collector, for counting instructions; see `bench/null-collector`.
+//! `run-nothing`, `run-plain` and `run-null` run the same pipeline not at all, once without a
+//! collector and once with the null collector, for counting instructions; see
+//! `bench/null-collector`.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its tables")]
 
@@ -25,7 +26,11 @@ type Section = (&'static str, fn());
 const SECTIONS: [Section; 3] =
     [("pipeline", pipeline::run), ("scorers", scorers::run), ("knapsack", knapsack::run)];
 
-const ONCE: [Section; 2] = [("run-plain", pipeline::run_plain), ("run-null", pipeline::run_null)];
+const ONCE: [Section; 3] = [
+    ("run-nothing", pipeline::run_nothing),
+    ("run-plain", pipeline::run_plain),
+    ("run-null", pipeline::run_null),
+];
 
 fn main() -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();
