@@ -356,6 +356,100 @@ fn c29_metadata_is_kept_and_trust_may_be_a_text_or_a_number() {
     assert_eq!(items[3].metadata()["cupel:trust"], list);
 }
 
+#[test]
+fn c30_ties_in_the_excluded_list_go_by_stage_and_then_by_index() {
+    let items = [
+        item("large", 500, 0.0),
+        item("same", 1, 0.0),
+        item("same", 1, 0.0),
+        item("large too", 500, 0.0),
+        item("negative", -1, 0.0),
+    ];
+    let report = pipeline().build().run(&items, &budget(100)).unwrap().report();
+    let out: Vec<_> = report.excluded.iter().map(|entry| entry.index.unwrap()).collect();
+    assert_eq!(out, [4, 2, 0, 3]);
+}
+
+#[test]
+fn c31_caps_are_applied_in_the_inner_slicers_order() {
+    // By density "dense" comes first, although "best" has the higher score.
+    let tool = |content, tokens, score| scored(content, tokens, score).kind(kind("tool"));
+    let items = [tool("best", 80, 0.9).build().unwrap(), tool("dense", 10, 0.5).build().unwrap()];
+    let capped = count_quota(vec![entry("tool", 0, 1)], ScarcityBehavior::Degrade);
+    assert_eq!(select(pipeline().slicer(capped), &items, 100).unwrap(), ["dense"]);
+}
+
+#[test]
+fn c32_count_slicers_say_nothing_without_candidates_or_a_target() {
+    let strict = || count_quota(vec![entry("tool", 1, 1)], ScarcityBehavior::Throw);
+    assert_eq!(select(pipeline().slicer(strict()), &[], 100), Ok(vec![]));
+    assert_eq!(select(pipeline().slicer(strict()), &[item("a", 1, 0.5)], 0), Ok(vec![]));
+}
+
+#[test]
+fn c33_a_kind_without_mass_gets_no_share_of_a_quota() {
+    let free = scored("free", 0, 0.9).kind(kind("note")).build().unwrap();
+    let items = [free, item("paid", 10, 0.5)];
+    let quota = QuotaSlice::new([], GreedySlice).unwrap();
+    assert_eq!(select(pipeline().slicer(quota), &items, 100).unwrap(), ["paid"]);
+}
+
+#[test]
+fn c34_two_weights_for_one_kind_or_tag_are_refused() {
+    let error = KindScorer::new([(kind("a"), 1.0), (kind("A"), 2.0)]).unwrap_err();
+    assert_eq!(error.to_string(), "KindScorer: the kind 'A' has two weights; give it one");
+    assert!(TagScorer::new([("a", 1.0), ("a", 2.0)]).is_err());
+    assert!(TagScorer::new([("a", 1.0), ("A", 2.0)]).is_ok());
+    assert!(TagScorer::case_insensitive([("a", 1.0), ("A", 2.0)]).is_err());
+}
+
+#[test]
+fn c35_windows_of_a_step_curve_go_from_young_to_old() {
+    let seconds = Duration::from_secs;
+    assert!(DecayCurve::step([(seconds(60), 0.1), (seconds(30), 0.9)]).is_err());
+    let curve =
+        DecayCurve::step([(seconds(30), 0.9), (seconds(60), 0.5), (seconds(90), 0.1)]).unwrap();
+    let scores = [0, 29, 30, 60, 89, 90, 1_000].map(|age| curve.at(seconds(age)));
+    assert_eq!(scores, [0.9, 0.9, 0.5, 0.1, 0.1, 0.1, 0.1]);
+}
+
+#[test]
+fn c36_metadata_keys_compare_numbers_and_truth_values_by_their_json_spelling() {
+    let scorer = |value: &str| MetadataKeyScorer::new("k", value, 2.0).unwrap();
+    let score = |value: MetadataValue, wanted: &str| {
+        let item = ContextItem::builder("text", 1).metadata("k", value).build().unwrap();
+        scorer(wanted).scores(&Pool::new([&item]))[0]
+    };
+    assert_eq!(score(true.into(), "true"), 2.0);
+    assert_eq!(score(3.into(), "3"), 2.0);
+    assert_eq!(score(1.5.into(), "1.5"), 2.0);
+    assert_eq!(score(2.0.into(), "2.0"), 2.0);
+    assert_eq!(score(u64::MAX.into(), "18446744073709551615"), 2.0);
+    assert_eq!(score(MetadataValue::Null, "null"), 1.0);
+}
+
+#[test]
+fn c37_knapsack_values_are_clamped_where_they_would_overflow() {
+    let scorer = FnScorer(|item: &ContextItem| item.priority().unwrap_or(0) as f64 * 1e300);
+    let rated = |content: &str, priority| {
+        ContextItem::builder(content, 10).priority(priority).build().unwrap()
+    };
+    let items = [rated("a", 1), rated("none", 0), rated("b", 2), rated("negative", -1)];
+    let pipeline = Pipeline::builder(scorer).slicer(KnapsackSlice::exact()).placer(RankPlacer);
+    assert_eq!(select(pipeline, &items, 40).unwrap(), ["b", "a"]);
+}
+
+#[test]
+fn c38_sums_of_tokens_do_not_wrap_around() {
+    let items = [item("a", i64::MAX, 0.5), item("b", i64::MAX, 0.4), item("c", 1, 0.1)];
+    let report = pipeline().build().run(&items, &budget(i64::MAX)).unwrap().report();
+    assert_eq!(report.total_tokens_considered, i64::MAX);
+    assert!(report.included_tokens() <= i64::MAX);
+    let pinned = |content| scored(content, i64::MAX, 0.1).pinned(true).build().unwrap();
+    let error = pipeline().build().run(&[pinned("a"), pinned("b")], &budget(100)).unwrap_err();
+    assert!(matches!(error, Error::PinnedOverBudget { pinned_tokens: i64::MAX, .. }));
+}
+
 fn member(content: &str, tokens: i64, score: f64, group: &str) -> ContextItem {
     scored(content, tokens, score).group(group).build().unwrap()
 }
@@ -432,6 +526,16 @@ fn g4_members_of_a_group_that_did_not_fit_carry_its_tokens() {
 }
 
 #[test]
+fn g4_members_of_a_group_above_a_cap_carry_its_kind() {
+    let tool = scored("call", 10, 0.9).kind(kind("tool")).group("g").build().unwrap();
+    let items = [member("note", 10, 0.1, "g"), tool];
+    let none = count_quota(vec![entry("TOOL", 0, 0)], ScarcityBehavior::Degrade);
+    let report = pipeline().slicer(none).build().run(&items, &budget(100)).unwrap().report();
+    let reason = ExclusionReason::CountCapExceeded { kind: "tool".to_owned(), cap: 0, count: 0 };
+    assert!(report.excluded.iter().all(|entry| entry.reason == reason));
+}
+
+#[test]
 fn g5_members_are_placed_apart_or_together() {
     let items =
         [member("call", 10, 0.3, "g"), item("other", 10, 0.5), member("result", 10, 0.9, "g")];
@@ -439,4 +543,12 @@ fn g5_members_are_placed_apart_or_together() {
     assert_eq!(select(ranked(), &items, 100).unwrap(), ["result", "other", "call"]);
     let together = ranked().keep_groups_together(true);
     assert_eq!(select(together, &items, 100).unwrap(), ["call", "result", "other"]);
+}
+
+#[test]
+fn g6_members_that_are_in_have_their_own_reasons() {
+    let items = [member("free", 0, 0.1, "g"), member("paid", 10, 0.9, "g")];
+    let report = pipeline().build().run(&items, &budget(100)).unwrap().report();
+    let reasons: Vec<_> = report.included.iter().map(|entry| entry.reason.name()).collect();
+    assert_eq!(reasons, ["ZeroToken", "Scored"]);
 }

@@ -47,7 +47,7 @@ fn c24_an_item_is_camel_case_and_leaves_out_what_is_absent() {
 }
 
 #[test]
-fn items_are_checked_when_they_are_read() {
+fn c39_items_are_checked_when_they_are_read() {
     assert_eq!(
         refused::<ContextItem>(json!({ "content": "", "tokens": 1 })),
         "an item has no content; leave the item out, or give it a text"
@@ -62,7 +62,7 @@ fn items_are_checked_when_they_are_read() {
 }
 
 #[test]
-fn a_hint_that_is_no_number_is_left_out() {
+fn c40_a_hint_that_is_no_number_is_left_out() {
     let item = scored("x", 1, f64::NAN).build().unwrap();
     assert_eq!(to_value(item).unwrap(), json!({ "content": "x", "tokens": 1, "kind": "Message" }));
 }
@@ -235,7 +235,7 @@ fn shortfalls_and_overflow_are_in_the_report_when_there_are_any() {
 }
 
 #[test]
-fn a_score_that_is_no_number_survives_as_such() {
+fn c40_a_score_that_is_no_number_survives_as_such() {
     let items = [ContextItem::new("odd", 1).unwrap()];
     let pipeline = Pipeline::builder(FnScorer(|_: &ContextItem| f64::NAN)).build();
     let report = pipeline.run(&items, &budget(10)).unwrap().report();

@@ -50,7 +50,8 @@ impl MetadataValue {
             Self::Bool(value) => Some(Cow::Borrowed(if *value { "true" } else { "false" })),
             Self::Integer(value) => Some(Cow::Owned(value.to_string())),
             Self::Unsigned(value) => Some(Cow::Owned(value.to_string())),
-            Self::Float(value) => Some(Cow::Owned(value.to_string())),
+            // With a decimal point or an exponent, as JSON tells it from a whole number.
+            Self::Float(value) => Some(Cow::Owned(format!("{value:?}"))),
             Self::Null | Self::Array(_) | Self::Object(_) => None,
         }
     }

@@ -246,6 +246,7 @@ impl<'a> Run<'a> {
         }
         let units = &self.classified.scoreable;
         let item_tokens = units.tokens(unit, self.items);
+        let lead = units.lead(unit, &self.scores);
         for &index in units.members(unit) {
             let reason = match verdict {
                 Verdict::Left { .. } if self.is_displaced(item_tokens) => {
@@ -254,7 +255,7 @@ impl<'a> Run<'a> {
                     ExclusionReason::PinnedOverride { displaced_by }
                 }
                 Verdict::Capped { cap, count } => ExclusionReason::CountCapExceeded {
-                    kind: self.items[index as usize].kind().to_string(),
+                    kind: self.items[lead as usize].kind().to_string(),
                     cap: *cap,
                     count: *count,
                 },

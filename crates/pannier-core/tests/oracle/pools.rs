@@ -167,7 +167,7 @@ pub(crate) fn item() -> impl Strategy<Value = ItemPlan> {
         option::of(-1..3_i64),
         option::of(hint()),
     );
-    let rest = (option::weighted(0.7, select(TIMESTAMPS)), prop::bool::weighted(0.08));
+    let rest = (option::weighted(0.7, timestamp()), prop::bool::weighted(0.08));
     (texts, numbers, rest).prop_map(|(texts, numbers, (timestamp, pinned))| {
         let (content, kind, tags, metadata) = texts;
         let (tokens, priority, hint) = numbers;
