@@ -2,15 +2,16 @@
 
 mod oracle;
 
+use std::collections::BTreeSet;
+
 use oracle::pipeline::Account;
 use oracle::plan::{PipelinePlan, PlacerPlan, ScorerPlan, SlicerPlan};
 use oracle::pools::{self, CandidatePlan, ItemPlan};
-use oracle::{scorers, slicers};
-use std::collections::BTreeSet;
-
+use oracle::{random_plans, scorers, slicers};
 use pannier_core::{
-    Candidate, ContextBudget, ContextItem, CountRequirementShortfall, ExclusionReason, Pool,
-    ScoredItem, SliceBudget,
+    Candidate, ContextBudget, ContextItem, ContextKind, CountQuotaEntry, CountQuotaSlice,
+    CountRequirementShortfall, ExclusionReason, GreedySlice, Pipeline, Pool, ReflexiveScorer,
+    ScarcityBehavior, ScoredItem, SliceBudget,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -129,13 +130,17 @@ proptest! {
     }
 
     #[test]
-    fn kinds(items in pools::pool(), scorer in pools::kind_scorer()) {
+    fn kinds(items in pools::pool(), scorer in random_plans::kind_scorer()) {
         check_scores(&ScorerPlan::DefaultKind, &items)?;
         check_scores(&scorer, &items)?;
     }
 
     #[test]
-    fn tags(items in pools::pool(), exact in pools::tag_scorer(), folded in pools::folded_tag_scorer()) {
+    fn tags(
+        items in pools::pool(),
+        exact in random_plans::tag_scorer(),
+        folded in random_plans::folded_tag_scorer(),
+    ) {
         check_scores(&exact, &items)?;
         check_scores(&folded, &items)?;
     }
@@ -152,20 +157,24 @@ proptest! {
     }
 
     #[test]
-    fn metadata(items in pools::pool(), trust in pools::trust_scorer(), key in pools::key_scorer()) {
+    fn metadata(
+        items in pools::pool(),
+        trust in random_plans::trust_scorer(),
+        key in random_plans::key_scorer(),
+    ) {
         check_scores(&trust, &items)?;
         check_scores(&key, &items)?;
     }
 
     #[test]
-    fn decay(items in pools::pool(), scorers in pools::decay_scorers()) {
+    fn decay(items in pools::pool(), scorers in random_plans::decay_scorers()) {
         for scorer in &scorers {
             check_scores(scorer, &items)?;
         }
     }
 
     #[test]
-    fn nested_scorers(items in vec(pools::item(), 0..14), scorers in pools::nested_scorers(2)) {
+    fn nested_scorers(items in vec(pools::item(), 0..14), scorers in random_plans::nested_scorers(2)) {
         for scorer in &scorers {
             check_scores(scorer, &items)?;
         }
@@ -185,7 +194,7 @@ proptest! {
 
     #[test]
     fn quota(
-        slicer in pools::any_quota(),
+        slicer in random_plans::any_quota(),
         candidates in pools::candidates(),
         budget in pools::slice_budget(400),
     ) {
@@ -194,7 +203,7 @@ proptest! {
 
     #[test]
     fn count_quota(
-        slicer in pools::count_quota(),
+        slicer in random_plans::count_quota(),
         candidates in pools::candidates(),
         budget in pools::slice_budget(400),
     ) {
@@ -203,7 +212,7 @@ proptest! {
 
     #[test]
     fn quota_around_counts(
-        slicer in pools::quota(pools::count_quota().boxed()),
+        slicer in random_plans::quota(random_plans::count_quota().boxed()),
         candidates in pools::candidates(),
         budget in pools::slice_budget(400),
     ) {
@@ -212,7 +221,7 @@ proptest! {
 
     #[test]
     fn count_constrained_knapsack(
-        slicer in pools::count_constrained_knapsack(),
+        slicer in random_plans::count_constrained_knapsack(),
         candidates in pools::candidates(),
         budget in pools::slice_budget(400),
     ) {
@@ -259,16 +268,17 @@ proptest! {
 
     #[test]
     fn pipelines(
-        plan in pools::pipeline(),
+        plan in random_plans::pipeline(),
         items in pools::pool(),
         budget in pools::budget(),
     ) {
         check_pipeline(&plan, &items, &budget)?;
     }
 
+    // Fails for as long as `a_capped_group_names_the_kind_that_is_capped` does.
     #[test]
     fn pipelines_with_groups(
-        plan in pools::pipeline(),
+        plan in random_plans::pipeline(),
         items in pools::pool_with_groups(),
         budget in pools::budget(),
     ) {
@@ -276,14 +286,37 @@ proptest! {
     }
 }
 
+/// G1 and G4: a group's kind is that of its best member, and all members carry the group's reason.
+// The engine fails this: each member carries its own kind, here one that no cap is about.
+#[test]
+fn a_capped_group_names_the_kind_that_is_capped() {
+    let member = |content: &str, kind: ContextKind, hint: f64| {
+        let builder = ContextItem::builder(content, 1).kind(kind).group("group");
+        builder.future_relevance_hint(hint).build().unwrap()
+    };
+    let items =
+        [member("best", ContextKind::DOCUMENT, 0.9), member("other", ContextKind::MESSAGE, 0.1)];
+    let entry = CountQuotaEntry::new(ContextKind::DOCUMENT, 0, 0).unwrap();
+    let slicer = CountQuotaSlice::new([entry], GreedySlice, ScarcityBehavior::Degrade).unwrap();
+    let pipeline = Pipeline::builder(ReflexiveScorer).slicer(slicer).build();
+    let selection = pipeline.run(&items, &ContextBudget::new(10, 10).unwrap()).unwrap();
+    for entry in selection.report().excluded {
+        let kind = "Document".to_owned();
+        assert_eq!(entry.reason, ExclusionReason::CountCapExceeded { kind, cap: 0, count: 0 });
+    }
+}
+
 /// Equality on pools in which nothing happens would say little.
 #[test]
 fn pools_lead_to_every_reason_and_every_error() {
     let mut runner = TestRunner::deterministic();
-    let cases =
-        (pools::pipeline(), prop_oneof![pools::pool(), pools::pool_with_groups()], pools::budget());
+    let cases = (
+        random_plans::pipeline(),
+        prop_oneof![pools::pool(), pools::pool_with_groups()],
+        pools::budget(),
+    );
     let mut seen: BTreeSet<String> = BTreeSet::new();
-    for _ in 0..500 {
+    for _ in 0..1_000 {
         let (plan, items, budget) = cases.new_tree(&mut runner).unwrap().current();
         let items = pools::build_all(&items);
         let account = match oracle::pipeline::run(&plan, &items, &budget) {

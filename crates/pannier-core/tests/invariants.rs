@@ -7,6 +7,7 @@ use std::thread;
 use oracle::pipeline::Account;
 use oracle::plan::{PipelinePlan, SlicerPlan};
 use oracle::pools::{self, ItemPlan};
+use oracle::random_plans;
 use pannier_core::{
     ContextBudget, ContextItem, ContextKind, InclusionReason, OverflowStrategy, Selection,
 };
@@ -53,7 +54,7 @@ proptest! {
 
     #[test]
     fn every_item_is_in_one_list(
-        plan in pools::pipeline(),
+        plan in random_plans::pipeline(),
         items in any_pool(),
         budget in pools::budget(),
     ) {
@@ -78,7 +79,7 @@ proptest! {
 
     #[test]
     fn selections_keep_to_their_budget(
-        plan in pools::pipeline(),
+        plan in random_plans::pipeline(),
         items in any_pool(),
         budget in pools::budget(),
     ) {
@@ -104,7 +105,7 @@ proptest! {
 
     #[test]
     fn the_best_excluded_items_come_first(
-        plan in pools::pipeline(),
+        plan in random_plans::pipeline(),
         items in any_pool(),
         budget in pools::budget(),
     ) {
@@ -120,7 +121,7 @@ proptest! {
 
     #[test]
     fn runs_repeat(
-        plan in pools::pipeline(),
+        plan in random_plans::pipeline(),
         items in any_pool(),
         budget in pools::budget(),
     ) {
@@ -133,7 +134,7 @@ proptest! {
 
     #[test]
     fn groups_are_in_or_out_as_a_whole(
-        plan in pools::pipeline(),
+        plan in random_plans::pipeline(),
         items in pools::pool_with_groups(),
         budget in pools::budget(),
     ) {
@@ -157,18 +158,19 @@ proptest! {
                     prop_assert!(pair[0] < pair[1], "members stand in pool order");
                 }
             }
-            let mut groups: Vec<_> = placed.iter().filter_map(|index| items[*index].group()).collect();
+            let mut groups: Vec<_> = placed.iter().map(|index| items[*index].group()).collect();
             groups.dedup();
-            let runs = groups.len();
-            groups.sort_unstable();
-            groups.dedup();
-            prop_assert_eq!(groups.len(), runs, "members stand next to each other");
+            let mut runs: Vec<&str> = groups.into_iter().flatten().collect();
+            let count = runs.len();
+            runs.sort_unstable();
+            runs.dedup();
+            prop_assert_eq!(runs.len(), count, "members stand next to each other");
         }
     }
 
     #[test]
     fn equal_contents_stay_different_items(
-        plan in pools::pipeline(),
+        plan in random_plans::pipeline(),
         items in any_pool(),
         budget in pools::budget(),
     ) {
@@ -199,9 +201,10 @@ proptest! {
         prop_assert_eq!(ids.len(), items.len());
     }
 
+    /// Among their like, that is: it is no duplicate of an item without a group.
     #[test]
-    fn a_group_of_one_is_like_an_item(
-        plan in pools::pipeline(),
+    fn groups_of_one_are_like_items(
+        plan in random_plans::pipeline(),
         items in pools::pool(),
         budget in pools::budget(),
     ) {
@@ -223,7 +226,7 @@ proptest! {
 
     #[test]
     fn threads_agree(
-        plan in pools::pipeline(),
+        plan in random_plans::pipeline(),
         items in any_pool(),
         budget in pools::budget(),
     ) {
@@ -240,13 +243,14 @@ proptest! {
         }
     }
 
+    /// Without a knapsack, whose table would be as large as the counts.
     #[test]
     fn counts_of_any_size_do_no_harm(
-        plan in pools::pipeline(),
-        slicer in prop_oneof![Just(SlicerPlan::Greedy), pools::count_quota()],
+        plan in random_plans::pipeline(),
+        slicer in prop_oneof![Just(SlicerPlan::Greedy), random_plans::count_quota()],
         items in any_pool(),
         tokens in vec(huge(), 40),
-        budget in (huge(), huge(), huge(), huge()),
+        limits in [huge(), huge(), huge(), huge()],
     ) {
         let mut items = items;
         for (item, tokens) in items.iter_mut().zip(tokens) {
@@ -254,8 +258,7 @@ proptest! {
         }
         let items = pools::build_all(&items);
         // Sums stop at the largest number, so a window as large as that has no limit.
-        let [max, target, reserve, slot] =
-            [budget.0, budget.1, budget.2, budget.3].map(|tokens| tokens.clamp(0, i64::MAX - 1));
+        let [max, target, reserve, slot] = limits.map(|tokens| tokens.clamp(0, i64::MAX - 1));
         let budget = ContextBudget::builder(max, target.min(max))
             .output_reserve(reserve.min(max))
             .reserved_slot(ContextKind::MESSAGE, slot)

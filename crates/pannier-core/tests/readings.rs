@@ -444,7 +444,6 @@ fn c38_sums_of_tokens_do_not_wrap_around() {
     let items = [item("a", i64::MAX, 0.5), item("b", i64::MAX, 0.4), item("c", 1, 0.1)];
     let report = pipeline().build().run(&items, &budget(i64::MAX)).unwrap().report();
     assert_eq!(report.total_tokens_considered, i64::MAX);
-    assert!(report.included_tokens() <= i64::MAX);
     let pinned = |content| scored(content, i64::MAX, 0.1).pinned(true).build().unwrap();
     let error = pipeline().build().run(&[pinned("a"), pinned("b")], &budget(100)).unwrap_err();
     assert!(matches!(error, Error::PinnedOverBudget { pinned_tokens: i64::MAX, .. }));

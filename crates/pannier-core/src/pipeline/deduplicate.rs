@@ -36,7 +36,11 @@ pub(super) fn deduplicate(items: &[ContextItem], units: &Units, scores: &[f64]) 
             continue;
         }
         let unit = |key: &u64| (key & unit_mask) as u32;
-        run.sort_by(|a, b| contents.compare(unit(a), unit(b)));
+        // All but always, equal hashes are equal contents, and need no sorting.
+        let (first, others) = (unit(&run[0]), &run[1..]);
+        if others.iter().any(|other| contents.compare(first, unit(other)).is_ne()) {
+            run.sort_by(|a, b| contents.compare(unit(a), unit(b)));
+        }
         for equals in run.chunk_by(|a, b| contents.compare(unit(a), unit(b)).is_eq()) {
             let score = |unit: u32| scores[units.lead(unit, scores) as usize];
             let rank = |key: &u64| (order::descending(score(unit(key))), unit(key));

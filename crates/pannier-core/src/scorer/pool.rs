@@ -106,7 +106,7 @@ impl<'a> Interner<'a> {
         let hash = xxh3_64(text.as_bytes());
         let mask = self.slots.len() - 1;
         for step in 0..Self::PATIENCE {
-            let slot = (hash as usize + step) & mask;
+            let slot = (hash as usize).wrapping_add(step) & mask;
             match self.slots[slot] {
                 0 => {
                     let number = self.add(text, hash);

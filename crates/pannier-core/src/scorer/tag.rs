@@ -2,6 +2,7 @@
 
 use super::{Pool, Scorer, check_weight};
 use crate::Error;
+use crate::model::compare_folded;
 
 const NAME: &str = "TagScorer";
 
@@ -11,6 +12,7 @@ const NAME: &str = "TagScorer";
 /// [`case_insensitive`](Self::case_insensitive) says otherwise.
 #[derive(Clone, Debug)]
 pub struct TagScorer {
+    /// In order of tags.
     weights: Vec<(String, f64)>,
     total: f64,
     fold_case: bool,
@@ -47,21 +49,27 @@ impl TagScorer {
         for (tag, weight) in weights {
             let tag = tag.into();
             check_weight(NAME, &tag, weight)?;
-            if scorer.weight(&tag).is_some() {
-                let problem = format!("the tag '{tag}' has two weights; give it one");
-                return Err(Error::InvalidScorer { scorer: NAME, problem });
+            match scorer.find(&tag) {
+                Ok(_) => {
+                    let problem = format!("the tag '{tag}' has two weights; give it one");
+                    return Err(Error::InvalidScorer { scorer: NAME, problem });
+                }
+                Err(place) => scorer.weights.insert(place, (tag, weight)),
             }
+            // In the order they were given, so that the sum has the same bits every time.
             scorer.total += weight;
-            scorer.weights.push((tag, weight));
         }
         Ok(scorer)
     }
 
-    fn weight(&self, tag: &str) -> Option<f64> {
-        let same = |known: &str| {
-            if self.fold_case { known.eq_ignore_ascii_case(tag) } else { known == tag }
-        };
-        self.weights.iter().find(|(known, _)| same(known)).map(|(_, weight)| *weight)
+    /// Where the tag is, or where it would be.
+    fn find(&self, tag: &str) -> Result<usize, usize> {
+        let compare = if self.fold_case { compare_folded } else { <str as Ord>::cmp };
+        self.weights.binary_search_by(|(known, _)| compare(known, tag))
+    }
+
+    fn weight(&self, tag: &str) -> f64 {
+        self.find(tag).map_or(0.0, |place| self.weights[place].1)
     }
 }
 
@@ -73,8 +81,7 @@ impl Scorer for TagScorer {
         }
         // Each distinct tag is looked up once; items then only add numbers.
         let tags = pool.tags();
-        let weights: Vec<f64> =
-            tags.names.iter().map(|name| self.weight(name).unwrap_or(0.0)).collect();
+        let weights: Vec<f64> = tags.names.iter().map(|name| self.weight(name)).collect();
         for (item, score) in scores.iter_mut().enumerate() {
             let matched: f64 =
                 tags.of(item).iter().fold(0.0, |sum, tag| sum + weights[*tag as usize]);

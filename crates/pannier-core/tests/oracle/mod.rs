@@ -13,6 +13,7 @@ pub(crate) mod pipeline;
 pub(crate) mod placers;
 pub(crate) mod plan;
 pub(crate) mod pools;
+pub(crate) mod random_plans;
 pub(crate) mod scorers;
 pub(crate) mod slicers;
 
