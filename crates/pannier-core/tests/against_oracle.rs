@@ -174,7 +174,10 @@ proptest! {
     }
 
     #[test]
-    fn nested_scorers(items in vec(pools::item(), 0..14), scorers in random_plans::nested_scorers(2)) {
+    fn nested_scorers(
+        items in vec(pools::item(), 0..14),
+        scorers in random_plans::nested_scorers(2),
+    ) {
         for scorer in &scorers {
             check_scores(scorer, &items)?;
         }
@@ -275,7 +278,6 @@ proptest! {
         check_pipeline(&plan, &items, &budget)?;
     }
 
-    // Fails for as long as `a_capped_group_names_the_kind_that_is_capped` does.
     #[test]
     fn pipelines_with_groups(
         plan in random_plans::pipeline(),
@@ -287,7 +289,6 @@ proptest! {
 }
 
 /// G1 and G4: a group's kind is that of its best member, and all members carry the group's reason.
-// The engine fails this: each member carries its own kind, here one that no cap is about.
 #[test]
 fn a_capped_group_names_the_kind_that_is_capped() {
     let member = |content: &str, kind: ContextKind, hint: f64| {
