@@ -86,7 +86,8 @@ pub use slicer::{
 };
 
 /// The sum of token counts. Counts are the caller's and may be any number, so a sum that does not
-/// fit becomes the nearest that does, which compares with every budget as the true one would.
+/// fit becomes the nearest that does. Against every budget below `i64::MAX` that compares as the
+/// true sum would.
 fn sum_tokens(tokens: impl Iterator<Item = i64>) -> i64 {
     let sum: i128 = tokens.map(i128::from).sum();
     sum.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
