@@ -44,7 +44,7 @@ fn scorers() -> Vec<(&'static str, Box<dyn Scorer>)> {
     let day = Duration::from_secs(24 * 60 * 60);
     let decay = DecayScorer::new(now, DecayCurve::exponential(day).expect("it is not zero"));
     let composite = CompositeScorer::builder().add(RecencyScorer, 1.0).add(PriorityScorer, 1.0);
-    let factors: [Box<dyn Scorer>; 2] = [Box::new(RecencyScorer), Box::new(ReflexiveScorer)];
+    let product = ProductScorer::builder().factor(RecencyScorer).factor(ReflexiveScorer);
     vec![
         ("reflexive", Box::new(ReflexiveScorer)),
         ("recency", Box::new(RecencyScorer)),
@@ -57,7 +57,7 @@ fn scorers() -> Vec<(&'static str, Box<dyn Scorer>)> {
         ("metadata-trust", Box::new(MetadataTrustScorer::default())),
         ("decay", Box::new(decay)),
         ("metadata-key", Box::new(MetadataKeyScorer::new("a", "b", 1.5).expect("it is valid"))),
-        ("product", Box::new(ProductScorer::new(factors).expect("it is not empty"))),
+        ("product", Box::new(product.build().expect("it is not empty"))),
     ]
 }
 

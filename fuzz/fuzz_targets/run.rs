@@ -56,7 +56,7 @@ fuzz_target!(|text: &[u8]| {
         let Ok(selection) = pipeline.run(&items, &budget) else {
             continue;
         };
-        assert!(selection.tokens() <= budget.window_tokens());
+        assert!(selection.tokens() <= budget.input_tokens());
         let report = selection.report();
         let mut indices: Vec<_> = report.included.iter().filter_map(|entry| entry.index).collect();
         indices.extend(report.excluded.iter().filter_map(|entry| entry.index));

@@ -148,8 +148,11 @@ impl ScorerConfig {
             "reflexive" => Box::new(ReflexiveScorer),
             "composite" => composite(children())?,
             "product" => {
-                let factors: Result<Vec<_>, _> = children().iter().map(Self::build).collect();
-                Box::new(ProductScorer::new(factors?)?)
+                let mut product = ProductScorer::builder();
+                for child in children() {
+                    product = product.factor(child.build()?);
+                }
+                Box::new(product.build()?)
             }
             "scaled" => {
                 let inner =

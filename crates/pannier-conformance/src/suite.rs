@@ -35,7 +35,7 @@ pub struct Suite {
 
 /// A folder that could not be read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read {}: {source}; name a folder with .toml vectors in it", path.display())]
+#[error("cannot read {}: {source}; name a folder with .toml vectors in it, or one vector", path.display())]
 pub struct SuiteError {
     /// The file or folder.
     pub path: PathBuf,
@@ -43,21 +43,26 @@ pub struct SuiteError {
 }
 
 impl Suite {
-    /// Runs every `.toml` file below a folder.
+    /// Runs every `.toml` file below a folder, or one file.
     ///
     /// # Errors
     ///
     /// If a folder cannot be read. A file that cannot is a case that was not run.
     pub fn run(folder: &Path) -> Result<Self, SuiteError> {
         let mut files = Vec::new();
-        find_vectors(folder, &mut files)?;
+        if folder.is_file() {
+            files.push(folder.to_owned());
+        } else {
+            find_vectors(folder, &mut files)?;
+        }
         files.sort();
         let cases = files.into_iter().map(|file| {
             let outcome = match std::fs::read_to_string(&file) {
                 Ok(text) => run_vector(&text),
                 Err(error) => Outcome::NotRun(format!("cannot read the file: {error}")),
             };
-            let path = file.strip_prefix(folder).unwrap_or(&file).to_owned();
+            let below = file.strip_prefix(folder).ok().filter(|path| !path.as_os_str().is_empty());
+            let path = below.unwrap_or(&file).to_owned();
             Case { path, outcome }
         });
         Ok(Self { cases: cases.collect() })

@@ -11,7 +11,7 @@ pub enum Error {
     EmptyContent,
 
     /// A name is empty or white space.
-    #[error("the {field} of an item is blank; give it a name, or leave it out")]
+    #[error("the {field} is blank; give it a name, or leave it out")]
     BlankName {
         /// The field the name was meant for.
         field: &'static str,
@@ -102,14 +102,14 @@ pub enum Error {
 
     /// The selection is over the window itself, which no strategy may accept.
     #[error(
-        "selected items require {selected_tokens} tokens, but the window holds {window_tokens} \
+        "selected items require {selected_tokens} tokens, but the window has room for {input_tokens} \
          (maxTokens less outputReserve); lower the required counts, or raise the budget"
     )]
     OverWindow {
         /// Pinned and sliced items together.
         selected_tokens: i64,
         /// The window less the output reserve.
-        window_tokens: i64,
+        input_tokens: i64,
     },
 
     /// There are fewer candidates of a kind than were required.

@@ -77,7 +77,8 @@ pub use placer::{ChronologicalPlacer, Placer, RankPlacer, UShapedPlacer};
 pub use scorer::{
     CompositeScorer, CompositeScorerBuilder, DecayCurve, DecayScorer, FnScorer, FrequencyScorer,
     KindScorer, MetadataKeyScorer, MetadataTrustScorer, Pool, PriorityScorer, ProductScorer,
-    RecencyScorer, ReflexiveScorer, ScaledScorer, Scorer, TagScorer, TimeProvider,
+    ProductScorerBuilder, RecencyScorer, ReflexiveScorer, ScaledScorer, Scorer, TagScorer,
+    TimeProvider,
 };
 pub use slicer::{
     Candidate, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice,

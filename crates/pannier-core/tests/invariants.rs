@@ -1,5 +1,7 @@
 //! What holds for every run, whatever the pool and the configuration.
 
+#![allow(clippy::disallowed_methods, reason = "the engine starts no threads; this test does")]
+
 mod oracle;
 
 use std::thread;

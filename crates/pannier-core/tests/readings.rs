@@ -193,8 +193,7 @@ fn c10_committed_items_may_exceed_the_target_but_never_the_window() {
     assert_eq!(run(Throw, 200, 100, 0), over_target);
     assert_eq!(run(Truncate, 200, 100, 0), Ok(60));
     assert_eq!(run(Proceed, 200, 100, 0), Ok(120));
-    let over_window =
-        |window| Err(Error::OverWindow { selected_tokens: 120, window_tokens: window });
+    let over_window = |input| Err(Error::OverWindow { selected_tokens: 120, input_tokens: input });
     assert_eq!(run(Proceed, 110, 100, 0), over_window(110));
     // Within the target, but the reserve leaves less.
     assert_eq!(run(Throw, 200, 150, 100), over_window(100));
@@ -238,8 +237,8 @@ fn c13_a_multiplier_multiplies_in_a_product_and_averages_in_a_composite() {
     let boost = || MetadataKeyScorer::new("cupel:priority", "high", 1.5).unwrap();
     let composite = CompositeScorer::builder().add(ReflexiveScorer, 1.0).add(boost(), 1.0).build();
     assert!((composite.unwrap().scores(&pool)[0] - 0.95).abs() < 1e-12);
-    let factors: [Box<dyn Scorer>; 2] = [Box::new(ReflexiveScorer), Box::new(boost())];
-    assert!((ProductScorer::new(factors).unwrap().scores(&pool)[0] - 0.6).abs() < 1e-12);
+    let product = ProductScorer::builder().factor(ReflexiveScorer).factor(boost()).build();
+    assert!((product.unwrap().scores(&pool)[0] - 0.6).abs() < 1e-12);
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn c39_items_are_checked_when_they_are_read() {
     let typo = json!({ "content": "x", "tokens": 1, "futureRelevence": 0.5 });
     assert!(refused::<ContextItem>(typo).contains("unknown field `futureRelevence`"));
     let blank = json!({ "content": "x", "tokens": 1, "kind": " " });
-    assert!(refused::<ContextItem>(blank).contains("the kind of an item is blank"));
+    assert!(refused::<ContextItem>(blank).contains("the kind is blank"));
     let date = json!({ "content": "x", "tokens": 1, "timestamp": "yesterday" });
     assert!(refused::<ContextItem>(date).contains("'yesterday' is not a timestamp"));
 }

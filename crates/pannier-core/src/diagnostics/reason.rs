@@ -49,7 +49,7 @@ pub enum ExclusionReason {
         item_tokens: i64,
         /// What was left.
         available_tokens: i64,
-        /// Whether it would have fitted what was left, but a better combination was found.
+        /// Whether it would have fitted what was left, and the slicer's choice does without it.
         #[cfg_attr(feature = "serde", serde(skip_serializing_if = "std::ops::Not::not"))]
         outcompeted: bool,
     },
@@ -143,7 +143,7 @@ impl fmt::Display for ExclusionReason {
         match self {
             Self::BudgetExceeded { item_tokens, available_tokens, outcompeted } => {
                 write!(f, ": {item_tokens} tokens requested, {available_tokens} available")?;
-                if *outcompeted { write!(f, ", a better combination was found") } else { Ok(()) }
+                if *outcompeted { write!(f, "; it would fit, but was not chosen") } else { Ok(()) }
             }
             Self::ScoredTooLow { score, threshold } => {
                 write!(f, ": score {score}, threshold {threshold}")

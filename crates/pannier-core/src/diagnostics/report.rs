@@ -49,7 +49,7 @@ pub struct StageCount {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct IncludedItem<I = ContextItem> {
-    /// The item's index in the pool, where the report comes from a run.
+    /// The item's index in the pool, where the report comes from a run. Not part of the JSON form.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub index: Option<usize>,
     /// The item.
@@ -66,7 +66,7 @@ pub struct IncludedItem<I = ContextItem> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ExcludedItem<I = ContextItem> {
-    /// The item's index in the pool, where the report comes from a run.
+    /// The item's index in the pool, where the report comes from a run. Not part of the JSON form.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub index: Option<usize>,
     /// The item.

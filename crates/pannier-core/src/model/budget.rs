@@ -69,7 +69,8 @@ impl ContextBudget {
         self.max_tokens
     }
 
-    /// What the selection aims for; pinned and selected items together are held against it.
+    /// What the selection aims for; pinned and selected items together are held against it. Where the
+    /// output reserve leaves less, the slicer gets less.
     pub fn target_tokens(&self) -> i64 {
         self.target_tokens
     }
@@ -79,7 +80,7 @@ impl ContextBudget {
         self.output_reserve
     }
 
-    /// Tokens kept free for each kind.
+    /// Tokens taken off for each kind.
     pub fn reserved_slots(&self) -> &BTreeMap<ContextKind, i64> {
         &self.reserved_slots
     }
@@ -90,7 +91,7 @@ impl ContextBudget {
     }
 
     /// The window less the output reserve: what all items together may never exceed.
-    pub fn window_tokens(&self) -> i64 {
+    pub fn input_tokens(&self) -> i64 {
         self.max_tokens - self.output_reserve
     }
 
@@ -99,7 +100,7 @@ impl ContextBudget {
         let reserved =
             self.reserved_slots.values().fold(0_i64, |sum, slot| sum.saturating_add(*slot));
         let taken = pinned_tokens.saturating_add(reserved);
-        let max_tokens = self.window_tokens().saturating_sub(taken).max(0);
+        let max_tokens = self.input_tokens().saturating_sub(taken).max(0);
         let target_tokens = self.target_tokens.saturating_sub(taken).max(0).min(max_tokens);
         if self.estimation_safety_margin_percent == 0.0 {
             return SliceBudget { max_tokens, target_tokens };
@@ -123,7 +124,11 @@ impl ContextBudgetBuilder {
         self
     }
 
-    /// Keeps tokens free for a kind. A second call for the same kind replaces the first.
+    /// Takes tokens off what is selected, for items of a kind that you will add yourself. A second
+    /// call for the same kind replaces the first.
+    ///
+    /// Items of that kind in the pool compete for the rest like all others; to keep a share of the
+    /// selection for a kind, use [`QuotaSlice`](crate::QuotaSlice).
     pub fn reserved_slot(mut self, kind: ContextKind, tokens: i64) -> Self {
         self.0.reserved_slots.insert(kind, tokens);
         self

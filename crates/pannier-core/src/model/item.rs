@@ -210,6 +210,9 @@ impl ContextItemBuilder {
     }
 
     /// Puts the item into a group that is selected or excluded as a whole.
+    ///
+    /// A group costs what its members cost together and is worth their scores together. It stands where
+    /// its best member stands, and counts as that member's kind.
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.0.group = Some(group.into());
         self

@@ -65,7 +65,8 @@ impl From<SystemTime> for Timestamp {
 impl FromStr for Timestamp {
     type Err = Error;
 
-    /// Reads an RFC 3339 date and time with an offset or `Z`.
+    /// Reads a date and a time with an offset or `Z`: RFC 3339, and the other forms of ISO 8601 that
+    /// name an instant.
     fn from_str(text: &str) -> Result<Self, Error> {
         text.parse().map(Self).map_err(|error: jiff::Error| Error::InvalidTimestamp {
             text: text.to_owned(),

@@ -20,7 +20,7 @@ pub(super) fn classify(items: &[ContextItem], budget: &ContextBudget) -> Result<
     let mut classified = classify_items(items);
     let pinned = classified.pinned.in_pool_order();
     let pinned_tokens = sum_tokens(pinned.iter().map(|index| items[*index as usize].tokens()));
-    let available_tokens = budget.window_tokens();
+    let available_tokens = budget.input_tokens();
     if pinned_tokens > available_tokens {
         return Err(Error::PinnedOverBudget { pinned_tokens, available_tokens });
     }

@@ -76,8 +76,8 @@ impl fmt::Debug for Pipeline {
 impl Pipeline {
     /// Starts a pipeline from the scorer that judges its items.
     ///
-    /// Unless told otherwise it fills greedily, places chronologically, drops duplicates and fails on
-    /// overflow.
+    /// Unless told otherwise it fills with [`GreedySlice`], places with [`ChronologicalPlacer`], drops
+    /// items with equal content, and fails on overflow.
     pub fn builder(scorer: impl Scorer + 'static) -> PipelineBuilder {
         PipelineBuilder(Self {
             scorer: Box::new(scorer),
@@ -252,6 +252,9 @@ impl PipelineBuilder {
     }
 
     /// Drops all but the best of items with equal content, or not.
+    ///
+    /// Only contents are compared: in a chat, of two messages that say "yes", one goes. Switch it off
+    /// where that matters.
     pub fn deduplication(mut self, deduplication: bool) -> Self {
         self.0.deduplication = deduplication;
         self

@@ -56,9 +56,9 @@ impl Merge<'_> {
                 }
             }
         }
-        let (selected_tokens, window_tokens) = (self.tokens(), budget.window_tokens());
-        if selected_tokens > window_tokens {
-            return Err(Error::OverWindow { selected_tokens, window_tokens });
+        let (selected_tokens, input_tokens) = (self.tokens(), budget.input_tokens());
+        if selected_tokens > input_tokens {
+            return Err(Error::OverWindow { selected_tokens, input_tokens });
         }
         Ok(overflow)
     }
@@ -131,7 +131,9 @@ impl Merge<'_> {
             match missing.get_mut(*position as usize) {
                 Some(open @ true) => *open = false,
                 _ => {
-                    return Err(broken(format!("it placed position {position} twice or in vain")));
+                    return Err(broken(format!(
+                        "it placed position {position} more than once, or there is none"
+                    )));
                 }
             }
         }

@@ -2,6 +2,9 @@ use super::Placer;
 use crate::ScoredItem;
 
 /// Oldest first, as a conversation reads. Items without a timestamp come last, in their order.
+///
+/// That holds for pinned items too: give a system prompt a timestamp before the first message, or it
+/// will stand at the end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ChronologicalPlacer;
 

@@ -39,7 +39,7 @@ pub use frequency::FrequencyScorer;
 pub use kind::KindScorer;
 pub use metadata::{MetadataKeyScorer, MetadataTrustScorer};
 pub use pool::Pool;
-pub use product::ProductScorer;
+pub use product::{ProductScorer, ProductScorerBuilder};
 pub use rank::{PriorityScorer, RecencyScorer};
 pub use reflexive::ReflexiveScorer;
 pub use scaled::ScaledScorer;

@@ -8,23 +8,24 @@ use crate::Error;
 /// This is what makes a multiplier multiply: a [`MetadataKeyScorer`](super::MetadataKeyScorer) with
 /// a boost of 1.5 raises a score by half here, while in a composite it is one more term of the
 /// average.
+///
+/// ```
+/// use pannier_core::{MetadataKeyScorer, ProductScorer, ReflexiveScorer};
+///
+/// let scorer = ProductScorer::builder()
+///     .factor(ReflexiveScorer)
+///     .factor(MetadataKeyScorer::new("cupel:priority", "high", 1.5)?)
+///     .build()?;
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
 pub struct ProductScorer {
     children: Vec<Box<dyn Scorer>>,
 }
 
 impl ProductScorer {
-    /// The product of these scorers.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidScorer`] if there is none.
-    pub fn new(children: impl IntoIterator<Item = Box<dyn Scorer>>) -> Result<Self, Error> {
-        let children: Vec<_> = children.into_iter().collect();
-        if children.is_empty() {
-            let problem = "it has no scorers; add at least one".to_owned();
-            return Err(Error::InvalidScorer { scorer: "ProductScorer", problem });
-        }
-        Ok(Self { children })
+    /// Starts a product.
+    pub fn builder() -> ProductScorerBuilder {
+        ProductScorerBuilder(Vec::new())
     }
 }
 
@@ -38,5 +39,30 @@ impl Scorer for ProductScorer {
                 *product *= score;
             }
         }
+    }
+}
+
+/// Builds a [`ProductScorer`]; see [`ProductScorer::builder`].
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct ProductScorerBuilder(Vec<Box<dyn Scorer>>);
+
+impl ProductScorerBuilder {
+    /// Adds a factor. Factors are evaluated and multiplied in the order of these calls.
+    pub fn factor(mut self, scorer: impl Scorer + 'static) -> Self {
+        self.0.push(Box::new(scorer));
+        self
+    }
+
+    /// Returns the product.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidScorer`] if there is no factor.
+    pub fn build(self) -> Result<ProductScorer, Error> {
+        if self.0.is_empty() {
+            let problem = "it has no scorers; add at least one".to_owned();
+            return Err(Error::InvalidScorer { scorer: "ProductScorer", problem });
+        }
+        Ok(ProductScorer { children: self.0 })
     }
 }

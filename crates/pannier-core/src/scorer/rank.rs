@@ -6,7 +6,8 @@
 
 use super::{Pool, Scorer};
 
-/// Newer is better: an item's rank among the timestamps of the pool.
+/// Newer is better: an item's rank among the timestamps of the pool, from 0 for the oldest to 1 for the
+/// newest. Items without a timestamp score 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecencyScorer;
 
@@ -24,7 +25,8 @@ impl Scorer for RecencyScorer {
     }
 }
 
-/// More important is better: an item's rank among the priorities of the pool.
+/// More important is better: an item's rank among the priorities of the pool, from 0 for the lowest to
+/// 1 for the highest. Items without a priority score 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PriorityScorer;
 

@@ -13,7 +13,8 @@ pub enum Verdict {
         /// What was left.
         available_tokens: i64,
     },
-    /// It would have fitted what is left, but a better combination was found without it.
+    /// It would fit what is left, and yet the slicer's choice does without it: another combination
+    /// is worth more, its tokens are rounded up to a whole bucket, or it is worth nothing.
     Outcompeted {
         /// What is left.
         available_tokens: i64,

@@ -20,9 +20,14 @@ pub struct Quota {
 
 /// Splits the budget among kinds and lets another slicer fill each share.
 ///
-/// Every kind gets what it requires; the rest is divided in proportion to the tokens of its
-/// candidates, up to the cap. Kinds without a quota require nothing and may take everything. All
-/// conversions round down, so a few tokens may stay unused.
+/// Every kind gets what it requires. What nobody requires is divided among the kinds in proportion to
+/// the tokens of their candidates, up to each cap. A kind without a quota requires nothing and has no
+/// cap.
+///
+/// Shares are fixed before anything is selected, and what a kind does not use goes to nobody else: a
+/// kind with few tokens next to one with very many gets a small share, a requirement without
+/// candidates stays unused, and so does what a cap cuts off. A group belongs to the kind of its best
+/// member.
 pub struct QuotaSlice {
     quotas: Vec<Quota>,
     inner: Box<dyn Slicer>,

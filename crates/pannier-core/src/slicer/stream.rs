@@ -10,7 +10,8 @@ use crate::{ContextItem, order};
 /// batch in which something did not fit is the last one read. Nothing after it is asked for, so the
 /// source may be endless, or expensive.
 ///
-/// The result depends on the order in which items arrive. Use it where that order is already good,
+/// It stands by itself and is not a part of a pipeline: the result depends on the order in which items
+/// arrive, and it knows nothing of pins, groups or duplicates. Use it where the order is already good,
 /// such as ranked search results; where all candidates are at hand, a pipeline does better.
 ///
 /// ```

@@ -364,9 +364,9 @@ impl<'a> Run<'a> {
             }
         }
         let selected_tokens = self.pinned_tokens + tokens(&kept, self.items);
-        let window_tokens = self.budget.max_tokens() - self.budget.output_reserve();
-        if selected_tokens > window_tokens {
-            return Err(Error::OverWindow { selected_tokens, window_tokens });
+        let input_tokens = self.budget.max_tokens() - self.budget.output_reserve();
+        if selected_tokens > input_tokens {
+            return Err(Error::OverWindow { selected_tokens, input_tokens });
         }
         Ok((kept, overflow))
     }

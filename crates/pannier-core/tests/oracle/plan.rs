@@ -144,7 +144,10 @@ impl ScorerPlan {
             }
             Self::Scaled(inner) => Box::new(ScaledScorer::new(inner.build())),
             Self::Product(children) => {
-                Box::new(ProductScorer::new(children.iter().map(Self::build)).unwrap())
+                let product = children
+                    .iter()
+                    .fold(ProductScorer::builder(), |product, child| product.factor(child.build()));
+                Box::new(product.build().unwrap())
             }
         }
     }

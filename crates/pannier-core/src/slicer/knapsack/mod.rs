@@ -13,9 +13,10 @@ use crate::{Error, SliceBudget};
 
 /// Selects the candidates whose values add up to the most within the budget.
 ///
-/// Tokens are counted in buckets, rounded up, so a bucket size above 1 is faster and coarser: every
-/// small item costs a whole bucket. [`exact`](Self::exact) counts single tokens. Values are scores to
-/// four decimal places; candidates worth less than 0.0001 are not taken unless they cost nothing.
+/// [`exact`](Self::exact) counts single tokens, and is usually what you want. Larger buckets round
+/// every item up to whole buckets; the default of the specification is 100 tokens, in which ten items of
+/// ten tokens cost a thousand. Values are scores to four decimal places; candidates worth less than
+/// 0.0001 are not taken unless they cost nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct KnapsackSlice {
     bucket_size: i64,
