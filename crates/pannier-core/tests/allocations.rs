@@ -1,4 +1,4 @@
-//! A run allocates for itself, not for its items: at most 64 times, and once for every 100 items.
+//! A run allocates for itself, not for its items: at most 64 + n/100 times for n items.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -77,7 +77,7 @@ fn all_relative_scorers() -> PipelineBuilder {
 
 /// One test, because the count is of the whole process.
 #[test]
-fn a_run_allocates_at_most_64_times_and_once_for_every_100_items() {
+fn a_run_of_n_items_allocates_at_most_64_plus_a_hundredth_of_n_times() {
     let budget = ContextBudget::new(30_000, 30_000).unwrap();
     let pipelines = [
         ("greedy, u-shaped", all_relative_scorers().placer(UShapedPlacer).build()),

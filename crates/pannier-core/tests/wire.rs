@@ -244,3 +244,23 @@ fn c40_a_score_that_is_no_number_survives_as_such() {
     let read: SelectionReport = from_value(written).unwrap();
     assert!(read.included[0].score.is_nan());
 }
+
+/// The examples of the documentation are read, and written back as they stand.
+#[test]
+fn the_documented_forms_are_the_real_ones() {
+    let page = include_str!("../../../docs/json.md");
+    let blocks: Vec<&str> = page.split("```json").skip(1).collect();
+    let block = |i: usize| -> Value {
+        serde_json::from_str(blocks[i].split("```").next().unwrap()).unwrap()
+    };
+    assert_eq!(blocks.len(), 3);
+    let item: ContextItem = from_value(block(0)).unwrap();
+    // What is false is left out.
+    let mut written = to_value(&item).unwrap();
+    written["pinned"] = json!(false);
+    assert_eq!(written, block(0));
+    let budget: ContextBudget = from_value(block(1)).unwrap();
+    assert_eq!(to_value(&budget).unwrap(), block(1));
+    let report: SelectionReport = from_value(block(2)).unwrap();
+    assert_eq!(to_value(&report).unwrap(), block(2));
+}
