@@ -1,6 +1,8 @@
 //! Stage 1: splits pinned from scoreable items, and drops invalid ones.
 
-use super::units::{Units, classify_groups};
+use std::collections::BTreeMap;
+
+use super::units::Units;
 use crate::{ContextBudget, ContextItem, Error, sum_tokens};
 
 /// The pool by what happens next.
@@ -44,5 +46,48 @@ fn classify_items(items: &[ContextItem]) -> Classified {
             classified.scoreable.push_item(index);
         }
     }
+    classified
+}
+
+/// The same for a pool in which at least one item names a group: one pinned member pins its group, and
+/// one invalid member makes it invalid.
+fn classify_groups(items: &[ContextItem]) -> Classified {
+    let mut numbers = BTreeMap::new();
+    // Each item's unit: items without a group are a unit of their own.
+    let mut next = 0_u32;
+    let mut fresh = || {
+        next += 1;
+        next - 1
+    };
+    let unit_of: Vec<u32> = items
+        .iter()
+        .map(|item| match item.group() {
+            Some(group) => *numbers.entry(group).or_insert_with(&mut fresh),
+            None => fresh(),
+        })
+        .collect();
+    let mut by_unit: Vec<u32> = (0..items.len() as u32).collect();
+    by_unit.sort_by_key(|index| unit_of[*index as usize]);
+
+    let mut classified = Classified::default();
+    for members in by_unit.chunk_by(|a, b| unit_of[*a as usize] == unit_of[*b as usize]) {
+        let any =
+            |test: fn(&ContextItem) -> bool| members.iter().any(|i| test(&items[*i as usize]));
+        if any(|item| item.tokens() < 0) {
+            classified.invalid.extend(members);
+            continue;
+        }
+        let units = if any(ContextItem::is_pinned) {
+            &mut classified.pinned
+        } else {
+            &mut classified.scoreable
+        };
+        if items[members[0] as usize].group().is_some() {
+            units.push_group(members);
+        } else {
+            units.push_item(members[0]);
+        }
+    }
+    classified.invalid.sort_unstable();
     classified
 }

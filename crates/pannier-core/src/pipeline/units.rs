@@ -1,6 +1,7 @@
 //! What is selected or excluded as one: an item, or the members of a group.
 
-use super::classify::Classified;
+use std::borrow::Cow;
+
 use crate::{ContextItem, order, sum_tokens};
 
 /// Units in pool order of their first members. Without groups a unit is an item, and costs nothing
@@ -55,7 +56,7 @@ impl Units {
     }
 
     /// The pool indices of all members, in pool order.
-    pub(crate) fn in_pool_order(&self) -> std::borrow::Cow<'_, [u32]> {
+    pub(crate) fn in_pool_order(&self) -> Cow<'_, [u32]> {
         match &self.ends {
             None => self.members.as_slice().into(),
             Some(_) => {
@@ -92,46 +93,4 @@ impl Units {
         }
         sum_tokens(self.members(unit).iter().map(|member| items[*member as usize].tokens()))
     }
-}
-
-/// Units of a pool in which at least one item names a group.
-pub(super) fn classify_groups(items: &[ContextItem]) -> Classified {
-    let mut numbers = std::collections::BTreeMap::new();
-    // Each item's unit: items without a group are a unit of their own.
-    let mut next = 0_u32;
-    let mut fresh = || {
-        next += 1;
-        next - 1
-    };
-    let unit_of: Vec<u32> = items
-        .iter()
-        .map(|item| match item.group() {
-            Some(group) => *numbers.entry(group).or_insert_with(&mut fresh),
-            None => fresh(),
-        })
-        .collect();
-    let mut by_unit: Vec<u32> = (0..items.len() as u32).collect();
-    by_unit.sort_by_key(|index| unit_of[*index as usize]);
-
-    let mut classified = Classified::default();
-    for members in by_unit.chunk_by(|a, b| unit_of[*a as usize] == unit_of[*b as usize]) {
-        let any =
-            |test: fn(&ContextItem) -> bool| members.iter().any(|i| test(&items[*i as usize]));
-        if any(|item| item.tokens() < 0) {
-            classified.invalid.extend(members);
-            continue;
-        }
-        let units = if any(ContextItem::is_pinned) {
-            &mut classified.pinned
-        } else {
-            &mut classified.scoreable
-        };
-        if items[members[0] as usize].group().is_some() {
-            units.push_group(members);
-        } else {
-            units.push_item(members[0]);
-        }
-    }
-    classified.invalid.sort_unstable();
-    classified
 }
