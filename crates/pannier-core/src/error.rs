@@ -76,6 +76,35 @@ pub enum Error {
         problem: String,
     },
 
+    /// A policy says something that is not possible.
+    #[error("in the policy, {path}: {problem}")]
+    InvalidPolicy {
+        /// Where, as a path of keys: `scorers[1].boost`.
+        path: String,
+        /// What is wrong, and what is allowed.
+        problem: String,
+    },
+
+    /// A name is already in use.
+    #[error("there is already a {what} '{name}'; choose another name")]
+    NameTaken {
+        /// What the name was meant for.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+
+    /// There is nothing of this name.
+    #[error("there is no {what} '{name}'; known are: {known}")]
+    UnknownName {
+        /// What was looked for.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+
     /// Pinned items do not fit the window.
     #[error(
         "pinned items require {pinned_tokens} tokens, but only {available_tokens} are available \

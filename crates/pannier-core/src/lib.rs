@@ -58,6 +58,7 @@ mod model;
 mod order;
 mod pipeline;
 mod placer;
+mod policy;
 mod scorer;
 mod slicer;
 
@@ -74,6 +75,7 @@ pub use model::{
 };
 pub use pipeline::{Pipeline, PipelineBuilder, Selection};
 pub use placer::{ChronologicalPlacer, Placer, RankPlacer, UShapedPlacer};
+pub use policy::{CurvePolicy, PlacerPolicy, Policy, PolicyRegistry, ScorerPolicy, SlicerPolicy};
 pub use scorer::{
     CompositeScorer, CompositeScorerBuilder, DecayCurve, DecayScorer, FnScorer, FrequencyScorer,
     KindScorer, MetadataKeyScorer, MetadataTrustScorer, Pool, PriorityScorer, ProductScorer,

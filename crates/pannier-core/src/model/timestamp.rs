@@ -23,6 +23,9 @@ use crate::Error;
 pub struct Timestamp(jiff::Timestamp);
 
 impl Timestamp {
+    /// 1970-01-01T00:00:00Z.
+    pub const UNIX_EPOCH: Self = Self(jiff::Timestamp::UNIX_EPOCH);
+
     /// The instant so many whole seconds after 1970-01-01T00:00:00Z.
     ///
     /// # Errors

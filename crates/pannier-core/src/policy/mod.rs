@@ -1,0 +1,220 @@
+//! A pipeline as data.
+//!
+//! A policy says which scorers, slicer and placer a pipeline has, with all their options, and can be
+//! written to a file and read back. It carries no budget: the same policy serves any.
+//!
+//! Reading goes through a tree of plain values rather than straight into types, because an error in a
+//! policy is made by a person, and the message must say where it is and what is allowed there.
+
+mod build;
+mod presets;
+mod read;
+mod registry;
+mod write;
+
+pub use registry::PolicyRegistry;
+
+use crate::{ContextKind, CountQuotaEntry, OverflowStrategy, Quota, ScarcityBehavior, Timestamp};
+
+/// Everything a pipeline is made of.
+///
+/// ```
+/// use pannier_core::{Policy, ScorerPolicy, SlicerPolicy};
+///
+/// let policy = Policy {
+///     slicer: SlicerPolicy::Knapsack { bucket_size: 1 },
+///     ..Policy::new([(ScorerPolicy::Recency, 3.0), (ScorerPolicy::Priority, 1.0)])
+/// };
+/// let pipeline = policy.pipeline()?;
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// A name for people.
+    pub name: Option<String>,
+    /// What it is good for.
+    pub description: Option<String>,
+    /// The scorers with their weights. A single one is used as it is, several are averaged.
+    pub scorers: Vec<(ScorerPolicy, f64)>,
+    /// What decides which items fit.
+    pub slicer: SlicerPolicy,
+    /// What orders the selection.
+    pub placer: PlacerPolicy,
+    /// Whether items with equal content are dropped.
+    pub deduplication: bool,
+    /// What happens to a selection above its target.
+    pub overflow_strategy: OverflowStrategy,
+    /// Whether members of a group are placed together.
+    pub keep_groups_together: bool,
+}
+
+impl Policy {
+    /// A policy of these scorers; everything else is as in [`Pipeline::builder`](crate::Pipeline::builder).
+    pub fn new(scorers: impl IntoIterator<Item = (ScorerPolicy, f64)>) -> Self {
+        Self {
+            name: None,
+            description: None,
+            scorers: scorers.into_iter().collect(),
+            slicer: SlicerPolicy::Greedy,
+            placer: PlacerPolicy::Chronological,
+            deduplication: true,
+            overflow_strategy: OverflowStrategy::Throw,
+            keep_groups_together: false,
+        }
+    }
+}
+
+/// A scorer and its options.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ScorerPolicy {
+    /// [`RecencyScorer`](crate::RecencyScorer)
+    Recency,
+    /// [`PriorityScorer`](crate::PriorityScorer)
+    Priority,
+    /// [`KindScorer`](crate::KindScorer)
+    Kind {
+        /// The weights, or `None` for the default ones.
+        weights: Option<Vec<(ContextKind, f64)>>,
+    },
+    /// [`TagScorer`](crate::TagScorer)
+    Tag {
+        /// The tags that count.
+        weights: Vec<(String, f64)>,
+        /// Whether case is ignored.
+        case_insensitive: bool,
+    },
+    /// [`FrequencyScorer`](crate::FrequencyScorer)
+    Frequency,
+    /// [`ReflexiveScorer`](crate::ReflexiveScorer)
+    Reflexive,
+    /// [`CompositeScorer`](crate::CompositeScorer)
+    Composite {
+        /// The children with their weights.
+        children: Vec<(ScorerPolicy, f64)>,
+    },
+    /// [`ProductScorer`](crate::ProductScorer)
+    Product {
+        /// The factors.
+        children: Vec<ScorerPolicy>,
+    },
+    /// [`ScaledScorer`](crate::ScaledScorer)
+    Scaled {
+        /// The scorer that is scaled.
+        inner: Box<ScorerPolicy>,
+    },
+    /// [`MetadataTrustScorer`](crate::MetadataTrustScorer)
+    MetadataTrust {
+        /// The score of items without a usable value.
+        default_score: f64,
+    },
+    /// [`MetadataKeyScorer`](crate::MetadataKeyScorer)
+    MetadataKey {
+        /// The key.
+        key: String,
+        /// The value that is boosted.
+        value: String,
+        /// The multiplier.
+        boost: f64,
+    },
+    /// [`DecayScorer`](crate::DecayScorer)
+    Decay {
+        /// What time it is; if absent, whoever builds the pipeline says.
+        reference_time: Option<Timestamp>,
+        /// How the score falls.
+        curve: CurvePolicy,
+        /// The score of items without a timestamp.
+        null_timestamp_score: f64,
+    },
+    /// A scorer of your own, from a [`PolicyRegistry`].
+    Custom {
+        /// The name it is registered under.
+        name: String,
+    },
+}
+
+/// A decay curve, in seconds.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum CurvePolicy {
+    /// Halves with every half-life.
+    Exponential {
+        /// The half-life.
+        half_life_secs: f64,
+    },
+    /// 1 below an age, 0 from there on.
+    Window {
+        /// The age.
+        max_age_secs: f64,
+    },
+    /// A score for each window of ages.
+    Step {
+        /// Ages and scores, from young to old.
+        windows: Vec<(f64, f64)>,
+    },
+}
+
+/// A slicer and its options.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum SlicerPolicy {
+    /// [`GreedySlice`](crate::GreedySlice)
+    Greedy,
+    /// [`KnapsackSlice`](crate::KnapsackSlice)
+    Knapsack {
+        /// Tokens in a bucket.
+        bucket_size: i64,
+    },
+    /// [`QuotaSlice`](crate::QuotaSlice)
+    Quota {
+        /// The shares.
+        quotas: Vec<Quota>,
+        /// What fills each share.
+        inner: Box<SlicerPolicy>,
+    },
+    /// [`CountQuotaSlice`](crate::CountQuotaSlice)
+    CountQuota {
+        /// The counts.
+        entries: Vec<CountQuotaEntry>,
+        /// What happens when there are too few.
+        scarcity: ScarcityBehavior,
+        /// What spends the rest.
+        inner: Box<SlicerPolicy>,
+    },
+    /// [`CountConstrainedKnapsackSlice`](crate::CountConstrainedKnapsackSlice)
+    CountConstrainedKnapsack {
+        /// The counts.
+        entries: Vec<CountQuotaEntry>,
+        /// What happens when there are too few.
+        scarcity: ScarcityBehavior,
+        /// Tokens in a bucket.
+        bucket_size: i64,
+    },
+}
+
+/// A placer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlacerPolicy {
+    /// [`ChronologicalPlacer`](crate::ChronologicalPlacer)
+    Chronological,
+    /// [`UShapedPlacer`](crate::UShapedPlacer)
+    UShaped,
+    /// [`RankPlacer`](crate::RankPlacer)
+    Rank,
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Policy {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_value().serialize(serializer)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Policy {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = crate::MetadataValue::deserialize(deserializer)?;
+        Self::from_value(&value).map_err(serde::de::Error::custom)
+    }
+}

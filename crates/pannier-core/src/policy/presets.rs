@@ -1,0 +1,70 @@
+//! Policies for common work, to begin with.
+
+use super::{PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
+
+/// All presets, in order of their names.
+pub(super) fn presets() -> [Policy; 7] {
+    use PlacerPolicy::{Chronological, UShaped};
+    use ScorerPolicy::{Frequency, Priority, Recency, Reflexive};
+    let kind = || ScorerPolicy::Kind { weights: None };
+    let exact = || SlicerPolicy::Knapsack { bucket_size: 1 };
+    let greedy = || SlicerPolicy::Greedy;
+    let preset = |name: &str, description: &str, scorers: Vec<_>, slicer, placer| Policy {
+        name: Some(name.to_owned()),
+        description: Some(description.to_owned()),
+        slicer,
+        placer,
+        ..Policy::new(scorers)
+    };
+    [
+        preset(
+            "chat",
+            "Conversation: recent messages first, in the order they were said.",
+            vec![(Recency, 3.0), (kind(), 1.0)],
+            greedy(),
+            Chronological,
+        ),
+        preset(
+            "code-review",
+            "Review of a change: what sort of thing it is and how important weigh alike.",
+            vec![(kind(), 2.0), (Priority, 2.0), (Recency, 1.0)],
+            greedy(),
+            Chronological,
+        ),
+        preset(
+            "debugging",
+            "Hunting a fault: importance first, then tool outputs and memories.",
+            vec![(Priority, 3.0), (kind(), 2.0), (Recency, 1.0)],
+            greedy(),
+            Chronological,
+        ),
+        preset(
+            "document-qa",
+            "Questions about documents: the most relevant combination that fits, best at both ends.",
+            vec![(kind(), 2.0), (Reflexive, 2.0), (Priority, 1.0)],
+            exact(),
+            UShaped,
+        ),
+        preset(
+            "long-running",
+            "Long sessions: recent items, and those whose topics recur.",
+            vec![(Recency, 3.0), (Frequency, 1.0), (kind(), 1.0)],
+            greedy(),
+            Chronological,
+        ),
+        preset(
+            "rag",
+            "Retrieval: the retriever's own relevance decides, best at both ends.",
+            vec![(Reflexive, 3.0), (kind(), 1.0)],
+            greedy(),
+            UShaped,
+        ),
+        preset(
+            "tool-use",
+            "Agents with tools: recent outputs and what sort of thing they are.",
+            vec![(kind(), 2.0), (Recency, 2.0), (Priority, 1.0)],
+            greedy(),
+            Chronological,
+        ),
+    ]
+}

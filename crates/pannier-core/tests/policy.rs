@@ -1,0 +1,382 @@
+//! Policies: nothing lost on the way to a file and back, and every mistake found where it is.
+
+mod support;
+
+use pannier_core::*;
+use proptest::prelude::*;
+use support::*;
+
+/// One of everything.
+const FULL: &str = r#"
+    name = "everything"
+    description = "one of each part"
+    slicer = "count_quota"
+    scarcity_behavior = "throw"
+    placer = "u-shaped"
+    deduplication = false
+    overflow_strategy = "proceed"
+    keep_groups_together = true
+    entries = [{ kind = "tool", require_count = 1, cap_count = 3 }]
+
+    [inner_slicer]
+    type = "quota"
+    quotas = [{ kind = "Document", require = 20.0, cap = 60.0 }]
+    inner_slicer = { type = "greedy" }
+
+    [[scorers]]
+    type = "recency"
+    weight = 3.0
+
+    [[scorers]]
+    type = "kind"
+    weight = 1.0
+    weights = [{ kind = "Note", weight = 0.5 }]
+
+    [[scorers]]
+    type = "composite"
+    weight = 2.5
+
+    [[scorers.children]]
+    type = "tag"
+    weight = 1.0
+    tag_weights = [{ tag = "rust", weight = 2.0 }]
+    case_insensitive = true
+
+    [[scorers.children]]
+    type = "scaled"
+    weight = 1.0
+    inner_scorer = { type = "product", children = [
+        { type = "reflexive" },
+        { type = "metadata_key", key = "k", value = "v", boost = 1.5 },
+    ] }
+
+    [[scorers]]
+    type = "decay"
+    weight = 1.0
+    reference_time = "2026-03-01T12:00:00Z"
+    null_timestamp_score = 0.25
+    curve = { type = "step", windows = [{ max_age_secs = 60.0, score = 0.9 }, { max_age_secs = 90.0, score = 0.1 }] }
+
+    [[scorers]]
+    type = "metadata_trust"
+    weight = 1.0
+    default_score = 0.1
+
+    [[scorers]]
+    type = "custom"
+    weight = 1.0
+    name = "mine"
+"#;
+
+fn read(text: &str) -> Result<Policy, String> {
+    toml::from_str(text).map_err(|error| error.message().to_owned())
+}
+
+#[test]
+fn one_of_everything_goes_to_toml_and_json_and_back() {
+    let policy = read(FULL).unwrap();
+    assert_eq!(policy.name.as_deref(), Some("everything"));
+    let toml_text = toml::to_string(&policy).unwrap();
+    assert_eq!(read(&toml_text).unwrap(), policy);
+    let json_text = serde_json::to_string(&policy).unwrap();
+    assert_eq!(serde_json::from_str::<Policy>(&json_text).unwrap(), policy);
+    // And nothing was added or left out on the way.
+    let original: toml::Table = FULL.parse().unwrap();
+    assert_eq!(toml_text.parse::<toml::Table>().unwrap(), original);
+}
+
+#[test]
+fn a_time_may_be_tomls_own() {
+    let own = FULL.replace("\"2026-03-01T12:00:00Z\"", "2026-03-01T13:00:00+01:00");
+    assert_eq!(read(&own).unwrap(), read(FULL).unwrap());
+}
+
+#[test]
+fn every_mistake_is_found_where_it_is() {
+    for (right, wrong, message) in [
+        ("placer =", "placr =", "in the policy, placer: it is missing"),
+        (
+            "deduplication = false",
+            "deduplicate = false",
+            "in the policy, deduplicate: it is not known here; there are deduplication, description, \
+             entries, inner_slicer, keep_groups_together, name, overflow_strategy, placer, \
+             scarcity_behavior, scorers, slicer",
+        ),
+        (
+            "deduplication = false",
+            "deduplication = 0",
+            "in the policy, deduplication: it must be true or false, and is a number",
+        ),
+        (
+            "placer = \"u-shaped\"",
+            "placer = \"random\"",
+            "in the policy, placer: it is 'random'; it must be one of chronological, u-shaped, rank",
+        ),
+        (
+            "slicer = \"count_quota\"",
+            "slicer = \"magic\"",
+            "in the policy, slicer: there is no slicer 'magic'; there are greedy, knapsack, quota, \
+             count_quota, count_constrained_knapsack",
+        ),
+        (
+            "boost = 1.5",
+            "boost = 0.0",
+            "in the policy, scorers[2].children[1].inner_scorer.children[1]: MetadataKeyScorer: boost \
+             is 0; it must be a finite number above 0",
+        ),
+        (
+            "boost = 1.5",
+            "boots = 1.5",
+            "in the policy, scorers[2].children[1].inner_scorer.children[1].boost: it is missing",
+        ),
+        (
+            "require = 20.0",
+            "require = 70.0",
+            "in the policy, inner_slicer: QuotaSlice: kind 'Document' requires 70 percent, above its \
+             cap of 60",
+        ),
+        (
+            "require_count = 1",
+            "require_count = -1",
+            "in the policy, entries[0].require_count: it is -1; it must be 0 or more",
+        ),
+        (
+            "type = \"greedy\"",
+            "type = \"knapsack\"",
+            "in the policy, slicer: CountQuotaSlice: the inner slicer does not take the best \
+             candidates first, as a knapsack does not; use GreedySlice inside, or \
+             CountConstrainedKnapsackSlice instead",
+        ),
+        (
+            "type = \"step\"",
+            "type = \"cliff\"",
+            "in the policy, scorers[3].curve.type: there is no curve 'cliff'; there are exponential, \
+             window, step",
+        ),
+        (
+            "weight = 2.5",
+            "weight = 0",
+            "in the policy, scorers: CompositeScorer: the weight of scorer 2 is 0; it must be a finite \
+             number above 0",
+        ),
+        (
+            "type = \"recency\"",
+            "type = \"recent\"",
+            "in the policy, scorers[0].type: there is no scorer 'recent'; there are recency, priority,",
+        ),
+        (
+            "2026-03-01T12:00:00Z",
+            "noon",
+            "in the policy, scorers[3].reference_time: 'noon' is not a timestamp",
+        ),
+    ] {
+        let error = read(&FULL.replacen(right, wrong, 1)).unwrap_err();
+        assert!(error.starts_with(message), "{wrong}\n{error}\n{message}");
+    }
+    assert_eq!(
+        read("slicer = \"greedy\"\nplacer = \"rank\"").unwrap_err(),
+        "in the policy, scorers: CompositeScorer: it has no scorers; add at least one"
+    );
+    let list = Policy::from_value(&MetadataValue::Array(vec![])).unwrap_err();
+    assert_eq!(list.to_string(), "in the policy, the whole: it must be a table, and is a list");
+    let greedy = "slicer = \"greedy\"\nbucket_size = 1\nplacer = \"rank\"\nscorers = [{ type = \"recency\" }]";
+    assert!(
+        read(greedy).unwrap_err().starts_with("in the policy, bucket_size: it is not known here")
+    );
+}
+
+#[test]
+fn an_inner_part_may_be_only_a_name() {
+    let short = r#"
+        slicer = "quota"
+        inner_slicer = "knapsack"
+        bucket_size = 1
+        quotas = [{ kind = "Document", cap = 50 }]
+        placer = "rank"
+        scorers = [{ type = "scaled", inner_scorer = "kind", weights = [{ kind = "Note", weight = 2 }] }]
+    "#;
+    let policy = read(short).unwrap();
+    let SlicerPolicy::Quota { inner, .. } = &policy.slicer else { panic!("{policy:?}") };
+    assert_eq!(**inner, SlicerPolicy::Knapsack { bucket_size: 1 });
+    let weights = Some(vec![(kind("Note"), 2.0)]);
+    let scaled = ScorerPolicy::Scaled { inner: Box::new(ScorerPolicy::Kind { weights }) };
+    assert_eq!(policy.scorers, [(scaled, 1.0)]);
+    assert_eq!(read(&toml::to_string(&policy).unwrap()).unwrap(), policy);
+}
+
+#[test]
+fn a_policy_selects_what_its_pipeline_would() {
+    let items = [item("a", 60, 0.6), item("b", 50, 0.55), item("c", 50, 0.5), item("d", 1, 0.1)];
+    let exact = Policy {
+        slicer: SlicerPolicy::Knapsack { bucket_size: 1 },
+        placer: PlacerPolicy::Rank,
+        ..Policy::new([(ScorerPolicy::Reflexive, 1.0)])
+    };
+    let by_hand = pipeline().slicer(KnapsackSlice::exact()).placer(RankPlacer);
+    let by_policy = exact.pipeline().unwrap();
+    let selection = by_policy.run(&items, &budget(101)).unwrap();
+    assert_eq!(placed(&selection), select(by_hand, &items, 101).unwrap());
+    assert_eq!(placed(&selection), ["b", "c", "d"]);
+}
+
+#[test]
+fn the_presets_are_valid_and_found_whatever_their_case() {
+    let registry = PolicyRegistry::default();
+    let names: Vec<_> = registry.policies().map(|(name, _)| name).collect();
+    assert_eq!(
+        names,
+        ["chat", "code-review", "debugging", "document-qa", "long-running", "rag", "tool-use"]
+    );
+    for (name, policy) in registry.policies() {
+        assert_eq!(policy.name.as_deref(), Some(name));
+        assert!(policy.pipeline().is_ok());
+        assert_eq!(read(&toml::to_string(policy).unwrap()).unwrap(), *policy);
+    }
+    let rag = registry.policy("RAG").unwrap();
+    let kind = ScorerPolicy::Kind { weights: None };
+    assert_eq!(rag.scorers, [(ScorerPolicy::Reflexive, 3.0), (kind, 1.0)]);
+    assert_eq!(rag.placer, PlacerPolicy::UShaped);
+    let exact = SlicerPolicy::Knapsack { bucket_size: 1 };
+    assert_eq!(registry.policy("document-qa").unwrap().slicer, exact);
+    assert_eq!(
+        registry.policy("chatt").unwrap_err().to_string(),
+        "there is no policy 'chatt'; known are: chat, code-review, debugging, document-qa, \
+         long-running, rag, tool-use"
+    );
+}
+
+#[test]
+fn a_registry_takes_policies_and_scorers_of_ones_own() {
+    let mut registry = PolicyRegistry::default();
+    let longest = FnScorer(|item: &ContextItem| item.tokens() as f64);
+    registry.add_scorer("Longest", longest).unwrap();
+    let policy = Policy {
+        placer: PlacerPolicy::Rank,
+        ..Policy::new([(ScorerPolicy::Custom { name: "longest".to_owned() }, 1.0)])
+    };
+    registry.add("Mine", policy.clone()).unwrap();
+    let pipeline = registry.pipeline(registry.policy("mine").unwrap(), None).unwrap();
+    let items = [item("short", 1, 0.9), item("long", 9, 0.1)];
+    assert_eq!(placed(&pipeline.run(&items, &budget(100)).unwrap()), ["long", "short"]);
+
+    let taken = registry.add("CHAT", policy.clone()).unwrap_err();
+    assert_eq!(taken.to_string(), "there is already a policy 'CHAT'; choose another name");
+    let alone = policy.pipeline().unwrap_err();
+    assert_eq!(alone.to_string(), "there is no scorer 'longest'; known are: ");
+}
+
+#[test]
+fn c28_a_decay_scorer_needs_to_know_the_time() {
+    let curve = CurvePolicy::Exponential { half_life_secs: 60.0 };
+    let decay = ScorerPolicy::Decay { reference_time: None, curve, null_timestamp_score: 0.5 };
+    let policy = Policy::new([(decay, 1.0)]);
+    let error = policy.pipeline().unwrap_err();
+    assert!(error.to_string().contains("it does not know what time it is"), "{error}");
+    let registry = PolicyRegistry::empty();
+    assert!(registry.pipeline(&policy, Some(Timestamp::UNIX_EPOCH)).is_ok());
+}
+
+fn any_scorer() -> impl Strategy<Value = ScorerPolicy> {
+    let unit = 0.0..=1.0;
+    let weight = 0.001..1e6;
+    let text = "[a-zA-Z \"'\\\\=.\u{e9}]{1,6}";
+    let seconds = 0.5..1e7;
+    let leaf = prop_oneof![
+        Just(ScorerPolicy::Recency),
+        Just(ScorerPolicy::Priority),
+        Just(ScorerPolicy::Frequency),
+        Just(ScorerPolicy::Reflexive),
+        Just(ScorerPolicy::Kind { weights: None }),
+        weight.clone().prop_map(|weight| ScorerPolicy::Kind {
+            weights: Some(vec![(kind("One"), weight), (kind("two"), 0.0)])
+        }),
+        (text, weight.clone(), any::<bool>()).prop_map(|(tag, weight, case_insensitive)| {
+            ScorerPolicy::Tag { weights: vec![(tag, weight)], case_insensitive }
+        }),
+        unit.clone().prop_map(|default_score| ScorerPolicy::MetadataTrust { default_score }),
+        (text, text, weight).prop_map(|(key, value, boost)| ScorerPolicy::MetadataKey {
+            key,
+            value,
+            boost
+        }),
+        (seconds.clone(), unit.clone(), any::<bool>()).prop_map(|(age, score, dated)| {
+            ScorerPolicy::Decay {
+                reference_time: dated.then_some(Timestamp::UNIX_EPOCH),
+                curve: CurvePolicy::Step { windows: vec![(age, score), (2.0 * age, 0.1)] },
+                null_timestamp_score: score,
+            }
+        }),
+        seconds.prop_map(|half_life_secs| ScorerPolicy::Decay {
+            reference_time: None,
+            curve: CurvePolicy::Exponential { half_life_secs },
+            null_timestamp_score: 0.5,
+        }),
+        text.prop_map(|name| ScorerPolicy::Custom { name }),
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        let weighted = prop::collection::vec((inner.clone(), 0.5..9.0), 1..3);
+        prop_oneof![
+            weighted.prop_map(|children| ScorerPolicy::Composite { children }),
+            prop::collection::vec(inner.clone(), 1..3)
+                .prop_map(|children| ScorerPolicy::Product { children }),
+            inner.prop_map(|inner| ScorerPolicy::Scaled { inner: Box::new(inner) }),
+        ]
+    })
+}
+
+fn any_slicer() -> impl Strategy<Value = SlicerPolicy> {
+    let counts = (0_usize..3, 3_usize..6, any::<bool>()).prop_map(|(require, cap, strict)| {
+        let scarcity = if strict { ScarcityBehavior::Throw } else { ScarcityBehavior::Degrade };
+        (vec![CountQuotaEntry::new(kind("tool"), require, cap).unwrap()], scarcity)
+    });
+    let greedy_inside = (0.0..40.0, 40.0..100.0).prop_map(|(require, cap)| {
+        let quota = Quota { kind: kind("doc"), require_percent: require, cap_percent: cap };
+        SlicerPolicy::Quota { quotas: vec![quota], inner: Box::new(SlicerPolicy::Greedy) }
+    });
+    prop_oneof![
+        Just(SlicerPolicy::Greedy),
+        (1_i64..5000).prop_map(|bucket_size| SlicerPolicy::Knapsack { bucket_size }),
+        (1_i64..5000).prop_map(|bucket_size| SlicerPolicy::Quota {
+            quotas: vec![],
+            inner: Box::new(SlicerPolicy::Knapsack { bucket_size })
+        }),
+        (counts.clone(), greedy_inside).prop_map(|((entries, scarcity), inner)| {
+            SlicerPolicy::CountQuota { entries, scarcity, inner: Box::new(inner) }
+        }),
+        (counts, 1_i64..500).prop_map(|((entries, scarcity), bucket_size)| {
+            SlicerPolicy::CountConstrainedKnapsack { entries, scarcity, bucket_size }
+        }),
+    ]
+}
+
+fn any_policy() -> impl Strategy<Value = Policy> {
+    let scorers = prop::collection::vec((any_scorer(), 0.1..10.0), 1..4);
+    (scorers, any_slicer(), 0..3_usize, any::<(bool, bool)>(), 0..3_usize, any::<Option<String>>())
+        .prop_map(|(scorers, slicer, placer, (deduplication, together), overflow, name)| Policy {
+            name,
+            slicer,
+            placer: [PlacerPolicy::Chronological, PlacerPolicy::UShaped, PlacerPolicy::Rank]
+                [placer],
+            deduplication,
+            overflow_strategy: [
+                OverflowStrategy::Throw,
+                OverflowStrategy::Truncate,
+                OverflowStrategy::Proceed,
+            ][overflow],
+            keep_groups_together: together,
+            ..Policy::new(scorers)
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_way_to_a_file_and_back_loses_nothing(policy in any_policy()) {
+        prop_assert_eq!(&Policy::from_value(&policy.to_value()).unwrap(), &policy);
+        let json_text = serde_json::to_string(&policy).unwrap();
+        prop_assert_eq!(&serde_json::from_str::<Policy>(&json_text).unwrap(), &policy);
+        let toml_text = toml::to_string(&policy).unwrap();
+        prop_assert_eq!(&toml::from_str::<Policy>(&toml_text).unwrap(), &policy);
+    }
+}
