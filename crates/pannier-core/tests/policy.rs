@@ -380,3 +380,77 @@ proptest! {
         prop_assert_eq!(&toml::from_str::<Policy>(&toml_text).unwrap(), &policy);
     }
 }
+
+/// `PANNIER_BLESS=1 cargo test -p pannier-core --all-features --test policy` writes the file anew.
+#[test]
+fn the_committed_schema_is_the_generated_one() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/policy.schema.json");
+    let generated = serde_json::to_string_pretty(&Policy::schema()).unwrap() + "\n";
+    #[allow(clippy::disallowed_methods, reason = "a test may look at its environment")]
+    if std::env::var("PANNIER_BLESS").is_ok() {
+        std::fs::write(path, &generated).unwrap();
+    }
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(committed == generated, "docs/policy.schema.json is out of date; see this test");
+}
+
+/// What the reader knows and what the schema knows are the same keys, part by part.
+#[test]
+fn the_schema_has_the_keys_that_the_reader_reads() {
+    let schema = serde_json::to_value(Policy::schema()).unwrap();
+    let keys = |value: &serde_json::Value| -> Vec<String> {
+        value["properties"].as_object().unwrap().keys().cloned().collect()
+    };
+    // The reader lists what it knows when it meets a key that it does not know.
+    let known = |text: &str| -> Vec<String> {
+        let error = read(text).unwrap_err();
+        let (_, known) = error.split_once("it is not known here; there are ").expect(&error);
+        known.split(", ").map(str::to_owned).collect()
+    };
+    let needs = [
+        ("composite", "children = [{ type = \"recency\" }]"),
+        ("product", "children = [{ type = \"recency\" }]"),
+        ("metadata_key", "key = \"k\", value = \"v\", boost = 2"),
+        ("decay", "curve = { type = \"window\", max_age_secs = 1 }"),
+        ("custom", "name = \"n\""),
+    ];
+    for part in schema["$defs"]["weighted_scorer"]["oneOf"].as_array().unwrap() {
+        let name = part["properties"]["type"]["const"].as_str().unwrap();
+        if name == "scaled" {
+            continue; // Its keys depend on the scorer inside.
+        }
+        let needs = needs.iter().find(|(part, _)| *part == name).map_or("", |(_, needs)| needs);
+        let comma = if needs.is_empty() { "" } else { ", " };
+        let text = format!(
+            "slicer = \"greedy\"\nplacer = \"rank\"\n\
+             scorers = [{{ type = \"{name}\", zzz = 1{comma}{needs} }}]"
+        );
+        assert_eq!(known(&text), keys(part), "{name}");
+    }
+    let all: Vec<String> = {
+        let tail = "placer = \"rank\"\nzzz = 1\nscorers = [{ type = \"recency\" }]";
+        let quota = known(&format!("slicer = \"quota\"\ninner_slicer = \"knapsack\"\n{tail}"));
+        let counts = known(&format!("slicer = \"count_constrained_knapsack\"\n{tail}"));
+        quota
+            .into_iter()
+            .chain(counts)
+            .collect::<std::collections::BTreeSet<_>>()
+            .into_iter()
+            .collect()
+    };
+    assert_eq!(all, keys(&schema));
+}
+
+/// The example of the documentation is a policy, and its error is the real one.
+#[test]
+fn the_documented_policy_is_one() {
+    let page = include_str!("../../../docs/policies.md");
+    let block = |fence: &str| page.split(fence).nth(1).unwrap().split("```").next().unwrap();
+    let example = block("```toml");
+    let policy = read(example).unwrap();
+    assert_eq!(policy.name.as_deref(), Some("support"));
+    assert!(policy.pipeline().is_ok());
+    let typo =
+        example.replace("tag = \"refund\", weight", "tag = \"refund\", weight = 1.0, weigth");
+    assert_eq!(read(&typo).unwrap_err(), block("```text").trim());
+}

@@ -10,6 +10,7 @@ mod build;
 mod presets;
 mod read;
 mod registry;
+mod schema;
 mod write;
 
 pub use registry::PolicyRegistry;
