@@ -105,6 +105,17 @@ pub enum Error {
         known: String,
     },
 
+    /// A question about budgets that the slicer has no answer to.
+    #[error("{question}")]
+    NotMonotonic {
+        /// Which question, and why.
+        question: &'static str,
+    },
+
+    /// A comparison needs something to compare.
+    #[error("policy_sensitivity requires at least 2 variants")]
+    TooFewVariants,
+
     /// Pinned items do not fit the window.
     #[error(
         "pinned items require {pinned_tokens} tokens, but only {available_tokens} are available \

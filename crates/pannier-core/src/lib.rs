@@ -60,6 +60,7 @@ mod pipeline;
 mod placer;
 mod policy;
 mod scorer;
+mod simulate;
 mod slicer;
 
 pub use analytics::{QuotaLimit, QuotaUnit, QuotaUtilization};
@@ -81,6 +82,10 @@ pub use scorer::{
     KindScorer, MetadataKeyScorer, MetadataTrustScorer, Pool, PriorityScorer, ProductScorer,
     ProductScorerBuilder, RecencyScorer, ReflexiveScorer, ScaledScorer, Scorer, TagScorer,
     TimeProvider,
+};
+pub use simulate::{
+    ItemStatus, PolicySensitivityDiffEntry, PolicySensitivityReport, policy_sensitivity,
+    policy_sensitivity_from_pipelines,
 };
 pub use slicer::{
     Candidate, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice,

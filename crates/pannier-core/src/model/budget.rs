@@ -95,6 +95,17 @@ impl ContextBudget {
         self.max_tokens - self.output_reserve
     }
 
+    /// The same budget with so many tokens less in window and target.
+    pub(crate) fn reduced(&self, tokens: i64) -> Result<Self, Error> {
+        if tokens < 0 {
+            return Err(Error::NegativeTokens { field: "slack".to_owned(), tokens });
+        }
+        let mut reduced = self.clone();
+        reduced.max_tokens = self.max_tokens.saturating_sub(tokens);
+        reduced.target_tokens = self.target_tokens.saturating_sub(tokens);
+        ContextBudgetBuilder(reduced).build()
+    }
+
     /// What a slicer may spend when pinned items already take `pinned_tokens`.
     pub fn effective(&self, pinned_tokens: i64) -> SliceBudget {
         let reserved =

@@ -23,7 +23,7 @@ use crate::diagnostics::{
 };
 use crate::{
     ChronologicalPlacer, ContextBudget, ContextItem, Error, GreedySlice, OverflowStrategy, Placer,
-    Scorer, Slicer,
+    Scorer, Slicer, SlicerProperties,
 };
 use place::Merge;
 use selection::Run;
@@ -88,6 +88,11 @@ impl Pipeline {
             keep_groups_together: false,
             overflow_observer: None,
         })
+    }
+
+    /// What the slicer says about itself.
+    pub(crate) fn slicer_properties(&self) -> SlicerProperties {
+        self.slicer.properties()
     }
 
     /// Selects from `items` what fits `budget`, in the order it should be sent.
