@@ -112,6 +112,24 @@ pub enum Error {
         question: &'static str,
     },
 
+    /// A question names an item that is not in the pool.
+    #[error("targetItem must be an element of items")]
+    NoSuchItem,
+
+    /// A search for a budget ends below the item's own tokens.
+    #[error("searchCeiling must be >= targetItem.Tokens")]
+    CeilingTooLow,
+
+    /// A sweep over budgets has more to say than can be held.
+    #[error(
+        "the sweep found {ranges} ranges of budgets, above the limit of {}; sweep a smaller range",
+        crate::MAX_SWEEP_RANGES
+    )]
+    SweepTooLarge {
+        /// How many there are.
+        ranges: usize,
+    },
+
     /// A comparison needs something to compare.
     #[error("policy_sensitivity requires at least 2 variants")]
     TooFewVariants,

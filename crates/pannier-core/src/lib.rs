@@ -84,13 +84,13 @@ pub use scorer::{
     TimeProvider,
 };
 pub use simulate::{
-    ItemStatus, PolicySensitivityDiffEntry, PolicySensitivityReport, policy_sensitivity,
-    policy_sensitivity_from_pipelines,
+    ItemStatus, MAX_SWEEP_RANGES, PolicySensitivityDiffEntry, PolicySensitivityReport,
+    policy_sensitivity, policy_sensitivity_from_pipelines,
 };
 pub use slicer::{
     Candidate, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice,
     CountRequirementShortfall, GreedySlice, KnapsackSlice, Quota, QuotaSlice, ScarcityBehavior,
-    SliceOutcome, Slicer, SlicerProperties, StreamOutcome, StreamSlice, Verdict,
+    SliceOutcome, Slicer, SlicerProperties, StreamOutcome, StreamSlice, TargetRanges, Verdict,
 };
 
 /// The sum of token counts. Counts are the caller's and may be any number, so a sum that does not

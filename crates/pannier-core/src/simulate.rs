@@ -4,8 +4,12 @@
 //! what they select, so an answer is always what a run would do.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
-use crate::{ContextBudget, ContextItem, Error, Pipeline, Policy, SelectionReport};
+use crate::pipeline::{Prepared, Trace};
+use crate::{
+    ContextBudget, ContextItem, Error, NullTraceCollector, Pipeline, Policy, SelectionReport,
+};
 
 impl Pipeline {
     /// Every item with its score and its reason, as [`run`](Self::run) would decide.
@@ -35,7 +39,7 @@ impl Pipeline {
         budget: &ContextBudget,
         slack_tokens: i64,
     ) -> Result<Vec<usize>, Error> {
-        if self.slicer_properties().shares_budget {
+        if self.slicer().properties().shares_budget {
             return Err(Error::NotMonotonic { question: MARGINAL });
         }
         let reduced = budget.reduced(slack_tokens)?;
@@ -43,7 +47,178 @@ impl Pipeline {
         let selection = self.run(items, budget)?;
         Ok(selection.indices().filter(|index| !with_less.contains(index)).collect())
     }
+
+    /// The smallest budget, from the item's own tokens up to a ceiling, at which it is selected; `None` if
+    /// there is none.
+    ///
+    /// A budget of `b` means a window and a target of `b`, with the reserve, the slots and the margin of
+    /// `base`. Selections are not monotonic: an item that is in at 40 may be out at 50 and in again at 100.
+    /// The answer is the true minimum, and does not follow from halving.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchItem`] or [`Error::CeilingTooLow`] if the question makes no sense;
+    /// [`Error::NotMonotonic`] if the slicer gives kinds shares of the budget or guarantees counts: use
+    /// [`find_min_budget_for_exhaustively`](Self::find_min_budget_for_exhaustively).
+    pub fn find_min_budget_for(
+        &self,
+        items: &[ContextItem],
+        base: &ContextBudget,
+        index: usize,
+        ceiling: i64,
+    ) -> Result<Option<i64>, Error> {
+        let budgets = searched(items, index, ceiling)?;
+        let properties = self.slicer().properties();
+        if properties.shares_budget || properties.commits_counts {
+            return Err(Error::NotMonotonic { question: MINIMUM });
+        }
+        let ranges = self.sweep(items, base, budgets, &[index])?;
+        Ok(ranges.first().and_then(|ranges| ranges.first()).map(|range| *range.start()))
+    }
+
+    /// As [`find_min_budget_for`](Self::find_min_budget_for), for any slicer, by one run for each budget
+    /// until the item is in. A budget at which the run fails counts as one without it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchItem`] or [`Error::CeilingTooLow`] if the question makes no sense.
+    pub fn find_min_budget_for_exhaustively(
+        &self,
+        items: &[ContextItem],
+        base: &ContextBudget,
+        index: usize,
+        ceiling: i64,
+    ) -> Result<Option<i64>, Error> {
+        let is_in = |tokens: &i64| {
+            let selection = base.resized(*tokens).and_then(|budget| self.run(items, &budget));
+            selection.is_ok_and(|selection| selection.indices().any(|other| other == index))
+        };
+        Ok(searched(items, index, ceiling)?.find(is_in))
+    }
+
+    /// For every item of the pool, the budgets within a range at which it is selected, as ascending ranges.
+    ///
+    /// Budgets are as in [`find_min_budget_for`](Self::find_min_budget_for). For greedy and knapsack slicers
+    /// one pass serves the whole range; others take a slice for each budget.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotMonotonic`] if the slicer guarantees counts: what happens then depends on overflow
+    /// handling, too. [`Error::SweepTooLarge`] if there are more than [`MAX_SWEEP_RANGES`] ranges.
+    pub fn budget_sweep(
+        &self,
+        items: &[ContextItem],
+        base: &ContextBudget,
+        budgets: RangeInclusive<i64>,
+    ) -> Result<Vec<Vec<RangeInclusive<i64>>>, Error> {
+        if self.slicer().properties().commits_counts {
+            return Err(Error::NotMonotonic { question: MINIMUM });
+        }
+        let indices: Vec<usize> = (0..items.len()).collect();
+        let ranges = self.sweep(items, base, budgets, &indices)?;
+        let count: usize = ranges.iter().map(Vec::len).sum();
+        if count > MAX_SWEEP_RANGES {
+            return Err(Error::SweepTooLarge { ranges: count });
+        }
+        Ok(ranges)
+    }
+
+    fn sweep(
+        &self,
+        items: &[ContextItem],
+        base: &ContextBudget,
+        budgets: RangeInclusive<i64>,
+        indices: &[usize],
+    ) -> Result<Vec<Vec<RangeInclusive<i64>>>, Error> {
+        let nothing = || Ok(vec![Vec::new(); indices.len()]);
+        let Ok(largest) = base.resized(*budgets.end()) else {
+            return nothing();
+        };
+        let mut nobody = NullTraceCollector;
+        let prepared = match self.prepare(items, &largest, &mut Trace::none(&mut nobody)) {
+            Ok(prepared) => prepared,
+            Err(Error::PinnedOverBudget { .. }) => return nothing(),
+            Err(error) => return Err(error),
+        };
+        let Prepared { run, candidates, .. } = prepared;
+        let pinned_tokens = run.classified.pinned_tokens;
+        // Below this, the budget is not valid or the pinned items do not fit.
+        let smallest = pinned_tokens.saturating_add(base.output_reserve()).max(*budgets.start());
+        if smallest > *budgets.end() {
+            return nothing();
+        }
+        let budgets = smallest..=*budgets.end();
+        let target = |tokens: i64| {
+            base.resized(tokens).map_or(0, |budget| budget.effective(pinned_tokens).target_tokens)
+        };
+
+        // Each item's unit among the candidates, if it got that far.
+        let mut position_of = vec![None; items.len()];
+        for (position, unit) in run.sorted.iter().enumerate() {
+            for member in run.classified.scoreable.members(*unit) {
+                position_of[*member as usize] = Some(position);
+            }
+        }
+        let mut asked: Vec<usize> =
+            indices.iter().filter_map(|index| position_of[*index]).collect();
+        asked.sort_unstable();
+        asked.dedup();
+        let targets = target(*budgets.start())..=target(*budgets.end());
+        let swept = self.slicer().sweep(&candidates, targets, &asked)?;
+
+        let pinned = run.classified.pinned.in_pool_order();
+        let ranges = indices.iter().map(|index| match position_of[*index] {
+            Some(position) => {
+                let slot = asked.partition_point(|other| *other < position);
+                let targets = swept[slot].ranges().iter();
+                targets.filter_map(|targets| budgets_for(&budgets, targets, target)).collect()
+            }
+            None if pinned.binary_search(&(*index as u32)).is_ok() => vec![budgets.clone()],
+            None => Vec::new(),
+        });
+        Ok(ranges.collect())
+    }
 }
+
+/// The budgets whose target lies within a range; the target grows with the budget.
+fn budgets_for(
+    budgets: &RangeInclusive<i64>,
+    targets: &RangeInclusive<i64>,
+    target: impl Fn(i64) -> i64,
+) -> Option<RangeInclusive<i64>> {
+    let first_above = |limit: i64| {
+        let (mut low, mut high) = (*budgets.start(), budgets.end().saturating_add(1));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if target(middle) >= limit { high = middle } else { low = middle + 1 }
+        }
+        low
+    };
+    let first = first_above(*targets.start());
+    let last = first_above(targets.end().saturating_add(1)) - 1;
+    (first <= last).then_some(first..=last)
+}
+
+/// The budgets that are searched for an item.
+fn searched(
+    items: &[ContextItem],
+    index: usize,
+    ceiling: i64,
+) -> Result<RangeInclusive<i64>, Error> {
+    let tokens = items.get(index).ok_or(Error::NoSuchItem)?.tokens();
+    if ceiling < tokens {
+        return Err(Error::CeilingTooLow);
+    }
+    Ok(tokens.max(0)..=ceiling)
+}
+
+/// How many ranges a [`budget_sweep`](Pipeline::budget_sweep) may return.
+pub const MAX_SWEEP_RANGES: usize = 1 << 24;
+
+const MINIMUM: &str = "FindMinBudgetFor requires monotonic item inclusion. QuotaSlice and \
+                       CountQuotaSlice produce non-monotonic inclusion as budget changes shift \
+                       allocations. Use a GreedySlice or KnapsackSlice inner slicer for budget \
+                       simulation.";
 
 const MARGINAL: &str = "GetMarginalItems requires monotonic item inclusion. QuotaSlice produces \
                         non-monotonic inclusion as budget changes shift percentage allocations.";

@@ -3,6 +3,7 @@
 mod support;
 
 use pannier_core::*;
+use proptest::prelude::*;
 use support::*;
 
 fn pool() -> Vec<ContextItem> {
@@ -94,5 +95,123 @@ fn c23_a_comparison_needs_two_variants() {
     for variants in [&[][..], &[("only", &policy)]] {
         let error = policy_sensitivity(&pool(), &budget(80), variants).unwrap_err();
         assert_eq!(error.to_string(), "policy_sensitivity requires at least 2 variants");
+    }
+}
+
+#[test]
+fn c19_the_minimum_is_true_although_inclusion_comes_and_goes() {
+    // c is in at 40-49, out at 50-99, in at 100-109, and in again from 150.
+    let items = pool();
+    let pipeline = pipeline().build();
+    let sweep = pipeline.budget_sweep(&items, &budget(0), 0..=200).unwrap();
+    assert_eq!(sweep[2], [40..=49, 100..=109, 150..=200]);
+    let find = |index, ceiling| pipeline.find_min_budget_for(&items, &budget(0), index, ceiling);
+    assert_eq!(find(2, 200), Ok(Some(40)));
+    assert_eq!(find(1, 200), Ok(Some(50)));
+    assert_eq!(find(0, 60), Ok(Some(60)));
+    assert_eq!(find(0, 59), Err(Error::CeilingTooLow));
+    assert_eq!(find(3, 200), Err(Error::NoSuchItem));
+    assert_eq!(find(0, 59).unwrap_err().to_string(), "searchCeiling must be >= targetItem.Tokens");
+}
+
+#[test]
+fn c19_counts_and_shares_are_guarded_unless_the_search_is_exhaustive() {
+    let items = pool();
+    let entry = CountQuotaEntry::new(kind("Message"), 1, 2).unwrap();
+    let counted = CountQuotaSlice::new([entry], GreedySlice, ScarcityBehavior::Degrade).unwrap();
+    let outer = QuotaSlice::new([], counted).unwrap();
+    let pipeline = pipeline().slicer(outer).build();
+    let guarded = pipeline.find_min_budget_for(&items, &budget(0), 2, 200).unwrap_err();
+    assert_eq!(
+        guarded.to_string(),
+        "FindMinBudgetFor requires monotonic item inclusion. QuotaSlice and CountQuotaSlice produce \
+         non-monotonic inclusion as budget changes shift allocations. Use a GreedySlice or \
+         KnapsackSlice inner slicer for budget simulation."
+    );
+    let found = pipeline.find_min_budget_for_exhaustively(&items, &budget(0), 1, 200).unwrap();
+    let is_in = |tokens| {
+        let run = pipeline.run(&items, &budget(tokens));
+        run.is_ok_and(|selection| selection.indices().any(|index| index == 1))
+    };
+    let smallest = found.unwrap();
+    assert!(is_in(smallest) && !(50..smallest).any(is_in));
+}
+
+/// For each item, the budgets at which a run selects it, one run for each.
+fn brute_force(
+    pipeline: &Pipeline,
+    items: &[ContextItem],
+    base: impl Fn(i64) -> Result<ContextBudget, Error>,
+    budgets: std::ops::RangeInclusive<i64>,
+) -> Vec<Vec<i64>> {
+    let mut at = vec![Vec::new(); items.len()];
+    for tokens in budgets {
+        let selection = base(tokens).and_then(|budget| pipeline.run(items, &budget));
+        let selected: Vec<usize> = selection.map_or(Vec::new(), |s| s.indices().collect());
+        selected.into_iter().for_each(|index| at[index].push(tokens));
+    }
+    at
+}
+
+fn any_item() -> impl Strategy<Value = ContextItem> {
+    let group = prop::option::weighted(0.2, 0..3_u8);
+    (0..12_u8, -1..30_i64, 0..6_u8, prop::bool::weighted(0.05), group).prop_map(
+        |(content, tokens, score, pinned, group)| {
+            let item = scored(&format!("item {content}"), tokens, f64::from(score) / 5.0);
+            let item = match group {
+                Some(group) => item.group(format!("group {group}")),
+                None => item,
+            };
+            item.pinned(pinned).build().unwrap()
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_sweep_is_a_run_at_every_budget(
+        items in prop::collection::vec(any_item(), 0..12),
+        slicer in 0..4_u8,
+        reserve in 0..15_i64,
+        slot in 0..10_i64,
+        margin in prop_oneof![Just(0.0), Just(7.5), Just(50.0)],
+        deduplication: bool,
+    ) {
+        let slicer: Box<dyn Slicer> = match slicer {
+            0 => Box::new(GreedySlice),
+            1 => Box::new(KnapsackSlice::exact()),
+            2 => Box::new(KnapsackSlice::new(7).unwrap()),
+            _ => Box::new(QuotaSlice::new([], GreedySlice).unwrap()),
+        };
+        let pipeline = pipeline().slicer(slicer).deduplication(deduplication).build();
+        let base = |tokens| {
+            ContextBudget::builder(tokens, tokens)
+                .output_reserve(reserve)
+                .reserved_slot(kind("Memory"), slot)
+                .estimation_safety_margin_percent(margin)
+                .build()
+        };
+        let swept = pipeline.budget_sweep(&items, &base(1_000).unwrap(), 0..=160).unwrap();
+        let expected = brute_force(&pipeline, &items, base, 0..=160);
+        for (index, (ranges, expected)) in swept.iter().zip(&expected).enumerate() {
+            let budgets: Vec<i64> = ranges.iter().cloned().flatten().collect();
+            prop_assert_eq!(&budgets, expected, "item {}", index);
+            prop_assert!(ranges.is_sorted_by(|a, b| *a.end() + 1 < *b.start()), "{:?}", ranges);
+        }
+        // The minimum for one item is the first of them that is not below its own tokens.
+        if let Some(item) = items.first()
+            && item.tokens() <= 160
+        {
+            let first = expected[0].iter().copied().find(|budget| *budget >= item.tokens());
+            match pipeline.find_min_budget_for(&items, &base(1_000).unwrap(), 0, 160) {
+                Ok(found) => prop_assert_eq!(found, first),
+                Err(error) => prop_assert!(matches!(error, Error::NotMonotonic { .. }), "{}", error),
+            }
+            let found =
+                pipeline.find_min_budget_for_exhaustively(&items, &base(1_000).unwrap(), 0, 160);
+            prop_assert_eq!(found.unwrap(), first);
+        }
     }
 }

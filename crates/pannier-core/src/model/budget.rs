@@ -106,6 +106,13 @@ impl ContextBudget {
         ContextBudgetBuilder(reduced).build()
     }
 
+    /// A window and a target of so many tokens, with everything else the same.
+    pub(crate) fn resized(&self, tokens: i64) -> Result<Self, Error> {
+        let mut resized = self.clone();
+        (resized.max_tokens, resized.target_tokens) = (tokens, tokens);
+        ContextBudgetBuilder(resized).build()
+    }
+
     /// What a slicer may spend when pinned items already take `pinned_tokens`.
     pub fn effective(&self, pinned_tokens: i64) -> SliceBudget {
         let reserved =

@@ -21,12 +21,14 @@ use crate::diagnostics::{
     ItemDecision, ItemEvent, NullTraceCollector, OverflowEvent, PipelineStage, TraceCollector,
     TraceDetailLevel,
 };
+use crate::slicer::Candidate;
 use crate::{
     ChronologicalPlacer, ContextBudget, ContextItem, Error, GreedySlice, OverflowStrategy, Placer,
-    Scorer, Slicer, SlicerProperties,
+    Scorer, Slicer,
 };
 use place::Merge;
-use selection::Run;
+pub(crate) use selection::Run;
+use sort::Sorted;
 
 type OverflowObserver = Box<dyn Fn(&OverflowEvent<&ContextItem>) + Send + Sync>;
 
@@ -90,9 +92,8 @@ impl Pipeline {
         })
     }
 
-    /// What the slicer says about itself.
-    pub(crate) fn slicer_properties(&self) -> SlicerProperties {
-        self.slicer.properties()
+    pub(crate) fn slicer(&self) -> &dyn Slicer {
+        &*self.slicer
     }
 
     /// Selects from `items` what fits `budget`, in the order it should be sent.
@@ -134,12 +135,13 @@ impl Pipeline {
         result
     }
 
-    fn run_stages<'a, C: TraceCollector + ?Sized>(
+    /// The stages that do not depend on how large the budget is.
+    pub(crate) fn prepare<'a, C: TraceCollector + ?Sized>(
         &self,
         items: &'a [ContextItem],
         budget: &ContextBudget,
         trace: &mut Trace<'_, C>,
-    ) -> Result<Selection<'a>, Error> {
+    ) -> Result<Prepared<'a>, Error> {
         if u32::try_from(items.len()).is_err() {
             return Err(Error::PoolTooLarge { items: items.len() });
         }
@@ -168,13 +170,26 @@ impl Pipeline {
         let unique_items = scored_items - dropped.sum::<usize>();
         trace.end(&PipelineStage::Deduplicate, scored_items, unique_items, &run);
 
-        let sorted = sort::sort(items, scoreable, &run.scores, &run.duplicates);
+        let Sorted { units, candidates } =
+            sort::sort(items, scoreable, &run.scores, &run.duplicates);
+        run.sorted = units;
+        Ok(Prepared { run, candidates, unique_items })
+    }
+
+    fn run_stages<'a, C: TraceCollector + ?Sized>(
+        &self,
+        items: &'a [ContextItem],
+        budget: &ContextBudget,
+        trace: &mut Trace<'_, C>,
+    ) -> Result<Selection<'a>, Error> {
+        let Prepared { mut run, candidates, unique_items } = self.prepare(items, budget, trace)?;
+        let (pinned, scoreable) = (&run.classified.pinned, &run.classified.scoreable);
+        let pinned_items = pinned.item_count();
 
         trace.start(&PipelineStage::Slice, unique_items);
-        let outcome = slice::slice(&sorted.candidates, run.effective, &*self.slicer)?;
+        let outcome = slice::slice(&candidates, run.effective, &*self.slicer)?;
         let taken = outcome.taken().len();
         (run.verdicts, run.shortfalls) = outcome.into_parts();
-        run.sorted = sorted.units;
         let mut sliced = Vec::with_capacity(taken);
         sliced.extend(run.sliced());
         let sliced_items = sliced.iter().map(|unit| scoreable.members(*unit).len()).sum();
@@ -202,10 +217,26 @@ impl Pipeline {
     }
 }
 
+/// A run up to the sort stage.
+pub(crate) struct Prepared<'a> {
+    pub(crate) run: Run<'a>,
+    /// The units that compete for the budget, in the order of `run.sorted`.
+    pub(crate) candidates: Vec<Candidate<'a>>,
+    /// How many items they have together.
+    unique_items: usize,
+}
+
 /// The collector, and whether it is to be called.
-struct Trace<'t, C: ?Sized> {
+pub(crate) struct Trace<'t, C: ?Sized> {
     enabled: bool,
     collector: &'t mut C,
+}
+
+impl<'t> Trace<'t, NullTraceCollector> {
+    /// Nobody watches.
+    pub(crate) fn none(collector: &'t mut NullTraceCollector) -> Self {
+        Self { enabled: false, collector }
+    }
 }
 
 impl<C: TraceCollector + ?Sized> Trace<'_, C> {

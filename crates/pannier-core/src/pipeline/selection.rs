@@ -111,16 +111,16 @@ impl<'a> Selection<'a> {
 
 /// What the stages of a run decided, as far as they have come.
 #[derive(Debug)]
-pub(super) struct Run<'a> {
+pub(crate) struct Run<'a> {
     pub(super) items: &'a [ContextItem],
     pub(super) budget: ContextBudget,
-    pub(super) classified: Classified,
+    pub(crate) classified: Classified,
     pub(super) effective: SliceBudget,
     /// By pool index: 1 for pinned items, 0 for items that were not scored.
     pub(super) scores: Vec<f64>,
     pub(super) duplicates: Vec<Duplicate>,
     /// Units in the order of the sort stage.
-    pub(super) sorted: Vec<u32>,
+    pub(crate) sorted: Vec<u32>,
     /// The slicer's verdict on each of them.
     pub(super) verdicts: Vec<Verdict>,
     pub(super) shortfalls: Vec<CountRequirementShortfall>,

@@ -1,6 +1,8 @@
 //! Fills the budget with what is worth most per token.
 
-use super::{Candidate, SliceOutcome, Slicer, SlicerProperties, Verdict};
+use std::ops::RangeInclusive;
+
+use super::{Candidate, SliceOutcome, Slicer, SlicerProperties, TargetRanges, Verdict};
 use crate::{Error, SliceBudget, order};
 
 /// Takes candidates by value per token, each one if it still fits.
@@ -21,11 +23,7 @@ impl Slicer for GreedySlice {
         if remaining <= 0 {
             return Ok(outcome);
         }
-        let densities = candidates.iter().map(|candidate| match candidate.tokens {
-            0 => f64::MAX,
-            tokens => candidate.value / tokens as f64,
-        });
-        for position in order::rank(densities) {
+        for position in by_density(candidates) {
             let position = position as usize;
             let tokens = candidates[position].tokens;
             if tokens <= remaining {
@@ -40,5 +38,69 @@ impl Slicer for GreedySlice {
 
     fn properties(&self) -> SlicerProperties {
         SlicerProperties::BEST_FIRST
+    }
+
+    /// Carries ranges of targets that have led to the same decisions so far. A candidate splits a range
+    /// where it begins to fit what is left.
+    fn sweep(
+        &self,
+        candidates: &[Candidate<'_>],
+        targets: RangeInclusive<i64>,
+        positions: &[usize],
+    ) -> Result<Vec<TargetRanges>, Error> {
+        let mut taken = vec![TargetRanges::default(); positions.len()];
+        let (first, last) = ((*targets.start()).max(1), *targets.end());
+        if first > last {
+            return Ok(taken);
+        }
+        let mut asked: Vec<(usize, usize)> =
+            positions.iter().enumerate().map(|(slot, position)| (*position, slot)).collect();
+        asked.sort_unstable();
+        let (mut alike, mut next) = (vec![Alike { first, last, used: 0 }], Vec::new());
+        for position in by_density(candidates) {
+            let position = position as usize;
+            let tokens = candidates[position].tokens;
+            let from = asked.partition_point(|(other, _)| *other < position);
+            let slots = asked[from..].iter().take_while(|(other, _)| *other == position);
+            for range in alike.drain(..) {
+                let fits_from = range.used.saturating_add(tokens).max(range.first);
+                if fits_from > range.first {
+                    push(&mut next, Alike { last: range.last.min(fits_from - 1), ..range });
+                }
+                if fits_from <= range.last {
+                    let used = range.used + tokens;
+                    push(&mut next, Alike { first: fits_from, last: range.last, used });
+                    for (_, slot) in slots.clone() {
+                        taken[*slot].push(fits_from..=range.last);
+                    }
+                }
+            }
+            std::mem::swap(&mut alike, &mut next);
+        }
+        Ok(taken)
+    }
+}
+
+/// Positions by value per token, ties by position. What costs nothing comes first.
+fn by_density(candidates: &[Candidate<'_>]) -> Vec<u32> {
+    order::rank(candidates.iter().map(|candidate| match candidate.tokens {
+        0 => f64::MAX,
+        tokens => candidate.value / tokens as f64,
+    }))
+}
+
+/// Targets that have led to the same decisions, and what those spent.
+#[derive(Clone, Copy)]
+struct Alike {
+    first: i64,
+    last: i64,
+    used: i64,
+}
+
+/// Neighbours that have spent the same will decide the same from here on.
+fn push(ranges: &mut Vec<Alike>, range: Alike) {
+    match ranges.last_mut() {
+        Some(previous) if previous.used == range.used => previous.last = range.last,
+        _ => ranges.push(range),
     }
 }

@@ -13,7 +13,9 @@ mod knapsack;
 mod outcome;
 mod quota;
 mod stream;
+mod sweep;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 pub use count::{
@@ -25,6 +27,7 @@ pub use knapsack::KnapsackSlice;
 pub use outcome::{SliceOutcome, Verdict};
 pub use quota::{Quota, QuotaSlice};
 pub use stream::{StreamOutcome, StreamSlice};
+pub use sweep::TargetRanges;
 
 use crate::{ContextItem, Error, ScoredItem, SliceBudget};
 
@@ -88,6 +91,23 @@ pub trait Slicer: Send + Sync {
 
     /// What may be relied on.
     fn properties(&self) -> SlicerProperties;
+
+    /// For each of the candidates at these positions, at which targets within a range it is taken, where
+    /// target and ceiling are the same.
+    ///
+    /// This slices once for each target. Slicers that know a shorter way take it.
+    ///
+    /// # Errors
+    ///
+    /// As [`slice`](Self::slice).
+    fn sweep(
+        &self,
+        candidates: &[Candidate<'_>],
+        targets: RangeInclusive<i64>,
+        positions: &[usize],
+    ) -> Result<Vec<TargetRanges>, Error> {
+        sweep::sweep_one_by_one(self, candidates, targets, positions)
+    }
 }
 
 impl<S: Slicer + ?Sized> Slicer for Box<S> {
@@ -102,6 +122,15 @@ impl<S: Slicer + ?Sized> Slicer for Box<S> {
     fn properties(&self) -> SlicerProperties {
         (**self).properties()
     }
+
+    fn sweep(
+        &self,
+        candidates: &[Candidate<'_>],
+        targets: RangeInclusive<i64>,
+        positions: &[usize],
+    ) -> Result<Vec<TargetRanges>, Error> {
+        (**self).sweep(candidates, targets, positions)
+    }
 }
 
 impl<S: Slicer + ?Sized> Slicer for Arc<S> {
@@ -115,5 +144,14 @@ impl<S: Slicer + ?Sized> Slicer for Arc<S> {
 
     fn properties(&self) -> SlicerProperties {
         (**self).properties()
+    }
+
+    fn sweep(
+        &self,
+        candidates: &[Candidate<'_>],
+        targets: RangeInclusive<i64>,
+        positions: &[usize],
+    ) -> Result<Vec<TargetRanges>, Error> {
+        (**self).sweep(candidates, targets, positions)
     }
 }

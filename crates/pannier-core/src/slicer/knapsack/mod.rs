@@ -8,7 +8,9 @@
 mod reduce;
 mod table;
 
-use super::{Candidate, SliceOutcome, Slicer, SlicerProperties, Verdict};
+use std::ops::RangeInclusive;
+
+use super::{Candidate, SliceOutcome, Slicer, SlicerProperties, TargetRanges, Verdict};
 use crate::{Error, SliceBudget};
 
 /// Selects the candidates whose values add up to the most within the budget.
@@ -70,14 +72,20 @@ impl KnapsackSlice {
 
     /// The positions of the candidates to take, apart from those that cost nothing.
     fn solve(&self, candidates: &[Candidate<'_>], target: i64) -> Result<Vec<u32>, Error> {
-        let bucket = self.bucket_size as u64;
-        let capacity = target as u64 / bucket;
+        let capacity = target as u64 / self.bucket_size as u64;
+        let (positions, pieces) = self.pieces(candidates, capacity);
+        let chosen = choose(&pieces, capacity, self.memory_limit)?;
+        Ok(chosen.into_iter().map(|piece| positions[piece as usize]).collect())
+    }
+
+    /// What can be packed into a capacity and is worth it, and the positions it comes from.
+    fn pieces(&self, candidates: &[Candidate<'_>], capacity: u64) -> (Vec<u32>, Vec<Piece>) {
         // So that the values of all candidates together are a number.
         let most = i64::MAX as u64 / candidates.len().max(1) as u64;
         let mut positions = Vec::with_capacity(candidates.len());
         let mut pieces = Vec::with_capacity(candidates.len());
         for (position, candidate) in candidates.iter().enumerate() {
-            let weight = (candidate.tokens as u64).div_ceil(bucket);
+            let weight = (candidate.tokens as u64).div_ceil(self.bucket_size as u64);
             // A cast from a float saturates, and makes 0 of what is negative or not a number.
             let value = ((candidate.value * Self::SCALE).floor() as u64).min(most);
             if candidate.tokens > 0 && weight <= capacity && value > 0 {
@@ -85,8 +93,7 @@ impl KnapsackSlice {
                 pieces.push(Piece { weight, value });
             }
         }
-        let chosen = choose(&pieces, capacity, self.memory_limit)?;
-        Ok(chosen.into_iter().map(|piece| positions[piece as usize]).collect())
+        (positions, pieces)
     }
 }
 
@@ -143,6 +150,43 @@ impl Slicer for KnapsackSlice {
 
     fn properties(&self) -> SlicerProperties {
         SlicerProperties::UNORDERED
+    }
+
+    /// One table holds the choice for every capacity.
+    fn sweep(
+        &self,
+        candidates: &[Candidate<'_>],
+        targets: RangeInclusive<i64>,
+        positions: &[usize],
+    ) -> Result<Vec<TargetRanges>, Error> {
+        let mut taken = vec![TargetRanges::default(); positions.len()];
+        let (first, last) = ((*targets.start()).max(1), *targets.end());
+        if first > last {
+            return Ok(taken);
+        }
+        let capacity = |target: i64| target as u64 / self.bucket_size as u64;
+        let (piece_positions, pieces) = self.pieces(candidates, capacity(last));
+        let choices = table::Choices::new(&pieces, capacity(last), self.memory_limit)?;
+        let mut is_chosen = vec![false; candidates.len()];
+        let mut target = first;
+        while target <= last {
+            let end = (target - target % self.bucket_size).saturating_add(self.bucket_size - 1);
+            let chosen = choices.at(capacity(target));
+            let chosen_positions =
+                || chosen.iter().map(|piece| piece_positions[*piece as usize] as usize);
+            chosen_positions().for_each(|position| is_chosen[position] = true);
+            for (ranges, position) in taken.iter_mut().zip(positions) {
+                if is_chosen[*position] || candidates[*position].tokens == 0 {
+                    ranges.push(target..=end.min(last));
+                }
+            }
+            chosen_positions().for_each(|position| is_chosen[position] = false);
+            match end.min(last).checked_add(1) {
+                Some(next) => target = next,
+                None => break,
+            }
+        }
+        Ok(taken)
     }
 }
 

@@ -15,28 +15,55 @@ const BLOCK: usize = 64;
 
 /// The pieces to take, in ascending order.
 pub(super) fn choose(pieces: &[Piece], capacity: u64, limit: u64) -> Result<Vec<u32>, Error> {
-    if pieces.is_empty() {
-        return Ok(Vec::new());
+    let choices = Choices::plan(pieces, capacity, limit, Rows::for_one)?;
+    Ok(choices.at(capacity))
+}
+
+/// The choice for every capacity up to the largest.
+pub(super) struct Choices {
+    /// Sizes that share a factor need only every so many rooms.
+    unit: u64,
+    rows: Rows,
+    bits: Vec<u64>,
+}
+
+impl Choices {
+    pub(super) fn new(pieces: &[Piece], capacity: u64, limit: u64) -> Result<Self, Error> {
+        Self::plan(pieces, capacity, limit, Rows::for_all)
     }
-    // Sizes that share a factor need only every so many rooms.
-    let unit = pieces.iter().fold(0, |unit, piece| greatest_common_divisor(unit, piece.weight));
-    let capacity = capacity / unit;
-    let weights: Vec<u64> = pieces.iter().map(|piece| piece.weight / unit).collect();
-    let rows = Rows::plan(&weights, capacity);
-    let value: u128 = pieces.iter().map(|piece| u128::from(piece.value)).sum();
-    let narrow = value <= i32::MAX as u128;
-    let bytes = rows.bytes(if narrow { size_of::<i32>() } else { size_of::<i64>() });
-    if bytes > u128::from(limit) || usize::try_from(bytes).is_err() {
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        return Err(Error::TableTooLarge { items: pieces.len(), capacity, bytes, limit });
+
+    fn plan(
+        pieces: &[Piece],
+        capacity: u64,
+        limit: u64,
+        plan: fn(&[u64], u64) -> Rows,
+    ) -> Result<Self, Error> {
+        let unit = pieces.iter().fold(0, |unit, piece| greatest_common_divisor(unit, piece.weight));
+        let unit = unit.max(1);
+        let capacity = capacity / unit;
+        let weights: Vec<u64> = pieces.iter().map(|piece| piece.weight / unit).collect();
+        let rows = plan(&weights, capacity);
+        let value: u128 = pieces.iter().map(|piece| u128::from(piece.value)).sum();
+        let narrow = value <= i32::MAX as u128;
+        let bytes = rows.bytes(if narrow { size_of::<i32>() } else { size_of::<i64>() });
+        if bytes > u128::from(limit) || usize::try_from(bytes).is_err() {
+            let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+            return Err(Error::TableTooLarge { items: pieces.len(), capacity, bytes, limit });
+        }
+        // Four bytes a room, where the numbers allow it: twice as many of them in a register.
+        let bits = if narrow {
+            rows.fill::<i32>(pieces.iter().map(|piece| piece.value as i32))
+        } else {
+            rows.fill::<i64>(pieces.iter().map(|piece| piece.value as i64))
+        };
+        Ok(Self { unit, rows, bits })
     }
-    // Four bytes a room, where the numbers allow it: twice as many of them in a register.
-    let bits = if narrow {
-        rows.fill::<i32>(pieces.iter().map(|piece| piece.value as i32))
-    } else {
-        rows.fill::<i64>(pieces.iter().map(|piece| piece.value as i64))
-    };
-    Ok(rows.walk_back(&bits))
+
+    /// The pieces to take at a capacity that was planned for, in ascending order.
+    pub(super) fn at(&self, capacity: u64) -> Vec<u32> {
+        let room = (capacity / self.unit).min(self.rows.capacity as u64) as usize;
+        self.rows.walk_back(&self.bits, room)
+    }
 }
 
 fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
@@ -64,22 +91,34 @@ struct Row {
 }
 
 impl Rows {
-    fn plan(weights: &[u64], capacity: u64) -> Self {
+    /// Rows from which the choice for the whole capacity can be read.
+    fn for_one(weights: &[u64], capacity: u64) -> Self {
+        let total: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
+        // Of the smaller rooms, only those matter that the later pieces can leave.
+        Self::plan(weights, capacity, |capacity, sum| capacity.saturating_sub(total - sum))
+    }
+
+    /// Rows from which the choice for every capacity can be read.
+    fn for_all(weights: &[u64], capacity: u64) -> Self {
+        Self::plan(weights, capacity, |_, _| 0)
+    }
+
+    /// `lowest` tells, from the capacity and the weight of the pieces so far, the smallest room of a row.
+    fn plan(weights: &[u64], capacity: u64, lowest: impl Fn(u128, u128) -> u128) -> Self {
         let total: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
         // Rooms above the weight of everything are alike.
-        let capacity = u128::from(capacity).min(total) as usize;
+        let capacity = u128::from(capacity).min(total);
         let (mut sum, mut words) = (0, 0);
         let rows = weights.iter().map(|&weight| {
             sum += u128::from(weight);
-            let later = total - sum;
-            let low = (capacity as u128).saturating_sub(later).max(u128::from(weight));
-            let high = (capacity as u128).min(sum);
+            let low = lowest(capacity, sum).max(u128::from(weight));
+            let high = capacity.min(sum);
             let first_word = words as usize;
             words += (high + 1).saturating_sub(low).div_ceil(BLOCK as u128);
             let rooms = low as usize..=high as usize;
             Row { weight: weight as usize, sum, rooms, first_word }
         });
-        Self { capacity, rows: rows.collect(), words }
+        Self { rows: rows.collect(), words, capacity: capacity as usize }
     }
 
     fn bytes(&self, room: usize) -> u128 {
@@ -104,8 +143,7 @@ impl Rows {
         bits
     }
 
-    fn walk_back(&self, bits: &[u64]) -> Vec<u32> {
-        let mut room = self.capacity;
+    fn walk_back(&self, bits: &[u64], mut room: usize) -> Vec<u32> {
         let mut chosen = Vec::new();
         for (index, row) in self.rows.iter().enumerate().rev() {
             if row.sum <= room as u128 {
