@@ -74,11 +74,13 @@ fn growth() {
 }
 
 fn many_tags() {
-    println!("Frequency with other tag lists. n log n grows 12x from 20,000 to 200,000 items.\n");
+    println!(
+        "Frequency with other tag lists. n log n grows 12x from 100,000 to 1,000,000 items.\n"
+    );
     for (name, tags, distinct) in
         [("8 of 40 tags", 8, 40), ("8 of 1,000", 8, 1_000), ("8 of 100,000", 8, 100_000)]
     {
-        let (small, large) = (tagged(20_000, tags, distinct), tagged(200_000, tags, distinct));
+        let (small, large) = (tagged(100_000, tags, distinct), tagged(1_000_000, tags, distinct));
         if distinct == 40 {
             head("tags", &small, &large);
         }

@@ -122,7 +122,7 @@ pub enum Error {
 
     /// A sweep over budgets has more to say than can be held.
     #[error(
-        "the sweep found {ranges} ranges of budgets, above the limit of {}; sweep a smaller range",
+        "the sweep holds {ranges} ranges of budgets, above the limit of {}; sweep a smaller range",
         crate::MAX_SWEEP_RANGES
     )]
     SweepTooLarge {

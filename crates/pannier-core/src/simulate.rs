@@ -212,8 +212,8 @@ fn searched(
     Ok(tokens.max(0)..=ceiling)
 }
 
-/// How many ranges a [`budget_sweep`](Pipeline::budget_sweep) may return.
-pub const MAX_SWEEP_RANGES: usize = 1 << 24;
+/// How many ranges of budgets a sweep may hold at once: four million.
+pub const MAX_SWEEP_RANGES: usize = 1 << 22;
 
 const MINIMUM: &str = "FindMinBudgetFor requires monotonic item inclusion. QuotaSlice and \
                        CountQuotaSlice produce non-monotonic inclusion as budget changes shift \

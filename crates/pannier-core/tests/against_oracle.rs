@@ -214,15 +214,6 @@ proptest! {
     }
 
     #[test]
-    fn quota_around_counts(
-        slicer in random_plans::quota(random_plans::count_quota().boxed()),
-        candidates in pools::candidates(),
-        budget in pools::slice_budget(400),
-    ) {
-        check_slices(&slicer, &candidates, budget)?;
-    }
-
-    #[test]
     fn count_constrained_knapsack(
         slicer in random_plans::count_constrained_knapsack(),
         candidates in pools::candidates(),

@@ -73,8 +73,10 @@ impl Slicer for Forgetful {
 }
 
 #[test]
-fn a_slicer_must_decide_about_every_candidate() {
+fn a_slicer_must_decide_about_every_candidate_also_inside_another() {
     let items = [item("a", 60, 0.9)];
+    let quota = QuotaSlice::new([], Forgetful).unwrap();
+    assert!(matches!(select(pipeline().slicer(quota), &items, 100), Err(Error::CustomPart { .. })));
     let error = select(pipeline().slicer(Forgetful), &items, 100).unwrap_err();
     assert_eq!(error.to_string(), "the slicer failed: it got 1 candidates and decided about 0");
 }
@@ -116,6 +118,39 @@ fn wrappers_pass_on_what_the_inner_slicer_says() {
     assert!(quota.properties().shares_budget && !quota.properties().commits_counts);
     let counted = CountQuotaSlice::new([], quota, ScarcityBehavior::Degrade).unwrap();
     assert!(counted.properties().shares_budget && counted.properties().commits_counts);
-    let outer = QuotaSlice::new([], counted).unwrap();
-    assert!(outer.properties().commits_counts && outer.properties().takes_best_first);
+    assert!(counted.properties().takes_best_first);
+    // A quota shows each kind by itself, and counts could not be kept.
+    let error = QuotaSlice::new([], counted).err().unwrap();
+    assert!(error.to_string().ends_with("put the quota inside it instead"), "{error}");
+}
+
+#[test]
+fn sums_of_weights_must_be_numbers() {
+    let huge = CompositeScorer::builder().add(RecencyScorer, 1e308).add(PriorityScorer, 1e308);
+    assert!(huge.build().is_err());
+    assert!(TagScorer::new([("a", 1e308), ("b", 1e308)]).is_err());
+    let second = std::time::Duration::from_secs(1);
+    assert!(DecayCurve::step([(second, f64::NAN)]).is_err());
+}
+
+#[test]
+fn negative_tokens_are_left_by_every_slicer() {
+    let items =
+        [item("negative", i64::MIN, 0.9), item("minus five", -5, 0.8), item("good", 8, 0.1)];
+    let candidates: Vec<Candidate<'_>> = items
+        .iter()
+        .map(|item| ScoredItem { item, score: item.future_relevance_hint().unwrap() }.into())
+        .collect();
+    let one = || [CountQuotaEntry::new(kind("Message"), 1, 3).unwrap()];
+    let degrade = ScarcityBehavior::Degrade;
+    let knapsack = KnapsackSlice::exact();
+    for slicer in [
+        Box::new(GreedySlice) as Box<dyn Slicer>,
+        Box::new(knapsack),
+        Box::new(CountQuotaSlice::new(one(), GreedySlice, degrade).unwrap()),
+        Box::new(CountConstrainedKnapsackSlice::new(one(), knapsack, degrade).unwrap()),
+    ] {
+        let budget = SliceBudget { max_tokens: 10, target_tokens: 10 };
+        assert_eq!(slicer.slice(&candidates, budget).unwrap().taken(), [2]);
+    }
 }

@@ -98,6 +98,34 @@ fn c27_the_collector_owns_the_clock() {
 }
 
 #[test]
+fn telling_of_items_is_not_the_stages_time() {
+    let items = pool();
+    let ticks = Cell::new(0);
+    let clock = || Duration::from_millis(ticks.get());
+    let mut collector = DiagnosticTraceCollector::new(TraceDetailLevel::Item)
+        .with_clock(clock)
+        .with_callback(|_| ticks.set(ticks.get() + 100));
+    pipeline().build().run_traced(&items, &budget(100), &mut collector).unwrap();
+    assert!(collector.events().iter().all(|event| event.duration_ms == 0.0));
+}
+
+#[test]
+fn a_collector_starts_again_with_a_new_run_and_survives_a_clock_that_goes_back() {
+    let items = pool();
+    let now = Cell::new(1_000);
+    let clock = || {
+        now.set(now.get() - 1);
+        Duration::from_millis(now.get())
+    };
+    let mut collector = DiagnosticTraceCollector::new(TraceDetailLevel::Stage).with_clock(clock);
+    for _ in 0..2 {
+        pipeline().build().run_traced(&items, &budget(100), &mut collector).unwrap();
+        assert_eq!(collector.events().len(), 5);
+        assert!(collector.events().iter().all(|event| event.duration_ms == 0.0));
+    }
+}
+
+#[test]
 fn the_callback_sees_every_event_as_it_is_recorded() {
     let items = pool();
     let mut seen = Vec::new();

@@ -138,7 +138,7 @@ fn every_mistake_is_found_where_it_is() {
         (
             "require_count = 1",
             "require_count = -1",
-            "in the policy, entries[0].require_count: it is -1; it must be 0 or more",
+            "in the policy, entries[0].require_count: it must be a whole number, 0 or more, and is a number",
         ),
         (
             "type = \"greedy\"",
@@ -156,8 +156,7 @@ fn every_mistake_is_found_where_it_is() {
         (
             "weight = 2.5",
             "weight = 0",
-            "in the policy, scorers: CompositeScorer: the weight of scorer 2 is 0; it must be a finite \
-             number above 0",
+            "in the policy, scorers[2].weight: it is 0; it must be a finite number above 0",
         ),
         (
             "type = \"recency\"",

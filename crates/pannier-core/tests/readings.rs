@@ -128,7 +128,7 @@ fn c7_pinned_override_only_where_pins_make_the_difference() {
     let report = pipeline().build().run(&items, &budget(100)).unwrap().report();
     assert_eq!(
         report.excluded[0].reason,
-        ExclusionReason::PinnedOverride { displaced_by: "the pin".to_owned() }
+        ExclusionReason::PinnedOverride { displaced_by: "the pin".into() }
     );
     assert_eq!(report.excluded[1].reason.name(), "BudgetExceeded");
     assert_eq!(report.excluded.len(), 2);
@@ -253,8 +253,9 @@ fn c14_negative_zero_equals_zero_and_what_is_no_number_comes_last() {
     assert_eq!(placed(&selection), ["4", "1", "2", "3", "0"]);
     // It never wins: not a place, and not against a copy of itself.
     assert_eq!(placed(&pipeline.run(&items, &budget(4)).unwrap()), ["4", "1", "2", "3"]);
-    let copies = [items[0].clone(), items[0].clone()];
-    assert_eq!(pipeline.run(&copies, &budget(4)).unwrap().indices().next(), Some(0));
+    let copy = |priority| ContextItem::builder("copy", 1).priority(priority).build().unwrap();
+    let copies = [copy(0), copy(3)];
+    assert_eq!(pipeline.run(&copies, &budget(4)).unwrap().indices().collect::<Vec<_>>(), [1]);
 }
 
 #[test]
@@ -436,6 +437,25 @@ fn c37_knapsack_values_are_clamped_where_they_would_overflow() {
     let items = [rated("a", 1), rated("none", 0), rated("b", 2), rated("negative", -1)];
     let pipeline = Pipeline::builder(scorer).slicer(KnapsackSlice::exact()).placer(RankPlacer);
     assert_eq!(select(pipeline, &items, 40).unwrap(), ["b", "a"]);
+}
+
+#[test]
+fn c38_shares_of_absurd_sums_do_not_overflow() {
+    let huge = |content| scored(content, i64::MAX, 0.5).build().unwrap();
+    let items = [huge("a"), huge("b"), huge("c"), item("small", 5, 0.9)];
+    let half = |text| Quota { kind: kind(text), require_percent: 50.0, cap_percent: 100.0 };
+    for quotas in [vec![], vec![half("Message"), half("Other")]] {
+        let quota = QuotaSlice::new(quotas, GreedySlice).unwrap();
+        let selected = select(pipeline().slicer(quota), &items, i64::MAX - 1).unwrap();
+        assert_eq!(selected, ["small"]);
+    }
+    // A hundred split evenly is a hundred, whatever the sum of the parts says.
+    let sixth = |i: i32| Quota {
+        kind: kind(&format!("k{i}")),
+        require_percent: 100.0 / 6.0,
+        cap_percent: 100.0,
+    };
+    assert!(QuotaSlice::new((0..6).map(sixth), GreedySlice).is_ok());
 }
 
 #[test]

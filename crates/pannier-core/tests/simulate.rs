@@ -118,9 +118,9 @@ fn c19_the_minimum_is_true_although_inclusion_comes_and_goes() {
 fn c19_counts_and_shares_are_guarded_unless_the_search_is_exhaustive() {
     let items = pool();
     let entry = CountQuotaEntry::new(kind("Message"), 1, 2).unwrap();
-    let counted = CountQuotaSlice::new([entry], GreedySlice, ScarcityBehavior::Degrade).unwrap();
-    let outer = QuotaSlice::new([], counted).unwrap();
-    let pipeline = pipeline().slicer(outer).build();
+    let quota = QuotaSlice::new([], GreedySlice).unwrap();
+    let counted = CountQuotaSlice::new([entry], quota, ScarcityBehavior::Degrade).unwrap();
+    let pipeline = pipeline().slicer(counted).build();
     let guarded = pipeline.find_min_budget_for(&items, &budget(0), 2, 200).unwrap_err();
     assert_eq!(
         guarded.to_string(),

@@ -41,6 +41,9 @@ fn c24_an_item_is_camel_case_and_leaves_out_what_is_absent() {
     });
     let item: ContextItem = from_value(full.clone()).unwrap();
     assert_eq!(to_value(&item).unwrap(), full);
+    // A source in another spelling is equal to the default, and yet kept.
+    let chat = ContextItem::builder("x", 1).source(ContextSource::new("chat").unwrap());
+    assert_eq!(to_value(chat.build().unwrap()).unwrap()["source"], json!("chat"));
     // The order of the keys is fixed.
     let text = serde_json::to_string(&plain).unwrap();
     assert_eq!(text, r#"{"content":"text","tokens":3,"kind":"Message"}"#);
@@ -89,6 +92,9 @@ fn c24_a_budget_is_camel_case_and_checked() {
         "maxTokens": 10, "targetTokens": 5, "reservedSlots": { "memory": 1, "Memory": 1 }
     });
     assert!(refused::<ContextBudget>(twice).contains("twice"));
+    let exactly = r#"{"maxTokens":9,"targetTokens":5,"reservedSlots":{"A":1,"A":2}}"#;
+    let error = serde_json::from_str::<ContextBudget>(exactly).unwrap_err();
+    assert!(error.to_string().contains("names the kind 'A' twice"), "{error}");
     let typo = json!({ "maxTokens": 10, "targetTokens": 5, "reserve": 1 });
     assert!(refused::<ContextBudget>(typo).contains("unknown field `reserve`"));
 }
@@ -145,8 +151,14 @@ fn c24_every_exclusion_reason_has_its_form() {
     // What is known must be whole; what is unknown may have any fields.
     let missing = json!({ "reason": "BudgetExceeded", "item_tokens": 1 });
     assert!(refused::<ExclusionReason>(missing).contains("available_tokens"));
-    let unknown: ExclusionReason = from_value(json!({ "reason": "New", "field": [1] })).unwrap();
+    let odd = json!({ "reason": "New", "field": [1], "count": "many", "cap": 33.3, "group": {} });
+    let unknown: ExclusionReason = from_value(odd).unwrap();
     assert_eq!(unknown, ExclusionReason::Unknown { reason: "New".to_owned() });
+    let negative = json!({ "reason": "CountCapExceeded", "kind": "a", "cap": -1, "count": 0 });
+    assert!(refused::<ExclusionReason>(negative).contains("cap"));
+    let no_number = ExclusionReason::ScoredTooLow { score: f64::NAN, threshold: 0.5 };
+    let read: ExclusionReason = from_value(to_value(no_number).unwrap()).unwrap();
+    assert!(matches!(read, ExclusionReason::ScoredTooLow { score, .. } if score.is_nan()));
 }
 
 #[test]
@@ -232,6 +244,7 @@ fn shortfalls_and_overflow_are_in_the_report_when_there_are_any() {
         "budget": { "maxTokens": 100, "targetTokens": 50 },
     });
     assert_eq!(to_value(&report).unwrap()["overflow"], overflow);
+    assert_eq!(to_value(report.into_owned()).unwrap()["overflow"], overflow);
 }
 
 #[test]

@@ -128,6 +128,8 @@ pub struct DiagnosticTraceCollector<'c> {
     clock: Option<Clock<'c>>,
     callback: Option<Callback<'c>>,
     stage_start: Duration,
+    /// When the stage was done, if its items have been told of since.
+    stage_end: Option<Duration>,
     events: Vec<TraceEvent>,
 }
 
@@ -195,6 +197,10 @@ impl TraceCollector for DiagnosticTraceCollector<'_> {
         if self.detail_level < TraceDetailLevel::Item {
             return;
         }
+        // Telling takes time of its own, which is not the stage's.
+        if self.stage_end.is_none() {
+            self.stage_end = Some(self.now());
+        }
         self.record(TraceEvent {
             stage: event.stage.clone(),
             duration_ms: 0.0,
@@ -204,7 +210,8 @@ impl TraceCollector for DiagnosticTraceCollector<'_> {
     }
 
     fn stage_ended(&mut self, stage: &PipelineStage, items_in: usize, _items_out: usize) {
-        let duration = self.now().saturating_sub(self.stage_start);
+        let end = self.stage_end.take().unwrap_or_else(|| self.now());
+        let duration = end.saturating_sub(self.stage_start);
         self.record(TraceEvent {
             stage: stage.clone(),
             duration_ms: duration.as_secs_f64() * 1000.0,

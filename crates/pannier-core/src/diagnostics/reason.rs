@@ -1,6 +1,7 @@
 //! Reasons, as data.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// Why an item is in the selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,7 +64,7 @@ pub enum ExclusionReason {
     /// Another item with the same content was kept.
     Deduplicated {
         /// The content that was kept.
-        deduplicated_against: String,
+        deduplicated_against: Arc<str>,
     },
     /// Its kind exceeded a share of the budget. Not given by built-in parts.
     QuotaCapExceeded {
@@ -87,7 +88,7 @@ pub enum ExclusionReason {
     /// It would have fitted if no item were pinned.
     PinnedOverride {
         /// The content of the first pinned item.
-        displaced_by: String,
+        displaced_by: Arc<str>,
     },
     /// A filter dropped it. Not given by built-in parts.
     Filtered {
@@ -156,7 +157,9 @@ impl fmt::Display for ExclusionReason {
                 write!(f, ": kind {displaced_by_kind} requires the room")
             }
             Self::NegativeTokens { tokens } => write!(f, ": {tokens} tokens"),
-            Self::PinnedOverride { .. } => write!(f, ": it would fit if no item were pinned"),
+            Self::PinnedOverride { .. } => {
+                write!(f, ": it would fit the target if no item were pinned")
+            }
             Self::Filtered { filter_name } => write!(f, ": by filter {filter_name}"),
             Self::CountCapExceeded { kind, cap, count } => {
                 write!(f, ": {count} of kind {kind} selected, its cap is {cap}")
@@ -171,86 +174,98 @@ impl fmt::Display for ExclusionReason {
 
 #[cfg(feature = "serde")]
 mod wire {
-    //! Reading: a known name must have its fields; an unknown one is kept as a name.
+    //! Reading: a known name must have its fields; an unknown one is kept as a name. Fields of other
+    //! reasons, or of none, are not looked at.
 
     use serde::de::{Deserialize, Deserializer, Error};
 
     use super::ExclusionReason;
+    use crate::{Metadata, MetadataValue};
 
-    /// The fields of all reasons.
-    #[derive(serde::Deserialize)]
-    struct Fields {
-        reason: String,
-        item_tokens: Option<i64>,
-        available_tokens: Option<i64>,
-        #[serde(default)]
-        outcompeted: bool,
-        score: Option<f64>,
-        threshold: Option<f64>,
-        deduplicated_against: Option<String>,
-        kind: Option<String>,
-        cap: Option<i64>,
-        actual: Option<i64>,
-        count: Option<i64>,
-        displaced_by_kind: Option<String>,
-        tokens: Option<i64>,
-        displaced_by: Option<String>,
-        filter_name: Option<String>,
-        group: Option<String>,
-        cause: Option<String>,
+    struct Fields(Metadata);
+
+    impl Fields {
+        fn get<T, E: Error>(
+            &self,
+            field: &'static str,
+            read: impl FnOnce(&MetadataValue) -> Option<T>,
+        ) -> Result<T, E> {
+            let value = self.0.get(field).ok_or_else(|| E::missing_field(field))?;
+            read(value).ok_or_else(|| E::custom(format!("{field} is not what it should be")))
+        }
+
+        fn text<E: Error>(&self, field: &'static str) -> Result<String, E> {
+            self.get(field, |value| match value {
+                MetadataValue::String(text) => Some(text.clone()),
+                _ => None,
+            })
+        }
+
+        fn whole<E: Error>(&self, field: &'static str) -> Result<i64, E> {
+            self.get(field, |value| match value {
+                MetadataValue::Integer(number) => Some(*number),
+                _ => None,
+            })
+        }
+
+        fn count<E: Error>(&self, field: &'static str) -> Result<usize, E> {
+            self.get(field, |value| match value {
+                MetadataValue::Integer(number) => usize::try_from(*number).ok(),
+                MetadataValue::Unsigned(number) => usize::try_from(*number).ok(),
+                _ => None,
+            })
+        }
+
+        /// JSON writes a number that is not finite as `null`.
+        fn number<E: Error>(&self, field: &'static str) -> Result<f64, E> {
+            self.get(field, |value| match value {
+                MetadataValue::Null => Some(f64::NAN),
+                MetadataValue::String(_) => None,
+                number => number.as_f64(),
+            })
+        }
     }
 
     impl<'de> Deserialize<'de> for ExclusionReason {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            fn need<T, E: Error>(field: &'static str, value: Option<T>) -> Result<T, E> {
-                value.ok_or_else(|| E::missing_field(field))
-            }
-            fn number<E: Error>(field: &'static str, value: Option<i64>) -> Result<usize, E> {
-                let number = need(field, value)?;
-                usize::try_from(number).map_err(|_| E::custom(format!("{field} is {number}")))
-            }
-            let fields = Fields::deserialize(deserializer)?;
-            Ok(match fields.reason.as_str() {
+            let fields = Fields(Metadata::deserialize(deserializer)?);
+            let reason: String = fields.text("reason")?;
+            Ok(match reason.as_str() {
                 "BudgetExceeded" => Self::BudgetExceeded {
-                    item_tokens: need("item_tokens", fields.item_tokens)?,
-                    available_tokens: need("available_tokens", fields.available_tokens)?,
-                    outcompeted: fields.outcompeted,
+                    item_tokens: fields.whole("item_tokens")?,
+                    available_tokens: fields.whole("available_tokens")?,
+                    outcompeted: fields.0.get("outcompeted") == Some(&MetadataValue::Bool(true)),
                 },
                 "ScoredTooLow" => Self::ScoredTooLow {
-                    score: need("score", fields.score)?,
-                    threshold: need("threshold", fields.threshold)?,
+                    score: fields.number("score")?,
+                    threshold: fields.number("threshold")?,
                 },
                 "Deduplicated" => Self::Deduplicated {
-                    deduplicated_against: need(
-                        "deduplicated_against",
-                        fields.deduplicated_against,
-                    )?,
+                    deduplicated_against: fields.text("deduplicated_against")?.into(),
                 },
                 "QuotaCapExceeded" => Self::QuotaCapExceeded {
-                    kind: need("kind", fields.kind)?,
-                    cap: need("cap", fields.cap)?,
-                    actual: need("actual", fields.actual)?,
+                    kind: fields.text("kind")?,
+                    cap: fields.whole("cap")?,
+                    actual: fields.whole("actual")?,
                 },
                 "QuotaRequireDisplaced" => Self::QuotaRequireDisplaced {
-                    displaced_by_kind: need("displaced_by_kind", fields.displaced_by_kind)?,
+                    displaced_by_kind: fields.text("displaced_by_kind")?,
                 },
-                "NegativeTokens" => Self::NegativeTokens { tokens: need("tokens", fields.tokens)? },
-                "PinnedOverride" => Self::PinnedOverride {
-                    displaced_by: need("displaced_by", fields.displaced_by)?,
-                },
-                "Filtered" => {
-                    Self::Filtered { filter_name: need("filter_name", fields.filter_name)? }
+                "NegativeTokens" => Self::NegativeTokens { tokens: fields.whole("tokens")? },
+                "PinnedOverride" => {
+                    Self::PinnedOverride { displaced_by: fields.text("displaced_by")?.into() }
                 }
+                "Filtered" => Self::Filtered { filter_name: fields.text("filter_name")? },
                 "CountCapExceeded" => Self::CountCapExceeded {
-                    kind: need("kind", fields.kind)?,
-                    cap: number("cap", fields.cap)?,
-                    count: number("count", fields.count)?,
+                    kind: fields.text("kind")?,
+                    cap: fields.count("cap")?,
+                    count: fields.count("count")?,
                 },
                 "GroupExcluded" => Self::GroupExcluded {
-                    group: need("group", fields.group)?,
-                    cause: need("cause", fields.cause)?,
+                    group: fields.text("group")?,
+                    cause: fields.text("cause")?,
                 },
-                _ => Self::Unknown { reason: fields.reason },
+                _ => Self::Unknown { reason },
             })
         }
     }

@@ -199,8 +199,9 @@ mod wire {
     //! The form a budget is read in, before it is checked.
 
     use std::collections::BTreeMap;
+    use std::fmt;
 
-    use serde::de::Error as _;
+    use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 
     use super::{ContextBudget, ContextBudgetBuilder, ContextKind};
     use crate::Error;
@@ -233,22 +234,34 @@ mod wire {
         }
     }
 
-    /// Reads the slots by their spelling first: two that differ only in case are the same kind, and
-    /// one of them would be lost without a word.
-    fn slots<'de, D: serde::Deserializer<'de>>(
+    /// Two slots for one kind, also if they differ in case, would lose one of them without a word.
+    fn slots<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<BTreeMap<ContextKind, i64>, D::Error> {
-        let spelled = <BTreeMap<String, i64> as serde::Deserialize>::deserialize(deserializer)?;
-        let mut slots = BTreeMap::new();
-        for (text, tokens) in spelled {
-            let kind = ContextKind::new(text).map_err(D::Error::custom)?;
-            if slots.insert(kind.clone(), tokens).is_some() {
-                return Err(D::Error::custom(format!(
-                    "reservedSlots names the kind '{kind}' twice; kinds do not differ by case"
-                )));
+        struct Slots;
+
+        impl<'de> Visitor<'de> for Slots {
+            type Value = BTreeMap<ContextKind, i64>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("kinds and their tokens")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut slots = BTreeMap::new();
+                while let Some((kind, tokens)) = map.next_entry::<ContextKind, i64>()? {
+                    if slots.contains_key(&kind) {
+                        return Err(A::Error::custom(format!(
+                            "reservedSlots names the kind '{kind}' twice; kinds do not differ by case"
+                        )));
+                    }
+                    slots.insert(kind, tokens);
+                }
+                Ok(slots)
             }
         }
-        Ok(slots)
+
+        deserializer.deserialize_map(Slots)
     }
 
     pub(super) fn is_zero(tokens: &i64) -> bool {

@@ -188,6 +188,19 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
+    /// What a hash is made of.
+    struct Bytes(Vec<u8>);
+
+    impl Hasher for Bytes {
+        fn finish(&self) -> u64 {
+            0
+        }
+
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.extend(bytes);
+        }
+    }
+
     #[test]
     fn names_compare_without_ascii_case_and_keep_their_spelling() {
         let kind = ContextKind::new("mEsSaGe").unwrap();
@@ -195,6 +208,12 @@ mod tests {
         assert_eq!(kind.cmp(&ContextKind::MESSAGE), Ordering::Equal);
         assert_eq!(kind.as_str(), "mEsSaGe");
         assert_eq!(ContextSource::new("RAG").unwrap(), ContextSource::RAG);
+        let digest = |kind: &ContextKind| {
+            let mut hasher = Bytes(Vec::new());
+            kind.hash(&mut hasher);
+            hasher.0
+        };
+        assert_eq!(digest(&kind), digest(&ContextKind::MESSAGE));
         let kinds = BTreeSet::from([kind, ContextKind::MESSAGE, ContextKind::MEMORY]);
         assert_eq!(kinds.len(), 2);
     }

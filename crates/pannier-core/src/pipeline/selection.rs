@@ -1,5 +1,9 @@
 //! The result of a run, and its memory.
 
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::classify::Classified;
 use super::deduplicate::Duplicate;
 use super::place::Overflow;
@@ -198,6 +202,7 @@ impl<'a> Run<'a> {
         mut tell: impl FnMut(u32, ExclusionReason),
     ) {
         let units = &self.classified.scoreable;
+        let pin: OnceCell<Arc<str>> = OnceCell::new();
         match stage {
             PipelineStage::Classify => {
                 for &index in &self.classified.invalid {
@@ -205,24 +210,28 @@ impl<'a> Run<'a> {
                 }
             }
             PipelineStage::Deduplicate => {
+                // A content that was kept for many is copied once.
+                let mut contents = BTreeMap::new();
                 for duplicate in &self.duplicates {
                     let kept = units.members(duplicate.kept);
                     for (&index, kept) in units.members(duplicate.unit).iter().zip(kept) {
-                        let kept = &self.items[*kept as usize];
-                        let deduplicated_against = kept.content().to_owned();
+                        let content: &mut Arc<str> = contents
+                            .entry(*kept)
+                            .or_insert_with(|| self.items[*kept as usize].content().into());
+                        let deduplicated_against = Arc::clone(content);
                         tell(index, ExclusionReason::Deduplicated { deduplicated_against });
                     }
                 }
             }
             PipelineStage::Slice => {
                 for (&unit, verdict) in self.sorted.iter().zip(&self.verdicts) {
-                    self.tell_unit(unit, verdict, &mut tell);
+                    self.tell_unit(unit, verdict, &pin, &mut tell);
                 }
             }
             PipelineStage::Place => {
                 for cut in &self.overflow.cut {
                     let available_tokens = cut.available_tokens;
-                    self.tell_unit(cut.unit, &Verdict::Left { available_tokens }, &mut tell);
+                    self.tell_unit(cut.unit, &Verdict::Left { available_tokens }, &pin, &mut tell);
                 }
             }
             PipelineStage::Score | PipelineStage::Other(_) => {}
@@ -240,7 +249,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn tell_unit(&self, unit: u32, verdict: &Verdict, tell: &mut impl FnMut(u32, ExclusionReason)) {
+    fn tell_unit(
+        &self,
+        unit: u32,
+        verdict: &Verdict,
+        pin: &OnceCell<Arc<str>>,
+        tell: &mut impl FnMut(u32, ExclusionReason),
+    ) {
         if *verdict == Verdict::Taken {
             return;
         }
@@ -250,9 +265,11 @@ impl<'a> Run<'a> {
         for &index in units.members(unit) {
             let reason = match verdict {
                 Verdict::Left { .. } if self.is_displaced(item_tokens) => {
-                    let first = self.classified.pinned.members(0)[0];
-                    let displaced_by = self.items[first as usize].content().to_owned();
-                    ExclusionReason::PinnedOverride { displaced_by }
+                    let displaced_by = pin.get_or_init(|| {
+                        let first = self.classified.pinned.members(0)[0];
+                        self.items[first as usize].content().into()
+                    });
+                    ExclusionReason::PinnedOverride { displaced_by: Arc::clone(displaced_by) }
                 }
                 Verdict::Capped { cap, count } => ExclusionReason::CountCapExceeded {
                     kind: self.items[lead as usize].kind().to_string(),

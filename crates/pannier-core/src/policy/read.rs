@@ -78,6 +78,10 @@ fn invalid(path: &str, problem: impl Into<String>) -> Error {
 fn weighted_scorer(path: String, value: &MetadataValue) -> Result<(ScorerPolicy, f64), Error> {
     let table = Table::new(path, value)?;
     let weight = table.number("weight")?.unwrap_or(1.0);
+    if !weight.is_finite() || weight <= 0.0 {
+        let problem = format!("it is {weight}; it must be a finite number above 0");
+        return Err(invalid(&table.at("weight"), problem));
+    }
     Ok((finished_scorer(table)?, weight))
 }
 
@@ -241,11 +245,12 @@ fn quota(path: String, value: &MetadataValue) -> Result<Quota, Error> {
 
 fn entry(path: String, value: &MetadataValue) -> Result<CountQuotaEntry, Error> {
     let table = Table::new(path, value)?;
-    let count = |key| match table.whole(key)? {
-        None => Ok(None),
-        Some(count) => usize::try_from(count)
-            .map(Some)
-            .map_err(|_| invalid(&table.at(key), format!("it is {count}; it must be 0 or more"))),
+    let count = |key| {
+        table.read(key, "a whole number, 0 or more", |value| match value {
+            MetadataValue::Integer(count) => usize::try_from(*count).ok(),
+            MetadataValue::Unsigned(count) => usize::try_from(*count).ok(),
+            _ => None,
+        })
     };
     let require = count("require_count")?.unwrap_or(0);
     let cap = table.need("cap_count", count("cap_count")?)?;
@@ -333,6 +338,7 @@ impl<'v> Table<'v> {
     fn number(&self, key: &'static str) -> Result<Option<f64>, Error> {
         self.read(key, "a number", |value| match value {
             MetadataValue::Integer(number) => Some(*number as f64),
+            MetadataValue::Unsigned(number) => Some(*number as f64),
             MetadataValue::Float(number) => Some(*number),
             _ => None,
         })

@@ -1,8 +1,9 @@
 //! Scores by age.
 //!
 //! Unlike recency, which ranks items against each other, decay looks at each item's age alone. It
-//! needs to know what time it is, and the engine reads no clock: the caller provides the time, and
-//! it is read once for the whole pool, so that all items of a run are judged at the same instant.
+//! needs to know what time it is, and the engine reads no clock: the caller provides the time, and each
+//! scorer reads it once a run, so that all items are judged at the same instant. Two decay scorers that
+//! must agree to the nanosecond are given the same [`Timestamp`].
 
 use std::time::Duration;
 

@@ -39,7 +39,8 @@ impl Scorer for FrequencyScorer {
     }
 }
 
-/// The tags of each item: folded to one number a spelling, in ascending order, without repeats.
+/// The tags of each item that it might share: folded to one number a spelling, in ascending order,
+/// without repeats.
 struct TagRows {
     starts: Vec<u32>,
     tags: Vec<u32>,
@@ -62,12 +63,21 @@ impl TagRows {
             distinct += 1;
         }
 
+        let mut occurrences = vec![0_u32; distinct];
+        for item in 0..pool.len() {
+            for tag in index.of(item) {
+                let occurrences = &mut occurrences[folded[*tag as usize] as usize];
+                *occurrences = occurrences.saturating_add(1);
+            }
+        }
         let mut starts = Vec::with_capacity(pool.len() + 1);
         let mut tags = Vec::with_capacity(index.total());
         starts.push(0);
         for item in 0..pool.len() {
             let start = tags.len();
-            tags.extend(index.of(item).iter().map(|tag| folded[*tag as usize]));
+            let row = index.of(item).iter().map(|tag| folded[*tag as usize]);
+            // A tag that occurs once is shared with nobody.
+            tags.extend(row.filter(|tag| occurrences[*tag as usize] > 1));
             sort_and_deduplicate(&mut tags, start);
             starts.push(tags.len() as u32);
         }
@@ -116,6 +126,8 @@ struct Bucket {
     tag: u32,
     start: usize,
     len: usize,
+    /// How many of them are in their places.
+    filled: usize,
     /// Whether any of them has tags after this one.
     has_tails: bool,
 }
@@ -157,19 +169,13 @@ impl<'r> MeetingCount<'r> {
         if end - start <= 64 {
             return self.add_by_word(start, end, sign);
         }
-        let words = (end - start).div_ceil(64) as u64;
-        let (mut by_tag, mut by_bitmap) = (0_u64, 0_u64);
-        for member in &self.members[start..end] {
-            let tags = member.end - member.tail;
-            by_tag = by_tag.saturating_add(1 << tags.min(40));
-            by_bitmap = by_bitmap.saturating_add(u64::from(tags + 1) * words);
-        }
         let first_bucket = self.buckets.len();
         let first_member = self.members.len();
         self.split(start, end);
-        if by_bitmap < by_tag {
+        if self.prefers_bitmaps(start, end) {
             self.add_by_bitmap(start, end, sign, first_bucket);
         } else {
+            self.forget(first_bucket);
             for bucket in first_bucket..self.buckets.len() {
                 let Bucket { start, len, has_tails, .. } = self.buckets[bucket];
                 for member in &self.members[start..start + len] {
@@ -182,6 +188,22 @@ impl<'r> MeetingCount<'r> {
         }
         self.buckets.truncate(first_bucket);
         self.members.truncate(first_member);
+    }
+
+    /// Whether bitmaps are cheaper for a group that has been split. Only a tag that many members have
+    /// makes the recursion branch; the others end in a word. A step of it costs about as much as
+    /// sixteen words of a bitmap.
+    fn prefers_bitmaps(&self, start: usize, end: usize) -> bool {
+        let words = (end - start).div_ceil(64) as u64;
+        let (mut by_tag, mut by_bitmap) = (0_u64, 0_u64);
+        for &member in &self.members[start..end] {
+            let tail = self.tail(member);
+            let bucket = |tag: &u32| &self.buckets[self.bucket_of[*tag as usize] as usize];
+            let branching = tail.iter().filter(|tag| bucket(tag).len > 64).count();
+            by_tag = by_tag.saturating_add(16 * (tail.len() as u64 + (1 << branching.min(40))));
+            by_bitmap = by_bitmap.saturating_add((tail.len() as u64 + 1) * words);
+        }
+        by_bitmap < by_tag
     }
 
     /// The same sum for a group so small that a bitmap is one word: for each tag the members that
@@ -211,7 +233,7 @@ impl<'r> MeetingCount<'r> {
     }
 
     /// Pushes a bucket for each tag in the tails of the group: the members that have the tag, with
-    /// their tails cut to what follows it.
+    /// their tails cut to what follows it. `bucket_of` knows them until they are forgotten.
     fn split(&mut self, start: usize, end: usize) {
         let first_bucket = self.buckets.len();
         for i in start..end {
@@ -219,7 +241,13 @@ impl<'r> MeetingCount<'r> {
                 let bucket = &mut self.bucket_of[tag as usize];
                 if *bucket == Self::NO_BUCKET {
                     *bucket = self.buckets.len() as u32;
-                    self.buckets.push(Bucket { tag, start: 0, len: 0, has_tails: false });
+                    self.buckets.push(Bucket {
+                        tag,
+                        start: 0,
+                        len: 0,
+                        filled: 0,
+                        has_tails: false,
+                    });
                 }
                 self.buckets[*bucket as usize].len += 1;
             }
@@ -228,7 +256,6 @@ impl<'r> MeetingCount<'r> {
         for bucket in &mut self.buckets[first_bucket..] {
             bucket.start = next;
             next += bucket.len;
-            bucket.len = 0;
         }
         self.members.resize(next, Member::default());
         for i in start..end {
@@ -236,10 +263,14 @@ impl<'r> MeetingCount<'r> {
             for (tag, tail) in self.tail(member).iter().zip(member.tail + 1..) {
                 let bucket = &mut self.buckets[self.bucket_of[*tag as usize] as usize];
                 bucket.has_tails |= tail < member.end;
-                self.members[bucket.start + bucket.len] = Member { tail, ..member };
-                bucket.len += 1;
+                self.members[bucket.start + bucket.filled] = Member { tail, ..member };
+                bucket.filled += 1;
             }
         }
+    }
+
+    /// Forgets which tag has which of the last buckets.
+    fn forget(&mut self, first_bucket: usize) {
         for bucket in &self.buckets[first_bucket..] {
             self.bucket_of[bucket.tag as usize] = Self::NO_BUCKET;
         }
@@ -249,28 +280,25 @@ impl<'r> MeetingCount<'r> {
     /// bitmap; its bits are set one by one, so the bitmaps take no more space than the members.
     fn add_by_bitmap(&mut self, start: usize, end: usize, sign: i64, first_bucket: usize) {
         let words = (end - start).div_ceil(64);
-        // Members of a bucket are named by item; here they are needed by position in the group,
-        // which ascends with the item, as groups keep the order of the pool.
-        let position = |members: &[Member], item: u32| {
-            members[start..end].partition_point(|member| member.item < item)
-        };
         self.bitmaps.clear();
-        for bucket in first_bucket..self.buckets.len() {
-            let Bucket { tag, start: first, len, .. } = self.buckets[bucket];
-            self.bucket_of[tag as usize] = bucket as u32;
-            if len >= words {
-                let base = self.bitmaps.len();
-                self.bitmaps.resize(base + words, 0);
-                for i in first..first + len {
-                    let at = position(&self.members, self.members[i].item);
-                    self.bitmaps[base + at / 64] |= 1 << (at % 64);
-                }
+        for bucket in &mut self.buckets[first_bucket..] {
+            bucket.filled = 0;
+            if bucket.len >= words {
                 // From here on the bucket is its bitmap.
-                self.buckets[bucket].start = base;
-            } else {
-                for i in first..first + len {
-                    let at = position(&self.members, self.members[i].item);
-                    self.members[i].item = at as u32;
+                bucket.start = self.bitmaps.len();
+                self.bitmaps.resize(bucket.start + words, 0);
+            }
+        }
+        for i in start..end {
+            let position = i - start;
+            for &tag in self.tail(self.members[i]) {
+                let bucket = &mut self.buckets[self.bucket_of[tag as usize] as usize];
+                if bucket.len >= words {
+                    self.bitmaps[bucket.start + position / 64] |= 1 << (position % 64);
+                } else {
+                    // Here members are named by their position in the group.
+                    self.members[bucket.start + bucket.filled].item = position as u32;
+                    bucket.filled += 1;
                 }
             }
         }
@@ -291,8 +319,6 @@ impl<'r> MeetingCount<'r> {
             let met: u32 = self.met.iter().map(|word| word.count_ones()).sum();
             self.meetings[self.members[i].item as usize] += sign * i64::from(met);
         }
-        for bucket in &self.buckets[first_bucket..] {
-            self.bucket_of[bucket.tag as usize] = Self::NO_BUCKET;
-        }
+        self.forget(first_bucket);
     }
 }

@@ -5,19 +5,8 @@
 //! one sort or one count answers them for everybody at once, where a call per item would look at
 //! the whole pool each time.
 //!
-//! Scorers are values that own their children, so a scorer cannot contain itself: a child must be
-//! finished before its parent can take it. Even the one place where Rust lets a value see itself
-//! while it is made hands out nothing that could be used:
-//!
-//! ```
-//! use std::sync::Arc;
-//! use pannier_core::{CompositeScorer, Scorer};
-//!
-//! Arc::<CompositeScorer>::new_cyclic(|itself| {
-//!     assert!(itself.upgrade().is_none());
-//!     CompositeScorer::builder().add(pannier_core::RecencyScorer, 1.0).build().unwrap()
-//! });
-//! ```
+//! Scorers are values that own their children, and a child must be finished before its parent can take
+//! it. So the built-in scorers cannot contain themselves, and no search for cycles is needed.
 
 mod composite;
 mod decay;

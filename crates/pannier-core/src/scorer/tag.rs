@@ -59,6 +59,10 @@ impl TagScorer {
             // In the order they were given, so that the sum has the same bits every time.
             scorer.total += weight;
         }
+        if !scorer.total.is_finite() {
+            let problem = "the sum of the weights is not a finite number; use smaller ones";
+            return Err(Error::InvalidScorer { scorer: NAME, problem: problem.to_owned() });
+        }
         Ok(scorer)
     }
 

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Candidate, KnapsackSlice, SliceOutcome, Slicer, SlicerProperties, Verdict};
+use super::{Candidate, KnapsackSlice, SliceOutcome, Slicer, SlicerProperties, Verdict, decide};
 use crate::{ContextKind, Error, SliceBudget, order};
 
 /// How many items of a kind are selected at least and at most.
@@ -232,7 +232,7 @@ impl<S: Slicer> Counted<S> {
             positions.iter().map(|position| candidates[*position as usize]).collect();
         let target_tokens = budget.target_tokens.saturating_sub(committed).max(0);
         let target_tokens = target_tokens.min(budget.max_tokens);
-        let inner = self.inner.slice(&rest, SliceBudget { target_tokens, ..budget })?;
+        let inner = decide(&self.inner, &rest, SliceBudget { target_tokens, ..budget })?;
 
         for &taken in inner.taken() {
             let kind = rest[taken as usize].item.kind();
@@ -294,7 +294,7 @@ fn best_of(candidates: &[Candidate<'_>], kind: &ContextKind, count: usize) -> Ve
     let mut of_kind: Vec<(u64, usize)> = candidates
         .iter()
         .enumerate()
-        .filter(|(_, candidate)| candidate.item.kind() == kind)
+        .filter(|(_, candidate)| candidate.item.kind() == kind && candidate.tokens >= 0)
         .map(|(position, candidate)| (order::descending(candidate.score), position))
         .collect();
     of_kind.sort_unstable();

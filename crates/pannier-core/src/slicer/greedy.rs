@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::{Candidate, SliceOutcome, Slicer, SlicerProperties, TargetRanges, Verdict};
-use crate::{Error, SliceBudget, order};
+use crate::{Error, MAX_SWEEP_RANGES, SliceBudget, order};
 
 /// Takes candidates by value per token, each one if it still fits.
 ///
@@ -26,7 +26,7 @@ impl Slicer for GreedySlice {
         for position in by_density(candidates) {
             let position = position as usize;
             let tokens = candidates[position].tokens;
-            if tokens <= remaining {
+            if (0..=remaining).contains(&tokens) {
                 outcome.take(position);
                 remaining -= tokens;
             } else {
@@ -57,9 +57,13 @@ impl Slicer for GreedySlice {
             positions.iter().enumerate().map(|(slot, position)| (*position, slot)).collect();
         asked.sort_unstable();
         let (mut alike, mut next) = (vec![Alike { first, last, used: 0 }], Vec::new());
+        let mut ranges = 0;
         for position in by_density(candidates) {
             let position = position as usize;
             let tokens = candidates[position].tokens;
+            if tokens < 0 {
+                continue;
+            }
             let from = asked.partition_point(|(other, _)| *other < position);
             let slots = asked[from..].iter().take_while(|(other, _)| *other == position);
             for range in alike.drain(..) {
@@ -76,6 +80,10 @@ impl Slicer for GreedySlice {
                 }
             }
             std::mem::swap(&mut alike, &mut next);
+            ranges += slots.count() * alike.len();
+            if alike.len().max(ranges) > MAX_SWEEP_RANGES {
+                return Err(Error::SweepTooLarge { ranges: alike.len().max(ranges) });
+            }
         }
         Ok(taken)
     }

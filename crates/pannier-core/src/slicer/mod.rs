@@ -77,7 +77,8 @@ impl SlicerProperties {
 pub trait Slicer: Send + Sync {
     /// Decides about every candidate.
     ///
-    /// Candidates come in descending order of score, ties in pool order, with no negative tokens.
+    /// In a pipeline, candidates come in descending order of score, ties in pool order, and none has
+    /// negative tokens.
     /// With no candidates, or a target of 0 or less, nothing is taken.
     ///
     /// # Errors
@@ -108,6 +109,21 @@ pub trait Slicer: Send + Sync {
     ) -> Result<Vec<TargetRanges>, Error> {
         sweep::sweep_one_by_one(self, candidates, targets, positions)
     }
+}
+
+/// Asks a slicer, and makes sure that it decided about every candidate.
+pub(crate) fn decide<S: Slicer + ?Sized>(
+    slicer: &S,
+    candidates: &[Candidate<'_>],
+    budget: SliceBudget,
+) -> Result<SliceOutcome, Error> {
+    let outcome = slicer.slice(candidates, budget)?;
+    let (given, decided) = (candidates.len(), outcome.verdicts().len());
+    if given != decided {
+        let problem = format!("it got {given} candidates and decided about {decided}");
+        return Err(Error::CustomPart { part: "the slicer".to_owned(), problem });
+    }
+    Ok(outcome)
 }
 
 impl<S: Slicer + ?Sized> Slicer for Box<S> {

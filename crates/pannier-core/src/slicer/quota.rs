@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Candidate, SliceOutcome, Slicer, SlicerProperties};
-use crate::{ContextKind, Error, SliceBudget};
+use super::{Candidate, SliceOutcome, Slicer, SlicerProperties, decide};
+use crate::{ContextKind, Error, SliceBudget, sum_tokens};
 
 const NAME: &str = "QuotaSlice";
 
@@ -39,13 +39,21 @@ impl QuotaSlice {
     /// # Errors
     ///
     /// [`Error::InvalidSlicer`] if a percentage is not between 0 and 100, a kind requires more than
-    /// its cap or has two quotas, or all requirements together exceed 100 %.
+    /// its cap or has two quotas, all requirements together exceed 100 %, or `inner` guarantees counts:
+    /// it would see one kind at a time, and miss all others.
     pub fn new(
         quotas: impl IntoIterator<Item = Quota>,
         inner: impl Slicer + 'static,
     ) -> Result<Self, Error> {
         let quotas: Vec<Quota> = quotas.into_iter().collect();
         let invalid = |problem| Err(Error::InvalidSlicer { slicer: NAME, problem });
+        if inner.properties().commits_counts {
+            return invalid(
+                "the inner slicer guarantees counts, and would see only one kind at a time; put the \
+                 quota inside it instead"
+                    .to_owned(),
+            );
+        }
         let mut total = 0.0;
         for (i, Quota { kind, require_percent, cap_percent }) in quotas.iter().enumerate() {
             for (name, percent) in [("require", require_percent), ("cap", cap_percent)] {
@@ -65,7 +73,8 @@ impl QuotaSlice {
             }
             total += require_percent;
         }
-        if total > 100.0 {
+        // A hundred split evenly may add up to a hair more.
+        if total > 100.0 + 1e-9 {
             return invalid(format!("all kinds together require {total} percent, above 100"));
         }
         Ok(Self { quotas, inner: Box::new(inner) })
@@ -79,8 +88,8 @@ impl QuotaSlice {
     /// The target split among the kinds that have candidates: for each, its ceiling and its share.
     fn distribute(&self, kinds: &[Partition<'_, '_>], target: i64) -> Vec<SliceBudget> {
         let share = |percent: f64| (percent / 100.0 * target as f64).floor() as i64;
-        let required: i64 = self.quotas.iter().map(|quota| share(quota.require_percent)).sum();
-        let unassigned = (target - required).max(0);
+        let required = sum_tokens(self.quotas.iter().map(|quota| share(quota.require_percent)));
+        let unassigned = target.saturating_sub(required).max(0);
         let limits: Vec<(i64, i64)> = kinds
             .iter()
             .map(|partition| {
@@ -96,14 +105,22 @@ impl QuotaSlice {
         let budgets = kinds.iter().zip(&limits).map(|(partition, limit)| {
             let (require, cap) = *limit;
             let proportional = if total_mass > 0 && open(limit) {
-                (i128::from(unassigned) * partition.mass / total_mass) as i64
+                proportion(unassigned, partition.mass, total_mass)
             } else {
                 0
             };
-            SliceBudget { max_tokens: cap, target_tokens: (require + proportional).min(cap) }
+            let target_tokens = require.saturating_add(proportional).min(cap);
+            SliceBudget { max_tokens: cap, target_tokens }
         });
         budgets.collect()
     }
+}
+
+/// `tokens * part / whole`, rounded down, for a part that is not larger than the whole.
+fn proportion(tokens: i64, part: i128, whole: i128) -> i64 {
+    // Sums of absurd counts lose their lowest bits here, so that the product is a number.
+    let excess = (i128::BITS - whole.leading_zeros()).saturating_sub(63);
+    (i128::from(tokens) * (part >> excess) / (whole >> excess)) as i64
 }
 
 /// The candidates of one kind.
@@ -151,7 +168,7 @@ impl Slicer for QuotaSlice {
         let budgets = self.distribute(&partitions, budget.target_tokens);
         for (partition, budget) in partitions.iter().zip(budgets) {
             if budget.target_tokens > 0 {
-                let inner = self.inner.slice(&partition.candidates, budget)?;
+                let inner = decide(&*self.inner, &partition.candidates, budget)?;
                 outcome.absorb(inner, &partition.positions);
             }
         }

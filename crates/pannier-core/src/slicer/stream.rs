@@ -8,7 +8,7 @@ use crate::{ContextItem, order};
 ///
 /// Items are read in batches. Each batch is taken in order of score, every item that fits; the first
 /// batch in which something did not fit is the last one read. Nothing after it is asked for, so the
-/// source may be endless, or expensive.
+/// source may be expensive, or endless as long as its items cost something.
 ///
 /// It stands by itself and is not a part of a pipeline: the result depends on the order in which items
 /// arrive, and it knows nothing of pins, groups or duplicates. Use it where the order is already good,
@@ -124,6 +124,13 @@ mod tests {
         assert_eq!(read.get(), 0);
         assert_eq!(StreamSlice::new(1).slice(source(), 10).tokens, 10);
         assert_eq!(read.get(), 2);
+    }
+
+    #[test]
+    fn a_source_that_runs_out_is_the_end() {
+        let outcome =
+            StreamSlice::new(2).slice((0..4).map(|i| (item(&i.to_string(), 1), 0.5)), 100);
+        assert_eq!((outcome.taken.len(), outcome.tokens), (4, 4));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Candidate, Slicer, Verdict};
+use super::{Candidate, Slicer, Verdict, decide};
 use crate::{Error, SliceBudget};
 
 /// Targets at which a candidate is taken, as ascending ranges that do not touch each other.
@@ -36,7 +36,7 @@ pub(super) fn sweep_one_by_one<S: Slicer + ?Sized>(
     let mut taken = vec![TargetRanges::default(); positions.len()];
     for target in targets {
         let budget = SliceBudget { max_tokens: target, target_tokens: target };
-        let outcome = slicer.slice(candidates, budget)?;
+        let outcome = decide(slicer, candidates, budget)?;
         for (ranges, position) in taken.iter_mut().zip(positions) {
             if outcome.verdicts()[*position] == Verdict::Taken {
                 ranges.push(target..=target);

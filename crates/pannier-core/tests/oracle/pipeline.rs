@@ -243,7 +243,7 @@ impl<'a> Run<'a> {
             }
             for (index, kept) in unit.members.iter().zip(&survivor.members) {
                 let reason = ExclusionReason::Deduplicated {
-                    deduplicated_against: self.items[*kept].content().to_owned(),
+                    deduplicated_against: self.items[*kept].content().into(),
                 };
                 self.excluded.push((Stage::Deduplicate, *index, reason));
             }
@@ -327,7 +327,7 @@ impl<'a> Run<'a> {
         {
             let first_pinned = in_pool_order(&self.pinned)[0];
             return ExclusionReason::PinnedOverride {
-                displaced_by: self.items[first_pinned].content().to_owned(),
+                displaced_by: self.items[first_pinned].content().into(),
             };
         }
         ExclusionReason::BudgetExceeded { item_tokens, available_tokens, outcompeted: false }
