@@ -51,6 +51,17 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// Shows a type by its name where what is inside cannot be shown.
+macro_rules! opaque_debug {
+    ($($name:ident $(<$($generic:tt),+>)?),+ $(,)?) => {
+        $(impl$(<$($generic),+>)? std::fmt::Debug for $name$(<$($generic),+>)? {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        })+
+    };
+}
+
 mod analytics;
 mod diagnostics;
 mod error;

@@ -414,7 +414,7 @@ fn c35_windows_of_a_step_curve_go_from_young_to_old() {
 }
 
 #[test]
-fn c36_metadata_keys_compare_numbers_and_truth_values_by_their_json_spelling() {
+fn c36_metadata_keys_compare_numbers_and_truth_values_by_their_shortest_spelling() {
     let scorer = |value: &str| MetadataKeyScorer::new("k", value, 2.0).unwrap();
     let score = |value: MetadataValue, wanted: &str| {
         let item = ContextItem::builder("text", 1).metadata("k", value).build().unwrap();

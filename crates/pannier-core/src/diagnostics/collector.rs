@@ -12,6 +12,7 @@ use crate::{ContextBudget, Error, Selection};
 
 /// How much a collector wants to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum TraceDetailLevel {
     /// Stages only. Costs nothing per item.
     #[default]
@@ -274,3 +275,5 @@ impl TraceCollector for FanOutTraceCollector<'_> {
         self.enabled().for_each(|collector| collector.run_failed(error));
     }
 }
+
+opaque_debug!(DiagnosticTraceCollector<'c>, FanOutTraceCollector<'c>);

@@ -43,7 +43,7 @@ impl MetadataValue {
         }
     }
 
-    /// The value as a text: a text itself, or the JSON spelling of a number or truth value.
+    /// The value as a text: a text itself, or the shortest spelling of a number or truth value.
     pub fn as_text(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::String(text) => Some(Cow::Borrowed(text)),

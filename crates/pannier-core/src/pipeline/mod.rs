@@ -322,3 +322,5 @@ impl PipelineBuilder {
         self.0
     }
 }
+
+opaque_debug!(PipelineBuilder);

@@ -113,3 +113,12 @@ fn find<'e, T>(
         known: entries.keys().cloned().collect::<Vec<_>>().join(", "),
     })
 }
+
+impl std::fmt::Debug for PolicyRegistry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PolicyRegistry")
+            .field("policies", &self.policies.keys())
+            .field("scorers", &self.scorers.keys())
+            .finish()
+    }
+}

@@ -84,3 +84,5 @@ impl CompositeScorerBuilder {
         Ok(CompositeScorer { children })
     }
 }
+
+opaque_debug!(CompositeScorer, CompositeScorerBuilder);

@@ -161,3 +161,12 @@ impl Scorer for DecayScorer {
         });
     }
 }
+
+impl std::fmt::Debug for DecayScorer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DecayScorer")
+            .field("curve", &self.curve)
+            .field("null_timestamp_score", &self.null_timestamp_score)
+            .finish_non_exhaustive()
+    }
+}

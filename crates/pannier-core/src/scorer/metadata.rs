@@ -55,8 +55,8 @@ pub struct MetadataKeyScorer {
 }
 
 impl MetadataKeyScorer {
-    /// Boosts items whose metadata has `value` under `key`. Numbers and truth values compare by
-    /// their JSON spelling.
+    /// Boosts items whose metadata has `value` under `key`. Numbers and truth values compare by their
+    /// shortest spelling: `true`, `3`, `3.0`, `1.5`.
     ///
     /// # Errors
     ///

@@ -132,3 +132,5 @@ fn check_unit(scorer: &'static str, parameter: &str, score: f64) -> Result<f64, 
     let problem = format!("{parameter} is {score}; it must be from 0 to 1");
     Err(Error::InvalidScorer { scorer, problem })
 }
+
+opaque_debug!(FnScorer<F>);

@@ -139,6 +139,8 @@ impl<'a> Interner<'a> {
     }
 }
 
+opaque_debug!(Pool<'a>);
+
 #[cfg(test)]
 mod tests {
     use super::*;

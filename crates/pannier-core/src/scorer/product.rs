@@ -66,3 +66,5 @@ impl ProductScorerBuilder {
         Ok(ProductScorer { children: self.0 })
     }
 }
+
+opaque_debug!(ProductScorer, ProductScorerBuilder);

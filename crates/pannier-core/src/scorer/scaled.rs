@@ -33,3 +33,5 @@ impl<S: Scorer> Scorer for ScaledScorer<S> {
         }
     }
 }
+
+opaque_debug!(ScaledScorer<S>);

@@ -300,3 +300,5 @@ fn best_of(candidates: &[Candidate<'_>], kind: &ContextKind, count: usize) -> Ve
     of_kind.sort_unstable();
     of_kind.into_iter().take(count).map(|(_, position)| position).collect()
 }
+
+opaque_debug!(CountQuotaSlice, CountConstrainedKnapsackSlice);

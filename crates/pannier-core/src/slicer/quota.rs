@@ -179,3 +179,9 @@ impl Slicer for QuotaSlice {
         SlicerProperties { shares_budget: true, ..self.inner.properties() }
     }
 }
+
+impl std::fmt::Debug for QuotaSlice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QuotaSlice").field("quotas", &self.quotas).finish_non_exhaustive()
+    }
+}
