@@ -1,5 +1,7 @@
 //! Scores by what sort of thing an item is.
 
+use std::collections::BTreeSet;
+
 use super::{Pool, Scorer, check_weight, score_each};
 use crate::{ContextKind, Error};
 
@@ -23,9 +25,10 @@ impl KindScorer {
     /// [`Error::InvalidScorer`] if a weight is negative or not finite, or a kind appears twice.
     pub fn new(weights: impl IntoIterator<Item = (ContextKind, f64)>) -> Result<Self, Error> {
         let weights: Vec<_> = weights.into_iter().collect();
-        for (i, (kind, weight)) in weights.iter().enumerate() {
+        let mut kinds = BTreeSet::new();
+        for (kind, weight) in &weights {
             check_weight(NAME, kind.as_str(), *weight)?;
-            if weights[..i].iter().any(|(earlier, _)| earlier == kind) {
+            if !kinds.insert(kind) {
                 let problem = format!("the kind '{kind}' has two weights; give it one");
                 return Err(Error::InvalidScorer { scorer: NAME, problem });
             }

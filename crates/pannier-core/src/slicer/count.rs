@@ -5,7 +5,7 @@
 //! cap. They differ only in the slicer of the second step, and in that the knapsack's answer, which
 //! comes in no useful order, is put in order of score before the caps are applied.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Candidate, KnapsackSlice, SliceOutcome, Slicer, SlicerProperties, Verdict, decide};
 use crate::{ContextKind, Error, SliceBudget, order};
@@ -214,10 +214,25 @@ impl<S: Slicer> Counted<S> {
             return Ok(outcome);
         }
 
+        let entry_of: BTreeMap<&ContextKind, usize> =
+            self.entries.iter().enumerate().map(|(i, entry)| (&entry.kind, i)).collect();
+        // The candidates of each kind that has an entry.
+        let mut of_entry: Vec<Vec<(u64, usize)>> = vec![Vec::new(); self.entries.len()];
+        for (position, candidate) in candidates.iter().enumerate() {
+            if let Some(&entry) = entry_of.get(candidate.item.kind())
+                && candidate.tokens >= 0
+            {
+                of_entry[entry].push((order::descending(candidate.score), position));
+            }
+        }
+
         let mut counts = vec![0; self.entries.len()];
         let mut committed = 0_i64;
-        for (entry, count) in self.entries.iter().zip(&mut counts) {
-            for position in best_of(candidates, &entry.kind, entry.require_count) {
+        for ((entry, count), mut best) in self.entries.iter().zip(&mut counts).zip(of_entry) {
+            if entry.require_count > 0 {
+                best.sort_unstable();
+            }
+            for (_, position) in best.into_iter().take(entry.require_count) {
                 outcome.take(position);
                 committed = committed.saturating_add(candidates[position].tokens);
                 *count += 1;
@@ -236,7 +251,7 @@ impl<S: Slicer> Counted<S> {
 
         for &taken in inner.taken() {
             let kind = rest[taken as usize].item.kind();
-            let entry = self.entries.iter().position(|entry| entry.kind == *kind);
+            let entry = entry_of.get(kind).copied();
             let position = positions[taken as usize] as usize;
             if let Some(entry) = entry {
                 let (cap, count) = (self.entries[entry].cap_count, counts[entry]);
@@ -284,21 +299,6 @@ impl<S: Slicer> Counted<S> {
     fn properties(&self) -> SlicerProperties {
         SlicerProperties { commits_counts: true, ..self.inner.properties() }
     }
-}
-
-/// The positions of the best so many candidates of a kind, ties by position.
-fn best_of(candidates: &[Candidate<'_>], kind: &ContextKind, count: usize) -> Vec<usize> {
-    if count == 0 {
-        return Vec::new();
-    }
-    let mut of_kind: Vec<(u64, usize)> = candidates
-        .iter()
-        .enumerate()
-        .filter(|(_, candidate)| candidate.item.kind() == kind && candidate.tokens >= 0)
-        .map(|(position, candidate)| (order::descending(candidate.score), position))
-        .collect();
-    of_kind.sort_unstable();
-    of_kind.into_iter().take(count).map(|(_, position)| position).collect()
 }
 
 opaque_debug!(CountQuotaSlice, CountConstrainedKnapsackSlice);

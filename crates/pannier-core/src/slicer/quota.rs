@@ -1,6 +1,6 @@
 //! Shares of the budget for each kind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Candidate, SliceOutcome, Slicer, SlicerProperties, decide};
 use crate::{ContextKind, Error, SliceBudget, sum_tokens};
@@ -54,8 +54,8 @@ impl QuotaSlice {
                     .to_owned(),
             );
         }
-        let mut total = 0.0;
-        for (i, Quota { kind, require_percent, cap_percent }) in quotas.iter().enumerate() {
+        let (mut total, mut kinds) = (0.0, BTreeSet::new());
+        for Quota { kind, require_percent, cap_percent } in &quotas {
             for (name, percent) in [("require", require_percent), ("cap", cap_percent)] {
                 if !(0.0..=100.0).contains(percent) {
                     return invalid(format!(
@@ -68,7 +68,7 @@ impl QuotaSlice {
                     "kind '{kind}' requires {require_percent} percent, above its cap of {cap_percent}"
                 ));
             }
-            if quotas[..i].iter().any(|earlier| earlier.kind == *kind) {
+            if !kinds.insert(kind) {
                 return invalid(format!("kind '{kind}' has two quotas; give it one"));
             }
             total += require_percent;
@@ -90,11 +90,12 @@ impl QuotaSlice {
         let share = |percent: f64| (percent / 100.0 * target as f64).floor() as i64;
         let required = sum_tokens(self.quotas.iter().map(|quota| share(quota.require_percent)));
         let unassigned = target.saturating_sub(required).max(0);
+        let by_kind: BTreeMap<&ContextKind, &Quota> =
+            self.quotas.iter().map(|quota| (&quota.kind, quota)).collect();
         let limits: Vec<(i64, i64)> = kinds
             .iter()
             .map(|partition| {
-                let quota = self.quotas.iter().find(|quota| quota.kind == *partition.kind);
-                quota.map_or((0, target), |quota| {
+                by_kind.get(partition.kind).map_or((0, target), |quota| {
                     (share(quota.require_percent), share(quota.cap_percent))
                 })
             })
