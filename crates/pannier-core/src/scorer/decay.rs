@@ -170,3 +170,20 @@ impl std::fmt::Debug for DecayScorer {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exponential_curve_is_the_power_of_two_that_the_specification_states() {
+        for half_life in [1, 7, 86_400] {
+            let curve = DecayCurve::exponential(Duration::from_secs(half_life)).unwrap();
+            for tenths in 0..5_000_u64 {
+                let age = Duration::from_millis(100 * tenths);
+                let power = libm::pow(2.0, -age.as_secs_f64() / half_life as f64);
+                assert!((curve.at(age) - power).abs() < 1e-12, "{half_life} {age:?}");
+            }
+        }
+    }
+}

@@ -139,7 +139,9 @@ fn decay(item: &ContextItem, curve: &CurvePlan, null_timestamp_score: f64) -> f6
     match curve {
         CurvePlan::Exponential { half_life } => {
             let seconds = age as f64 / SECOND as f64;
-            libm::pow(2.0, -seconds / *half_life as f64)
+            // Not `pow`, which differs in the last bit: where sums of scores tie but for rounding, that
+            // bit decides their order. That both agree is tested beside the curve.
+            libm::exp2(-(seconds / *half_life as f64))
         }
         CurvePlan::Step { windows } => {
             for (max_age, score) in windows {
