@@ -1,7 +1,8 @@
 //! What if: other budgets, other policies.
 //!
-//! Nothing here is a second implementation. A question is answered by running pipelines and comparing
-//! what they select, so an answer is always what a run would do.
+//! An answer is always what a run would do. Most questions are answered by running pipelines and
+//! comparing what they select. Questions about a range of budgets prepare a run once and let the slicer
+//! answer for the whole range; tests compare that with a run at every budget.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -148,9 +149,7 @@ impl Pipeline {
             return nothing();
         }
         let budgets = smallest..=*budgets.end();
-        let target = |tokens: i64| {
-            base.resized(tokens).map_or(0, |budget| budget.effective(pinned_tokens).target_tokens)
-        };
+        let target = |tokens| base.effective_at(tokens, tokens, pinned_tokens).target_tokens;
 
         // Each item's unit among the candidates, if it got that far.
         let mut position_of = vec![None; items.len()];

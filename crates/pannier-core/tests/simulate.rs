@@ -115,6 +115,22 @@ fn c19_the_minimum_is_true_although_inclusion_comes_and_goes() {
 }
 
 #[test]
+fn c19_a_search_without_a_ceiling_ends() {
+    let items = pool();
+    for slicer in [
+        Box::new(GreedySlice) as Box<dyn Slicer>,
+        Box::new(KnapsackSlice::exact()),
+        Box::new(KnapsackSlice::default()),
+    ] {
+        let pipeline = pipeline().slicer(slicer).build();
+        let find = |items, ceiling| pipeline.find_min_budget_for(items, &budget(0), 0, ceiling);
+        assert_eq!(find(&items, i64::MAX), find(&items, 10_000));
+        let huge = [item("huge", i64::MAX, 0.5), item("small", 1, 0.1)];
+        assert!(!matches!(find(&huge, i64::MAX), Ok(Some(0..=1_000_000))));
+    }
+}
+
+#[test]
 fn c19_counts_and_shares_are_guarded_unless_the_search_is_exhaustive() {
     let items = pool();
     let entry = CountQuotaEntry::new(kind("Message"), 1, 2).unwrap();

@@ -115,11 +115,21 @@ impl ContextBudget {
 
     /// What a slicer may spend when pinned items already take `pinned_tokens`.
     pub fn effective(&self, pinned_tokens: i64) -> SliceBudget {
+        self.effective_at(self.max_tokens, self.target_tokens, pinned_tokens)
+    }
+
+    /// The same for another window and target.
+    pub(crate) fn effective_at(
+        &self,
+        max_tokens: i64,
+        target_tokens: i64,
+        pinned_tokens: i64,
+    ) -> SliceBudget {
         let reserved =
             self.reserved_slots.values().fold(0_i64, |sum, slot| sum.saturating_add(*slot));
         let taken = pinned_tokens.saturating_add(reserved);
-        let max_tokens = self.input_tokens().saturating_sub(taken).max(0);
-        let target_tokens = self.target_tokens.saturating_sub(taken).max(0).min(max_tokens);
+        let max_tokens = (max_tokens - self.output_reserve).saturating_sub(taken).max(0);
+        let target_tokens = target_tokens.saturating_sub(taken).max(0).min(max_tokens);
         if self.estimation_safety_margin_percent == 0.0 {
             return SliceBudget { max_tokens, target_tokens };
         }

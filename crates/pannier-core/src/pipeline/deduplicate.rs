@@ -21,13 +21,17 @@ pub(crate) struct Duplicate {
 /// The units to drop, in ascending order.
 pub(super) fn deduplicate(items: &[ContextItem], units: &Units, scores: &[f64]) -> Vec<Duplicate> {
     let contents = Contents { items, units };
+    by_hash(&contents, scores, |unit| contents.hash(unit))
+}
+
+fn by_hash(contents: &Contents<'_>, scores: &[f64], hash: impl Fn(u32) -> u64) -> Vec<Duplicate> {
+    let units = contents.units;
     // A hash and a unit share a word. The hash loses a few bits, which costs nothing but a rare
     // comparison of bytes, and half as much is moved.
     let unit_bits = usize::BITS - units.len().leading_zeros();
     let unit_mask = (1_u64 << unit_bits) - 1;
-    let mut keys: Vec<u64> = (0..units.len() as u32)
-        .map(|unit| contents.hash(unit) & !unit_mask | u64::from(unit))
-        .collect();
+    let mut keys: Vec<u64> =
+        (0..units.len() as u32).map(|unit| hash(unit) & !unit_mask | u64::from(unit)).collect();
     keys.sort_unstable();
 
     let mut duplicates = Vec::new();
@@ -105,7 +109,7 @@ mod tests {
         let mut units = Units::default();
         (0..3).for_each(|index| units.push_item(index));
         let contents = Contents { items: &items, units: &units };
-        assert_eq!(contents.compare(0, 1), Ordering::Less);
-        assert_eq!(contents.compare(0, 2), Ordering::Equal);
+        let all_collide = by_hash(&contents, &[0.1, 0.2, 0.3], |_| 7);
+        assert_eq!(all_collide, [Duplicate { unit: 0, kept: 2 }]);
     }
 }

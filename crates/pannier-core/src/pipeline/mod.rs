@@ -28,6 +28,7 @@ use crate::{
 };
 use place::Merge;
 pub(crate) use selection::Run;
+use slice::Sliced;
 use sort::Sorted;
 
 type OverflowObserver = Box<dyn Fn(&OverflowEvent<&ContextItem>) + Send + Sync>;
@@ -187,11 +188,9 @@ impl Pipeline {
         let pinned_items = pinned.item_count();
 
         trace.start(&PipelineStage::Slice, unique_items);
-        let outcome = slice::slice(&candidates, run.effective, &*self.slicer)?;
-        let taken = outcome.taken().len();
-        (run.verdicts, run.shortfalls) = outcome.into_parts();
-        let mut sliced = Vec::with_capacity(taken);
-        sliced.extend(run.sliced());
+        let Sliced { verdicts, shortfalls, units: sliced } =
+            slice::slice(&candidates, &run.sorted, run.effective, &*self.slicer)?;
+        (run.verdicts, run.shortfalls) = (verdicts, shortfalls);
         let sliced_items = sliced.iter().map(|unit| scoreable.members(*unit).len()).sum();
         trace.end(&PipelineStage::Slice, unique_items, sliced_items, &run);
 

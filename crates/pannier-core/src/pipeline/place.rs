@@ -56,7 +56,8 @@ impl Merge<'_> {
                 }
             }
         }
-        let (selected_tokens, input_tokens) = (self.tokens(), budget.input_tokens());
+        let selected_tokens = if overflow.cut.is_empty() { selected_tokens } else { self.tokens() };
+        let input_tokens = budget.input_tokens();
         if selected_tokens > input_tokens {
             return Err(Error::OverWindow { selected_tokens, input_tokens });
         }

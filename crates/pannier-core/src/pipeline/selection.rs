@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::classify::Classified;
 use super::deduplicate::Duplicate;
 use super::place::Overflow;
+use super::slice::taken;
 use crate::diagnostics::{
     ExcludedItem, ExclusionReason, IncludedItem, InclusionReason, OverflowEvent, PipelineStage,
     SelectionReport, StageCount, TraceEvent,
@@ -160,12 +161,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The units that the slicer took, in the order of the sort stage.
-    pub(super) fn sliced(&self) -> impl Iterator<Item = u32> {
-        let taken = self.sorted.iter().zip(&self.verdicts);
-        taken.filter(|(_, verdict)| **verdict == Verdict::Taken).map(|(unit, _)| *unit)
-    }
-
     pub(super) fn overflow_event(&self, tokens_over_budget: i64) -> OverflowEvent<&'a ContextItem> {
         let items = self.items;
         OverflowEvent {
@@ -308,7 +303,7 @@ impl<'a> Run<'a> {
         let pinned = self.classified.pinned.item_count();
         let scored = units.item_count();
         let unique = items_of(&mut self.sorted.iter().copied());
-        let sliced = items_of(&mut self.sliced());
+        let sliced = items_of(&mut taken(&self.sorted, &self.verdicts));
         let counts = [
             (self.items.len(), pinned + scored),
             (scored, scored),

@@ -72,7 +72,7 @@ impl Slicer for GreedySlice {
                     push(&mut next, Alike { last: range.last.min(fits_from - 1), ..range });
                 }
                 if fits_from <= range.last {
-                    let used = range.used + tokens;
+                    let used = range.used.saturating_add(tokens);
                     push(&mut next, Alike { first: fits_from, last: range.last, used });
                     for (_, slot) in slots.clone() {
                         taken[*slot].push(fits_from..=range.last);

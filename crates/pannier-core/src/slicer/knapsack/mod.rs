@@ -167,10 +167,16 @@ impl Slicer for KnapsackSlice {
         let capacity = |target: i64| target as u64 / self.bucket_size as u64;
         let (piece_positions, pieces) = self.pieces(candidates, capacity(last));
         let choices = table::Choices::new(&pieces, capacity(last), self.memory_limit)?;
+        // From here on the choice stays the same, however large the capacity.
+        let everything = pieces.iter().fold(0_u64, |sum, piece| sum.saturating_add(piece.weight));
         let mut is_chosen = vec![false; candidates.len()];
         let mut target = first;
         while target <= last {
-            let end = (target - target % self.bucket_size).saturating_add(self.bucket_size - 1);
+            let end = if capacity(target) >= everything {
+                last
+            } else {
+                (target - target % self.bucket_size).saturating_add(self.bucket_size - 1)
+            };
             let chosen = choices.at(capacity(target));
             let chosen_positions =
                 || chosen.iter().map(|piece| piece_positions[*piece as usize] as usize);
