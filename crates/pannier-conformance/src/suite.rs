@@ -111,6 +111,9 @@ fn find_vectors(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), SuiteErro
 
 impl fmt::Display for Suite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.cases.is_empty() {
+            return write!(f, "there are no vectors here: no file ends in .toml");
+        }
         for Case { path, outcome } in &self.cases {
             match outcome {
                 Outcome::Passed => {}

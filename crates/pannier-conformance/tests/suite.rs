@@ -218,6 +218,10 @@ fn a_suite_lists_what_went_wrong_and_counts() {
     let suite = Suite::run(&folder).unwrap();
     let single = Suite::run(&folder.join("a-right.toml")).unwrap();
     assert!(single.is_clean() && single.cases.len() == 1);
+    std::fs::create_dir(folder.join("empty")).unwrap();
+    let empty = Suite::run(&folder.join("empty")).unwrap();
+    assert!(!empty.is_clean());
+    assert_eq!(empty.to_string(), "there are no vectors here: no file ends in .toml");
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(!suite.is_clean());
     let text = suite.to_string();
