@@ -85,14 +85,16 @@ pub use model::{
     ContextBudget, ContextBudgetBuilder, ContextItem, ContextItemBuilder, ContextKind,
     ContextSource, Metadata, MetadataValue, OverflowStrategy, ScoredItem, SliceBudget, Timestamp,
 };
-pub use pipeline::{Pipeline, PipelineBuilder, Selection};
+pub use pipeline::{
+    Decision, Explanation, Pipeline, PipelineBuilder, Rank, Rival, Selection, SmallestBudget,
+};
 pub use placer::{ChronologicalPlacer, Placer, RankPlacer, UShapedPlacer};
 pub use policy::{CurvePolicy, PlacerPolicy, Policy, PolicyRegistry, ScorerPolicy, SlicerPolicy};
 pub use scorer::{
     CompositeScorer, CompositeScorerBuilder, DecayCurve, DecayScorer, FnScorer, FrequencyScorer,
     KindScorer, MetadataKeyScorer, MetadataTrustScorer, Pool, PriorityScorer, ProductScorer,
-    ProductScorerBuilder, RecencyScorer, ReflexiveScorer, ScaledScorer, Scorer, TagScorer,
-    TimeProvider,
+    ProductScorerBuilder, RecencyScorer, ReflexiveScorer, ScaledScorer, ScoreExplanation, Scorer,
+    TagScorer, TimeProvider,
 };
 pub use simulate::{
     ItemStatus, MAX_SWEEP_RANGES, PolicySensitivityDiffEntry, PolicySensitivityReport,

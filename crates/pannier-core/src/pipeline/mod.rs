@@ -5,7 +5,9 @@
 //! written down for anybody during the run.
 
 mod classify;
+mod counterfactual;
 mod deduplicate;
+mod explain;
 mod place;
 mod score;
 mod selection;
@@ -15,6 +17,7 @@ mod units;
 
 use std::fmt;
 
+pub use explain::{Decision, Explanation, Rank, Rival, SmallestBudget};
 pub use selection::Selection;
 
 use crate::diagnostics::{
@@ -166,15 +169,12 @@ impl Pipeline {
         if self.deduplication {
             run.duplicates = deduplicate::deduplicate(items, scoreable, &run.scores);
         }
-        let dropped =
-            run.duplicates.iter().map(|duplicate| scoreable.members(duplicate.unit).len());
-        let unique_items = scored_items - dropped.sum::<usize>();
-        trace.end(&PipelineStage::Deduplicate, scored_items, unique_items, &run);
+        trace.end(&PipelineStage::Deduplicate, scored_items, run.unique_items(), &run);
 
         let Sorted { units, candidates } =
             sort::sort(items, scoreable, &run.scores, &run.duplicates);
         run.sorted = units;
-        Ok(Prepared { run, candidates, unique_items })
+        Ok(Prepared { run, candidates })
     }
 
     fn run_stages<'a, C: TraceCollector + ?Sized>(
@@ -183,13 +183,25 @@ impl Pipeline {
         budget: &ContextBudget,
         trace: &mut Trace<'_, C>,
     ) -> Result<Selection<'a>, Error> {
-        let Prepared { mut run, candidates, unique_items } = self.prepare(items, budget, trace)?;
+        let Prepared { run, candidates } = self.prepare(items, budget, trace)?;
+        self.finish(run, &candidates, trace)
+    }
+
+    /// The stages that do.
+    fn finish<'a, C: TraceCollector + ?Sized>(
+        &self,
+        mut run: Run<'a>,
+        candidates: &[Candidate<'_>],
+        trace: &mut Trace<'_, C>,
+    ) -> Result<Selection<'a>, Error> {
+        let (items, budget) = (run.items, run.budget.clone());
         let (pinned, scoreable) = (&run.classified.pinned, &run.classified.scoreable);
         let pinned_items = pinned.item_count();
 
+        let unique_items = run.unique_items();
         trace.start(&PipelineStage::Slice, unique_items);
         let Sliced { verdicts, shortfalls, units: sliced } =
-            slice::slice(&candidates, &run.sorted, run.effective, &*self.slicer)?;
+            slice::slice(candidates, &run.sorted, run.effective, &*self.slicer)?;
         (run.verdicts, run.shortfalls) = (verdicts, shortfalls);
         let sliced_items = sliced.iter().map(|unit| scoreable.members(*unit).len()).sum();
         trace.end(&PipelineStage::Slice, unique_items, sliced_items, &run);
@@ -198,7 +210,7 @@ impl Pipeline {
         let pinned_tokens = run.classified.pinned_tokens;
         let scores = &run.scores;
         let mut merge = Merge { items, scores, pinned, pinned_tokens, scoreable, sliced };
-        run.overflow = merge.handle_overflow(budget, self.overflow_strategy)?;
+        run.overflow = merge.handle_overflow(&budget, self.overflow_strategy)?;
         let placed = if self.keep_groups_together {
             merge.place_units(&*self.placer)?
         } else {
@@ -221,8 +233,6 @@ pub(crate) struct Prepared<'a> {
     pub(crate) run: Run<'a>,
     /// The units that compete for the budget, in the order of `run.sorted`.
     pub(crate) candidates: Vec<Candidate<'a>>,
-    /// How many items they have together.
-    unique_items: usize,
 }
 
 /// The collector, and whether it is to be called.

@@ -23,7 +23,7 @@ use crate::{
 /// [report](Self::report) can be asked for at any time, and costs nothing until it is.
 #[derive(Debug)]
 pub struct Selection<'a> {
-    run: Run<'a>,
+    pub(super) run: Run<'a>,
 }
 
 impl<'a> Selection<'a> {
@@ -117,7 +117,7 @@ impl<'a> Selection<'a> {
 /// What the stages of a run decided, as far as they have come.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
-    pub(super) items: &'a [ContextItem],
+    pub(crate) items: &'a [ContextItem],
     pub(super) budget: ContextBudget,
     pub(crate) classified: Classified,
     pub(super) effective: SliceBudget,
@@ -136,7 +136,7 @@ pub(crate) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    const STAGES: [PipelineStage; 5] = [
+    pub(super) const STAGES: [PipelineStage; 5] = [
         PipelineStage::Classify,
         PipelineStage::Score,
         PipelineStage::Deduplicate,
@@ -170,9 +170,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn entry(&self, index: u32) -> (usize, &'a ContextItem, f64) {
+    pub(super) fn entry(&self, index: u32) -> (usize, &'a ContextItem, f64) {
         let index = index as usize;
         (index, &self.items[index], self.scores[index])
+    }
+
+    /// How many of the scored items are not dropped as duplicates.
+    pub(super) fn unique_items(&self) -> usize {
+        let units = &self.classified.scoreable;
+        let dropped = self.duplicates.iter().map(|duplicate| units.members(duplicate.unit).len());
+        units.item_count() - dropped.sum::<usize>()
     }
 
     /// Tells each selected item and why it is in, in placed order.
@@ -302,7 +309,7 @@ impl<'a> Run<'a> {
         };
         let pinned = self.classified.pinned.item_count();
         let scored = units.item_count();
-        let unique = items_of(&mut self.sorted.iter().copied());
+        let unique = self.unique_items();
         let sliced = items_of(&mut taken(&self.sorted, &self.verdicts));
         let counts = [
             (self.items.len(), pinned + scored),

@@ -55,6 +55,17 @@ impl Units {
         }
     }
 
+    /// The unit of the item with this pool index, if it is among them.
+    pub(crate) fn unit_of(&self, index: u32) -> Option<u32> {
+        match &self.ends {
+            None => self.members.binary_search(&index).ok().map(|unit| unit as u32),
+            Some(ends) => {
+                let place = self.members.iter().position(|member| *member == index)?;
+                Some(ends.partition_point(|end| *end as usize <= place) as u32)
+            }
+        }
+    }
+
     /// The pool indices of all members, in pool order.
     pub(crate) fn in_pool_order(&self) -> Cow<'_, [u32]> {
         match &self.ends {

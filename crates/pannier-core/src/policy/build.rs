@@ -6,9 +6,9 @@ use super::{CurvePolicy, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
 use crate::{
     ChronologicalPlacer, CompositeScorer, CountConstrainedKnapsackSlice, CountQuotaSlice,
     DecayCurve, DecayScorer, Error, FrequencyScorer, GreedySlice, KindScorer, KnapsackSlice,
-    MetadataKeyScorer, MetadataTrustScorer, Pipeline, Placer, PriorityScorer, ProductScorer,
-    QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer, ScaledScorer, Scorer, Slicer,
-    TagScorer, Timestamp, UShapedPlacer,
+    MetadataKeyScorer, MetadataTrustScorer, Pipeline, Placer, Pool, PriorityScorer, ProductScorer,
+    QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer, ScaledScorer, ScoreExplanation, Scorer,
+    Slicer, TagScorer, Timestamp, UShapedPlacer,
 };
 
 /// What a policy leaves to whoever builds the pipeline.
@@ -100,8 +100,31 @@ impl ScorerPolicy {
                 let scorer = DecayScorer::new(now, curve.build()?);
                 Box::new(scorer.with_null_timestamp_score(*null_timestamp_score)?)
             }
-            Self::Custom { name } => (surroundings.custom)(name)?,
+            Self::Custom { name } => {
+                Box::new(Named { name: name.clone(), scorer: (surroundings.custom)(name)? })
+            }
         })
+    }
+}
+
+/// A scorer from a registry, under the name that the policy knows it by.
+struct Named {
+    name: String,
+    scorer: Box<dyn Scorer>,
+}
+
+impl Scorer for Named {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+        self.scorer.score(pool, scores);
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
+        let inner = self.scorer.explain(pool, item);
+        ScoreExplanation::new(&self.name, inner.score).with_children(inner.children)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Several scorers as one: the weighted average.
 
-use super::{Pool, Scorer};
+use super::{Pool, ScoreExplanation, Scorer};
 use crate::Error;
 
 const NAME: &str = "CompositeScorer";
@@ -17,8 +17,15 @@ const NAME: &str = "CompositeScorer";
 /// # Ok::<(), pannier_core::Error>(())
 /// ```
 pub struct CompositeScorer {
-    /// Each child with its share; the shares add up to 1.
-    children: Vec<(Box<dyn Scorer>, f64)>,
+    children: Vec<Child>,
+}
+
+struct Child {
+    scorer: Box<dyn Scorer>,
+    /// As it was given.
+    weight: f64,
+    /// The weight over the sum of all weights.
+    share: f64,
 }
 
 impl CompositeScorer {
@@ -32,12 +39,25 @@ impl Scorer for CompositeScorer {
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
         scores.fill(0.0);
         let mut part = vec![0.0; scores.len()];
-        for (child, share) in &self.children {
-            child.score(pool, &mut part);
+        for child in &self.children {
+            child.scorer.score(pool, &mut part);
             for (sum, score) in scores.iter_mut().zip(&part) {
-                *sum += score * share;
+                *sum += score * child.share;
             }
         }
+    }
+
+    fn name(&self) -> &str {
+        "composite"
+    }
+
+    fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
+        let explain =
+            |child: &Child| child.scorer.explain(pool, item).with_weight(child.weight, child.share);
+        let children: Vec<ScoreExplanation> = self.children.iter().map(explain).collect();
+        let parts = children.iter().zip(&self.children);
+        let sum = parts.fold(0.0, |sum, (part, child)| sum + part.score * child.share);
+        ScoreExplanation::new(self.name(), sum).with_children(children)
     }
 }
 
@@ -58,13 +78,12 @@ impl CompositeScorerBuilder {
     ///
     /// [`Error::InvalidScorer`] if there is no child, or a weight is not a finite number above 0.
     pub fn build(self) -> Result<CompositeScorer, Error> {
-        let mut children = self.0;
-        if children.is_empty() {
+        if self.0.is_empty() {
             let problem = "it has no scorers; add at least one".to_owned();
             return Err(Error::InvalidScorer { scorer: NAME, problem });
         }
         let mut total = 0.0;
-        for (i, (_, weight)) in children.iter().enumerate() {
+        for (i, (_, weight)) in self.0.iter().enumerate() {
             if !weight.is_finite() || *weight <= 0.0 {
                 let problem = format!(
                     "the weight of scorer {i} is {weight}; it must be a finite number above 0"
@@ -78,10 +97,10 @@ impl CompositeScorerBuilder {
                 "the sum of the weights is not a finite number; use smaller ones".to_owned();
             return Err(Error::InvalidScorer { scorer: NAME, problem });
         }
-        for (_, weight) in &mut children {
-            *weight /= total;
-        }
-        Ok(CompositeScorer { children })
+        let children = self.0.into_iter();
+        let children =
+            children.map(|(scorer, weight)| Child { scorer, weight, share: weight / total });
+        Ok(CompositeScorer { children: children.collect() })
     }
 }
 

@@ -153,6 +153,10 @@ impl DecayScorer {
 }
 
 impl Scorer for DecayScorer {
+    fn name(&self) -> &str {
+        "decay"
+    }
+
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
         let now = self.time.now();
         score_each(pool, scores, |item| match item.timestamp() {

@@ -22,6 +22,10 @@ use crate::model::compare_folded;
 pub struct FrequencyScorer;
 
 impl Scorer for FrequencyScorer {
+    fn name(&self) -> &str {
+        "frequency"
+    }
+
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
         let rows = TagRows::new(pool);
         let mut count = MeetingCount::new(&rows);

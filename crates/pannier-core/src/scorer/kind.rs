@@ -56,6 +56,10 @@ impl Default for KindScorer {
 }
 
 impl Scorer for KindScorer {
+    fn name(&self) -> &str {
+        "kind"
+    }
+
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
         score_each(pool, scores, |item| {
             let weight = self.weights.iter().find(|(kind, _)| kind == item.kind());

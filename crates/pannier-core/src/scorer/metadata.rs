@@ -35,6 +35,10 @@ impl Default for MetadataTrustScorer {
 }
 
 impl Scorer for MetadataTrustScorer {
+    fn name(&self) -> &str {
+        "metadata_trust"
+    }
+
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
         score_each(pool, scores, |item| {
             let trust = item.metadata().get(Self::KEY).and_then(|value| value.as_f64());
@@ -75,6 +79,10 @@ impl MetadataKeyScorer {
 }
 
 impl Scorer for MetadataKeyScorer {
+    fn name(&self) -> &str {
+        "metadata_key"
+    }
+
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
         score_each(pool, scores, |item| {
             let value = item.metadata().get(&self.key).and_then(|value| value.as_text());

@@ -10,6 +10,7 @@
 
 mod composite;
 mod decay;
+mod explanation;
 mod frequency;
 mod kind;
 mod metadata;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 pub use composite::{CompositeScorer, CompositeScorerBuilder};
 pub use decay::{DecayCurve, DecayScorer, TimeProvider};
+pub use explanation::ScoreExplanation;
 pub use frequency::FrequencyScorer;
 pub use kind::KindScorer;
 pub use metadata::{MetadataKeyScorer, MetadataTrustScorer};
@@ -68,25 +70,46 @@ pub trait Scorer: Send + Sync {
         self.score(pool, &mut scores);
         scores
     }
-}
 
-impl<S: Scorer + ?Sized> Scorer for &S {
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
-        (**self).score(pool, scores);
+    /// What explanations call this scorer.
+    fn name(&self) -> &str {
+        "custom"
+    }
+
+    /// How the score of `pool.items()[item]` comes about.
+    ///
+    /// A scorer that is made of others tells what each of them gave. The score is the one that
+    /// [`score`](Self::score) writes.
+    fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
+        leaf(self, pool, item)
     }
 }
 
-impl<S: Scorer + ?Sized> Scorer for Box<S> {
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
-        (**self).score(pool, scores);
-    }
+/// What a scorer gives an item, and nothing about why.
+fn leaf<S: Scorer + ?Sized>(scorer: &S, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
+    let score = scorer.scores(pool).get(item).copied().unwrap_or(f64::NAN);
+    ScoreExplanation::new(scorer.name(), score)
 }
 
-impl<S: Scorer + ?Sized> Scorer for Arc<S> {
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
-        (**self).score(pool, scores);
-    }
+macro_rules! forward {
+    ($($pointer:ty),+) => {
+        $(impl<S: Scorer + ?Sized> Scorer for $pointer {
+            fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+                (**self).score(pool, scores);
+            }
+
+            fn name(&self) -> &str {
+                (**self).name()
+            }
+
+            fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
+                (**self).explain(pool, item)
+            }
+        })+
+    };
 }
+
+forward!(&S, Box<S>, Arc<S>);
 
 /// A scorer made of a function of one item.
 ///

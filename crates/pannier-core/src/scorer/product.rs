@@ -1,6 +1,6 @@
 //! Several scorers as one: the product.
 
-use super::{Pool, Scorer};
+use super::{Pool, ScoreExplanation, Scorer};
 use crate::Error;
 
 /// The product of other scorers, in their order.
@@ -39,6 +39,17 @@ impl Scorer for ProductScorer {
                 *product *= score;
             }
         }
+    }
+
+    fn name(&self) -> &str {
+        "product"
+    }
+
+    fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
+        let children = self.children.iter().map(|child| child.explain(pool, item));
+        let children: Vec<ScoreExplanation> = children.collect();
+        let product = children.iter().fold(1.0, |product, child| product * child.score);
+        ScoreExplanation::new(self.name(), product).with_children(children)
     }
 }
 

@@ -12,6 +12,10 @@ use super::{Pool, Scorer};
 pub struct RecencyScorer;
 
 impl Scorer for RecencyScorer {
+    fn name(&self) -> &str {
+        "recency"
+    }
+
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
         let items = pool.items().iter();
         let nanoseconds = items.map(|item| item.timestamp().map(|at| at.unix_nanoseconds()));
@@ -31,6 +35,10 @@ impl Scorer for RecencyScorer {
 pub struct PriorityScorer;
 
 impl Scorer for PriorityScorer {
+    fn name(&self) -> &str {
+        "priority"
+    }
+
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
         score_ranks(pool.items().iter().map(|item| item.priority()), scores);
     }

@@ -7,6 +7,10 @@ use super::{Pool, Scorer, score_each};
 pub struct ReflexiveScorer;
 
 impl Scorer for ReflexiveScorer {
+    fn name(&self) -> &str {
+        "reflexive"
+    }
+
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
         score_each(pool, scores, |item| match item.future_relevance_hint() {
             Some(hint) if hint.is_finite() => hint.clamp(0.0, 1.0),

@@ -1,6 +1,6 @@
 //! A scorer stretched over the full range.
 
-use super::{Pool, Scorer};
+use super::{Pool, ScoreExplanation, Scorer, leaf};
 
 /// Moves the scores of another scorer so that the lowest of the pool is 0 and the highest 1.
 ///
@@ -31,6 +31,14 @@ impl<S: Scorer> Scorer for ScaledScorer<S> {
         for score in scores {
             *score = if highest == lowest { 0.5 } else { (*score - lowest) / (highest - lowest) };
         }
+    }
+
+    fn name(&self) -> &str {
+        "scaled"
+    }
+
+    fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
+        leaf(self, pool, item).with_children(vec![self.inner.explain(pool, item)])
     }
 }
 

@@ -78,6 +78,10 @@ impl TagScorer {
 }
 
 impl Scorer for TagScorer {
+    fn name(&self) -> &str {
+        "tag"
+    }
+
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
         if self.total == 0.0 {
             scores.fill(0.0);

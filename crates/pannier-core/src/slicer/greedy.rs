@@ -57,7 +57,7 @@ impl Slicer for GreedySlice {
             positions.iter().enumerate().map(|(slot, position)| (*position, slot)).collect();
         asked.sort_unstable();
         let (mut alike, mut next) = (vec![Alike { first, last, used: 0 }], Vec::new());
-        let mut ranges = 0;
+        let (mut ranges, mut open) = (0, positions.len());
         for position in by_density(candidates) {
             let position = position as usize;
             let tokens = candidates[position].tokens;
@@ -80,7 +80,12 @@ impl Slicer for GreedySlice {
                 }
             }
             std::mem::swap(&mut alike, &mut next);
-            ranges += slots.count() * alike.len();
+            let answered = slots.count();
+            open -= answered;
+            if open == 0 {
+                break;
+            }
+            ranges += answered * alike.len();
             if alike.len().max(ranges) > MAX_SWEEP_RANGES {
                 return Err(Error::SweepTooLarge { ranges: alike.len().max(ranges) });
             }

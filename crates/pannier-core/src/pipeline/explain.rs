@@ -1,0 +1,258 @@
+//! Why one item is in or out, and what would have to be different.
+//!
+//! Everything here comes from deciding again. The smallest score that lets an item in is found by giving
+//! it other scores and letting the same stages decide; what the item lost to is what goes out when it comes
+//! in with that score; the smallest budget is one that was tried. So an answer can be checked by doing what
+//! it says.
+
+use super::counterfactual::{Budgets, Rematch};
+use super::{Pipeline, Prepared, Run, Trace};
+use crate::{
+    ContextBudget, ContextItem, Error, ExclusionReason, InclusionReason, NullTraceCollector,
+    PipelineStage, Pool, ScoreExplanation, order,
+};
+
+/// The answer to "why is this item in, or out?".
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Explanation<I = ContextItem> {
+    /// The item's index in the pool.
+    pub index: usize,
+    /// The item.
+    pub item: I,
+    /// The stage that decided about it.
+    pub stage: PipelineStage,
+    /// What was decided, and why.
+    pub decision: Decision,
+    /// How its score came about. Absent for items that are not scored: pinned and invalid ones.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub score: Option<ScoreExplanation>,
+    /// Its place among the scored items.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub rank: Option<Rank>,
+    /// What it is worth per token, with its group if it has one. Absent if it is not scored or costs
+    /// nothing.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub density: Option<f64>,
+    /// What it lost to: the copy that was kept, the pinned items that leave it no room, or the items that
+    /// would go if it came in with [`smallest_score`](Self::smallest_score). In the order they are placed.
+    pub lost_to: Vec<Rival<I>>,
+    /// The smallest budget with which it is selected. For an item that is out, the smallest above the
+    /// present one. Absent if none was found, however large.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub smallest_budget: Option<SmallestBudget>,
+    /// A budget below the present one with which it would be selected, though it is out now: the smallest
+    /// there is. Selections do not simply grow with the budget.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub smaller_budget: Option<i64>,
+    /// The smallest score, from 0 on, with which it is selected, all other scores being the same. With the
+    /// next smaller number it is not. Absent if no score helps, or the item is not scored.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub smallest_score: Option<f64>,
+}
+
+/// What was decided about an item.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", tag = "decision"))]
+#[non_exhaustive]
+pub enum Decision {
+    /// It is in.
+    Included {
+        /// Why.
+        reason: InclusionReason,
+        /// Its place in the selection, from 0.
+        position: usize,
+    },
+    /// It is out.
+    Excluded {
+        /// Why.
+        reason: ExclusionReason,
+    },
+}
+
+/// A place among others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Rank {
+    /// The place, from 1; equal scores in pool order.
+    pub rank: usize,
+    /// How many there are.
+    pub of: usize,
+}
+
+/// An item that another one lost to.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Rival<I = ContextItem> {
+    /// Its index in the pool.
+    pub index: usize,
+    /// The item.
+    pub item: I,
+    /// Its score.
+    pub score: f64,
+}
+
+/// A budget that lets an item in: a window and a target of so many tokens, with the reserve, the slots and
+/// the margin of the present budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct SmallestBudget {
+    /// The window and the target.
+    pub tokens: i64,
+    /// Whether all smaller ones were tried. In a large pool that would take too long; then this is the end
+    /// of a search by halves, and there may be a smaller one that it did not meet.
+    pub is_proven: bool,
+}
+
+impl Pipeline {
+    /// Why the item at an index is selected or not, and what would change that.
+    ///
+    /// ```
+    /// use pannier_core::{ContextBudget, ContextItem, Pipeline, ReflexiveScorer};
+    ///
+    /// let item = |content: &str, tokens, hint| {
+    ///     ContextItem::builder(content, tokens).future_relevance_hint(hint).build()
+    /// };
+    /// let items = [item("contract", 60, 0.9)?, item("letter", 50, 0.6)?];
+    /// let pipeline = Pipeline::builder(ReflexiveScorer).build();
+    /// let answer = pipeline.explain(&items, &ContextBudget::new(100, 100)?, 1)?;
+    ///
+    /// assert_eq!(answer.lost_to[0].item.content(), "contract");
+    /// assert_eq!(answer.smallest_budget.unwrap().tokens, 110);
+    /// assert!(answer.smallest_score.unwrap() > 0.75);
+    /// # Ok::<(), pannier_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchItem`] if there is no item at this index; otherwise as [`run`](Self::run).
+    pub fn explain<'a>(
+        &self,
+        items: &'a [ContextItem],
+        budget: &ContextBudget,
+        index: usize,
+    ) -> Result<Explanation<&'a ContextItem>, Error> {
+        let item = items.get(index).ok_or(Error::NoSuchItem)?;
+        let mut nobody = NullTraceCollector;
+        let mut trace = Trace::none(&mut nobody);
+        let Prepared { run, candidates } = self.prepare(items, budget, &mut trace)?;
+        let run = self.finish(run, &candidates, &mut trace)?.run;
+        let (stage, decision) = run.decision(index as u32);
+
+        let scoreable = run.classified.scoreable.in_pool_order();
+        let Ok(place) = scoreable.binary_search(&(index as u32)) else {
+            let mut explanation = Explanation::new(index, item, stage, decision);
+            // A pinned item is in as soon as all of them fit.
+            if run.classified.pinned.in_pool_order().binary_search(&(index as u32)).is_ok() {
+                let tokens = run.smallest_valid_budget();
+                explanation.smallest_budget = Some(SmallestBudget { tokens, is_proven: true });
+            }
+            return Ok(explanation);
+        };
+        let pool = Pool::new(scoreable.iter().map(|index| &items[*index as usize]));
+        let mut explanation = Explanation::new(index, item, stage, decision);
+        explanation.score = Some(self.scorer.explain(&pool, place));
+        explanation.rank = Some(run.rank(index as u32, &scoreable));
+
+        let Some(mut rematch) = Rematch::new(self, &run, &candidates, index as u32) else {
+            return Ok(explanation);
+        };
+        explanation.density = rematch.density();
+        explanation.smallest_score = rematch.smallest_score();
+        let lost_to = match &explanation.decision {
+            Decision::Included { .. } => Vec::new(),
+            Decision::Excluded { reason } => rematch.lost_to(reason, explanation.smallest_score),
+        };
+        explanation.lost_to = run.rivals(&lost_to);
+
+        let budgets = Budgets { pipeline: self, run: &run, candidates: &candidates, index };
+        let present = budgets.present();
+        if budgets.is_in(present) {
+            explanation.smallest_budget = Some(budgets.search_down(present));
+        } else {
+            explanation.smallest_budget = budgets.search_up(present);
+            explanation.smaller_budget = budgets.search_below(present);
+        }
+        Ok(explanation)
+    }
+}
+
+impl<I> Explanation<I> {
+    fn new(index: usize, item: I, stage: PipelineStage, decision: Decision) -> Self {
+        Self {
+            index,
+            item,
+            stage,
+            decision,
+            score: None,
+            rank: None,
+            density: None,
+            lost_to: Vec::new(),
+            smallest_budget: None,
+            smaller_budget: None,
+            smallest_score: None,
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    /// What became of an item, and where.
+    fn decision(&self, index: u32) -> (PipelineStage, Decision) {
+        let mut decided = None;
+        for stage in Self::STAGES {
+            self.each_excluded(&stage, |other, reason| {
+                if other == index {
+                    decided = Some((stage.clone(), Decision::Excluded { reason }));
+                }
+            });
+        }
+        let mut position = 0;
+        self.each_included(|other, reason| {
+            if other == index {
+                let stage = match reason {
+                    InclusionReason::Pinned => PipelineStage::Classify,
+                    _ => PipelineStage::Slice,
+                };
+                decided = Some((stage, Decision::Included { reason, position }));
+            }
+            position += 1;
+        });
+        decided.unwrap_or_else(|| {
+            let reason = ExclusionReason::Unknown { reason: "Unknown".to_owned() };
+            (PipelineStage::Place, Decision::Excluded { reason })
+        })
+    }
+
+    fn rank(&self, index: u32, scored: &[u32]) -> Rank {
+        let key = |index: u32| order::key(self.scores[index as usize], 0, index);
+        let better = scored.iter().filter(|other| key(**other) < key(index)).count();
+        Rank { rank: better + 1, of: scored.len() }
+    }
+
+    /// Selected items among these, as they are placed; then the others in the order given.
+    fn rivals(&self, indices: &[u32]) -> Vec<Rival<&'a ContextItem>> {
+        let mut sorted = indices.to_vec();
+        sorted.sort_unstable();
+        let placed = self.placed.iter().filter(|index| sorted.binary_search(index).is_ok());
+        let rival = |index: &u32| {
+            let (index, item, score) = self.entry(*index);
+            Rival { index, item, score }
+        };
+        let mut rivals: Vec<_> = placed.map(rival).collect();
+        if rivals.len() < indices.len() {
+            let is_placed = |index: &&u32| !self.placed.contains(index);
+            rivals.extend(indices.iter().filter(is_placed).map(rival));
+        }
+        rivals
+    }
+
+    /// Below this, the budget is not valid or the pinned items do not fit.
+    pub(super) fn smallest_valid_budget(&self) -> i64 {
+        self.classified.pinned_tokens.saturating_add(self.budget.output_reserve())
+    }
+}

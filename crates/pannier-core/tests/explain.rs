@@ -1,0 +1,316 @@
+//! Explanations: every claim is checked by doing what it says.
+
+mod support;
+
+use pannier_core::*;
+use proptest::prelude::*;
+use support::*;
+
+/// A pipeline that scores by hints as they are, also above 1.
+fn by_hint(slicer: usize, overflow: OverflowStrategy) -> Pipeline {
+    let scorer = FnScorer(|item: &ContextItem| item.future_relevance_hint().unwrap_or_default());
+    let builder = Pipeline::builder(scorer).overflow_strategy(overflow);
+    let entries = || {
+        [
+            CountQuotaEntry::new(kind("Document"), 1, 2).unwrap(),
+            CountQuotaEntry::new(kind("Memory"), 0, 1).unwrap(),
+        ]
+    };
+    let degrade = ScarcityBehavior::Degrade;
+    match slicer {
+        0 => builder.slicer(GreedySlice),
+        1 => builder.slicer(KnapsackSlice::exact()),
+        2 => builder.slicer(KnapsackSlice::new(5).unwrap()),
+        3 => {
+            let quotas =
+                [Quota { kind: kind("Document"), require_percent: 20.0, cap_percent: 60.0 }];
+            builder.slicer(QuotaSlice::new(quotas, GreedySlice).unwrap())
+        }
+        4 => builder.slicer(CountQuotaSlice::new(entries(), GreedySlice, degrade).unwrap()),
+        _ => {
+            let knapsack = KnapsackSlice::exact();
+            builder
+                .slicer(CountConstrainedKnapsackSlice::new(entries(), knapsack, degrade).unwrap())
+        }
+    }
+    .build()
+}
+
+fn with_hint(items: &[ContextItem], index: usize, hint: f64) -> Vec<ContextItem> {
+    let mut items = items.to_vec();
+    let item = &items[index];
+    let mut builder = ContextItem::builder(item.content(), item.tokens())
+        .kind(item.kind().clone())
+        .pinned(item.is_pinned())
+        .future_relevance_hint(hint);
+    if let Some(group) = item.group() {
+        builder = builder.group(group);
+    }
+    items[index] = builder.build().unwrap();
+    items
+}
+
+fn selected(pipeline: &Pipeline, items: &[ContextItem], budget: &ContextBudget) -> Vec<usize> {
+    pipeline
+        .run(items, budget)
+        .map_or_else(|_| Vec::new(), |selection| selection.indices().collect())
+}
+
+fn pools() -> impl Strategy<Value = Vec<ContextItem>> {
+    // Few contents, few scores and few kinds, so that copies and ties are common.
+    let item =
+        (0..12_u8, 0..15_i64, 0..=8_u8, 0..3_u8, prop::option::weighted(0.2, 0..2_u8), 0..20_u8);
+    prop::collection::vec(item, 1..9).prop_map(|items| {
+        let items = items.into_iter().map(|(content, tokens, score, sort, group, pin)| {
+            let sort = ["Message", "Document", "Memory"][sort as usize];
+            let mut builder = scored(&format!("text {content}"), tokens, f64::from(score) / 8.0)
+                .kind(kind(sort))
+                .pinned(pin == 0);
+            if let Some(group) = group {
+                builder = builder.group(format!("group {group}"));
+            }
+            builder.build().unwrap()
+        });
+        items.collect()
+    })
+}
+
+fn strategies() -> impl Strategy<Value = OverflowStrategy> {
+    prop::sample::select(vec![
+        OverflowStrategy::Throw,
+        OverflowStrategy::Truncate,
+        OverflowStrategy::Proceed,
+    ])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_500))]
+
+    #[test]
+    fn counterfactuals_hold_when_they_are_tried(
+        items in pools(),
+        tokens in 0..60_i64,
+        slicer in 0..6_usize,
+        overflow in strategies(),
+        index in any::<prop::sample::Index>(),
+    ) {
+        let index = index.index(items.len());
+        let pipeline = by_hint(slicer, overflow);
+        let budget = ContextBudget::builder(tokens, tokens)
+            .output_reserve(tokens.min(3))
+            .reserved_slot(kind("Memory"), tokens.min(2))
+            .build()
+            .unwrap();
+        let Ok(selection) = pipeline.run(&items, &budget) else {
+            prop_assert!(pipeline.explain(&items, &budget, index).is_err());
+            return Ok(());
+        };
+        let answer = pipeline.explain(&items, &budget, index).unwrap();
+        let now: Vec<usize> = selection.indices().collect();
+        let report = selection.report();
+
+        // The decision is the report's.
+        match &answer.decision {
+            Decision::Included { reason, position } => {
+                prop_assert_eq!(report.included[*position].index, Some(index));
+                prop_assert_eq!(report.included[*position].reason, *reason);
+            }
+            Decision::Excluded { reason } => {
+                let entry = report.excluded.iter().find(|entry| entry.index == Some(index)).unwrap();
+                prop_assert_eq!(&entry.reason, reason);
+            }
+            _ => unreachable!(),
+        }
+
+        if let Some(score) = &answer.score {
+            prop_assert_eq!(score.score, items[index].future_relevance_hint().unwrap());
+            let is_in = |hint: f64| {
+                selected(&pipeline, &with_hint(&items, index, hint), &budget).contains(&index)
+            };
+            // Every score that could matter, and some between.
+            let mut tried: Vec<f64> = (0..=40).map(|step| f64::from(step) / 32.0).collect();
+            tried.extend([2.0, 10.0, 100.0, 1e9]);
+            match answer.smallest_score {
+                Some(smallest) => {
+                    prop_assert!(is_in(smallest), "not in at {smallest}");
+                    prop_assert!(smallest == 0.0 || !is_in(smallest.next_down()));
+                    // From there on it stays in, unless it comes to lead a group and changes its kind.
+                    let may_leave = items[index].group().is_some();
+                    for hint in tried {
+                        let expected = hint >= smallest && !(may_leave && !is_in(hint));
+                        prop_assert_eq!(is_in(hint), expected, "{} of {}", hint, smallest);
+                    }
+                }
+                None => prop_assert!(tried.into_iter().all(|hint| !is_in(hint))),
+            }
+        } else {
+            prop_assert_eq!(answer.smallest_score, None);
+        }
+
+        // What it lost to is what goes when it comes in.
+        let lost_to: Vec<usize> = answer.lost_to.iter().map(|rival| rival.index).collect();
+        match &answer.decision {
+            Decision::Excluded { reason: ExclusionReason::Deduplicated { deduplicated_against } } => {
+                prop_assert_eq!(lost_to.len(), 1);
+                prop_assert_eq!(items[lost_to[0]].content(), &**deduplicated_against);
+                prop_assert!(lost_to[0] != index);
+            }
+            Decision::Excluded { reason: ExclusionReason::PinnedOverride { .. } } => {
+                prop_assert!(!lost_to.is_empty());
+                let is_pinned = |entry: &IncludedItem<_>| entry.reason == InclusionReason::Pinned;
+                let pinned = report.included.iter().filter(|entry| is_pinned(entry));
+                prop_assert_eq!(lost_to, pinned.filter_map(|entry| entry.index).collect::<Vec<_>>());
+            }
+            Decision::Excluded { .. } => {
+                let expected: Vec<usize> = answer.smallest_score.map_or_else(Vec::new, |score| {
+                    let then = selected(&pipeline, &with_hint(&items, index, score), &budget);
+                    now.iter().copied().filter(|other| !then.contains(other)).collect()
+                });
+                prop_assert_eq!(lost_to, expected);
+            }
+            _ => prop_assert!(lost_to.is_empty()),
+        }
+
+        // Every budget from nothing to more than everything.
+        let is_in = |tokens: i64| {
+            let budget = ContextBudget::builder(tokens, tokens)
+                .output_reserve(budget.output_reserve())
+                .reserved_slot(kind("Memory"), budget.reserved_slots()[&kind("Memory")])
+                .build();
+            budget.is_ok_and(|budget| selected(&pipeline, &items, &budget).contains(&index))
+        };
+        let all: Vec<i64> = (0..160).filter(|tokens| is_in(*tokens)).collect();
+        prop_assert!(answer.smallest_budget.is_none_or(|found| found.is_proven));
+        let smallest = answer.smallest_budget.map(|found| found.tokens);
+        // As one number, the present budget is its window: the target is never what limits it here.
+        if is_in(tokens) {
+            prop_assert_eq!(smallest, all.first().copied());
+            prop_assert_eq!(answer.smaller_budget, None);
+        } else {
+            prop_assert_eq!(smallest, all.iter().copied().find(|found| *found > tokens));
+            prop_assert_eq!(answer.smaller_budget, all.iter().copied().find(|found| *found < tokens));
+        }
+    }
+
+    #[test]
+    fn a_score_tree_adds_up_to_the_score(items in pools(), index in any::<prop::sample::Index>()) {
+        let index = index.index(items.len());
+        let scorer = CompositeScorer::builder()
+            .add(KindScorer::default(), 3.0)
+            .add(
+                ProductScorer::builder()
+                    .factor(ReflexiveScorer)
+                    .factor(MetadataKeyScorer::new("a", "b", 1.5).unwrap())
+                    .build()
+                    .unwrap(),
+                0.7,
+            )
+            .add(ScaledScorer::new(FrequencyScorer), 1.1)
+            .build()
+            .unwrap();
+        let pipeline = Pipeline::builder(scorer).build();
+        let budget = budget(200);
+        let answer = pipeline.explain(&items, &budget, index).unwrap();
+        let report = pipeline.dry_run(&items, &budget).unwrap();
+        let included = report.included.iter().map(|entry| (entry.index, entry.score));
+        let excluded = report.excluded.iter().map(|entry| (entry.index, entry.score));
+        let mut all = included.chain(excluded);
+        let score = all.find(|(other, _)| *other == Some(index)).unwrap().1;
+        match answer.score {
+            Some(tree) => {
+                prop_assert_eq!(tree.score.to_bits(), score.to_bits());
+                let sum = tree.children.iter().fold(0.0, |sum, child| sum + child.score * child.share.unwrap());
+                prop_assert_eq!(sum.to_bits(), score.to_bits());
+                let names: Vec<_> = tree.children.iter().map(|child| child.scorer.as_str()).collect();
+                prop_assert_eq!(names, ["kind", "product", "scaled"]);
+                let weights: Vec<_> = tree.children.iter().filter_map(|child| child.weight).collect();
+                prop_assert_eq!(weights, [3.0, 0.7, 1.1]);
+            }
+            None => prop_assert_eq!(score, 1.0, "only pinned items are not scored here"),
+        }
+    }
+}
+
+#[test]
+fn an_answer_says_what_would_let_an_item_in() {
+    let items = [item("contract", 60, 0.9), item("letter", 50, 0.6), item("note", 40, 0.2)];
+    let answer = pipeline().build().explain(&items, &budget(60), 2).unwrap();
+    assert_eq!(answer.stage, PipelineStage::Slice);
+    assert_eq!(answer.rank.unwrap().rank, 3);
+    assert_eq!(answer.density, Some(0.2 / 40.0));
+    assert_eq!(answer.lost_to.iter().map(|rival| rival.index).collect::<Vec<_>>(), [0]);
+    assert_eq!(answer.smallest_budget.unwrap().tokens, 100);
+    assert_eq!(answer.smaller_budget, Some(40));
+    // 0.9 / 60 a token, times 40 tokens.
+    assert!((answer.smallest_score.unwrap() - 0.6).abs() < 1e-12);
+}
+
+#[test]
+fn what_is_not_scored_has_no_score_to_explain() {
+    let items = [
+        scored("pinned", 10, 0.1).pinned(true).build().unwrap(),
+        item("invalid", -1, 0.5),
+        item("too large", 95, 0.5),
+    ];
+    let pipeline = pipeline().build();
+    let explain = |index| pipeline.explain(&items, &budget(100), index).unwrap();
+
+    let pinned = explain(0);
+    assert_eq!(pinned.stage, PipelineStage::Classify);
+    assert_eq!((pinned.score, pinned.rank, pinned.smallest_score), (None, None, None));
+    assert_eq!(pinned.smallest_budget.unwrap().tokens, 10);
+
+    let invalid = explain(1);
+    assert_eq!(invalid.stage, PipelineStage::Classify);
+    assert_eq!((invalid.score, invalid.smallest_budget), (None, None));
+
+    let large = explain(2);
+    assert_eq!(large.lost_to[0].item.content(), "pinned");
+    assert_eq!(large.smallest_score, None);
+    assert_eq!(large.smallest_budget.unwrap().tokens, 105);
+
+    assert_eq!(pipeline.explain(&items, &budget(100), 3).unwrap_err(), Error::NoSuchItem);
+}
+
+#[test]
+fn no_budget_helps_what_no_budget_can() {
+    let items = [item("worthless", 10, 0.0)];
+    let knapsack = pipeline().slicer(KnapsackSlice::exact()).build();
+    let answer = knapsack.explain(&items, &budget(100), 0).unwrap();
+    assert_eq!(answer.smallest_budget, None);
+    assert_eq!(answer.smallest_score, Some(0.0001));
+
+    let margin = ContextBudget::builder(100, 100).estimation_safety_margin_percent(100.0).build();
+    let answer = pipeline().build().explain(&items, &margin.unwrap(), 0).unwrap();
+    assert_eq!((answer.smallest_budget, answer.smallest_score), (None, None));
+}
+
+#[test]
+fn a_large_pool_is_searched_by_halves() {
+    let items: Vec<_> = (0..20_000)
+        .map(|i| item(&format!("text {i}"), 100 + (i * 7_919) % 400, 1.0 / f64::from(i as u32 + 1)))
+        .collect();
+    let pipeline = pipeline().build();
+    let answer = pipeline.explain(&items, &budget(10_000), 9_999).unwrap();
+    let found = answer.smallest_budget.unwrap();
+    assert!(!found.is_proven);
+    let is_in = |tokens| {
+        pipeline.run(&items, &budget(tokens)).unwrap().indices().any(|index| index == 9_999)
+    };
+    assert!(is_in(found.tokens) && !is_in(found.tokens - 1));
+}
+
+#[test]
+fn custom_scorers_are_explained_by_their_names() {
+    let mut registry = PolicyRegistry::empty();
+    registry
+        .add_scorer("brevity", FnScorer(|item: &ContextItem| 1.0 / item.tokens() as f64))
+        .unwrap();
+    let brevity = ScorerPolicy::Custom { name: "brevity".to_owned() };
+    let policy = Policy::new([(brevity, 1.0), (ScorerPolicy::Reflexive, 1.0)]);
+    let pipeline = registry.pipeline(&policy, None).unwrap();
+    let items = [item("text", 4, 0.5)];
+    let answer = pipeline.explain(&items, &budget(10), 0).unwrap();
+    let tree = answer.score.unwrap();
+    assert_eq!((tree.score, tree.children[0].scorer.as_str()), (0.375, "brevity"));
+}
