@@ -10,6 +10,10 @@ pub enum Error {
     #[error("an item has no content; leave the item out, or give it a text")]
     EmptyContent,
 
+    /// An item has no token count.
+    #[error("the item has no tokens; count them, as in \"tokens\": 12")]
+    NoTokens,
+
     /// A name is empty or white space.
     #[error("the {field} is blank; give it a name, or leave it out")]
     BlankName {
@@ -82,6 +86,13 @@ pub enum Error {
         /// Where, as a path of keys: `scorers[1].boost`.
         path: String,
         /// What is wrong, and what is allowed.
+        problem: String,
+    },
+
+    /// A receipt says something that is not possible.
+    #[error("this receipt cannot be used: {problem}")]
+    InvalidReceipt {
+        /// What is wrong, and what to do.
         problem: String,
     },
 
@@ -217,4 +228,83 @@ pub enum Error {
         /// What went wrong.
         problem: String,
     },
+}
+
+/// What sort of failure an error is, for whoever has to answer a program: a process by its exit code, a
+/// server by a code in its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ErrorCategory {
+    /// A check was made, and the answer is no.
+    CheckFailed,
+    /// The request or its input is not valid.
+    InvalidInput,
+    /// No selection can meet the budget.
+    BudgetNotMet,
+    /// There is no cache.
+    CacheMissing,
+    /// There is a cache, and it cannot be trusted.
+    CacheInvalid,
+    /// Reading or writing failed.
+    Io,
+    /// A fault of the program, or of a part that was added to it.
+    Internal,
+}
+
+impl ErrorCategory {
+    /// All of them, in order of their exit codes.
+    pub const ALL: [Self; 7] = [
+        Self::CheckFailed,
+        Self::InvalidInput,
+        Self::BudgetNotMet,
+        Self::CacheMissing,
+        Self::CacheInvalid,
+        Self::Io,
+        Self::Internal,
+    ];
+
+    /// The exit code of a process that ends with it.
+    pub fn exit_code(self) -> u8 {
+        self as u8 + 1
+    }
+
+    /// The code in an answer.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::CheckFailed => "check_failed",
+            Self::InvalidInput => "invalid_input",
+            Self::BudgetNotMet => "budget_not_met",
+            Self::CacheMissing => "cache_missing",
+            Self::CacheInvalid => "cache_invalid",
+            Self::Io => "io",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// What it means, for people.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::CheckFailed => "a check said no",
+            Self::InvalidInput => "wrong usage or invalid input",
+            Self::BudgetNotMet => "the budget cannot be met",
+            Self::CacheMissing => "there is no cache",
+            Self::CacheInvalid => "the cache is damaged or not ours",
+            Self::Io => "reading or writing failed",
+            Self::Internal => "a fault of the program",
+        }
+    }
+}
+
+impl Error {
+    /// What sort of failure it is.
+    pub fn category(&self) -> ErrorCategory {
+        match self {
+            Self::PinnedOverBudget { .. }
+            | Self::OverTarget { .. }
+            | Self::OverWindow { .. }
+            | Self::Scarcity { .. } => ErrorCategory::BudgetNotMet,
+            Self::CustomPart { .. } => ErrorCategory::Internal,
+            _ => ErrorCategory::InvalidInput,
+        }
+    }
 }

@@ -70,6 +70,9 @@ mod order;
 mod pipeline;
 mod placer;
 mod policy;
+#[cfg(feature = "receipt")]
+mod receipt;
+mod render;
 mod scorer;
 mod simulate;
 mod slicer;
@@ -80,7 +83,9 @@ pub use diagnostics::{
     InclusionReason, ItemDecision, ItemEvent, NullTraceCollector, OverflowEvent, PipelineStage,
     SelectionReport, StageCount, TraceCollector, TraceDetailLevel, TraceEvent,
 };
-pub use error::Error;
+pub use error::{Error, ErrorCategory};
+#[cfg(feature = "serde")]
+pub use model::UncountedItem;
 pub use model::{
     ContextBudget, ContextBudgetBuilder, ContextItem, ContextItemBuilder, ContextKind,
     ContextSource, Metadata, MetadataValue, OverflowStrategy, ScoredItem, SliceBudget, Timestamp,
@@ -90,6 +95,11 @@ pub use pipeline::{
 };
 pub use placer::{ChronologicalPlacer, Placer, RankPlacer, UShapedPlacer};
 pub use policy::{CurvePolicy, PlacerPolicy, Policy, PolicyRegistry, ScorerPolicy, SlicerPolicy};
+#[cfg(feature = "receipt")]
+pub use receipt::{
+    Circumstances, DiffEntry, Digest, Receipt, ReceiptDiff, ReceiptItem, ReceiptSource, Replay,
+};
+pub use render::Template;
 pub use scorer::{
     CompositeScorer, CompositeScorerBuilder, DecayCurve, DecayScorer, FnScorer, FrequencyScorer,
     KindScorer, MetadataKeyScorer, MetadataTrustScorer, Pool, PriorityScorer, ProductScorer,

@@ -92,9 +92,19 @@ fn a_time_may_be_tomls_own() {
 }
 
 #[test]
+fn a_policy_of_scorers_alone_has_the_parts_of_any_pipeline() {
+    let policy = read("scorers = [{ type = \"recency\" }]").unwrap();
+    assert_eq!(policy, Policy::new([(ScorerPolicy::Recency, 1.0)]));
+}
+
+#[test]
 fn every_mistake_is_found_where_it_is() {
     for (right, wrong, message) in [
-        ("placer =", "placr =", "in the policy, placer: it is missing"),
+        (
+            "placer = \"",
+            "placer = \"x",
+            "in the policy, placer: it is 'xchronological'; it must be one of chronological, u-shaped, rank",
+        ),
         (
             "deduplication = false",
             "deduplicate = false",
@@ -127,7 +137,7 @@ fn every_mistake_is_found_where_it_is() {
         (
             "boost = 1.5",
             "boots = 1.5",
-            "in the policy, scorers[2].children[1].inner_scorer.children[1].boost: it is missing",
+            "in the policy, scorers[2].children[1].inner_scorer.children[1].boost: it is missing; add it",
         ),
         (
             "require = 20.0",

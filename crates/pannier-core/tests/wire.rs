@@ -55,7 +55,7 @@ fn c39_items_are_checked_when_they_are_read() {
         refused::<ContextItem>(json!({ "content": "", "tokens": 1 })),
         "an item has no content; leave the item out, or give it a text"
     );
-    assert!(refused::<ContextItem>(json!({ "content": "x" })).contains("missing field `tokens`"));
+    assert!(refused::<ContextItem>(json!({ "content": "x" })).contains("has no tokens"));
     let typo = json!({ "content": "x", "tokens": 1, "futureRelevence": 0.5 });
     assert!(refused::<ContextItem>(typo).contains("unknown field `futureRelevence`"));
     let blank = json!({ "content": "x", "tokens": 1, "kind": " " });

@@ -238,6 +238,41 @@ impl ContextItemBuilder {
     }
 }
 
+/// An item as it is read, whose tokens may not have been counted yet.
+///
+/// ```
+/// # #[cfg(feature = "serde")] {
+/// use pannier_core::UncountedItem;
+///
+/// let item: UncountedItem = serde_json::from_str(r#"{ "content": "Hello!" }"#).unwrap();
+/// let item = item.count(|content| content.len() as i64 / 3);
+/// assert_eq!(item.tokens(), 2);
+/// # }
+/// ```
+#[cfg(feature = "serde")]
+#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+#[serde(try_from = "wire::Item")]
+pub struct UncountedItem {
+    item: ContextItem,
+    is_counted: bool,
+}
+
+#[cfg(feature = "serde")]
+impl UncountedItem {
+    /// The text. Never empty.
+    pub fn content(&self) -> &str {
+        &self.item.content
+    }
+
+    /// The item, with the tokens it came with, or else those that `count` finds in its content.
+    pub fn count(mut self, count: impl FnOnce(&str) -> i64) -> ContextItem {
+        if !self.is_counted {
+            self.item.tokens = count(&self.item.content);
+        }
+        self.item
+    }
+}
+
 /// An item and its relevance score, by convention from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -252,14 +287,14 @@ pub struct ScoredItem<'a> {
 mod wire {
     //! The form an item is read in, before it is checked.
 
-    use super::{ContextItem, ContextKind, ContextSource, Metadata, Timestamp};
+    use super::{ContextItem, ContextKind, ContextSource, Metadata, Timestamp, UncountedItem};
     use crate::Error;
 
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "a context item")]
     pub(super) struct Item {
         content: String,
-        tokens: i64,
+        tokens: Option<i64>,
         #[serde(default)]
         kind: ContextKind,
         #[serde(default)]
@@ -278,13 +313,14 @@ mod wire {
         group: Option<String>,
     }
 
-    impl TryFrom<Item> for ContextItem {
+    impl TryFrom<Item> for UncountedItem {
         type Error = Error;
 
         fn try_from(item: Item) -> Result<Self, Error> {
-            super::ContextItemBuilder(Self {
+            let is_counted = item.tokens.is_some();
+            let item = super::ContextItemBuilder(ContextItem {
                 content: item.content,
-                tokens: item.tokens,
+                tokens: item.tokens.unwrap_or_default(),
                 kind: item.kind,
                 source: item.source,
                 priority: item.priority,
@@ -296,8 +332,17 @@ mod wire {
                 original_tokens: item.original_tokens,
                 id: item.id,
                 group: item.group,
-            })
-            .build()
+            });
+            Ok(Self { item: item.build()?, is_counted })
+        }
+    }
+
+    impl TryFrom<Item> for ContextItem {
+        type Error = Error;
+
+        fn try_from(item: Item) -> Result<Self, Error> {
+            let UncountedItem { item, is_counted } = item.try_into()?;
+            if is_counted { Ok(item) } else { Err(Error::NoTokens) }
         }
     }
 

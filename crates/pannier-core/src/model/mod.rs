@@ -11,6 +11,8 @@ mod overflow;
 mod timestamp;
 
 pub use budget::{ContextBudget, ContextBudgetBuilder, SliceBudget};
+#[cfg(feature = "serde")]
+pub use item::UncountedItem;
 pub use item::{ContextItem, ContextItemBuilder, ScoredItem};
 pub(crate) use label::compare_folded;
 pub use label::{ContextKind, ContextSource};

@@ -46,13 +46,13 @@ impl Policy {
             name: table.text("name")?.map(str::to_owned),
             description: table.text("description")?.map(str::to_owned),
             scorers: table.list("scorers", weighted_scorer)?,
-            slicer: slicer(&table, "slicer", table.need("slicer", table.text("slicer")?)?)?,
-            placer: table.choice("placer", PLACERS, None)?,
+            slicer: slicer(&table, "slicer", table.text("slicer")?.unwrap_or("greedy"))?,
+            placer: table.choice("placer", PLACERS, PlacerPolicy::Chronological)?,
             deduplication: table.flag("deduplication")?.unwrap_or(true),
             overflow_strategy: table.choice(
                 "overflow_strategy",
                 STRATEGIES,
-                Some(OverflowStrategy::Throw),
+                OverflowStrategy::Throw,
             )?,
             keep_groups_together: table.flag("keep_groups_together")?.unwrap_or(false),
         };
@@ -188,8 +188,7 @@ fn curve(table: &Table<'_>) -> Result<CurvePolicy, Error> {
 /// The slicer of the name that stands under `key`, with the options that stand beside it.
 fn slicer(table: &Table<'_>, key: &str, name: &str) -> Result<SlicerPolicy, Error> {
     let bucket_size = || Ok::<_, Error>(table.whole("bucket_size")?.unwrap_or(100));
-    let scarcity =
-        || table.choice("scarcity_behavior", SCARCITIES, Some(ScarcityBehavior::Degrade));
+    let scarcity = || table.choice("scarcity_behavior", SCARCITIES, ScarcityBehavior::Degrade);
     let slicer = match name {
         "greedy" => SlicerPolicy::Greedy,
         "knapsack" => SlicerPolicy::Knapsack { bucket_size: bucket_size()? },
@@ -301,7 +300,7 @@ impl<'v> Table<'v> {
     }
 
     fn need<T>(&self, key: &str, value: Option<T>) -> Result<T, Error> {
-        value.ok_or_else(|| invalid(&self.at(key), "it is missing"))
+        value.ok_or_else(|| invalid(&self.at(key), "it is missing; add it"))
     }
 
     fn read<T>(
@@ -366,10 +365,10 @@ impl<'v> Table<'v> {
         &self,
         key: &'static str,
         choices: &[(&str, T)],
-        default: Option<T>,
+        default: T,
     ) -> Result<T, Error> {
         let Some(text) = self.text(key)? else {
-            return self.need(key, default);
+            return Ok(default);
         };
         let chosen = choices.iter().find(|(name, _)| *name == text);
         chosen.map(|(_, choice)| *choice).ok_or_else(|| {

@@ -25,7 +25,7 @@ impl Policy {
         ];
         // The slicer's options stand beside its name.
         keys.extend(all_options(slicers()));
-        let mut schema = object(keys, &["scorers", "slicer", "placer"]);
+        let mut schema = object(keys, &["scorers"]);
         put(&mut schema, "$schema", "https://json-schema.org/draft/2020-12/schema");
         put(&mut schema, "title", "Pannier policy");
         let definitions = [

@@ -1,0 +1,155 @@
+//! How two selections differ, from their receipts alone.
+//!
+//! Items are told apart by their contents, because contents are what a model sees: an item whose priority
+//! changed is the same item here. Of equal contents, the first is compared with the first, the second with
+//! the second.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Digest, Receipt, ReceiptItem};
+
+/// How the selection of one receipt differs from that of another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ReceiptDiff {
+    /// Selected in the second only, in its order.
+    pub included: Vec<DiffEntry>,
+    /// Selected in the first only, in its order.
+    pub excluded: Vec<DiffEntry>,
+    /// Selected in both, and elsewhere among the others: the fewest items that have to move for the rest to
+    /// stand in the same order. In the order of the second.
+    pub moved: Vec<DiffEntry>,
+    /// How many items at the beginning are the same.
+    pub unchanged_prefix_items: usize,
+    /// What they cost: what a cache of the prompt can keep.
+    pub unchanged_prefix_tokens: i64,
+    /// What the first selection costs.
+    pub tokens_before: i64,
+    /// What the second selection costs.
+    pub tokens_after: i64,
+    /// Whether both have the same policy.
+    pub same_policy: bool,
+    /// Whether both have the same budget.
+    pub same_budget: bool,
+    /// Whether both have the same pool.
+    pub same_pool: bool,
+}
+
+/// An item in which two selections differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct DiffEntry {
+    /// Its name: its id, or the beginning of its content's hash.
+    pub name: String,
+    /// What it costs.
+    pub tokens: i64,
+    /// Its place in the first selection, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position_before: Option<usize>,
+    /// Its place in the second selection, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position_after: Option<usize>,
+    /// Whether it is in the other pool, too: if not, it is new or gone, and nothing was decided about it.
+    pub in_both_pools: bool,
+}
+
+impl Receipt {
+    /// How the selection of `after` differs from this one.
+    pub fn diff(&self, after: &Self) -> ReceiptDiff {
+        let (before_items, after_items) = (self.selection(), after.selection());
+        let (before, then) = (keys(&before_items), keys(&after_items));
+        let place_before: BTreeMap<Key, usize> = before.iter().copied().zip(0..).collect();
+        let place_after: BTreeMap<Key, usize> = then.iter().copied().zip(0..).collect();
+        let (pool_before, pool_after) = (contents(&self.items), contents(&after.items));
+
+        let common: Vec<(usize, usize)> = then
+            .iter()
+            .zip(0..)
+            .filter_map(|(key, place)| Some((*place_before.get(key)?, place)))
+            .collect();
+        let stays = longest_increasing(&common);
+        let entry = |item: &ReceiptItem, key: &Key, other_pool: &[Digest]| DiffEntry {
+            name: item.name(),
+            tokens: item.tokens,
+            position_before: place_before.get(key).copied(),
+            position_after: place_after.get(key).copied(),
+            in_both_pools: other_pool.binary_search(&item.content).is_ok(),
+        };
+
+        let is_new = |key: &Key| !place_before.contains_key(key);
+        let is_gone = |key: &Key| !place_after.contains_key(key);
+        let included = after_items.iter().zip(&then).filter(|(_, key)| is_new(key));
+        let excluded = before_items.iter().zip(&before).filter(|(_, key)| is_gone(key));
+        let moved =
+            common.iter().zip(&stays).filter(|(_, stays)| !**stays).map(|(places, _)| places);
+
+        let prefix = before.iter().zip(&then).take_while(|(before, then)| before == then).count();
+        let prefix = if self.template == after.template { prefix } else { 0 };
+        let tokens =
+            |items: &[&ReceiptItem]| crate::sum_tokens(items.iter().map(|item| item.tokens));
+        ReceiptDiff {
+            included: included.map(|(item, key)| entry(item, key, &pool_before)).collect(),
+            excluded: excluded.map(|(item, key)| entry(item, key, &pool_after)).collect(),
+            moved: moved
+                .map(|(_, place)| entry(after_items[*place], &then[*place], &pool_before))
+                .collect(),
+            unchanged_prefix_items: prefix,
+            unchanged_prefix_tokens: tokens(&after_items[..prefix]),
+            tokens_before: tokens(&before_items),
+            tokens_after: tokens(&after_items),
+            same_policy: self.policy == after.policy && self.reference_time == after.reference_time,
+            same_budget: self.budget == after.budget,
+            same_pool: self
+                .items
+                .iter()
+                .map(|item| item.item)
+                .eq(after.items.iter().map(|item| item.item)),
+        }
+    }
+
+    fn selection(&self) -> Vec<&ReceiptItem> {
+        // Indices are checked where a receipt is read, and made by the engine where it is not.
+        self.selected.iter().filter_map(|index| self.items.get(*index)).collect()
+    }
+}
+
+/// A content, and how many of the same came before.
+type Key = (Digest, usize);
+
+fn keys(items: &[&ReceiptItem]) -> Vec<Key> {
+    let mut seen: BTreeMap<Digest, usize> = BTreeMap::new();
+    let number = |item: &&ReceiptItem| {
+        let count = seen.entry(item.content).or_default();
+        *count += 1;
+        (item.content, *count - 1)
+    };
+    items.iter().map(number).collect()
+}
+
+fn contents(items: &[ReceiptItem]) -> Vec<Digest> {
+    let mut contents: Vec<Digest> = items.iter().map(|item| item.content).collect();
+    contents.sort_unstable();
+    contents
+}
+
+/// Which of these pairs belong to a longest run of ascending first numbers.
+fn longest_increasing(pairs: &[(usize, usize)]) -> Vec<bool> {
+    // For each length, the pair that ends such a run with the smallest number; and for each pair, the one
+    // before it in its run.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut previous = vec![None; pairs.len()];
+    for (i, (number, _)) in pairs.iter().enumerate() {
+        let length = ends.partition_point(|end| pairs[*end].0 < *number);
+        previous[i] = length.checked_sub(1).map(|length| ends[length]);
+        if length == ends.len() { ends.push(i) } else { ends[length] = i }
+    }
+    let mut belongs = vec![false; pairs.len()];
+    let mut next = ends.last().copied();
+    while let Some(i) = next {
+        belongs[i] = true;
+        next = previous[i];
+    }
+    belongs
+}

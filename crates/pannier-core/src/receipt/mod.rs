@@ -1,0 +1,287 @@
+//! What is needed to make a selection again, and to see that it is the same.
+//!
+//! A receipt holds everything that decided (policy, budget, time) in full, and what was decided about as
+//! hashes: it proves a selection without keeping its texts. The pool comes from the same source as before,
+//! and the hashes tell if it is still the same pool.
+//!
+//! Hashes are BLAKE3 over bytes that anybody can produce: an item as one line of JSON, the result as the
+//! text that is sent, the report as one line of JSON.
+
+mod diff;
+mod digest;
+
+pub use diff::{DiffEntry, ReceiptDiff};
+pub use digest::Digest;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ContextBudget, ContextItem, Error, Policy, PolicyRegistry, Selection, SelectionReport,
+    Template, Timestamp,
+};
+
+/// Where a pool came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReceiptSource {
+    /// What sort of source: `items`, for a list of items.
+    pub kind: String,
+    /// Which state of it, as the source itself names it.
+    pub version: String,
+}
+
+/// What a selection was made with, besides its pool and its budget.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Circumstances {
+    /// The policy.
+    pub policy: Policy,
+    /// What time it was, for policies that measure to now.
+    pub reference_time: Option<Timestamp>,
+    /// What counted the tokens of items that came without.
+    pub tokenizer: String,
+    /// How the text is made.
+    pub template: Template,
+}
+
+impl Circumstances {
+    /// A policy, with tokens counted by the caller and the default template.
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            reference_time: None,
+            tokenizer: "given".to_owned(),
+            template: Template::default(),
+        }
+    }
+}
+
+/// A selection that can be made again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, try_from = "wire::Receipt")]
+#[non_exhaustive]
+pub struct Receipt {
+    /// The version of this format.
+    #[serde(rename = "receipt")]
+    pub format: u32,
+    /// The version of the engine.
+    pub engine: String,
+    /// Where the pool came from.
+    pub source: ReceiptSource,
+    /// What counted the tokens of items that came without.
+    pub tokenizer: String,
+    /// How the text is made.
+    pub template: Template,
+    /// What time it was, for policies that measure to now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference_time: Option<Timestamp>,
+    /// The policy.
+    pub policy: Policy,
+    /// The budget.
+    pub budget: ContextBudget,
+    /// The pool.
+    pub items: Vec<ReceiptItem>,
+    /// The indices of the selected items, as they are placed.
+    pub selected: Vec<usize>,
+    /// The text that is sent.
+    pub result: Digest,
+    /// The report, without events.
+    pub report: Digest,
+}
+
+/// An item of the pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReceiptItem {
+    /// Its name, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// What it costs.
+    pub tokens: i64,
+    /// The item as JSON.
+    pub item: Digest,
+    /// Its content.
+    pub content: Digest,
+}
+
+impl ReceiptItem {
+    fn new(item: &ContextItem) -> Self {
+        Self {
+            id: item.id().map(str::to_owned),
+            tokens: item.tokens(),
+            item: Digest::of_json(item),
+            content: Digest::of(item.content().as_bytes()),
+        }
+    }
+
+    /// What to call it: its id, or the beginning of its content's hash.
+    pub fn name(&self) -> String {
+        self.id.clone().unwrap_or_else(|| self.content.to_string().chars().take(12).collect())
+    }
+}
+
+/// What came of making a selection again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Replay {
+    /// The same in every byte.
+    Identical,
+    /// The pool has another number of items.
+    ItemCount {
+        /// How many there were.
+        recorded: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// An item of the pool has changed; the first one that has.
+    Item {
+        /// Its index.
+        index: usize,
+        /// Its name then.
+        name: String,
+    },
+    /// Another item stands at a place; the first one where that is so.
+    Selection {
+        /// The place, from 0.
+        position: usize,
+        /// The index of the item that stood there, if any did.
+        recorded: Option<usize>,
+        /// The index of the item that stands there, if any does.
+        found: Option<usize>,
+    },
+    /// The same items in the same order make another text.
+    Result,
+    /// The selection is the same, but a score, a reason or a count in its report is not.
+    Report,
+}
+
+impl Receipt {
+    /// The version of the format that is written.
+    pub const FORMAT: u32 = 1;
+
+    /// The receipt of a selection from a list of items.
+    pub fn new(selection: &Selection<'_>, circumstances: Circumstances) -> Self {
+        let items: Vec<ReceiptItem> = selection.pool().iter().map(ReceiptItem::new).collect();
+        let version = Digest::of_all(items.iter().map(|item| item.item));
+        Self {
+            format: Self::FORMAT,
+            engine: env!("CARGO_PKG_VERSION").to_owned(),
+            source: ReceiptSource { kind: "items".to_owned(), version: version.to_string() },
+            tokenizer: circumstances.tokenizer,
+            reference_time: circumstances.reference_time,
+            policy: circumstances.policy,
+            budget: selection.budget().clone(),
+            items,
+            selected: selection.indices().collect(),
+            result: Digest::of_pieces(circumstances.template.pieces(selection)),
+            report: Digest::of_json(&selection.report()),
+            template: circumstances.template,
+        }
+    }
+
+    /// Makes the selection again from a pool, and compares.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the policy from being built or the selection from being made.
+    pub fn replay(
+        &self,
+        items: &[ContextItem],
+        registry: &PolicyRegistry,
+    ) -> Result<Replay, Error> {
+        let (recorded, found) = (self.items.len(), items.len());
+        if recorded != found {
+            return Ok(Replay::ItemCount { recorded, found });
+        }
+        let mut pool = self.items.iter().zip(items).enumerate();
+        let changed = pool.find(|(_, (recorded, found))| recorded.item != Digest::of_json(found));
+        if let Some((index, (recorded, _))) = changed {
+            return Ok(Replay::Item { index, name: recorded.name() });
+        }
+
+        let pipeline = registry.pipeline(&self.policy, self.reference_time)?;
+        let selection = pipeline.run(items, &self.budget)?;
+        let mut found = selection.indices();
+        let longest = self.selected.len().max(found.len());
+        for position in 0..longest {
+            let (recorded, found) = (self.selected.get(position).copied(), found.next());
+            if recorded != found {
+                return Ok(Replay::Selection { position, recorded, found });
+            }
+        }
+        if self.result != Digest::of_pieces(self.template.pieces(&selection)) {
+            return Ok(Replay::Result);
+        }
+        let report: SelectionReport<&ContextItem> = selection.report();
+        Ok(if self.report == Digest::of_json(&report) { Replay::Identical } else { Replay::Report })
+    }
+}
+
+mod wire {
+    //! The form a receipt is read in, before it is checked.
+
+    use serde::Deserialize;
+
+    use super::{ReceiptItem, ReceiptSource};
+    use crate::{ContextBudget, Digest, Error, Policy, Template, Timestamp};
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields, expecting = "a receipt")]
+    pub(super) struct Receipt {
+        receipt: u32,
+        engine: String,
+        source: ReceiptSource,
+        tokenizer: String,
+        template: Template,
+        reference_time: Option<Timestamp>,
+        policy: Policy,
+        budget: ContextBudget,
+        items: Vec<ReceiptItem>,
+        selected: Vec<usize>,
+        result: Digest,
+        report: Digest,
+    }
+
+    impl TryFrom<Receipt> for super::Receipt {
+        type Error = Error;
+
+        fn try_from(read: Receipt) -> Result<Self, Error> {
+            if read.receipt != Self::FORMAT {
+                let problem = format!(
+                    "its format is {}, and this version of Pannier reads {}; use the one that \
+                     wrote it",
+                    read.receipt,
+                    Self::FORMAT
+                );
+                return Err(Error::InvalidReceipt { problem });
+            }
+            let mut seen = vec![false; read.items.len()];
+            for index in &read.selected {
+                match seen.get_mut(*index) {
+                    Some(seen @ false) => *seen = true,
+                    _ => {
+                        let problem = format!(
+                            "it selects item {index} more than once, or there is no such item; \
+                             write the receipt again"
+                        );
+                        return Err(Error::InvalidReceipt { problem });
+                    }
+                }
+            }
+            Ok(Self {
+                format: read.receipt,
+                engine: read.engine,
+                source: read.source,
+                tokenizer: read.tokenizer,
+                template: read.template,
+                reference_time: read.reference_time,
+                policy: read.policy,
+                budget: read.budget,
+                items: read.items,
+                selected: read.selected,
+                result: read.result,
+                report: read.report,
+            })
+        }
+    }
+}

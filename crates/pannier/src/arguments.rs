@@ -1,0 +1,225 @@
+//! What can be asked for. Help, completions and the manual derive from what is declared here and beside
+//! each command.
+
+use std::path::PathBuf;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Args, Parser, ValueHint};
+use pannier_core::{
+    ContextBudget, ContextItem, ContextKind, ErrorCategory, Pipeline, Policy, PolicyRegistry,
+    Timestamp,
+};
+
+use crate::command::Command;
+use crate::failure::Failure;
+use crate::input;
+
+/// Packs the right context into a model's window.
+///
+/// Pannier takes candidate items (messages, documents, memories, tool outputs) and a token budget, and returns
+/// the best selection that fits, in the right order, with the reason for every item that is in and every item
+/// that is out. The same input gives the same bytes, every time.
+#[derive(Debug, Parser)]
+#[command(
+    name = "pannier",
+    version,
+    styles = styles(),
+    after_long_help = exit_codes(),
+    after_help = "Start with: pannier select items.jsonl --budget 2000 --format table",
+    subcommand_required = true,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+fn styles() -> Styles {
+    let heading = AnsiColor::Green.on_default().bold();
+    Styles::styled()
+        .header(heading)
+        .usage(heading)
+        .literal(AnsiColor::Cyan.on_default().bold())
+        .placeholder(AnsiColor::Cyan.on_default())
+}
+
+/// The exit codes, as help and manual tell them.
+fn exit_codes() -> String {
+    let mut text = "Exit codes:\n  0  done; an empty selection is a result, too".to_owned();
+    for category in ErrorCategory::ALL {
+        text.push_str(&format!("\n  {}  {}", category.exit_code(), category.meaning()));
+    }
+    text
+}
+
+/// The items to choose from.
+#[derive(Args, Debug)]
+pub(crate) struct ItemArguments {
+    /// Files with items: one JSON object a line, or one JSON array [default: standard input]
+    ///
+    /// An item has a "content", and may have "tokens", "kind", "source", "priority", "tags", "metadata",
+    /// "timestamp", "futureRelevanceHint", "pinned", "originalTokens", "id" and "group". Without "tokens",
+    /// a quarter of its bytes is taken, rounded up.
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+impl ItemArguments {
+    pub(crate) fn read(&self) -> Result<Vec<ContextItem>, Failure> {
+        input::read_items(&self.files)
+    }
+}
+
+/// An item as a user names it: by its id, or else by its index in the pool.
+pub(crate) fn find_item(items: &[ContextItem], name: &str) -> Result<usize, Failure> {
+    let mut named = items.iter().enumerate().filter(|(_, item)| item.id() == Some(name));
+    if let Some((index, _)) = named.next() {
+        return match named.next() {
+            None => Ok(index),
+            Some((other, _)) => Err(Failure::Usage(format!(
+                "items {index} and {other} both have the id '{name}'; name one by its index"
+            ))),
+        };
+    }
+    let index = name.parse().ok().filter(|index| *index < items.len());
+    index.ok_or_else(|| {
+        Failure::Usage(format!(
+            "there is no item '{name}'; give an id, or an index from 0 to {}",
+            items.len().saturating_sub(1)
+        ))
+    })
+}
+
+/// Which policy, and what time it is.
+#[derive(Args, Debug)]
+pub(crate) struct PolicyArguments {
+    /// A preset (see `pannier policy list`), or a .toml or .json file
+    #[arg(long, short, value_name = "NAME|FILE", default_value = "chat", value_hint = ValueHint::FilePath)]
+    pub(crate) policy: String,
+
+    #[command(flatten)]
+    pub(crate) time: TimeArguments,
+}
+
+/// What time it is.
+#[derive(Args, Debug)]
+pub(crate) struct TimeArguments {
+    /// What time it is, for policies that measure age and do not say: 2026-03-01T12:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) now: Option<Timestamp>,
+}
+
+impl TimeArguments {
+    pub(crate) fn pipeline(&self, policy: &Policy) -> Result<Pipeline, Failure> {
+        let pipeline = PolicyRegistry::default().pipeline(policy, self.now);
+        pipeline.map_err(|error| {
+            let hint = match &error {
+                pannier_core::Error::InvalidScorer { scorer: "DecayScorer", problem }
+                    if self.now.is_none() && problem.contains("what time it is") =>
+                {
+                    "the policy measures age and does not say to when; add --now, as in \
+                     --now 2026-03-01T12:00:00Z, or set reference_time in the policy"
+                }
+                _ => return Failure::Engine(error),
+            };
+            Failure::Usage(hint.to_owned())
+        })
+    }
+}
+
+impl PolicyArguments {
+    pub(crate) fn read(&self) -> Result<Policy, Failure> {
+        input::read_policy(&PolicyRegistry::default(), &self.policy)
+    }
+}
+
+/// How many tokens there are.
+#[derive(Args, Debug)]
+pub(crate) struct BudgetArguments {
+    /// Tokens in all: the window, of which everything else is taken
+    #[arg(
+        long,
+        short,
+        value_name = "TOKENS",
+        conflicts_with = "max_tokens",
+        allow_negative_numbers = true
+    )]
+    budget: Option<i64>,
+
+    /// The model's window; the same as --budget
+    #[arg(long, value_name = "TOKENS", allow_negative_numbers = true)]
+    max_tokens: Option<i64>,
+
+    /// What the selection aims for [default: the window less the reserve]
+    #[arg(long, value_name = "TOKENS", allow_negative_numbers = true)]
+    target: Option<i64>,
+
+    #[command(flatten)]
+    reserves: ReserveArguments,
+}
+
+/// What is taken off a budget.
+#[derive(Args, Debug)]
+pub(crate) struct ReserveArguments {
+    /// Tokens of the window that are kept for the model's answer
+    #[arg(long, value_name = "TOKENS", default_value_t = 0, allow_negative_numbers = true)]
+    reserve: i64,
+
+    /// A safety margin for estimated token counts, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, allow_negative_numbers = true)]
+    margin: f64,
+
+    /// Tokens kept free for items of a kind that you will add yourself
+    #[arg(long = "slot", value_name = "KIND=TOKENS", value_parser = slot)]
+    slots: Vec<(ContextKind, i64)>,
+}
+
+fn slot(text: &str) -> Result<(ContextKind, i64), String> {
+    let form = "write a kind and its tokens, as in Document=500";
+    let (kind, tokens) = text.split_once('=').ok_or(form)?;
+    let kind = ContextKind::new(kind).map_err(|error| error.to_string())?;
+    let tokens = tokens.parse().map_err(|_| form)?;
+    Ok((kind, tokens))
+}
+
+impl ReserveArguments {
+    /// A budget of this window, and of this target if it is not the rest.
+    pub(crate) fn budget(
+        &self,
+        window: i64,
+        target: Option<i64>,
+    ) -> Result<ContextBudget, Failure> {
+        let target = target.unwrap_or_else(|| window.saturating_sub(self.reserve).max(0));
+        let mut budget = ContextBudget::builder(window, target)
+            .output_reserve(self.reserve)
+            .estimation_safety_margin_percent(self.margin);
+        for (kind, tokens) in &self.slots {
+            budget = budget.reserved_slot(kind.clone(), *tokens);
+        }
+        Ok(budget.build()?)
+    }
+}
+
+impl BudgetArguments {
+    pub(crate) fn read(&self) -> Result<ContextBudget, Failure> {
+        self.read_if_given()?.ok_or_else(|| {
+            Failure::Usage(
+                "there is no budget; add --budget TOKENS, as in --budget 2000".to_owned(),
+            )
+        })
+    }
+
+    pub(crate) fn read_if_given(&self) -> Result<Option<ContextBudget>, Failure> {
+        let window = self.budget.or(self.max_tokens).or(self.target);
+        window.map(|window| self.reserves.budget(window, self.target)).transpose()
+    }
+
+    /// A budget of nothing, for questions that bring their own size.
+    pub(crate) fn base(&self) -> Result<ContextBudget, Failure> {
+        match self.read_if_given()? {
+            Some(budget) => Ok(budget),
+            None => self.reserves.budget(self.reserves.reserve, None),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! `pannier conformance`: vectors against the engine.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use pannier_conformance::Suite;
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Run conformance vectors; the exit code is 1 if one fails or cannot be run
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  pannier conformance conformance/required")]
+pub(crate) struct Conformance {
+    /// A folder with .toml vectors in it, or one vector
+    #[arg(value_name = "DIR", value_hint = ValueHint::AnyPath)]
+    folder: PathBuf,
+}
+
+impl Conformance {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let suite = Suite::run(&self.folder)?;
+        let mut output = Output::new();
+        output.text(&format!("{suite}\n"))?;
+        output.finish()?;
+        if suite.is_clean() { Ok(()) } else { Err(Failure::Check) }
+    }
+}

@@ -1,0 +1,113 @@
+//! An explanation, for people.
+
+use anstyle::Style;
+use pannier_core::{ContextItem, Decision, Explanation, ScoreExplanation};
+
+use super::label;
+use crate::output;
+use crate::table::{Table, one_line, shorten};
+
+/// How many rivals are named; the rest are counted.
+const MOST_RIVALS: usize = 10;
+
+/// The whole answer about one item.
+pub(super) fn text(answer: &Explanation<&ContextItem>) -> String {
+    let styled = output::is_styled(&std::io::stdout());
+    let width = output::width();
+    let (index, item) = (answer.index, answer.item);
+    let name = item.id().map_or_else(String::new, |id| format!(" {id}"));
+    let title =
+        format!("Item {index}{name}, {} tokens: {}", item.tokens(), one_line(item.content()));
+    let title = shorten(&title, width);
+    let bold = Style::new().bold();
+    let mut text = if styled { format!("{bold}{title}{bold:#}\n") } else { format!("{title}\n") };
+
+    let stage = &answer.stage;
+    match &answer.decision {
+        Decision::Included { reason, position } => {
+            let place = position + 1;
+            text.push_str(&format!("  In, at place {place}. Decided by {stage}: {reason}\n"));
+        }
+        Decision::Excluded { reason } => {
+            text.push_str(&format!("  Out. Decided by {stage}: {reason}\n"));
+        }
+        _ => {}
+    }
+    if let Some(score) = &answer.score {
+        let rank = answer
+            .rank
+            .map_or_else(String::new, |rank| format!(", rank {} of {}", rank.rank, rank.of));
+        let density =
+            answer.density.map_or_else(String::new, |density| format!(", {density:.5} a token"));
+        text.push_str(&format!("\n  Score {:.4}{rank}{density}\n", score.score));
+        let mut table = Table::new(width, 4, &[false, true, true, true]);
+        add_tree(&mut table, score, 0);
+        text.push_str(&table.render(styled));
+    }
+    if !answer.lost_to.is_empty() {
+        text.push_str("\n  Lost to\n");
+        let mut table = Table::new(width, 4, &[false, true, true, false]);
+        for rival in answer.lost_to.iter().take(MOST_RIVALS) {
+            let (score, tokens) = (rival.score, rival.item.tokens());
+            let (score, tokens) = (format!("{score:.4}"), format!("{tokens} tokens"));
+            table.row([
+                label(rival.index, rival.item),
+                score,
+                tokens,
+                rival.item.content().to_owned(),
+            ]);
+        }
+        text.push_str(&table.render(styled));
+        let more = answer.lost_to.len().saturating_sub(MOST_RIVALS);
+        if more > 0 {
+            text.push_str(&format!("    and {more} more\n"));
+        }
+    }
+    text.push_str(&counterfactuals(answer));
+    text
+}
+
+fn add_tree(table: &mut Table, node: &ScoreExplanation, depth: usize) {
+    let name = format!("{}{}", "· ".repeat(depth), node.scorer);
+    let weight = node.weight.map_or_else(String::new, |weight| format!("weight {weight}"));
+    let share = node.share.map_or_else(String::new, |share| format!("{:.1} %", share * 100.0));
+    table.row([name, format!("{:.4}", node.score), weight, share]);
+    for child in &node.children {
+        add_tree(table, child, depth + 1);
+    }
+}
+
+fn counterfactuals(answer: &Explanation<&ContextItem>) -> String {
+    let is_in = matches!(answer.decision, Decision::Included { .. });
+    let mut lines = Vec::new();
+    match answer.smallest_budget {
+        Some(found) => {
+            let tokens = found.tokens;
+            let proof = if found.is_proven { "" } else { " (there may be a smaller one)" };
+            lines.push(format!("with a budget of {tokens}{proof}"));
+        }
+        None if answer.score.is_some() => lines.push("with no budget that was tried".to_owned()),
+        None => {}
+    }
+    if let Some(tokens) = answer.smaller_budget {
+        lines
+            .push(format!("with a budget of {tokens}, less than now: then other items do not fit"));
+    }
+    match answer.smallest_score {
+        Some(score) => lines.push(format!("with a score of {}", rounded_up(score))),
+        None if answer.score.is_some() => lines.push("with no score, however high".to_owned()),
+        None => {}
+    }
+    if lines.is_empty() {
+        return String::new();
+    }
+    let head = if is_in { "Still in" } else { "Would be in" };
+    format!("\n  {head}\n    {}\n", lines.join("\n    "))
+}
+
+/// A score with four digits, and not below what it stands for.
+fn rounded_up(score: f64) -> String {
+    let rounded = format!("{score:.4}");
+    let is_enough = rounded.parse::<f64>().is_ok_and(|number| number >= score);
+    if is_enough { rounded } else { format!("{:.4}", score + 0.000_05) }
+}

@@ -1,0 +1,69 @@
+//! `pannier completions` and `pannier man`: made from the declarations of the commands.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::arguments::Arguments;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Print completions for a shell
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pannier completions bash > ~/.local/share/bash-completion/completions/pannier
+  pannier completions zsh > ~/.zfunc/_pannier
+  pannier completions fish > ~/.config/fish/completions/pannier.fish")]
+pub(crate) struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+impl Completions {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Arguments::command(), "pannier", &mut script);
+        print(&script)
+    }
+}
+
+/// Print the manual page of Pannier, or of one of its commands
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pannier man | man -l -
+  pannier man select > pannier-select.1")]
+pub(crate) struct Man {
+    /// The command
+    command: Option<String>,
+}
+
+impl Man {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let mut command = Arguments::command();
+        command.build();
+        if let Some(name) = &self.command {
+            let known: Vec<_> =
+                command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+            let found = command.find_subcommand(name).cloned();
+            command = found.ok_or_else(|| {
+                Failure::Usage(format!(
+                    "there is no command '{name}'; there are {}",
+                    known.join(", ")
+                ))
+            })?;
+            let full_name = format!("pannier-{name}");
+            command = command.display_name(full_name.clone());
+        }
+        let mut page = Vec::new();
+        let rendered = clap_mangen::Man::new(command).render(&mut page);
+        rendered.map_err(|error| Failure::Internal(error.to_string()))?;
+        print(&page)
+    }
+}
+
+fn print(bytes: &[u8]) -> Result<(), Failure> {
+    let mut output = Output::new();
+    output.text(&String::from_utf8_lossy(bytes))?;
+    output.finish()
+}

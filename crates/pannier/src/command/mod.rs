@@ -1,0 +1,60 @@
+//! The commands, one a file.
+
+mod compare;
+mod conformance;
+mod explanation;
+mod manual;
+mod policy;
+mod receipts;
+mod select;
+mod simulate;
+
+use clap::{Subcommand, ValueEnum};
+
+use crate::failure::Failure;
+
+/// One of Pannier's commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Select(select::Select),
+    Simulate(simulate::Simulate),
+    Compare(compare::Compare),
+    #[command(subcommand)]
+    Policy(policy::Policies),
+    Replay(receipts::ReplayCommand),
+    Diff(receipts::Diff),
+    Conformance(conformance::Conformance),
+    Completions(manual::Completions),
+    Man(manual::Man),
+}
+
+impl Command {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        match self {
+            Self::Select(command) => command.run(),
+            Self::Simulate(command) => command.run(),
+            Self::Compare(command) => command.run(),
+            Self::Policy(command) => command.run(),
+            Self::Replay(command) => command.run(),
+            Self::Diff(command) => command.run(),
+            Self::Conformance(command) => command.run(),
+            Self::Completions(command) => command.run(),
+            Self::Man(command) => command.run(),
+        }
+    }
+}
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AnswerFormat {
+    /// For people
+    #[default]
+    Text,
+    /// One line of JSON
+    Json,
+}
+
+/// An item as people recognise it: its id, or its index.
+fn label(index: usize, item: &pannier_core::ContextItem) -> String {
+    item.id().map_or_else(|| format!("#{index}"), str::to_owned)
+}

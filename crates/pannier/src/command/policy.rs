@@ -1,0 +1,107 @@
+//! `pannier policy`: policies as files.
+
+use std::path::PathBuf;
+
+use clap::{Subcommand, ValueEnum, ValueHint};
+use pannier_core::{Policy, PolicyRegistry};
+
+use crate::failure::Failure;
+use crate::input;
+use crate::output::{self, Output};
+use crate::table::Table;
+
+/// List, show and check policies
+#[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  pannier policy list
+  pannier policy show rag > mine.toml
+  pannier policy check mine.toml
+  pannier policy schema > policy.schema.json")]
+pub(crate) enum Policies {
+    /// List the presets
+    List,
+    /// Show a policy, to read it or to start your own from it
+    Show {
+        /// A preset, or a .toml or .json file
+        #[arg(value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
+        policy: String,
+        /// How it is written
+        #[arg(long, short, value_enum, default_value_t)]
+        format: PolicyFormat,
+    },
+    /// Check policy files; the exit code is 1 if one of them cannot be used
+    Check {
+        /// The files
+        #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+        files: Vec<PathBuf>,
+    },
+    /// Print the JSON Schema of policies, for editors
+    Schema,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PolicyFormat {
+    /// TOML
+    #[default]
+    Toml,
+    /// JSON
+    Json,
+}
+
+impl Policies {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let registry = PolicyRegistry::default();
+        let mut output = Output::new();
+        match self {
+            Self::List => {
+                let mut table = Table::new(output::width(), 0, &[]);
+                for (name, policy) in registry.policies() {
+                    table.row([name.to_owned(), policy.description.clone().unwrap_or_default()]);
+                }
+                output.text(&table.render(false))?;
+            }
+            Self::Show { policy, format } => {
+                let policy = input::read_policy(&registry, policy)?;
+                output.text(&written(&policy, *format)?)?;
+            }
+            Self::Check { files } => {
+                let mut is_clean = true;
+                for path in files {
+                    // A decay scorer may leave the time to whoever uses the policy.
+                    let now = "2000-01-01T00:00:00Z".parse().ok();
+                    let checked = input::read_policy_file(path).and_then(|policy| {
+                        let pipeline = registry.pipeline(&policy, now);
+                        pipeline.map_err(|error| Failure::EngineAt { path: path.clone(), error })
+                    });
+                    match checked {
+                        Ok(_) => output.text(&format!("{}: ok\n", path.display()))?,
+                        Err(failure @ Failure::Io { .. }) => return Err(failure),
+                        Err(failure) => {
+                            is_clean = false;
+                            output.text(&format!("{failure}\n"))?;
+                        }
+                    }
+                }
+                output.finish()?;
+                return if is_clean { Ok(()) } else { Err(Failure::Check) };
+            }
+            Self::Schema => {
+                let schema = serde_json::to_string_pretty(&Policy::schema());
+                output.text(&schema.map_err(|error| Failure::Internal(error.to_string()))?)?;
+                output.text("\n")?;
+            }
+        }
+        output.finish()
+    }
+}
+
+fn written(policy: &Policy, format: PolicyFormat) -> Result<String, Failure> {
+    match format {
+        PolicyFormat::Toml => toml::to_string(policy).map_err(|error| error.to_string()),
+        PolicyFormat::Json => serde_json::to_string_pretty(policy)
+            .map(|text| text + "\n")
+            .map_err(|error| error.to_string()),
+    }
+    .map_err(Failure::Internal)
+}

@@ -1,0 +1,167 @@
+//! `pannier replay` and `pannier diff`: selections made again, and selections compared.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use pannier_core::{DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay};
+
+use super::AnswerFormat;
+use crate::arguments::ItemArguments;
+use crate::failure::Failure;
+use crate::input::{self, TOKENIZER};
+use crate::output::{self, Output};
+use crate::table::Table;
+
+/// Make a selection again from its receipt, and say whether it is the same
+#[derive(Args, Debug)]
+#[command(
+    name = "replay",
+    after_help = "\
+Examples:
+  pannier select items.jsonl --budget 2000 --receipt run.json
+  pannier replay run.json items.jsonl
+
+Prints `identical`, or what differs first; then the exit code is 1."
+)]
+pub(crate) struct ReplayCommand {
+    /// The receipt
+    #[arg(value_name = "RECEIPT", value_hint = ValueHint::FilePath)]
+    receipt: PathBuf,
+
+    #[command(flatten)]
+    items: ItemArguments,
+}
+
+impl ReplayCommand {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let receipt = input::read_receipt(&self.receipt)?;
+        if receipt.source.kind != "items" || receipt.tokenizer != TOKENIZER {
+            let (kind, tokenizer) = (&receipt.source.kind, &receipt.tokenizer);
+            let place = String::new();
+            let problem = format!(
+                "it was made from {kind} with the tokenizer {tokenizer}; this version of Pannier \
+                 replays items with {TOKENIZER}"
+            );
+            return Err(Failure::Input { path: Some(self.receipt.clone()), place, problem });
+        }
+        let items = self.items.read()?;
+        let replay = receipt.replay(&items, &PolicyRegistry::default())?;
+        let mut output = Output::new();
+        output.text(&verdict(&receipt, &replay))?;
+        output.finish()?;
+        if replay == Replay::Identical { Ok(()) } else { Err(Failure::Check) }
+    }
+}
+
+fn verdict(receipt: &Receipt, replay: &Replay) -> String {
+    let verdict = match replay {
+        Replay::Identical => return "identical\n".to_owned(),
+        Replay::ItemCount { recorded, found } => {
+            format!("the pool differs: it had {recorded} items, and has {found}")
+        }
+        Replay::Item { index, name } => {
+            format!("the pool differs: item {index} ({name}) has changed")
+        }
+        Replay::Selection { position, recorded, found } => {
+            let item = |index: &Option<usize>| {
+                index.map_or_else(|| "nothing".to_owned(), |index| format!("item {index}"))
+            };
+            let place = position + 1;
+            format!(
+                "the selection differs: at place {place} stood {}, and now {}",
+                item(recorded),
+                item(found)
+            )
+        }
+        Replay::Result => "the text differs, although the items are the same".to_owned(),
+        _ => {
+            "the report differs, although the selection is the same: a score, a reason or a count \
+              has changed"
+                .to_owned()
+        }
+    };
+    let (then, now) = (&receipt.engine, env!("CARGO_PKG_VERSION"));
+    let engine =
+        if then == now { String::new() } else { format!(" (engine {then} then, {now} now)") };
+    format!("{verdict}{engine}\n")
+}
+
+/// Compare two receipts: what came in, went out and moved
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  pannier diff yesterday.json today.json")]
+pub(crate) struct Diff {
+    /// The first receipt
+    #[arg(value_name = "BEFORE", value_hint = ValueHint::FilePath)]
+    before: PathBuf,
+
+    /// The second receipt
+    #[arg(value_name = "AFTER", value_hint = ValueHint::FilePath)]
+    after: PathBuf,
+
+    /// How the answer is written
+    #[arg(long, short, value_enum, default_value_t)]
+    format: AnswerFormat,
+}
+
+impl Diff {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let (before, after) =
+            (input::read_receipt(&self.before)?, input::read_receipt(&self.after)?);
+        let diff = before.diff(&after);
+        let mut output = Output::new();
+        match self.format {
+            AnswerFormat::Json => output.json(&diff)?,
+            AnswerFormat::Text => output.text(&text(&diff))?,
+        }
+        output.finish()
+    }
+}
+
+fn text(diff: &ReceiptDiff) -> String {
+    let mut table = Table::new(output::width(), 0, &[false, false, true, false]);
+    let mut add = |sign: &str, entries: &[DiffEntry], tell: &dyn Fn(&DiffEntry) -> String| {
+        for entry in entries {
+            table.row([
+                sign.to_owned(),
+                entry.name.clone(),
+                format!("{} tokens", entry.tokens),
+                tell(entry),
+            ]);
+        }
+    };
+    let place = |place: Option<usize>| place.map_or(0, |place| place + 1);
+    add("+", &diff.included, &|entry| match entry.in_both_pools {
+        true => format!("now in, at place {}", place(entry.position_after)),
+        false => format!("new in the pool, at place {}", place(entry.position_after)),
+    });
+    add("-", &diff.excluded, &|entry| match entry.in_both_pools {
+        true => "now out".to_owned(),
+        false => "gone from the pool".to_owned(),
+    });
+    add("~", &diff.moved, &|entry| {
+        format!(
+            "moved from place {} to {}",
+            place(entry.position_before),
+            place(entry.position_after)
+        )
+    });
+    let mut text = table.render(false);
+    if text.is_empty() {
+        text.push_str("The selections are the same.\n");
+    }
+    let (before, after) = (diff.tokens_before, diff.tokens_after);
+    let (items, tokens) = (diff.unchanged_prefix_items, diff.unchanged_prefix_tokens);
+    text.push_str(&format!(
+        "\n{before} tokens before, {after} after; the first {items} items, {tokens} tokens, are unchanged\n"
+    ));
+    for (is_same, what) in
+        [(diff.same_policy, "policy"), (diff.same_budget, "budget"), (diff.same_pool, "pool")]
+    {
+        if !is_same {
+            text.push_str(&format!("the {what} is another one\n"));
+        }
+    }
+    text
+}

@@ -1,0 +1,230 @@
+//! `pannier select`: items in, selection out.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anstyle::{AnsiColor, Effects, Style};
+use clap::{Args, ValueEnum, ValueHint};
+use pannier_core::{
+    Circumstances, ContextBudget, ContextItem, DiagnosticTraceCollector, Pipeline, Policy, Receipt,
+    Selection, Template, TraceDetailLevel, TraceEvent,
+};
+use serde::Serialize;
+
+use super::{explanation, label};
+use crate::arguments::{BudgetArguments, ItemArguments, PolicyArguments, find_item};
+use crate::failure::Failure;
+use crate::input::TOKENIZER;
+use crate::output::{self, Output};
+use crate::table::Table;
+
+/// Select the items that fit a budget, in the order to send them
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pannier select items.jsonl --budget 2000
+  pannier select items.jsonl --budget 8000 --reserve 1000 --policy rag --format table
+  pannier select items.jsonl --budget 2000 --explain order-1187
+  history | pannier select --budget 4000 --format json --receipt run.json")]
+pub(crate) struct Select {
+    #[command(flatten)]
+    items: ItemArguments,
+
+    #[command(flatten)]
+    budget: BudgetArguments,
+
+    #[command(flatten)]
+    policy: PolicyArguments,
+
+    /// How the selection is written
+    #[arg(long, short, value_enum, default_value_t)]
+    format: Format,
+
+    /// Say why an item is in or out, and what would change that, instead of writing the selection
+    #[arg(long, value_name = "ID|INDEX")]
+    explain: Vec<String>,
+
+    /// Write what is needed to make this selection again and verify it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    receipt: Option<PathBuf>,
+
+    /// Say how long each stage took: on stderr, and in the events of a report
+    #[arg(long)]
+    timings: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// The contents, with an empty line between them
+    #[default]
+    Text,
+    /// One line of JSON: the items, and totals
+    Json,
+    /// One line of JSON: every item, in or out, with its score and its reason
+    Report,
+    /// For people: every item with its score and its reason, and a bar of the budget
+    Table,
+}
+
+impl Select {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let budget = self.budget.read()?;
+        let policy = self.policy.read()?;
+        let pipeline = self.policy.time.pipeline(&policy)?;
+        let items = self.items.read()?;
+        let explained = self.explain.iter().map(|name| find_item(&items, name));
+        let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
+
+        let (selection, events) = self.select(&pipeline, &items, &budget)?;
+        if let Some(path) = &self.receipt {
+            let receipt = Receipt::new(&selection, self.circumstances(policy));
+            output::write_file(path, |file| {
+                serde_json::to_writer(&mut *file, &receipt)?;
+                file.write_all(b"\n")
+            })?;
+        }
+        let mut output = Output::new();
+        if !explained.is_empty() {
+            let answers = explained.iter().map(|index| pipeline.explain(&items, &budget, *index));
+            let answers: Vec<_> = answers.collect::<Result<_, _>>()?;
+            match self.format {
+                Format::Json | Format::Report => output.json(&answers)?,
+                Format::Text | Format::Table => {
+                    let texts: Vec<String> = answers.iter().map(explanation::text).collect();
+                    output.text(&texts.join("\n"))?;
+                }
+            }
+            return output.finish();
+        }
+        match self.format {
+            Format::Text => {
+                let template = Template::default();
+                template.pieces(&selection).try_for_each(|piece| output.text(piece))?;
+            }
+            Format::Json => output.json(&Selected::new(&selection))?,
+            Format::Report => output.json(&selection.report_with(events))?,
+            Format::Table => output.text(&table(&selection))?,
+        }
+        output.finish()
+    }
+
+    fn select<'a>(
+        &self,
+        pipeline: &Pipeline,
+        items: &'a [ContextItem],
+        budget: &ContextBudget,
+    ) -> Result<(Selection<'a>, Vec<TraceEvent>), Failure> {
+        if !self.timings {
+            return Ok((pipeline.run(items, budget)?, Vec::new()));
+        }
+        let start = Instant::now();
+        let mut collector =
+            DiagnosticTraceCollector::new(TraceDetailLevel::Stage).with_clock(|| start.elapsed());
+        let selection = pipeline.run_traced(items, budget, &mut collector)?;
+        let events = collector.into_events();
+        for event in &events {
+            let stage = event.stage.to_string();
+            eprintln!("{stage:<12} {:>10.3} ms  {:>8} items", event.duration_ms, event.item_count);
+        }
+        Ok((selection, events))
+    }
+
+    fn circumstances(&self, policy: Policy) -> Circumstances {
+        let mut circumstances = Circumstances::new(policy);
+        circumstances.reference_time = self.policy.time.now;
+        circumstances.tokenizer = TOKENIZER.to_owned();
+        circumstances
+    }
+}
+
+/// The selection as JSON.
+#[derive(Serialize)]
+struct Selected<'a> {
+    items: Vec<&'a ContextItem>,
+    totals: Totals<'a>,
+}
+
+#[derive(Serialize)]
+struct Totals<'a> {
+    candidates: usize,
+    selected: usize,
+    tokens: i64,
+    budget: &'a ContextBudget,
+}
+
+impl<'a> Selected<'a> {
+    fn new(selection: &'a Selection<'_>) -> Self {
+        let totals = Totals {
+            candidates: selection.pool().len(),
+            selected: selection.len(),
+            tokens: selection.tokens(),
+            budget: selection.budget(),
+        };
+        Self { items: selection.items().collect(), totals }
+    }
+}
+
+/// The selection for people.
+fn table(selection: &Selection<'_>) -> String {
+    let styled = output::is_styled(&std::io::stdout());
+    let width = output::width();
+    let report = selection.report();
+    let (used, budget) = (selection.tokens(), selection.budget());
+    let mut text = bar(used, budget.target_tokens(), width, styled);
+    let aligned = &[true, false, true, true];
+    let heading = |text: &str| match styled {
+        true => format!("\n{0}{text}{0:#}\n", Style::new().bold()),
+        false => format!("\n{text}\n"),
+    };
+
+    text.push_str(&heading("In, in the order to send"));
+    let mut rows = Table::new(width, 2, aligned);
+    for entry in &report.included {
+        let index = entry.index.unwrap_or_default();
+        rows.row([
+            format!("{index}"),
+            label(index, entry.item),
+            format!("{:.3}", entry.score),
+            entry.item.tokens().to_string(),
+            entry.reason.to_string(),
+            entry.item.content().to_owned(),
+        ]);
+    }
+    text.push_str(&rows.render(styled));
+    if !report.excluded.is_empty() {
+        text.push_str(&heading("Out, best first"));
+        let mut rows = Table::new(width, 2, aligned);
+        let faint = Style::new().effects(Effects::DIMMED);
+        for entry in &report.excluded {
+            let index = entry.index.unwrap_or_default();
+            let tokens = entry.item.tokens().to_string();
+            let score = format!("{:.3}", entry.score);
+            let label = label(index, entry.item);
+            rows.row([format!("{index}"), label, score, tokens, entry.item.content().to_owned()]);
+            let reason = entry.reason.to_string();
+            rows.styled_row(
+                [String::new(), String::new(), String::new(), String::new(), reason],
+                faint,
+            );
+        }
+        text.push_str(&rows.render(styled));
+    }
+    for shortfall in selection.shortfalls() {
+        let (kind, required) = (&shortfall.kind, shortfall.required_count);
+        let satisfied = shortfall.satisfied_count;
+        text.push_str(&format!("\nShort of {kind}: {satisfied} of {required} required\n"));
+    }
+    text
+}
+
+/// How full the target is.
+fn bar(used: i64, target: i64, width: usize, styled: bool) -> String {
+    let cells = (width / 3).clamp(10, 30);
+    let share = if target > 0 { used as f64 / target as f64 } else { 0.0 };
+    let filled = ((share * cells as f64) as usize).min(cells);
+    let (full, rest) = ("█".repeat(filled), "░".repeat(cells - filled));
+    let colour = if used > target { AnsiColor::Red } else { AnsiColor::Green };
+    let style = Style::new().fg_color(Some(colour.into()));
+    let full = if styled { format!("{style}{full}{style:#}") } else { full };
+    format!("{full}{rest}  {used} of {target} tokens ({:.0} %)\n", share * 100.0)
+}

@@ -1,0 +1,87 @@
+//! How a command can fail.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use pannier_conformance::SuiteError;
+use pannier_core::{Error, ErrorCategory};
+
+use crate::output;
+
+/// Why a command stopped.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The engine cannot do what was asked.
+    #[error("{0}")]
+    Engine(#[from] Error),
+
+    /// The same, about a file.
+    #[error("{}: {error}", path.display())]
+    EngineAt { path: PathBuf, error: Error },
+
+    /// The request is not possible.
+    #[error("{0}")]
+    Usage(String),
+
+    /// A file does not hold what it should.
+    #[error("{}{place}: {problem}", name(path))]
+    Input { path: Option<PathBuf>, place: String, problem: String },
+
+    /// Reading or writing failed.
+    #[error("cannot {action} {}: {error}", name(path))]
+    Io { action: &'static str, path: Option<PathBuf>, error: io::Error },
+
+    /// A suite of vectors cannot be read.
+    #[error("{0}")]
+    Suite(#[from] SuiteError),
+
+    /// A check said no, and has already said why.
+    #[error("the check said no")]
+    Check,
+
+    /// Whoever reads the output has seen enough.
+    #[error("the output was closed")]
+    OutputClosed,
+
+    /// Something that cannot happen.
+    #[error("this is a fault of the program: {0}; please report it")]
+    Internal(String),
+}
+
+/// A file as it is named in messages.
+fn name(path: &Option<PathBuf>) -> String {
+    path.as_ref().map_or_else(|| "standard input".to_owned(), |path| path.display().to_string())
+}
+
+impl Failure {
+    pub(crate) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
+        Self::Io { action, path: Some(path.to_owned()), error }
+    }
+
+    fn category(&self) -> ErrorCategory {
+        match self {
+            Self::Engine(error) | Self::EngineAt { error, .. } => error.category(),
+            Self::Usage(_) | Self::Input { .. } => ErrorCategory::InvalidInput,
+            Self::Io { .. } | Self::Suite(_) => ErrorCategory::Io,
+            Self::Check => ErrorCategory::CheckFailed,
+            Self::OutputClosed | Self::Internal(_) => ErrorCategory::Internal,
+        }
+    }
+
+    /// Says what went wrong, and turns it into an exit code.
+    pub(crate) fn tell(&self) -> ExitCode {
+        match self {
+            Self::OutputClosed => return ExitCode::SUCCESS,
+            Self::Check => {}
+            failure => {
+                let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+                let styled = output::is_styled(&io::stderr());
+                let (on, off) = if styled { (red, red) } else { Default::default() };
+                eprintln!("{}error:{} {failure}", on.render(), off.render_reset());
+            }
+        }
+        ExitCode::from(self.category().exit_code())
+    }
+}

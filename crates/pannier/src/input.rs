@@ -1,0 +1,221 @@
+//! Reading items, policies and receipts. What comes in is foreign until it has been checked: sizes are
+//! bounded, and an error says where and what.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use pannier_core::{ContextItem, Policy, PolicyRegistry, Receipt, UncountedItem};
+use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
+
+use crate::failure::Failure;
+
+/// The longest line of items that is read, and the largest policy.
+const LONGEST_LINE: u64 = 256 << 20;
+const LARGEST_POLICY: u64 = 4 << 20;
+const LARGEST_RECEIPT: u64 = 1 << 30;
+
+/// What counts the tokens of items that come without.
+pub(crate) const TOKENIZER: &str = "bytes/4";
+
+fn estimate(content: &str) -> i64 {
+    content.len().div_ceil(4) as i64
+}
+
+/// Reads the items of all files, one after the other; `-`, or no file at all, is standard input.
+pub(crate) fn read_items(paths: &[PathBuf]) -> Result<Vec<ContextItem>, Failure> {
+    let mut items = Vec::new();
+    let stdin = [PathBuf::from("-")];
+    for path in if paths.is_empty() { &stdin } else { paths } {
+        if path.as_os_str() == "-" {
+            Reader { path: None, items: &mut items }.read(io::stdin().lock())?;
+        } else {
+            let file = File::open(path).map_err(|error| Failure::io("read", path, error))?;
+            Reader { path: Some(path), items: &mut items }.read(file)?;
+        }
+    }
+    Ok(items)
+}
+
+struct Reader<'r> {
+    path: Option<&'r Path>,
+    items: &'r mut Vec<ContextItem>,
+}
+
+impl Reader<'_> {
+    /// Reads one item a line, or one JSON array: its bracket tells them apart.
+    fn read(&mut self, source: impl Read) -> Result<(), Failure> {
+        let mut source = BufReader::with_capacity(64 * 1_024, source);
+        let mut line_number = 0;
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = source.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
+            let read = read.map_err(|error| self.unreadable(error))?;
+            if read == 0 {
+                return Ok(());
+            }
+            line_number += 1;
+            if read as u64 == LONGEST_LINE {
+                let problem =
+                    format!("the line is longer than {LONGEST_LINE} bytes; split the item");
+                return Err(self.invalid(format!(", line {line_number}"), problem));
+            }
+            let mut text = &line[..];
+            if line_number == 1 {
+                text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+            }
+            let text = text.trim_ascii_start();
+            if text.first() == Some(&b'[') && self.items.is_empty() {
+                return self.read_array(text.chain(source), line_number);
+            }
+            let text = text.trim_ascii_end();
+            if !text.is_empty() {
+                self.read_line(text, line_number)?;
+            }
+        }
+    }
+
+    fn read_line(&mut self, line: &[u8], line_number: usize) -> Result<(), Failure> {
+        let Ok(item) = serde_json::from_slice::<UncountedItem>(line) else {
+            // Once more, slowly, to see where it went wrong.
+            let read = &mut serde_json::Deserializer::from_slice(line);
+            let problem = match serde_path_to_error::deserialize::<_, UncountedItem>(read) {
+                Err(error) => problem(&error),
+                Ok(_) => "there is something after the item; write one item a line".to_owned(),
+            };
+            return Err(self.invalid(format!(", line {line_number}"), problem));
+        };
+        self.items.push(item.count(estimate));
+        Ok(())
+    }
+
+    fn read_array(&mut self, source: impl Read, first_line: usize) -> Result<(), Failure> {
+        let mut read = serde_json::Deserializer::from_reader(source);
+        let line =
+            |error: &serde_json::Error| format!(", line {}", first_line + error.line().max(1) - 1);
+        match serde_path_to_error::deserialize::<_, Items>(&mut read) {
+            Ok(Items(items)) => self.items.extend(items),
+            Err(error) if error.inner().is_io() => {
+                return Err(self.unreadable(error.into_inner().into()));
+            }
+            Err(error) => return Err(self.invalid(line(error.inner()), problem(&error))),
+        }
+        read.end().map_err(|error| {
+            self.invalid(line(&error), "there is something after the array; remove it".to_owned())
+        })
+    }
+
+    fn unreadable(&self, error: io::Error) -> Failure {
+        Failure::Io { action: "read", path: self.path.map(Path::to_owned), error }
+    }
+
+    fn invalid(&self, place: String, problem: String) -> Failure {
+        Failure::Input { path: self.path.map(Path::to_owned), place, problem }
+    }
+}
+
+/// The items of a JSON array, counted while they are read.
+struct Items(Vec<ContextItem>);
+
+impl<'de> Deserialize<'de> for Items {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Elements;
+
+        impl<'de> Visitor<'de> for Elements {
+            type Value = Items;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an array of items")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Items, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = elements.next_element::<UncountedItem>()? {
+                    items.push(item.count(estimate));
+                }
+                Ok(Items(items))
+            }
+        }
+
+        deserializer.deserialize_seq(Elements)
+    }
+}
+
+/// What is wrong with a JSON text, with the path to the field. Line numbers are the caller's to tell.
+fn problem(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+    let inner = error.inner();
+    let mut problem = inner.to_string();
+    let place = format!(" at line {} column {}", inner.line(), inner.column());
+    problem.truncate(problem.strip_suffix(&place).unwrap_or(&problem).len());
+    let path = error.path().to_string();
+    let mut problem = match path.as_str() {
+        "." | "?" => problem,
+        // The message names the field already.
+        _ if problem.contains(&format!("unknown field `{}`", last_segment(&path))) => problem,
+        path => format!("{path}: {problem}"),
+    };
+    if inner.is_eof() {
+        problem.push_str("; write one item a line, or one JSON array");
+    }
+    problem
+}
+
+fn last_segment(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+/// A text file of bounded size.
+fn read_text(path: &Path, largest: u64) -> Result<String, Failure> {
+    let failed = |error| Failure::io("read", path, error);
+    let mut text = String::new();
+    let read = File::open(path)
+        .map_err(failed)?
+        .take(largest + 1)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    if read as u64 > largest {
+        let problem = format!("it is larger than {largest} bytes, which is more than is read");
+        return Err(Failure::Input { path: Some(path.to_owned()), place: String::new(), problem });
+    }
+    Ok(text)
+}
+
+/// A policy by the name of a preset, or from a file.
+pub(crate) fn read_policy(registry: &PolicyRegistry, name: &str) -> Result<Policy, Failure> {
+    let unknown = match registry.policy(name) {
+        Ok(policy) => return Ok(policy.clone()),
+        Err(error) => error,
+    };
+    let path = Path::new(name);
+    if !path.exists() && !name.contains(['/', '\\', '.']) {
+        return Err(Failure::Usage(format!("{unknown}; or name a .toml or .json file")));
+    }
+    read_policy_file(path)
+}
+
+/// A policy from a file: JSON by its extension, otherwise TOML.
+pub(crate) fn read_policy_file(path: &Path) -> Result<Policy, Failure> {
+    let text = read_text(path, LARGEST_POLICY)?;
+    let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let policy = if is_json {
+        serde_json::from_str(&text).map_err(|error| error.to_string())
+    } else {
+        toml::from_str(&text).map_err(|error| error.to_string())
+    };
+    policy.map_err(|problem| Failure::Input {
+        path: Some(path.to_owned()),
+        place: String::new(),
+        problem: problem.trim_end().to_owned(),
+    })
+}
+
+/// A receipt from a file.
+pub(crate) fn read_receipt(path: &Path) -> Result<Receipt, Failure> {
+    let text = read_text(path, LARGEST_RECEIPT)?;
+    let read = &mut serde_json::Deserializer::from_str(&text);
+    serde_path_to_error::deserialize(read).map_err(|error| {
+        let place = format!(", line {}", error.inner().line().max(1));
+        Failure::Input { path: Some(path.to_owned()), place, problem: problem(&error) }
+    })
+}

@@ -1,0 +1,24 @@
+//! The command line of Pannier: it parses, calls and prints, and decides nothing.
+//!
+//! Data goes to stdout and everything else to stderr, so that a pipe gets data or nothing. What a run ends
+//! with is one of the exit codes of [`ErrorCategory`](pannier_core::ErrorCategory).
+
+#![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
+
+mod arguments;
+mod command;
+mod failure;
+mod input;
+mod output;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match arguments::Arguments::parse().command.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.tell(),
+    }
+}

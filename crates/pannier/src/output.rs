@@ -1,0 +1,79 @@
+//! Where results go: data to stdout, whole files to disk, and nothing in halves.
+
+use std::fs::File;
+use std::io::{self, BufWriter, StdoutLock, Write};
+use std::path::Path;
+
+use anstream::{AutoStream, ColorChoice};
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Standard output, written in large pieces. Nothing in it is changed on the way.
+pub(crate) struct Output(BufWriter<StdoutLock<'static>>);
+
+impl Output {
+    pub(crate) fn new() -> Self {
+        Self(BufWriter::with_capacity(64 * 1_024, io::stdout().lock()))
+    }
+
+    /// Writes a text as it is.
+    pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
+        self.0.write_all(text.as_bytes()).map_err(closed)
+    }
+
+    /// Writes a value as one line of JSON.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        serde_json::to_writer(&mut self.0, value).map_err(|error| match error.io_error_kind() {
+            Some(kind) => closed(kind.into()),
+            None => Failure::Internal(error.to_string()),
+        })?;
+        self.text("\n")
+    }
+
+    /// Makes sure that everything is written.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        self.0.flush().map_err(closed)
+    }
+}
+
+fn closed(error: io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Failure::OutputClosed;
+    }
+    Failure::Io { action: "write to", path: Some("standard output".into()), error }
+}
+
+/// Whether colours may be used: on a terminal, unless `NO_COLOR` or the like says otherwise.
+pub(crate) fn is_styled(stream: &impl anstream::stream::RawStream) -> bool {
+    AutoStream::choice(stream) != ColorChoice::Never
+}
+
+/// How many columns there are; a fixed number where there is no terminal, so that output is the same
+/// everywhere.
+pub(crate) fn width() -> usize {
+    terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0)).max(40)
+}
+
+/// Replaces a file by a new one at once: the old one stays until the new one is complete.
+pub(crate) fn write_file(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let failed = |error| Failure::io("write", path, error);
+    let mut beside =
+        path.file_name().ok_or_else(|| failed(io::ErrorKind::IsADirectory.into()))?.to_owned();
+    beside.push(format!(".{}.tmp", std::process::id()));
+    let beside = path.with_file_name(beside);
+    let write_all = || -> io::Result<()> {
+        let mut file = BufWriter::new(File::create_new(&beside)?);
+        write(&mut file)?;
+        file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        std::fs::rename(&beside, path)
+    };
+    write_all().map_err(|error| {
+        // If this fails too, the first error is the one to tell.
+        let _ = std::fs::remove_file(&beside);
+        failed(error)
+    })
+}

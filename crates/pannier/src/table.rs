@@ -1,0 +1,126 @@
+//! Columns for people.
+
+use anstyle::Style;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Rows of cells in aligned columns. The last column gets what is left of the line, and is cut to it.
+pub(crate) struct Table {
+    width: usize,
+    indent: usize,
+    right_aligned: &'static [bool],
+    rows: Vec<(Vec<String>, Style)>,
+}
+
+impl Table {
+    /// A table with these columns, aligned to the right where that is said.
+    pub(crate) fn new(width: usize, indent: usize, right_aligned: &'static [bool]) -> Self {
+        Self { width, indent, right_aligned, rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.styled_row(cells, Style::new());
+    }
+
+    /// Adds a row in a style.
+    pub(crate) fn styled_row(&mut self, cells: impl IntoIterator<Item = String>, style: Style) {
+        let cells = cells.into_iter().map(|cell| one_line(&cell)).collect();
+        self.rows.push((cells, style));
+    }
+
+    /// The rows, each with a line end.
+    pub(crate) fn render(&self, is_styled: bool) -> String {
+        let columns = self.rows.iter().map(|(cells, _)| cells.len()).max().unwrap_or(0);
+        let widest = |column: usize| {
+            let cells = self.rows.iter().filter_map(|(cells, _)| cells.get(column));
+            cells.map(|cell| cell.width()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(widest).collect();
+        let mut text = String::new();
+        for (cells, style) in &self.rows {
+            let mut line = " ".repeat(self.indent);
+            for (column, cell) in cells.iter().enumerate() {
+                let is_last = column + 1 == columns;
+                let room = self.width.saturating_sub(line.width()).max(12);
+                let cell = if is_last { shorten(cell, room) } else { cell.clone() };
+                let padding = " ".repeat(widths[column].saturating_sub(cell.width()));
+                match self.right_aligned.get(column) {
+                    Some(true) => line.extend([padding.as_str(), &cell]),
+                    _ if is_last => line.push_str(&cell),
+                    _ => line.extend([cell.as_str(), &padding]),
+                }
+                if !is_last {
+                    line.push_str("  ");
+                }
+            }
+            let line = line.trim_end();
+            if is_styled && *style != Style::new() {
+                text.push_str(&format!("{}{line}{}\n", style.render(), style.render_reset()));
+            } else {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+        text
+    }
+}
+
+/// A text on one line, without anything that a terminal would obey.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len().min(400));
+    for character in text.chars() {
+        // No line is wider than this, and items can be large.
+        if line.len() >= 400 {
+            break;
+        }
+        match character {
+            _ if character.is_whitespace() => {
+                if !line.ends_with(' ') {
+                    line.push(' ');
+                }
+            }
+            _ if character.is_control() => line.push('\u{fffd}'),
+            // Marks that turn the direction of what follows.
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => line.push('\u{fffd}'),
+            _ => line.push(character),
+        }
+    }
+    line.trim().to_owned()
+}
+
+/// A text cut to so many columns, with a sign that it is.
+pub(crate) fn shorten(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut short = String::new();
+    let mut width = 0;
+    for character in text.chars() {
+        width += character.width().unwrap_or(0);
+        if width + 1 > columns {
+            break;
+        }
+        short.push(character);
+    }
+    short.truncate(short.trim_end().len());
+    short.push('…');
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_by_what_a_terminal_shows() {
+        let mut table = Table::new(20, 1, &[true, false]);
+        table.row(["7", "wide 漢字", "last"].map(str::to_owned));
+        table.row(["100", "x", "a text that is far too long"].map(str::to_owned));
+        assert_eq!(table.render(false), "   7  wide 漢字  last\n 100  x          a text that…\n");
+    }
+
+    #[test]
+    fn nothing_reaches_the_terminal_that_it_would_obey() {
+        assert_eq!(one_line("a\u{1b}[31m\n\t b\u{202e}c"), "a\u{fffd}[31m b\u{fffd}c");
+    }
+}
