@@ -103,7 +103,7 @@ fn every_mistake_is_found_where_it_is() {
         (
             "placer = \"",
             "placer = \"x",
-            "in the policy, placer: it is 'xchronological'; it must be one of chronological, u-shaped, rank",
+            "in the policy, placer: it is 'xu-shaped'; it must be one of chronological, u-shaped, rank",
         ),
         (
             "deduplication = false",

@@ -1,0 +1,28 @@
+//! Every command that a document shows is run, and prints what the document says.
+//!
+//! `TRYCMD=overwrite cargo test -p pannier --test documents` writes what they print now into the documents;
+//! look at the difference before you keep it.
+
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn documents_show_what_commands_print() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // A folder with the repository's examples, where commands may write.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents");
+    let _ = fs::remove_dir_all(&folder);
+    for below in ["examples", "conformance/required/scoring", "crates/pannier/tests/commands"] {
+        fs::create_dir_all(folder.join(below)).unwrap();
+        for entry in fs::read_dir(root.join(below)).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), folder.join(below).join(entry.file_name())).unwrap();
+        }
+    }
+    std::env::set_current_dir(&folder).unwrap();
+    let cases = trycmd::TestCases::new();
+    cases.default_bin_name("pannier").env("NO_COLOR", "1");
+    for document in ["README.md", "docs/commands.md", "crates/pannier/tests/commands/*.md"] {
+        cases.case(root.join(document));
+    }
+}
