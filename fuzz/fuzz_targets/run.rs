@@ -65,5 +65,9 @@ fuzz_target!(|text: &[u8]| {
         let written = serde_json::to_string(&report).unwrap();
         let read: SelectionReport = serde_json::from_str(&written).unwrap();
         assert_eq!(serde_json::to_string(&read).unwrap(), written);
+        if !items.is_empty() && items.len() < 8 {
+            let answer = pipeline.explain(&items, &budget, items.len() / 2).unwrap();
+            serde_json::to_string(&answer).unwrap();
+        }
     }
 });

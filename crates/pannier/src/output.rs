@@ -52,7 +52,9 @@ pub(crate) fn is_styled(stream: &impl anstream::stream::RawStream) -> bool {
 /// How many columns there are; a fixed number where there is no terminal, so that output is the same
 /// everywhere.
 pub(crate) fn width() -> usize {
-    terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0)).max(40)
+    terminal_size::terminal_size_of(io::stdout())
+        .map_or(100, |(width, _)| usize::from(width.0))
+        .max(40)
 }
 
 /// Replaces a file by a new one at once: the old one stays until the new one is complete.

@@ -206,7 +206,7 @@ pub(super) struct Budgets<'r, 'a> {
 }
 
 impl Budgets<'_, '_> {
-    /// How many budgets may be tried one by one: so many that, times the candidates, this is not exceeded.
+    /// How much may be tried: budgets times candidates, where a whole range of budgets is decided at once.
     const PATIENCE: i64 = 1 << 27;
 
     /// The largest budget that is tried; above it, sums might not fit.
@@ -246,10 +246,15 @@ impl Budgets<'_, '_> {
         unit.is_some_and(|unit| selected.contains(&unit))
     }
 
+    /// Whether a whole range of budgets can be decided at once.
+    fn is_swept(&self) -> bool {
+        let properties = self.pipeline.slicer.properties();
+        !properties.shares_budget && !properties.commits_counts
+    }
+
     /// The first of these budgets with which the item is in. An error if it is too much to ask.
     fn first_in(&self, mut budgets: RangeInclusive<i64>) -> Result<Option<i64>, Error> {
-        let properties = self.pipeline.slicer.properties();
-        if properties.shares_budget || properties.commits_counts {
+        if !self.is_swept() {
             return Ok(budgets.find(|tokens| self.is_in(*tokens)));
         }
         let (run, base) = (self.run, &self.run.budget);
@@ -260,8 +265,9 @@ impl Budgets<'_, '_> {
 
     /// The first of these budgets with which the item is in; the error case is running out of patience.
     fn try_all(&self, budgets: RangeInclusive<i64>) -> Result<Option<i64>, ()> {
-        let candidates = self.candidates.len().max(1) as i64;
-        let mut patience = (Self::PATIENCE / candidates).max(1);
+        // A slice of its own for each budget costs more, and something even without candidates.
+        let cost = if self.is_swept() { 1 } else { 16 };
+        let mut patience = Self::PATIENCE / (cost * (self.candidates.len() as i64 + 16)) + 1;
         let (mut from, last) = budgets.into_inner();
         // Windows that grow, so that what is near is found at once.
         let mut window = (from / 16).max(256).min(patience / 4).max(1);

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use clap::{ArgGroup, Args};
-use pannier_core::{ContextBudget, ContextItem, Pipeline};
+use pannier_core::{ContextBudget, ContextItem, Error, Pipeline};
 use serde::Serialize;
 
 use super::{AnswerFormat, label};
@@ -144,10 +144,23 @@ impl Simulate {
 
         let index = find_item(items, name)?;
         let ceiling = self.ceiling.unwrap_or_else(|| room_for_everything(items, base));
+        if ceiling < items[index].tokens() {
+            let tokens = items[index].tokens();
+            let problem =
+                format!("the ceiling of {ceiling} is below the item's own {tokens} tokens");
+            return Err(Failure::Usage(format!("{problem}; raise --ceiling")));
+        }
         let min_budget = if self.exhaustive {
             pipeline.find_min_budget_for_exhaustively(items, base, index, ceiling)?
         } else {
-            pipeline.find_min_budget_for(items, base, index, ceiling)?
+            pipeline.find_min_budget_for(items, base, index, ceiling).map_err(
+                |error| match error {
+                    Error::NotMonotonic { question } => Failure::Usage(format!(
+                        "{question} Or add --exhaustive, to try every budget"
+                    )),
+                    error => error.into(),
+                },
+            )?
         };
         let mut output = Output::new();
         let item = Entry::new(index, &items[index]);

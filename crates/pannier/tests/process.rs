@@ -1,0 +1,134 @@
+//! What a shell sees of the command beside its output: colours, pipes, files, and scripts made from it.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const ITEMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/support-chat.jsonl");
+
+fn pannier(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pannier"));
+    command.args(arguments).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    pannier(arguments).output().unwrap()
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn colours_are_for_terminals_and_for_those_who_ask() {
+    let table = ["select", ITEMS, "--budget", "100", "--format", "table"];
+    let has_colours = |output: Output| output.stdout.contains(&0x1b);
+    assert!(!has_colours(run(&table)));
+    assert!(has_colours(pannier(&table).env("CLICOLOR_FORCE", "1").output().unwrap()));
+    let refused = pannier(&table).env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1").output();
+    assert!(!has_colours(refused.unwrap()));
+}
+
+#[test]
+fn data_is_never_changed_by_colours_or_by_what_a_terminal_would_obey() {
+    let content = "\u{1b}[31mred\u{1b}[0m \u{0} \r\n end";
+    let item = format!("{{\"content\":{content:?},\"tokens\":1}}")
+        .replace("\\u{1b}", "\\u001b")
+        .replace("\\0", "\\u0000");
+    let mut child = pannier(&["select", "--budget", "10"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(item.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{content}\n"));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    // More than any pipe holds.
+    let long = format!("{{\"content\":\"{}\",\"tokens\":1}}\n", "x".repeat(4_000_000));
+    let mut child = pannier(&["select", "--budget", "10"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(long.as_bytes()).unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut [0; 10]).unwrap();
+    drop(stdout);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}
+
+#[test]
+fn a_receipt_is_written_whole_or_not_at_all() {
+    let folder = folder("receipts");
+    let receipt = folder.join("run.json");
+    let select = |receipt: &Path| {
+        run(&["select", ITEMS, "--budget", "100", "--receipt", receipt.to_str().unwrap()])
+    };
+    assert!(select(&receipt).status.success());
+    let first = std::fs::read(&receipt).unwrap();
+    assert!(select(&receipt).status.success());
+    assert_eq!(std::fs::read(&receipt).unwrap(), first, "the same run has the same receipt");
+
+    let occupied = folder.join("occupied");
+    std::fs::create_dir(&occupied).unwrap();
+    let failed = select(&occupied);
+    assert_eq!(failed.status.code(), Some(6));
+    assert!(failed.stdout.is_empty(), "nothing is written if the receipt cannot be");
+    let mut left: Vec<_> =
+        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["occupied", "run.json"]);
+}
+
+#[test]
+fn items_come_from_several_files_and_from_standard_input() {
+    let folder = folder("several");
+    let (first, second) = (folder.join("first.json"), folder.join("second.jsonl"));
+    std::fs::write(&first, "\u{feff}[{\"content\":\"one\"},{\"content\":\"two\"}]").unwrap();
+    std::fs::write(&second, "\n{\"content\":\"four\"}\r\n\n").unwrap();
+    let files = [first.to_str().unwrap(), "-", second.to_str().unwrap()];
+    let mut child = pannier(&["select", "--budget", "10", files[0], files[1], files[2]])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"{\"content\":\"three\"}").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "one\n\ntwo\n\nthree\n\nfour\n");
+}
+
+#[test]
+fn every_shell_has_completions_and_every_command_a_manual() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = run(&["completions", shell]);
+        let script = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && script.contains("min-budget-for"), "{shell}");
+    }
+    let manual = String::from_utf8(run(&["man"]).stdout).unwrap();
+    assert!(manual.contains("the budget cannot be met"), "the exit codes are in the manual");
+    let commands = ["select", "simulate", "compare", "policy", "replay", "diff", "conformance"];
+    for command in commands {
+        let manual = String::from_utf8(run(&["man", command]).stdout).unwrap();
+        assert!(manual.contains(&format!(".TH pannier-{command} 1")), "{manual}");
+        let help = String::from_utf8(run(&[command, "--help"]).stdout).unwrap();
+        assert!(help.contains("Example"), "{command} has examples in its help");
+    }
+}
+
+#[test]
+fn the_committed_schema_is_the_one_that_is_printed() {
+    let schema = run(&["policy", "schema"]).stdout;
+    let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/policy.schema.json");
+    assert_eq!(String::from_utf8(schema).unwrap(), std::fs::read_to_string(committed).unwrap());
+}

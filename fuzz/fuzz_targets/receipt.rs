@@ -1,0 +1,19 @@
+//! A receipt is foreign: whatever it says, reading, replaying and comparing it must not panic, and what was
+//! read must read back the same.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pannier_core::{ContextItem, PolicyRegistry, Receipt};
+
+fuzz_target!(|text: &[u8]| {
+    let Ok(receipt) = serde_json::from_slice::<Receipt>(text) else {
+        return;
+    };
+    let written = serde_json::to_string(&receipt).unwrap();
+    assert_eq!(serde_json::from_str::<Receipt>(&written).unwrap(), receipt);
+    let diff = receipt.diff(&receipt);
+    assert!(diff.included.is_empty() && diff.excluded.is_empty() && diff.moved.is_empty());
+    let items: Vec<_> = ["one", "two"].map(|text| ContextItem::new(text, 10).unwrap()).into();
+    let _ = receipt.replay(&items, &PolicyRegistry::default());
+});
