@@ -266,7 +266,7 @@ fn the_documented_forms_are_the_real_ones() {
     let block = |i: usize| -> Value {
         serde_json::from_str(blocks[i].split("```").next().unwrap()).unwrap()
     };
-    assert_eq!(blocks.len(), 3);
+    assert_eq!(blocks.len(), 7);
     let item: ContextItem = from_value(block(0)).unwrap();
     // What is false is left out.
     let mut written = to_value(&item).unwrap();
@@ -276,4 +276,23 @@ fn the_documented_forms_are_the_real_ones() {
     assert_eq!(to_value(&budget).unwrap(), block(1));
     let report: SelectionReport = from_value(block(2)).unwrap();
     assert_eq!(to_value(&report).unwrap(), block(2));
+    // Of an explanation, the keys.
+    let items = [("a", 60, 0.9), ("b", 50, 0.6), ("c", 40, 0.2)]
+        .map(|(content, tokens, score)| support::item(content, tokens, score));
+    let budget = ContextBudget::new(60, 60).unwrap();
+    let scorer = CompositeScorer::builder().add(ReflexiveScorer, 1.0).build().unwrap();
+    let explanation = Pipeline::builder(scorer).build().explain(&items, &budget, 2).unwrap();
+    let written = to_value(&explanation).unwrap();
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    for path in ["", "/decision", "/decision/reason", "/score", "/score/children/0", "/rank"] {
+        let (real, told) = (written.pointer(path).unwrap(), block(3));
+        assert_eq!(keys(real), keys(told.pointer(path).unwrap()), "{path}");
+    }
+    assert_eq!(keys(&written["lost_to"][0]), keys(&block(3)["lost_to"][0]));
+    assert_eq!(keys(&written["smallest_budget"]), keys(&block(3)["smallest_budget"]));
+    #[cfg(feature = "receipt")]
+    {
+        let receipt: Receipt = from_value(block(6)).unwrap();
+        assert_eq!(to_value(&receipt).unwrap(), block(6));
+    }
 }
