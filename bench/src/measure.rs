@@ -33,6 +33,11 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 }
 
+/// How much memory is in use.
+pub(crate) fn in_use() -> usize {
+    IN_USE.load(Relaxed)
+}
+
 /// The most memory that `work` had in use at once, beyond what was in use before.
 pub(crate) fn peak_memory<T>(work: impl FnOnce() -> T) -> usize {
     let before = IN_USE.load(Relaxed);
