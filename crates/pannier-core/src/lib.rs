@@ -79,9 +79,10 @@ mod slicer;
 
 pub use analytics::{QuotaLimit, QuotaUnit, QuotaUtilization};
 pub use diagnostics::{
-    DiagnosticTraceCollector, ExcludedItem, ExclusionReason, FanOutTraceCollector, IncludedItem,
-    InclusionReason, ItemDecision, ItemEvent, NullTraceCollector, OverflowEvent, PipelineStage,
-    SelectionReport, StageCount, TraceCollector, TraceDetailLevel, TraceEvent,
+    DiagnosticTraceCollector, ExcludedItem, ExclusionReason, ExclusionVariant,
+    FanOutTraceCollector, IncludedItem, InclusionReason, ItemDecision, ItemEvent,
+    NullTraceCollector, OverflowEvent, PipelineStage, SelectionReport, StageCount, TraceCollector,
+    TraceDetailLevel, TraceEvent,
 };
 pub use error::{Error, ErrorCategory};
 #[cfg(feature = "serde")]

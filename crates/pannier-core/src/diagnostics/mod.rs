@@ -10,5 +10,5 @@ pub use collector::{
     TraceDetailLevel,
 };
 pub use event::{ItemDecision, ItemEvent, OverflowEvent, PipelineStage, TraceEvent};
-pub use reason::{ExclusionReason, InclusionReason};
+pub use reason::{ExclusionReason, ExclusionVariant, InclusionReason};
 pub use report::{ExcludedItem, IncludedItem, SelectionReport, StageCount};

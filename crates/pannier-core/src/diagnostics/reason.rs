@@ -119,21 +119,88 @@ pub enum ExclusionReason {
     },
 }
 
+/// Which reason it is that an item is not in the selection, without its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ExclusionVariant {
+    /// [`ExclusionReason::BudgetExceeded`]
+    BudgetExceeded,
+    /// [`ExclusionReason::ScoredTooLow`]
+    ScoredTooLow,
+    /// [`ExclusionReason::Deduplicated`]
+    Deduplicated,
+    /// [`ExclusionReason::QuotaCapExceeded`]
+    QuotaCapExceeded,
+    /// [`ExclusionReason::QuotaRequireDisplaced`]
+    QuotaRequireDisplaced,
+    /// [`ExclusionReason::NegativeTokens`]
+    NegativeTokens,
+    /// [`ExclusionReason::PinnedOverride`]
+    PinnedOverride,
+    /// [`ExclusionReason::Filtered`]
+    Filtered,
+    /// [`ExclusionReason::CountCapExceeded`]
+    CountCapExceeded,
+    /// [`ExclusionReason::GroupExcluded`]
+    GroupExcluded,
+    /// [`ExclusionReason::Unknown`], whatever its name.
+    Unknown,
+}
+
+impl ExclusionVariant {
+    /// The name, as it is written in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BudgetExceeded => "BudgetExceeded",
+            Self::ScoredTooLow => "ScoredTooLow",
+            Self::Deduplicated => "Deduplicated",
+            Self::QuotaCapExceeded => "QuotaCapExceeded",
+            Self::QuotaRequireDisplaced => "QuotaRequireDisplaced",
+            Self::NegativeTokens => "NegativeTokens",
+            Self::PinnedOverride => "PinnedOverride",
+            Self::Filtered => "Filtered",
+            Self::CountCapExceeded => "CountCapExceeded",
+            Self::GroupExcluded => "GroupExcluded",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+impl fmt::Display for ExclusionVariant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl From<&ExclusionReason> for ExclusionVariant {
+    fn from(reason: &ExclusionReason) -> Self {
+        reason.variant()
+    }
+}
+
 impl ExclusionReason {
+    /// Which reason it is, without its numbers.
+    pub fn variant(&self) -> ExclusionVariant {
+        match self {
+            Self::BudgetExceeded { .. } => ExclusionVariant::BudgetExceeded,
+            Self::ScoredTooLow { .. } => ExclusionVariant::ScoredTooLow,
+            Self::Deduplicated { .. } => ExclusionVariant::Deduplicated,
+            Self::QuotaCapExceeded { .. } => ExclusionVariant::QuotaCapExceeded,
+            Self::QuotaRequireDisplaced { .. } => ExclusionVariant::QuotaRequireDisplaced,
+            Self::NegativeTokens { .. } => ExclusionVariant::NegativeTokens,
+            Self::PinnedOverride { .. } => ExclusionVariant::PinnedOverride,
+            Self::Filtered { .. } => ExclusionVariant::Filtered,
+            Self::CountCapExceeded { .. } => ExclusionVariant::CountCapExceeded,
+            Self::GroupExcluded { .. } => ExclusionVariant::GroupExcluded,
+            Self::Unknown { .. } => ExclusionVariant::Unknown,
+        }
+    }
+
     /// The reason's name, as it is written in reports.
     pub fn name(&self) -> &str {
         match self {
-            Self::BudgetExceeded { .. } => "BudgetExceeded",
-            Self::ScoredTooLow { .. } => "ScoredTooLow",
-            Self::Deduplicated { .. } => "Deduplicated",
-            Self::QuotaCapExceeded { .. } => "QuotaCapExceeded",
-            Self::QuotaRequireDisplaced { .. } => "QuotaRequireDisplaced",
-            Self::NegativeTokens { .. } => "NegativeTokens",
-            Self::PinnedOverride { .. } => "PinnedOverride",
-            Self::Filtered { .. } => "Filtered",
-            Self::CountCapExceeded { .. } => "CountCapExceeded",
-            Self::GroupExcluded { .. } => "GroupExcluded",
             Self::Unknown { reason } => reason,
+            known => known.variant().name(),
         }
     }
 }
