@@ -49,6 +49,26 @@ fn an_empty_pool_has_all_its_events() {
 }
 
 #[test]
+fn a_collector_may_ask_for_what_was_dropped_alone() {
+    let items = pool();
+    let mut dropped = DiagnosticTraceCollector::new(TraceDetailLevel::Exclusion);
+    let mut everything = DiagnosticTraceCollector::new(TraceDetailLevel::Item);
+    let mut both = FanOutTraceCollector::new([
+        &mut dropped as &mut dyn TraceCollector,
+        &mut everything as &mut dyn TraceCollector,
+    ]);
+    let pipeline = pipeline().build();
+    let selection = pipeline.run_traced(&items, &budget(100), &mut both).unwrap();
+    let told = |collector: &DiagnosticTraceCollector<'_>| {
+        collector.events().iter().filter(|event| event.message.is_some()).count()
+    };
+    assert_eq!((told(&dropped), told(&everything)), (3, 3 + 3 + 2));
+    use ExclusionVariant::*;
+    let counts: Vec<_> = selection.exclusion_counts().into_iter().collect();
+    assert_eq!(counts, [(BudgetExceeded, 1), (Deduplicated, 1), (NegativeTokens, 1)]);
+}
+
+#[test]
 fn c25_item_events_come_before_the_event_of_their_stage() {
     let items = pool();
     let mut collector = DiagnosticTraceCollector::new(TraceDetailLevel::Item);

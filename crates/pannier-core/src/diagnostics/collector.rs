@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::{ItemEvent, PipelineStage, TraceEvent};
+use super::{ItemDecision, ItemEvent, PipelineStage, TraceEvent};
 use crate::{ContextBudget, Error, Selection};
 
 /// How much a collector wants to know.
@@ -17,8 +17,20 @@ pub enum TraceDetailLevel {
     /// Stages only. Costs nothing per item.
     #[default]
     Stage,
+    /// Stages, and the items that each of them dropped.
+    Exclusion,
     /// Stages, and what each of them decided about each item.
     Item,
+}
+
+impl TraceDetailLevel {
+    /// Whether a collector of this level is told of such a decision.
+    pub fn includes(self, decision: &ItemDecision<'_>) -> bool {
+        match decision {
+            ItemDecision::Excluded(_) => self >= Self::Exclusion,
+            _ => self >= Self::Item,
+        }
+    }
 }
 
 /// Observes a run. Every method but the first has a default that does nothing.
@@ -44,7 +56,7 @@ pub trait TraceCollector {
         let _ = (stage, items_in);
     }
 
-    /// A stage decided about an item. Only called at [`TraceDetailLevel::Item`].
+    /// A stage decided about an item. Only called where the [level](Self::detail_level) includes it.
     fn record_item(&mut self, event: &ItemEvent<'_>) {
         let _ = event;
     }
@@ -195,7 +207,7 @@ impl TraceCollector for DiagnosticTraceCollector<'_> {
     }
 
     fn record_item(&mut self, event: &ItemEvent<'_>) {
-        if self.detail_level < TraceDetailLevel::Item {
+        if !self.detail_level.includes(&event.decision) {
             return;
         }
         // Telling takes time of its own, which is not the stage's.
@@ -259,7 +271,7 @@ impl TraceCollector for FanOutTraceCollector<'_> {
 
     fn record_item(&mut self, event: &ItemEvent<'_>) {
         self.enabled()
-            .filter(|collector| collector.detail_level() == TraceDetailLevel::Item)
+            .filter(|collector| collector.detail_level().includes(&event.decision))
             .for_each(|collector| collector.record_item(event));
     }
 

@@ -259,19 +259,20 @@ impl<C: TraceCollector + ?Sized> Trace<'_, C> {
         if !self.enabled {
             return;
         }
-        if self.collector.detail_level() == TraceDetailLevel::Item {
+        let level = self.collector.detail_level();
+        if level >= TraceDetailLevel::Exclusion {
             let mut tell = |index: u32, decision: ItemDecision<'_>| {
                 let index = index as usize;
                 let score = run.scores.get(index).copied().unwrap_or_default();
                 let item = &run.items[index];
                 self.collector.record_item(&ItemEvent { stage, index, item, score, decision });
             };
-            if *stage == PipelineStage::Score {
+            if level >= TraceDetailLevel::Item && *stage == PipelineStage::Score {
                 let scored = run.classified.scoreable.in_pool_order();
                 scored.iter().for_each(|index| tell(*index, ItemDecision::Scored));
             }
             run.each_excluded(stage, |index, reason| tell(index, ItemDecision::Excluded(&reason)));
-            if *stage == PipelineStage::Place {
+            if level >= TraceDetailLevel::Item && *stage == PipelineStage::Place {
                 run.each_included(|index, reason| tell(index, ItemDecision::Included(reason)));
             }
         }

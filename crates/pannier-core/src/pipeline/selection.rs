@@ -9,8 +9,8 @@ use super::deduplicate::Duplicate;
 use super::place::Overflow;
 use super::slice::taken;
 use crate::diagnostics::{
-    ExcludedItem, ExclusionReason, IncludedItem, InclusionReason, OverflowEvent, PipelineStage,
-    SelectionReport, StageCount, TraceEvent,
+    ExcludedItem, ExclusionReason, ExclusionVariant, IncludedItem, InclusionReason, OverflowEvent,
+    PipelineStage, SelectionReport, StageCount, TraceEvent,
 };
 use crate::slicer::Verdict;
 use crate::{
@@ -80,6 +80,17 @@ impl<'a> Selection<'a> {
     /// How the selection went over its target, if it did and the strategy is to proceed.
     pub fn overflow(&self) -> Option<OverflowEvent<&'a ContextItem>> {
         self.run.overflow.tokens_over_budget.map(|tokens| self.run.overflow_event(tokens))
+    }
+
+    /// How many items are out for each reason.
+    pub fn exclusion_counts(&self) -> BTreeMap<ExclusionVariant, usize> {
+        let mut counts = BTreeMap::new();
+        for stage in Run::STAGES {
+            self.run.each_excluded(&stage, |_, reason| {
+                *counts.entry(reason.variant()).or_default() += 1;
+            });
+        }
+        counts
     }
 
     /// Every item of the pool, in or out, with its score and its reason.

@@ -1,0 +1,141 @@
+//! End to end: a run, the SDK, the OTLP exporter over HTTP, and a receiver that decodes what arrives.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+
+use opentelemetry::metrics::MeterProvider;
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_otlp::{MetricExporter, Protocol, SpanExporter, WithExportConfig};
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use pannier_core::{ContextBudget, ContextItem, Pipeline, ReflexiveScorer};
+use pannier_otel::{OtelTraceCollector, SelectionMetrics, Verbosity};
+use prost::Message;
+
+/// Accepts requests until the test is over, and passes on their paths and bodies.
+fn receive(listener: TcpListener) -> mpsc::Receiver<(String, Vec<u8>)> {
+    let (sender, requests) = mpsc::channel();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let sender = sender.clone();
+            std::thread::spawn(move || serve(connection.unwrap(), &sender));
+        }
+    });
+    requests
+}
+
+fn serve(connection: TcpStream, sender: &mpsc::Sender<(String, Vec<u8>)>) {
+    let mut reader = BufReader::new(connection);
+    loop {
+        let mut request = String::new();
+        if reader.read_line(&mut request).unwrap_or(0) == 0 {
+            return;
+        }
+        let path = request.split(' ').nth(1).unwrap().to_owned();
+        let mut length = 0;
+        loop {
+            let mut header = String::new();
+            reader.read_line(&mut header).unwrap();
+            let Some((name, value)) = header.trim().split_once(": ") else {
+                break;
+            };
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.parse().unwrap();
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let _ = sender.send((path, body));
+        let answer =
+            "HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
+        reader.get_mut().write_all(answer.as_bytes()).unwrap();
+    }
+}
+
+#[test]
+fn a_trace_and_its_metrics_arrive_over_otlp() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let requests = receive(listener);
+
+    let spans = SpanExporter::builder()
+        .with_http()
+        .with_protocol(Protocol::HttpBinary)
+        .with_endpoint(format!("http://{address}/v1/traces"))
+        .build()
+        .unwrap();
+    let tracing = SdkTracerProvider::builder().with_batch_exporter(spans).build();
+    let metrics = MetricExporter::builder()
+        .with_http()
+        .with_protocol(Protocol::HttpBinary)
+        .with_endpoint(format!("http://{address}/v1/metrics"))
+        .build()
+        .unwrap();
+    let metering =
+        SdkMeterProvider::builder().with_reader(PeriodicReader::builder(metrics).build()).build();
+
+    let items = [ContextItem::new("small", 40).unwrap(), ContextItem::new("large", 90).unwrap()];
+    let metrics = SelectionMetrics::new(&metering.meter("cupel"));
+    let tracer = tracing.tracer("cupel");
+    let mut collector =
+        OtelTraceCollector::with_tracer(tracer, Verbosity::Full).with_metrics(metrics);
+    let pipeline = Pipeline::builder(ReflexiveScorer).build();
+    pipeline.run_traced(&items, &ContextBudget::new(50, 50).unwrap(), &mut collector).unwrap();
+    tracing.shutdown().unwrap();
+    metering.shutdown().unwrap();
+
+    let (mut names, mut events, mut instruments) = (Vec::new(), Vec::new(), Vec::new());
+    for (path, body) in requests.try_iter() {
+        match path.as_str() {
+            "/v1/traces" => {
+                let request = ExportTraceServiceRequest::decode(&body[..]).unwrap();
+                for scope in
+                    request.resource_spans.iter().flat_map(|resource| &resource.scope_spans)
+                {
+                    assert_eq!(scope.scope.as_ref().unwrap().name, "cupel");
+                    for span in &scope.spans {
+                        assert!(span.end_time_unix_nano >= span.start_time_unix_nano);
+                        names.push(span.name.clone());
+                        events.extend(span.events.iter().map(|event| event.name.clone()));
+                    }
+                }
+            }
+            "/v1/metrics" => {
+                let request = ExportMetricsServiceRequest::decode(&body[..]).unwrap();
+                let scopes =
+                    request.resource_metrics.iter().flat_map(|metrics| &metrics.scope_metrics);
+                instruments.extend(
+                    scopes.flat_map(|scope| &scope.metrics).map(|metric| metric.name.clone()),
+                );
+            }
+            other => panic!("nobody asked for {other}"),
+        }
+    }
+    names.sort();
+    assert_eq!(
+        names,
+        [
+            "cupel.pipeline",
+            "cupel.stage.classify",
+            "cupel.stage.deduplicate",
+            "cupel.stage.place",
+            "cupel.stage.score",
+            "cupel.stage.slice",
+        ]
+    );
+    assert_eq!(events, ["cupel.exclusion", "cupel.item.included"]);
+    instruments.sort();
+    instruments.dedup();
+    assert_eq!(
+        instruments,
+        [
+            "cupel.items.excluded",
+            "cupel.selection.duration",
+            "cupel.selection.tokens",
+            "cupel.selections"
+        ]
+    );
+}
