@@ -1,14 +1,19 @@
-//! Prints the trace of a selection: `cargo run -p pannier-otel --example print_trace`.
+//! Prints the trace of a selection as a tree: `cargo run -p pannier-otel --example print_trace`.
 
-use opentelemetry::trace::TracerProvider;
-use opentelemetry_sdk::trace::SdkTracerProvider;
-use pannier_core::{ContextBudget, ContextItem, ContextKind, Error, Pipeline, RecencyScorer};
+#![expect(clippy::print_stdout, reason = "an example prints its result")]
+
+use std::error::Error;
+
+use opentelemetry::KeyValue;
+use opentelemetry::trace::{SpanId, TracerProvider};
+use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
+use pannier_core::{ContextBudget, ContextItem, ContextKind, Pipeline, RecencyScorer};
 use pannier_otel::{OtelTraceCollector, Verbosity};
 
-fn main() -> Result<(), Error> {
-    // In an application, an OTLP exporter, and `opentelemetry::global::set_tracer_provider`.
-    let exporter = opentelemetry_stdout::SpanExporter::default();
-    let provider = SdkTracerProvider::builder().with_simple_exporter(exporter).build();
+fn main() -> Result<(), Box<dyn Error>> {
+    // In an application: an OTLP exporter, and `opentelemetry::global::set_tracer_provider`.
+    let exporter = InMemorySpanExporter::default();
+    let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
 
     let items = [
         ContextItem::builder("You answer in French.", 6)
@@ -22,8 +27,21 @@ fn main() -> Result<(), Error> {
     let mut collector = OtelTraceCollector::with_tracer(provider.tracer("cupel"), Verbosity::Full);
     pipeline.run_traced(&items, &ContextBudget::new(100, 100)?, &mut collector)?;
 
-    if let Err(error) = provider.shutdown() {
-        eprintln!("error: the trace could not be written: {error}");
-    }
+    print_below(&exporter.get_finished_spans()?, SpanId::INVALID, "");
     Ok(())
+}
+
+fn print_below(spans: &[SpanData], parent: SpanId, indent: &str) {
+    for span in spans.iter().filter(|span| span.parent_span_id == parent) {
+        let length = span.end_time.duration_since(span.start_time).unwrap_or_default();
+        println!("{indent}{} ({length:?}){}", span.name, told(&span.attributes));
+        for event in span.events.iter() {
+            println!("{indent}  * {}{}", event.name, told(&event.attributes));
+        }
+        print_below(spans, span.span_context.span_id(), &format!("{indent}  "));
+    }
+}
+
+fn told(attributes: &[KeyValue]) -> String {
+    attributes.iter().map(|pair| format!(" {}={}", pair.key, pair.value)).collect()
 }
