@@ -106,7 +106,10 @@ pub enum Error {
     },
 
     /// There is nothing of this name.
-    #[error("there is no {what} '{name}'; known are: {known}")]
+    #[error(
+        "there is no {what} '{name}'; there are {}",
+        if known.is_empty() { "none here" } else { known }
+    )]
     UnknownName {
         /// What was looked for.
         what: &'static str,

@@ -92,7 +92,7 @@ pub use model::{
     ContextSource, Metadata, MetadataValue, OverflowStrategy, ScoredItem, SliceBudget, Timestamp,
 };
 pub use pipeline::{
-    Decision, Explanation, Pipeline, PipelineBuilder, Rank, Rival, Selection, SmallestBudget,
+    Decision, Explanation, FoundBudget, Pipeline, PipelineBuilder, Rank, Rival, Selection,
 };
 pub use placer::{ChronologicalPlacer, Placer, RankPlacer, UShapedPlacer};
 pub use policy::{CurvePolicy, PlacerPolicy, Policy, PolicyRegistry, ScorerPolicy, SlicerPolicy};

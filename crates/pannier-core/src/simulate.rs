@@ -7,8 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use crate::pipeline::{Run, Trace};
-use crate::slicer::Candidate;
+use crate::pipeline::{Prepared, Trace};
 use crate::{
     ContextBudget, ContextItem, Error, NullTraceCollector, Pipeline, Policy, SelectionReport,
 };
@@ -142,29 +141,18 @@ impl Pipeline {
             Err(Error::PinnedOverBudget { .. }) => return nothing(),
             Err(error) => return Err(error),
         };
-        self.sweep_prepared(&prepared.run, &prepared.candidates, base, budgets, indices)
-    }
-
-    /// As [`sweep`](Self::sweep), from where the stages depend on the budget.
-    pub(crate) fn sweep_prepared(
-        &self,
-        run: &Run<'_>,
-        candidates: &[Candidate<'_>],
-        base: &ContextBudget,
-        budgets: RangeInclusive<i64>,
-        indices: &[usize],
-    ) -> Result<Vec<Vec<RangeInclusive<i64>>>, Error> {
+        let Prepared { run, candidates } = prepared;
         let pinned_tokens = run.classified.pinned_tokens;
         // Below this, the budget is not valid or the pinned items do not fit.
         let smallest = pinned_tokens.saturating_add(base.output_reserve()).max(*budgets.start());
         if smallest > *budgets.end() {
-            return Ok(vec![Vec::new(); indices.len()]);
+            return nothing();
         }
         let budgets = smallest..=*budgets.end();
         let target = |tokens| base.effective_at(tokens, tokens, pinned_tokens).target_tokens;
 
         // Each item's unit among the candidates, if it got that far.
-        let mut position_of = vec![None; run.items.len()];
+        let mut position_of = vec![None; items.len()];
         for (position, unit) in run.sorted.iter().enumerate() {
             for member in run.classified.scoreable.members(*unit) {
                 position_of[*member as usize] = Some(position);
@@ -175,7 +163,7 @@ impl Pipeline {
         asked.sort_unstable();
         asked.dedup();
         let targets = target(*budgets.start())..=target(*budgets.end());
-        let swept = self.slicer().sweep(candidates, targets, &asked)?;
+        let swept = self.slicer().sweep(&candidates, targets, &asked)?;
 
         let pinned = run.classified.pinned.in_pool_order();
         let ranges = indices.iter().map(|index| match position_of[*index] {

@@ -90,17 +90,20 @@ proptest! {
     fn counterfactuals_hold_when_they_are_tried(
         items in pools(),
         tokens in 0..60_i64,
+        off_target in prop_oneof![Just(0), 0..30_i64],
         slicer in 0..6_usize,
         overflow in strategies(),
         index in any::<prop::sample::Index>(),
     ) {
         let index = index.index(items.len());
         let pipeline = by_hint(slicer, overflow);
-        let budget = ContextBudget::builder(tokens, tokens)
-            .output_reserve(tokens.min(3))
-            .reserved_slot(kind("Memory"), tokens.min(2))
-            .build()
-            .unwrap();
+        let (reserve, slot) = (tokens.min(3), tokens.min(2));
+        let sized = |window, target| {
+            let budget = ContextBudget::builder(window, target).output_reserve(reserve);
+            budget.reserved_slot(kind("Memory"), slot).build()
+        };
+        let target = (tokens - off_target).max(0);
+        let budget = sized(tokens, target).unwrap();
         let Ok(selection) = pipeline.run(&items, &budget) else {
             prop_assert!(pipeline.explain(&items, &budget, index).is_err());
             return Ok(());
@@ -173,23 +176,32 @@ proptest! {
         }
 
         // Every budget from nothing to more than everything.
-        let is_in = |tokens: i64| {
-            let budget = ContextBudget::builder(tokens, tokens)
-                .output_reserve(budget.output_reserve())
-                .reserved_slot(kind("Memory"), budget.reserved_slots()[&kind("Memory")])
-                .build();
-            budget.is_ok_and(|budget| selected(&pipeline, &items, &budget).contains(&index))
+        let is_target = target < tokens - reserve;
+        let sizes = |stand: i64| match is_target {
+            true => (tokens.max(stand + reserve), stand),
+            false => (stand, (stand - (tokens - target)).max(0)),
         };
-        let all: Vec<i64> = (0..160).filter(|tokens| is_in(*tokens)).collect();
-        prop_assert!(answer.smallest_budget.is_none_or(|found| found.is_proven));
-        let smallest = answer.smallest_budget.map(|found| found.tokens);
-        // As one number, the present budget is its window: the target is never what limits it here.
-        if is_in(tokens) {
-            prop_assert_eq!(smallest, all.first().copied());
-            prop_assert_eq!(answer.smaller_budget, None);
+        let is_in = |stand: i64| {
+            let (window, target) = sizes(stand);
+            sized(window, target).is_ok_and(|budget| selected(&pipeline, &items, &budget).contains(&index))
+        };
+        let present = if is_target { target } else { tokens };
+        prop_assert_eq!(is_in(present), now.contains(&index));
+        let all: Vec<i64> = (0..200).filter(|stand| is_in(*stand)).collect();
+        let told = |found: Option<FoundBudget>| {
+            found.map(|found| (found.max_tokens, found.target_tokens, found.is_proven))
+        };
+        let expected = |stand: Option<i64>| stand.map(|stand| (sizes(stand).0, sizes(stand).1, true));
+        if answer.stage == PipelineStage::Classify {
+            prop_assert_eq!(told(answer.smaller_budget), None);
+        } else if is_in(present) {
+            prop_assert_eq!(told(answer.smallest_budget), expected(all.first().copied()));
+            prop_assert_eq!(told(answer.smaller_budget), None);
         } else {
-            prop_assert_eq!(smallest, all.iter().copied().find(|found| *found > tokens));
-            prop_assert_eq!(answer.smaller_budget, all.iter().copied().find(|found| *found < tokens));
+            let above = all.iter().copied().find(|stand| *stand > present);
+            let below = all.iter().copied().find(|stand| *stand < present);
+            prop_assert_eq!(told(answer.smallest_budget), expected(above));
+            prop_assert_eq!(told(answer.smaller_budget), expected(below));
         }
     }
 
@@ -240,8 +252,8 @@ fn an_answer_says_what_would_let_an_item_in() {
     assert_eq!(answer.rank.unwrap().rank, 3);
     assert_eq!(answer.density, Some(0.2 / 40.0));
     assert_eq!(answer.lost_to.iter().map(|rival| rival.index).collect::<Vec<_>>(), [0]);
-    assert_eq!(answer.smallest_budget.unwrap().tokens, 100);
-    assert_eq!(answer.smaller_budget, Some(40));
+    assert_eq!(answer.smallest_budget.unwrap().max_tokens, 100);
+    assert_eq!(answer.smaller_budget.unwrap().max_tokens, 40);
     // 0.9 / 60 a token, times 40 tokens.
     assert!((answer.smallest_score.unwrap() - 0.6).abs() < 1e-12);
 }
@@ -259,7 +271,7 @@ fn what_is_not_scored_has_no_score_to_explain() {
     let pinned = explain(0);
     assert_eq!(pinned.stage, PipelineStage::Classify);
     assert_eq!((pinned.score, pinned.rank, pinned.smallest_score), (None, None, None));
-    assert_eq!(pinned.smallest_budget.unwrap().tokens, 10);
+    assert_eq!(pinned.smallest_budget.unwrap().max_tokens, 10);
 
     let invalid = explain(1);
     assert_eq!(invalid.stage, PipelineStage::Classify);
@@ -268,7 +280,7 @@ fn what_is_not_scored_has_no_score_to_explain() {
     let large = explain(2);
     assert_eq!(large.lost_to[0].item.content(), "pinned");
     assert_eq!(large.smallest_score, None);
-    assert_eq!(large.smallest_budget.unwrap().tokens, 105);
+    assert_eq!(large.smallest_budget.unwrap().max_tokens, 105);
 
     assert_eq!(pipeline.explain(&items, &budget(100), 3).unwrap_err(), Error::NoSuchItem);
 }
@@ -298,7 +310,7 @@ fn a_large_pool_is_searched_by_halves() {
     let is_in = |tokens| {
         pipeline.run(&items, &budget(tokens)).unwrap().indices().any(|index| index == 9_999)
     };
-    assert!(is_in(found.tokens) && !is_in(found.tokens - 1));
+    assert!(is_in(found.max_tokens) && !is_in(found.max_tokens - 1));
 }
 
 #[test]

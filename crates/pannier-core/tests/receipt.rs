@@ -55,6 +55,45 @@ fn a_receipt_says_what_differs_first() {
 }
 
 #[test]
+fn a_receipt_that_was_changed_is_not_read() {
+    let receipt = receipt(&pool(), chat_policy(), 25);
+    let good = serde_json::to_value(&receipt).unwrap();
+    assert_eq!(serde_json::from_value::<Receipt>(good.clone()).unwrap(), receipt);
+    for (path, value) in [
+        ("/engine", serde_json::Value::from("9.9.9")),
+        ("/source/version", "x".into()),
+        ("/policy/name", "mine".into()),
+        ("/budget/maxTokens", 26.into()),
+        ("/items/3/tokens", 11.into()),
+        ("/items/3/item", Digest::of(b"x").to_string().into()),
+        ("/items/3/content", Digest::of(b"x").to_string().into()),
+        ("/selected", serde_json::json!([1, 0])),
+        ("/result", Digest::of(b"x").to_string().into()),
+        ("/report", Digest::of(b"x").to_string().into()),
+        ("/seal", Digest::of(b"x").to_string().into()),
+    ] {
+        let mut changed = good.clone();
+        *changed.pointer_mut(path).unwrap() = value;
+        let error = serde_json::from_value::<Receipt>(changed).unwrap_err().to_string();
+        assert!(error.contains("it was changed after it was written"), "{path}: {error}");
+    }
+}
+
+#[test]
+fn a_diff_names_the_item_that_left() {
+    let sure = |minute, tokens| {
+        let at = format!("2026-03-01T12:{minute:02}:00Z").parse().unwrap();
+        let item = ContextItem::builder("Sure.", tokens).id(format!("d{minute}")).timestamp(at);
+        item.build().unwrap()
+    };
+    let items = [sure(0, 9), sure(5, 3)];
+    let policy = Policy { deduplication: false, ..Policy::new([(ScorerPolicy::Recency, 1.0)]) };
+    let diff = receipt(&items, policy.clone(), 100).diff(&receipt(&items, policy, 3));
+    let names: Vec<_> = diff.excluded.iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!((names, diff.included.len(), diff.moved.len()), (vec!["d0"], 0, 0));
+}
+
+#[test]
 fn hashes_are_of_bytes_that_anybody_can_make() {
     let items = pool();
     let receipt = receipt(&items, chat_policy(), 25);

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, ValueHint};
 use pannier_core::{
-    ContextBudget, ContextItem, ContextKind, ErrorCategory, Pipeline, Policy, PolicyRegistry,
-    Timestamp,
+    ContextBudget, ContextItem, ContextKind, Error, ErrorCategory, Pipeline, Policy,
+    PolicyRegistry, Timestamp,
 };
 
 use crate::command::Command;
@@ -82,7 +82,8 @@ pub(crate) fn find_item(items: &[ContextItem], name: &str) -> Result<usize, Fail
             ))),
         };
     }
-    let index = name.parse().ok().filter(|index| *index < items.len());
+    let number = name.strip_prefix('#').unwrap_or(name);
+    let index = number.parse().ok().filter(|index| *index < items.len());
     index.ok_or_else(|| {
         Failure::Usage(format!(
             "there is no item '{name}'; give an id, or an index from 0 to {}",
@@ -115,7 +116,7 @@ impl TimeArguments {
         let pipeline = PolicyRegistry::default().pipeline(policy, self.now);
         pipeline.map_err(|error| {
             let hint = match &error {
-                pannier_core::Error::InvalidScorer { scorer: "DecayScorer", problem }
+                Error::InvalidScorer { scorer: "DecayScorer", problem }
                     if self.now.is_none() && problem.contains("what time it is") =>
                 {
                     "the policy measures age and does not say to when; add --now, as in \
@@ -194,32 +195,61 @@ impl ReserveArguments {
         let mut budget = ContextBudget::builder(window, target)
             .output_reserve(self.reserve)
             .estimation_safety_margin_percent(self.margin);
-        for (kind, tokens) in &self.slots {
+        for (i, (kind, tokens)) in self.slots.iter().enumerate() {
+            if self.slots[..i].iter().any(|(other, _)| other == kind) {
+                return Err(Failure::Usage(format!("--slot {kind} is given twice; give it once")));
+            }
             budget = budget.reserved_slot(kind.clone(), *tokens);
         }
-        Ok(budget.build()?)
+        budget.build().map_err(|error| in_flags(&error))
     }
+}
+
+/// A mistake in a budget, in the words of the command line.
+fn in_flags(error: &Error) -> Failure {
+    let flag = |field: &str| match field {
+        "maxTokens" => "--budget".to_owned(),
+        "targetTokens" => "--target".to_owned(),
+        "outputReserve" => "--reserve".to_owned(),
+        slot => format!("--slot {}", slot.trim_start_matches("reservedSlots.")),
+    };
+    Failure::Usage(match error {
+        Error::NegativeTokens { field, tokens } => {
+            format!("{} is {tokens}; it must be 0 or more", flag(field))
+        }
+        Error::AboveWindow { field, tokens, max_tokens } => {
+            format!(
+                "{} is {tokens}; it must not be above --budget, which is {max_tokens}",
+                flag(field)
+            )
+        }
+        Error::MarginOutOfRange { percent } => {
+            format!("--margin is {percent}; it must be from 0 to 100")
+        }
+        other => other.to_string(),
+    })
 }
 
 impl BudgetArguments {
     pub(crate) fn read(&self) -> Result<ContextBudget, Failure> {
-        self.read_if_given()?.ok_or_else(|| {
-            Failure::Usage(
-                "there is no budget; add --budget TOKENS, as in --budget 2000".to_owned(),
-            )
-        })
+        let window = self.window().ok_or_else(|| {
+            let problem = "there is no budget; add --budget TOKENS, as in --budget 2000";
+            Failure::Usage(problem.to_owned())
+        })?;
+        self.reserves.budget(window, self.target)
     }
 
-    pub(crate) fn read_if_given(&self) -> Result<Option<ContextBudget>, Failure> {
-        let window = self.budget.or(self.max_tokens).or(self.target);
-        window.map(|window| self.reserves.budget(window, self.target)).transpose()
+    fn window(&self) -> Option<i64> {
+        self.budget.or(self.max_tokens).or(self.target)
     }
 
-    /// A budget of nothing, for questions that bring their own size.
+    /// What is taken off, for questions that bring their own sizes.
     pub(crate) fn base(&self) -> Result<ContextBudget, Failure> {
-        match self.read_if_given()? {
-            Some(budget) => Ok(budget),
-            None => self.reserves.budget(self.reserves.reserve, None),
+        if self.window().is_some() {
+            let problem =
+                "this question tries many budgets; leave --budget, --max-tokens and --target out";
+            return Err(Failure::Usage(problem.to_owned()));
         }
+        self.reserves.budget(self.reserves.reserve, None)
     }
 }

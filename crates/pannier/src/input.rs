@@ -81,7 +81,7 @@ impl Reader<'_> {
             // Once more, slowly, to see where it went wrong.
             let read = &mut serde_json::Deserializer::from_slice(line);
             let problem = match serde_path_to_error::deserialize::<_, UncountedItem>(read) {
-                Err(error) => problem(&error),
+                Err(error) => item_problem(&error),
                 Ok(_) => "there is something after the item; write one item a line".to_owned(),
             };
             return Err(self.invalid(format!(", line {line_number}"), problem));
@@ -99,7 +99,12 @@ impl Reader<'_> {
             Err(error) if error.inner().is_io() => {
                 return Err(self.unreadable(error.into_inner().into()));
             }
-            Err(error) => return Err(self.invalid(line(error.inner()), problem(&error))),
+            Err(error) => {
+                // What concerns a whole item is noticed when it has been read, and the parser is further on.
+                let is_whole_item = error.inner().is_data() && error.path().iter().count() == 1;
+                let place = if is_whole_item { String::new() } else { line(error.inner()) };
+                return Err(self.invalid(place, item_problem(&error)));
+            }
         }
         read.end().map_err(|error| {
             self.invalid(line(&error), "there is something after the array; remove it".to_owned())
@@ -149,14 +154,21 @@ fn problem(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     let place = format!(" at line {} column {}", inner.line(), inner.column());
     problem.truncate(problem.strip_suffix(&place).unwrap_or(&problem).len());
     let path = error.path().to_string();
-    let mut problem = match path.as_str() {
+    match path.as_str() {
         "." | "?" => problem,
         // The message names the field already.
         _ if problem.contains(&format!("unknown field `{}`", last_segment(&path))) => problem,
         path => format!("{path}: {problem}"),
-    };
-    if inner.is_eof() {
-        problem.push_str("; write one item a line, or one JSON array");
+    }
+}
+
+/// The same about items, with what to do.
+fn item_problem(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+    let mut problem = problem(error);
+    if error.inner().is_eof() || error.inner().is_syntax() {
+        problem.push_str("; write one JSON object a line, or one JSON array");
+    } else if problem.contains("unknown field") {
+        problem.push_str("; data of your own goes into `metadata`");
     }
     problem
 }

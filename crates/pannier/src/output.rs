@@ -1,7 +1,7 @@
 //! Where results go: data to stdout, whole files to disk, and nothing in halves.
 
 use std::fs::File;
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::path::Path;
 
 use anstream::{AutoStream, ColorChoice};
@@ -55,6 +55,11 @@ pub(crate) fn width() -> usize {
     terminal_size::terminal_size_of(io::stdout())
         .map_or(100, |(width, _)| usize::from(width.0))
         .max(40)
+}
+
+/// How long a line may be that must not be cut without need.
+pub(crate) fn room() -> usize {
+    if io::stdout().is_terminal() { width() } else { usize::MAX }
 }
 
 /// Replaces a file by a new one at once: the old one stays until the new one is complete.

@@ -108,8 +108,13 @@ impl ContextBudget {
 
     /// A window and a target of so many tokens, with everything else the same.
     pub(crate) fn resized(&self, tokens: i64) -> Result<Self, Error> {
+        self.with_sizes(tokens, tokens)
+    }
+
+    /// Another window and another target, with everything else the same.
+    pub(crate) fn with_sizes(&self, max_tokens: i64, target_tokens: i64) -> Result<Self, Error> {
         let mut resized = self.clone();
-        (resized.max_tokens, resized.target_tokens) = (tokens, tokens);
+        (resized.max_tokens, resized.target_tokens) = (max_tokens, target_tokens);
         ContextBudgetBuilder(resized).build()
     }
 

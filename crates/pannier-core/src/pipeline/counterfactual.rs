@@ -7,9 +7,9 @@ use std::ops::RangeInclusive;
 
 use super::place::Merge;
 use super::slice::{self, Sliced};
-use super::{Pipeline, Run, SmallestBudget};
+use super::{FoundBudget, Pipeline, Run};
 use crate::slicer::Candidate;
-use crate::{ContextBudget, Error, ExclusionReason, order, sum_tokens};
+use crate::{ContextBudget, ExclusionReason, order, sum_tokens};
 
 /// The same run with another score for one item.
 pub(super) struct Rematch<'r, 'a> {
@@ -198,52 +198,99 @@ impl Pipeline {
 }
 
 /// The same run with other budgets.
+///
+/// A budget has two sizes, and a search has one dial. If the target is what limits the run, the target is
+/// turned, and the window grows only where it must. Otherwise the window is turned, and the target keeps its
+/// distance from it.
 pub(super) struct Budgets<'r, 'a> {
-    pub(super) pipeline: &'r Pipeline,
-    pub(super) run: &'r Run<'a>,
-    pub(super) candidates: &'r [Candidate<'a>],
-    pub(super) index: usize,
+    pipeline: &'r Pipeline,
+    run: &'r Run<'a>,
+    candidates: &'r [Candidate<'a>],
+    index: u32,
+    unit: u32,
+    /// Where the unit stands among the candidates. A copy that was dropped is none of them.
+    position: usize,
+    /// What turning the dial changes.
+    dial: Dial,
 }
 
-impl Budgets<'_, '_> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dial {
+    Window,
+    Target,
+}
+
+/// Out of patience.
+struct TooMany;
+
+impl<'r, 'a> Budgets<'r, 'a> {
     /// How much may be tried: budgets times candidates, where a whole range of budgets is decided at once.
     const PATIENCE: i64 = 1 << 27;
 
     /// The largest budget that is tried; above it, sums might not fit.
     const LARGEST: i64 = i64::MAX / 4;
 
-    fn target(&self, tokens: i64) -> i64 {
-        let pinned_tokens = self.run.classified.pinned_tokens;
-        self.run.budget.effective_at(tokens, tokens, pinned_tokens).target_tokens
+    /// None if the item does not compete: then no budget helps.
+    pub(super) fn new(
+        pipeline: &'r Pipeline,
+        run: &'r Run<'a>,
+        candidates: &'r [Candidate<'a>],
+        index: u32,
+    ) -> Option<Self> {
+        let unit = run.classified.scoreable.unit_of(index)?;
+        let position = run.sorted.iter().position(|other| *other == unit)?;
+        let is_target = run.budget.target_tokens() < run.budget.input_tokens();
+        let dial = if is_target { Dial::Target } else { Dial::Window };
+        Some(Self { pipeline, run, candidates, index, unit, position, dial })
     }
 
-    /// The smallest budget that leaves the slicer as much as this.
-    fn smallest_with(&self, target: i64) -> Option<i64> {
-        let (mut low, mut high) = (self.run.smallest_valid_budget(), Self::LARGEST);
-        if self.target(high) < target {
+    /// The window and the target where the dial stands here.
+    fn sizes(&self, tokens: i64) -> (i64, i64) {
+        let (window, target) = (self.run.budget.max_tokens(), self.run.budget.target_tokens());
+        match self.dial {
+            Dial::Window => (tokens, tokens.saturating_sub(window - target).max(0)),
+            Dial::Target => {
+                (tokens.saturating_add(self.run.budget.output_reserve()).max(window), tokens)
+            }
+        }
+    }
+
+    /// Where the dial stands now.
+    pub(super) fn present(&self) -> i64 {
+        match self.dial {
+            Dial::Window => self.run.budget.max_tokens(),
+            Dial::Target => self.run.budget.target_tokens(),
+        }
+    }
+
+    /// What the slicer may spend where the dial stands here. Never falls as it is turned up.
+    fn effective_target(&self, tokens: i64) -> i64 {
+        let (window, target) = self.sizes(tokens);
+        let pinned_tokens = self.run.classified.pinned_tokens;
+        self.run.budget.effective_at(window, target, pinned_tokens).target_tokens
+    }
+
+    /// The lowest stand that leaves the slicer as much as this.
+    fn lowest_with(&self, target: i64) -> Option<i64> {
+        let (mut low, mut high) = (self.bottom(), Self::LARGEST);
+        if self.effective_target(high) < target {
             return None;
         }
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.target(middle) >= target { high = middle } else { low = middle + 1 }
+            if self.effective_target(middle) >= target { high = middle } else { low = middle + 1 }
         }
         Some(low)
     }
 
-    /// The present budget as a single number.
-    pub(super) fn present(&self) -> i64 {
-        let target = self.run.effective.target_tokens;
-        self.smallest_with(target).unwrap_or_else(|| self.run.budget.max_tokens())
-    }
-
     pub(super) fn is_in(&self, tokens: i64) -> bool {
-        let Ok(budget) = self.run.budget.resized(tokens) else {
+        let (window, target) = self.sizes(tokens);
+        let Ok(budget) = self.run.budget.with_sizes(window, target) else {
             return false;
         };
         let (run, candidates) = (self.run, self.candidates);
         let selected = self.pipeline.select(run, &run.sorted, candidates, &run.scores, &budget);
-        let unit = run.classified.scoreable.unit_of(self.index as u32);
-        unit.is_some_and(|unit| selected.contains(&unit))
+        selected.contains(&self.unit)
     }
 
     /// Whether a whole range of budgets can be decided at once.
@@ -252,32 +299,34 @@ impl Budgets<'_, '_> {
         !properties.shares_budget && !properties.commits_counts
     }
 
-    /// The first of these budgets with which the item is in. An error if it is too much to ask.
-    fn first_in(&self, mut budgets: RangeInclusive<i64>) -> Result<Option<i64>, Error> {
+    /// The first of these stands with which the item is in. An error if it is too much to ask.
+    fn first_in(&self, mut stands: RangeInclusive<i64>) -> Result<Option<i64>, TooMany> {
         if !self.is_swept() {
-            return Ok(budgets.find(|tokens| self.is_in(*tokens)));
+            return Ok(stands.find(|tokens| self.is_in(*tokens)));
         }
-        let (run, base) = (self.run, &self.run.budget);
-        let ranges =
-            self.pipeline.sweep_prepared(run, self.candidates, base, budgets, &[self.index])?;
-        Ok(ranges.first().and_then(|ranges| ranges.first()).map(|range| *range.start()))
+        let targets = self.effective_target(*stands.start())..=self.effective_target(*stands.end());
+        let swept = self.pipeline.slicer.sweep(self.candidates, targets, &[self.position]);
+        let swept = swept.map_err(|_| TooMany)?;
+        let first = swept.first().and_then(|ranges| ranges.ranges().first());
+        let lowest = first.and_then(|targets| self.lowest_with(*targets.start()));
+        Ok(lowest.map(|lowest| lowest.max(*stands.start())))
     }
 
-    /// The first of these budgets with which the item is in; the error case is running out of patience.
-    fn try_all(&self, budgets: RangeInclusive<i64>) -> Result<Option<i64>, ()> {
+    /// The first of these stands with which the item is in.
+    fn try_all(&self, stands: RangeInclusive<i64>) -> Result<Option<i64>, TooMany> {
         // A slice of its own for each budget costs more, and something even without candidates.
         let cost = if self.is_swept() { 1 } else { 16 };
         let mut patience = Self::PATIENCE / (cost * (self.candidates.len() as i64 + 16)) + 1;
-        let (mut from, last) = budgets.into_inner();
+        let (mut from, last) = stands.into_inner();
         // Windows that grow, so that what is near is found at once.
         let mut window = (from / 16).max(256).min(patience / 4).max(1);
         while from <= last {
             let to = last.min(from.saturating_add(window - 1));
             patience -= to - from + 1;
             if patience < 0 {
-                return Err(());
+                return Err(TooMany);
             }
-            if let Some(tokens) = self.first_in(from..=to).map_err(|_| ())? {
+            if let Some(tokens) = self.first_in(from..=to)? {
                 return Ok(Some(tokens));
             }
             from = to + 1;
@@ -286,17 +335,21 @@ impl Budgets<'_, '_> {
         Ok(None)
     }
 
-    /// The smallest budget that can hold the item at all.
+    /// The lowest stand that makes a valid budget. A window must hold the item; a target need not, if
+    /// overflow is accepted.
     fn bottom(&self) -> i64 {
-        let tokens = self.run.items[self.index].tokens();
-        tokens.max(self.run.smallest_valid_budget())
+        let tokens = self.run.items[self.index as usize].tokens();
+        match self.dial {
+            Dial::Window => tokens.max(self.run.smallest_window()),
+            Dial::Target => 0,
+        }
     }
 
     /// For an item that is in: the smallest budget from its own tokens on.
-    pub(super) fn search_down(&self, present: i64) -> SmallestBudget {
+    pub(super) fn search_down(&self, present: i64) -> FoundBudget {
         match self.try_all(self.bottom()..=present) {
-            Ok(found) => SmallestBudget { tokens: found.unwrap_or(present), is_proven: true },
-            Err(()) => self.halve(self.bottom(), present),
+            Ok(found) => self.found(found.unwrap_or(present), true),
+            Err(TooMany) => self.halve(self.bottom(), present),
         }
     }
 
@@ -304,12 +357,12 @@ impl Budgets<'_, '_> {
     ///
     /// With room for everything, most slicers take everything. Those that round up or deal in shares need
     /// more, some of them without end, so the search goes on for a while and then leaps.
-    pub(super) fn search_up(&self, present: i64) -> Option<SmallestBudget> {
+    pub(super) fn search_up(&self, present: i64) -> Option<FoundBudget> {
         let all = sum_tokens(self.candidates.iter().map(|candidate| candidate.tokens));
-        let everything = self.smallest_with(all)?.max(present);
+        let everything = self.lowest_with(all)?.max(present);
         let near = everything.saturating_mul(4).saturating_add(1_024).min(Self::LARGEST);
         if let Ok(Some(tokens)) = self.try_all(present.saturating_add(1)..=near) {
-            return Some(SmallestBudget { tokens, is_proven: true });
+            return Some(self.found(tokens, true));
         }
         let far = everything.saturating_mul(1 << 20).clamp(near, Self::LARGEST);
         let (mut out, mut step) = (present, 1_i64);
@@ -326,16 +379,22 @@ impl Budgets<'_, '_> {
 
     /// For an item that is out: the smallest budget below the present one, if there is one and it can be
     /// found in time.
-    pub(super) fn search_below(&self, present: i64) -> Option<i64> {
-        self.try_all(self.bottom()..=present - 1).ok().flatten()
+    pub(super) fn search_below(&self, present: i64) -> Option<FoundBudget> {
+        let found = self.try_all(self.bottom()..=present.saturating_sub(1)).ok().flatten();
+        found.map(|tokens| self.found(tokens, true))
     }
 
     /// A budget between these with which the item is in and with one less is not, if it is in with the last.
-    fn halve(&self, mut low: i64, mut high: i64) -> SmallestBudget {
+    fn halve(&self, mut low: i64, mut high: i64) -> FoundBudget {
         while low < high {
             let middle = low + (high - low) / 2;
             if self.is_in(middle) { high = middle } else { low = middle + 1 }
         }
-        SmallestBudget { tokens: high, is_proven: false }
+        self.found(high, false)
+    }
+
+    fn found(&self, tokens: i64, is_proven: bool) -> FoundBudget {
+        let (max_tokens, target_tokens) = self.sizes(tokens);
+        FoundBudget { max_tokens, target_tokens, is_proven }
     }
 }

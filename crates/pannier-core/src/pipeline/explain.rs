@@ -38,14 +38,14 @@ pub struct Explanation<I = ContextItem> {
     /// What it lost to: the copy that was kept, the pinned items that leave it no room, or the items that
     /// would go if it came in with [`smallest_score`](Self::smallest_score). In the order they are placed.
     pub lost_to: Vec<Rival<I>>,
-    /// The smallest budget with which it is selected. For an item that is out, the smallest above the
-    /// present one. Absent if none was found, however large.
+    /// The smallest budget with which it is selected, from its own tokens on. For an item that is out, the
+    /// smallest above the present one. It need not be in with every larger one. Absent if none was found, however large.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
-    pub smallest_budget: Option<SmallestBudget>,
+    pub smallest_budget: Option<FoundBudget>,
     /// A budget below the present one with which it would be selected, though it is out now: the smallest
     /// there is. Selections do not simply grow with the budget.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
-    pub smaller_budget: Option<i64>,
+    pub smaller_budget: Option<FoundBudget>,
     /// The smallest score, from 0 on, with which it is selected, all other scores being the same. With the
     /// next smaller number it is not. Absent if no score helps, or the item is not scored.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -96,14 +96,18 @@ pub struct Rival<I = ContextItem> {
     pub score: f64,
 }
 
-/// A budget that lets an item in: a window and a target of so many tokens, with the reserve, the slots and
-/// the margin of the present budget.
+/// A budget that lets an item in, with the reserve, the slots and the margin of the present one.
+///
+/// Where the present target is below the room that the window leaves, it is the target that was changed, and the
+/// window only where it had to be. Otherwise it is the window, and the target keeps its distance from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
-pub struct SmallestBudget {
-    /// The window and the target.
-    pub tokens: i64,
+pub struct FoundBudget {
+    /// The window.
+    pub max_tokens: i64,
+    /// The target.
+    pub target_tokens: i64,
     /// Whether all smaller ones were tried. In a large pool that would take too long; then this is the end
     /// of a search by halves, and there may be a smaller one that it did not meet.
     pub is_proven: bool,
@@ -123,7 +127,7 @@ impl Pipeline {
     /// let answer = pipeline.explain(&items, &ContextBudget::new(100, 100)?, 1)?;
     ///
     /// assert_eq!(answer.lost_to[0].item.content(), "contract");
-    /// assert_eq!(answer.smallest_budget.unwrap().tokens, 110);
+    /// assert_eq!(answer.smallest_budget.unwrap().max_tokens, 110);
     /// assert!(answer.smallest_score.unwrap() > 0.75);
     /// # Ok::<(), pannier_core::Error>(())
     /// ```
@@ -149,8 +153,11 @@ impl Pipeline {
             let mut explanation = Explanation::new(index, item, stage, decision);
             // A pinned item is in as soon as all of them fit.
             if run.classified.pinned.in_pool_order().binary_search(&(index as u32)).is_ok() {
-                let tokens = run.smallest_valid_budget();
-                explanation.smallest_budget = Some(SmallestBudget { tokens, is_proven: true });
+                let max_tokens = run.smallest_window();
+                let target_tokens = max_tokens.min(budget.target_tokens());
+                let is_proven = true;
+                explanation.smallest_budget =
+                    Some(FoundBudget { max_tokens, target_tokens, is_proven });
             }
             return Ok(explanation);
         };
@@ -170,7 +177,9 @@ impl Pipeline {
         };
         explanation.lost_to = run.rivals(&lost_to);
 
-        let budgets = Budgets { pipeline: self, run: &run, candidates: &candidates, index };
+        let Some(budgets) = Budgets::new(self, &run, &candidates, index as u32) else {
+            return Ok(explanation);
+        };
         let present = budgets.present();
         if budgets.is_in(present) {
             explanation.smallest_budget = Some(budgets.search_down(present));
@@ -251,8 +260,8 @@ impl<'a> Run<'a> {
         rivals
     }
 
-    /// Below this, the budget is not valid or the pinned items do not fit.
-    pub(super) fn smallest_valid_budget(&self) -> i64 {
+    /// Below this, a window does not hold the reserve and the pinned items.
+    pub(super) fn smallest_window(&self) -> i64 {
         self.classified.pinned_tokens.saturating_add(self.budget.output_reserve())
     }
 }

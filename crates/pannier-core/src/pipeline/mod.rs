@@ -17,7 +17,7 @@ mod units;
 
 use std::fmt;
 
-pub use explain::{Decision, Explanation, Rank, Rival, SmallestBudget};
+pub use explain::{Decision, Explanation, FoundBudget, Rank, Rival};
 pub use selection::Selection;
 
 use crate::diagnostics::{

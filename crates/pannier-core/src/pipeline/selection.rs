@@ -128,7 +128,7 @@ impl<'a> Selection<'a> {
 /// What the stages of a run decided, as far as they have come.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
-    pub(crate) items: &'a [ContextItem],
+    pub(super) items: &'a [ContextItem],
     pub(super) budget: ContextBudget,
     pub(crate) classified: Classified,
     pub(super) effective: SliceBudget,

@@ -14,6 +14,8 @@ pub(super) fn presets() -> [Policy; 7] {
         description: Some(description.to_owned()),
         slicer,
         placer,
+        // By time, a call comes before its result; by score, anything may come between.
+        keep_groups_together: placer == UShaped,
         ..Policy::new(scorers)
     };
     [

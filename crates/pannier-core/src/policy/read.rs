@@ -158,7 +158,10 @@ fn scorer(table: &Table<'_>, name: &str) -> Result<ScorerPolicy, Error> {
 }
 
 fn curve(table: &Table<'_>) -> Result<CurvePolicy, Error> {
-    let value = table.need("curve", table.get("curve"))?;
+    let value = table.get("curve").ok_or_else(|| {
+        let problem = "it is missing; add a table whose type is exponential, window or step";
+        invalid(&table.at("curve"), problem)
+    })?;
     let table = Table::new(table.at("curve"), value)?;
     let curve = match table.need("type", table.text("type")?)? {
         "exponential" => CurvePolicy::Exponential {

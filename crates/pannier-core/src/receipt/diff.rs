@@ -1,10 +1,10 @@
 //! How two selections differ, from their receipts alone.
 //!
 //! Items are told apart by their contents, because contents are what a model sees: an item whose priority
-//! changed is the same item here. Of equal contents, the first is compared with the first, the second with
-//! the second.
+//! changed is the same item here. Of equal contents, those are compared that are the same item in every field,
+//! and of the rest the first with the first, the second with the second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::Serialize;
 
@@ -31,6 +31,8 @@ pub struct ReceiptDiff {
     pub tokens_after: i64,
     /// Whether both have the same policy.
     pub same_policy: bool,
+    /// Whether both were made at the same reference time, or at none.
+    pub same_time: bool,
     /// Whether both have the same budget.
     pub same_budget: bool,
     /// Whether both have the same pool.
@@ -59,7 +61,8 @@ impl Receipt {
     /// How the selection of `after` differs from this one.
     pub fn diff(&self, after: &Self) -> ReceiptDiff {
         let (before_items, after_items) = (self.selection(), after.selection());
-        let (before, then) = (keys(&before_items), keys(&after_items));
+        let before = keys(&before_items);
+        let then = matching_keys(&after_items, &before_items);
         let place_before: BTreeMap<Key, usize> = before.iter().copied().zip(0..).collect();
         let place_after: BTreeMap<Key, usize> = then.iter().copied().zip(0..).collect();
         let (pool_before, pool_after) = (contents(&self.items), contents(&after.items));
@@ -99,7 +102,8 @@ impl Receipt {
             unchanged_prefix_tokens: tokens(&after_items[..prefix]),
             tokens_before: tokens(&before_items),
             tokens_after: tokens(&after_items),
-            same_policy: self.policy == after.policy && self.reference_time == after.reference_time,
+            same_policy: self.policy == after.policy,
+            same_time: self.reference_time == after.reference_time,
             same_budget: self.budget == after.budget,
             same_pool: self
                 .items
@@ -126,6 +130,37 @@ fn keys(items: &[&ReceiptItem]) -> Vec<Key> {
         (item.content, *count - 1)
     };
     items.iter().map(number).collect()
+}
+
+/// The keys of these items where they have a counterpart among the others: the same item in every field, or
+/// else the next with the same content. The rest get numbers that no other has.
+fn matching_keys(items: &[&ReceiptItem], others: &[&ReceiptItem]) -> Vec<Key> {
+    // The numbers of the others that are still free: by content, and by content and item.
+    let mut free: BTreeMap<Digest, BTreeSet<usize>> = BTreeMap::new();
+    let mut same: BTreeMap<(Digest, Digest), VecDeque<usize>> = BTreeMap::new();
+    for (other, (content, number)) in others.iter().zip(keys(others)) {
+        free.entry(content).or_default().insert(number);
+        same.entry((content, other.item)).or_default().push_back(number);
+    }
+    let mut matched: Vec<Option<usize>> = Vec::with_capacity(items.len());
+    for item in items {
+        let number = same.get_mut(&(item.content, item.item)).and_then(VecDeque::pop_front);
+        if let (Some(number), Some(free)) = (number, free.get_mut(&item.content)) {
+            free.remove(&number);
+        }
+        matched.push(number);
+    }
+    // Above all numbers that the others have.
+    let mut next = others.len();
+    let number = |(item, matched): (&&ReceiptItem, Option<usize>)| {
+        let number = matched.or_else(|| free.get_mut(&item.content).and_then(BTreeSet::pop_first));
+        let number = number.unwrap_or_else(|| {
+            next += 1;
+            next - 1
+        });
+        (item.content, number)
+    };
+    items.iter().zip(matched).map(number).collect()
 }
 
 fn contents(items: &[ReceiptItem]) -> Vec<Digest> {

@@ -87,6 +87,8 @@ pub struct Receipt {
     pub result: Digest,
     /// The report, without events.
     pub report: Digest,
+    /// Everything above, as one line of JSON: a receipt that was changed is not read.
+    seal: Digest,
 }
 
 /// An item of the pool.
@@ -133,7 +135,7 @@ pub enum Replay {
         /// How many there are.
         found: usize,
     },
-    /// An item of the pool has changed; the first one that has.
+    /// An item of the pool has changed, or stands elsewhere; the first one that does.
     Item {
         /// Its index.
         index: usize,
@@ -163,7 +165,7 @@ impl Receipt {
     pub fn new(selection: &Selection<'_>, circumstances: Circumstances) -> Self {
         let items: Vec<ReceiptItem> = selection.pool().iter().map(ReceiptItem::new).collect();
         let version = Digest::of_all(items.iter().map(|item| item.item));
-        Self {
+        let mut receipt = Self {
             format: Self::FORMAT,
             engine: env!("CARGO_PKG_VERSION").to_owned(),
             source: ReceiptSource { kind: "items".to_owned(), version: version.to_string() },
@@ -176,7 +178,28 @@ impl Receipt {
             result: Digest::of_pieces(circumstances.template.pieces(selection)),
             report: Digest::of_json(&selection.report()),
             template: circumstances.template,
-        }
+            seal: Digest::of(&[]),
+        };
+        receipt.seal = receipt.computed_seal();
+        receipt
+    }
+
+    /// The hash of everything but the seal.
+    fn computed_seal(&self) -> Digest {
+        Digest::of_json(&wire::Sealed {
+            receipt: self.format,
+            engine: &self.engine,
+            source: &self.source,
+            tokenizer: &self.tokenizer,
+            template: &self.template,
+            reference_time: self.reference_time,
+            policy: &self.policy,
+            budget: &self.budget,
+            items: &self.items,
+            selected: &self.selected,
+            result: self.result,
+            report: self.report,
+        })
     }
 
     /// Makes the selection again from a pool, and compares.
@@ -194,7 +217,7 @@ impl Receipt {
             return Ok(Replay::ItemCount { recorded, found });
         }
         let mut pool = self.items.iter().zip(items).enumerate();
-        let changed = pool.find(|(_, (recorded, found))| recorded.item != Digest::of_json(found));
+        let changed = pool.find(|(_, (recorded, found))| **recorded != ReceiptItem::new(found));
         if let Some((index, (recorded, _))) = changed {
             return Ok(Replay::Item { index, name: recorded.name() });
         }
@@ -220,7 +243,7 @@ impl Receipt {
 mod wire {
     //! The form a receipt is read in, before it is checked.
 
-    use serde::Deserialize;
+    use serde::{Deserialize, Serialize};
 
     use super::{ReceiptItem, ReceiptSource};
     use crate::{ContextBudget, Digest, Error, Policy, Template, Timestamp};
@@ -240,6 +263,25 @@ mod wire {
         selected: Vec<usize>,
         result: Digest,
         report: Digest,
+        seal: Digest,
+    }
+
+    /// What the seal is the hash of.
+    #[derive(Serialize)]
+    pub(super) struct Sealed<'r> {
+        pub(super) receipt: u32,
+        pub(super) engine: &'r str,
+        pub(super) source: &'r ReceiptSource,
+        pub(super) tokenizer: &'r str,
+        pub(super) template: &'r Template,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(super) reference_time: Option<Timestamp>,
+        pub(super) policy: &'r Policy,
+        pub(super) budget: &'r ContextBudget,
+        pub(super) items: &'r [ReceiptItem],
+        pub(super) selected: &'r [usize],
+        pub(super) result: Digest,
+        pub(super) report: Digest,
     }
 
     impl TryFrom<Receipt> for super::Receipt {
@@ -268,7 +310,7 @@ mod wire {
                     }
                 }
             }
-            Ok(Self {
+            let receipt = Self {
                 format: read.receipt,
                 engine: read.engine,
                 source: read.source,
@@ -281,7 +323,13 @@ mod wire {
                 selected: read.selected,
                 result: read.result,
                 report: read.report,
-            })
+                seal: read.seal,
+            };
+            if receipt.seal != receipt.computed_seal() {
+                let problem = "it was changed after it was written; make it again".to_owned();
+                return Err(Error::InvalidReceipt { problem });
+            }
+            Ok(receipt)
         }
     }
 }

@@ -67,7 +67,7 @@ impl Compare {
         }
         output.text(&table.render(false))?;
         if report.diffs.is_empty() {
-            output.text("\nAll of them select the same items.\n")?;
+            output.text("\nAll of them select the same contents.\n")?;
             return output.finish();
         }
         output.text("\nSwinging\n")?;

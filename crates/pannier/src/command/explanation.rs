@@ -1,7 +1,9 @@
 //! An explanation, for people.
 
 use anstyle::Style;
-use pannier_core::{ContextItem, Decision, Explanation, ScoreExplanation};
+use pannier_core::{
+    ContextBudget, ContextItem, Decision, Explanation, FoundBudget, ScoreExplanation,
+};
 
 use super::label;
 use crate::output;
@@ -11,13 +13,14 @@ use crate::table::{Table, one_line, shorten};
 const MOST_RIVALS: usize = 10;
 
 /// The whole answer about one item.
-pub(super) fn text(answer: &Explanation<&ContextItem>) -> String {
+pub(super) fn text(answer: &Explanation<&ContextItem>, budget: &ContextBudget) -> String {
     let styled = output::is_styled(&std::io::stdout());
     let width = output::width();
     let (index, item) = (answer.index, answer.item);
     let name = item.id().map_or_else(String::new, |id| format!(" {id}"));
-    let title =
-        format!("Item {index}{name}, {} tokens: {}", item.tokens(), one_line(item.content()));
+    let group = item.group().map_or_else(String::new, |group| format!(", group {group}"));
+    let tokens = item.tokens();
+    let title = format!("Item {index}{name}, {tokens} tokens{group}: {}", one_line(item.content()));
     let title = shorten(&title, width);
     let bold = Style::new().bold();
     let mut text = if styled { format!("{bold}{title}{bold:#}\n") } else { format!("{title}\n") };
@@ -63,7 +66,7 @@ pub(super) fn text(answer: &Explanation<&ContextItem>) -> String {
             text.push_str(&format!("    and {more} more\n"));
         }
     }
-    text.push_str(&counterfactuals(answer));
+    text.push_str(&counterfactuals(answer, budget));
     text
 }
 
@@ -77,32 +80,36 @@ fn add_tree(table: &mut Table, node: &ScoreExplanation, depth: usize) {
     }
 }
 
-fn counterfactuals(answer: &Explanation<&ContextItem>) -> String {
+fn counterfactuals(answer: &Explanation<&ContextItem>, budget: &ContextBudget) -> String {
     let is_in = matches!(answer.decision, Decision::Included { .. });
-    let mut lines = Vec::new();
-    match answer.smallest_budget {
-        Some(found) => {
-            let tokens = found.tokens;
-            let proof = if found.is_proven { "" } else { " (there may be a smaller one)" };
-            lines.push(format!("with a budget of {tokens}{proof}"));
-        }
-        None if answer.score.is_some() => lines.push("with no budget that was tried".to_owned()),
+    // The size that was changed is the one to name.
+    let size = |found: &FoundBudget| match budget.target_tokens() < budget.input_tokens() {
+        true if answer.score.is_some() => format!("--target {}", found.target_tokens),
+        _ => format!("--budget {}", found.max_tokens),
+    };
+    let mut rows = Vec::new();
+    let above = if is_in { "smallest budget" } else { "smallest budget above this" };
+    match &answer.smallest_budget {
+        Some(found) if found.is_proven => rows.push((above, size(found))),
+        Some(found) => rows.push((above, format!("{}, or less: not all were tried", size(found)))),
+        None if answer.score.is_some() => rows.push((above, "none".to_owned())),
         None => {}
     }
-    if let Some(tokens) = answer.smaller_budget {
-        lines
-            .push(format!("with a budget of {tokens}, less than now: then other items do not fit"));
+    if let Some(found) = &answer.smaller_budget {
+        let told = format!("{}, because others no longer fit", size(found));
+        rows.push(("smallest budget below this", told));
     }
     match answer.smallest_score {
-        Some(score) => lines.push(format!("with a score of {}", rounded_up(score))),
-        None if answer.score.is_some() => lines.push("with no score, however high".to_owned()),
+        Some(score) => rows.push(("smallest score", rounded_up(score))),
+        None if answer.score.is_some() => rows.push(("smallest score", "none".to_owned())),
         None => {}
     }
-    if lines.is_empty() {
+    if rows.is_empty() {
         return String::new();
     }
-    let head = if is_in { "Still in" } else { "Would be in" };
-    format!("\n  {head}\n    {}\n", lines.join("\n    "))
+    let mut table = Table::new(output::width(), 4, &[]);
+    rows.into_iter().for_each(|(what, told)| table.row([what.to_owned(), told]));
+    format!("\n  Selected with\n{}", table.render(false))
 }
 
 /// A score with four digits, and not below what it stands for.

@@ -1,7 +1,5 @@
 //! `pannier policy`: policies as files.
 
-use std::path::PathBuf;
-
 use clap::{Subcommand, ValueEnum, ValueHint};
 use pannier_core::{Policy, PolicyRegistry};
 
@@ -30,11 +28,11 @@ pub(crate) enum Policies {
         #[arg(long, short, value_enum, default_value_t)]
         format: PolicyFormat,
     },
-    /// Check policy files; the exit code is 1 if one of them cannot be used
+    /// Check policies; the exit code is 1 if one of them cannot be used
     Check {
-        /// The files
-        #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
-        files: Vec<PathBuf>,
+        /// Presets, or .toml or .json files
+        #[arg(value_name = "NAME|FILE", required = true, value_hint = ValueHint::FilePath)]
+        policies: Vec<String>,
     },
     /// Print the JSON Schema of policies, for editors
     Schema,
@@ -65,18 +63,21 @@ impl Policies {
                 let policy = input::read_policy(&registry, policy)?;
                 output.text(&written(&policy, *format)?)?;
             }
-            Self::Check { files } => {
-                let mut is_clean = true;
-                for path in files {
+            Self::Check { policies } => {
+                let (mut is_clean, mut unreadable) = (true, None);
+                for name in policies {
                     // A decay scorer may leave the time to whoever uses the policy.
                     let now = "2000-01-01T00:00:00Z".parse().ok();
-                    let checked = input::read_policy_file(path).and_then(|policy| {
+                    let checked = input::read_policy(&registry, name).and_then(|policy| {
+                        let path = name.into();
                         let pipeline = registry.pipeline(&policy, now);
-                        pipeline.map_err(|error| Failure::EngineAt { path: path.clone(), error })
+                        pipeline.map_err(|error| Failure::EngineAt { path, error })
                     });
                     match checked {
-                        Ok(_) => output.text(&format!("{}: ok\n", path.display()))?,
-                        Err(failure @ Failure::Io { .. }) => return Err(failure),
+                        Ok(_) => output.text(&format!("{name}: ok\n"))?,
+                        Err(failure @ Failure::Io { .. }) => {
+                            unreadable = unreadable.or(Some(failure));
+                        }
                         Err(failure) => {
                             is_clean = false;
                             output.text(&format!("{failure}\n"))?;
@@ -84,7 +85,11 @@ impl Policies {
                     }
                 }
                 output.finish()?;
-                return if is_clean { Ok(()) } else { Err(Failure::Check) };
+                return match unreadable {
+                    Some(failure) => Err(failure),
+                    None if is_clean => Ok(()),
+                    None => Err(Failure::Check),
+                };
             }
             Self::Schema => {
                 let schema = serde_json::to_string_pretty(&Policy::schema());

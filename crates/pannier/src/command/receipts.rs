@@ -149,16 +149,19 @@ fn text(diff: &ReceiptDiff) -> String {
     });
     let mut text = table.render(false);
     if text.is_empty() {
-        text.push_str("The selections are the same.\n");
+        text.push_str("The same contents in the same order.\n");
     }
     let (before, after) = (diff.tokens_before, diff.tokens_after);
     let (items, tokens) = (diff.unchanged_prefix_items, diff.unchanged_prefix_tokens);
     text.push_str(&format!(
-        "\n{before} tokens before, {after} after; the first {items} items, {tokens} tokens, are unchanged\n"
+        "\n{before} tokens before, {after} after; unchanged at the beginning: {items} of the items, {tokens} tokens\n"
     ));
-    for (is_same, what) in
-        [(diff.same_policy, "policy"), (diff.same_budget, "budget"), (diff.same_pool, "pool")]
-    {
+    for (is_same, what) in [
+        (diff.same_policy, "policy"),
+        (diff.same_time, "reference time"),
+        (diff.same_budget, "budget"),
+        (diff.same_pool, "pool"),
+    ] {
         if !is_same {
             text.push_str(&format!("the {what} is another one\n"));
         }

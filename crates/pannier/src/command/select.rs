@@ -6,8 +6,8 @@ use std::time::Instant;
 use anstyle::{AnsiColor, Effects, Style};
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_core::{
-    Circumstances, ContextBudget, ContextItem, DiagnosticTraceCollector, Pipeline, Policy, Receipt,
-    Selection, Template, TraceDetailLevel, TraceEvent,
+    Circumstances, ContextBudget, ContextItem, DiagnosticTraceCollector, InclusionReason, Pipeline,
+    Policy, Receipt, Selection, Template, TraceDetailLevel, TraceEvent,
 };
 use serde::Serialize;
 
@@ -68,6 +68,7 @@ enum Format {
 
 impl Select {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        self.check_receipt()?;
         let budget = self.budget.read()?;
         let policy = self.policy.read()?;
         let pipeline = self.policy.time.pipeline(&policy)?;
@@ -76,6 +77,7 @@ impl Select {
         let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
 
         let (selection, events) = self.select(&pipeline, &items, &budget)?;
+        warn_of_invalid(&items);
         if let Some(path) = &self.receipt {
             let receipt = Receipt::new(&selection, self.circumstances(policy));
             output::write_file(path, |file| {
@@ -90,7 +92,8 @@ impl Select {
             match self.format {
                 Format::Json | Format::Report => output.json(&answers)?,
                 Format::Text | Format::Table => {
-                    let texts: Vec<String> = answers.iter().map(explanation::text).collect();
+                    let texts: Vec<String> =
+                        answers.iter().map(|answer| explanation::text(answer, &budget)).collect();
                     output.text(&texts.join("\n"))?;
                 }
             }
@@ -106,6 +109,26 @@ impl Select {
             Format::Table => output.text(&table(&selection))?,
         }
         output.finish()
+    }
+
+    /// Refuses a receipt that would replace what is read.
+    fn check_receipt(&self) -> Result<(), Failure> {
+        let Some(path) = &self.receipt else {
+            return Ok(());
+        };
+        if path.as_os_str() == "-" {
+            let problem = "a receipt goes to a file; name one, as in --receipt run.json";
+            return Err(Failure::Usage(problem.to_owned()));
+        }
+        let same = |file: &PathBuf| match (file.canonicalize(), path.canonicalize()) {
+            (Ok(file), Ok(path)) => file == path,
+            _ => file == path,
+        };
+        if self.items.files.iter().any(same) {
+            let problem = format!("the receipt would replace the items in {}", path.display());
+            return Err(Failure::Usage(format!("{problem}; choose another file")));
+        }
+        Ok(())
     }
 
     fn select<'a>(
@@ -134,6 +157,17 @@ impl Select {
         circumstances.reference_time = self.policy.time.now;
         circumstances.tokenizer = TOKENIZER.to_owned();
         circumstances
+    }
+}
+
+/// Items with negative counts are left out of every selection, and no text says so.
+fn warn_of_invalid(items: &[ContextItem]) {
+    let mut invalid = items.iter().enumerate().filter(|(_, item)| item.tokens() < 0);
+    if let Some((index, item)) = invalid.next() {
+        let (tokens, more) = (item.tokens(), invalid.count());
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        let name = label(index, item);
+        eprintln!("warning: {name} has {tokens} tokens and is left out{more}; count them again");
     }
 }
 
@@ -171,6 +205,13 @@ fn table(selection: &Selection<'_>) -> String {
     let report = selection.report();
     let (used, budget) = (selection.tokens(), selection.budget());
     let mut text = bar(used, budget.target_tokens(), width, styled);
+    let pinned = report.included.iter().filter(|entry| entry.reason == InclusionReason::Pinned);
+    let pinned: i64 = pinned.map(|entry| entry.item.tokens()).sum();
+    let room = budget.target_tokens().min(budget.input_tokens());
+    let free = room - pinned - selection.effective_budget().target_tokens;
+    if free > 0 && pinned <= room {
+        text.push_str(&format!("{free} tokens are kept free by --slot and --margin\n"));
+    }
     let aligned = &[true, false, true, true];
     let heading = |text: &str| match styled {
         true => format!("\n{0}{text}{0:#}\n", Style::new().bold()),
@@ -189,6 +230,9 @@ fn table(selection: &Selection<'_>) -> String {
             entry.reason.to_string(),
             entry.item.content().to_owned(),
         ]);
+    }
+    if report.included.is_empty() {
+        rows.row(["nothing".to_owned()]);
     }
     text.push_str(&rows.render(styled));
     if !report.excluded.is_empty() {
@@ -226,5 +270,5 @@ fn bar(used: i64, target: i64, width: usize, styled: bool) -> String {
     let colour = if used > target { AnsiColor::Red } else { AnsiColor::Green };
     let style = Style::new().fg_color(Some(colour.into()));
     let full = if styled { format!("{style}{full}{style:#}") } else { full };
-    format!("{full}{rest}  {used} of {target} tokens ({:.0} %)\n", share * 100.0)
+    format!("{full}{rest}  {used} of {target} tokens ({} %)\n", (share * 100.0) as i64)
 }

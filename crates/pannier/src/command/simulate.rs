@@ -34,7 +34,7 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "ID|INDEX")]
     min_budget_for: Option<String>,
 
-    /// Where the search for the smallest budget ends [default: room for everything]
+    /// Where the search for the smallest budget ends [default: what all items cost]
     #[arg(long, value_name = "TOKENS", allow_negative_numbers = true, requires = "min_budget_for")]
     ceiling: Option<i64>,
 
@@ -56,7 +56,7 @@ pub(crate) struct Simulate {
     )]
     from: i64,
 
-    /// The largest budget of the sweep [default: room for everything]
+    /// The largest budget of the sweep [default: what all items cost]
     #[arg(long, value_name = "TOKENS", allow_negative_numbers = true, requires = "sweep")]
     to: Option<i64>,
 
@@ -100,7 +100,19 @@ impl Simulate {
             items: Vec<Entry<'a>>,
         }
 
-        let indices = pipeline.get_marginal_items(items, budget, slack)?;
+        if !(0..=budget.target_tokens()).contains(&slack) {
+            let target = budget.target_tokens();
+            let problem =
+                format!("--marginal is {slack}; it must be from 0 to the target of {target}");
+            return Err(Failure::Usage(problem));
+        }
+        let indices = pipeline.get_marginal_items(items, budget, slack).map_err(|error| {
+            instead_of_monotonic(
+                error,
+                "this policy gives kinds shares of the budget: with less, other items come in, and the \
+                 question has no answer; compare two runs with `pannier diff`",
+            )
+        })?;
         let mut output = Output::new();
         if self.format == AnswerFormat::Json {
             let items = indices.iter().map(|index| Entry::new(*index, &items[*index])).collect();
@@ -153,14 +165,13 @@ impl Simulate {
         let min_budget = if self.exhaustive {
             pipeline.find_min_budget_for_exhaustively(items, base, index, ceiling)?
         } else {
-            pipeline.find_min_budget_for(items, base, index, ceiling).map_err(
-                |error| match error {
-                    Error::NotMonotonic { question } => Failure::Usage(format!(
-                        "{question} Or add --exhaustive, to try every budget"
-                    )),
-                    error => error.into(),
-                },
-            )?
+            pipeline.find_min_budget_for(items, base, index, ceiling).map_err(|error| {
+                instead_of_monotonic(
+                    error,
+                    "this policy gives kinds shares of the budget, or guarantees counts; add \
+                     --exhaustive, to try one budget after the other",
+                )
+            })?
         };
         let mut output = Output::new();
         let item = Entry::new(index, &items[index]);
@@ -198,7 +209,13 @@ impl Simulate {
                 "a sweep from {from} to {to} has no budgets; check --from and --to"
             )));
         }
-        let swept = pipeline.budget_sweep(items, base, from..=to)?;
+        let swept = pipeline.budget_sweep(items, base, from..=to).map_err(|error| {
+            instead_of_monotonic(
+                error,
+                "this policy guarantees counts, and there is no sweep for it; ask for one item with \
+                 --min-budget-for and --exhaustive",
+            )
+        })?;
         let mut output = Output::new();
         if self.format == AnswerFormat::Json {
             let items = items.iter().zip(&swept).enumerate().map(|(index, (item, ranges))| Swept {
@@ -210,6 +227,14 @@ impl Simulate {
         }
         output.text(&plot(items, &swept, from..=to))?;
         output.finish()
+    }
+}
+
+/// Says what a policy cannot answer in the words of policies, where the engine speaks of its parts.
+fn instead_of_monotonic(error: Error, problem: &str) -> Failure {
+    match error {
+        Error::NotMonotonic { .. } => Failure::Usage(problem.to_owned()),
+        error => error.into(),
     }
 }
 
@@ -248,7 +273,8 @@ fn plot(
     budgets: RangeInclusive<i64>,
 ) -> String {
     let (from, to) = (*budgets.start(), *budgets.end());
-    let width = output::width();
+    // The list of budgets is not cut where no terminal is too narrow for it.
+    let (width, room) = (output::width(), output::room());
     let all = to - from + 1;
     let cells = (width / 2).clamp(10, 60).min(all.min(60) as usize) as i64;
     // The budgets of one cell; neighbours share no budget, and together they have all of them.
@@ -257,7 +283,7 @@ fn plot(
             |number: i64| from + (i128::from(all) * i128::from(number) / i128::from(cells)) as i64;
         at(number)..=at(number + 1) - 1
     };
-    let mut table = Table::new(width, 0, &[false, true, false]);
+    let mut table = Table::new(room, 0, &[false, true, false]);
     let line = (cells as usize).saturating_sub(from.to_string().len() + to.to_string().len() + 2);
     let axis = format!("{from} {} {to}", "─".repeat(line));
     table.row(["item", "tokens", &axis, "in with budgets"].map(str::to_owned));
@@ -277,7 +303,6 @@ fn plot(
         let marks: String = (0..cells).map(mark).collect();
         let told = ranges.iter().map(|range| match (*range.start(), *range.end()) {
             (start, end) if start == end => start.to_string(),
-            (start, end) if end == to => format!("{start}-"),
             (start, end) => format!("{start}-{end}"),
         });
         let told =
