@@ -249,7 +249,7 @@ fn the_presets_are_valid_and_found_whatever_their_case() {
     assert_eq!(registry.policy("document-qa").unwrap().slicer, exact);
     assert_eq!(
         registry.policy("chatt").unwrap_err().to_string(),
-        "there is no policy 'chatt'; known are: chat, code-review, debugging, document-qa, \
+        "there is no policy 'chatt'; there are chat, code-review, debugging, document-qa, \
          long-running, rag, tool-use"
     );
 }
@@ -271,7 +271,7 @@ fn a_registry_takes_policies_and_scorers_of_ones_own() {
     let taken = registry.add("CHAT", policy.clone()).unwrap_err();
     assert_eq!(taken.to_string(), "there is already a policy 'CHAT'; choose another name");
     let alone = policy.pipeline().unwrap_err();
-    assert_eq!(alone.to_string(), "there is no scorer 'longest'; known are: ");
+    assert_eq!(alone.to_string(), "there is no scorer 'longest'; there are none here");
 }
 
 #[test]
