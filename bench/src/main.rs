@@ -1,7 +1,7 @@
 //! Compares the engine with its peer `cupel` and with a floor, in one process, over the same pools.
 //!
 //! `cargo run --release -p pannier-bench` runs everything; name sections to run only those:
-//! `pipeline`, `scorers`, `knapsack`, `command`. Results are checked for equality before anything is timed.
+//! `pipeline`, `scorers`, `knapsack`, `command`, `tokens`. Results are checked for equality before anything is timed.
 //! Times are wall-clock medians; the machine's noise is in both columns, so read the ratios.
 //!
 //! `run-nothing`, `run-plain` and `run-null` run the same pipeline not at all, once without a
@@ -16,6 +16,7 @@ mod measure;
 mod pipeline;
 mod pools;
 mod scorers;
+mod tokens;
 
 use std::process::ExitCode;
 
@@ -24,11 +25,12 @@ static ALLOCATOR: measure::CountingAllocator = measure::CountingAllocator;
 
 type Section = (&'static str, fn());
 
-const SECTIONS: [Section; 4] = [
+const SECTIONS: [Section; 5] = [
     ("pipeline", pipeline::run),
     ("scorers", scorers::run),
     ("knapsack", knapsack::run),
     ("command", command::run),
+    ("tokens", tokens::run),
 ];
 
 const ONCE: [Section; 3] = [

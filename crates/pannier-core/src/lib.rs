@@ -76,6 +76,7 @@ mod render;
 mod scorer;
 mod simulate;
 mod slicer;
+mod tokens;
 
 pub use analytics::{QuotaLimit, QuotaUnit, QuotaUtilization};
 pub use diagnostics::{
@@ -116,6 +117,8 @@ pub use slicer::{
     CountRequirementShortfall, GreedySlice, KnapsackSlice, Quota, QuotaSlice, ScarcityBehavior,
     SliceOutcome, Slicer, SlicerProperties, StreamOutcome, StreamSlice, TargetRanges, Verdict,
 };
+
+pub use tokens::{Exactness, TokenCounter};
 
 /// The sum of token counts. Counts are the caller's and may be any number, so a sum that does not
 /// fit becomes the nearest that does. Against every budget below `i64::MAX` that compares as the

@@ -1,0 +1,154 @@
+//! How many tokens a text has: the question, not the answer.
+//!
+//! The engine trusts the counts that items carry and never counts by itself. Whoever makes items, or checks a
+//! text that is about to be sent, asks a counter. Counts of parts do not add up to the count of the whole, so a
+//! text that matters is counted as it is sent.
+
+/// What a count is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Exactness {
+    /// What the model itself would count.
+    Exact,
+    /// About that, above or below.
+    Estimate,
+    /// Meant not to be below that.
+    UpperBound,
+}
+
+impl Exactness {
+    /// A word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Estimate => "estimate",
+            Self::UpperBound => "upper bound",
+        }
+    }
+}
+
+/// Counts tokens.
+///
+/// ```
+/// use pannier_core::{Exactness, TokenCounter};
+///
+/// /// A token for each word.
+/// struct Words;
+///
+/// impl TokenCounter for Words {
+///     fn name(&self) -> &str {
+///         "words"
+///     }
+///
+///     fn exactness(&self) -> Exactness {
+///         Exactness::Estimate
+///     }
+///
+///     fn count(&self, text: &str) -> usize {
+///         text.split_whitespace().count()
+///     }
+/// }
+///
+/// assert_eq!(Words.count("one two three"), 3);
+/// assert_eq!(Words.count_up_to("one two three", 2), None);
+/// assert_eq!(Words.truncate("one two three", 2), "one two ");
+/// ```
+pub trait TokenCounter: Send + Sync {
+    /// What the counter is called, with everything that its counts depend on.
+    fn name(&self) -> &str;
+
+    /// What its counts are worth.
+    fn exactness(&self) -> Exactness;
+
+    /// How many tokens a text has. An empty text has none.
+    fn count(&self, text: &str) -> usize;
+
+    /// The same, if it is not above a limit. A counter may stop as soon as it is.
+    fn count_up_to(&self, text: &str, limit: usize) -> Option<usize> {
+        Some(self.count(text)).filter(|count| *count <= limit)
+    }
+
+    /// The beginning of a text, cut between two characters so that its count is not above a limit. As long as
+    /// can be found without trying every cut.
+    fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str {
+        if self.count_up_to(text, limit).is_some() {
+            return text;
+        }
+        // By halves, and whatever is returned has been counted: counts need not grow with the text.
+        let (mut fits, mut over) = (0, text.len());
+        loop {
+            let mut middle = fits + (over - fits) / 2;
+            while !text.is_char_boundary(middle) {
+                middle -= 1;
+            }
+            if middle <= fits {
+                middle = next_boundary(text, fits);
+                if middle >= over {
+                    return &text[..fits];
+                }
+            }
+            match self.count_up_to(&text[..middle], limit) {
+                Some(_) => fits = middle,
+                None => over = middle,
+            }
+        }
+    }
+}
+
+fn next_boundary(text: &str, after: usize) -> usize {
+    (after + 1..text.len()).find(|place| text.is_char_boundary(*place)).unwrap_or(text.len())
+}
+
+impl<C: TokenCounter + ?Sized> TokenCounter for Box<C> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn exactness(&self) -> Exactness {
+        (**self).exactness()
+    }
+
+    fn count(&self, text: &str) -> usize {
+        (**self).count(text)
+    }
+
+    fn count_up_to(&self, text: &str, limit: usize) -> Option<usize> {
+        (**self).count_up_to(text, limit)
+    }
+
+    fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str {
+        (**self).truncate(text, limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    struct Characters;
+
+    impl TokenCounter for Characters {
+        fn name(&self) -> &str {
+            "characters"
+        }
+
+        fn exactness(&self) -> Exactness {
+            Exactness::Exact
+        }
+
+        fn count(&self, text: &str) -> usize {
+            text.chars().count()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_is_the_longest_where_counts_grow_with_the_text(text in ".{0,40}", limit in 0..45_usize) {
+            let cut = Characters.truncate(&text, limit);
+            prop_assert!(text.starts_with(cut));
+            prop_assert_eq!(Characters.count(cut), Characters.count(&text).min(limit));
+        }
+    }
+}

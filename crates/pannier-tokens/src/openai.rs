@@ -1,0 +1,76 @@
+//! The encodings of OpenAI's models.
+//!
+//! The tables are part of the binary and are unpacked when a counter first counts. Counting is linear in the
+//! text, whatever the text.
+
+use bpe_openai::Tokenizer;
+use pannier_core::{Exactness, TokenCounter};
+
+/// The encoding of GPT-4o and everything since.
+pub fn o200k() -> impl TokenCounter + Copy {
+    Encoding { name: "o200k", load: bpe_openai::o200k_base }
+}
+
+/// The encoding of GPT-4 and GPT-3.5.
+pub fn cl100k() -> impl TokenCounter + Copy {
+    Encoding { name: "cl100k", load: bpe_openai::cl100k_base }
+}
+
+#[derive(Clone, Copy)]
+struct Encoding {
+    name: &'static str,
+    load: fn() -> &'static Tokenizer,
+}
+
+impl TokenCounter for Encoding {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn exactness(&self) -> Exactness {
+        Exactness::Exact
+    }
+
+    fn count(&self, text: &str) -> usize {
+        (self.load)().count(text)
+    }
+
+    fn count_up_to(&self, text: &str, limit: usize) -> Option<usize> {
+        let tokenizer = (self.load)();
+        tokenizer.split(text).try_fold(0, |count, piece| {
+            let more = tokenizer.bpe.count_till_limit(piece.as_bytes(), limit - count)?;
+            Some(count + more)
+        })
+    }
+
+    /// Cuts after the last token that fits, moves back to the end of a character, and counts again: a text that
+    /// ends elsewhere may be split elsewhere.
+    fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str {
+        let tokenizer = (self.load)();
+        let (mut count, mut end) = (0, 0);
+        for piece in tokenizer.split(text) {
+            let room = limit - count;
+            if let Some(more) = tokenizer.bpe.count_till_limit(piece.as_bytes(), room) {
+                count += more;
+                end += piece.len();
+                continue;
+            }
+            let tokens = tokenizer.bpe.encode_via_backtracking(piece.as_bytes());
+            end += tokens
+                .iter()
+                .take(room)
+                .map(|token| tokenizer.bpe.token_len(*token))
+                .sum::<usize>();
+            break;
+        }
+        loop {
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            if self.count_up_to(&text[..end], limit).is_some() {
+                return &text[..end];
+            }
+            end -= 1;
+        }
+    }
+}
