@@ -71,6 +71,13 @@ pub enum Error {
         problem: String,
     },
 
+    /// A decay scorer does not know what time it is.
+    #[error(
+        "a decay scorer does not know what time it is; set reference_time in the policy, or give the time \
+         to whoever builds the pipeline"
+    )]
+    NoReferenceTime,
+
     /// A slicer was given a parameter it cannot work with.
     #[error("{slicer}: {problem}")]
     InvalidSlicer {

@@ -194,7 +194,10 @@ fn budgets_for(
         low
     };
     let first = first_above(*targets.start());
-    let last = first_above(targets.end().saturating_add(1)) - 1;
+    let last = match target(*budgets.end()) <= *targets.end() {
+        true => *budgets.end(),
+        false => first_above(targets.end().saturating_add(1)) - 1,
+    };
     (first <= last).then_some(first..=last)
 }
 

@@ -327,3 +327,149 @@ fn custom_scorers_are_explained_by_their_names() {
     let tree = answer.score.unwrap();
     assert_eq!((tree.score, tree.children[0].scorer.as_str()), (0.375, "brevity"));
 }
+
+#[test]
+fn e3_both_sides_of_leading_a_group_are_searched() {
+    // Below 0.5, a leads the group and it counts as a message; above, as a memory, of which there may be one.
+    let of_kind =
+        |content: &str, tokens, score, sort: &str| scored(content, tokens, score).kind(kind(sort));
+    let items = [
+        of_kind("m", 5, 0.9, "Memory").build().unwrap(),
+        of_kind("a", 5, 0.5, "Message").group("g").build().unwrap(),
+        of_kind("x", 5, 0.0, "Memory").group("g").build().unwrap(),
+        of_kind("f", 10, 0.9, "Message").build().unwrap(),
+    ];
+    let cap = [CountQuotaEntry::new(kind("Memory"), 0, 1).unwrap()];
+    let slicer = CountQuotaSlice::new(cap, GreedySlice, ScarcityBehavior::Degrade).unwrap();
+    let pipeline = pipeline().slicer(slicer).build();
+    let answer = pipeline.explain(&items, &budget(15), 2).unwrap();
+    assert_eq!(answer.smallest_score, Some(0.400_000_000_000_000_1));
+    // The first member of a group leads it with an equal score, the second does not.
+    for (first, second, expected) in [("Memory", "Message", None), ("Message", "Memory", Some(0.5))]
+    {
+        let items = [
+            of_kind("m", 5, 0.9, "Memory").build().unwrap(),
+            of_kind("a", 5, 0.5, first).group("g").build().unwrap(),
+            of_kind("b", 5, 0.0, second).group("g").build().unwrap(),
+        ];
+        let asked = if first == "Memory" { 2 } else { 1 };
+        let at_tie = with_hint(&items, asked, 0.5);
+        let is_in = selected(&pipeline, &at_tie, &budget(15)).contains(&asked);
+        assert_eq!(is_in, expected.is_some(), "{first} {second}");
+    }
+}
+
+#[test]
+fn what_needs_many_times_its_tokens_is_found_by_leaps() {
+    let quota = Quota { kind: kind("Document"), require_percent: 0.0, cap_percent: 0.01 };
+    let slicer = QuotaSlice::new([quota], GreedySlice).unwrap();
+    let items = [scored("text", 50, 0.5).kind(kind("Document")).build().unwrap()];
+    let pipeline = pipeline().slicer(slicer).build();
+    let found = pipeline.explain(&items, &budget(100), 0).unwrap().smallest_budget.unwrap();
+    let is_in = |tokens| !selected(&pipeline, &items, &budget(tokens)).is_empty();
+    assert!(found.max_tokens > 400_000 && is_in(found.max_tokens) && !is_in(found.max_tokens - 1));
+}
+
+#[test]
+fn one_absurd_item_does_not_spoil_the_answers_about_others() {
+    let items = [item("fine", 10, 0.1), item("better", 8, 0.9), item("absurd", i64::MAX, 0.5)];
+    let answer = pipeline().build().explain(&items, &budget(10), 0).unwrap();
+    assert_eq!(answer.smallest_budget.unwrap().max_tokens, 18);
+}
+
+#[test]
+fn an_expensive_slicer_is_not_asked_too_often() {
+    // Without a limit on steps this takes minutes.
+    let items: Vec<_> = (0..500_u32)
+        .map(|i| item(&format!("text {i}"), i64::from(200 + i * 7 % 300), f64::from(i % 97) / 97.0))
+        .chain([item("worthless", 50, 0.0)])
+        .collect();
+    let entries = [CountQuotaEntry::new(kind("Memory"), 0, 1).unwrap()];
+    let knapsack = KnapsackSlice::exact();
+    let slicer =
+        CountConstrainedKnapsackSlice::new(entries, knapsack, ScarcityBehavior::Degrade).unwrap();
+    let pipeline = pipeline().slicer(slicer).build();
+    let answer = pipeline.explain(&items, &budget(20_000), 500).unwrap();
+    assert!(answer.smallest_budget.is_none());
+}
+
+#[test]
+fn a_question_has_no_side_effects() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let entries = [CountQuotaEntry::new(kind("Message"), 1, 9).unwrap()];
+    let slicer = CountQuotaSlice::new(entries, GreedySlice, ScarcityBehavior::Degrade).unwrap();
+    let pipeline = pipeline()
+        .slicer(slicer)
+        .overflow_strategy(OverflowStrategy::Proceed)
+        .on_overflow(|_| {
+            CALLS.fetch_add(1, Ordering::Relaxed);
+        })
+        .build();
+    let (items, budget) = ([item("large", 20, 0.5)], ContextBudget::new(30, 10).unwrap());
+    pipeline.explain(&items, &budget, 0).unwrap();
+    assert_eq!(CALLS.load(Ordering::Relaxed), 0);
+    pipeline.run(&items, &budget).unwrap();
+    assert_eq!(CALLS.load(Ordering::Relaxed), 1);
+}
+
+proptest! {
+    /// Numbers as no sane caller has them: nothing overflows, and what is said still holds.
+    #[test]
+    fn extreme_numbers_are_survived(
+        items in prop::collection::vec((extreme_tokens(), extreme_scores(), prop::option::of(0..2_u8)), 1..5),
+        window in extreme_tokens(),
+        target in extreme_tokens(),
+        reserve in extreme_tokens(),
+        margin in prop::sample::select(vec![0.0, 0.1, 7.0, 50.0, 100.0]),
+        slicer in 0..6_usize,
+        overflow in strategies(),
+    ) {
+        let budget = ContextBudget::builder(window, target)
+            .output_reserve(reserve)
+            .estimation_safety_margin_percent(margin)
+            .build();
+        let Ok(budget) = budget else { return Ok(()) };
+        let items: Vec<ContextItem> = items
+            .into_iter()
+            .enumerate()
+            .map(|(i, (tokens, score, group))| {
+                let item = scored(&format!("text {i}"), tokens, score);
+                match group {
+                    Some(group) => item.group(format!("group {group}")),
+                    None => item,
+                }
+                .build()
+                .unwrap()
+            })
+            .collect();
+        let pipeline = by_hint(slicer, overflow);
+        let Ok(selection) = pipeline.run(&items, &budget) else { return Ok(()) };
+        let now: Vec<usize> = selection.indices().collect();
+        let all: Vec<usize> = (0..items.len()).collect();
+        for answer in pipeline.explain_all(&items, &budget, &all).unwrap() {
+            let index = answer.index;
+            prop_assert_eq!(matches!(answer.decision, Decision::Included { .. }), now.contains(&index));
+            if let (Some(found), Some(_)) = (answer.smallest_budget, &answer.score) {
+                let budget = ContextBudget::builder(found.max_tokens, found.target_tokens)
+                    .output_reserve(reserve)
+                    .estimation_safety_margin_percent(margin)
+                    .build()
+                    .unwrap();
+                prop_assert!(selected(&pipeline, &items, &budget).contains(&index));
+            }
+            if let Some(score) = answer.smallest_score {
+                let changed = with_hint(&items, index, score);
+                prop_assert!(selected(&pipeline, &changed, &budget).contains(&index));
+            }
+        }
+    }
+}
+
+fn extreme_tokens() -> impl Strategy<Value = i64> {
+    prop_oneof![0..20_i64, Just(i64::MAX), Just(i64::MAX - 1), Just(i64::MAX / 4), 0..=i64::MAX]
+}
+
+fn extreme_scores() -> impl Strategy<Value = f64> {
+    prop::sample::select(vec![0.0, -0.0, 0.5, 1.0, -1.0, 1e300, f64::MAX, f64::NAN, f64::INFINITY])
+}

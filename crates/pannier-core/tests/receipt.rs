@@ -143,7 +143,7 @@ fn receipts_that_cannot_be_are_refused() {
     assert!(serde_json::from_value::<Receipt>(wrong).unwrap_err().to_string().contains("extra"));
 }
 
-/// A receipt that selects these contents of a pool of ten, in this order.
+/// A receipt that selects these contents, in this order.
 fn selecting(contents: &[u8]) -> Receipt {
     let items: Vec<_> =
         contents.iter().map(|i| item(&format!("text {i}"), i64::from(*i), 0.5)).collect();
@@ -167,6 +167,34 @@ fn a_diff_tells_what_came_went_and_moved() {
     assert_eq!((diff.tokens_before, diff.tokens_after), (15, 21));
     assert!(!diff.included[0].in_both_pools && diff.moved[0].in_both_pools);
     assert!(diff.same_policy && diff.same_budget && !diff.same_pool);
+}
+
+#[test]
+fn another_template_leaves_nothing_of_the_prefix_and_another_time_is_told() {
+    let items = pool();
+    let pipeline = chat_policy().pipeline().unwrap();
+    let selection = pipeline.run(&items, &budget(25)).unwrap();
+    let with = |change: fn(&mut Circumstances)| {
+        let mut circumstances = Circumstances::new(chat_policy());
+        change(&mut circumstances);
+        Receipt::new(&selection, circumstances)
+    };
+    let plain = with(|_| {});
+    let other = with(|circumstances| circumstances.template.separator = "\n---\n".to_owned());
+    assert_eq!(plain.diff(&plain).unchanged_prefix_items, 2);
+    assert_eq!(plain.diff(&other).unchanged_prefix_items, 0);
+    let later = with(|circumstances| circumstances.reference_time = Some(Timestamp::UNIX_EPOCH));
+    let diff = plain.diff(&later);
+    assert!(diff.same_policy && !diff.same_time && plain.diff(&plain).same_time);
+}
+
+#[test]
+fn a_receipt_of_another_version_is_refused_for_its_version() {
+    let receipt = receipt(&pool(), chat_policy(), 25);
+    let text = serde_json::to_string(&receipt).unwrap();
+    let text = text.replace("{\"receipt\":1,", "{\"receipt\":2,\"new\":true,");
+    let error = serde_json::from_str::<Receipt>(&text).unwrap_err().to_string();
+    assert!(error.contains("its format is 2"), "{error}");
 }
 
 proptest! {

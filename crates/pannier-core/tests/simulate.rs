@@ -115,6 +115,12 @@ fn c19_the_minimum_is_true_although_inclusion_comes_and_goes() {
 }
 
 #[test]
+fn a_sweep_reaches_the_largest_budget_there_is() {
+    let sweep = pipeline().build().budget_sweep(&pool(), &budget(0), 140..=i64::MAX).unwrap();
+    assert_eq!(sweep[2], [150..=i64::MAX]);
+}
+
+#[test]
 fn c19_a_search_without_a_ceiling_ends() {
     let items = pool();
     for slicer in [

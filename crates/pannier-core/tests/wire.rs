@@ -258,6 +258,12 @@ fn c40_a_score_that_is_no_number_survives_as_such() {
     assert!(read.included[0].score.is_nan());
 }
 
+#[test]
+fn an_item_is_an_object_and_not_a_list_of_its_fields() {
+    let error = refused::<ContextItem>(json!(["text", 3, "Message"]));
+    assert!(error.contains("expected an item: an object with a content"), "{error}");
+}
+
 /// The examples of the documentation are read, and written back as they stand.
 #[test]
 fn the_documented_forms_are_the_real_ones() {

@@ -78,17 +78,20 @@ pub(crate) fn find_item(items: &[ContextItem], name: &str) -> Result<usize, Fail
         return match named.next() {
             None => Ok(index),
             Some((other, _)) => Err(Failure::Usage(format!(
-                "items {index} and {other} both have the id '{name}'; name one by its index"
+                "items {index} and {other} both have the id '{name}'; name one by its index, as in \
+                 '#{index}'"
             ))),
         };
     }
     let number = name.strip_prefix('#').unwrap_or(name);
     let index = number.parse().ok().filter(|index| *index < items.len());
     index.ok_or_else(|| {
-        Failure::Usage(format!(
-            "there is no item '{name}'; give an id, or an index from 0 to {}",
-            items.len().saturating_sub(1)
-        ))
+        Failure::Usage(match items.len().checked_sub(1) {
+            Some(last) => {
+                format!("there is no item '{name}'; give an id, or an index from 0 to {last}")
+            }
+            None => format!("there is no item '{name}': there are no items at all"),
+        })
     })
 }
 
@@ -114,17 +117,13 @@ pub(crate) struct TimeArguments {
 impl TimeArguments {
     pub(crate) fn pipeline(&self, policy: &Policy) -> Result<Pipeline, Failure> {
         let pipeline = PolicyRegistry::default().pipeline(policy, self.now);
-        pipeline.map_err(|error| {
-            let hint = match &error {
-                Error::InvalidScorer { scorer: "DecayScorer", problem }
-                    if self.now.is_none() && problem.contains("what time it is") =>
-                {
-                    "the policy measures age and does not say to when; add --now, as in \
-                     --now 2026-03-01T12:00:00Z, or set reference_time in the policy"
-                }
-                _ => return Failure::Engine(error),
-            };
-            Failure::Usage(hint.to_owned())
+        pipeline.map_err(|error| match error {
+            Error::NoReferenceTime => Failure::Usage(
+                "the policy measures age and does not say to when; add --now, as in \
+                 --now 2026-03-01T12:00:00Z, or set reference_time in the policy"
+                    .to_owned(),
+            ),
+            error => error.into(),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! How a command can fail.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,6 +9,7 @@ use pannier_conformance::SuiteError;
 use pannier_core::{Error, ErrorCategory};
 
 use crate::output;
+use crate::table::printable;
 
 /// Why a command stopped.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +71,15 @@ impl Failure {
         }
     }
 
+    /// The end of a command that made a check: a reader that has seen enough does not change the answer.
+    pub(crate) fn of_check(written: Result<(), Self>, is_clean: bool) -> Result<(), Self> {
+        match written {
+            Err(Self::OutputClosed) | Ok(()) if is_clean => Ok(()),
+            Err(Self::OutputClosed) | Ok(()) => Err(Self::Check),
+            other => other,
+        }
+    }
+
     /// Says what went wrong, and turns it into an exit code.
     pub(crate) fn tell(&self) -> ExitCode {
         match self {
@@ -79,7 +89,10 @@ impl Failure {
                 let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
                 let styled = output::is_styled(&io::stderr());
                 let (on, off) = if styled { (red, red) } else { Default::default() };
-                eprintln!("{}error:{} {failure}", on.render(), off.render_reset());
+                let message = printable(&failure.to_string());
+                // Nobody is left to tell if this fails.
+                let _ =
+                    writeln!(io::stderr(), "{}error:{} {message}", on.render(), off.render_reset());
             }
         }
         ExitCode::from(self.category().exit_code())

@@ -46,7 +46,11 @@ impl Reader<'_> {
     /// Reads one item a line, or one JSON array: its bracket tells them apart.
     fn read(&mut self, source: impl Read) -> Result<(), Failure> {
         let mut source = BufReader::with_capacity(64 * 1_024, source);
-        let mut line_number = 0;
+        let mut line_number = 1;
+        let first = self.skip_blanks(&mut source, &mut line_number)?;
+        if first == Some(b'[') {
+            return self.read_array(source, line_number);
+        }
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -55,24 +59,41 @@ impl Reader<'_> {
             if read == 0 {
                 return Ok(());
             }
-            line_number += 1;
             if read as u64 == LONGEST_LINE {
                 let problem =
                     format!("the line is longer than {LONGEST_LINE} bytes; split the item");
                 return Err(self.invalid(format!(", line {line_number}"), problem));
             }
-            let mut text = &line[..];
-            if line_number == 1 {
-                text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
-            }
-            let text = text.trim_ascii_start();
-            if text.first() == Some(&b'[') && self.items.is_empty() {
-                return self.read_array(text.chain(source), line_number);
-            }
-            let text = text.trim_ascii_end();
+            let text = line.trim_ascii();
             if !text.is_empty() {
                 self.read_line(text, line_number)?;
             }
+            line_number += 1;
+        }
+    }
+
+    /// Goes to the first byte that says something, past a byte order mark and what is blank.
+    fn skip_blanks(
+        &self,
+        source: &mut impl BufRead,
+        line_number: &mut usize,
+    ) -> Result<Option<u8>, Failure> {
+        let mark = "\u{feff}".as_bytes();
+        let mut is_start = true;
+        loop {
+            let buffer = source.fill_buf().map_err(|error| self.unreadable(error))?;
+            if std::mem::take(&mut is_start) && buffer.starts_with(mark) {
+                source.consume(mark.len());
+                continue;
+            }
+            let Some(first) = buffer.first().copied() else {
+                return Ok(None);
+            };
+            if !first.is_ascii_whitespace() {
+                return Ok(Some(first));
+            }
+            *line_number += usize::from(first == b'\n');
+            source.consume(1);
         }
     }
 
@@ -180,17 +201,23 @@ fn last_segment(path: &str) -> &str {
 /// A text file of bounded size.
 fn read_text(path: &Path, largest: u64) -> Result<String, Failure> {
     let failed = |error| Failure::io("read", path, error);
-    let mut text = String::new();
-    let read = File::open(path)
-        .map_err(failed)?
-        .take(largest + 1)
-        .read_to_string(&mut text)
-        .map_err(failed)?;
-    if read as u64 > largest {
-        let problem = format!("it is larger than {largest} bytes, which is more than is read");
-        return Err(Failure::Input { path: Some(path.to_owned()), place: String::new(), problem });
+    let invalid = |problem: String| Failure::Input {
+        path: Some(path.to_owned()),
+        place: String::new(),
+        problem,
+    };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(largest + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > largest {
+        return Err(invalid(format!(
+            "it is larger than {largest} bytes, which is more than is read"
+        )));
     }
-    Ok(text)
+    String::from_utf8(bytes).map_err(|error| {
+        let place = error.utf8_error().valid_up_to();
+        invalid(format!("it is not UTF-8 at byte {place}; save it as UTF-8"))
+    })
 }
 
 /// A policy by the name of a preset, or from a file.
@@ -225,9 +252,15 @@ pub(crate) fn read_policy_file(path: &Path) -> Result<Policy, Failure> {
 /// A receipt from a file.
 pub(crate) fn read_receipt(path: &Path) -> Result<Receipt, Failure> {
     let text = read_text(path, LARGEST_RECEIPT)?;
-    let read = &mut serde_json::Deserializer::from_str(&text);
-    serde_path_to_error::deserialize(read).map_err(|error| {
-        let place = format!(", line {}", error.inner().line().max(1));
-        Failure::Input { path: Some(path.to_owned()), place, problem: problem(&error) }
-    })
+    let invalid = |line: usize, problem: String| {
+        let place = format!(", line {}", line.max(1));
+        Failure::Input { path: Some(path.to_owned()), place, problem }
+    };
+    let mut read = serde_json::Deserializer::from_str(&text);
+    let receipt = serde_path_to_error::deserialize(&mut read)
+        .map_err(|error| invalid(error.inner().line(), problem(&error)))?;
+    read.end().map_err(|error| {
+        invalid(error.line(), "there is something after the receipt; remove it".to_owned())
+    })?;
+    Ok(receipt)
 }

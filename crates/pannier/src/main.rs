@@ -15,10 +15,14 @@ mod table;
 use std::process::ExitCode;
 
 use clap::Parser;
+use failure::Failure;
 
 fn main() -> ExitCode {
-    match arguments::Arguments::parse().command.run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.tell(),
+    let command = arguments::Arguments::parse().command;
+    // A panic has told where it happened; what is left is to end with the code for it.
+    match std::panic::catch_unwind(|| command.run()) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(failure)) => failure.tell(),
+        Err(_) => Failure::Internal("it stopped where it never should".to_owned()).tell(),
     }
 }

@@ -72,13 +72,12 @@ pub(crate) fn write_file(
         path.file_name().ok_or_else(|| failed(io::ErrorKind::IsADirectory.into()))?.to_owned();
     beside.push(format!(".{}.tmp", std::process::id()));
     let beside = path.with_file_name(beside);
-    let write_all = || -> io::Result<()> {
-        let mut file = BufWriter::new(File::create_new(&beside)?);
-        write(&mut file)?;
-        file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-        std::fs::rename(&beside, path)
-    };
-    write_all().map_err(|error| {
+    let mut file = BufWriter::new(File::create_new(&beside).map_err(failed)?);
+    let written = write(&mut file)
+        .and_then(|()| file.into_inner().map_err(io::IntoInnerError::into_error))
+        .and_then(|file| file.sync_all())
+        .and_then(|()| std::fs::rename(&beside, path));
+    written.map_err(|error| {
         // If this fails too, the first error is the one to tell.
         let _ = std::fs::remove_file(&beside);
         failed(error)

@@ -73,19 +73,33 @@ pub(crate) fn one_line(text: &str) -> String {
         if line.len() >= 400 {
             break;
         }
-        match character {
-            _ if character.is_whitespace() => {
-                if !line.ends_with(' ') {
-                    line.push(' ');
-                }
+        if character.is_whitespace() {
+            if !line.ends_with(' ') {
+                line.push(' ');
             }
-            _ if character.is_control() => line.push('\u{fffd}'),
-            // Marks that turn the direction of what follows.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => line.push('\u{fffd}'),
-            _ => line.push(character),
+        } else {
+            line.push(harmless(character));
         }
     }
     line.trim().to_owned()
+}
+
+/// A text of several lines, without anything else that a terminal would obey.
+pub(crate) fn printable(text: &str) -> String {
+    let keep = |character| matches!(character, '\n' | '\t');
+    text.chars()
+        .map(|character| if keep(character) { character } else { harmless(character) })
+        .collect()
+}
+
+/// The character, or a sign in its place if a terminal would obey it.
+fn harmless(character: char) -> char {
+    match character {
+        _ if character.is_control() => '\u{fffd}',
+        // Marks that turn the direction of what follows.
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        _ => character,
+    }
 }
 
 /// A text cut to so many columns, with a sign that it is.

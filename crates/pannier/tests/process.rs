@@ -108,6 +108,98 @@ fn items_come_from_several_files_and_from_standard_input() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "one\n\ntwo\n\nthree\n\nfour\n");
 }
 
+/// What the command does with this on its standard input.
+fn fed(arguments: &[&str], input: &str) -> Output {
+    let mut child = pannier(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn an_array_may_come_after_lines() {
+    let folder = folder("order");
+    let (first, second) = (folder.join("first.jsonl"), folder.join("second.json"));
+    std::fs::write(&first, "{\"content\":\"one\"}\n").unwrap();
+    std::fs::write(&second, "\n [{\"content\":\"two\"}]").unwrap();
+    let output =
+        run(&["select", "--budget", "10", first.to_str().unwrap(), second.to_str().unwrap()]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "one\n\ntwo\n");
+}
+
+#[test]
+fn nothing_foreign_reaches_a_terminal_that_it_would_obey() {
+    let hostile = "\\u001b]0;title\\u0007";
+    let item = format!(
+        "{{\"content\":\"text {hostile}\",\"tokens\":9,\"id\":\"{hostile}\",\"kind\":\"{hostile}\",\"group\":\"{hostile}\"}}"
+    );
+    let told = |arguments: &[&str], input: &str| {
+        let output = fed(arguments, input);
+        [output.stdout, output.stderr].concat()
+    };
+    for arguments in [
+        &["select", "--budget", "5", "--format", "table"][..],
+        &["select", "--budget", "5", "--explain", "0"],
+        &["simulate", "--sweep"],
+        &["simulate", "--marginal", "9", "--budget", "9"],
+        &["compare", "--budget", "9", "-p", "chat", "-p", "rag"],
+    ] {
+        let told = told(arguments, &item);
+        assert!(
+            !told.is_empty() && !told.contains(&0x1b) && !told.contains(&0x07),
+            "{arguments:?}"
+        );
+    }
+    let unknown = format!("{{\"content\":\"x\",\"{hostile}\":1}}");
+    let told = told(&["select", "--budget", "5"], &unknown);
+    assert!(String::from_utf8_lossy(&told).contains("unknown field") && !told.contains(&0x1b));
+}
+
+#[test]
+fn a_check_that_said_no_says_so_to_a_closed_pipe_too() {
+    let folder = folder("closed");
+    let receipt = folder.join("run.json");
+    let receipt = receipt.to_str().unwrap();
+    assert!(run(&["select", ITEMS, "--budget", "100", "--receipt", receipt]).status.success());
+    let mut child =
+        pannier(&["replay", receipt]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    child.stdin.take().unwrap().write_all(b"{\"content\":\"other\"}").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn what_follows_a_receipt_is_refused() {
+    let folder = folder("trailing");
+    let receipt = folder.join("run.json");
+    let path = receipt.to_str().unwrap();
+    assert!(run(&["select", ITEMS, "--budget", "100", "--receipt", path]).status.success());
+    let text = std::fs::read_to_string(&receipt).unwrap();
+    std::fs::write(&receipt, text + "{\"more\": true}").unwrap();
+    let output = run(&["replay", path, ITEMS]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("something after the receipt"));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_message_that_cannot_be_written_changes_nothing() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let failed = pannier(&["select", "missing", "--budget", "5"]).stderr(full()).status().unwrap();
+    assert_eq!(failed.code(), Some(6));
+    let timed = pannier(&["select", ITEMS, "--budget", "100", "--timings"])
+        .stdout(Stdio::null())
+        .stderr(full())
+        .status();
+    assert!(timed.unwrap().success());
+    let output = pannier(&["select", ITEMS, "--budget", "100"]).stdout(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(6));
+}
+
 #[test]
 fn every_shell_has_completions_and_every_command_a_manual() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

@@ -20,8 +20,8 @@ use crate::Error;
 /// # Ok::<(), pannier_core::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", try_from = "wire::Item"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase"))]
 pub struct ContextItem {
     content: String,
     tokens: i64,
@@ -250,8 +250,7 @@ impl ContextItemBuilder {
 /// # }
 /// ```
 #[cfg(feature = "serde")]
-#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
-#[serde(try_from = "wire::Item")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct UncountedItem {
     item: ContextItem,
     is_counted: bool,
@@ -287,6 +286,11 @@ pub struct ScoredItem<'a> {
 mod wire {
     //! The form an item is read in, before it is checked.
 
+    use std::fmt;
+
+    use serde::de::value::MapAccessDeserializer;
+    use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+
     use super::{ContextItem, ContextKind, ContextSource, Metadata, Timestamp, UncountedItem};
     use crate::Error;
 
@@ -313,6 +317,34 @@ mod wire {
         group: Option<String>,
     }
 
+    impl<'de> Deserialize<'de> for UncountedItem {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            /// Takes objects alone: a list of values in the order of the fields is nobody's item.
+            struct Object;
+
+            impl<'de> Visitor<'de> for Object {
+                type Value = Item;
+
+                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.write_str("an item: an object with a content")
+                }
+
+                fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Item, A::Error> {
+                    Item::deserialize(MapAccessDeserializer::new(map))
+                }
+            }
+
+            deserializer.deserialize_map(Object)?.try_into().map_err(D::Error::custom)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for ContextItem {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let UncountedItem { item, is_counted } = UncountedItem::deserialize(deserializer)?;
+            if is_counted { Ok(item) } else { Err(D::Error::custom(Error::NoTokens)) }
+        }
+    }
+
     impl TryFrom<Item> for UncountedItem {
         type Error = Error;
 
@@ -334,15 +366,6 @@ mod wire {
                 group: item.group,
             });
             Ok(Self { item: item.build()?, is_counted })
-        }
-    }
-
-    impl TryFrom<Item> for ContextItem {
-        type Error = Error;
-
-        fn try_from(item: Item) -> Result<Self, Error> {
-            let UncountedItem { item, is_counted } = item.try_into()?;
-            if is_counted { Ok(item) } else { Err(Error::NoTokens) }
         }
     }
 

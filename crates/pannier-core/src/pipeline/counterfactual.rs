@@ -148,15 +148,12 @@ impl<'r, 'a> Rematch<'r, 'a> {
         let Some(score) = smallest_score else {
             return Vec::new();
         };
-        let mut still_in = self.decide(score);
-        still_in.sort_unstable();
+        let mut stays = vec![false; run.items.len()];
+        let still_in = self.decide(score);
+        let members = still_in.iter().flat_map(|unit| scoreable.members(*unit));
         let pinned = run.classified.pinned.in_pool_order();
-        let is_out = |index: &u32| {
-            let unit = scoreable.unit_of(*index);
-            pinned.binary_search(index).is_err()
-                && unit.is_none_or(|unit| still_in.binary_search(&unit).is_err())
-        };
-        run.placed.iter().copied().filter(is_out).collect()
+        members.chain(&*pinned).for_each(|index| stays[*index as usize] = true);
+        run.placed.iter().copied().filter(|index| !stays[*index as usize]).collect()
     }
 
     pub(super) fn density(&self) -> Option<f64> {
@@ -220,12 +217,23 @@ enum Dial {
     Target,
 }
 
-/// Out of patience.
+/// How many steps may still be taken.
+struct Patience(u64);
+
+/// It ran out.
 struct TooMany;
 
+impl Patience {
+    fn spend(&mut self, steps: u64) -> Result<(), TooMany> {
+        self.0 = self.0.checked_sub(steps).ok_or(TooMany)?;
+        Ok(())
+    }
+}
+
 impl<'r, 'a> Budgets<'r, 'a> {
-    /// How much may be tried: budgets times candidates, where a whole range of budgets is decided at once.
-    const PATIENCE: i64 = 1 << 27;
+    /// How many steps a search may take that tries every budget, and one that leaps: about a second each.
+    const TO_TRY_ALL: u64 = 1 << 28;
+    const TO_LEAP: u64 = 1 << 31;
 
     /// The largest budget that is tried; above it, sums might not fit.
     const LARGEST: i64 = i64::MAX / 4;
@@ -293,20 +301,30 @@ impl<'r, 'a> Budgets<'r, 'a> {
         selected.contains(&self.unit)
     }
 
-    /// Whether a whole range of budgets can be decided at once.
-    fn is_swept(&self) -> bool {
-        let properties = self.pipeline.slicer.properties();
-        !properties.shares_budget && !properties.commits_counts
+    /// What it takes to try one.
+    fn effort(&self, tokens: i64) -> u64 {
+        self.pipeline.slicer.effort(self.candidates.len(), self.effective_target(tokens))
     }
 
-    /// The first of these stands with which the item is in. An error if it is too much to ask.
-    fn first_in(&self, mut stands: RangeInclusive<i64>) -> Result<Option<i64>, TooMany> {
-        if !self.is_swept() {
+    /// The first of these stands with which the item is in.
+    ///
+    /// Where counts are guaranteed, overflow handling has a say, and each stand is tried by itself. Otherwise
+    /// what is taken is what is selected, and the slicer answers for all of them.
+    fn first_in(
+        &self,
+        mut stands: RangeInclusive<i64>,
+        patience: &mut Patience,
+    ) -> Result<Option<i64>, TooMany> {
+        let slicer = &self.pipeline.slicer;
+        if slicer.properties().commits_counts {
+            let count = (stands.end() - stands.start() + 1) as u64;
+            patience.spend(self.effort(*stands.end()).saturating_mul(count))?;
             return Ok(stands.find(|tokens| self.is_in(*tokens)));
         }
         let targets = self.effective_target(*stands.start())..=self.effective_target(*stands.end());
-        let swept = self.pipeline.slicer.sweep(self.candidates, targets, &[self.position]);
-        let swept = swept.map_err(|_| TooMany)?;
+        patience.spend(slicer.sweep_effort(self.candidates.len(), &targets))?;
+        let swept =
+            slicer.sweep(self.candidates, targets, &[self.position]).map_err(|_| TooMany)?;
         let first = swept.first().and_then(|ranges| ranges.ranges().first());
         let lowest = first.and_then(|targets| self.lowest_with(*targets.start()));
         Ok(lowest.map(|lowest| lowest.max(*stands.start())))
@@ -314,22 +332,19 @@ impl<'r, 'a> Budgets<'r, 'a> {
 
     /// The first of these stands with which the item is in.
     fn try_all(&self, stands: RangeInclusive<i64>) -> Result<Option<i64>, TooMany> {
-        // A slice of its own for each budget costs more, and something even without candidates.
-        let cost = if self.is_swept() { 1 } else { 16 };
-        let mut patience = Self::PATIENCE / (cost * (self.candidates.len() as i64 + 16)) + 1;
+        let mut patience = Patience(Self::TO_TRY_ALL);
         let (mut from, last) = stands.into_inner();
         // Windows that grow, so that what is near is found at once.
-        let mut window = (from / 16).max(256).min(patience / 4).max(1);
+        let mut window = (from / 16).max(256);
         while from <= last {
             let to = last.min(from.saturating_add(window - 1));
-            patience -= to - from + 1;
-            if patience < 0 {
-                return Err(TooMany);
-            }
-            if let Some(tokens) = self.first_in(from..=to)? {
+            if let Some(tokens) = self.first_in(from..=to, &mut patience)? {
                 return Ok(Some(tokens));
             }
-            from = to + 1;
+            let Some(next) = to.checked_add(1) else {
+                break;
+            };
+            from = next;
             window = window.saturating_mul(2);
         }
         Ok(None)
@@ -349,7 +364,7 @@ impl<'r, 'a> Budgets<'r, 'a> {
     pub(super) fn search_down(&self, present: i64) -> FoundBudget {
         match self.try_all(self.bottom()..=present) {
             Ok(found) => self.found(found.unwrap_or(present), true),
-            Err(TooMany) => self.halve(self.bottom(), present),
+            Err(TooMany) => self.halve(self.bottom(), present, &mut Patience(Self::TO_LEAP)),
         }
     }
 
@@ -358,18 +373,22 @@ impl<'r, 'a> Budgets<'r, 'a> {
     /// With room for everything, most slicers take everything. Those that round up or deal in shares need
     /// more, some of them without end, so the search goes on for a while and then leaps.
     pub(super) fn search_up(&self, present: i64) -> Option<FoundBudget> {
+        if self.effective_target(Self::LARGEST) <= self.effective_target(present) {
+            return None;
+        }
         let all = sum_tokens(self.candidates.iter().map(|candidate| candidate.tokens));
-        let everything = self.lowest_with(all)?.max(present);
+        let everything = self.lowest_with(all).unwrap_or(Self::LARGEST).max(present);
         let near = everything.saturating_mul(4).saturating_add(1_024).min(Self::LARGEST);
         if let Ok(Some(tokens)) = self.try_all(present.saturating_add(1)..=near) {
             return Some(self.found(tokens, true));
         }
         let far = everything.saturating_mul(1 << 20).clamp(near, Self::LARGEST);
-        let (mut out, mut step) = (present, 1_i64);
+        let (mut out, mut step, mut patience) = (present, 1_i64, Patience(Self::TO_LEAP));
         while out < far {
             let tokens = far.min(out.saturating_add(step));
+            patience.spend(self.effort(tokens)).ok()?;
             if self.is_in(tokens) {
-                return Some(self.halve(out + 1, tokens));
+                return Some(self.halve(out + 1, tokens, &mut patience));
             }
             out = tokens;
             step = step.saturating_mul(2);
@@ -384,10 +403,14 @@ impl<'r, 'a> Budgets<'r, 'a> {
         found.map(|tokens| self.found(tokens, true))
     }
 
-    /// A budget between these with which the item is in and with one less is not, if it is in with the last.
-    fn halve(&self, mut low: i64, mut high: i64) -> FoundBudget {
+    /// A budget between these with which the item is in, if it is in with the last; and with one less it is
+    /// not, unless patience ends before that is known.
+    fn halve(&self, mut low: i64, mut high: i64, patience: &mut Patience) -> FoundBudget {
         while low < high {
             let middle = low + (high - low) / 2;
+            if patience.spend(self.effort(middle)).is_err() {
+                break;
+            }
             if self.is_in(middle) { high = middle } else { low = middle + 1 }
         }
         self.found(high, false)

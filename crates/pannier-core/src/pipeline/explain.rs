@@ -7,6 +7,7 @@
 
 use super::counterfactual::{Budgets, Rematch};
 use super::{Pipeline, Prepared, Run, Trace};
+use crate::slicer::Candidate;
 use crate::{
     ContextBudget, ContextItem, Error, ExclusionReason, InclusionReason, NullTraceCollector,
     PipelineStage, Pool, ScoreExplanation, order,
@@ -39,7 +40,8 @@ pub struct Explanation<I = ContextItem> {
     /// would go if it came in with [`smallest_score`](Self::smallest_score). In the order they are placed.
     pub lost_to: Vec<Rival<I>>,
     /// The smallest budget with which it is selected, from its own tokens on. For an item that is out, the
-    /// smallest above the present one. It need not be in with every larger one. Absent if none was found, however large.
+    /// smallest above the present one. It need not be in with every larger one. Absent
+    /// if none was found.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub smallest_budget: Option<FoundBudget>,
     /// A budget below the present one with which it would be selected, though it is out now: the smallest
@@ -108,8 +110,8 @@ pub struct FoundBudget {
     pub max_tokens: i64,
     /// The target.
     pub target_tokens: i64,
-    /// Whether all smaller ones were tried. In a large pool that would take too long; then this is the end
-    /// of a search by halves, and there may be a smaller one that it did not meet.
+    /// Whether all smaller ones were tried. Where that would take too long, this is what a search by halves
+    /// came to, and there may be a smaller one that it did not meet.
     pub is_proven: bool,
 }
 
@@ -141,11 +143,39 @@ impl Pipeline {
         budget: &ContextBudget,
         index: usize,
     ) -> Result<Explanation<&'a ContextItem>, Error> {
-        let item = items.get(index).ok_or(Error::NoSuchItem)?;
+        let mut answers = self.explain_all(items, budget, &[index])?;
+        answers.pop().ok_or(Error::NoSuchItem)
+    }
+
+    /// As [`explain`](Self::explain), for several items of one run.
+    ///
+    /// # Errors
+    ///
+    /// As [`explain`](Self::explain).
+    pub fn explain_all<'a>(
+        &self,
+        items: &'a [ContextItem],
+        budget: &ContextBudget,
+        indices: &[usize],
+    ) -> Result<Vec<Explanation<&'a ContextItem>>, Error> {
+        if indices.iter().any(|index| *index >= items.len()) {
+            return Err(Error::NoSuchItem);
+        }
         let mut nobody = NullTraceCollector;
         let mut trace = Trace::none(&mut nobody);
         let Prepared { run, candidates } = self.prepare(items, budget, &mut trace)?;
         let run = self.finish(run, &candidates, &mut trace)?.run;
+        Ok(indices.iter().map(|index| self.explain_in(&run, &candidates, *index)).collect())
+    }
+
+    fn explain_in<'a>(
+        &self,
+        run: &Run<'a>,
+        candidates: &[Candidate<'a>],
+        index: usize,
+    ) -> Explanation<&'a ContextItem> {
+        let (items, budget) = (run.items, &run.budget);
+        let item = &items[index];
         let (stage, decision) = run.decision(index as u32);
 
         let scoreable = run.classified.scoreable.in_pool_order();
@@ -159,15 +189,15 @@ impl Pipeline {
                 explanation.smallest_budget =
                     Some(FoundBudget { max_tokens, target_tokens, is_proven });
             }
-            return Ok(explanation);
+            return explanation;
         };
         let pool = Pool::new(scoreable.iter().map(|index| &items[*index as usize]));
         let mut explanation = Explanation::new(index, item, stage, decision);
         explanation.score = Some(self.scorer.explain(&pool, place));
         explanation.rank = Some(run.rank(index as u32, &scoreable));
 
-        let Some(mut rematch) = Rematch::new(self, &run, &candidates, index as u32) else {
-            return Ok(explanation);
+        let Some(mut rematch) = Rematch::new(self, run, candidates, index as u32) else {
+            return explanation;
         };
         explanation.density = rematch.density();
         explanation.smallest_score = rematch.smallest_score();
@@ -177,8 +207,8 @@ impl Pipeline {
         };
         explanation.lost_to = run.rivals(&lost_to);
 
-        let Some(budgets) = Budgets::new(self, &run, &candidates, index as u32) else {
-            return Ok(explanation);
+        let Some(budgets) = Budgets::new(self, run, candidates, index as u32) else {
+            return explanation;
         };
         let present = budgets.present();
         if budgets.is_in(present) {
@@ -187,7 +217,7 @@ impl Pipeline {
             explanation.smallest_budget = budgets.search_up(present);
             explanation.smaller_budget = budgets.search_below(present);
         }
-        Ok(explanation)
+        explanation
     }
 }
 

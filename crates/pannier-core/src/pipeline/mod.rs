@@ -184,7 +184,11 @@ impl Pipeline {
         trace: &mut Trace<'_, C>,
     ) -> Result<Selection<'a>, Error> {
         let Prepared { run, candidates } = self.prepare(items, budget, trace)?;
-        self.finish(run, &candidates, trace)
+        let selection = self.finish(run, &candidates, trace)?;
+        if let (Some(observer), Some(event)) = (&self.overflow_observer, selection.overflow()) {
+            observer(&event);
+        }
+        Ok(selection)
     }
 
     /// The stages that do.
@@ -216,11 +220,8 @@ impl Pipeline {
         } else {
             merge.place_items(&*self.placer)?
         };
-        if let Some(tokens_over_budget) = run.overflow.tokens_over_budget {
+        if run.overflow.tokens_over_budget.is_some() {
             run.merged = merge.indices();
-            if let Some(observer) = &self.overflow_observer {
-                observer(&run.overflow_event(tokens_over_budget));
-            }
         }
         run.placed = placed;
         trace.end(&PipelineStage::Place, pinned_items + sliced_items, run.placed.len(), &run);

@@ -26,7 +26,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// Whatever keeps a part from being built; [`Error::InvalidScorer`] if a decay scorer has no
+    /// Whatever keeps a part from being built; [`Error::NoReferenceTime`] if a decay scorer has no
     /// reference time, or a custom scorer is named: a [`PolicyRegistry`](super::PolicyRegistry)
     /// provides both.
     pub fn pipeline(&self) -> Result<Pipeline, Error> {
@@ -91,11 +91,7 @@ impl ScorerPolicy {
             }
             Self::Decay { reference_time, curve, null_timestamp_score } => {
                 let Some(now) = reference_time.or(surroundings.now) else {
-                    return decay_problem(
-                        "it does not know what time it is; set reference_time, or give the time to \
-                         whoever builds the pipeline"
-                            .to_owned(),
-                    );
+                    return Err(Error::NoReferenceTime);
                 };
                 let scorer = DecayScorer::new(now, curve.build()?);
                 Box::new(scorer.with_null_timestamp_score(*null_timestamp_score)?)

@@ -243,6 +243,7 @@ impl Receipt {
 mod wire {
     //! The form a receipt is read in, before it is checked.
 
+    use serde::de::{Deserializer, Error as _};
     use serde::{Deserialize, Serialize};
 
     use super::{ReceiptItem, ReceiptSource};
@@ -251,7 +252,7 @@ mod wire {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields, expecting = "a receipt")]
     pub(super) struct Receipt {
-        receipt: u32,
+        receipt: Format,
         engine: String,
         source: ReceiptSource,
         tokenizer: String,
@@ -264,6 +265,25 @@ mod wire {
         result: Digest,
         report: Digest,
         seal: Digest,
+    }
+
+    /// The version, refused as soon as it is read: what follows may mean something else.
+    pub(super) struct Format(u32);
+
+    impl<'de> Deserialize<'de> for Format {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let known = super::Receipt::FORMAT;
+            match u32::deserialize(deserializer)? {
+                format if format == known => Ok(Self(format)),
+                format => {
+                    let problem = format!(
+                        "its format is {format}, and this version of Pannier reads {known}; use the one \
+                         that wrote it"
+                    );
+                    Err(D::Error::custom(Error::InvalidReceipt { problem }))
+                }
+            }
+        }
     }
 
     /// What the seal is the hash of.
@@ -288,15 +308,6 @@ mod wire {
         type Error = Error;
 
         fn try_from(read: Receipt) -> Result<Self, Error> {
-            if read.receipt != Self::FORMAT {
-                let problem = format!(
-                    "its format is {}, and this version of Pannier reads {}; use the one that \
-                     wrote it",
-                    read.receipt,
-                    Self::FORMAT
-                );
-                return Err(Error::InvalidReceipt { problem });
-            }
             let mut seen = vec![false; read.items.len()];
             for index in &read.selected {
                 match seen.get_mut(*index) {
@@ -311,7 +322,7 @@ mod wire {
                 }
             }
             let receipt = Self {
-                format: read.receipt,
+                format: read.receipt.0,
                 engine: read.engine,
                 source: read.source,
                 tokenizer: read.tokenizer,

@@ -18,6 +18,8 @@ const NAME: &str = "CompositeScorer";
 /// ```
 pub struct CompositeScorer {
     children: Vec<Child>,
+    /// The sum of the children's weights.
+    total: f64,
 }
 
 struct Child {
@@ -53,7 +55,7 @@ impl Scorer for CompositeScorer {
 
     fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
         let explain =
-            |child: &Child| child.scorer.explain(pool, item).with_weight(child.weight, child.share);
+            |child: &Child| child.scorer.explain(pool, item).with_weight(child.weight, self.total);
         let children: Vec<ScoreExplanation> = self.children.iter().map(explain).collect();
         let parts = children.iter().zip(&self.children);
         let sum = parts.fold(0.0, |sum, (part, child)| sum + part.score * child.share);
@@ -100,7 +102,7 @@ impl CompositeScorerBuilder {
         let children = self.0.into_iter();
         let children =
             children.map(|(scorer, weight)| Child { scorer, weight, share: weight / total });
-        Ok(CompositeScorer { children: children.collect() })
+        Ok(CompositeScorer { children: children.collect(), total })
     }
 }
 

@@ -32,9 +32,9 @@ impl ScoreExplanation {
         self
     }
 
-    /// The same score as a part of an average.
-    pub fn with_weight(mut self, weight: f64, share: f64) -> Self {
-        (self.weight, self.share) = (Some(weight), Some(share));
+    /// The same score as a part of an average, with its weight among all weights.
+    pub fn with_weight(mut self, weight: f64, all_weights: f64) -> Self {
+        (self.weight, self.share) = (Some(weight), Some(weight / all_weights));
         self
     }
 }

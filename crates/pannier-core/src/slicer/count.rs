@@ -118,6 +118,10 @@ impl Slicer for CountQuotaSlice {
     fn properties(&self) -> SlicerProperties {
         self.counted.properties()
     }
+
+    fn effort(&self, candidates: usize, target: i64) -> u64 {
+        self.counted.inner.effort(candidates, target).saturating_mul(2)
+    }
 }
 
 /// Guarantees and limits the number of items of each kind, and fills the rest with a knapsack.
@@ -159,6 +163,10 @@ impl Slicer for CountConstrainedKnapsackSlice {
     fn properties(&self) -> SlicerProperties {
         self.counted.properties()
     }
+
+    fn effort(&self, candidates: usize, target: i64) -> u64 {
+        self.counted.inner.effort(candidates, target).saturating_mul(2)
+    }
 }
 
 /// A slicer whose selection comes in order of score, ties by position.
@@ -177,6 +185,10 @@ impl<S: Slicer> Slicer for ByScore<S> {
 
     fn properties(&self) -> SlicerProperties {
         SlicerProperties { takes_best_first: true, ..self.0.properties() }
+    }
+
+    fn effort(&self, candidates: usize, target: i64) -> u64 {
+        self.0.effort(candidates, target)
     }
 }
 

@@ -40,6 +40,12 @@ impl Slicer for GreedySlice {
         SlicerProperties::BEST_FIRST
     }
 
+    /// Each target is at most one range of its own.
+    fn sweep_effort(&self, candidates: usize, targets: &RangeInclusive<i64>) -> u64 {
+        let ranges = targets.end().saturating_sub(*targets.start()).saturating_add(1).max(0) as u64;
+        (candidates as u64).saturating_mul(ranges).saturating_add(self.effort(candidates, 0))
+    }
+
     /// Carries ranges of targets that have led to the same decisions so far. A candidate splits a range
     /// where it begins to fit what is left.
     fn sweep(

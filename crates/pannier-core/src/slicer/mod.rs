@@ -93,6 +93,20 @@ pub trait Slicer: Send + Sync {
     /// What may be relied on.
     fn properties(&self) -> SlicerProperties;
 
+    /// About how many steps a slice takes at worst, where a step is a look at a candidate. Whoever slices many
+    /// times for one answer asks this first.
+    fn effort(&self, candidates: usize, target: i64) -> u64 {
+        let _ = target;
+        // Even without candidates, a call is not free.
+        16 * (candidates as u64 + 16)
+    }
+
+    /// The same for a [`sweep`](Self::sweep).
+    fn sweep_effort(&self, candidates: usize, targets: &RangeInclusive<i64>) -> u64 {
+        let slices = targets.end().saturating_sub(*targets.start()).saturating_add(1).max(0);
+        self.effort(candidates, *targets.end()).saturating_mul(slices as u64)
+    }
+
     /// For each of the candidates at these positions, at which targets within a range it is taken, where
     /// target and ceiling are the same.
     ///
@@ -139,6 +153,14 @@ impl<S: Slicer + ?Sized> Slicer for Box<S> {
         (**self).properties()
     }
 
+    fn effort(&self, candidates: usize, target: i64) -> u64 {
+        (**self).effort(candidates, target)
+    }
+
+    fn sweep_effort(&self, candidates: usize, targets: &RangeInclusive<i64>) -> u64 {
+        (**self).sweep_effort(candidates, targets)
+    }
+
     fn sweep(
         &self,
         candidates: &[Candidate<'_>],
@@ -160,6 +182,14 @@ impl<S: Slicer + ?Sized> Slicer for Arc<S> {
 
     fn properties(&self) -> SlicerProperties {
         (**self).properties()
+    }
+
+    fn effort(&self, candidates: usize, target: i64) -> u64 {
+        (**self).effort(candidates, target)
+    }
+
+    fn sweep_effort(&self, candidates: usize, targets: &RangeInclusive<i64>) -> u64 {
+        (**self).sweep_effort(candidates, targets)
     }
 
     fn sweep(

@@ -176,6 +176,10 @@ impl Slicer for QuotaSlice {
         Ok(outcome)
     }
 
+    fn effort(&self, candidates: usize, target: i64) -> u64 {
+        self.inner.effort(candidates, target).saturating_mul(2)
+    }
+
     fn properties(&self) -> SlicerProperties {
         SlicerProperties { shares_budget: true, ..self.inner.properties() }
     }

@@ -7,6 +7,7 @@ use pannier_conformance::Suite;
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::table::printable;
 
 /// Run conformance vectors; the exit code is 1 if one fails or cannot be run
 #[derive(Args, Debug)]
@@ -23,8 +24,8 @@ impl Conformance {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let suite = Suite::run(&self.folder)?;
         let mut output = Output::new();
-        output.text(&format!("{suite}\n"))?;
-        output.finish()?;
-        if suite.is_clean() { Ok(()) } else { Err(Failure::Check) }
+        let told = printable(&format!("{suite}\n"));
+        let written = output.text(&told).and_then(|()| output.finish());
+        Failure::of_check(written, suite.is_clean())
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn text(answer: &Explanation<&ContextItem>, budget: &ContextBudget) -
     let group = item.group().map_or_else(String::new, |group| format!(", group {group}"));
     let tokens = item.tokens();
     let title = format!("Item {index}{name}, {tokens} tokens{group}: {}", one_line(item.content()));
-    let title = shorten(&title, width);
+    let title = shorten(&one_line(&title), width);
     let bold = Style::new().bold();
     let mut text = if styled { format!("{bold}{title}{bold:#}\n") } else { format!("{title}\n") };
 
@@ -32,6 +32,7 @@ pub(super) fn text(answer: &Explanation<&ContextItem>, budget: &ContextBudget) -
             text.push_str(&format!("  In, at place {place}. Decided by {stage}: {reason}\n"));
         }
         Decision::Excluded { reason } => {
+            let reason = one_line(&reason.to_string());
             text.push_str(&format!("  Out. Decided by {stage}: {reason}\n"));
         }
         _ => {}
@@ -112,9 +113,9 @@ fn counterfactuals(answer: &Explanation<&ContextItem>, budget: &ContextBudget) -
     format!("\n  Selected with\n{}", table.render(false))
 }
 
-/// A score with four digits, and not below what it stands for.
+/// A score with four digits if that is still enough, otherwise with all of them.
 fn rounded_up(score: f64) -> String {
-    let rounded = format!("{score:.4}");
+    let rounded = format!("{:.4}", (score * 10_000.0).ceil() / 10_000.0);
     let is_enough = rounded.parse::<f64>().is_ok_and(|number| number >= score);
-    if is_enough { rounded } else { format!("{:.4}", score + 0.000_05) }
+    if is_enough { rounded } else { score.to_string() }
 }

@@ -6,7 +6,7 @@ use pannier_core::{Policy, PolicyRegistry};
 use crate::failure::Failure;
 use crate::input;
 use crate::output::{self, Output};
-use crate::table::Table;
+use crate::table::{Table, printable};
 
 /// List, show and check policies
 #[derive(Debug, Subcommand)]
@@ -64,7 +64,7 @@ impl Policies {
                 output.text(&written(&policy, *format)?)?;
             }
             Self::Check { policies } => {
-                let (mut is_clean, mut unreadable) = (true, None);
+                let (mut is_clean, mut unreadable, mut told) = (true, None, String::new());
                 for name in policies {
                     // A decay scorer may leave the time to whoever uses the policy.
                     let now = "2000-01-01T00:00:00Z".parse().ok();
@@ -74,21 +74,20 @@ impl Policies {
                         pipeline.map_err(|error| Failure::EngineAt { path, error })
                     });
                     match checked {
-                        Ok(_) => output.text(&format!("{name}: ok\n"))?,
+                        Ok(_) => told.push_str(&format!("{name}: ok\n")),
                         Err(failure @ Failure::Io { .. }) => {
                             unreadable = unreadable.or(Some(failure));
                         }
                         Err(failure) => {
                             is_clean = false;
-                            output.text(&format!("{failure}\n"))?;
+                            told.push_str(&format!("{failure}\n"));
                         }
                     }
                 }
-                output.finish()?;
+                let written = output.text(&printable(&told)).and_then(|()| output.finish());
                 return match unreadable {
                     Some(failure) => Err(failure),
-                    None if is_clean => Ok(()),
-                    None => Err(Failure::Check),
+                    None => Failure::of_check(written, is_clean),
                 };
             }
             Self::Schema => {

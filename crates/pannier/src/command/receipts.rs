@@ -10,7 +10,7 @@ use crate::arguments::ItemArguments;
 use crate::failure::Failure;
 use crate::input::{self, TOKENIZER};
 use crate::output::{self, Output};
-use crate::table::Table;
+use crate::table::{Table, one_line};
 
 /// Make a selection again from its receipt, and say whether it is the same
 #[derive(Args, Debug)]
@@ -47,9 +47,8 @@ impl ReplayCommand {
         let items = self.items.read()?;
         let replay = receipt.replay(&items, &PolicyRegistry::default())?;
         let mut output = Output::new();
-        output.text(&verdict(&receipt, &replay))?;
-        output.finish()?;
-        if replay == Replay::Identical { Ok(()) } else { Err(Failure::Check) }
+        let written = output.text(&verdict(&receipt, &replay)).and_then(|()| output.finish());
+        Failure::of_check(written, replay == Replay::Identical)
     }
 }
 
@@ -83,7 +82,7 @@ fn verdict(receipt: &Receipt, replay: &Replay) -> String {
     let (then, now) = (&receipt.engine, env!("CARGO_PKG_VERSION"));
     let engine =
         if then == now { String::new() } else { format!(" (engine {then} then, {now} now)") };
-    format!("{verdict}{engine}\n")
+    one_line(&format!("{verdict}{engine}")) + "\n"
 }
 
 /// Compare two receipts: what came in, went out and moved

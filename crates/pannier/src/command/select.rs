@@ -1,5 +1,6 @@
 //! `pannier select`: items in, selection out.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -16,7 +17,7 @@ use crate::arguments::{BudgetArguments, ItemArguments, PolicyArguments, find_ite
 use crate::failure::Failure;
 use crate::input::TOKENIZER;
 use crate::output::{self, Output};
-use crate::table::Table;
+use crate::table::{Table, one_line, printable};
 
 /// Select the items that fit a budget, in the order to send them
 #[derive(Args, Debug)]
@@ -87,8 +88,7 @@ impl Select {
         }
         let mut output = Output::new();
         if !explained.is_empty() {
-            let answers = explained.iter().map(|index| pipeline.explain(&items, &budget, *index));
-            let answers: Vec<_> = answers.collect::<Result<_, _>>()?;
+            let answers = pipeline.explain_all(&items, &budget, &explained)?;
             match self.format {
                 Format::Json | Format::Report => output.json(&answers)?,
                 Format::Text | Format::Table => {
@@ -147,7 +147,8 @@ impl Select {
         let events = collector.into_events();
         for event in &events {
             let stage = event.stage.to_string();
-            eprintln!("{stage:<12} {:>10.3} ms  {:>8} items", event.duration_ms, event.item_count);
+            let (duration, count) = (event.duration_ms, event.item_count);
+            tell(&format!("{stage:<12} {duration:>10.3} ms  {count:>8} items"));
         }
         Ok((selection, events))
     }
@@ -167,8 +168,15 @@ fn warn_of_invalid(items: &[ContextItem]) {
         let (tokens, more) = (item.tokens(), invalid.count());
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
         let name = label(index, item);
-        eprintln!("warning: {name} has {tokens} tokens and is left out{more}; count them again");
+        tell(&format!(
+            "warning: {name} has {tokens} tokens and is left out{more}; count them again"
+        ));
     }
+}
+
+/// Says something beside the data. If nobody hears it, nothing is lost.
+fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", printable(line));
 }
 
 /// The selection as JSON.
@@ -256,7 +264,8 @@ fn table(selection: &Selection<'_>) -> String {
     for shortfall in selection.shortfalls() {
         let (kind, required) = (&shortfall.kind, shortfall.required_count);
         let satisfied = shortfall.satisfied_count;
-        text.push_str(&format!("\nShort of {kind}: {satisfied} of {required} required\n"));
+        let line = one_line(&format!("Short of {kind}: {satisfied} of {required} required"));
+        text.push_str(&format!("\n{line}\n"));
     }
     text
 }

@@ -34,7 +34,7 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "ID|INDEX")]
     min_budget_for: Option<String>,
 
-    /// Where the search for the smallest budget ends [default: what all items cost]
+    /// Where the search for the smallest budget ends [default: four times what all items cost]
     #[arg(long, value_name = "TOKENS", allow_negative_numbers = true, requires = "min_budget_for")]
     ceiling: Option<i64>,
 
@@ -155,7 +155,9 @@ impl Simulate {
         }
 
         let index = find_item(items, name)?;
-        let ceiling = self.ceiling.unwrap_or_else(|| room_for_everything(items, base));
+        // Slicers that round up, or deal in shares, need more than everything costs.
+        let enough = || cost_of_everything(items, base).saturating_mul(4).saturating_add(1_024);
+        let ceiling = self.ceiling.unwrap_or_else(enough);
         if ceiling < items[index].tokens() {
             let tokens = items[index].tokens();
             let problem =
@@ -203,7 +205,7 @@ impl Simulate {
             budgets: Vec<(i64, i64)>,
         }
 
-        let (from, to) = (self.from, self.to.unwrap_or_else(|| room_for_everything(items, base)));
+        let (from, to) = (self.from, self.to.unwrap_or_else(|| cost_of_everything(items, base)));
         if from < 0 || from > to {
             return Err(Failure::Usage(format!(
                 "a sweep from {from} to {to} has no budgets; check --from and --to"
@@ -253,16 +255,15 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// A budget with which nothing is left out for lack of tokens.
-fn room_for_everything(items: &[ContextItem], base: &ContextBudget) -> i64 {
-    let sum = |tokens: &mut dyn Iterator<Item = i64>| {
-        tokens.fold(0_i64, |sum, tokens| sum.saturating_add(tokens))
-    };
-    let all = sum(&mut items.iter().map(|item| item.tokens().max(0)));
-    let slots = sum(&mut base.reserved_slots().values().copied());
+/// A budget that leaves as many tokens as all items cost.
+fn cost_of_everything(items: &[ContextItem], base: &ContextBudget) -> i64 {
+    let items = items.iter().map(|item| i128::from(item.tokens().max(0))).sum::<i128>();
+    let slots = base.reserved_slots().values().map(|tokens| i128::from(*tokens)).sum::<i128>();
     let kept = 1.0 - base.estimation_safety_margin_percent() / 100.0;
-    let all = if kept > 0.0 { (all as f64 / kept).ceil() as i64 } else { all };
-    all.saturating_add(slots).saturating_add(base.output_reserve()).min(i64::MAX / 4)
+    let all = if kept > 0.0 { (items as f64 / kept).ceil() as i128 + 1 } else { items };
+    let all = if base.estimation_safety_margin_percent() == 0.0 { items } else { all };
+    let all = all + slots + i128::from(base.output_reserve());
+    i64::try_from(all).unwrap_or(i64::MAX).min(i64::MAX / 4)
 }
 
 /// A line for each item, with a mark for every stretch of budgets: full where it is in with all of them,
@@ -275,12 +276,12 @@ fn plot(
     let (from, to) = (*budgets.start(), *budgets.end());
     // The list of budgets is not cut where no terminal is too narrow for it.
     let (width, room) = (output::width(), output::room());
-    let all = to - from + 1;
+    let all = i128::from(to) - i128::from(from) + 1;
     let cells = (width / 2).clamp(10, 60).min(all.min(60) as usize) as i64;
     // The budgets of one cell; neighbours share no budget, and together they have all of them.
     let cell = |number: i64| {
         let at =
-            |number: i64| from + (i128::from(all) * i128::from(number) / i128::from(cells)) as i64;
+            |number: i64| (i128::from(from) + all * i128::from(number) / i128::from(cells)) as i64;
         at(number)..=at(number + 1) - 1
     };
     let mut table = Table::new(room, 0, &[false, true, false]);

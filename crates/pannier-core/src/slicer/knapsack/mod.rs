@@ -152,6 +152,20 @@ impl Slicer for KnapsackSlice {
         SlicerProperties::UNORDERED
     }
 
+    /// A table of candidates and buckets, several cells a step.
+    fn effort(&self, candidates: usize, target: i64) -> u64 {
+        let buckets = (target.max(0) / self.bucket_size) as u64;
+        let candidates = candidates as u64;
+        (candidates.saturating_mul(buckets) / 4).saturating_add(16 * (candidates + 16))
+    }
+
+    /// One table, and a look at every candidate for every bucket.
+    fn sweep_effort(&self, candidates: usize, targets: &RangeInclusive<i64>) -> u64 {
+        let buckets = targets.end().saturating_sub(*targets.start()).max(0) / self.bucket_size + 1;
+        let looks = (candidates as u64 + 16).saturating_mul(buckets as u64);
+        self.effort(candidates, *targets.end()).saturating_add(looks)
+    }
+
     /// One table holds the choice for every capacity.
     fn sweep(
         &self,
