@@ -414,6 +414,8 @@ fn a_question_has_no_side_effects() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// Numbers as no sane caller has them: nothing overflows, and what is said still holds.
     #[test]
     fn extreme_numbers_are_survived(
