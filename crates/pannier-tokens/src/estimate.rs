@@ -39,16 +39,18 @@ pub struct ScriptEstimate;
 /// What a run is made of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sort {
-    /// ASCII letters of one case, with a leading capital.
-    Word,
-    /// Letters of other alphabets.
-    Letters,
+    /// Latin letters; in identifiers, up to the next capital.
+    Latin,
+    /// Letters of another alphabet, with what each of them costs.
+    Letters(usize),
     /// Characters that are a word, or nearly.
     Ideographs,
     Digits,
     Blanks,
     LineEnds,
     Signs,
+    /// Lines and blocks, as tables are drawn with.
+    Drawing,
     /// Pictures and everything else.
     Rare,
 }
@@ -56,57 +58,94 @@ enum Sort {
 impl Sort {
     fn of(character: char) -> Self {
         match character {
-            'a'..='z' | 'A'..='Z' => Self::Word,
+            'a'..='z' | 'A'..='Z' | '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}' => Self::Latin,
             '0'..='9' => Self::Digits,
             ' ' | '\t' => Self::Blanks,
             '\n' | '\r' => Self::LineEnds,
             '!'..='~' | '\u{2000}'..='\u{206f}' => Self::Signs,
-            '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ffef}' => {
-                Self::Ideographs
-            }
-            '\u{ac00}'..='\u{d7af}' | '\u{20000}'..='\u{3ffff}' => Self::Ideographs,
-            _ if character.is_alphabetic() => Self::Letters,
+            '\u{2500}'..='\u{259f}' => Self::Drawing,
+            '\u{2e80}'..='\u{9fff}'
+            | '\u{f900}'..='\u{faff}'
+            | '\u{ff00}'..='\u{ffef}'
+            | '\u{20000}'..='\u{3ffff}' => Self::Ideographs,
+            '\u{ac00}'..='\u{d7af}' => Self::Letters(740),
+            '\u{400}'..='\u{52f}' => Self::Letters(240),
+            '\u{600}'..='\u{77f}' => Self::Letters(300),
+            '\u{900}'..='\u{dff}' => Self::Letters(262),
+            '\u{e00}'..='\u{eff}' => Self::Letters(425),
+            _ if character.is_alphabetic() => Self::Letters(355),
             _ if character.is_whitespace() => Self::Blanks,
             _ => Self::Rare,
         }
     }
+}
 
-    /// The cost of a run of so many characters, in thousandths of a token.
-    fn cost(self, length: usize) -> usize {
-        match self {
+/// A stretch of characters of one sort.
+#[derive(Clone, Copy)]
+struct Run {
+    sort: Sort,
+    length: usize,
+    /// What its accented letters add.
+    accents: usize,
+}
+
+impl Run {
+    fn new(sort: Sort, character: char) -> Self {
+        Self { sort, length: 1, accents: accent(character) }
+    }
+
+    /// What it costs, in thousandths of a token.
+    fn cost(self) -> usize {
+        let length = self.length;
+        match self.sort {
             // Short words are one token; long ones come in pieces.
-            Self::Word => match length {
-                0..=5 => 1_000,
-                6..=9 => 1_150,
-                _ => 300 + 130 * length,
-            },
-            Self::Letters => 420 + 240 * length,
-            Self::Ideographs => 780 * length,
-            Self::Digits => length.div_ceil(3) * 1_000,
-            // A single blank belongs to the word behind it.
-            Self::Blanks => {
-                if length == 1 {
-                    0
-                } else {
-                    1_000
-                }
+            Sort::Latin => {
+                let word = match length {
+                    0..=5 => 1_000,
+                    6..=9 => 1_170,
+                    _ => 250 + 135 * length,
+                };
+                word + self.accents
             }
-            Self::LineEnds => 700,
-            Self::Signs => match length {
-                1 => 850,
-                2..=3 => 1_050,
-                _ => 600 + 250 * length.min(16) + 30 * length.saturating_sub(16),
+            Sort::Letters(each) => 420 + each * length,
+            Sort::Ideographs => 800 * length,
+            Sort::Digits => length.div_ceil(3) * 1_000,
+            // A single blank belongs to the word behind it.
+            Sort::Blanks => usize::from(length > 1) * 900,
+            Sort::LineEnds => 700,
+            Sort::Signs => match length {
+                1 => 820,
+                2..=3 => 1_000,
+                _ => 600 + 230 * length.min(16) + 30 * length.saturating_sub(16),
             },
-            Self::Rare => 2_000 * length,
+            Sort::Drawing => 900 + 120 * length,
+            Sort::Rare => 2_000 * length,
         }
     }
 }
 
+/// What an accented Latin letter adds to its word: the rarer its language among what vocabularies are made
+/// from, the more.
+fn accent(character: char) -> usize {
+    match character {
+        '\u{c0}'..='\u{ff}' => 300,
+        // Vietnamese.
+        '\u{1e00}'..='\u{1eff}'
+        | '\u{102}'
+        | '\u{103}'
+        | '\u{110}'
+        | '\u{111}'
+        | '\u{1a0}'..='\u{1b0}' => 180,
+        '\u{100}'..='\u{24f}' => 1_500,
+        _ => 0,
+    }
+}
+
 impl ScriptEstimate {
-    /// The cost of a text in thousandths of a token, as far as it is not above a limit.
+    /// The cost of a text in thousandths of a token, if it is not above a limit.
     fn cost_up_to(text: &str, limit: usize) -> Option<usize> {
         let mut total = 0_usize;
-        let mut run: Option<(Sort, usize)> = None;
+        let mut run: Option<Run> = None;
         let mut was_lower = false;
         for character in text.chars() {
             let sort = Sort::of(character);
@@ -114,20 +153,20 @@ impl ScriptEstimate {
             let begins = was_lower && character.is_ascii_uppercase();
             was_lower = character.is_ascii_lowercase();
             match &mut run {
-                Some((current, length)) if *current == sort && !begins => *length += 1,
+                Some(run) if run.sort == sort && !begins => {
+                    run.length += 1;
+                    run.accents += accent(character);
+                }
                 _ => {
-                    if let Some((sort, length)) = run.replace((sort, 1)) {
-                        total = total.saturating_add(sort.cost(length));
-                    }
+                    let ended = run.replace(Run::new(sort, character));
+                    total = total.saturating_add(ended.map_or(0, Run::cost));
                     if total > limit {
                         return None;
                     }
                 }
             }
         }
-        if let Some((sort, length)) = run {
-            total = total.saturating_add(sort.cost(length));
-        }
+        total = total.saturating_add(run.map_or(0, Run::cost));
         (total <= limit).then_some(total)
     }
 }

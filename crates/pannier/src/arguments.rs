@@ -7,7 +7,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, ValueHint};
 use pannier_core::{
     ContextBudget, ContextItem, ContextKind, Error, ErrorCategory, Pipeline, Policy,
-    PolicyRegistry, Timestamp,
+    PolicyRegistry, Timestamp, TokenCounter,
 };
 
 use crate::command::Command;
@@ -59,15 +59,37 @@ pub(crate) struct ItemArguments {
     /// Files with items: one JSON object a line, or one JSON array [default: standard input]
     ///
     /// An item has a "content", and may have "tokens", "kind", "source", "priority", "tags", "metadata",
-    /// "timestamp", "futureRelevanceHint", "pinned", "originalTokens", "id" and "group". Without "tokens",
-    /// a quarter of its bytes is taken, rounded up.
+    /// "timestamp", "futureRelevanceHint", "pinned", "originalTokens", "id" and "group". Where "tokens" is
+    /// absent, --tokenizer counts.
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    tokenizer: TokenizerArguments,
 }
 
 impl ItemArguments {
     pub(crate) fn read(&self) -> Result<Vec<ContextItem>, Failure> {
-        input::read_items(&self.files)
+        input::read_items(&self.files, &*self.tokenizer.counter()?)
+    }
+
+    /// What counted the tokens of items that came without.
+    pub(crate) fn tokenizer(&self) -> Result<String, Failure> {
+        Ok(self.tokenizer.counter()?.name().to_owned())
+    }
+}
+
+/// What counts tokens.
+#[derive(Args, Debug)]
+pub(crate) struct TokenizerArguments {
+    /// What counts tokens: a model or an encoding (see `pannier tokens list`), or file:PATH
+    #[arg(long, value_name = "NAME", default_value = "bytes/4")]
+    tokenizer: String,
+}
+
+impl TokenizerArguments {
+    pub(crate) fn counter(&self) -> Result<Box<dyn TokenCounter>, Failure> {
+        Ok(pannier_tokens::counter(&self.tokenizer)?)
     }
 }
 

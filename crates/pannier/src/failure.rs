@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use pannier_conformance::SuiteError;
 use pannier_core::{Error, ErrorCategory};
+use pannier_tokens::TokenError;
 
 use crate::output;
 use crate::table::printable;
@@ -21,6 +22,10 @@ pub(crate) enum Failure {
     /// The same, about a file.
     #[error("{}: {error}", path.display())]
     EngineAt { path: PathBuf, error: Error },
+
+    /// There is no such counter, or it does not work.
+    #[error("{0}")]
+    Tokens(#[from] TokenError),
 
     /// The request is not possible.
     #[error("{0}")]
@@ -64,7 +69,7 @@ impl Failure {
     fn category(&self) -> ErrorCategory {
         match self {
             Self::Engine(error) | Self::EngineAt { error, .. } => error.category(),
-            Self::Usage(_) | Self::Input { .. } => ErrorCategory::InvalidInput,
+            Self::Usage(_) | Self::Input { .. } | Self::Tokens(_) => ErrorCategory::InvalidInput,
             Self::Io { .. } | Self::Suite(_) => ErrorCategory::Io,
             Self::Check => ErrorCategory::CheckFailed,
             Self::OutputClosed | Self::Internal(_) => ErrorCategory::Internal,

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use pannier_core::{ContextItem, Policy, PolicyRegistry, Receipt, UncountedItem};
-use serde::de::{Deserialize, Deserializer, SeqAccess, Visitor};
+use pannier_core::{ContextItem, Policy, PolicyRegistry, Receipt, TokenCounter, UncountedItem};
+use serde::de::{Deserializer, SeqAccess, Visitor};
 
 use crate::failure::Failure;
 
@@ -15,23 +15,19 @@ const LONGEST_LINE: u64 = 256 << 20;
 const LARGEST_POLICY: u64 = 4 << 20;
 const LARGEST_RECEIPT: u64 = 1 << 30;
 
-/// What counts the tokens of items that come without.
-pub(crate) const TOKENIZER: &str = "bytes/4";
-
-fn estimate(content: &str) -> i64 {
-    content.len().div_ceil(4) as i64
-}
-
 /// Reads the items of all files, one after the other; `-`, or no file at all, is standard input.
-pub(crate) fn read_items(paths: &[PathBuf]) -> Result<Vec<ContextItem>, Failure> {
+pub(crate) fn read_items(
+    paths: &[PathBuf],
+    counter: &dyn TokenCounter,
+) -> Result<Vec<ContextItem>, Failure> {
     let mut items = Vec::new();
     let stdin = [PathBuf::from("-")];
     for path in if paths.is_empty() { &stdin } else { paths } {
         if path.as_os_str() == "-" {
-            Reader { path: None, items: &mut items }.read(io::stdin().lock())?;
+            Reader { path: None, items: &mut items, counter }.read(io::stdin().lock())?;
         } else {
             let file = File::open(path).map_err(|error| Failure::io("read", path, error))?;
-            Reader { path: Some(path), items: &mut items }.read(file)?;
+            Reader { path: Some(path), items: &mut items, counter }.read(file)?;
         }
     }
     Ok(items)
@@ -40,6 +36,12 @@ pub(crate) fn read_items(paths: &[PathBuf]) -> Result<Vec<ContextItem>, Failure>
 struct Reader<'r> {
     path: Option<&'r Path>,
     items: &'r mut Vec<ContextItem>,
+    counter: &'r dyn TokenCounter,
+}
+
+/// A count as an item has it.
+fn count(counter: &dyn TokenCounter, content: &str) -> i64 {
+    i64::try_from(counter.count(content)).unwrap_or(i64::MAX)
 }
 
 impl Reader<'_> {
@@ -107,7 +109,7 @@ impl Reader<'_> {
             };
             return Err(self.invalid(format!(", line {line_number}"), problem));
         };
-        self.items.push(item.count(estimate));
+        self.items.push(item.count(|content| count(self.counter, content)));
         Ok(())
     }
 
@@ -115,8 +117,12 @@ impl Reader<'_> {
         let mut read = serde_json::Deserializer::from_reader(source);
         let line =
             |error: &serde_json::Error| format!(", line {}", first_line + error.line().max(1) - 1);
-        match serde_path_to_error::deserialize::<_, Items>(&mut read) {
-            Ok(Items(items)) => self.items.extend(items),
+        let mut track = serde_path_to_error::Track::new();
+        let tracked = serde_path_to_error::Deserializer::new(&mut read, &mut track);
+        let elements = Elements { items: self.items, counter: self.counter };
+        let result = tracked.deserialize_seq(elements);
+        match result.map_err(|error| serde_path_to_error::Error::new(track.path(), error)) {
+            Ok(()) => {}
             Err(error) if error.inner().is_io() => {
                 return Err(self.unreadable(error.into_inner().into()));
             }
@@ -142,29 +148,23 @@ impl Reader<'_> {
 }
 
 /// The items of a JSON array, counted while they are read.
-struct Items(Vec<ContextItem>);
+struct Elements<'r> {
+    items: &'r mut Vec<ContextItem>,
+    counter: &'r dyn TokenCounter,
+}
 
-impl<'de> Deserialize<'de> for Items {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Elements;
+impl<'de> Visitor<'de> for Elements<'_> {
+    type Value = ();
 
-        impl<'de> Visitor<'de> for Elements {
-            type Value = Items;
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an array of items")
+    }
 
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an array of items")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Items, A::Error> {
-                let mut items = Vec::new();
-                while let Some(item) = elements.next_element::<UncountedItem>()? {
-                    items.push(item.count(estimate));
-                }
-                Ok(Items(items))
-            }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
+        while let Some(item) = elements.next_element::<UncountedItem>()? {
+            self.items.push(item.count(|content| count(self.counter, content)));
         }
-
-        deserializer.deserialize_seq(Elements)
+        Ok(())
     }
 }
 
@@ -199,7 +199,7 @@ fn last_segment(path: &str) -> &str {
 }
 
 /// A text file of bounded size.
-fn read_text(path: &Path, largest: u64) -> Result<String, Failure> {
+pub(crate) fn read_text(path: &Path, largest: u64) -> Result<String, Failure> {
     let failed = |error| Failure::io("read", path, error);
     let invalid = |problem: String| Failure::Input {
         path: Some(path.to_owned()),

@@ -8,6 +8,7 @@ mod policy;
 mod receipts;
 mod select;
 mod simulate;
+mod tokens;
 
 use clap::{Subcommand, ValueEnum};
 
@@ -21,6 +22,8 @@ pub(crate) enum Command {
     Compare(compare::Compare),
     #[command(subcommand)]
     Policy(policy::Policies),
+    #[command(subcommand)]
+    Tokens(tokens::Tokens),
     Replay(receipts::ReplayCommand),
     Diff(receipts::Diff),
     Conformance(conformance::Conformance),
@@ -35,6 +38,7 @@ impl Command {
             Self::Simulate(command) => command.run(),
             Self::Compare(command) => command.run(),
             Self::Policy(command) => command.run(),
+            Self::Tokens(command) => command.run(),
             Self::Replay(command) => command.run(),
             Self::Diff(command) => command.run(),
             Self::Conformance(command) => command.run(),

@@ -6,9 +6,8 @@ use clap::{Args, ValueHint};
 use pannier_core::{DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay};
 
 use super::AnswerFormat;
-use crate::arguments::ItemArguments;
 use crate::failure::Failure;
-use crate::input::{self, TOKENIZER};
+use crate::input;
 use crate::output::{self, Output};
 use crate::table::{Table, one_line};
 
@@ -28,23 +27,25 @@ pub(crate) struct ReplayCommand {
     #[arg(value_name = "RECEIPT", value_hint = ValueHint::FilePath)]
     receipt: PathBuf,
 
-    #[command(flatten)]
-    items: ItemArguments,
+    /// The same files with items as in the first run [default: standard input]
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
 }
 
 impl ReplayCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let receipt = input::read_receipt(&self.receipt)?;
-        if receipt.source.kind != "items" || receipt.tokenizer != TOKENIZER {
-            let (kind, tokenizer) = (&receipt.source.kind, &receipt.tokenizer);
-            let place = String::new();
+        if receipt.source.kind != "items" {
             let problem = format!(
-                "it was made from {kind} with the tokenizer {tokenizer}; this version of Pannier \
-                 replays items with {TOKENIZER}"
+                "it was made from {}, and this version of Pannier replays items",
+                receipt.source.kind
             );
+            let place = String::new();
             return Err(Failure::Input { path: Some(self.receipt.clone()), place, problem });
         }
-        let items = self.items.read()?;
+        // Counted as they were then.
+        let counter = pannier_tokens::counter(&receipt.tokenizer)?;
+        let items = input::read_items(&self.files, &*counter)?;
         let replay = receipt.replay(&items, &PolicyRegistry::default())?;
         let mut output = Output::new();
         let written = output.text(&verdict(&receipt, &replay)).and_then(|()| output.finish());

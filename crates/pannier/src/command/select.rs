@@ -15,7 +15,6 @@ use serde::Serialize;
 use super::{explanation, label};
 use crate::arguments::{BudgetArguments, ItemArguments, PolicyArguments, find_item};
 use crate::failure::Failure;
-use crate::input::TOKENIZER;
 use crate::output::{self, Output};
 use crate::table::{Table, one_line, printable};
 
@@ -80,7 +79,7 @@ impl Select {
         let (selection, events) = self.select(&pipeline, &items, &budget)?;
         warn_of_invalid(&items);
         if let Some(path) = &self.receipt {
-            let receipt = Receipt::new(&selection, self.circumstances(policy));
+            let receipt = Receipt::new(&selection, self.circumstances(policy)?);
             output::write_file(path, |file| {
                 serde_json::to_writer(&mut *file, &receipt)?;
                 file.write_all(b"\n")
@@ -153,11 +152,11 @@ impl Select {
         Ok((selection, events))
     }
 
-    fn circumstances(&self, policy: Policy) -> Circumstances {
+    fn circumstances(&self, policy: Policy) -> Result<Circumstances, Failure> {
         let mut circumstances = Circumstances::new(policy);
         circumstances.reference_time = self.policy.time.now;
-        circumstances.tokenizer = TOKENIZER.to_owned();
-        circumstances
+        circumstances.tokenizer = self.items.tokenizer()?;
+        Ok(circumstances)
     }
 }
 

@@ -1,0 +1,155 @@
+//! Counters: what they promise, for any text; and that the exact ones are exact.
+
+use pannier_tokens::{
+    BytesOverFour, Exactness, ScriptEstimate, TokenCounter, TokenError, TokenizerFile, UpperBound,
+    cl100k, counter, names, o200k,
+};
+use proptest::prelude::*;
+
+fn all() -> Vec<Box<dyn TokenCounter>> {
+    vec![
+        Box::new(BytesOverFour),
+        Box::new(ScriptEstimate),
+        Box::new(o200k()),
+        Box::new(cl100k()),
+        Box::new(UpperBound::new(o200k(), 1.337).unwrap()),
+        Box::new(UpperBound::new(ScriptEstimate, 2.0).unwrap()),
+        Box::new(words()),
+    ]
+}
+
+/// A `tokenizer.json` of a few words.
+fn words() -> TokenizerFile {
+    static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let json = r#"{
+        "version": "1.0", "truncation": {"max_length": 2, "stride": 0, "strategy": "LongestFirst", "direction": "Right"},
+        "padding": null, "added_tokens": [], "normalizer": {"type": "Lowercase"},
+        "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null,
+        "model": {"type": "WordLevel", "vocab": {"[UNK]": 0, "hello": 1, "world": 2}, "unk_token": "[UNK]"}
+    }"#;
+    let path =
+        std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("words-{number}.json"));
+    std::fs::write(&path, json).unwrap();
+    TokenizerFile::open(&path).unwrap()
+}
+
+/// Texts of every sort, also of those that no keyboard has.
+fn texts() -> impl Strategy<Value = String> {
+    let alphabet = "[a-zA-Z0-9 .,_=(){}\n\t<|>äßé漢字かな한글яعก👍\u{200d}\u{301}\u{feff}]{0,60}";
+    prop_oneof![".{0,40}", alphabet, "(\\PC|\n){0,30}", "a{0,200}", "( |\n){0,80}"]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn every_counter_keeps_its_promises(text in texts(), limit in 0..60_usize) {
+        for counter in all() {
+            let count = counter.count(&text);
+            prop_assert_eq!(counter.count(""), 0, "{}", counter.name());
+            let up_to = counter.count_up_to(&text, limit);
+            prop_assert_eq!(up_to, Some(count).filter(|count| *count <= limit), "{}", counter.name());
+            let cut = counter.truncate(&text, limit);
+            prop_assert!(text.starts_with(cut));
+            prop_assert!(counter.count(cut) <= limit, "{}: {:?}", counter.name(), cut);
+            if count <= limit {
+                prop_assert_eq!(cut, &text);
+            }
+        }
+    }
+
+    #[test]
+    fn the_exact_encodings_agree_with_another_implementation(text in texts()) {
+        prop_assert_eq!(o200k().count(&text), tiktoken_rs::o200k_base_singleton().encode_ordinary(&text).len());
+        prop_assert_eq!(cl100k().count(&text), tiktoken_rs::cl100k_base_singleton().encode_ordinary(&text).len());
+    }
+
+    #[test]
+    fn a_bound_is_never_below_what_it_bounds(text in texts(), thousandths in 1_000..100_000_u32) {
+        let factor = f64::from(thousandths) / 1_000.0;
+        let bound = UpperBound::new(o200k(), factor).unwrap();
+        let (inner, outer) = (o200k().count(&text), bound.count(&text));
+        prop_assert!(outer as f64 >= inner as f64 * factor - 1e-6);
+        prop_assert!(outer as f64 <= inner as f64 * (factor + 0.001) + 1.0);
+    }
+}
+
+#[test]
+fn the_counts_of_the_reference_are_met() {
+    let golden: Vec<serde_json::Value> = serde_json::from_str(include_str!("golden.json")).unwrap();
+    assert!(golden.len() > 300);
+    for entry in golden {
+        let text = entry["text"].as_str().unwrap();
+        for (name, ours) in [("o200k", o200k().count(text)), ("cl100k", cl100k().count(text))] {
+            assert_eq!(Some(ours as u64), entry[name].as_u64(), "{name}: {text:?}");
+        }
+    }
+}
+
+#[test]
+fn a_cut_is_not_much_shorter_than_it_could_be() {
+    let text = "The quick brown fox jumps over the lazy dog, and nobody saw it. ".repeat(40);
+    for limit in 0..200 {
+        let cut = o200k().truncate(&text, limit);
+        assert!(o200k().count(cut) + 2 > limit, "{limit}: {cut:?}");
+    }
+}
+
+#[test]
+fn models_are_found_by_name() {
+    for (name, expected, exactness) in [
+        ("bytes/4", "bytes/4", Exactness::Estimate),
+        ("script", "script", Exactness::Estimate),
+        ("o200k", "o200k", Exactness::Exact),
+        ("o200k_base", "o200k", Exactness::Exact),
+        ("gpt-5", "o200k", Exactness::Exact),
+        ("GPT-5-mini", "o200k", Exactness::Exact),
+        ("gpt-4o-2024-08-06", "o200k", Exactness::Exact),
+        ("gpt-4.1", "o200k", Exactness::Exact),
+        ("gpt-4", "cl100k", Exactness::Exact),
+        ("gpt-4-turbo", "cl100k", Exactness::Exact),
+        ("gpt-3.5-turbo", "cl100k", Exactness::Exact),
+        ("o3", "o200k", Exactness::Exact),
+        ("o200k x 1.25", "o200k x 1.25", Exactness::UpperBound),
+        ("claude", "o200k x 1.5", Exactness::UpperBound),
+        ("claude-sonnet-4-5", "o200k x 1.5", Exactness::UpperBound),
+        ("gemini-2.5-pro", "o200k x 1.3", Exactness::UpperBound),
+    ] {
+        let found = counter(name).unwrap();
+        assert_eq!((found.name(), found.exactness()), (expected, exactness), "{name}");
+    }
+    assert!(names().all(|name| counter(name).is_ok()));
+}
+
+#[test]
+fn an_unknown_name_gets_suggestions() {
+    let told = |name: &str| counter(name).map(|_| ()).unwrap_err().to_string();
+    assert_eq!(told("o20k"), "there is no tokenizer 'o20k'; did you mean o200k?");
+    assert_eq!(told("cluade"), "there is no tokenizer 'cluade'; did you mean claude?");
+    assert!(told("o30").contains("there are"), "a model's name does not begin another's");
+    assert!(told("something else").contains("there are bytes/4, script, o200k, cl100k"));
+    assert!(told(&"x".repeat(100_000)).len() < 101_000);
+}
+
+#[test]
+fn a_tokenizer_file_is_read_and_counts_whole_texts() {
+    let words = words();
+    // Its truncation to two tokens is for training, and plays no part.
+    assert_eq!(words.count("Hello, hello world"), 4);
+    assert_eq!(words.exactness(), Exactness::Exact);
+    assert!(words.name().starts_with("file:"));
+    let wrong = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    for path in [wrong, "missing.json", "/"] {
+        let error = counter(&format!("file:{path}")).map(|_| ()).unwrap_err();
+        assert!(matches!(error, TokenError::File { .. }));
+        assert!(error.to_string().contains("give the path of a tokenizer.json"), "{error}");
+    }
+}
+
+#[test]
+fn impossible_factors_are_refused() {
+    for factor in [0.0, 0.999, 100.1, f64::NAN, f64::INFINITY, -1.0] {
+        assert!(matches!(UpperBound::new(BytesOverFour, factor), Err(TokenError::Factor { .. })));
+    }
+}

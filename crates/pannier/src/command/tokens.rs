@@ -1,0 +1,213 @@
+//! `pannier tokens`: counting, and learning to count.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueHint};
+use pannier_core::TokenCounter;
+use serde::{Deserialize, Serialize};
+
+use crate::arguments::TokenizerArguments;
+use crate::failure::Failure;
+use crate::input;
+use crate::output::{self, Output};
+use crate::table::Table;
+
+/// The largest text that is counted, and the largest log.
+const LARGEST: u64 = 1 << 30;
+
+/// Count tokens, and learn how a model counts
+#[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  pannier tokens list
+  pannier tokens count README.md docs/*.md --tokenizer gpt-5
+  pannier tokens calibrate log.jsonl --tokenizer o200k")]
+pub(crate) enum Tokens {
+    /// List the tokenizers
+    List,
+    Count(Count),
+    Calibrate(Calibrate),
+}
+
+/// Count the tokens of texts
+#[derive(Args, Debug)]
+pub(crate) struct Count {
+    /// The files [default: standard input]
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    tokenizer: TokenizerArguments,
+
+    /// One line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Learn from logged texts how much more a model counts
+///
+/// Each line of the log is a JSON object with a "text" and the "tokens" that the provider told for it.
+#[derive(Args, Debug)]
+pub(crate) struct Calibrate {
+    /// The log
+    #[arg(value_name = "LOG", value_hint = ValueHint::FilePath)]
+    log: PathBuf,
+
+    #[command(flatten)]
+    tokenizer: TokenizerArguments,
+
+    /// One line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Tokens {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        match self {
+            Self::List => list(),
+            Self::Count(command) => command.run(),
+            Self::Calibrate(command) => command.run(),
+        }
+    }
+}
+
+fn list() -> Result<(), Failure> {
+    let mut table = Table::new(output::width(), 0, &[]);
+    for name in pannier_tokens::names() {
+        let counter = pannier_tokens::counter(name)?;
+        table.row([
+            name.to_owned(),
+            counter.name().to_owned(),
+            counter.exactness().name().to_owned(),
+        ]);
+    }
+    table.row(["file:PATH", "a tokenizer.json", "exact"].map(str::to_owned));
+    table.row(["NAME x FACTOR", "any of them times a factor", "upper bound"].map(str::to_owned));
+    let mut output = Output::new();
+    output.text(&table.render(false))?;
+    output.finish()
+}
+
+/// A text and its count.
+#[derive(Serialize)]
+struct Counted {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    tokens: usize,
+    bytes: usize,
+}
+
+impl Counted {
+    fn new(file: Option<&Path>, text: &str, counter: &dyn TokenCounter) -> Self {
+        let file = file.map(|path| path.display().to_string());
+        Self { file, tokens: counter.count(text), bytes: text.len() }
+    }
+}
+
+impl Count {
+    fn run(&self) -> Result<(), Failure> {
+        #[derive(Serialize)]
+        struct Answer<'a> {
+            tokenizer: &'a str,
+            exactness: &'static str,
+            texts: &'a [Counted],
+            tokens: usize,
+        }
+
+        let counter = self.tokenizer.counter()?;
+        let mut texts = Vec::new();
+        for path in &self.files {
+            let text = input::read_text(path, LARGEST)?;
+            texts.push(Counted::new(Some(path), &text, &*counter));
+        }
+        if self.files.is_empty() {
+            let mut text = String::new();
+            let read = std::io::stdin().lock().take(LARGEST).read_to_string(&mut text);
+            read.map_err(|error| Failure::Io { action: "read", path: None, error })?;
+            texts.push(Counted::new(None, &text, &*counter));
+        }
+        let tokens = texts.iter().map(|text| text.tokens).sum();
+        let exactness = counter.exactness().name();
+        let mut output = Output::new();
+        if self.json {
+            output.json(&Answer { tokenizer: counter.name(), exactness, texts: &texts, tokens })?;
+            return output.finish();
+        }
+        let mut table = Table::new(output::room(), 0, &[true, false]);
+        for text in &texts {
+            let file = text.file.clone().unwrap_or_else(|| "standard input".to_owned());
+            table.row([text.tokens.to_string(), file]);
+        }
+        if texts.len() > 1 {
+            table.row([tokens.to_string(), "in all".to_owned()]);
+        }
+        output.text(&table.render(false))?;
+        output.text(&format!("\n{} ({exactness})\n", counter.name()))?;
+        output.finish()
+    }
+}
+
+impl Calibrate {
+    fn run(&self) -> Result<(), Failure> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Pair {
+            text: String,
+            tokens: u64,
+        }
+
+        #[derive(Serialize)]
+        struct Answer<'a> {
+            tokenizer: &'a str,
+            pairs: usize,
+            mean: f64,
+            bound: f64,
+            covered_share: f64,
+            confidence: f64,
+        }
+
+        let counter = self.tokenizer.counter()?;
+        let log = input::read_text(&self.log, LARGEST)?;
+        let mut pairs: Vec<Pair> = Vec::new();
+        for (line, number) in log.lines().zip(1..) {
+            if line.trim().is_empty() {
+                continue;
+            }
+            pairs.push(serde_json::from_str(line).map_err(|error| Failure::Input {
+                path: Some(self.log.clone()),
+                place: format!(", line {number}"),
+                problem: format!("{error}; write {{\"text\": \"...\", \"tokens\": 12}}"),
+            })?);
+        }
+        let pairs = pairs.iter().map(|pair| (pair.text.as_str(), pair.tokens));
+        let found = pannier_tokens::calibrate(&*counter, pairs)?;
+        let (name, bound, share) = (counter.name(), found.bound, found.covered_share);
+        let mut output = Output::new();
+        if self.json {
+            output.json(&Answer {
+                tokenizer: name,
+                pairs: found.pairs,
+                mean: found.mean,
+                bound,
+                covered_share: share,
+                confidence: 0.95,
+            })?;
+            return output.finish();
+        }
+        output.text(&format!(
+            "{} texts. On average the model counts {:.3} times what {name} counts, at most {bound:.3} times.\n",
+            found.pairs, found.mean
+        ))?;
+        if bound >= 1.0 {
+            output.text(&format!(
+                "--tokenizer '{name} x {bound}' is a bound for at least {:.1} % of such texts, with a confidence of \
+                 95 %.\n",
+                share * 100.0
+            ))?;
+        } else {
+            output.text(&format!("{name} itself is a bound for all of them.\n"))?;
+        }
+        output.finish()
+    }
+}
