@@ -148,7 +148,7 @@ fn file(path: &str) -> Result<Box<dyn TokenCounter>, TokenError> {
 fn suggest(name: &str) -> String {
     let mut near: Vec<(usize, &str)> = names()
         .map(|known| (distance(name, known), known))
-        .filter(|(distance, known)| *distance <= known.len() / 3)
+        .filter(|(distance, known)| *distance <= known.len().div_ceil(3))
         .collect();
     near.sort();
     if near.is_empty() {
