@@ -191,6 +191,18 @@ pub enum Error {
         input_tokens: i64,
     },
 
+    /// What cannot be left out of the text is over the target by itself.
+    #[error(
+        "the text without any item that could go has {fixed_tokens} tokens, above the target of {target_tokens}; \
+         unpin items, shorten the template, or raise the budget"
+    )]
+    FixedOverBudget {
+        /// The text of the template and of the pinned items.
+        fixed_tokens: i64,
+        /// The target.
+        target_tokens: i64,
+    },
+
     /// There are fewer candidates of a kind than were required.
     #[error(
         "{slicer}: candidate pool for kind '{kind}' has {satisfied} items but RequireCount is \
@@ -312,6 +324,7 @@ impl Error {
             Self::PinnedOverBudget { .. }
             | Self::OverTarget { .. }
             | Self::OverWindow { .. }
+            | Self::FixedOverBudget { .. }
             | Self::Scarcity { .. } => ErrorCategory::BudgetNotMet,
             Self::CustomPart { .. } => ErrorCategory::Internal,
             _ => ErrorCategory::InvalidInput,

@@ -199,6 +199,7 @@ fn every_reason_can_be_asserted_also_those_that_no_built_in_part_gives() {
         ExclusionReason::Filtered { filter_name: text() },
         ExclusionReason::CountCapExceeded { kind: text(), cap: 1, count: 1 },
         ExclusionReason::GroupExcluded { group: text(), cause: text() },
+        ExclusionReason::RenderedOverBudget { rendered_tokens: 12, target_tokens: 10 },
         ExclusionReason::Unknown { reason: text() },
     ];
     for (i, reason) in reasons.iter().enumerate() {
@@ -208,7 +209,7 @@ fn every_reason_can_be_asserted_also_those_that_no_built_in_part_gives() {
         }
         assert!(reason.to_string().starts_with(reason.name()));
     }
-    let report = ReportBuilder::new().exclude(item("Message", 1), 0.5, reasons[10].clone()).build();
+    let report = ReportBuilder::new().exclude(item("Message", 1), 0.5, reasons[11].clone()).build();
     let told = message(report.should().try_exclude_item_with_reason(ExclusionVariant::Filtered));
     assert!(told.ends_with("with reasons: [text]."), "{told}");
 }

@@ -111,6 +111,13 @@ pub enum ExclusionReason {
         /// The name of the other member's reason.
         cause: String,
     },
+    /// The text of the selection was over the target, and it had the lowest rank.
+    RenderedOverBudget {
+        /// What the text of the whole selection counts.
+        rendered_tokens: i64,
+        /// What it may count.
+        target_tokens: i64,
+    },
     /// A reason of another implementation, of which only the name was kept.
     #[cfg_attr(feature = "serde", serde(untagged))]
     Unknown {
@@ -143,6 +150,8 @@ pub enum ExclusionVariant {
     CountCapExceeded,
     /// [`ExclusionReason::GroupExcluded`]
     GroupExcluded,
+    /// [`ExclusionReason::RenderedOverBudget`]
+    RenderedOverBudget,
     /// [`ExclusionReason::Unknown`], whatever its name.
     Unknown,
 }
@@ -161,6 +170,7 @@ impl ExclusionVariant {
             Self::Filtered => "Filtered",
             Self::CountCapExceeded => "CountCapExceeded",
             Self::GroupExcluded => "GroupExcluded",
+            Self::RenderedOverBudget => "RenderedOverBudget",
             Self::Unknown => "Unknown",
         }
     }
@@ -192,6 +202,7 @@ impl ExclusionReason {
             Self::Filtered { .. } => ExclusionVariant::Filtered,
             Self::CountCapExceeded { .. } => ExclusionVariant::CountCapExceeded,
             Self::GroupExcluded { .. } => ExclusionVariant::GroupExcluded,
+            Self::RenderedOverBudget { .. } => ExclusionVariant::RenderedOverBudget,
             Self::Unknown { .. } => ExclusionVariant::Unknown,
         }
     }
@@ -233,6 +244,12 @@ impl fmt::Display for ExclusionReason {
             }
             Self::GroupExcluded { group, cause } => {
                 write!(f, ": another member of group {group} is out for {cause}")
+            }
+            Self::RenderedOverBudget { rendered_tokens, target_tokens } => {
+                write!(
+                    f,
+                    ": the text of all would have {rendered_tokens} tokens, the target is {target_tokens}"
+                )
             }
             Self::Unknown { .. } => Ok(()),
         }
@@ -331,6 +348,10 @@ mod wire {
                 "GroupExcluded" => Self::GroupExcluded {
                     group: fields.text("group")?,
                     cause: fields.text("cause")?,
+                },
+                "RenderedOverBudget" => Self::RenderedOverBudget {
+                    rendered_tokens: fields.whole("rendered_tokens")?,
+                    target_tokens: fields.whole("target_tokens")?,
                 },
                 _ => Self::Unknown { reason },
             })

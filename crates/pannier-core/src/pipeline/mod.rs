@@ -96,6 +96,10 @@ impl Pipeline {
         })
     }
 
+    pub(crate) fn overflow_strategy(&self) -> OverflowStrategy {
+        self.overflow_strategy
+    }
+
     pub(crate) fn slicer(&self) -> &dyn Slicer {
         &*self.slicer
     }

@@ -93,6 +93,34 @@ impl<'a> Selection<'a> {
         counts
     }
 
+    /// The selected units that are not pinned, highest rank first.
+    pub(crate) fn droppable(&self) -> Vec<u32> {
+        let run = &self.run;
+        let mut cut: Vec<u32> = run.overflow.cut.iter().map(|cut| cut.unit).collect();
+        cut.sort_unstable();
+        taken(&run.sorted, &run.verdicts).filter(|unit| cut.binary_search(unit).is_err()).collect()
+    }
+
+    /// The placed indices without the members of these units.
+    pub(crate) fn indices_without(&self, units: &[u32]) -> Vec<u32> {
+        let mut gone = vec![false; self.run.items.len()];
+        for index in units.iter().flat_map(|unit| self.run.classified.scoreable.members(*unit)) {
+            gone[*index as usize] = true;
+        }
+        self.run.placed.iter().copied().filter(|index| !gone[*index as usize]).collect()
+    }
+
+    /// Leaves these units out because the text was over its target.
+    pub(crate) fn drop_rendered(
+        &mut self,
+        units: Vec<u32>,
+        rendered_tokens: i64,
+        target_tokens: i64,
+    ) {
+        self.run.placed = self.indices_without(&units);
+        self.run.rendered_out = Some(RenderedOut { units, rendered_tokens, target_tokens });
+    }
+
     /// Every item of the pool, in or out, with its score and its reason.
     pub fn report(&self) -> SelectionReport<&'a ContextItem> {
         self.report_with(Vec::new())
@@ -125,6 +153,14 @@ impl<'a> Selection<'a> {
     }
 }
 
+/// Units that left because the text of the selection was over its target.
+#[derive(Debug)]
+pub(crate) struct RenderedOut {
+    units: Vec<u32>,
+    rendered_tokens: i64,
+    target_tokens: i64,
+}
+
 /// What the stages of a run decided, as far as they have come.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
@@ -141,6 +177,8 @@ pub(crate) struct Run<'a> {
     pub(super) verdicts: Vec<Verdict>,
     pub(super) shortfalls: Vec<CountRequirementShortfall>,
     pub(super) overflow: Overflow,
+    /// What left because the text was over, and the numbers.
+    pub(super) rendered_out: Option<RenderedOut>,
     /// Everything that overflowed, before it was placed.
     pub(super) merged: Vec<u32>,
     pub(super) placed: Vec<u32>,
@@ -167,6 +205,7 @@ impl<'a> Run<'a> {
             verdicts: Vec::new(),
             shortfalls: Vec::new(),
             overflow: Overflow::default(),
+            rendered_out: None,
             merged: Vec::new(),
             placed: Vec::new(),
         }
@@ -245,6 +284,14 @@ impl<'a> Run<'a> {
                 for cut in &self.overflow.cut {
                     let available_tokens = cut.available_tokens;
                     self.tell_unit(cut.unit, &Verdict::Left { available_tokens }, &pin, &mut tell);
+                }
+                if let Some(out) = &self.rendered_out {
+                    let RenderedOut { rendered_tokens, target_tokens, .. } = *out;
+                    for index in out.units.iter().flat_map(|unit| units.members(*unit)) {
+                        let reason =
+                            ExclusionReason::RenderedOverBudget { rendered_tokens, target_tokens };
+                        tell(*index, reason);
+                    }
                 }
             }
             PipelineStage::Score | PipelineStage::Other(_) => {}
