@@ -5,7 +5,6 @@
 //! written down for anybody during the run.
 
 mod classify;
-mod counterfactual;
 mod deduplicate;
 mod explain;
 mod place;

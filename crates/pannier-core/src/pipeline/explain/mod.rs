@@ -5,13 +5,19 @@
 //! in with that score; the smallest budget is one that was tried. So an answer can be checked by doing what
 //! it says.
 
-use super::counterfactual::{Budgets, Rematch};
+mod budget;
+mod score;
+
+use super::place::Merge;
+use super::slice::{self, Sliced};
 use super::{Pipeline, Prepared, Run, Trace};
 use crate::slicer::Candidate;
 use crate::{
     ContextBudget, ContextItem, Error, ExclusionReason, InclusionReason, NullTraceCollector,
     PipelineStage, Pool, ScoreExplanation, order,
 };
+use budget::Budgets;
+use score::Rematch;
 
 /// The answer to "why is this item in, or out?".
 #[derive(Clone, Debug, PartialEq)]
@@ -293,5 +299,36 @@ impl<'a> Run<'a> {
     /// Below this, a window does not hold the reserve and the pinned items.
     pub(super) fn smallest_window(&self) -> i64 {
         self.classified.pinned_tokens.saturating_add(self.budget.output_reserve())
+    }
+}
+
+impl Pipeline {
+    /// The units that are selected from these candidates; none if the run fails.
+    fn select(
+        &self,
+        run: &Run<'_>,
+        units: &[u32],
+        candidates: &[Candidate<'_>],
+        scores: &[f64],
+        budget: &ContextBudget,
+    ) -> Vec<u32> {
+        let effective = budget.effective(run.classified.pinned_tokens);
+        let Ok(Sliced { units: sliced, .. }) =
+            slice::slice(candidates, units, effective, &*self.slicer)
+        else {
+            return Vec::new();
+        };
+        let mut merge = Merge {
+            items: run.items,
+            scores,
+            pinned: &run.classified.pinned,
+            pinned_tokens: run.classified.pinned_tokens,
+            scoreable: &run.classified.scoreable,
+            sliced,
+        };
+        match merge.handle_overflow(budget, self.overflow_strategy) {
+            Ok(_) => merge.sliced,
+            Err(_) => Vec::new(),
+        }
     }
 }

@@ -1,0 +1,160 @@
+//! The same run with another score for one item.
+//!
+//! Scoring is the most expensive stage, and a change of one score touches no other. So a change is decided from
+//! deduplication on, by the same code as any run.
+
+use super::super::{Pipeline, Run};
+use crate::slicer::Candidate;
+use crate::{ExclusionReason, order};
+
+/// The same run with another score for one item.
+pub(super) struct Rematch<'r, 'a> {
+    pipeline: &'r Pipeline,
+    run: &'r Run<'a>,
+    index: u32,
+    unit: u32,
+    /// The best of the other units with the same content, which goes in if this one does not win.
+    rival: Option<u32>,
+    /// The scores of the pool, the item's own among them, which changes.
+    scores: Vec<f64>,
+    /// Everybody else who competes, in order; one place is filled for each match.
+    keys: Vec<u128>,
+    units: Vec<u32>,
+    candidates: Vec<Candidate<'a>>,
+}
+
+impl<'r, 'a> Rematch<'r, 'a> {
+    pub(super) fn new(
+        pipeline: &'r Pipeline,
+        run: &'r Run<'a>,
+        candidates: &[Candidate<'a>],
+        index: u32,
+    ) -> Option<Self> {
+        let scoreable = &run.classified.scoreable;
+        let unit = scoreable.unit_of(index)?;
+        let dropped = run.duplicates.binary_search_by_key(&unit, |duplicate| duplicate.unit);
+        let kept = dropped.map_or(unit, |dropped| run.duplicates[dropped].kept);
+        let lead = |unit: u32| scoreable.lead(unit, &run.scores);
+        let strength = |unit: u32| order::key(run.scores[lead(unit) as usize], 0, unit);
+        let copies = run.duplicates.iter().filter(|duplicate| duplicate.kept == kept);
+        let equals = copies.map(|duplicate| duplicate.unit).chain([kept]);
+        let rival = equals.filter(|other| *other != unit).min_by_key(|other| strength(*other));
+
+        let others = run.sorted.iter().zip(candidates).filter(|(other, _)| **other != kept);
+        let (units, candidates): (Vec<u32>, Vec<Candidate<'a>>) = others.unzip();
+        let key = |unit: &u32| order::key(run.scores[lead(*unit) as usize], lead(*unit), *unit);
+        let keys = units.iter().map(key).collect();
+        let scores = run.scores.clone();
+        Some(Self { pipeline, run, index, unit, rival, scores, keys, units, candidates })
+    }
+
+    /// The units that are selected if the item has this score. None if the run fails.
+    fn decide(&mut self, score: f64) -> Vec<u32> {
+        let (run, scoreable) = (self.run, &self.run.classified.scoreable);
+        self.scores[self.index as usize] = score;
+        let scores = &self.scores;
+        let lead = |unit: u32| scoreable.lead(unit, scores);
+        let strength = |unit: &u32| order::key(scores[lead(*unit) as usize], 0, *unit);
+        let winner = self.rival.into_iter().chain([self.unit]).min_by_key(strength);
+        let winner = winner.unwrap_or(self.unit);
+
+        let lead = lead(winner);
+        let key = order::key(scores[lead as usize], lead, winner);
+        let place = self.keys.partition_point(|other| *other < key);
+        let candidate = Candidate {
+            item: &run.items[lead as usize],
+            tokens: scoreable.tokens(winner, run.items),
+            score: scores[lead as usize],
+            value: scoreable.value(winner, scores),
+        };
+        self.units.insert(place, winner);
+        self.candidates.insert(place, candidate);
+        let selected =
+            self.pipeline.select(run, &self.units, &self.candidates, scores, &run.budget);
+        self.units.remove(place);
+        self.candidates.remove(place);
+        selected
+    }
+
+    fn is_in(&mut self, score: f64) -> bool {
+        let unit = self.unit;
+        self.decide(score).contains(&unit)
+    }
+
+    /// The smallest score from 0 up with which the item is in.
+    ///
+    /// A higher score never makes an item lose, with one exception: from the score on with which it leads
+    /// its group, the group counts as its kind, which a slicer may treat otherwise. So there are two
+    /// searches, below that score and from there on.
+    pub(super) fn smallest_score(&mut self) -> Option<f64> {
+        let scoreable = &self.run.classified.scoreable;
+        let others = scoreable.members(self.unit).iter().filter(|member| **member != self.index);
+        let key = |member: &u32| order::key(self.run.scores[*member as usize], 0, *member);
+        let lead = others.min_by_key(|member| key(member)).copied();
+        // The bits of numbers from 0 up are in the order of the numbers.
+        let leads_from = lead.map_or(0, |lead| {
+            // Adding zero turns -0.0 into 0.0.
+            let score = self.run.scores[lead as usize] + 0.0;
+            if score >= 0.0 { score.to_bits() + u64::from(self.index > lead) } else { 0 }
+        });
+        let below = leads_from.checked_sub(1).and_then(|last| self.smallest_within(0, last));
+        below.or_else(|| self.smallest_within(leads_from, f64::MAX.to_bits())).map(f64::from_bits)
+    }
+
+    /// The same by halves, among the numbers with these bits.
+    fn smallest_within(&mut self, first: u64, last: u64) -> Option<u64> {
+        if first > last {
+            return None;
+        }
+        let mut is_in = |bits| self.is_in(f64::from_bits(bits));
+        if is_in(first) {
+            return Some(first);
+        }
+        let (mut out, mut within) = (first, last);
+        let one = 1.0_f64.to_bits();
+        if (first..last).contains(&one) && is_in(one) {
+            within = one;
+        } else if !is_in(last) {
+            return None;
+        }
+        while within - out > 1 {
+            let middle = out + (within - out) / 2;
+            if is_in(middle) { within = middle } else { out = middle }
+        }
+        Some(within)
+    }
+
+    /// The indices of the items that an item lost to.
+    pub(super) fn lost_to(
+        &mut self,
+        reason: &ExclusionReason,
+        smallest_score: Option<f64>,
+    ) -> Vec<u32> {
+        let run = self.run;
+        let scoreable = &run.classified.scoreable;
+        if matches!(reason, ExclusionReason::PinnedOverride { .. }) {
+            return run.classified.pinned.in_pool_order().into_owned();
+        }
+        if matches!(reason, ExclusionReason::Deduplicated { .. }) {
+            let own = scoreable.members(self.unit).iter();
+            let kept = self.rival.into_iter().flat_map(|rival| scoreable.members(rival));
+            let pairs = own.zip(kept);
+            return pairs.filter(|(own, _)| **own == self.index).map(|(_, kept)| *kept).collect();
+        }
+        let Some(score) = smallest_score else {
+            return Vec::new();
+        };
+        let mut stays = vec![false; run.items.len()];
+        let still_in = self.decide(score);
+        let members = still_in.iter().flat_map(|unit| scoreable.members(*unit));
+        let pinned = run.classified.pinned.in_pool_order();
+        members.chain(&*pinned).for_each(|index| stays[*index as usize] = true);
+        run.placed.iter().copied().filter(|index| !stays[*index as usize]).collect()
+    }
+
+    pub(super) fn density(&self) -> Option<f64> {
+        let scoreable = &self.run.classified.scoreable;
+        let tokens = scoreable.tokens(self.unit, self.run.items);
+        (tokens > 0).then(|| scoreable.value(self.unit, &self.run.scores) / tokens as f64)
+    }
+}
