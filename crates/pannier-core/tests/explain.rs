@@ -394,6 +394,27 @@ fn an_expensive_slicer_is_not_asked_too_often() {
 }
 
 #[test]
+fn where_a_search_gives_up_a_budget_that_is_plenty_is_still_told() {
+    let items: Vec<_> = (0..3_000_u32)
+        .map(|i| {
+            item(
+                &format!("text {i}"),
+                i64::from(20 + i * 7_919 % 780),
+                f64::from(i * 31 % 997) / 997.0,
+            )
+        })
+        .collect();
+    let pipeline = pipeline().slicer(KnapsackSlice::exact()).build();
+    let last =
+        items.iter().position(|item| item.future_relevance_hint().unwrap() < 0.01).unwrap() + 1;
+    for index in [last, 2_999] {
+        let answer = pipeline.explain(&items, &budget(64_000), index).unwrap();
+        let found = answer.smallest_budget.unwrap();
+        assert!(selected(&pipeline, &items, &budget(found.max_tokens)).contains(&index));
+    }
+}
+
+#[test]
 fn a_question_has_no_side_effects() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static CALLS: AtomicUsize = AtomicUsize::new(0);

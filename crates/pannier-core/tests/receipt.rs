@@ -143,6 +143,22 @@ fn receipts_that_cannot_be_are_refused() {
     assert!(serde_json::from_value::<Receipt>(wrong).unwrap_err().to_string().contains("extra"));
 }
 
+#[test]
+fn a_text_that_is_the_same_has_no_moves_and_its_whole_prefix() {
+    let yes = |id: &str| ContextItem::builder("yes", 1).id(id).pinned(true).build().unwrap();
+    let policy = || Policy { deduplication: false, ..chat_policy() };
+    let (first, second) = ([yes("a"), yes("b")], [yes("b"), yes("a")]);
+    let diff = receipt(&first, policy(), 9).diff(&receipt(&second, policy(), 9));
+    assert!(diff.moved.is_empty() && diff.included.is_empty() && diff.excluded.is_empty());
+    assert_eq!(diff.unchanged_prefix_items, 2);
+    assert!(!diff.same_pool);
+    // One of three leaves from the middle: it is named, and the text before it is the same.
+    let three = [yes("a"), yes("b"), yes("c")];
+    let two = [yes("a"), yes("c")];
+    let diff = receipt(&three, policy(), 9).diff(&receipt(&two, policy(), 9));
+    assert_eq!((diff.excluded[0].name.as_str(), diff.unchanged_prefix_items), ("b", 2));
+}
+
 /// A receipt that selects these contents, in this order.
 fn selecting(contents: &[u8]) -> Receipt {
     let items: Vec<_> =

@@ -67,6 +67,7 @@ const NAMES: &[(&str, Kind)] = &[
     ("o200k", Kind::O200k),
     ("cl100k", Kind::Cl100k),
     ("gpt-5", Kind::O200k),
+    ("gpt-oss", Kind::O200k),
     ("gpt-4.5", Kind::O200k),
     ("gpt-4.1", Kind::O200k),
     ("gpt-4o", Kind::O200k),

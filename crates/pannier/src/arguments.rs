@@ -260,6 +260,11 @@ impl BudgetArguments {
         self.reserves.budget(window, self.target)
     }
 
+    /// Whether the target was given, and so does not follow from the window.
+    pub(crate) fn has_target(&self) -> bool {
+        self.target.is_some()
+    }
+
     fn window(&self) -> Option<i64> {
         self.budget.or(self.max_tokens).or(self.target)
     }

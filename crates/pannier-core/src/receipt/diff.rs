@@ -1,8 +1,9 @@
 //! How two selections differ, from their receipts alone.
 //!
 //! Items are told apart by their contents, because contents are what a model sees: an item whose priority
-//! changed is the same item here. Of equal contents, those are compared that are the same item in every field,
-//! and of the rest the first with the first, the second with the second.
+//! changed is the same item here. Of equal contents, the first is compared with the first, the second with the
+//! second; but where one selection has more of them, those are compared that are the same item in every field, so
+//! that the one that came or went is named.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -88,7 +89,9 @@ impl Receipt {
         let moved =
             common.iter().zip(&stays).filter(|(_, stays)| !**stays).map(|(places, _)| places);
 
-        let prefix = before.iter().zip(&then).take_while(|(before, then)| before == then).count();
+        let is_same =
+            |(before, after): &(&&ReceiptItem, &&ReceiptItem)| before.content == after.content;
+        let prefix = before_items.iter().zip(&after_items).take_while(is_same).count();
         let prefix = if self.template == after.template { prefix } else { 0 };
         let tokens =
             |items: &[&ReceiptItem]| crate::sum_tokens(items.iter().map(|item| item.tokens));
@@ -132,8 +135,7 @@ fn keys(items: &[&ReceiptItem]) -> Vec<Key> {
     items.iter().map(number).collect()
 }
 
-/// The keys of these items where they have a counterpart among the others: the same item in every field, or
-/// else the next with the same content. The rest get numbers that no other has.
+/// The keys of these items where they have a counterpart among the others. The rest get numbers that no other has.
 fn matching_keys(items: &[&ReceiptItem], others: &[&ReceiptItem]) -> Vec<Key> {
     // The numbers of the others that are still free: by content, and by content and item.
     let mut free: BTreeMap<Digest, BTreeSet<usize>> = BTreeMap::new();
@@ -142,8 +144,17 @@ fn matching_keys(items: &[&ReceiptItem], others: &[&ReceiptItem]) -> Vec<Key> {
         free.entry(content).or_default().insert(number);
         same.entry((content, other.item)).or_default().push_back(number);
     }
+    // How many more there are here than there.
+    let mut surplus: BTreeMap<Digest, i64> = BTreeMap::new();
+    items.iter().for_each(|item| *surplus.entry(item.content).or_default() += 1);
+    others.iter().for_each(|other| *surplus.entry(other.content).or_default() -= 1);
     let mut matched: Vec<Option<usize>> = Vec::with_capacity(items.len());
     for item in items {
+        // As many here as there: nobody came or went, and their order is the text's.
+        if surplus.get(&item.content) == Some(&0) {
+            matched.push(None);
+            continue;
+        }
         let number = same.get_mut(&(item.content, item.item)).and_then(VecDeque::pop_front);
         if let (Some(number), Some(free)) = (number, free.get_mut(&item.content)) {
             free.remove(&number);

@@ -1,9 +1,7 @@
 //! An explanation, for people.
 
 use anstyle::Style;
-use pannier_core::{
-    ContextBudget, ContextItem, Decision, Explanation, FoundBudget, ScoreExplanation,
-};
+use pannier_core::{ContextItem, Decision, Explanation, FoundBudget, ScoreExplanation};
 
 use super::label;
 use crate::output;
@@ -13,7 +11,7 @@ use crate::table::{Table, one_line, shorten};
 const MOST_RIVALS: usize = 10;
 
 /// The whole answer about one item.
-pub(super) fn text(answer: &Explanation<&ContextItem>, budget: &ContextBudget) -> String {
+pub(super) fn text(answer: &Explanation<&ContextItem>, has_target: bool) -> String {
     let styled = output::is_styled(&std::io::stdout());
     let width = output::width();
     let (index, item) = (answer.index, answer.item);
@@ -67,7 +65,7 @@ pub(super) fn text(answer: &Explanation<&ContextItem>, budget: &ContextBudget) -
             text.push_str(&format!("    and {more} more\n"));
         }
     }
-    text.push_str(&counterfactuals(answer, budget));
+    text.push_str(&counterfactuals(answer, has_target));
     text
 }
 
@@ -81,19 +79,19 @@ fn add_tree(table: &mut Table, node: &ScoreExplanation, depth: usize) {
     }
 }
 
-fn counterfactuals(answer: &Explanation<&ContextItem>, budget: &ContextBudget) -> String {
+fn counterfactuals(answer: &Explanation<&ContextItem>, has_target: bool) -> String {
     let is_in = matches!(answer.decision, Decision::Included { .. });
-    // The size that was changed is the one to name.
-    let size = |found: &FoundBudget| match budget.target_tokens() < budget.input_tokens() {
-        true if answer.score.is_some() => format!("--target {}", found.target_tokens),
-        _ => format!("--budget {}", found.max_tokens),
+    // The flags that make this budget: those that were given, with other numbers.
+    let size = |found: &FoundBudget| match has_target {
+        true => format!("--budget {} --target {}", found.max_tokens, found.target_tokens),
+        false => format!("--budget {}", found.max_tokens),
     };
     let mut rows = Vec::new();
     let above = if is_in { "smallest budget" } else { "smallest budget above this" };
     match &answer.smallest_budget {
         Some(found) if found.is_proven => rows.push((above, size(found))),
         Some(found) => rows.push((above, format!("{}, or less: not all were tried", size(found)))),
-        None if answer.score.is_some() => rows.push((above, "none".to_owned())),
+        None if answer.score.is_some() => rows.push((above, "none was found".to_owned())),
         None => {}
     }
     if let Some(found) = &answer.smaller_budget {

@@ -91,8 +91,10 @@ impl Select {
             match self.format {
                 Format::Json | Format::Report => output.json(&answers)?,
                 Format::Text | Format::Table => {
-                    let texts: Vec<String> =
-                        answers.iter().map(|answer| explanation::text(answer, &budget)).collect();
+                    let texts: Vec<String> = answers
+                        .iter()
+                        .map(|answer| explanation::text(answer, self.budget.has_target()))
+                        .collect();
                     output.text(&texts.join("\n"))?;
                 }
             }

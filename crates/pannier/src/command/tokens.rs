@@ -47,10 +47,11 @@ pub(crate) struct Count {
 
 /// Learn from logged texts how much more a model counts
 ///
-/// Each line of the log is a JSON object with a "text" and the "tokens" that the provider told for it.
+/// Each line of the log is a JSON object with a "text" and the "tokens" that the provider told for it; other
+/// fields are not looked at.
 #[derive(Args, Debug)]
 pub(crate) struct Calibrate {
-    /// The log
+    /// The log; `-` is standard input
     #[arg(value_name = "LOG", value_hint = ValueHint::FilePath)]
     log: PathBuf,
 
@@ -70,6 +71,21 @@ impl Tokens {
             Self::Calibrate(command) => command.run(),
         }
     }
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// A text from a file; `-` is standard input.
+fn read(path: &Path) -> Result<String, Failure> {
+    if !is_stdin(path) {
+        return input::read_text(path, LARGEST);
+    }
+    let mut text = String::new();
+    let read = std::io::stdin().lock().take(LARGEST).read_to_string(&mut text);
+    read.map_err(|error| Failure::Io { action: "read", path: None, error })?;
+    Ok(text)
 }
 
 fn list() -> Result<(), Failure> {
@@ -117,15 +133,11 @@ impl Count {
 
         let counter = self.tokenizer.counter()?;
         let mut texts = Vec::new();
-        for path in &self.files {
-            let text = input::read_text(path, LARGEST)?;
-            texts.push(Counted::new(Some(path), &text, &*counter));
-        }
-        if self.files.is_empty() {
-            let mut text = String::new();
-            let read = std::io::stdin().lock().take(LARGEST).read_to_string(&mut text);
-            read.map_err(|error| Failure::Io { action: "read", path: None, error })?;
-            texts.push(Counted::new(None, &text, &*counter));
+        let stdin = [PathBuf::from("-")];
+        for path in if self.files.is_empty() { &stdin[..] } else { &self.files } {
+            let text = read(path)?;
+            let file = Some(path.as_path()).filter(|path| !is_stdin(path));
+            texts.push(Counted::new(file, &text, &*counter));
         }
         let tokens = texts.iter().map(|text| text.tokens).sum();
         let exactness = counter.exactness().name();
@@ -151,7 +163,6 @@ impl Count {
 impl Calibrate {
     fn run(&self) -> Result<(), Failure> {
         #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
         struct Pair {
             text: String,
             tokens: u64,
@@ -168,7 +179,7 @@ impl Calibrate {
         }
 
         let counter = self.tokenizer.counter()?;
-        let log = input::read_text(&self.log, LARGEST)?;
+        let log = read(&self.log)?;
         let mut pairs: Vec<Pair> = Vec::new();
         for (line, number) in log.lines().zip(1..) {
             if line.trim().is_empty() {
@@ -195,19 +206,23 @@ impl Calibrate {
             })?;
             return output.finish();
         }
+        let (pairs, mean) = (found.pairs, found.mean);
         output.text(&format!(
-            "{} texts. On average the model counts {:.3} times what {name} counts, at most {bound:.3} times.\n",
-            found.pairs, found.mean
+            "From {pairs} logged: on average the model counts {mean:.3} times what {name} counts, at most {bound:.3} \
+             times.\n"
         ))?;
-        if bound >= 1.0 {
-            output.text(&format!(
+        output.text(&match bound {
+            bound if bound < 1.0 => format!("{name} itself is a bound for all of them.\n"),
+            bound if bound > 100.0 => {
+                "No bound of that size is of use: is this a log of whole requests, or of another model?\n"
+                    .to_owned()
+            }
+            bound => format!(
                 "--tokenizer '{name} x {bound}' is a bound for at least {:.1} % of such texts, with a confidence of \
                  95 %.\n",
                 share * 100.0
-            ))?;
-        } else {
-            output.text(&format!("{name} itself is a bound for all of them.\n"))?;
-        }
+            ),
+        })?;
         output.finish()
     }
 }

@@ -46,7 +46,7 @@ impl Patience {
 }
 
 impl<'r, 'a> Budgets<'r, 'a> {
-    /// How many steps a search may take that tries every budget, and one that leaps: about a second each.
+    /// How many steps a search may take that tries every budget, and one that leaps.
     const TO_TRY_ALL: u64 = 1 << 28;
     const TO_LEAP: u64 = 1 << 31;
 
@@ -199,16 +199,20 @@ impl<'r, 'a> Budgets<'r, 'a> {
         }
         let far = everything.saturating_mul(1 << 20).clamp(near, Self::LARGEST);
         let (mut out, mut step, mut patience) = (present, 1_i64, Patience(Self::TO_LEAP));
-        while out < far {
+        while out < far && patience.spend(self.effort(out.saturating_add(step))).is_ok() {
             let tokens = far.min(out.saturating_add(step));
-            patience.spend(self.effort(tokens)).ok()?;
             if self.is_in(tokens) {
                 return Some(self.halve(out + 1, tokens, &mut patience));
             }
             out = tokens;
             step = step.saturating_mul(2);
         }
-        None
+        // Out of patience, there is still the largest question, whose answer is the simplest.
+        let plenty = [everything, near, far].into_iter().filter(|tokens| *tokens > out);
+        plenty
+            .into_iter()
+            .find(|tokens| self.is_in(*tokens))
+            .map(|tokens| self.found(tokens, false))
     }
 
     /// For an item that is out: the smallest budget below the present one, if there is one and it can be
