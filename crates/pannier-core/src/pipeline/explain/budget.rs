@@ -207,12 +207,11 @@ impl<'r, 'a> Budgets<'r, 'a> {
             out = tokens;
             step = step.saturating_mul(2);
         }
-        // Out of patience, there is still the largest question, whose answer is the simplest.
-        let plenty = [everything, near, far].into_iter().filter(|tokens| *tokens > out);
-        plenty
-            .into_iter()
-            .find(|tokens| self.is_in(*tokens))
-            .map(|tokens| self.found(tokens, false))
+        // Out of patience, there is still the largest question, whose answer is the simplest; and from there
+        // down, a while longer.
+        let plenty =
+            [everything, near, far].into_iter().find(|tokens| *tokens > out && self.is_in(*tokens));
+        plenty.map(|tokens| self.halve(out + 1, tokens, &mut Patience(Self::TO_LEAP)))
     }
 
     /// For an item that is out: the smallest budget below the present one, if there is one and it can be
