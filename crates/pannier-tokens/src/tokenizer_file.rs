@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use pannier_core::{Exactness, TokenCounter};
-use tokenizers::Tokenizer;
+use tokenizers::{ModelWrapper, Tokenizer};
 
 use crate::TokenError;
 
@@ -28,7 +28,18 @@ impl TokenizerFile {
         }
         let mut tokenizer =
             Tokenizer::from_file(path).map_err(|error| failed(error.to_string()))?;
-        // What was set up for training would cut or fill every text.
+        // What was set up for training would cut or fill every text, or split it at random.
+        match tokenizer.get_model().clone() {
+            ModelWrapper::BPE(mut model) if model.dropout.is_some() => {
+                model.dropout = None;
+                tokenizer.with_model(model);
+            }
+            ModelWrapper::Unigram(mut model) if model.alpha.is_some() => {
+                model.alpha = None;
+                tokenizer.with_model(model);
+            }
+            _ => {}
+        }
         tokenizer.with_truncation(None).map_err(|error| failed(error.to_string()))?;
         tokenizer.with_padding(None);
         Ok(Self { name: format!("file:{}", path.display()), tokenizer })

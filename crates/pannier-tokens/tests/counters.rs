@@ -149,6 +149,22 @@ fn a_tokenizer_file_is_read_and_counts_whole_texts() {
 }
 
 #[test]
+fn a_tokenizer_that_was_trained_at_random_counts_the_same_every_time() {
+    let json = r#"{
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": null, "post_processor": null, "decoder": null,
+        "model": {"type": "BPE", "dropout": 0.5, "unk_token": null, "continuing_subword_prefix": null,
+            "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
+            "vocab": {"a": 0, "b": 1, "ab": 2, "abab": 3}, "merges": [["a", "b"], ["ab", "ab"]]}
+    }"#;
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("dropout.json");
+    std::fs::write(&path, json).unwrap();
+    let counter = TokenizerFile::open(&path).unwrap();
+    let text = "ab".repeat(20);
+    assert!((0..50).all(|_| counter.count(&text) == 10));
+}
+
+#[test]
 fn impossible_factors_are_refused() {
     for factor in [0.0, 0.999, 100.1, f64::NAN, f64::INFINITY, -1.0] {
         assert!(matches!(UpperBound::new(BytesOverFour, factor), Err(TokenError::Factor { .. })));

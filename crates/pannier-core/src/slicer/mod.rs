@@ -140,64 +140,39 @@ pub(crate) fn decide<S: Slicer + ?Sized>(
     Ok(outcome)
 }
 
-impl<S: Slicer + ?Sized> Slicer for Box<S> {
-    fn slice(
-        &self,
-        candidates: &[Candidate<'_>],
-        budget: SliceBudget,
-    ) -> Result<SliceOutcome, Error> {
-        (**self).slice(candidates, budget)
-    }
+macro_rules! forward {
+    ($($pointer:ty),+) => {
+        $(impl<S: Slicer + ?Sized> Slicer for $pointer {
+            fn slice(
+                &self,
+                candidates: &[Candidate<'_>],
+                budget: SliceBudget,
+            ) -> Result<SliceOutcome, Error> {
+                (**self).slice(candidates, budget)
+            }
 
-    fn properties(&self) -> SlicerProperties {
-        (**self).properties()
-    }
+            fn properties(&self) -> SlicerProperties {
+                (**self).properties()
+            }
 
-    fn effort(&self, candidates: usize, target: i64) -> u64 {
-        (**self).effort(candidates, target)
-    }
+            fn effort(&self, candidates: usize, target: i64) -> u64 {
+                (**self).effort(candidates, target)
+            }
 
-    fn sweep_effort(&self, candidates: usize, targets: &RangeInclusive<i64>) -> u64 {
-        (**self).sweep_effort(candidates, targets)
-    }
+            fn sweep_effort(&self, candidates: usize, targets: &RangeInclusive<i64>) -> u64 {
+                (**self).sweep_effort(candidates, targets)
+            }
 
-    fn sweep(
-        &self,
-        candidates: &[Candidate<'_>],
-        targets: RangeInclusive<i64>,
-        positions: &[usize],
-    ) -> Result<Vec<TargetRanges>, Error> {
-        (**self).sweep(candidates, targets, positions)
-    }
+            fn sweep(
+                &self,
+                candidates: &[Candidate<'_>],
+                targets: RangeInclusive<i64>,
+                positions: &[usize],
+            ) -> Result<Vec<TargetRanges>, Error> {
+                (**self).sweep(candidates, targets, positions)
+            }
+        })+
+    };
 }
 
-impl<S: Slicer + ?Sized> Slicer for Arc<S> {
-    fn slice(
-        &self,
-        candidates: &[Candidate<'_>],
-        budget: SliceBudget,
-    ) -> Result<SliceOutcome, Error> {
-        (**self).slice(candidates, budget)
-    }
-
-    fn properties(&self) -> SlicerProperties {
-        (**self).properties()
-    }
-
-    fn effort(&self, candidates: usize, target: i64) -> u64 {
-        (**self).effort(candidates, target)
-    }
-
-    fn sweep_effort(&self, candidates: usize, targets: &RangeInclusive<i64>) -> u64 {
-        (**self).sweep_effort(candidates, targets)
-    }
-
-    fn sweep(
-        &self,
-        candidates: &[Candidate<'_>],
-        targets: RangeInclusive<i64>,
-        positions: &[usize],
-    ) -> Result<Vec<TargetRanges>, Error> {
-        (**self).sweep(candidates, targets, positions)
-    }
-}
+forward!(Box<S>, Arc<S>);
