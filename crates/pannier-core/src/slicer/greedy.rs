@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use super::sweep::count_targets;
 use super::{Candidate, SliceOutcome, Slicer, SlicerProperties, TargetRanges, Verdict};
 use crate::{Error, MAX_SWEEP_RANGES, SliceBudget, order};
 
@@ -42,8 +43,9 @@ impl Slicer for GreedySlice {
 
     /// Each target is at most one range of its own.
     fn sweep_effort(&self, candidates: usize, targets: &RangeInclusive<i64>) -> u64 {
-        let ranges = targets.end().saturating_sub(*targets.start()).saturating_add(1).max(0) as u64;
-        (candidates as u64).saturating_mul(ranges).saturating_add(self.effort(candidates, 0))
+        (candidates as u64)
+            .saturating_mul(count_targets(targets))
+            .saturating_add(self.effort(candidates, 0))
     }
 
     /// Carries ranges of targets that have led to the same decisions so far. A candidate splits a range

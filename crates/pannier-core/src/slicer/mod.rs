@@ -103,8 +103,7 @@ pub trait Slicer: Send + Sync {
 
     /// The same for a [`sweep`](Self::sweep).
     fn sweep_effort(&self, candidates: usize, targets: &RangeInclusive<i64>) -> u64 {
-        let slices = targets.end().saturating_sub(*targets.start()).saturating_add(1).max(0);
-        self.effort(candidates, *targets.end()).saturating_mul(slices as u64)
+        self.effort(candidates, *targets.end()).saturating_mul(sweep::count_targets(targets))
     }
 
     /// For each of the candidates at these positions, at which targets within a range it is taken, where

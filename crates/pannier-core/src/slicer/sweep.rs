@@ -26,6 +26,11 @@ impl TargetRanges {
     }
 }
 
+/// How many targets a range has.
+pub(super) fn count_targets(targets: &RangeInclusive<i64>) -> u64 {
+    targets.end().saturating_sub(*targets.start()).saturating_add(1).max(0) as u64
+}
+
 /// Slices once for each target.
 pub(super) fn sweep_one_by_one<S: Slicer + ?Sized>(
     slicer: &S,

@@ -3,7 +3,7 @@
 use clap::{Args, ValueHint};
 use pannier_core::{ItemStatus, Pipeline, PolicyRegistry, policy_sensitivity_from_pipelines};
 
-use super::AnswerFormat;
+use super::{AnswerFormat, sum_tokens};
 use crate::arguments::{BudgetArguments, ItemArguments, TimeArguments};
 use crate::failure::Failure;
 use crate::input;
@@ -61,7 +61,7 @@ impl Compare {
         let width = output::width();
         let mut table = Table::new(width, 0, &[false, true, true]);
         for (name, report) in &report.variants {
-            let tokens: i64 = report.included.iter().map(|entry| entry.item.tokens()).sum();
+            let tokens = sum_tokens(report.included.iter().map(|entry| entry.item));
             let items = format!("{} items", report.included.len());
             table.row([name.clone(), items, format!("{tokens} tokens")]);
         }

@@ -4,6 +4,7 @@ mod compare;
 mod conformance;
 mod explanation;
 mod manual;
+mod overview;
 mod policy;
 mod receipts;
 mod select;
@@ -61,4 +62,9 @@ pub(crate) enum AnswerFormat {
 /// An item as people recognise it: its id, or its index.
 fn label(index: usize, item: &pannier_core::ContextItem) -> String {
     item.id().map_or_else(|| format!("#{index}"), str::to_owned)
+}
+
+/// What items cost together, however much each of them says.
+fn sum_tokens<'a>(items: impl Iterator<Item = &'a pannier_core::ContextItem>) -> i128 {
+    items.map(|item| i128::from(item.tokens())).sum()
 }

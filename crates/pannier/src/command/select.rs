@@ -4,19 +4,18 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anstyle::{AnsiColor, Effects, Style};
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_core::{
-    Circumstances, ContextBudget, ContextItem, DiagnosticTraceCollector, InclusionReason, Pipeline,
-    Policy, Receipt, Selection, Template, TraceDetailLevel, TraceEvent,
+    Circumstances, ContextBudget, ContextItem, DiagnosticTraceCollector, Pipeline, Policy, Receipt,
+    Selection, Template, TraceDetailLevel, TraceEvent,
 };
 use serde::Serialize;
 
-use super::{explanation, label};
+use super::{explanation, label, overview};
 use crate::arguments::{BudgetArguments, ItemArguments, PolicyArguments, find_item};
 use crate::failure::Failure;
 use crate::output::{self, Output};
-use crate::table::{Table, one_line, printable};
+use crate::table::printable;
 
 /// Select the items that fit a budget, in the order to send them
 #[derive(Args, Debug)]
@@ -107,7 +106,7 @@ impl Select {
             }
             Format::Json => output.json(&Selected::new(&selection))?,
             Format::Report => output.json(&selection.report_with(events))?,
-            Format::Table => output.text(&table(&selection))?,
+            Format::Table => output.text(&overview::text(&selection))?,
         }
         output.finish()
     }
@@ -205,80 +204,4 @@ impl<'a> Selected<'a> {
         };
         Self { items: selection.items().collect(), totals }
     }
-}
-
-/// The selection for people.
-fn table(selection: &Selection<'_>) -> String {
-    let styled = output::is_styled(&std::io::stdout());
-    let width = output::width();
-    let report = selection.report();
-    let (used, budget) = (selection.tokens(), selection.budget());
-    let mut text = bar(used, budget.target_tokens(), width, styled);
-    let pinned = report.included.iter().filter(|entry| entry.reason == InclusionReason::Pinned);
-    let pinned: i64 = pinned.map(|entry| entry.item.tokens()).sum();
-    let room = budget.target_tokens().min(budget.input_tokens());
-    let free = room - pinned - selection.effective_budget().target_tokens;
-    if free > 0 && pinned <= room {
-        text.push_str(&format!("{free} tokens are kept free by --slot and --margin\n"));
-    }
-    let aligned = &[true, false, true, true];
-    let heading = |text: &str| match styled {
-        true => format!("\n{0}{text}{0:#}\n", Style::new().bold()),
-        false => format!("\n{text}\n"),
-    };
-
-    text.push_str(&heading("In, in the order to send"));
-    let mut rows = Table::new(width, 2, aligned);
-    for entry in &report.included {
-        let index = entry.index.unwrap_or_default();
-        rows.row([
-            format!("{index}"),
-            label(index, entry.item),
-            format!("{:.3}", entry.score),
-            entry.item.tokens().to_string(),
-            entry.reason.to_string(),
-            entry.item.content().to_owned(),
-        ]);
-    }
-    if report.included.is_empty() {
-        rows.row(["nothing".to_owned()]);
-    }
-    text.push_str(&rows.render(styled));
-    if !report.excluded.is_empty() {
-        text.push_str(&heading("Out, best first"));
-        let mut rows = Table::new(width, 2, aligned);
-        let faint = Style::new().effects(Effects::DIMMED);
-        for entry in &report.excluded {
-            let index = entry.index.unwrap_or_default();
-            let tokens = entry.item.tokens().to_string();
-            let score = format!("{:.3}", entry.score);
-            let label = label(index, entry.item);
-            rows.row([format!("{index}"), label, score, tokens, entry.item.content().to_owned()]);
-            let reason = entry.reason.to_string();
-            rows.styled_row(
-                [String::new(), String::new(), String::new(), String::new(), reason],
-                faint,
-            );
-        }
-        text.push_str(&rows.render(styled));
-    }
-    for shortfall in selection.shortfalls() {
-        let (kind, required) = (&shortfall.kind, shortfall.required_count);
-        let satisfied = shortfall.satisfied_count;
-        let line = one_line(&format!("Short of {kind}: {satisfied} of {required} required"));
-        text.push_str(&format!("\n{line}\n"));
-    }
-    text
-}
-
-/// How full the target is.
-fn bar(used: i64, target: i64, width: usize, styled: bool) -> String {
-    let cells = (width / 3).clamp(10, 30);
-    let share = if target > 0 { used as f64 / target as f64 } else { 0.0 };
-    let filled = ((share * cells as f64) as usize).min(cells);
-    let (full, rest) = ("█".repeat(filled), "░".repeat(cells - filled));
-    let colour = if used > target { AnsiColor::Red } else { AnsiColor::Green };
-    let style = Style::new().fg_color(Some(colour.into()));
-    let full = if styled { format!("{style}{full}{style:#}") } else { full };
-    format!("{full}{rest}  {used} of {target} tokens ({} %)\n", (share * 100.0) as i64)
 }

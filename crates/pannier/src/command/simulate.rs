@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args};
 use pannier_core::{ContextBudget, ContextItem, Error, Pipeline};
 use serde::Serialize;
 
-use super::{AnswerFormat, label};
+use super::{AnswerFormat, label, sum_tokens};
 use crate::arguments::{BudgetArguments, ItemArguments, PolicyArguments, find_item};
 use crate::failure::Failure;
 use crate::output::{self, Output};
@@ -119,7 +119,7 @@ impl Simulate {
             output.json(&Answer { slack_tokens: slack, items })?;
             return output.finish();
         }
-        let tokens: i64 = indices.iter().map(|index| items[*index].tokens()).sum();
+        let tokens = sum_tokens(indices.iter().map(|index| &items[*index]));
         let count = match indices.len() {
             1 => "1 item".to_owned(),
             count => format!("{count} items"),

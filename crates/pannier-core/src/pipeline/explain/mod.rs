@@ -267,6 +267,7 @@ impl<'a> Run<'a> {
             }
             position += 1;
         });
+        // Every item is in one of the lists, so there is always a decision.
         decided.unwrap_or_else(|| {
             let reason = ExclusionReason::Unknown { reason: "Unknown".to_owned() };
             (PipelineStage::Place, Decision::Excluded { reason })

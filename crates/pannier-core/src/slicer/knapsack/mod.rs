@@ -10,6 +10,7 @@ mod table;
 
 use std::ops::RangeInclusive;
 
+use super::sweep::count_targets;
 use super::{Candidate, SliceOutcome, Slicer, SlicerProperties, TargetRanges, Verdict};
 use crate::{Error, SliceBudget};
 
@@ -161,8 +162,8 @@ impl Slicer for KnapsackSlice {
 
     /// One table, and a look at every candidate for every bucket.
     fn sweep_effort(&self, candidates: usize, targets: &RangeInclusive<i64>) -> u64 {
-        let buckets = targets.end().saturating_sub(*targets.start()).max(0) / self.bucket_size + 1;
-        let looks = (candidates as u64 + 16).saturating_mul(buckets as u64);
+        let buckets = count_targets(targets) / self.bucket_size.unsigned_abs() + 1;
+        let looks = (candidates as u64 + 16).saturating_mul(buckets);
         self.effort(candidates, *targets.end()).saturating_add(looks)
     }
 
