@@ -10,7 +10,7 @@ fuzz_target!(|line: &[u8]| {
     let Ok(item) = serde_json::from_slice::<UncountedItem>(line) else {
         return;
     };
-    let item = item.count(|content| content.len().div_ceil(4) as i64);
+    let item = UncountedItem::count(vec![item], &pannier_tokens::BytesOverFour).remove(0);
     let written = serde_json::to_string(&item).unwrap();
     assert_eq!(serde_json::from_str::<ContextItem>(&written).unwrap(), item);
 });

@@ -96,6 +96,13 @@ pub enum Error {
         problem: String,
     },
 
+    /// A template says something that is not possible.
+    #[error("this template cannot be used: {problem}")]
+    InvalidTemplate {
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+
     /// A receipt says something that is not possible.
     #[error("this receipt cannot be used: {problem}")]
     InvalidReceipt {
@@ -191,13 +198,13 @@ pub enum Error {
         input_tokens: i64,
     },
 
-    /// What cannot be left out of the text is over the target by itself.
+    /// What cannot be left out is over the target by itself.
     #[error(
-        "the text without any item that could go has {fixed_tokens} tokens, above the target of {target_tokens}; \
-         unpin items, shorten the template, or raise the budget"
+        "what must be sent has {fixed_tokens} tokens, above the target of {target_tokens}; unpin items, shorten \
+         what stands around them, or raise the budget"
     )]
     FixedOverBudget {
-        /// The text of the template and of the pinned items.
+        /// Pinned items, and what is sent whatever is selected.
         fixed_tokens: i64,
         /// The target.
         target_tokens: i64,

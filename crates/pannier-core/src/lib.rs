@@ -99,9 +99,10 @@ pub use placer::{ChronologicalPlacer, Placer, RankPlacer, UShapedPlacer};
 pub use policy::{CurvePolicy, PlacerPolicy, Policy, PolicyRegistry, ScorerPolicy, SlicerPolicy};
 #[cfg(feature = "receipt")]
 pub use receipt::{
-    Circumstances, DiffEntry, Digest, Receipt, ReceiptDiff, ReceiptItem, ReceiptSource, Replay,
+    Bound, Circumstances, DiffEntry, Digest, Receipt, ReceiptDiff, ReceiptItem, ReceiptSource,
+    Replay,
 };
-pub use render::{Ledger, Rendered, Template};
+pub use render::{Cost, ItemTemplate, Ledger, Placed, Rendering, Template, TextRendering};
 pub use scorer::{
     CompositeScorer, CompositeScorerBuilder, DecayCurve, DecayScorer, FnScorer, FrequencyScorer,
     KindScorer, MetadataKeyScorer, MetadataTrustScorer, Pool, PriorityScorer, ProductScorer,

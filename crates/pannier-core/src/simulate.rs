@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use crate::pipeline::{Prepared, Trace};
+use crate::pipeline::{Fitting, Prepared, Run, Trace, fewest};
 use crate::{
-    ContextBudget, ContextItem, Error, NullTraceCollector, Pipeline, Policy, SelectionReport,
+    ContextBudget, ContextItem, Error, NullTraceCollector, OverflowStrategy, Pipeline, Policy,
+    Rendering, SelectionReport, TargetRanges,
 };
 
 impl Pipeline {
@@ -142,14 +143,15 @@ impl Pipeline {
             Err(error) => return Err(error),
         };
         let Prepared { run, candidates } = prepared;
-        let pinned_tokens = run.classified.pinned_tokens;
+        let (pinned_tokens, committed_tokens) =
+            (run.classified.pinned_tokens, run.committed_tokens());
         // Below this, the budget is not valid or the pinned items do not fit.
         let smallest = pinned_tokens.saturating_add(base.output_reserve()).max(*budgets.start());
         if smallest > *budgets.end() {
             return nothing();
         }
         let budgets = smallest..=*budgets.end();
-        let target = |tokens| base.effective_at(tokens, tokens, pinned_tokens).target_tokens;
+        let target = |tokens| base.effective_at(tokens, tokens, committed_tokens).target_tokens;
 
         // Each item's unit among the candidates, if it got that far.
         let mut position_of = vec![None; items.len()];
@@ -163,6 +165,18 @@ impl Pipeline {
         asked.sort_unstable();
         asked.dedup();
         let targets = target(*budgets.start())..=target(*budgets.end());
+        if let Some(rendering) = self.rendering() {
+            // What stays depends on everything that is taken.
+            let all: Vec<usize> = (0..candidates.len()).collect();
+            let swept = self.slicer().sweep(&candidates, targets, &all)?;
+            let budgets_of = |ranges: &TargetRanges| {
+                let targets = ranges.ranges().iter();
+                targets.filter_map(|targets| budgets_for(&budgets, targets, target)).collect()
+            };
+            let taken: Vec<_> = swept.iter().map(budgets_of).collect();
+            let ranges = self.sweep_rendered(rendering, &run, base, &budgets, &taken)?;
+            return Ok(indices.iter().map(|index| ranges[*index].clone()).collect());
+        }
         let swept = self.slicer().sweep(&candidates, targets, &asked)?;
 
         let pinned = run.classified.pinned.in_pool_order();
@@ -176,6 +190,86 @@ impl Pipeline {
             None => Vec::new(),
         });
         Ok(ranges.collect())
+    }
+}
+
+impl Pipeline {
+    /// For every item of the pool, the budgets at which it is still there when the selection is rendered, if each
+    /// of the sorted units is taken at certain budgets.
+    fn sweep_rendered(
+        &self,
+        rendering: &dyn Rendering,
+        run: &Run<'_>,
+        base: &ContextBudget,
+        budgets: &RangeInclusive<i64>,
+        taken: &[Vec<RangeInclusive<i64>>],
+    ) -> Result<Vec<Vec<RangeInclusive<i64>>>, Error> {
+        let mut found = vec![Vec::new(); run.items.len()];
+        for stretch in stretches(budgets, taken) {
+            let is_taken = |ranges: &Vec<RangeInclusive<i64>>| {
+                let place = ranges.partition_point(|range| range.end() < stretch.start());
+                ranges.get(place).is_some_and(|range| range.start() <= stretch.start())
+            };
+            let units = run.sorted.iter().zip(taken).filter(|(_, ranges)| is_taken(ranges));
+            let merge = run.merge(&run.scores, units.map(|(unit, _)| *unit).collect());
+            let placed = self.place(&merge)?;
+            let fitting = Fitting::new(&merge, &placed, rendering);
+            self.sweep_stretch(&fitting, base.output_reserve(), stretch, |left, budgets| {
+                left.iter().for_each(|index| extend(&mut found[*index as usize], &budgets));
+            });
+        }
+        Ok(found)
+    }
+
+    /// Tells what is left at the budgets of a stretch at which the same units are taken.
+    fn sweep_stretch(
+        &self,
+        fitting: &Fitting<'_>,
+        reserve: i64,
+        stretch: RangeInclusive<i64>,
+        mut tell: impl FnMut(&[u32], RangeInclusive<i64>),
+    ) {
+        let (mut tokens, end) = stretch.into_inner();
+        let mut totals = BTreeMap::new();
+        while tokens <= end {
+            let limit = tokens - reserve;
+            let dropped = match self.overflow_strategy() {
+                OverflowStrategy::Proceed => Some(0),
+                _ => fewest(fitting.units(), |dropped| {
+                    *totals.entry(dropped).or_insert_with(|| fitting.total(dropped)) <= limit
+                }),
+            };
+            // Every larger budget gives the same answer, up to the first that one of the totals fits as well.
+            let above = totals.values().filter(|total| **total > limit).min();
+            let same = above.filter(|_| dropped != Some(0));
+            let last = same.map_or(end, |total| (total + reserve - 1).min(end));
+            if let Some(dropped) = dropped {
+                tell(&fitting.without(dropped).placed, tokens..=last);
+            }
+            tokens = last + 1;
+        }
+    }
+}
+
+/// Budgets in stretches within which nothing changes about what is taken.
+fn stretches(
+    budgets: &RangeInclusive<i64>,
+    taken: &[Vec<RangeInclusive<i64>>],
+) -> Vec<RangeInclusive<i64>> {
+    let changes = taken.iter().flatten().flat_map(|range| [*range.start(), *range.end() + 1]);
+    let mut starts: Vec<i64> = changes.filter(|start| budgets.contains(start)).collect();
+    starts.push(*budgets.start());
+    starts.sort_unstable();
+    starts.dedup();
+    let ends = starts.iter().skip(1).map(|next| next - 1).chain([*budgets.end()]);
+    starts.iter().zip(ends).map(|(start, end)| *start..=end).collect()
+}
+
+/// Adds budgets above all that are already there.
+fn extend(ranges: &mut Vec<RangeInclusive<i64>>, budgets: &RangeInclusive<i64>) {
+    match ranges.last_mut() {
+        Some(last) if *last.end() + 1 == *budgets.start() => *last = *last.start()..=*budgets.end(),
+        _ => ranges.push(budgets.clone()),
     }
 }
 

@@ -4,6 +4,10 @@
 //! text that is about to be sent, asks a counter. Counts of parts do not add up to the count of the whole, so a
 //! text that matters is counted as it is sent.
 
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::xxh3_64;
+
 /// What a count is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -68,6 +72,22 @@ pub trait TokenCounter: Send + Sync {
         Some(self.count(text)).filter(|count| *count <= limit)
     }
 
+    /// How many tokens each of these texts has. Texts that are equal are counted once.
+    fn count_each(&self, texts: &[&str]) -> Vec<usize> {
+        let mut order: Vec<(u64, &str, usize)> = texts
+            .iter()
+            .enumerate()
+            .map(|(place, text)| (xxh3_64(text.as_bytes()), *text, place))
+            .collect();
+        order.sort_unstable();
+        let mut counts = vec![0; texts.len()];
+        for equal in order.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            let count = self.count(equal[0].1);
+            equal.iter().for_each(|(_, _, place)| counts[*place] = count);
+        }
+        counts
+    }
+
     /// The beginning of a text, cut between two characters so that its count is not above a limit. As long as
     /// can be found without trying every cut.
     fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str {
@@ -99,27 +119,37 @@ fn next_boundary(text: &str, after: usize) -> usize {
     (after + 1..text.len()).find(|place| text.is_char_boundary(*place)).unwrap_or(text.len())
 }
 
-impl<C: TokenCounter + ?Sized> TokenCounter for Box<C> {
-    fn name(&self) -> &str {
-        (**self).name()
-    }
+macro_rules! forward {
+    ($($pointer:ty),+) => {
+        $(impl<C: TokenCounter + ?Sized> TokenCounter for $pointer {
+            fn name(&self) -> &str {
+                (**self).name()
+            }
 
-    fn exactness(&self) -> Exactness {
-        (**self).exactness()
-    }
+            fn exactness(&self) -> Exactness {
+                (**self).exactness()
+            }
 
-    fn count(&self, text: &str) -> usize {
-        (**self).count(text)
-    }
+            fn count(&self, text: &str) -> usize {
+                (**self).count(text)
+            }
 
-    fn count_up_to(&self, text: &str, limit: usize) -> Option<usize> {
-        (**self).count_up_to(text, limit)
-    }
+            fn count_up_to(&self, text: &str, limit: usize) -> Option<usize> {
+                (**self).count_up_to(text, limit)
+            }
 
-    fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str {
-        (**self).truncate(text, limit)
-    }
+            fn count_each(&self, texts: &[&str]) -> Vec<usize> {
+                (**self).count_each(texts)
+            }
+
+            fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str {
+                (**self).truncate(text, limit)
+            }
+        })+
+    };
 }
+
+forward!(Box<C>, Arc<C>);
 
 #[cfg(test)]
 mod tests {
@@ -141,6 +171,32 @@ mod tests {
         fn count(&self, text: &str) -> usize {
             text.chars().count()
         }
+    }
+
+    #[test]
+    fn equal_texts_are_counted_once() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+
+        struct Bytes(AtomicUsize);
+
+        impl TokenCounter for Bytes {
+            fn name(&self) -> &str {
+                "bytes"
+            }
+
+            fn exactness(&self) -> Exactness {
+                Exactness::Exact
+            }
+
+            fn count(&self, text: &str) -> usize {
+                self.0.fetch_add(1, Ordering::Relaxed);
+                text.len()
+            }
+        }
+
+        let counter = Bytes(AtomicUsize::new(0));
+        assert_eq!(counter.count_each(&["bb", "a", "bb", "", "a", "bb"]), [2, 1, 2, 0, 1, 2]);
+        assert_eq!(counter.0.load(Ordering::Relaxed), 3);
     }
 
     proptest! {

@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use pannier_core::*;
 use proptest::prelude::*;
 use support::*;
@@ -20,8 +22,12 @@ fn pool() -> Vec<ContextItem> {
     ["one", "two", "three", "four"].map(|text| ContextItem::new(text, 10).unwrap()).into()
 }
 
+fn counter() -> Arc<dyn TokenCounter> {
+    Arc::new(Groups(3))
+}
+
 fn replay(receipt: &Receipt, items: &[ContextItem]) -> Replay {
-    receipt.replay(items, &PolicyRegistry::default()).unwrap()
+    receipt.replay(items, &PolicyRegistry::default(), &counter()).unwrap()
 }
 
 #[test]

@@ -2,36 +2,11 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use pannier_core::*;
 use proptest::prelude::*;
 use support::*;
-
-/// Counts characters in groups of so many, so that parts do not add up to the whole: short of it where a group
-/// ends with its part, and beyond it where parts share one.
-#[derive(Debug)]
-struct Groups(usize);
-
-impl TokenCounter for Groups {
-    fn name(&self) -> &str {
-        "groups"
-    }
-
-    fn exactness(&self) -> Exactness {
-        Exactness::Exact
-    }
-
-    fn count(&self, text: &str) -> usize {
-        text.chars().count().div_ceil(self.0)
-    }
-}
-
-fn template(before: &str, separator: &str, after: &str) -> Template {
-    let mut template = Template::default();
-    template.before = before.to_owned();
-    template.separator = separator.to_owned();
-    template.after = after.to_owned();
-    template
-}
 
 fn by_hint(slicer: usize, overflow: OverflowStrategy) -> Pipeline {
     let builder = pipeline().overflow_strategy(overflow).deduplication(false);
@@ -58,12 +33,18 @@ proptest! {
         tokens in 0..60_i64,
         reserve in 0..10_i64,
         group in 1..5_usize,
-        frame in prop::sample::select(vec![("", "\n\n", ""), ("", "", ""), ("<<", " | ", ">>"), ("long heading\n", "\n", "\nend")]),
+        frame in prop::sample::select(vec![
+            ("", "{content}", "\n\n", ""),
+            ("", "{content}", "", ""),
+            ("<<", "{content}", " | ", ">>"),
+            ("long heading\n", "{content}", "\n", "\nend"),
+            ("", "<{kind}>\n{content}", "\n", ""),
+        ]),
         slicer in 0..3_usize,
         overflow in prop::sample::select(vec![OverflowStrategy::Throw, OverflowStrategy::Truncate, OverflowStrategy::Proceed]),
     ) {
         let counter = Groups(group);
-        let template = template(frame.0, frame.1, frame.2);
+        let template = template(frame.0, frame.1, frame.2, frame.3);
         let items: Vec<ContextItem> = items
             .into_iter()
             .map(|(content, score, is_true, group, pin)| {
@@ -83,22 +64,32 @@ proptest! {
         };
         let pipeline = by_hint(slicer, overflow);
         let limit = budget.target_tokens().min(budget.input_tokens());
-        let plain = pipeline.run(&items, &budget);
-        let rendered = match pipeline.run_rendered(&items, &budget, &template, &counter) {
-            Ok(rendered) => rendered,
+        // What the frame takes is taken off first, as a slot would be.
+        let frame_tokens = match template.render(&pipeline.run(&[], &budget).unwrap()) {
+            empty if empty.is_empty() => 0,
+            frame => counter.count(&frame) as i64,
+        };
+        let reserved = ContextBudget::builder(tokens, tokens)
+            .output_reserve(reserve)
+            .reserved_slot(kind("Frame"), frame_tokens)
+            .build();
+        let plain = pipeline.run(&items, reserved.as_ref().unwrap_or(&budget));
+        let is_pinned = |item: &ContextItem| {
+            let same = |other: &ContextItem| other.group().is_some() && other.group() == item.group();
+            item.is_pinned() || items.iter().any(|other| other.is_pinned() && same(other))
+        };
+        let rendering = TextRendering::new(template.clone(), Arc::new(Groups(group)));
+        let pipeline = by_hint(slicer, overflow).rendered_by(rendering);
+        let selection = match pipeline.run(&items, &budget) {
+            Ok(selection) => selection,
             Err(Error::FixedOverBudget { fixed_tokens, target_tokens }) => {
                 // What is left is what cannot go.
-                let is_pinned = |item: &&ContextItem| {
-                    item.is_pinned()
-                        || items.iter().any(|other| {
-                            other.is_pinned() && other.group().is_some() && other.group() == item.group()
-                        })
-                };
                 prop_assert_eq!(target_tokens, limit);
                 prop_assert!(fixed_tokens > limit);
-                let pinned: Vec<&str> = items.iter().filter(is_pinned).map(ContextItem::content).collect();
-                let least: usize = pinned.iter().map(|content| content.chars().count()).sum();
-                prop_assert!(fixed_tokens >= (least / group) as i64);
+                prop_assert!(overflow != OverflowStrategy::Proceed);
+                let pinned = items.iter().filter(|item| is_pinned(item));
+                let pinned: usize = pinned.map(|item| item.content().chars().count()).sum();
+                prop_assert!(fixed_tokens >= (pinned / group) as i64);
                 return Ok(());
             }
             Err(error) => {
@@ -106,23 +97,26 @@ proptest! {
                 return Ok(());
             }
         };
-        let plain = plain.unwrap();
-        let count = counter.count(&rendered.text) as i64;
-        prop_assert_eq!(&rendered.text, &template.render(&rendered.selection));
+        let text = template.render(&selection);
+        let count = counter.count(&text) as i64;
         if overflow != OverflowStrategy::Proceed {
             prop_assert!(count <= limit, "{} of {}", count, limit);
         }
 
         // The lines add up, and say what was counted.
-        let ledger = &rendered.ledger;
-        prop_assert_eq!(ledger.rendered(), count);
+        let ledger = selection.ledger();
+        prop_assert_eq!(ledger.sent(), count);
+        prop_assert_eq!(ledger.items, selection.tokens());
+        prop_assert_eq!(ledger.fixed, frame_tokens);
         prop_assert_eq!(
             ledger.window,
             ledger.output_reserve + ledger.fixed + ledger.framing + ledger.items + ledger.joins + ledger.slack
         );
 
         // What left is the tail of the ranking, as little as is needed, and it says why.
-        let report = rendered.selection.report();
+        let Ok(plain) = plain else { return Ok(()) };
+        let report = selection.report();
+        prop_assert_eq!(report.ledger.as_ref(), Some(ledger));
         prop_assert_eq!(report.included.len() + report.excluded.len(), items.len());
         let left: Vec<usize> = report
             .excluded
@@ -131,7 +125,7 @@ proptest! {
             .filter_map(|entry| entry.index)
             .collect();
         let mut expected: Vec<usize> = plain.indices().filter(|index| !left.contains(index)).collect();
-        let found: Vec<usize> = rendered.selection.indices().collect();
+        let found: Vec<usize> = selection.indices().collect();
         prop_assert_eq!(&found, &expected, "the rest keeps its order");
         if left.is_empty() {
             let over = counter.count(&template.render(&plain)) as i64 > limit;
@@ -182,24 +176,86 @@ fn counting_is_done_a_few_times_and_not_for_every_item() {
     let items: Vec<_> = (0..4_000_u32)
         .map(|i| item(&format!("item number {i:05}"), 4, f64::from(i % 101) / 101.0))
         .collect();
-    let counter = Counting(AtomicUsize::new(0));
-    let rendered = pipeline()
-        .build()
-        .run_rendered(&items, &budget(10_000), &Template::default(), &counter)
-        .unwrap();
-    assert!(rendered.selection.len() > 1_500, "{}", rendered.selection.len());
-    assert!(rendered.ledger.rendered() <= 10_000 && rendered.ledger.rendered() > 9_990);
+    let counter = Arc::new(Counting(AtomicUsize::new(0)));
+    let rendering =
+        TextRendering::new(Template::default(), Arc::clone(&counter) as Arc<dyn TokenCounter>);
+    let pipeline = pipeline().build().rendered_by(rendering);
+    let selection = pipeline.run(&items, &budget(10_000)).unwrap();
+    assert!(selection.len() > 1_500, "{}", selection.len());
+    assert!(selection.ledger().sent() <= 10_000 && selection.ledger().sent() > 9_990);
     assert!(counter.0.load(Ordering::Relaxed) < 40, "{:?}", counter.0);
+}
+
+fn text(template: Template, group: usize) -> TextRendering {
+    TextRendering::new(template, Arc::new(Groups(group)))
 }
 
 #[test]
 fn what_cannot_go_is_an_error_with_the_numbers() {
     let items =
         [scored("pinned text", 1, 0.5).pinned(true).build().unwrap(), item("other", 1, 0.5)];
-    let error = pipeline()
-        .build()
-        .run_rendered(&items, &budget(2), &Template::default(), &Groups(4))
-        .unwrap_err();
+    let pipeline = pipeline().build().rendered_by(text(Template::default(), 4));
+    let error = pipeline.run(&items, &budget(2)).unwrap_err();
     assert_eq!(error, Error::FixedOverBudget { fixed_tokens: 3, target_tokens: 2 });
     assert_eq!(error.category(), ErrorCategory::BudgetNotMet);
+}
+
+#[test]
+fn a_frame_is_taken_off_before_items_are_chosen() {
+    // Without the frame, two would fit, and the better two would be taken; with it, there is room for one, and a
+    // knapsack takes the one that is worth most.
+    let items = [item("aaaa", 4, 0.6), item("bbbb", 4, 0.5), item("cccccccc", 8, 0.9)];
+    let frame = template("1234567", "{content}", "", "");
+    let pipeline = pipeline().slicer(KnapsackSlice::exact()).build().rendered_by(text(frame, 1));
+    let selection = pipeline.run(&items, &budget(16)).unwrap();
+    assert_eq!(placed(&selection), ["aaaa", "bbbb"]);
+    let ledger = selection.ledger();
+    assert_eq!((ledger.fixed, ledger.items, ledger.joins, ledger.slack), (8, 8, 0, 0));
+}
+
+#[test]
+fn what_cannot_be_sent_is_out_and_says_by_which_rule() {
+    struct NoFirst;
+
+    impl Rendering for NoFirst {
+        fn cost(&self, items: &Placed<'_>) -> Cost {
+            Cost { items: items.tokens(), ..Cost::default() }
+        }
+
+        fn refuses(&self, _: usize, item: &ContextItem) -> Option<&str> {
+            (item.content() == "never").then_some("it is never sent")
+        }
+
+        fn refuses_first(&self, index: usize, _: &ContextItem) -> Option<&str> {
+            (index < 3).then_some("it cannot be first")
+        }
+    }
+
+    let items = [
+        item("one", 1, 0.5),
+        scored("two", 1, 0.5).group("pair").build().unwrap(),
+        item("three", 1, 0.5),
+        item("four", 1, 0.5),
+        scored("five", 1, 0.5).group("pair").build().unwrap(),
+        item("never", 1, 0.9),
+    ];
+    let pipeline = pipeline().build().rendered_by(NoFirst);
+    let selection = pipeline.run(&items, &budget(100)).unwrap();
+    assert_eq!(placed(&selection), ["four"]);
+    let report = selection.report();
+    assert_eq!(
+        excluded(&report),
+        [
+            ("one", "Refused: it cannot be first".to_owned()),
+            ("two", "Refused: it cannot be first".to_owned()),
+            ("three", "Refused: it cannot be first".to_owned()),
+            ("five", "Refused: it cannot be first".to_owned()),
+            ("never", "Refused: it is never sent".to_owned()),
+        ]
+    );
+    // A pinned item is sent, whatever the rules.
+    let mut items = items.to_vec();
+    items[0] = scored("one", 1, 0.5).pinned(true).build().unwrap();
+    let selection = pipeline.run(&items, &budget(100)).unwrap();
+    assert_eq!(placed(&selection), ["one", "two", "three", "four", "five"]);
 }

@@ -200,6 +200,7 @@ proptest! {
         slot in 0..10_i64,
         margin in prop_oneof![Just(0.0), Just(7.5), Just(50.0)],
         deduplication: bool,
+        way in 0..RENDERINGS,
     ) {
         let slicer: Box<dyn Slicer> = match slicer {
             0 => Box::new(GreedySlice),
@@ -208,6 +209,7 @@ proptest! {
             _ => Box::new(QuotaSlice::new([], GreedySlice).unwrap()),
         };
         let pipeline = pipeline().slicer(slicer).deduplication(deduplication).build();
+        let pipeline = rendered(pipeline, way);
         let base = |tokens| {
             ContextBudget::builder(tokens, tokens)
                 .output_reserve(reserve)

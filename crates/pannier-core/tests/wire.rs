@@ -140,6 +140,8 @@ fn c24_every_exclusion_reason_has_its_form() {
         json!({ "reason": "Filtered", "filter_name": "max_age_filter" }),
         json!({ "reason": "CountCapExceeded", "kind": "tool", "cap": 2, "count": 2 }),
         json!({ "reason": "GroupExcluded", "group": "g", "cause": "NegativeTokens" }),
+        json!({ "reason": "RenderedOverBudget", "rendered_tokens": 12, "target_tokens": 10 }),
+        json!({ "reason": "Refused", "rule": "no sevens" }),
         json!({ "reason": "SomethingNew" }),
     ];
     for form in forms {
@@ -215,6 +217,7 @@ fn a_report_in_full() {
         "total_candidates": 4,
         "total_tokens_considered": 2688,
         "stages": [count("Classify", 4, 4), count("Score", 3, 3), count("Deduplicate", 3, 2), count("Slice", 2, 1), count("Place", 2, 2)],
+        "ledger": { "window": 1000, "output_reserve": 0, "fixed": 0, "framing": 0, "items": 384, "joins": 0, "slack": 616 },
     });
     assert_eq!(to_value(&report).unwrap(), written);
 

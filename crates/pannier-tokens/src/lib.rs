@@ -23,6 +23,10 @@
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tokens.md")]
+struct Guide;
+
 mod calibrate;
 mod estimate;
 mod models;

@@ -2,12 +2,13 @@
 //! each command.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, ValueHint};
 use pannier_core::{
-    ContextBudget, ContextItem, ContextKind, Error, ErrorCategory, Pipeline, Policy,
-    PolicyRegistry, Timestamp, TokenCounter,
+    Bound, ContextBudget, ContextItem, ContextKind, Error, ErrorCategory, Pipeline, Policy,
+    PolicyRegistry, TextRendering, Timestamp, TokenCounter, UncountedItem,
 };
 
 use crate::command::Command;
@@ -60,36 +61,65 @@ pub(crate) struct ItemArguments {
     ///
     /// An item has a "content", and may have "tokens", "kind", "source", "priority", "tags", "metadata",
     /// "timestamp", "futureRelevanceHint", "pinned", "originalTokens", "id" and "group". Where "tokens" is
-    /// absent, --tokenizer counts.
+    /// absent, --tokenizer counts. As soon as anything is counted, the text that is sent is, too, and the budget
+    /// bounds it.
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
 
     #[command(flatten)]
     tokenizer: TokenizerArguments,
+
+    /// How the text is made of the items: a .toml or .json file with `before`, `item`, `separator`, `after`
+    /// and `kinds` [default: contents, with an empty line between them]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    template: Option<PathBuf>,
+}
+
+/// The items of a run, and how they become a text.
+pub(crate) struct Input {
+    pub(crate) items: Vec<ContextItem>,
+    pub(crate) rendering: TextRendering,
+    pub(crate) bound: Bound,
+}
+
+impl Input {
+    /// The pipeline that selects from these items.
+    pub(crate) fn bind(&self, pipeline: Pipeline) -> Pipeline {
+        match self.bound {
+            Bound::Text => pipeline.rendered_by(self.rendering.clone()),
+            _ => pipeline,
+        }
+    }
 }
 
 impl ItemArguments {
-    pub(crate) fn read(&self) -> Result<Vec<ContextItem>, Failure> {
-        input::read_items(&self.files, &*self.tokenizer.counter()?)
-    }
-
-    /// What counted the tokens of items that came without.
-    pub(crate) fn tokenizer(&self) -> Result<String, Failure> {
-        Ok(self.tokenizer.counter()?.name().to_owned())
+    pub(crate) fn read(&self) -> Result<Input, Failure> {
+        let counter: Arc<dyn TokenCounter> = Arc::from(self.tokenizer.counter()?);
+        let template = self.template.as_deref().map(input::read_template).transpose()?;
+        let items = input::read_items(&self.files)?;
+        // If all counts are the caller's, they are all there is. As soon as anything is counted here, what is
+        // sent is, too.
+        let is_given = self.tokenizer.tokenizer.is_none()
+            && template.is_none()
+            && items.iter().all(UncountedItem::is_counted);
+        let bound = if is_given { Bound::Items } else { Bound::Text };
+        let items = UncountedItem::count(items, &*counter);
+        let rendering = TextRendering::new(template.unwrap_or_default(), counter);
+        Ok(Input { items, rendering, bound })
     }
 }
 
 /// What counts tokens.
 #[derive(Args, Debug)]
 pub(crate) struct TokenizerArguments {
-    /// What counts tokens: a model or an encoding (see `pannier tokens list`), or file:PATH
-    #[arg(long, value_name = "NAME", default_value = "bytes/4")]
-    tokenizer: String,
+    /// What counts tokens: a model or an encoding (see `pannier tokens list`), or file:PATH [default: bytes/4]
+    #[arg(long, value_name = "NAME")]
+    tokenizer: Option<String>,
 }
 
 impl TokenizerArguments {
     pub(crate) fn counter(&self) -> Result<Box<dyn TokenCounter>, Failure> {
-        Ok(pannier_tokens::counter(&self.tokenizer)?)
+        Ok(pannier_tokens::counter(self.tokenizer.as_deref().unwrap_or("bytes/4"))?)
     }
 }
 

@@ -5,29 +5,26 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use pannier_core::{ContextItem, Policy, PolicyRegistry, Receipt, TokenCounter, UncountedItem};
-use serde::de::{Deserializer, SeqAccess, Visitor};
+use pannier_core::{Policy, PolicyRegistry, Receipt, Template, UncountedItem};
+use serde::de::{DeserializeOwned, Deserializer, SeqAccess, Visitor};
 
 use crate::failure::Failure;
 
-/// The longest line of items that is read, and the largest policy.
+/// The longest line of items that is read, and the largest policy or template.
 const LONGEST_LINE: u64 = 256 << 20;
-const LARGEST_POLICY: u64 = 4 << 20;
+const LARGEST_SETTINGS: u64 = 4 << 20;
 const LARGEST_RECEIPT: u64 = 1 << 30;
 
 /// Reads the items of all files, one after the other; `-`, or no file at all, is standard input.
-pub(crate) fn read_items(
-    paths: &[PathBuf],
-    counter: &dyn TokenCounter,
-) -> Result<Vec<ContextItem>, Failure> {
+pub(crate) fn read_items(paths: &[PathBuf]) -> Result<Vec<UncountedItem>, Failure> {
     let mut items = Vec::new();
     let stdin = [PathBuf::from("-")];
     for path in if paths.is_empty() { &stdin } else { paths } {
         if path.as_os_str() == "-" {
-            Reader { path: None, items: &mut items, counter }.read(io::stdin().lock())?;
+            Reader { path: None, items: &mut items }.read(io::stdin().lock())?;
         } else {
             let file = File::open(path).map_err(|error| Failure::io("read", path, error))?;
-            Reader { path: Some(path), items: &mut items, counter }.read(file)?;
+            Reader { path: Some(path), items: &mut items }.read(file)?;
         }
     }
     Ok(items)
@@ -35,13 +32,7 @@ pub(crate) fn read_items(
 
 struct Reader<'r> {
     path: Option<&'r Path>,
-    items: &'r mut Vec<ContextItem>,
-    counter: &'r dyn TokenCounter,
-}
-
-/// A count as an item has it.
-fn count(counter: &dyn TokenCounter, content: &str) -> i64 {
-    i64::try_from(counter.count(content)).unwrap_or(i64::MAX)
+    items: &'r mut Vec<UncountedItem>,
 }
 
 impl Reader<'_> {
@@ -109,7 +100,7 @@ impl Reader<'_> {
             };
             return Err(self.invalid(format!(", line {line_number}"), problem));
         };
-        self.items.push(item.count(|content| count(self.counter, content)));
+        self.items.push(item);
         Ok(())
     }
 
@@ -119,8 +110,7 @@ impl Reader<'_> {
             |error: &serde_json::Error| format!(", line {}", first_line + error.line().max(1) - 1);
         let mut track = serde_path_to_error::Track::new();
         let tracked = serde_path_to_error::Deserializer::new(&mut read, &mut track);
-        let elements = Elements { items: self.items, counter: self.counter };
-        let result = tracked.deserialize_seq(elements);
+        let result = tracked.deserialize_seq(Elements(self.items));
         match result.map_err(|error| serde_path_to_error::Error::new(track.path(), error)) {
             Ok(()) => {}
             Err(error) if error.inner().is_io() => {
@@ -147,11 +137,8 @@ impl Reader<'_> {
     }
 }
 
-/// The items of a JSON array, counted while they are read.
-struct Elements<'r> {
-    items: &'r mut Vec<ContextItem>,
-    counter: &'r dyn TokenCounter,
-}
+/// The items of a JSON array.
+struct Elements<'r>(&'r mut Vec<UncountedItem>);
 
 impl<'de> Visitor<'de> for Elements<'_> {
     type Value = ();
@@ -161,8 +148,8 @@ impl<'de> Visitor<'de> for Elements<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
-        while let Some(item) = elements.next_element::<UncountedItem>()? {
-            self.items.push(item.count(|content| count(self.counter, content)));
+        while let Some(item) = elements.next_element()? {
+            self.0.push(item);
         }
         Ok(())
     }
@@ -233,16 +220,26 @@ pub(crate) fn read_policy(registry: &PolicyRegistry, name: &str) -> Result<Polic
     read_policy_file(path)
 }
 
-/// A policy from a file: JSON by its extension, otherwise TOML.
+/// A policy from a file.
 pub(crate) fn read_policy_file(path: &Path) -> Result<Policy, Failure> {
-    let text = read_text(path, LARGEST_POLICY)?;
+    read_settings(path)
+}
+
+/// A template from a file.
+pub(crate) fn read_template(path: &Path) -> Result<Template, Failure> {
+    read_settings(path)
+}
+
+/// What a person has written into a file: JSON by its extension, otherwise TOML.
+fn read_settings<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
+    let text = read_text(path, LARGEST_SETTINGS)?;
     let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-    let policy = if is_json {
+    let settings = if is_json {
         serde_json::from_str(&text).map_err(|error| error.to_string())
     } else {
         toml::from_str(&text).map_err(|error| error.to_string())
     };
-    policy.map_err(|problem| Failure::Input {
+    settings.map_err(|problem| Failure::Input {
         path: Some(path.to_owned()),
         place: String::new(),
         problem: problem.trim_end().to_owned(),

@@ -118,6 +118,11 @@ pub enum ExclusionReason {
         /// What it may count.
         target_tokens: i64,
     },
+    /// It cannot be sent, by a rule of how selections are sent.
+    Refused {
+        /// The rule.
+        rule: String,
+    },
     /// A reason of another implementation, of which only the name was kept.
     #[cfg_attr(feature = "serde", serde(untagged))]
     Unknown {
@@ -152,6 +157,8 @@ pub enum ExclusionVariant {
     GroupExcluded,
     /// [`ExclusionReason::RenderedOverBudget`]
     RenderedOverBudget,
+    /// [`ExclusionReason::Refused`]
+    Refused,
     /// [`ExclusionReason::Unknown`], whatever its name.
     Unknown,
 }
@@ -171,6 +178,7 @@ impl ExclusionVariant {
             Self::CountCapExceeded => "CountCapExceeded",
             Self::GroupExcluded => "GroupExcluded",
             Self::RenderedOverBudget => "RenderedOverBudget",
+            Self::Refused => "Refused",
             Self::Unknown => "Unknown",
         }
     }
@@ -203,6 +211,7 @@ impl ExclusionReason {
             Self::CountCapExceeded { .. } => ExclusionVariant::CountCapExceeded,
             Self::GroupExcluded { .. } => ExclusionVariant::GroupExcluded,
             Self::RenderedOverBudget { .. } => ExclusionVariant::RenderedOverBudget,
+            Self::Refused { .. } => ExclusionVariant::Refused,
             Self::Unknown { .. } => ExclusionVariant::Unknown,
         }
     }
@@ -251,6 +260,7 @@ impl fmt::Display for ExclusionReason {
                     ": the text of all would have {rendered_tokens} tokens, the target is {target_tokens}"
                 )
             }
+            Self::Refused { rule } => write!(f, ": {rule}"),
             Self::Unknown { .. } => Ok(()),
         }
     }
@@ -353,6 +363,7 @@ mod wire {
                     rendered_tokens: fields.whole("rendered_tokens")?,
                     target_tokens: fields.whole("target_tokens")?,
                 },
+                "Refused" => Self::Refused { rule: fields.text("rule")? },
                 _ => Self::Unknown { reason },
             })
         }

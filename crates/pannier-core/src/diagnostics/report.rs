@@ -1,7 +1,7 @@
 //! The account of a run: every item of the pool, in exactly one of two lists, with its reason.
 
 use super::{ExclusionReason, InclusionReason, OverflowEvent, PipelineStage, TraceEvent};
-use crate::{ContextItem, CountRequirementShortfall};
+use crate::{ContextItem, CountRequirementShortfall, Ledger};
 
 /// What was selected, what was not, and why.
 ///
@@ -30,6 +30,9 @@ pub struct SelectionReport<I = ContextItem> {
     /// How the selection went over its target, if it did and the strategy is to proceed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub overflow: Option<OverflowEvent<I>>,
+    /// Where the tokens of the window go. Absent in reports of other implementations.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub ledger: Option<Ledger>,
 }
 
 /// How many items entered and left a stage.
@@ -106,6 +109,7 @@ impl<I: std::borrow::Borrow<ContextItem>> SelectionReport<I> {
             stages: Vec::new(),
             count_requirement_shortfalls: Vec::new(),
             overflow: None,
+            ledger: None,
         }
     }
 
@@ -137,6 +141,7 @@ impl<I: std::borrow::Borrow<ContextItem>> SelectionReport<I> {
                 overflowing_items: event.overflowing_items.into_iter().map(own).collect(),
                 budget: event.budget,
             }),
+            ledger: self.ledger,
         }
     }
 }

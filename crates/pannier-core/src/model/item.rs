@@ -2,6 +2,8 @@
 
 use super::{ContextKind, ContextSource, Metadata, MetadataValue, Timestamp};
 use crate::Error;
+#[cfg(feature = "serde")]
+use crate::TokenCounter;
 
 /// A piece of context that may be selected: a message, a document, a memory, a tool's output.
 ///
@@ -245,8 +247,7 @@ impl ContextItemBuilder {
 /// use pannier_core::UncountedItem;
 ///
 /// let item: UncountedItem = serde_json::from_str(r#"{ "content": "Hello!" }"#).unwrap();
-/// let item = item.count(|content| content.len() as i64 / 3);
-/// assert_eq!(item.tokens(), 2);
+/// assert!(!item.is_counted());
 /// # }
 /// ```
 #[cfg(feature = "serde")]
@@ -263,12 +264,21 @@ impl UncountedItem {
         &self.item.content
     }
 
-    /// The item, with the tokens it came with, or else those that `count` finds in its content.
-    pub fn count(mut self, count: impl FnOnce(&str) -> i64) -> ContextItem {
-        if !self.is_counted {
-            self.item.tokens = count(&self.item.content);
+    /// Whether it came with its tokens.
+    pub fn is_counted(&self) -> bool {
+        self.is_counted
+    }
+
+    /// The items, with the tokens they came with, or else those that a counter finds in their contents. Equal
+    /// contents are counted once.
+    pub fn count(mut items: Vec<Self>, counter: &dyn TokenCounter) -> Vec<ContextItem> {
+        let uncounted = items.iter().filter(|item| !item.is_counted).map(Self::content);
+        let counts = counter.count_each(&uncounted.collect::<Vec<_>>());
+        let uncounted = items.iter_mut().filter(|item| !item.is_counted);
+        for (uncounted, count) in uncounted.zip(counts) {
+            uncounted.item.tokens = i64::try_from(count).unwrap_or(i64::MAX);
         }
-        self.item
+        items.into_iter().map(|item| item.item).collect()
     }
 }
 

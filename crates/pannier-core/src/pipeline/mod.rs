@@ -7,6 +7,7 @@
 mod classify;
 mod deduplicate;
 mod explain;
+mod fit;
 mod place;
 mod score;
 mod selection;
@@ -25,10 +26,11 @@ use crate::diagnostics::{
 };
 use crate::slicer::Candidate;
 use crate::{
-    ChronologicalPlacer, ContextBudget, ContextItem, Error, GreedySlice, OverflowStrategy, Placer,
-    Scorer, Slicer,
+    ChronologicalPlacer, ContextBudget, ContextItem, Cost, Error, GreedySlice, Ledger,
+    OverflowStrategy, Placed, Placer, Rendering, Scorer, Slicer,
 };
-use place::Merge;
+pub(crate) use fit::{Fitting, fewest};
+pub(crate) use place::Merge;
 pub(crate) use selection::Run;
 use slice::Sliced;
 use sort::Sorted;
@@ -66,6 +68,7 @@ pub struct Pipeline {
     overflow_strategy: OverflowStrategy,
     keep_groups_together: bool,
     overflow_observer: Option<OverflowObserver>,
+    rendering: Option<Box<dyn Rendering>>,
 }
 
 impl fmt::Debug for Pipeline {
@@ -92,11 +95,27 @@ impl Pipeline {
             overflow_strategy: OverflowStrategy::default(),
             keep_groups_together: false,
             overflow_observer: None,
+            rendering: None,
         })
+    }
+
+    /// The same pipeline, for selections that are rendered.
+    ///
+    /// What the rendering has whatever is selected is taken off the budget first. Once items are placed, the
+    /// whole is counted, and while it is above the target, the unit with the lowest rank goes, for the reason
+    /// [`RenderedOverBudget`](crate::ExclusionReason::RenderedOverBudget). Pinned items stay. If the strategy is
+    /// to proceed on overflow, everything stays.
+    pub fn rendered_by(mut self, rendering: impl Rendering + 'static) -> Self {
+        self.rendering = Some(Box::new(rendering));
+        self
     }
 
     pub(crate) fn overflow_strategy(&self) -> OverflowStrategy {
         self.overflow_strategy
+    }
+
+    pub(crate) fn rendering(&self) -> Option<&dyn Rendering> {
+        self.rendering.as_deref()
     }
 
     pub(crate) fn slicer(&self) -> &dyn Slicer {
@@ -107,8 +126,8 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// [`Error::PinnedOverBudget`], [`Error::OverTarget`] or [`Error::OverWindow`] if the budget
-    /// cannot be met, and whatever keeps the slicer from deciding.
+    /// [`Error::PinnedOverBudget`], [`Error::OverTarget`], [`Error::OverWindow`] or
+    /// [`Error::FixedOverBudget`] if the budget cannot be met, and whatever keeps the slicer from deciding.
     pub fn run<'a>(
         &self,
         items: &'a [ContextItem],
@@ -155,8 +174,11 @@ impl Pipeline {
         let mut run = Run::new(items, budget);
 
         trace.start(&PipelineStage::Classify, items.len());
-        run.classified = classify::classify(items, budget)?;
-        run.effective = budget.effective(run.classified.pinned_tokens);
+        run.classified = classify::classify(items, budget, self.rendering())?;
+        run.fixed_tokens = self
+            .rendering()
+            .map_or(0, |rendering| rendering.cost(&Placed::new(items, &[])).total());
+        run.effective = budget.effective(run.committed_tokens());
         let (pinned, scoreable) = (&run.classified.pinned, &run.classified.scoreable);
         let (pinned_items, scored_items) = (pinned.item_count(), scoreable.item_count());
         trace.end(&PipelineStage::Classify, items.len(), pinned_items + scored_items, &run);
@@ -218,17 +240,35 @@ impl Pipeline {
         let scores = &run.scores;
         let mut merge = Merge { items, scores, pinned, pinned_tokens, scoreable, sliced };
         run.overflow = merge.handle_overflow(&budget, self.overflow_strategy)?;
-        let placed = if self.keep_groups_together {
-            merge.place_units(&*self.placer)?
-        } else {
-            merge.place_items(&*self.placer)?
-        };
+        run.placed = self.place(&merge)?;
         if run.overflow.tokens_over_budget.is_some() {
             run.merged = merge.indices();
         }
-        run.placed = placed;
+        if let Some(rendering) = self.rendering() {
+            let fitting = Fitting::new(&merge, &run.placed, rendering);
+            let (left, out) = fitting.fit(&budget, self.overflow_strategy)?;
+            (run.placed, run.rendered_out) = (left.placed, out);
+        }
+        run.ledger = self.ledger(&run);
         trace.end(&PipelineStage::Place, pinned_items + sliced_items, run.placed.len(), &run);
         Ok(Selection::new(run))
+    }
+}
+
+impl Pipeline {
+    /// The order of what was merged.
+    pub(crate) fn place(&self, merge: &Merge<'_>) -> Result<Vec<u32>, Error> {
+        match self.keep_groups_together {
+            true => merge.place_units(&*self.placer),
+            false => merge.place_items(&*self.placer),
+        }
+    }
+
+    fn ledger(&self, run: &Run<'_>) -> Ledger {
+        let placed = Placed::new(run.items, &run.placed);
+        let plain = || Cost { items: placed.tokens(), ..Cost::default() };
+        let cost = self.rendering().map_or_else(plain, |rendering| rendering.cost(&placed));
+        Ledger::new(&run.budget, cost)
     }
 }
 

@@ -4,14 +4,14 @@ use super::units::Units;
 use crate::{ContextBudget, ContextItem, Error, OverflowStrategy, Placer, ScoredItem, sum_tokens};
 
 /// The units that may go into the window.
-pub(super) struct Merge<'m> {
-    pub(super) items: &'m [ContextItem],
-    pub(super) scores: &'m [f64],
-    pub(super) pinned: &'m Units,
-    pub(super) pinned_tokens: i64,
-    pub(super) scoreable: &'m Units,
+pub(crate) struct Merge<'m> {
+    pub(crate) items: &'m [ContextItem],
+    pub(crate) scores: &'m [f64],
+    pub(crate) pinned: &'m Units,
+    pub(crate) pinned_tokens: i64,
+    pub(crate) scoreable: &'m Units,
     /// Selected units of `scoreable`, highest score first.
-    pub(super) sliced: Vec<u32>,
+    pub(crate) sliced: Vec<u32>,
 }
 
 /// A unit that was selected and then did not fit.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::classify::Classified;
 use super::deduplicate::Duplicate;
+use super::fit::RenderedOut;
 use super::place::Overflow;
 use super::slice::taken;
 use crate::diagnostics::{
@@ -14,7 +15,8 @@ use crate::diagnostics::{
 };
 use crate::slicer::Verdict;
 use crate::{
-    ContextBudget, ContextItem, CountRequirementShortfall, SliceBudget, order, sum_tokens,
+    ContextBudget, ContextItem, Cost, CountRequirementShortfall, Ledger, SliceBudget, order,
+    sum_tokens,
 };
 
 /// The selected items in their final order, and why the others are not among them.
@@ -93,32 +95,10 @@ impl<'a> Selection<'a> {
         counts
     }
 
-    /// The selected units that are not pinned, highest rank first.
-    pub(crate) fn droppable(&self) -> Vec<u32> {
-        let run = &self.run;
-        let mut cut: Vec<u32> = run.overflow.cut.iter().map(|cut| cut.unit).collect();
-        cut.sort_unstable();
-        taken(&run.sorted, &run.verdicts).filter(|unit| cut.binary_search(unit).is_err()).collect()
-    }
-
-    /// The placed indices without the members of these units.
-    pub(crate) fn indices_without(&self, units: &[u32]) -> Vec<u32> {
-        let mut gone = vec![false; self.run.items.len()];
-        for index in units.iter().flat_map(|unit| self.run.classified.scoreable.members(*unit)) {
-            gone[*index as usize] = true;
-        }
-        self.run.placed.iter().copied().filter(|index| !gone[*index as usize]).collect()
-    }
-
-    /// Leaves these units out because the text was over its target.
-    pub(crate) fn drop_rendered(
-        &mut self,
-        units: Vec<u32>,
-        rendered_tokens: i64,
-        target_tokens: i64,
-    ) {
-        self.run.placed = self.indices_without(&units);
-        self.run.rendered_out = Some(RenderedOut { units, rendered_tokens, target_tokens });
+    /// Where the tokens of the window go. If the pipeline does not know how its selections are rendered, they
+    /// go into the items.
+    pub fn ledger(&self) -> &Ledger {
+        &self.run.ledger
     }
 
     /// Every item of the pool, in or out, with its score and its reason.
@@ -149,27 +129,22 @@ impl<'a> Selection<'a> {
         report.stages = run.stage_counts();
         report.count_requirement_shortfalls.clone_from(&run.shortfalls);
         report.overflow = self.overflow();
+        report.ledger = Some(self.run.ledger.clone());
         report
     }
-}
-
-/// Units that left because the text of the selection was over its target.
-#[derive(Debug)]
-pub(crate) struct RenderedOut {
-    units: Vec<u32>,
-    rendered_tokens: i64,
-    target_tokens: i64,
 }
 
 /// What the stages of a run decided, as far as they have come.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
-    pub(super) items: &'a [ContextItem],
+    pub(crate) items: &'a [ContextItem],
     pub(super) budget: ContextBudget,
     pub(crate) classified: Classified,
+    /// What the rendering has whatever is selected.
+    pub(crate) fixed_tokens: i64,
     pub(super) effective: SliceBudget,
     /// By pool index: 1 for pinned items, 0 for items that were not scored.
-    pub(super) scores: Vec<f64>,
+    pub(crate) scores: Vec<f64>,
     pub(super) duplicates: Vec<Duplicate>,
     /// Units in the order of the sort stage.
     pub(crate) sorted: Vec<u32>,
@@ -177,8 +152,9 @@ pub(crate) struct Run<'a> {
     pub(super) verdicts: Vec<Verdict>,
     pub(super) shortfalls: Vec<CountRequirementShortfall>,
     pub(super) overflow: Overflow,
-    /// What left because the text was over, and the numbers.
-    pub(super) rendered_out: Option<RenderedOut>,
+    /// What left when the rest was rendered, and the numbers.
+    pub(super) rendered_out: RenderedOut,
+    pub(super) ledger: Ledger,
     /// Everything that overflowed, before it was placed.
     pub(super) merged: Vec<u32>,
     pub(super) placed: Vec<u32>,
@@ -198,6 +174,7 @@ impl<'a> Run<'a> {
             items,
             budget: budget.clone(),
             classified: Classified::default(),
+            fixed_tokens: 0,
             effective: SliceBudget { max_tokens: 0, target_tokens: 0 },
             scores: Vec::new(),
             duplicates: Vec::new(),
@@ -205,10 +182,16 @@ impl<'a> Run<'a> {
             verdicts: Vec::new(),
             shortfalls: Vec::new(),
             overflow: Overflow::default(),
-            rendered_out: None,
+            rendered_out: RenderedOut::default(),
+            ledger: Ledger::new(budget, Cost::default()),
             merged: Vec::new(),
             placed: Vec::new(),
         }
+    }
+
+    /// What is spent before anything is selected.
+    pub(crate) fn committed_tokens(&self) -> i64 {
+        self.classified.pinned_tokens.saturating_add(self.fixed_tokens)
     }
 
     pub(super) fn overflow_event(&self, tokens_over_budget: i64) -> OverflowEvent<&'a ContextItem> {
@@ -285,12 +268,17 @@ impl<'a> Run<'a> {
                     let available_tokens = cut.available_tokens;
                     self.tell_unit(cut.unit, &Verdict::Left { available_tokens }, &pin, &mut tell);
                 }
-                if let Some(out) = &self.rendered_out {
-                    let RenderedOut { rendered_tokens, target_tokens, .. } = *out;
-                    for index in out.units.iter().flat_map(|unit| units.members(*unit)) {
-                        let reason =
-                            ExclusionReason::RenderedOverBudget { rendered_tokens, target_tokens };
-                        tell(*index, reason);
+                let RenderedOut { over, rendered_tokens, target_tokens, refused } =
+                    &self.rendered_out;
+                for index in over.iter().flat_map(|unit| units.members(*unit)) {
+                    let (rendered_tokens, target_tokens) = (*rendered_tokens, *target_tokens);
+                    let reason =
+                        ExclusionReason::RenderedOverBudget { rendered_tokens, target_tokens };
+                    tell(*index, reason);
+                }
+                for (unit, rule) in refused {
+                    for index in units.members(*unit) {
+                        tell(*index, ExclusionReason::Refused { rule: rule.clone() });
                     }
                 }
             }
@@ -300,11 +288,17 @@ impl<'a> Run<'a> {
 
     fn invalid_reason(&self, index: u32) -> ExclusionReason {
         let item = &self.items[index as usize];
+        let refused = &self.classified.refused;
+        if let Ok(place) = refused.binary_search_by_key(&index, |(index, _)| *index) {
+            return ExclusionReason::Refused { rule: refused[place].1.clone() };
+        }
         match (item.tokens(), item.group()) {
-            (0.., Some(group)) => ExclusionReason::GroupExcluded {
-                group: group.to_owned(),
-                cause: "NegativeTokens".to_owned(),
-            },
+            (0.., Some(group)) => {
+                let of_group = |index: u32| self.items[index as usize].group() == Some(group);
+                let is_refused = refused.iter().any(|(index, _)| of_group(*index));
+                let cause = if is_refused { "Refused" } else { "NegativeTokens" }.to_owned();
+                ExclusionReason::GroupExcluded { group: group.to_owned(), cause }
+            }
             (tokens, _) => ExclusionReason::NegativeTokens { tokens },
         }
     }
@@ -357,7 +351,7 @@ impl<'a> Run<'a> {
     fn is_displaced(&self, tokens: i64) -> bool {
         self.classified.pinned_tokens > 0
             && tokens > self.effective.target_tokens
-            && tokens <= self.budget.effective(0).target_tokens
+            && tokens <= self.budget.effective(self.fixed_tokens).target_tokens
     }
 
     fn stage_counts(&self) -> Vec<StageCount> {

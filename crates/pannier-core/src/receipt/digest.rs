@@ -6,6 +6,8 @@ use std::io;
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::ser::{Serialize, Serializer};
 
+use crate::{Selection, Template};
+
 /// A BLAKE3 hash of 32 bytes, written as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
@@ -16,10 +18,10 @@ impl Digest {
         Self(blake3::hash(bytes).into())
     }
 
-    /// The hash of these texts, one after the other.
-    pub fn of_pieces<'p>(pieces: impl Iterator<Item = &'p str>) -> Self {
+    /// The hash of the text of a selection.
+    pub fn of_text(template: &Template, selection: &Selection<'_>) -> Self {
         let mut hasher = blake3::Hasher::new();
-        pieces.for_each(|piece| {
+        template.write(selection, |piece| {
             hasher.update(piece.as_bytes());
         });
         Self(hasher.finalize().into())

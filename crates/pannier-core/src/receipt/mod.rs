@@ -15,9 +15,11 @@ pub use digest::Digest;
 
 use serde::{Deserialize, Serialize};
 
+use std::sync::Arc;
+
 use crate::{
     ContextBudget, ContextItem, Error, Policy, PolicyRegistry, Selection, SelectionReport,
-    Template, Timestamp,
+    Template, TextRendering, Timestamp, TokenCounter,
 };
 
 /// Where a pool came from.
@@ -30,6 +32,18 @@ pub struct ReceiptSource {
     pub version: String,
 }
 
+/// What a budget bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Bound {
+    /// What the items say that they cost.
+    #[default]
+    Items,
+    /// The text that is sent.
+    Text,
+}
+
 /// What a selection was made with, besides its pool and its budget.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -38,20 +52,23 @@ pub struct Circumstances {
     pub policy: Policy,
     /// What time it was, for policies that measure to now.
     pub reference_time: Option<Timestamp>,
-    /// What counted the tokens of items that came without.
+    /// What counted tokens, of items that came without and of the text.
     pub tokenizer: String,
     /// How the text is made.
     pub template: Template,
+    /// What the budget bounds.
+    pub bound: Bound,
 }
 
 impl Circumstances {
-    /// A policy, with tokens counted by the caller and the default template.
+    /// A policy, with tokens counted by the caller, bounded by themselves, and the default template.
     pub fn new(policy: Policy) -> Self {
         Self {
             policy,
             reference_time: None,
             tokenizer: "given".to_owned(),
             template: Template::default(),
+            bound: Bound::default(),
         }
     }
 }
@@ -68,10 +85,12 @@ pub struct Receipt {
     pub engine: String,
     /// Where the pool came from.
     pub source: ReceiptSource,
-    /// What counted the tokens of items that came without.
+    /// What counted tokens, of items that came without and of the text.
     pub tokenizer: String,
     /// How the text is made.
     pub template: Template,
+    /// What the budget bounds.
+    pub bound: Bound,
     /// What time it was, for policies that measure to now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference_time: Option<Timestamp>,
@@ -170,12 +189,13 @@ impl Receipt {
             engine: env!("CARGO_PKG_VERSION").to_owned(),
             source: ReceiptSource { kind: "items".to_owned(), version: version.to_string() },
             tokenizer: circumstances.tokenizer,
+            bound: circumstances.bound,
             reference_time: circumstances.reference_time,
             policy: circumstances.policy,
             budget: selection.budget().clone(),
             items,
             selected: selection.indices().collect(),
-            result: Digest::of_pieces(circumstances.template.pieces(selection)),
+            result: Digest::of_text(&circumstances.template, selection),
             report: Digest::of_json(&selection.report()),
             template: circumstances.template,
             seal: Digest::of(&[]),
@@ -192,6 +212,7 @@ impl Receipt {
             source: &self.source,
             tokenizer: &self.tokenizer,
             template: &self.template,
+            bound: self.bound,
             reference_time: self.reference_time,
             policy: &self.policy,
             budget: &self.budget,
@@ -202,7 +223,8 @@ impl Receipt {
         })
     }
 
-    /// Makes the selection again from a pool, and compares.
+    /// Makes the selection again from a pool, and compares. The counter is the one that was used then, by its
+    /// name.
     ///
     /// # Errors
     ///
@@ -211,6 +233,7 @@ impl Receipt {
         &self,
         items: &[ContextItem],
         registry: &PolicyRegistry,
+        counter: &Arc<dyn TokenCounter>,
     ) -> Result<Replay, Error> {
         let (recorded, found) = (self.items.len(), items.len());
         if recorded != found {
@@ -222,7 +245,11 @@ impl Receipt {
             return Ok(Replay::Item { index, name: recorded.name() });
         }
 
-        let pipeline = registry.pipeline(&self.policy, self.reference_time)?;
+        let mut pipeline = registry.pipeline(&self.policy, self.reference_time)?;
+        if self.bound == Bound::Text {
+            let counter = Arc::clone(counter);
+            pipeline = pipeline.rendered_by(TextRendering::new(self.template.clone(), counter));
+        }
         let selection = pipeline.run(items, &self.budget)?;
         let mut found = selection.indices();
         let longest = self.selected.len().max(found.len());
@@ -232,7 +259,7 @@ impl Receipt {
                 return Ok(Replay::Selection { position, recorded, found });
             }
         }
-        if self.result != Digest::of_pieces(self.template.pieces(&selection)) {
+        if self.result != Digest::of_text(&self.template, &selection) {
             return Ok(Replay::Result);
         }
         let report: SelectionReport<&ContextItem> = selection.report();
@@ -246,7 +273,7 @@ mod wire {
     use serde::de::{Deserializer, Error as _};
     use serde::{Deserialize, Serialize};
 
-    use super::{ReceiptItem, ReceiptSource};
+    use super::{Bound, ReceiptItem, ReceiptSource};
     use crate::{ContextBudget, Digest, Error, Policy, Template, Timestamp};
 
     #[derive(Deserialize)]
@@ -257,6 +284,7 @@ mod wire {
         source: ReceiptSource,
         tokenizer: String,
         template: Template,
+        bound: Bound,
         reference_time: Option<Timestamp>,
         policy: Policy,
         budget: ContextBudget,
@@ -294,6 +322,7 @@ mod wire {
         pub(super) source: &'r ReceiptSource,
         pub(super) tokenizer: &'r str,
         pub(super) template: &'r Template,
+        pub(super) bound: Bound,
         #[serde(skip_serializing_if = "Option::is_none")]
         pub(super) reference_time: Option<Timestamp>,
         pub(super) policy: &'r Policy,
@@ -327,6 +356,7 @@ mod wire {
                 source: read.source,
                 tokenizer: read.tokenizer,
                 template: read.template,
+                bound: read.bound,
                 reference_time: read.reference_time,
                 policy: read.policy,
                 budget: read.budget,

@@ -49,9 +49,11 @@ impl Compare {
             let policy = input::read_policy(&registry, name)?;
             pipelines.push((name, self.time.pipeline(&policy)?));
         }
-        let items = self.items.read()?;
+        let input = self.items.read()?;
+        let pipelines: Vec<(&str, Pipeline)> =
+            pipelines.into_iter().map(|(name, pipeline)| (name, input.bind(pipeline))).collect();
         let variants: Vec<_> = pipelines.iter().map(|(name, pipeline)| (*name, pipeline)).collect();
-        let report = policy_sensitivity_from_pipelines(&items, &budget, &variants)?;
+        let report = policy_sensitivity_from_pipelines(&input.items, &budget, &variants)?;
 
         let mut output = Output::new();
         if self.format == AnswerFormat::Json {

@@ -1,7 +1,7 @@
 //! A selection, for people: what is in, what is out, why, and how full the budget is.
 
 use anstyle::{AnsiColor, Effects, Style};
-use pannier_core::{InclusionReason, Selection};
+use pannier_core::{InclusionReason, Ledger, Selection};
 
 use super::{label, sum_tokens};
 use crate::output;
@@ -12,13 +12,15 @@ pub(super) fn text(selection: &Selection<'_>) -> String {
     let styled = output::is_styled(&std::io::stdout());
     let width = output::width();
     let report = selection.report();
-    let (used, budget) = (selection.tokens(), selection.budget());
-    let mut text = bar(used, budget.target_tokens(), width, styled);
+    let (ledger, budget) = (selection.ledger(), selection.budget());
+    let mut text = bar(ledger.sent(), budget.target_tokens(), width, styled);
+    text.push_str(&sum(ledger));
     let pinned = report.included.iter().filter(|entry| entry.reason == InclusionReason::Pinned);
     let pinned = sum_tokens(pinned.map(|entry| entry.item));
     let room = i128::from(budget.target_tokens().min(budget.input_tokens()));
-    let free = room - pinned - i128::from(selection.effective_budget().target_tokens);
-    if free > 0 && pinned <= room {
+    let spent = pinned + i128::from(ledger.fixed);
+    let free = room - spent - i128::from(selection.effective_budget().target_tokens);
+    if free > 0 && spent <= room {
         text.push_str(&format!("{free} tokens are kept free by --slot and --margin\n"));
     }
     let aligned = &[true, false, true, true];
@@ -68,6 +70,32 @@ pub(super) fn text(selection: &Selection<'_>) -> String {
         let line = one_line(&format!("Short of {kind}: {satisfied} of {required} required"));
         text.push_str(&format!("\n{line}\n"));
     }
+    text
+}
+
+/// Where the tokens of the window go, as a sum. What is nothing is not told.
+fn sum(ledger: &Ledger) -> String {
+    let mut text = format!("{} window =", ledger.window);
+    let parts = [
+        (ledger.output_reserve, "reserve"),
+        (ledger.fixed, "fixed"),
+        (ledger.framing, "framing"),
+        (ledger.items, "items"),
+        (ledger.joins, "joins"),
+        (ledger.slack, "slack"),
+    ];
+    let mut is_first = true;
+    for (tokens, name) in parts.into_iter().filter(|(tokens, _)| *tokens != 0) {
+        match (std::mem::take(&mut is_first), tokens < 0) {
+            (true, _) => text.push_str(&format!(" {tokens} {name}")),
+            (false, false) => text.push_str(&format!(" + {tokens} {name}")),
+            (false, true) => text.push_str(&format!(" - {} {name}", tokens.unsigned_abs())),
+        }
+    }
+    if is_first {
+        text.push_str(" 0");
+    }
+    text.push('\n');
     text
 }
 

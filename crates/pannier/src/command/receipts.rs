@@ -1,9 +1,12 @@
 //! `pannier replay` and `pannier diff`: selections made again, and selections compared.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, ValueHint};
-use pannier_core::{DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay};
+use pannier_core::{
+    DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay, TokenCounter, UncountedItem,
+};
 
 use super::AnswerFormat;
 use crate::failure::Failure;
@@ -44,9 +47,10 @@ impl ReplayCommand {
             return Err(Failure::Input { path: Some(self.receipt.clone()), place, problem });
         }
         // Counted as they were then.
-        let counter = pannier_tokens::counter(&receipt.tokenizer)?;
-        let items = input::read_items(&self.files, &*counter)?;
-        let replay = receipt.replay(&items, &PolicyRegistry::default())?;
+        let counter: Arc<dyn TokenCounter> =
+            Arc::from(pannier_tokens::counter(&receipt.tokenizer)?);
+        let items = UncountedItem::count(input::read_items(&self.files)?, &*counter);
+        let replay = receipt.replay(&items, &PolicyRegistry::default(), &counter)?;
         let mut output = Output::new();
         let written = output.text(&verdict(&receipt, &replay)).and_then(|()| output.finish());
         Failure::of_check(written, replay == Replay::Identical)

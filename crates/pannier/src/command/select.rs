@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_core::{
-    Circumstances, ContextBudget, ContextItem, DiagnosticTraceCollector, Pipeline, Policy, Receipt,
-    Selection, Template, TraceDetailLevel, TraceEvent,
+    Circumstances, ContextBudget, ContextItem, DiagnosticTraceCollector, Ledger, Pipeline, Policy,
+    Receipt, Selection, TraceDetailLevel, TraceEvent,
 };
 use serde::Serialize;
 
 use super::{explanation, label, overview};
-use crate::arguments::{BudgetArguments, ItemArguments, PolicyArguments, find_item};
+use crate::arguments::{BudgetArguments, Input, ItemArguments, PolicyArguments, find_item};
 use crate::failure::Failure;
 use crate::output::{self, Output};
 use crate::table::printable;
@@ -54,7 +54,7 @@ pub(crate) struct Select {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// The contents, with an empty line between them
+    /// The text that is sent: contents with an empty line between them, or as the template says
     #[default]
     Text,
     /// One line of JSON: the items, and totals
@@ -71,14 +71,15 @@ impl Select {
         let budget = self.budget.read()?;
         let policy = self.policy.read()?;
         let pipeline = self.policy.time.pipeline(&policy)?;
-        let items = self.items.read()?;
-        let explained = self.explain.iter().map(|name| find_item(&items, name));
+        let input = self.items.read()?;
+        let (items, pipeline) = (&input.items, input.bind(pipeline));
+        let explained = self.explain.iter().map(|name| find_item(items, name));
         let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
 
-        let (selection, events) = self.select(&pipeline, &items, &budget)?;
-        warn_of_invalid(&items);
+        let (selection, events) = self.select(&pipeline, items, &budget)?;
+        warn_of_invalid(items);
         if let Some(path) = &self.receipt {
-            let receipt = Receipt::new(&selection, self.circumstances(policy)?);
+            let receipt = Receipt::new(&selection, self.circumstances(policy, &input));
             output::write_file(path, |file| {
                 serde_json::to_writer(&mut *file, &receipt)?;
                 file.write_all(b"\n")
@@ -86,7 +87,7 @@ impl Select {
         }
         let mut output = Output::new();
         if !explained.is_empty() {
-            let answers = pipeline.explain_all(&items, &budget, &explained)?;
+            let answers = pipeline.explain_all(items, &budget, &explained)?;
             match self.format {
                 Format::Json | Format::Report => output.json(&answers)?,
                 Format::Text | Format::Table => {
@@ -101,8 +102,7 @@ impl Select {
         }
         match self.format {
             Format::Text => {
-                let template = Template::default();
-                template.pieces(&selection).try_for_each(|piece| output.text(piece))?;
+                output.text(&input.rendering.template().render(&selection))?;
             }
             Format::Json => output.json(&Selected::new(&selection))?,
             Format::Report => output.json(&selection.report_with(events))?,
@@ -153,11 +153,13 @@ impl Select {
         Ok((selection, events))
     }
 
-    fn circumstances(&self, policy: Policy) -> Result<Circumstances, Failure> {
+    fn circumstances(&self, policy: Policy, input: &Input) -> Circumstances {
         let mut circumstances = Circumstances::new(policy);
         circumstances.reference_time = self.policy.time.now;
-        circumstances.tokenizer = self.items.tokenizer()?;
-        Ok(circumstances)
+        circumstances.tokenizer = input.rendering.counter().name().to_owned();
+        circumstances.template = input.rendering.template().clone();
+        circumstances.bound = input.bound;
+        circumstances
     }
 }
 
@@ -192,6 +194,7 @@ struct Totals<'a> {
     selected: usize,
     tokens: i64,
     budget: &'a ContextBudget,
+    ledger: &'a Ledger,
 }
 
 impl<'a> Selected<'a> {
@@ -201,6 +204,7 @@ impl<'a> Selected<'a> {
             selected: selection.len(),
             tokens: selection.tokens(),
             budget: selection.budget(),
+            ledger: selection.ledger(),
         };
         Self { items: selection.items().collect(), totals }
     }

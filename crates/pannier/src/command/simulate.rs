@@ -77,13 +77,15 @@ impl Simulate {
         let pipeline = self.policy.time.pipeline(&policy)?;
         if let Some(slack) = self.marginal {
             let budget = self.budget.read()?;
-            return self.marginal(&pipeline, &self.items.read()?, &budget, slack);
+            let input = self.items.read()?;
+            return self.marginal(&input.bind(pipeline), &input.items, &budget, slack);
         }
         let base = self.budget.base()?;
-        let items = self.items.read()?;
+        let input = self.items.read()?;
+        let (items, pipeline) = (&input.items, input.bind(pipeline));
         match &self.min_budget_for {
-            Some(name) => self.min_budget_for(&pipeline, &items, &base, name),
-            None => self.sweep(&pipeline, &items, &base),
+            Some(name) => self.min_budget_for(&pipeline, items, &base, name),
+            None => self.sweep(&pipeline, items, &base),
         }
     }
 

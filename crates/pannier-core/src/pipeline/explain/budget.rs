@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use super::super::{Pipeline, Run};
 use super::FoundBudget;
-use crate::slicer::Candidate;
+use crate::slicer::{Candidate, TargetRanges};
 use crate::sum_tokens;
 
 /// The same run with other budgets.
@@ -89,8 +89,8 @@ impl<'r, 'a> Budgets<'r, 'a> {
     /// What the slicer may spend where the dial stands here. Never falls as it is turned up.
     fn effective_target(&self, tokens: i64) -> i64 {
         let (window, target) = self.sizes(tokens);
-        let pinned_tokens = self.run.classified.pinned_tokens;
-        self.run.budget.effective_at(window, target, pinned_tokens).target_tokens
+        let committed_tokens = self.run.committed_tokens();
+        self.run.budget.effective_at(window, target, committed_tokens).target_tokens
     }
 
     /// The lowest stand that leaves the slicer as much as this.
@@ -118,13 +118,16 @@ impl<'r, 'a> Budgets<'r, 'a> {
 
     /// What it takes to try one.
     fn effort(&self, tokens: i64) -> u64 {
-        self.pipeline.slicer.effort(self.candidates.len(), self.effective_target(tokens))
+        let target = self.effective_target(tokens);
+        let rendering = self.pipeline.rendering().map_or(0, |rendering| rendering.effort(target));
+        self.pipeline.slicer.effort(self.candidates.len(), target).saturating_add(rendering)
     }
 
     /// The first of these stands with which the item is in.
     ///
     /// Where counts are guaranteed, overflow handling has a say, and each stand is tried by itself. Otherwise
-    /// what is taken is what is selected, and the slicer answers for all of them.
+    /// the slicer answers for all of them: what it takes is what is selected, unless the rendering has a say,
+    /// and then it is tried where the slicer takes it.
     fn first_in(
         &self,
         mut stands: RangeInclusive<i64>,
@@ -140,9 +143,26 @@ impl<'r, 'a> Budgets<'r, 'a> {
         patience.spend(slicer.sweep_effort(self.candidates.len(), &targets))?;
         let swept =
             slicer.sweep(self.candidates, targets, &[self.position]).map_err(|_| TooMany)?;
-        let first = swept.first().and_then(|ranges| ranges.ranges().first());
-        let lowest = first.and_then(|targets| self.lowest_with(*targets.start()));
-        Ok(lowest.map(|lowest| lowest.max(*stands.start())))
+        let ranges = swept.first().map_or(&[][..], TargetRanges::ranges);
+        for targets in ranges {
+            let Some(lowest) = self.lowest_with(*targets.start()) else {
+                break;
+            };
+            let lowest = lowest.max(*stands.start());
+            if self.pipeline.rendering().is_none() {
+                return Ok(Some(lowest));
+            }
+            for tokens in lowest..=*stands.end() {
+                if self.effective_target(tokens) > *targets.end() {
+                    break;
+                }
+                patience.spend(self.effort(tokens))?;
+                if self.is_in(tokens) {
+                    return Ok(Some(tokens));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// The first of these stands with which the item is in.
@@ -170,7 +190,10 @@ impl<'r, 'a> Budgets<'r, 'a> {
     fn bottom(&self) -> i64 {
         let tokens = self.run.items[self.index as usize].tokens();
         match self.dial {
-            Dial::Window => tokens.max(self.run.smallest_window()),
+            Dial::Window => {
+                let pinned_tokens = self.run.classified.pinned_tokens;
+                tokens.max(pinned_tokens.saturating_add(self.run.budget.output_reserve()))
+            }
             Dial::Target => 0,
         }
     }

@@ -10,11 +10,11 @@ mod score;
 
 use super::place::Merge;
 use super::slice::{self, Sliced};
-use super::{Pipeline, Prepared, Run, Trace};
+use super::{Fitting, Pipeline, Prepared, Run, Trace};
 use crate::slicer::Candidate;
 use crate::{
     ContextBudget, ContextItem, Error, ExclusionReason, InclusionReason, NullTraceCollector,
-    PipelineStage, Pool, ScoreExplanation, order,
+    OverflowStrategy, PipelineStage, Pool, ScoreExplanation, order,
 };
 use budget::Budgets;
 use score::Rematch;
@@ -189,7 +189,7 @@ impl Pipeline {
             let mut explanation = Explanation::new(index, item, stage, decision);
             // A pinned item is in as soon as all of them fit.
             if run.classified.pinned.in_pool_order().binary_search(&(index as u32)).is_ok() {
-                let max_tokens = run.smallest_window();
+                let max_tokens = self.smallest_window(run);
                 let target_tokens = max_tokens.min(budget.target_tokens());
                 let is_proven = true;
                 explanation.smallest_budget =
@@ -297,13 +297,32 @@ impl<'a> Run<'a> {
         rivals
     }
 
-    /// Below this, a window does not hold the reserve and the pinned items.
-    pub(super) fn smallest_window(&self) -> i64 {
-        self.classified.pinned_tokens.saturating_add(self.budget.output_reserve())
+    /// What is merged if these units are selected.
+    pub(crate) fn merge<'m>(&'m self, scores: &'m [f64], sliced: Vec<u32>) -> Merge<'m> {
+        Merge {
+            items: self.items,
+            scores,
+            pinned: &self.classified.pinned,
+            pinned_tokens: self.classified.pinned_tokens,
+            scoreable: &self.classified.scoreable,
+            sliced,
+        }
     }
 }
 
 impl Pipeline {
+    /// Below this, a window does not hold the reserve and the pinned items as they are sent.
+    fn smallest_window(&self, run: &Run<'_>) -> i64 {
+        let merge = run.merge(&run.scores, Vec::new());
+        let is_bound = self.overflow_strategy != OverflowStrategy::Proceed;
+        let rendering = self.rendering().filter(|_| is_bound);
+        let sent = match rendering.zip(self.place(&merge).ok()) {
+            Some((rendering, placed)) => Fitting::new(&merge, &placed, rendering).total(0),
+            None => 0,
+        };
+        sent.max(merge.pinned_tokens).saturating_add(run.budget.output_reserve())
+    }
+
     /// The units that are selected from these candidates; none if the run fails.
     fn select(
         &self,
@@ -313,22 +332,31 @@ impl Pipeline {
         scores: &[f64],
         budget: &ContextBudget,
     ) -> Vec<u32> {
-        let effective = budget.effective(run.classified.pinned_tokens);
+        let effective = budget.effective(run.committed_tokens());
         let Ok(Sliced { units: sliced, .. }) =
             slice::slice(candidates, units, effective, &*self.slicer)
         else {
             return Vec::new();
         };
-        let mut merge = Merge {
-            items: run.items,
-            scores,
-            pinned: &run.classified.pinned,
-            pinned_tokens: run.classified.pinned_tokens,
-            scoreable: &run.classified.scoreable,
-            sliced,
+        let mut merge = run.merge(scores, sliced);
+        if merge.handle_overflow(budget, self.overflow_strategy).is_err() {
+            return Vec::new();
+        }
+        let Some(rendering) = self.rendering() else {
+            return merge.sliced;
         };
-        match merge.handle_overflow(budget, self.overflow_strategy) {
-            Ok(_) => merge.sliced,
+        let Ok(placed) = self.place(&merge) else {
+            return Vec::new();
+        };
+        let fitting = Fitting::new(&merge, &placed, rendering);
+        match fitting.fit(budget, self.overflow_strategy) {
+            Ok((_, out)) => {
+                let mut refused: Vec<u32> = out.refused.iter().map(|(unit, _)| *unit).collect();
+                refused.sort_unstable();
+                merge.sliced.truncate(merge.sliced.len() - out.over.len());
+                merge.sliced.retain(|unit| refused.binary_search(unit).is_err());
+                merge.sliced
+            }
             Err(_) => Vec::new(),
         }
     }

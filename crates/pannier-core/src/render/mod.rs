@@ -1,0 +1,134 @@
+//! From a selection to what is sent, and what that costs.
+//!
+//! Tokens of parts do not add up to the tokens of the whole: something stands between the parts, and encodings
+//! merge across borders. So a selection that fits its budget may still be a text that does not. A pipeline that
+//! knows how its selections are rendered asks what the whole costs, and leaves out what makes it too much.
+
+mod template;
+
+pub use template::{ItemTemplate, Template, TextRendering};
+
+use crate::{ContextBudget, ContextItem, sum_tokens};
+
+/// How selections are sent, as far as a budget is concerned: what they cost as a whole, and which items cannot
+/// be sent at all.
+///
+/// [`TextRendering`] is the usual one. A format with rules of its own, such as a chat, brings its own.
+pub trait Rendering: Send + Sync {
+    /// What these items cost together, in this order.
+    fn cost(&self, items: &Placed<'_>) -> Cost;
+
+    /// Whether they cost no more than a limit: the same answer as from [`cost`](Self::cost), which may be
+    /// found sooner.
+    fn fits(&self, items: &Placed<'_>, limit: i64) -> bool {
+        self.cost(items).total() <= limit
+    }
+
+    /// About how many steps a look at so many tokens takes, where a step is a look at an item. Whoever renders
+    /// many times for one answer asks this first.
+    fn effort(&self, tokens: i64) -> u64 {
+        tokens.unsigned_abs().saturating_mul(128)
+    }
+
+    /// The rule by which an item of the pool cannot be sent, whatever else is.
+    fn refuses(&self, index: usize, item: &ContextItem) -> Option<&str> {
+        let _ = (index, item);
+        None
+    }
+
+    /// The rule by which an item of the pool cannot be sent before all others.
+    fn refuses_first(&self, index: usize, item: &ContextItem) -> Option<&str> {
+        let _ = (index, item);
+        None
+    }
+}
+
+/// Items of a pool in the order they are sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed<'p> {
+    pool: &'p [ContextItem],
+    indices: &'p [u32],
+}
+
+impl<'p> Placed<'p> {
+    pub(crate) fn new(pool: &'p [ContextItem], indices: &'p [u32]) -> Self {
+        Self { pool, indices }
+    }
+
+    /// The items.
+    pub fn items(&self) -> impl ExactSizeIterator<Item = &'p ContextItem> + Clone {
+        let pool = self.pool;
+        self.indices.iter().map(move |index| &pool[*index as usize])
+    }
+
+    /// Their indices in the pool.
+    pub fn indices(&self) -> impl ExactSizeIterator<Item = usize> + Clone {
+        self.indices.iter().map(|index| *index as usize)
+    }
+
+    /// What they say that they cost.
+    pub fn tokens(&self) -> i64 {
+        sum_tokens(self.items().map(ContextItem::tokens))
+    }
+}
+
+/// What a rendered selection costs, by what it is spent on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// What is there whatever is selected.
+    pub fixed: i64,
+    /// What stands around and between the items.
+    pub framing: i64,
+    /// What the items cost by themselves.
+    pub items: i64,
+    /// What the whole costs beyond its parts; below zero where an encoding merges across borders.
+    pub joins: i64,
+}
+
+impl Cost {
+    /// A cost of so many tokens in all, of which these are known and the rest is in the joins.
+    pub fn of_whole(total: i64, fixed: i64, framing: i64, items: i64) -> Self {
+        let joins = total.saturating_sub(fixed).saturating_sub(framing).saturating_sub(items);
+        Self { fixed, framing, items, joins }
+    }
+
+    /// All of it.
+    pub fn total(&self) -> i64 {
+        sum_tokens([self.fixed, self.framing, self.items, self.joins].into_iter())
+    }
+}
+
+/// Where the tokens of a window go. The lines add up: the window is the sum of all others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Ledger {
+    /// The window: `maxTokens`.
+    pub window: i64,
+    /// What is kept for the answer.
+    pub output_reserve: i64,
+    /// What is there whatever is selected: the frame of a template, the tools of a chat.
+    pub fixed: i64,
+    /// What stands around and between the items.
+    pub framing: i64,
+    /// What the items cost by themselves.
+    pub items: i64,
+    /// What the whole costs beyond its parts. Below zero where an encoding merges across borders.
+    pub joins: i64,
+    /// What is left. Below zero only where a selection is allowed to overflow.
+    pub slack: i64,
+}
+
+impl Ledger {
+    pub(crate) fn new(budget: &ContextBudget, cost: Cost) -> Self {
+        let (window, output_reserve) = (budget.max_tokens(), budget.output_reserve());
+        let Cost { fixed, framing, items, joins } = cost;
+        let slack = window.saturating_sub(output_reserve).saturating_sub(cost.total());
+        Self { window, output_reserve, fixed, framing, items, joins, slack }
+    }
+
+    /// What is sent: everything but the reserve and the slack.
+    pub fn sent(&self) -> i64 {
+        sum_tokens([self.fixed, self.framing, self.items, self.joins].into_iter())
+    }
+}
