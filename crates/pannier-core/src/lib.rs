@@ -90,13 +90,16 @@ pub use error::{Error, ErrorCategory};
 pub use model::UncountedItem;
 pub use model::{
     ContextBudget, ContextBudgetBuilder, ContextItem, ContextItemBuilder, ContextKind,
-    ContextSource, Metadata, MetadataValue, OverflowStrategy, ScoredItem, SliceBudget, Timestamp,
+    ContextSource, Metadata, MetadataValue, OverflowStrategy, Previous, ScoredItem, SliceBudget,
+    Timestamp,
 };
 pub use pipeline::{
     Decision, Explanation, FoundBudget, Pipeline, PipelineBuilder, Rank, Rival, Selection,
 };
-pub use placer::{ChronologicalPlacer, Placer, RankPlacer, UShapedPlacer};
-pub use policy::{CurvePolicy, PlacerPolicy, Policy, PolicyRegistry, ScorerPolicy, SlicerPolicy};
+pub use placer::{ChronologicalPlacer, Placer, RankPlacer, StablePlacer, UShapedPlacer};
+pub use policy::{
+    CurvePolicy, Moment, PlacerPolicy, Policy, PolicyRegistry, ScorerPolicy, SlicerPolicy,
+};
 #[cfg(feature = "receipt")]
 pub use receipt::{
     Bound, Circumstances, DiffEntry, Digest, Receipt, ReceiptDiff, ReceiptItem, ReceiptSource,
@@ -107,7 +110,7 @@ pub use scorer::{
     CompositeScorer, CompositeScorerBuilder, DecayCurve, DecayScorer, FnScorer, FrequencyScorer,
     KindScorer, MetadataKeyScorer, MetadataTrustScorer, Pool, PriorityScorer, ProductScorer,
     ProductScorerBuilder, RecencyScorer, ReflexiveScorer, ScaledScorer, ScoreExplanation, Scorer,
-    TagScorer, TimeProvider,
+    StabilityScorer, TagScorer, TimeProvider,
 };
 pub use simulate::{
     ItemStatus, MAX_SWEEP_RANGES, PolicySensitivityDiffEntry, PolicySensitivityReport,
@@ -115,8 +118,9 @@ pub use simulate::{
 };
 pub use slicer::{
     Candidate, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice,
-    CountRequirementShortfall, GreedySlice, KnapsackSlice, Quota, QuotaSlice, ScarcityBehavior,
-    SliceOutcome, Slicer, SlicerProperties, StreamOutcome, StreamSlice, TargetRanges, Verdict,
+    CountRequirementShortfall, GreedySlice, KnapsackSlice, Quota, QuotaSlice, RankSlice,
+    ScarcityBehavior, SliceOutcome, Slicer, SlicerProperties, StreamOutcome, StreamSlice,
+    TargetRanges, Verdict,
 };
 
 pub use tokens::{Exactness, TokenCounter};

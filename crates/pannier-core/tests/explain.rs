@@ -19,6 +19,7 @@ fn by_hint(slicer: usize, overflow: OverflowStrategy) -> Pipeline {
     let degrade = ScarcityBehavior::Degrade;
     match slicer {
         0 => builder.slicer(GreedySlice),
+        6 => builder.slicer(RankSlice),
         1 => builder.slicer(KnapsackSlice::exact()),
         2 => builder.slicer(KnapsackSlice::new(5).unwrap()),
         3 => {
@@ -91,7 +92,7 @@ proptest! {
         items in pools(),
         tokens in 0..60_i64,
         off_target in prop_oneof![Just(0), 0..30_i64],
-        slicer in 0..6_usize,
+        slicer in 0..7_usize,
         overflow in strategies(),
         way in 0..RENDERINGS,
         index in any::<prop::sample::Index>(),
@@ -457,7 +458,7 @@ proptest! {
         target in extreme_tokens(),
         reserve in extreme_tokens(),
         margin in prop::sample::select(vec![0.0, 0.1, 7.0, 50.0, 100.0]),
-        slicer in 0..6_usize,
+        slicer in 0..7_usize,
         overflow in strategies(),
         way in 0..RENDERINGS,
     ) {

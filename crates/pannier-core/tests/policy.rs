@@ -125,8 +125,8 @@ fn every_mistake_is_found_where_it_is() {
         (
             "slicer = \"count_quota\"",
             "slicer = \"magic\"",
-            "in the policy, slicer: there is no slicer 'magic'; there are greedy, knapsack, quota, \
-             count_quota, count_constrained_knapsack",
+            "in the policy, slicer: there is no slicer 'magic'; there are greedy, rank, knapsack, \
+             quota, count_quota, count_constrained_knapsack",
         ),
         (
             "boost = 1.5",
@@ -234,7 +234,16 @@ fn the_presets_are_valid_and_found_whatever_their_case() {
     let names: Vec<_> = registry.policies().map(|(name, _)| name).collect();
     assert_eq!(
         names,
-        ["chat", "code-review", "debugging", "document-qa", "long-running", "rag", "tool-use"]
+        [
+            "chat",
+            "code-review",
+            "debugging",
+            "document-qa",
+            "long-running",
+            "rag",
+            "tool-use",
+            "transcript"
+        ]
     );
     for (name, policy) in registry.policies() {
         assert_eq!(policy.name.as_deref(), Some(name));

@@ -195,7 +195,7 @@ proptest! {
     #[test]
     fn a_sweep_is_a_run_at_every_budget(
         items in prop::collection::vec(any_item(), 0..12),
-        slicer in 0..4_u8,
+        slicer in 0..5_u8,
         reserve in 0..15_i64,
         slot in 0..10_i64,
         margin in prop_oneof![Just(0.0), Just(7.5), Just(50.0)],
@@ -206,6 +206,7 @@ proptest! {
             0 => Box::new(GreedySlice),
             1 => Box::new(KnapsackSlice::exact()),
             2 => Box::new(KnapsackSlice::new(7).unwrap()),
+            3 => Box::new(RankSlice),
             _ => Box::new(QuotaSlice::new([], GreedySlice).unwrap()),
         };
         let pipeline = pipeline().slicer(slicer).deduplication(deduplication).build();

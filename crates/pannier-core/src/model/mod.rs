@@ -8,6 +8,7 @@ mod item;
 mod label;
 mod metadata;
 mod overflow;
+mod previous;
 mod timestamp;
 
 pub use budget::{ContextBudget, ContextBudgetBuilder, SliceBudget};
@@ -18,4 +19,5 @@ pub(crate) use label::compare_folded;
 pub use label::{ContextKind, ContextSource};
 pub use metadata::{Metadata, MetadataValue};
 pub use overflow::OverflowStrategy;
+pub use previous::Previous;
 pub use timestamp::Timestamp;

@@ -66,19 +66,17 @@ impl<'f> Fitting<'f> {
         let mut refused = Vec::new();
         for index in self.placed {
             let index = *index as usize;
-            // A pinned item is sent, whatever the rules.
-            let Some(rank) = self.ranks[index].map(|rank| rank as usize) else {
-                break;
-            };
-            if rank >= kept || gone[rank] {
+            let rank = self.ranks[index].map(|rank| rank as usize);
+            if rank.is_some_and(|rank| rank >= kept || gone[rank]) {
                 continue;
             }
-            match self.rendering.refuses_first(index, &self.merge.items[index]) {
-                None => break,
-                Some(rule) => {
-                    gone[rank] = true;
-                    refused.push((self.merge.sliced[rank], rule.to_owned()));
-                }
+            let Some(rule) = self.rendering.refuses_first(index, &self.merge.items[index]) else {
+                break;
+            };
+            // A pinned item is sent, whatever the rules.
+            if let Some(rank) = rank {
+                gone[rank] = true;
+                refused.push((self.merge.sliced[rank], rule.to_owned()));
             }
         }
         let stays = |index: &u32| {

@@ -2,12 +2,14 @@
 
 mod chronological;
 mod rank;
+mod stable;
 mod u_shaped;
 
 use std::sync::Arc;
 
 pub use chronological::ChronologicalPlacer;
 pub use rank::RankPlacer;
+pub use stable::StablePlacer;
 pub use u_shaped::UShapedPlacer;
 
 use crate::ScoredItem;

@@ -6,17 +6,26 @@ use super::{CurvePolicy, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
 use crate::{
     ChronologicalPlacer, CompositeScorer, CountConstrainedKnapsackSlice, CountQuotaSlice,
     DecayCurve, DecayScorer, Error, FrequencyScorer, GreedySlice, KindScorer, KnapsackSlice,
-    MetadataKeyScorer, MetadataTrustScorer, Pipeline, Placer, Pool, PriorityScorer, ProductScorer,
-    QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer, ScaledScorer, ScoreExplanation, Scorer,
-    Slicer, TagScorer, Timestamp, UShapedPlacer,
+    MetadataKeyScorer, MetadataTrustScorer, Pipeline, Placer, Pool, Previous, PriorityScorer,
+    ProductScorer, QuotaSlice, RankPlacer, RankSlice, RecencyScorer, ReflexiveScorer, ScaledScorer,
+    ScoreExplanation, Scorer, Slicer, StabilityScorer, StablePlacer, TagScorer, Timestamp,
+    UShapedPlacer,
 };
 
 /// What a policy leaves to whoever builds the pipeline.
 pub(super) struct Surroundings<'s> {
     /// What time it is, for decay scorers that do not say.
     pub(super) now: Option<Timestamp>,
+    /// What was sent before, for parts that keep to it.
+    pub(super) previous: Option<&'s Previous>,
     /// Finds custom scorers by their names.
     pub(super) custom: &'s FindScorer<'s>,
+}
+
+impl Surroundings<'_> {
+    fn previous(&self) -> Previous {
+        self.previous.cloned().unwrap_or_default()
+    }
 }
 
 pub(super) type FindScorer<'f> = dyn Fn(&str) -> Result<Box<dyn Scorer>, Error> + 'f;
@@ -40,7 +49,7 @@ impl Policy {
         };
         Ok(Pipeline::builder(scorer)
             .slicer(self.slicer.build()?)
-            .placer(self.placer.build())
+            .placer(self.placer.build(surroundings))
             .deduplication(self.deduplication)
             .overflow_strategy(self.overflow_strategy)
             .keep_groups_together(self.keep_groups_together)
@@ -96,6 +105,7 @@ impl ScorerPolicy {
                 let scorer = DecayScorer::new(now, curve.build()?);
                 Box::new(scorer.with_null_timestamp_score(*null_timestamp_score)?)
             }
+            Self::Stability => Box::new(StabilityScorer::new(surroundings.previous())),
             Self::Custom { name } => {
                 Box::new(Named { name: name.clone(), scorer: (surroundings.custom)(name)? })
             }
@@ -161,6 +171,7 @@ impl SlicerPolicy {
     pub(super) fn build(&self) -> Result<Box<dyn Slicer>, Error> {
         Ok(match self {
             Self::Greedy => Box::new(GreedySlice),
+            Self::Rank => Box::new(RankSlice),
             Self::Knapsack { bucket_size } => Box::new(KnapsackSlice::new(*bucket_size)?),
             Self::Quota { quotas, inner } => {
                 Box::new(QuotaSlice::new(quotas.clone(), inner.build()?)?)
@@ -177,11 +188,14 @@ impl SlicerPolicy {
 }
 
 impl PlacerPolicy {
-    fn build(self) -> Box<dyn Placer> {
+    fn build(self, surroundings: &Surroundings<'_>) -> Box<dyn Placer> {
         match self {
             Self::Chronological => Box::new(ChronologicalPlacer),
             Self::UShaped => Box::new(UShapedPlacer),
             Self::Rank => Box::new(RankPlacer),
+            Self::Stable => {
+                Box::new(StablePlacer::new(surroundings.previous(), ChronologicalPlacer))
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ mod registry;
 mod schema;
 mod write;
 
-pub use registry::PolicyRegistry;
+pub use registry::{Moment, PolicyRegistry};
 
 use crate::{ContextKind, CountQuotaEntry, OverflowStrategy, Quota, ScarcityBehavior, Timestamp};
 
@@ -127,6 +127,8 @@ pub enum ScorerPolicy {
         /// The score of items without a timestamp.
         null_timestamp_score: f64,
     },
+    /// [`StabilityScorer`](crate::StabilityScorer); what was sent before, whoever builds the pipeline says.
+    Stability,
     /// A scorer of your own, from a [`PolicyRegistry`].
     Custom {
         /// The name it is registered under.
@@ -161,6 +163,8 @@ pub enum CurvePolicy {
 pub enum SlicerPolicy {
     /// [`GreedySlice`](crate::GreedySlice)
     Greedy,
+    /// [`RankSlice`](crate::RankSlice)
+    Rank,
     /// [`KnapsackSlice`](crate::KnapsackSlice)
     Knapsack {
         /// Tokens in a bucket.
@@ -203,6 +207,8 @@ pub enum PlacerPolicy {
     UShaped,
     /// [`RankPlacer`](crate::RankPlacer)
     Rank,
+    /// [`StablePlacer`](crate::StablePlacer), and what was not sent before by time.
+    Stable,
 }
 
 #[cfg(feature = "serde")]

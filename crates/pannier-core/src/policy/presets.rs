@@ -3,9 +3,9 @@
 use super::{PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
 
 /// All presets, in order of their names.
-pub(super) fn presets() -> [Policy; 7] {
+pub(super) fn presets() -> [Policy; 8] {
     use PlacerPolicy::{Chronological, UShaped};
-    use ScorerPolicy::{Frequency, Priority, Recency, Reflexive};
+    use ScorerPolicy::{Frequency, Priority, Recency, Reflexive, Stability};
     let kind = || ScorerPolicy::Kind { weights: None };
     let exact = || SlicerPolicy::Knapsack { bucket_size: 1 };
     let greedy = || SlicerPolicy::Greedy;
@@ -68,5 +68,20 @@ pub(super) fn presets() -> [Policy; 7] {
             greedy(),
             Chronological,
         ),
+        Policy {
+            // Two messages that say "yes" are two messages.
+            deduplication: false,
+            ..preset(
+                "transcript",
+                "Messages to a provider: the latest, and the beginning of what was sent before.",
+                // The square falls where the bonus still stands, so that what goes is in the middle.
+                vec![
+                    (ScorerPolicy::Product { children: vec![Recency, Recency] }, 1.0),
+                    (Stability, 1.0),
+                ],
+                SlicerPolicy::Rank,
+                Chronological,
+            )
+        },
     ]
 }

@@ -13,6 +13,7 @@ pub(super) const PLACERS: &[(&str, PlacerPolicy)] = &[
     ("chronological", PlacerPolicy::Chronological),
     ("u-shaped", PlacerPolicy::UShaped),
     ("rank", PlacerPolicy::Rank),
+    ("stable", PlacerPolicy::Stable),
 ];
 
 pub(super) const STRATEGIES: &[(&str, OverflowStrategy)] = &[
@@ -25,12 +26,15 @@ pub(super) const SCARCITIES: &[(&str, ScarcityBehavior)] =
     &[("degrade", ScarcityBehavior::Degrade), ("throw", ScarcityBehavior::Throw)];
 
 /// Parts are built to see whether they can be, with what they leave open filled in somehow.
-const STAND_IN: Surroundings<'_> =
-    Surroundings { now: Some(Timestamp::UNIX_EPOCH), custom: &|_| Ok(Box::new(ReflexiveScorer)) };
+const STAND_IN: Surroundings<'_> = Surroundings {
+    now: Some(Timestamp::UNIX_EPOCH),
+    previous: None,
+    custom: &|_| Ok(Box::new(ReflexiveScorer)),
+};
 
 const SCORERS: &str = "recency, priority, kind, tag, frequency, reflexive, composite, product, \
-                       scaled, metadata_trust, metadata_key, decay, custom";
-const SLICERS: &str = "greedy, knapsack, quota, count_quota, count_constrained_knapsack";
+                       scaled, metadata_trust, metadata_key, decay, stability, custom";
+const SLICERS: &str = "greedy, rank, knapsack, quota, count_quota, count_constrained_knapsack";
 const CURVES: &str = "exponential, window, step";
 
 impl Policy {
@@ -143,6 +147,7 @@ fn scorer(table: &Table<'_>, name: &str) -> Result<ScorerPolicy, Error> {
             curve: curve(table)?,
             null_timestamp_score: table.number("null_timestamp_score")?.unwrap_or(0.5),
         },
+        "stability" => ScorerPolicy::Stability,
         "custom" => {
             ScorerPolicy::Custom { name: table.need("name", table.text("name")?)?.to_owned() }
         }
@@ -194,6 +199,7 @@ fn slicer(table: &Table<'_>, key: &str, name: &str) -> Result<SlicerPolicy, Erro
     let scarcity = || table.choice("scarcity_behavior", SCARCITIES, ScarcityBehavior::Degrade);
     let slicer = match name {
         "greedy" => SlicerPolicy::Greedy,
+        "rank" => SlicerPolicy::Rank,
         "knapsack" => SlicerPolicy::Knapsack { bucket_size: bucket_size()? },
         "quota" => SlicerPolicy::Quota {
             quotas: table.list("quotas", quota)?,

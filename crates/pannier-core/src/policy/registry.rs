@@ -6,7 +6,29 @@ use std::sync::Arc;
 use super::Policy;
 use super::build::Surroundings;
 use super::presets::presets;
-use crate::{Error, Pipeline, Scorer, Timestamp};
+use crate::{Error, Pipeline, Previous, Scorer, Timestamp};
+
+/// What a policy leaves to the moment at which it is used.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Moment {
+    /// What time it is, for decay scorers that do not say.
+    pub now: Option<Timestamp>,
+    /// What was sent before, for parts that keep to it.
+    pub previous: Previous,
+}
+
+impl From<Option<Timestamp>> for Moment {
+    fn from(now: Option<Timestamp>) -> Self {
+        Self { now, previous: Previous::default() }
+    }
+}
+
+impl From<Previous> for Moment {
+    fn from(previous: Previous) -> Self {
+        Self { now: None, previous }
+    }
+}
 
 /// Finds policies and scorers by name, without regard to ASCII case.
 ///
@@ -29,7 +51,7 @@ pub struct PolicyRegistry {
 
 impl Default for PolicyRegistry {
     /// A registry with the presets: `chat`, `code-review`, `debugging`, `document-qa`, `long-running`,
-    /// `rag` and `tool-use`.
+    /// `rag`, `tool-use` and `transcript`.
     fn default() -> Self {
         let named = |policy: Policy| (policy.name.clone().unwrap_or_default(), policy);
         Self { policies: presets().map(named).into(), scorers: BTreeMap::new() }
@@ -74,17 +96,18 @@ impl PolicyRegistry {
         self.policies.iter().map(|(name, policy)| (name.as_str(), policy))
     }
 
-    /// The pipeline that a policy describes. Decay scorers without a reference time of their own
-    /// measure to `now`.
+    /// The pipeline that a policy describes, at a moment. An optional time is a moment before which nothing was
+    /// sent.
     ///
     /// # Errors
     ///
     /// Whatever keeps a part from being built.
-    pub fn pipeline(&self, policy: &Policy, now: Option<Timestamp>) -> Result<Pipeline, Error> {
+    pub fn pipeline(&self, policy: &Policy, moment: impl Into<Moment>) -> Result<Pipeline, Error> {
+        let Moment { now, previous } = moment.into();
         let custom = |name: &str| -> Result<Box<dyn Scorer>, Error> {
             Ok(Box::new(Arc::clone(find(&self.scorers, "scorer", name)?)))
         };
-        policy.build(&Surroundings { now, custom: &custom })
+        policy.build(&Surroundings { now, previous: Some(&previous), custom: &custom })
     }
 }
 

@@ -77,6 +77,7 @@ fn scorers() -> Vec<Part> {
             ],
             &["curve"],
         ),
+        ("stability", vec![], &[]),
         ("custom", vec![("name", kind_of("string"))], &["name"]),
     ];
     // An inner scorer that is only a name has its options beside it.
@@ -109,14 +110,16 @@ fn slicers() -> Vec<Part> {
     let entries = ("entries", list(object(entry, &["kind", "cap_count"])));
     let scarcity = ("scarcity_behavior", choice(SCARCITIES.iter().map(|(name, _)| *name)));
     let bucket_size = ("bucket_size", with(kind_of("integer"), "minimum", 1));
-    let names = ["greedy", "knapsack", "quota", "count_quota", "count_constrained_knapsack"];
+    let names =
+        ["greedy", "rank", "knapsack", "quota", "count_quota", "count_constrained_knapsack"];
     let inner = ("inner_slicer", any_of([choice(names.into_iter()), reference("slicer")]));
     vec![
         (names[0], vec![], &[]),
-        (names[1], vec![bucket_size.clone()], &[]),
+        (names[1], vec![], &[]),
+        (names[2], vec![bucket_size.clone()], &[]),
         // An inner slicer that is only a name has its options beside it.
         (
-            names[2],
+            names[3],
             vec![
                 quotas.clone(),
                 inner.clone(),
@@ -127,11 +130,11 @@ fn slicers() -> Vec<Part> {
             &[],
         ),
         (
-            names[3],
+            names[4],
             vec![entries.clone(), scarcity.clone(), inner, quotas, bucket_size.clone()],
             &[],
         ),
-        (names[4], vec![entries, scarcity, bucket_size], &[]),
+        (names[5], vec![entries, scarcity, bucket_size], &[]),
     ]
 }
 

@@ -120,6 +120,7 @@ impl ScorerPolicy {
                 put(&mut table, "null_timestamp_score", *null_timestamp_score);
                 table
             }
+            Self::Stability => typed("stability"),
             Self::Custom { name } => {
                 let mut table = typed("custom");
                 put(&mut table, "name", name.as_str());
@@ -163,6 +164,7 @@ impl SlicerPolicy {
         let mut table = Metadata::new();
         let name = match self {
             Self::Greedy => "greedy",
+            Self::Rank => "rank",
             Self::Knapsack { bucket_size } => {
                 put(&mut table, "bucket_size", *bucket_size);
                 "knapsack"

@@ -36,7 +36,8 @@ pub trait Rendering: Send + Sync {
         None
     }
 
-    /// The rule by which an item of the pool cannot be sent before all others.
+    /// The rule by which an item of the pool cannot be sent before all others. A pinned item is sent in any case;
+    /// then it is not the first that the others need.
     fn refuses_first(&self, index: usize, item: &ContextItem) -> Option<&str> {
         let _ = (index, item);
         None

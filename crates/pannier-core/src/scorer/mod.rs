@@ -19,6 +19,7 @@ mod product;
 mod rank;
 mod reflexive;
 mod scaled;
+mod stability;
 mod tag;
 
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub use product::{ProductScorer, ProductScorerBuilder};
 pub use rank::{PriorityScorer, RecencyScorer};
 pub use reflexive::ReflexiveScorer;
 pub use scaled::ScaledScorer;
+pub use stability::StabilityScorer;
 pub use tag::TagScorer;
 
 use crate::{ContextItem, Error};

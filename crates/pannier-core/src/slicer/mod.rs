@@ -22,7 +22,7 @@ pub use count::{
     CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, CountRequirementShortfall,
     ScarcityBehavior,
 };
-pub use greedy::GreedySlice;
+pub use greedy::{GreedySlice, RankSlice};
 pub use knapsack::KnapsackSlice;
 pub use outcome::{SliceOutcome, Verdict};
 pub use quota::{Quota, QuotaSlice};
