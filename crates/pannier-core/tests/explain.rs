@@ -85,7 +85,7 @@ fn strategies() -> impl Strategy<Value = OverflowStrategy> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(700))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn counterfactuals_hold_when_they_are_tried(

@@ -259,7 +259,7 @@ fn the_presets_are_valid_and_found_whatever_their_case() {
     assert_eq!(
         registry.policy("chatt").unwrap_err().to_string(),
         "there is no policy 'chatt'; there are chat, code-review, debugging, document-qa, \
-         long-running, rag, tool-use"
+         long-running, rag, tool-use, transcript"
     );
 }
 

@@ -99,7 +99,7 @@ impl ItemArguments {
         let items = input::read_items(&self.files)?;
         // If all counts are the caller's, they are all there is. As soon as anything is counted here, what is
         // sent is, too.
-        let is_given = self.tokenizer.tokenizer.is_none()
+        let is_given = !self.tokenizer.is_named()
             && template.is_none()
             && items.iter().all(UncountedItem::is_counted);
         let bound = if is_given { Bound::Items } else { Bound::Text };
@@ -112,12 +112,18 @@ impl ItemArguments {
 /// What counts tokens.
 #[derive(Args, Debug)]
 pub(crate) struct TokenizerArguments {
-    /// What counts tokens: a model or an encoding (see `pannier tokens list`), or file:PATH [default: bytes/4]
+    /// What counts tokens: a model or an encoding (see `pannier tokens list`), or file:PATH [default: bytes/4; for a
+    /// chat, what its model needs]
     #[arg(long, value_name = "NAME")]
     tokenizer: Option<String>,
 }
 
 impl TokenizerArguments {
+    /// Whether it is asked for.
+    pub(crate) fn is_named(&self) -> bool {
+        self.tokenizer.is_some()
+    }
+
     pub(crate) fn counter(&self) -> Result<Box<dyn TokenCounter>, Failure> {
         Ok(pannier_tokens::counter(self.tokenizer.as_deref().unwrap_or("bytes/4"))?)
     }
@@ -169,14 +175,19 @@ pub(crate) struct TimeArguments {
 impl TimeArguments {
     pub(crate) fn pipeline(&self, policy: &Policy) -> Result<Pipeline, Failure> {
         let pipeline = PolicyRegistry::default().pipeline(policy, self.now);
-        pipeline.map_err(|error| match error {
+        pipeline.map_err(Self::explain_missing)
+    }
+
+    /// Why there is no pipeline, in the words of the command line.
+    pub(crate) fn explain_missing(error: Error) -> Failure {
+        match error {
             Error::NoReferenceTime => Failure::Usage(
                 "the policy measures age and does not say to when; add --now, as in \
                  --now 2026-03-01T12:00:00Z, or set reference_time in the policy"
                     .to_owned(),
             ),
             error => error.into(),
-        })
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
+use pannier_chat::ChatError;
 use pannier_conformance::SuiteError;
 use pannier_core::{Error, ErrorCategory};
 use pannier_tokens::TokenError;
@@ -22,6 +23,10 @@ pub(crate) enum Failure {
     /// The same, about a file.
     #[error("{}: {error}", path.display())]
     EngineAt { path: PathBuf, error: Error },
+
+    /// A transcript cannot be read or trimmed.
+    #[error("{}: {error}", name(path))]
+    Chat { path: Option<PathBuf>, error: ChatError },
 
     /// There is no such counter, or it does not work.
     #[error("{0}")]
@@ -69,6 +74,7 @@ impl Failure {
     fn category(&self) -> ErrorCategory {
         match self {
             Self::Engine(error) | Self::EngineAt { error, .. } => error.category(),
+            Self::Chat { error, .. } => error.category(),
             Self::Usage(_) | Self::Input { .. } | Self::Tokens(_) => ErrorCategory::InvalidInput,
             Self::Io { .. } | Self::Suite(_) => ErrorCategory::Io,
             Self::Check => ErrorCategory::CheckFailed,

@@ -185,17 +185,27 @@ fn last_segment(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }
 
+/// A text file of bounded size; `-` is standard input.
+pub(crate) fn read_text_or_stdin(path: &Path, largest: u64) -> Result<String, Failure> {
+    match path.as_os_str() == "-" {
+        true => read_all(None, io::stdin().lock(), largest),
+        false => read_text(path, largest),
+    }
+}
+
 /// A text file of bounded size.
 pub(crate) fn read_text(path: &Path, largest: u64) -> Result<String, Failure> {
-    let failed = |error| Failure::io("read", path, error);
-    let invalid = |problem: String| Failure::Input {
-        path: Some(path.to_owned()),
-        place: String::new(),
-        problem,
-    };
+    let file = File::open(path).map_err(|error| Failure::io("read", path, error))?;
+    read_all(Some(path), file, largest)
+}
+
+fn read_all(path: Option<&Path>, source: impl Read, largest: u64) -> Result<String, Failure> {
+    let path = path.map(Path::to_owned);
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed)?;
-    file.take(largest + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if let Err(error) = source.take(largest + 1).read_to_end(&mut bytes) {
+        return Err(Failure::Io { action: "read", path, error });
+    }
+    let invalid = |problem: String| Failure::Input { path, place: String::new(), problem };
     if bytes.len() as u64 > largest {
         return Err(invalid(format!(
             "it is larger than {largest} bytes, which is more than is read"

@@ -10,8 +10,14 @@ use crate::table::{Table, one_line, shorten};
 /// How many rivals are named; the rest are counted.
 const MOST_RIVALS: usize = 10;
 
+/// The answers about several items.
+pub(super) fn texts(answers: &[Explanation<&ContextItem>], has_target: bool) -> String {
+    let texts = answers.iter().map(|answer| text(answer, has_target));
+    texts.collect::<Vec<_>>().join("\n")
+}
+
 /// The whole answer about one item.
-pub(super) fn text(answer: &Explanation<&ContextItem>, has_target: bool) -> String {
+fn text(answer: &Explanation<&ContextItem>, has_target: bool) -> String {
     let styled = output::is_styled(&std::io::stdout());
     let width = output::width();
     let (index, item) = (answer.index, answer.item);

@@ -1,5 +1,6 @@
 //! The commands, one a file.
 
+mod chat;
 mod compare;
 mod conformance;
 mod explanation;
@@ -20,6 +21,7 @@ use crate::failure::Failure;
 pub(crate) enum Command {
     Select(select::Select),
     Simulate(simulate::Simulate),
+    Chat(Box<chat::Chat>),
     Compare(compare::Compare),
     #[command(subcommand)]
     Policy(policy::Policies),
@@ -37,6 +39,7 @@ impl Command {
         match self {
             Self::Select(command) => command.run(),
             Self::Simulate(command) => command.run(),
+            Self::Chat(command) => command.run(),
             Self::Compare(command) => command.run(),
             Self::Policy(command) => command.run(),
             Self::Tokens(command) => command.run(),

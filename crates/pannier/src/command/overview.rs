@@ -8,8 +8,7 @@ use crate::output;
 use crate::table::{Table, one_line};
 
 /// The selection for people.
-pub(super) fn text(selection: &Selection<'_>) -> String {
-    let styled = output::is_styled(&std::io::stdout());
+pub(super) fn text(selection: &Selection<'_>, styled: bool) -> String {
     let width = output::width();
     let report = selection.report();
     let (ledger, budget) = (selection.ledger(), selection.budget());

@@ -91,11 +91,7 @@ impl Select {
             match self.format {
                 Format::Json | Format::Report => output.json(&answers)?,
                 Format::Text | Format::Table => {
-                    let texts: Vec<String> = answers
-                        .iter()
-                        .map(|answer| explanation::text(answer, self.budget.has_target()))
-                        .collect();
-                    output.text(&texts.join("\n"))?;
+                    output.text(&explanation::texts(&answers, self.budget.has_target()))?;
                 }
             }
             return output.finish();
@@ -106,7 +102,10 @@ impl Select {
             }
             Format::Json => output.json(&Selected::new(&selection))?,
             Format::Report => output.json(&selection.report_with(events))?,
-            Format::Table => output.text(&overview::text(&selection))?,
+            Format::Table => {
+                let styled = output::is_styled(&std::io::stdout());
+                output.text(&overview::text(&selection, styled))?;
+            }
         }
         output.finish()
     }
@@ -177,7 +176,7 @@ fn warn_of_invalid(items: &[ContextItem]) {
 }
 
 /// Says something beside the data. If nobody hears it, nothing is lost.
-fn tell(line: &str) {
+pub(super) fn tell(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", printable(line));
 }
 

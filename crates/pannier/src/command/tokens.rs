@@ -1,6 +1,5 @@
 //! `pannier tokens`: counting, and learning to count.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
@@ -79,13 +78,7 @@ fn is_stdin(path: &Path) -> bool {
 
 /// A text from a file; `-` is standard input.
 fn read(path: &Path) -> Result<String, Failure> {
-    if !is_stdin(path) {
-        return input::read_text(path, LARGEST);
-    }
-    let mut text = String::new();
-    let read = std::io::stdin().lock().take(LARGEST).read_to_string(&mut text);
-    read.map_err(|error| Failure::Io { action: "read", path: None, error })?;
-    Ok(text)
+    input::read_text_or_stdin(path, LARGEST)
 }
 
 fn list() -> Result<(), Failure> {

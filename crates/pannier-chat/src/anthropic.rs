@@ -1,0 +1,192 @@
+//! Messages as Anthropic's Messages API defines them.
+
+use serde_json::value::RawValue;
+
+use crate::ChatError;
+use crate::json::{self, Object};
+use crate::message::{CALL_TOKENS, Kind, Message, Part, Place, Role, by_size};
+
+/// Fields of a request that are sent with every message list.
+pub(crate) const FIXED: [&str; 2] = ["tools", "system"];
+
+/// What the provider tells a model that has tools, at most.
+pub(crate) const TOOLS_PROMPT: i64 = 346;
+
+/// An image at its largest.
+const IMAGE: i64 = 1_600;
+
+/// A document that is only named, or the least that one costs; and characters of its data to a token.
+const DOCUMENT: i64 = 3_000;
+const DOCUMENT_CHARACTERS: usize = 16;
+
+/// Characters of hidden thoughts to a token.
+const THOUGHT_CHARACTERS: usize = 4;
+
+pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, ChatError> {
+    let fields = json::object(path, raw)?;
+    let role = match json::needed(path, &fields, "role")?.as_str() {
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        other => {
+            let hint = if other == "system" { "; put it into the request's `system`" } else { "" };
+            return Err(ChatError::invalid(
+                format!("{path}.role"),
+                format!("it is '{other}'; it must be user or assistant{hint}"),
+            ));
+        }
+    };
+    let mut message = Message::new(raw, fields, role);
+    let Some(content) = message.fields.get("content") else {
+        return Ok(message);
+    };
+    let path = format!("{path}.content");
+    if json::is_text(content) {
+        let part = said(content, Place::Content, json::text(&path, content)?);
+        message.parts.push(part);
+    } else if json::is_list(content) {
+        for (at, raw) in json::list(&path, content)?.into_iter().enumerate() {
+            message.parts.push(read_block(&format!("{path}[{at}]"), raw)?);
+        }
+    } else {
+        return Err(ChatError::invalid(path, "it must be a text, or a list of blocks"));
+    }
+    Ok(message)
+}
+
+/// A text, which must not be blank.
+fn said(raw: &RawValue, place: Place, text: String) -> Part<'_> {
+    let is_kept = !text.trim().is_empty();
+    Part { is_kept, ..Part::new(raw, place, Kind::Said, text) }
+}
+
+fn read_block<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
+    let object = json::object(path, raw)?;
+    let part = |kind, text: String| Part::new(raw, Place::Contents, kind, text);
+    let id = |name: &str| json::needed(path, &object, name);
+    Ok(match json::needed(path, &object, "type")?.as_str() {
+        "text" => said(raw, Place::Contents, json::optional(path, &object, "text")?),
+        "image" => part(Kind::Shown, "[image]".to_owned()).costing(IMAGE),
+        "document" => {
+            let (text, tokens) = read_document(path, &object)?;
+            part(Kind::Shown, text).costing(tokens)
+        }
+        "thinking" => part(Kind::Thought, json::optional(path, &object, "thinking")?),
+        "redacted_thinking" => {
+            let data = json::optional(path, &object, "data")?;
+            part(Kind::Thought, "[thinking]".to_owned()).costing(by_size(&data, THOUGHT_CHARACTERS))
+        }
+        "tool_use" => {
+            part(Kind::Call { id: id("id")? }, called(path, &object)?).costing(CALL_TOKENS)
+        }
+        "server_tool_use" | "mcp_tool_use" => {
+            part(Kind::ServerCall { id: id("id")? }, called(path, &object)?).costing(CALL_TOKENS)
+        }
+        "tool_result" => {
+            let (text, tokens) = read_result(path, &object)?;
+            let tokens = tokens.saturating_add(CALL_TOKENS);
+            part(Kind::Answer { id: id("tool_use_id")? }, text).costing(tokens)
+        }
+        kind if kind.ends_with("_tool_result") => {
+            let content = object.get("content").map(json::compact).unwrap_or_default();
+            part(Kind::ServerAnswer { id: id("tool_use_id")? }, content).costing(CALL_TOKENS)
+        }
+        _ => part(Kind::Other, json::compact(raw)),
+    })
+}
+
+fn called(path: &str, call: &Object<'_>) -> Result<String, ChatError> {
+    let name = json::optional(path, call, "name")?;
+    let input = call.get("input").map(json::compact).unwrap_or_default();
+    Ok(format!("{name}({input})"))
+}
+
+/// What a tool says, and what its images cost.
+fn read_result(path: &str, result: &Object<'_>) -> Result<(String, i64), ChatError> {
+    let Some(content) = result.get("content") else {
+        return Ok((String::new(), 0));
+    };
+    let path = format!("{path}.content");
+    if json::is_text(content) {
+        return Ok((json::text(&path, content)?, 0));
+    }
+    if !json::is_list(content) {
+        return Err(ChatError::invalid(path, "it must be a text, or a list of blocks"));
+    }
+    let (mut texts, mut tokens) = (Vec::new(), 0_i64);
+    for (at, raw) in json::list(&path, content)?.into_iter().enumerate() {
+        let path = format!("{path}[{at}]");
+        let object = json::object(&path, raw)?;
+        let (text, more) = match json::needed(&path, &object, "type")?.as_str() {
+            "text" => (json::optional(&path, &object, "text")?, 0),
+            "image" => ("[image]".to_owned(), IMAGE),
+            "document" => read_document(&path, &object)?,
+            _ => (json::compact(raw), 0),
+        };
+        texts.push(text);
+        tokens = tokens.saturating_add(more);
+    }
+    Ok((texts.join("\n"), tokens))
+}
+
+/// A document's text, if it has one, and otherwise what it costs.
+fn read_document(path: &str, document: &Object<'_>) -> Result<(String, i64), ChatError> {
+    let Some(source) = document.get("source") else {
+        return Ok(("[document]".to_owned(), DOCUMENT));
+    };
+    let path = format!("{path}.source");
+    let source = json::object(&path, source)?;
+    match json::optional(&path, &source, "type")?.as_str() {
+        "text" => Ok((json::optional(&path, &source, "data")?, 0)),
+        "content" => Ok((source.get("content").map(json::compact).unwrap_or_default(), 0)),
+        "base64" => {
+            let data = json::optional(&path, &source, "data")?;
+            Ok(("[document]".to_owned(), by_size(&data, DOCUMENT_CHARACTERS).max(DOCUMENT)))
+        }
+        _ => Ok(("[document]".to_owned(), DOCUMENT)),
+    }
+}
+
+/// The `system` of a request: its text, and the value to send if it is another than came.
+pub(crate) fn read_system(raw: &RawValue) -> Result<(String, Option<String>), ChatError> {
+    if json::is_text(raw) {
+        let text = json::text("system", raw)?;
+        return Ok((text, None));
+    }
+    let (mut texts, mut kept) = (Vec::new(), Vec::new());
+    let blocks = json::list("system", raw)?;
+    let count = blocks.len();
+    for (at, raw) in blocks.into_iter().enumerate() {
+        let part = read_block(&format!("system[{at}]"), raw)?;
+        if part.is_kept {
+            texts.push(part.text);
+            kept.push(part.raw);
+        }
+    }
+    let changed = (kept.len() < count).then(|| {
+        let mut value = String::new();
+        json::write_list(kept.into_iter(), &mut value);
+        value
+    });
+    Ok((texts.join("\n"), changed))
+}
+
+/// Writes a message without the blocks that are not kept, results first.
+pub(crate) fn write(message: &Message<'_>, into: &mut String) {
+    let mut parts: Vec<&Part<'_>> = message.kept().collect();
+    if message.results_first {
+        parts.sort_by_key(|part| !matches!(part.kind, Kind::Answer { .. }));
+    }
+    let mut begin = "{";
+    for (name, value) in &message.fields.0 {
+        into.push_str(begin);
+        begin = ",";
+        json::write_text(name, into);
+        into.push(':');
+        if name == "content" {
+            json::write_list(parts.iter().map(|part| part.raw), into);
+        } else {
+            json::write(value, into);
+        }
+    }
+    into.push('}');
+}

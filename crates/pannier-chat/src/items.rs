@@ -1,0 +1,131 @@
+//! Messages as items: what they cost, which must be sent, and what a provider wants to know of the rest.
+
+use pannier_core::{
+    ContextItem, ContextKind, ContextSource, Cost, Placed, Rendering, Timestamp, TokenCounter,
+};
+
+use crate::message::{FRAME_TOKENS, Message, Role};
+use crate::pairs::FIRST;
+use crate::{ChatError, Format};
+
+/// Tokens by which a provider makes the model answer.
+pub(crate) const PRIMING_TOKENS: i64 = 3;
+
+/// A field of a request that is sent with every message list.
+pub(crate) struct Fixed {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) tokens: i64,
+}
+
+/// The messages as items, then the fixed fields.
+pub(crate) fn items(
+    format: Format,
+    fixed: &[Fixed],
+    messages: &[Message<'_>],
+    counter: &dyn TokenCounter,
+) -> Result<Vec<ContextItem>, ChatError> {
+    let texts: Vec<String> = messages.iter().map(Message::text).collect();
+    let all = texts.iter().chain(fixed.iter().map(|field| &field.text)).map(String::as_str);
+    let counts = counter.count_each(&all.collect::<Vec<_>>());
+    let mut counts = counts.into_iter().map(|count| i64::try_from(count).unwrap_or(i64::MAX));
+    let mut count = || counts.next().unwrap_or_default();
+    // Times only tell the order in which things are sent: first the fixed fields, then the messages.
+    let time = |place: usize| Timestamp::from_unix_seconds(place as i64);
+    let pins = pins(format, messages);
+    let mut items = Vec::with_capacity(messages.len() + fixed.len());
+    for (at, (message, text)) in messages.iter().zip(texts).enumerate() {
+        let (kind, source) = match message.role {
+            Role::System => (ContextKind::SYSTEM_PROMPT, ContextSource::CHAT),
+            _ if message.is_tools() => (ContextKind::TOOL_OUTPUT, ContextSource::TOOL),
+            _ => (ContextKind::MESSAGE, ContextSource::CHAT),
+        };
+        let mut item = ContextItem::builder(text, count().saturating_add(message.tokens()))
+            .kind(kind)
+            .source(source)
+            .id(format!("message-{at}"))
+            .pinned(pins.binary_search(&at).is_ok())
+            .timestamp(time(fixed.len() + at)?);
+        if let Some(group) = message.group {
+            item = item.group(format!("call-{group}"));
+        }
+        items.push(item.build()?);
+    }
+    for (at, field) in fixed.iter().enumerate() {
+        let kind = match field.name.as_str() {
+            "system" => ContextKind::SYSTEM_PROMPT,
+            _ => ContextKind::new("Tools")?,
+        };
+        let item = ContextItem::builder(&field.text, count().saturating_add(field.tokens));
+        items.push(item.kind(kind).id(&field.name).pinned(true).timestamp(time(at)?).build()?);
+    }
+    Ok(items)
+}
+
+fn can_be_first(format: Format, message: &Message<'_>) -> bool {
+    match format {
+        Format::OpenAi => true,
+        Format::Anthropic => message.role == Role::User && message.group.is_none(),
+    }
+}
+
+/// The messages that must be sent: the system's, and the user's last; or the last, if there is none. Where that
+/// cannot be the first, one before it that can.
+fn pins(format: Format, messages: &[Message<'_>]) -> Vec<usize> {
+    let sent = || messages.iter().enumerate().filter(|(_, message)| message.refused.is_none());
+    let mut pins: Vec<usize> =
+        sent().filter(|(_, message)| message.role == Role::System).map(|(at, _)| at).collect();
+    let users = sent().rfind(|(_, message)| message.is_users_turn());
+    let last = || sent().rfind(|(_, message)| message.role != Role::System);
+    let Some((last, message)) = users.or_else(last) else {
+        return pins;
+    };
+    pins.push(last);
+    if !can_be_first(format, message) {
+        let first = sent().filter(|(at, other)| *at < last && can_be_first(format, other));
+        pins.extend(first.map(|(at, _)| at).next_back());
+    }
+    pins.sort_unstable();
+    pins
+}
+
+/// How messages are sent: one after the other, with nothing between them that merges.
+pub(crate) struct ChatRendering {
+    /// Of each message, the rule by which it cannot be sent, and whether it can be the first.
+    messages: Vec<(Option<&'static str>, bool)>,
+}
+
+impl ChatRendering {
+    pub(crate) fn new(format: Format, messages: &[Message<'_>]) -> Self {
+        let rules = |message: &Message<'_>| (message.refused, can_be_first(format, message));
+        Self { messages: messages.iter().map(rules).collect() }
+    }
+}
+
+impl Rendering for ChatRendering {
+    fn cost(&self, items: &Placed<'_>) -> Cost {
+        let mut cost = Cost { fixed: PRIMING_TOKENS, ..Cost::default() };
+        for (index, item) in items.indices().zip(items.items()) {
+            if index < self.messages.len() {
+                cost.framing = cost.framing.saturating_add(FRAME_TOKENS);
+                cost.items = cost.items.saturating_add(item.tokens() - FRAME_TOKENS);
+            } else {
+                cost.fixed = cost.fixed.saturating_add(item.tokens());
+            }
+        }
+        cost
+    }
+
+    fn effort(&self, _: i64) -> u64 {
+        self.messages.len() as u64
+    }
+
+    fn refuses(&self, index: usize, _: &ContextItem) -> Option<&str> {
+        self.messages.get(index).and_then(|(refused, _)| *refused)
+    }
+
+    fn refuses_first(&self, index: usize, _: &ContextItem) -> Option<&str> {
+        let can_be_first = self.messages.get(index).is_some_and(|(_, first)| *first);
+        (!can_be_first).then_some(FIRST)
+    }
+}

@@ -1,0 +1,203 @@
+//! Messages as OpenAI's chat completions define them.
+
+use serde_json::value::RawValue;
+
+use crate::ChatError;
+use crate::json::{self, Object};
+use crate::message::{CALL_TOKENS, Kind, Message, NO_OUTPUT, Part, Place, Role, by_size};
+
+/// Fields of a request that are sent with every message list.
+pub(crate) const FIXED: [&str; 3] = ["tools", "functions", "response_format"];
+
+/// A small image; and a large one at its largest: eight tiles of 170, and the whole once more.
+const SMALL_IMAGE: i64 = 85;
+const LARGE_IMAGE: i64 = 85 + 8 * 170;
+
+/// A file that is only named, or the least that one costs; and characters of its data to a token.
+const FILE: i64 = 3_000;
+const FILE_CHARACTERS: usize = 16;
+
+/// Characters of sound to a token; and an answer that was spoken, which is only named.
+const SOUND_CHARACTERS: usize = 1_024;
+const SPOKEN: i64 = 1_000;
+
+pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, ChatError> {
+    let fields = json::object(path, raw)?;
+    let role = match json::needed(path, &fields, "role")?.as_str() {
+        "system" | "developer" => Role::System,
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        "tool" => Role::Tool,
+        "function" => Role::Function,
+        other => {
+            return Err(ChatError::invalid(
+                format!("{path}.role"),
+                format!(
+                    "it is '{other}'; it must be system, developer, user, assistant, tool or function"
+                ),
+            ));
+        }
+    };
+    let name = json::optional(path, &fields, "name")?;
+    let answers = match role {
+        Role::Tool => Some(json::needed(path, &fields, "tool_call_id")?),
+        Role::Function => Some(String::new()),
+        _ => None,
+    };
+    let mut message = Message::new(raw, fields, role);
+    (message.name, message.answers) = (name, answers);
+    read_content(path, &mut message)?;
+    if role == Role::Assistant {
+        read_rest(path, &mut message)?;
+    }
+    Ok(message)
+}
+
+fn read_content<'t>(path: &str, message: &mut Message<'t>) -> Result<(), ChatError> {
+    let Some(content) = message.fields.get("content") else {
+        return Ok(());
+    };
+    let path = format!("{path}.content");
+    if json::is_text(content) {
+        let text = json::text(&path, content)?;
+        let is_kept = !text.is_empty();
+        let part = Part::new(content, Place::Content, Kind::Said, text);
+        message.parts.push(Part { is_kept, ..part });
+        return Ok(());
+    }
+    if !json::is_list(content) {
+        let problem = "it must be a text, or a list of parts";
+        return Err(ChatError::invalid(path, problem));
+    }
+    for (at, raw) in json::list(&path, content)?.into_iter().enumerate() {
+        message.parts.push(read_part(&format!("{path}[{at}]"), raw)?);
+    }
+    Ok(())
+}
+
+fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
+    let object = json::object(path, raw)?;
+    let inner = |name: &str| -> Result<Object<'t>, ChatError> {
+        let value = object.get(name);
+        value.map_or(Ok(Object(Vec::new())), |value| json::object(&format!("{path}.{name}"), value))
+    };
+    let part = |kind, text: String| Part::new(raw, Place::Contents, kind, text);
+    Ok(match json::needed(path, &object, "type")?.as_str() {
+        kind @ ("text" | "refusal") => {
+            let text = json::optional(path, &object, kind)?;
+            let is_kept = !text.is_empty();
+            Part { is_kept, ..part(Kind::Said, text) }
+        }
+        "image_url" => {
+            let image = inner("image_url")?;
+            let is_small = json::optional(path, &image, "detail")? == "low";
+            part(Kind::Shown, "[image]".to_owned()).costing(if is_small {
+                SMALL_IMAGE
+            } else {
+                LARGE_IMAGE
+            })
+        }
+        "input_audio" => {
+            let data = json::optional(path, &inner("input_audio")?, "data")?;
+            part(Kind::Shown, "[audio]".to_owned()).costing(by_size(&data, SOUND_CHARACTERS))
+        }
+        "file" => {
+            let data = json::optional(path, &inner("file")?, "file_data")?;
+            let tokens = by_size(&data, FILE_CHARACTERS).max(FILE);
+            part(Kind::Shown, "[file]".to_owned()).costing(tokens)
+        }
+        _ => part(Kind::Other, json::compact(raw)),
+    })
+}
+
+/// What an assistant has besides content.
+fn read_rest<'t>(path: &str, message: &mut Message<'t>) -> Result<(), ChatError> {
+    if let Some(raw) = message.fields.get("refusal") {
+        let text = json::text(&format!("{path}.refusal"), raw)?;
+        if !text.is_empty() {
+            message.parts.push(Part::new(raw, Place::Field("refusal"), Kind::Said, text));
+        }
+    }
+    if let Some(raw) = message.fields.get("audio") {
+        let part = Part::new(raw, Place::Field("audio"), Kind::Shown, "[audio]".to_owned());
+        message.parts.push(part.costing(SPOKEN));
+    }
+    if let Some(raw) = message.fields.get("function_call") {
+        let path = format!("{path}.function_call");
+        let text = called(&path, &json::object(&path, raw)?, "arguments")?;
+        let kind = Kind::Call { id: String::new() };
+        let part = Part::new(raw, Place::Field("function_call"), kind, text);
+        message.parts.push(part.costing(CALL_TOKENS));
+    }
+    if let Some(calls) = message.fields.get("tool_calls") {
+        let path = format!("{path}.tool_calls");
+        for (at, raw) in json::list(&path, calls)?.into_iter().enumerate() {
+            message.parts.push(read_call(&format!("{path}[{at}]"), raw)?);
+        }
+    }
+    Ok(())
+}
+
+fn read_call<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
+    let object = json::object(path, raw)?;
+    let id = json::needed(path, &object, "id")?;
+    let text = match (object.get("function"), object.get("custom")) {
+        (Some(function), _) => {
+            let path = format!("{path}.function");
+            called(&path, &json::object(&path, function)?, "arguments")?
+        }
+        (None, Some(custom)) => {
+            let path = format!("{path}.custom");
+            called(&path, &json::object(&path, custom)?, "input")?
+        }
+        (None, None) => json::compact(raw),
+    };
+    Ok(Part::new(raw, Place::Calls, Kind::Call { id }, text).costing(CALL_TOKENS))
+}
+
+fn called(path: &str, call: &Object<'_>, arguments: &str) -> Result<String, ChatError> {
+    let name = json::optional(path, call, "name")?;
+    let arguments = json::optional(path, call, arguments)?;
+    Ok(format!("{name}({arguments})"))
+}
+
+/// Writes a message without the parts that are not kept.
+pub(crate) fn write(message: &Message<'_>, into: &mut String) {
+    let of = |place: Place| message.kept().filter(move |part| part.place == place);
+    let mut begin = "{";
+    for (name, value) in &message.fields.0 {
+        let is_gone = match name.as_str() {
+            "tool_calls" => of(Place::Calls).next().is_none(),
+            "function_call" => of(Place::Field("function_call")).next().is_none(),
+            _ => false,
+        };
+        if is_gone {
+            continue;
+        }
+        into.push_str(begin);
+        begin = ",";
+        json::write_text(name, into);
+        into.push(':');
+        match name.as_str() {
+            "content" => write_content(message, value, into),
+            "tool_calls" => json::write_list(of(Place::Calls).map(|part| part.raw), into),
+            _ => json::write(value, into),
+        }
+    }
+    if message.is_silent() && !message.fields.0.iter().any(|(name, _)| name == "content") {
+        into.push_str(",\"content\":");
+        json::write_text(NO_OUTPUT, into);
+    }
+    into.push('}');
+}
+
+fn write_content(message: &Message<'_>, value: &RawValue, into: &mut String) {
+    let said = message.kept().filter(|part| matches!(part.place, Place::Content | Place::Contents));
+    let mut said = said.map(|part| part.raw).peekable();
+    match said.peek() {
+        None if message.is_silent() => json::write_text(NO_OUTPUT, into),
+        None => into.push_str("null"),
+        Some(_) if json::is_text(value) => json::write(value, into),
+        Some(_) => json::write_list(said, into),
+    }
+}

@@ -1,0 +1,249 @@
+//! A transcript: read, repaired, and made into items.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use pannier_core::{
+    ContextBudget, ContextItem, Error, ErrorCategory, Moment, Pipeline, PlacerPolicy, Policy,
+    PolicyRegistry, Previous, TokenCounter,
+};
+use serde_json::value::RawValue;
+
+use crate::items::{self, ChatRendering, Fixed, PRIMING_TOKENS};
+use crate::message::{FRAME_TOKENS, Message};
+use crate::pairs::Pairs;
+use crate::trimmed::Trimmed;
+use crate::{ChatError, anthropic, json, openai};
+
+/// Whose messages they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// OpenAI's chat completions.
+    OpenAi,
+    /// Anthropic's messages.
+    Anthropic,
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+        })
+    }
+}
+
+/// Something in a message that could not be sent, and is left out or written otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct Repair {
+    /// The message, from 0.
+    pub message: usize,
+    /// What was done, and by which rule.
+    pub problem: String,
+}
+
+/// Messages to a provider, as items to select from.
+///
+/// Each message is an item, and so are the `tools` and the `system` of a request. A call and its results are a group. The
+/// system's words, the tools and the user's last message are pinned; if the user says nothing, the last message is.
+/// Items have times that only tell their order.
+///
+/// An item's tokens are those of its texts, and
+/// - 4 for every message, 8 for every call, and for every result within a message;
+/// - OpenAI: 85 for an image of low detail and 1,445 for any other; a file at least 3,000, or one for 16 characters of
+///   base64; sound one for 1,024 characters, and 1,000 for an answer that was spoken;
+/// - Anthropic: 1,600 for an image; a document that is not text at least 3,000, or one for 16 characters of base64;
+///   hidden thoughts one for 4 characters; 346 where there are tools.
+///
+/// What stands before the model's answer takes 3 more.
+#[derive(Debug)]
+pub struct Transcript<'t> {
+    pub(crate) format: Format,
+    /// The fields of a request; none if it is a bare list.
+    pub(crate) request: Option<Vec<Field<'t>>>,
+    pub(crate) messages: Vec<Message<'t>>,
+    repairs: Vec<Repair>,
+    /// The messages, then the fields of the request that are sent with every message list.
+    pub(crate) items: Vec<ContextItem>,
+}
+
+/// A field of a request.
+#[derive(Debug)]
+pub(crate) enum Field<'t> {
+    Messages,
+    Other(String, &'t RawValue),
+    Changed(String, String),
+}
+
+impl<'t> Transcript<'t> {
+    /// Reads a list of messages, or a request with one, and counts its tokens.
+    ///
+    /// What a provider would refuse, because a call lacks its result or the other way round, because it is empty, or
+    /// because it cannot be first, is left out: whole messages are never selected, and parts of messages are listed as
+    /// [repairs](Self::repairs). Equal texts are counted once.
+    ///
+    /// # Errors
+    ///
+    /// [`ChatError::NotJson`] or [`ChatError::Invalid`] with the place; [`ChatError::NothingToSend`] if no message
+    /// can be sent.
+    pub fn read(
+        format: Format,
+        text: &'t str,
+        counter: &dyn TokenCounter,
+    ) -> Result<Self, ChatError> {
+        let whole = json::parse(text)?;
+        let mut fixed = Vec::new();
+        let (request, list) = if json::is_list(whole) {
+            (None, json::list("the list", whole)?)
+        } else {
+            let request = json::object("the request", whole)?;
+            let Some(messages) = request.get("messages") else {
+                let problem =
+                    "it has no `messages`; give a list of messages, or a request with one";
+                return Err(ChatError::invalid("the request", problem));
+            };
+            let list = json::list("messages", messages)?;
+            let fields = request.0.into_iter();
+            let fields: Result<Vec<_>, _> =
+                fields.map(|(name, raw)| read_field(format, name, raw, &mut fixed)).collect();
+            (Some(fields?.into_iter().flatten().collect()), list)
+        };
+        let mut messages = Vec::with_capacity(list.len());
+        for (at, raw) in list.into_iter().enumerate() {
+            let path = format!("messages[{at}]");
+            messages.push(match format {
+                Format::OpenAi => openai::read(&path, raw)?,
+                Format::Anthropic => anthropic::read(&path, raw)?,
+            });
+        }
+        let repairs = match format {
+            Format::OpenAi => Pairs::openai(&mut messages),
+            Format::Anthropic => Pairs::anthropic(&mut messages),
+        };
+        check(&messages)?;
+        let items = items::items(format, &fixed, &messages, counter)?;
+        Ok(Self { format, request, messages, repairs, items })
+    }
+
+    /// The items: the messages, each at its place; then the tools and the system's words, if the request has them.
+    pub fn items(&self) -> &[ContextItem] {
+        &self.items
+    }
+
+    /// What could not be sent of messages that can.
+    pub fn repairs(&self) -> &[Repair] {
+        &self.repairs
+    }
+
+    /// What the messages say, as the parts of a policy that keep to what was sent before want it.
+    pub fn as_previous(&self) -> Previous {
+        Previous::new(self.items.iter().map(ContextItem::content))
+    }
+
+    /// The pipeline that a policy describes, for this transcript: messages stay in their order, and what is selected
+    /// can be sent.
+    ///
+    /// # Errors
+    ///
+    /// As [`PolicyRegistry::pipeline`].
+    pub fn pipeline(
+        &self,
+        registry: &PolicyRegistry,
+        policy: &Policy,
+        moment: impl Into<Moment>,
+    ) -> Result<Pipeline, Error> {
+        let policy = Policy {
+            placer: PlacerPolicy::Chronological,
+            keep_groups_together: false,
+            ..policy.clone()
+        };
+        Ok(registry
+            .pipeline(&policy, moment)?
+            .rendered_by(ChatRendering::new(self.format, &self.messages)))
+    }
+
+    /// Selects what fits a budget.
+    ///
+    /// # Errors
+    ///
+    /// [`ChatError::OverBudget`] with the smallest budget that would do, if what must be sent does not fit; otherwise
+    /// as [`Pipeline::run`].
+    pub fn trim<'s>(
+        &'s self,
+        pipeline: &Pipeline,
+        budget: &ContextBudget,
+    ) -> Result<Trimmed<'s, 't>, ChatError> {
+        let selection = pipeline.run(&self.items, budget).map_err(|error| {
+            let needed_tokens = self.needed_tokens();
+            let is_too_much = needed_tokens > budget.target_tokens().min(budget.input_tokens());
+            match error.category() == ErrorCategory::BudgetNotMet && is_too_much {
+                true => ChatError::OverBudget {
+                    needed_tokens,
+                    smallest_budget: needed_tokens.saturating_add(budget.output_reserve()),
+                },
+                false => error.into(),
+            }
+        })?;
+        Ok(Trimmed::new(self, selection))
+    }
+
+    /// What must be sent in any case.
+    pub fn needed_tokens(&self) -> i64 {
+        let pinned = self.items.iter().filter(|item| item.is_pinned());
+        let groups: BTreeSet<&str> = pinned.filter_map(ContextItem::group).collect();
+        let is_needed = |item: &&ContextItem| {
+            item.is_pinned() || item.group().is_some_and(|group| groups.contains(group))
+        };
+        let needed = self.items.iter().filter(is_needed);
+        needed.fold(PRIMING_TOKENS, |sum, item| sum.saturating_add(item.tokens()))
+    }
+}
+
+/// Reads a field of a request. Those that are sent with every message list become items.
+fn read_field<'t>(
+    format: Format,
+    name: String,
+    raw: &'t RawValue,
+    fixed: &mut Vec<Fixed>,
+) -> Result<Option<Field<'t>>, ChatError> {
+    if name == "messages" {
+        return Ok(Some(Field::Messages));
+    }
+    let is_fixed = match format {
+        Format::OpenAi => openai::FIXED.contains(&name.as_str()),
+        Format::Anthropic => anthropic::FIXED.contains(&name.as_str()),
+    };
+    if !is_fixed || raw.get() == "null" {
+        return Ok(Some(Field::Other(name, raw)));
+    }
+    if name == "system" {
+        let (text, changed) = anthropic::read_system(raw)?;
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        fixed.push(Fixed { name: name.clone(), text, tokens: FRAME_TOKENS });
+        return Ok(Some(match changed {
+            Some(value) => Field::Changed(name, value),
+            None => Field::Other(name, raw),
+        }));
+    }
+    let text = json::compact(raw);
+    let has_prompt = format == Format::Anthropic && text != "[]";
+    let tokens = if has_prompt { anthropic::TOOLS_PROMPT } else { 0 };
+    fixed.push(Fixed { name: name.clone(), text, tokens });
+    Ok(Some(Field::Other(name, raw)))
+}
+
+/// Refuses a transcript of which nothing can be sent.
+fn check(messages: &[Message<'_>]) -> Result<(), ChatError> {
+    if messages.iter().any(|message| message.refused.is_none()) {
+        return Ok(());
+    }
+    let problem = match messages.first().and_then(|message| message.refused) {
+        None => "there are no messages; give at least one".to_owned(),
+        Some(rule) => format!("no message can be sent; of the first, {rule}"),
+    };
+    Err(ChatError::NothingToSend { problem })
+}
