@@ -3,23 +3,31 @@
 //! The tables are part of the binary and are unpacked when a counter first counts. Counting is linear in the
 //! text, whatever the text.
 
+use std::cell::RefCell;
+use std::thread::LocalKey;
+
 use bpe_openai::Tokenizer;
 use pannier_core::{Exactness, TokenCounter};
 
+use crate::memo::Memo;
+
 /// The encoding of GPT-4o and everything since.
 pub fn o200k() -> impl TokenCounter + Copy {
-    Encoding { name: "o200k", load: bpe_openai::o200k_base }
+    thread_local!(static MEMO: RefCell<Memo> = RefCell::new(Memo::new()));
+    Encoding { name: "o200k", load: bpe_openai::o200k_base, memo: &MEMO }
 }
 
 /// The encoding of GPT-4 and GPT-3.5.
 pub fn cl100k() -> impl TokenCounter + Copy {
-    Encoding { name: "cl100k", load: bpe_openai::cl100k_base }
+    thread_local!(static MEMO: RefCell<Memo> = RefCell::new(Memo::new()));
+    Encoding { name: "cl100k", load: bpe_openai::cl100k_base, memo: &MEMO }
 }
 
 #[derive(Clone, Copy)]
 struct Encoding {
     name: &'static str,
     load: fn() -> &'static Tokenizer,
+    memo: &'static LocalKey<RefCell<Memo>>,
 }
 
 impl TokenCounter for Encoding {
@@ -32,14 +40,25 @@ impl TokenCounter for Encoding {
     }
 
     fn count(&self, text: &str) -> usize {
-        (self.load)().count(text)
+        let tokenizer = (self.load)();
+        self.memo.with_borrow_mut(|memo| {
+            let pieces = tokenizer.split(text).map(str::as_bytes);
+            pieces.map(|piece| memo.count(piece, |piece| tokenizer.bpe.count(piece))).sum()
+        })
     }
 
     fn count_up_to(&self, text: &str, limit: usize) -> Option<usize> {
         let tokenizer = (self.load)();
-        tokenizer.split(text).try_fold(0, |count, piece| {
-            let more = tokenizer.bpe.count_till_limit(piece.as_bytes(), limit - count)?;
-            Some(count + more)
+        self.memo.with_borrow_mut(|memo| {
+            tokenizer.split(text).map(str::as_bytes).try_fold(0, |count, piece| {
+                let left = limit - count;
+                let more = match piece.len() <= left {
+                    // No piece has more tokens than bytes, so this one fits.
+                    true => memo.count(piece, |piece| tokenizer.bpe.count(piece)),
+                    false => tokenizer.bpe.count_till_limit(piece, left)?,
+                };
+                Some(count + more)
+            })
         })
     }
 
