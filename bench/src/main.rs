@@ -1,7 +1,8 @@
 //! Compares the engine with its peer `cupel` and with a floor, in one process, over the same pools.
 //!
 //! `cargo run --release -p pannier-bench` runs everything; name sections to run only those:
-//! `pipeline`, `scorers`, `knapsack`, `command`, `tokens`. Results are checked for equality before anything is timed.
+//! `pipeline`, `scorers`, `knapsack`, `command`, `tokens`,
+//! `chat`. Results are checked for equality before anything is timed.
 //! Times are wall-clock medians; the machine's noise is in both columns, so read the ratios.
 //!
 //! `run-nothing`, `run-plain` and `run-null` run the same pipeline not at all, once without a
@@ -10,6 +11,7 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its tables")]
 
+mod chat;
 mod command;
 mod knapsack;
 mod measure;
@@ -25,12 +27,13 @@ static ALLOCATOR: measure::CountingAllocator = measure::CountingAllocator;
 
 type Section = (&'static str, fn());
 
-const SECTIONS: [Section; 5] = [
+const SECTIONS: [Section; 6] = [
     ("pipeline", pipeline::run),
     ("scorers", scorers::run),
     ("knapsack", knapsack::run),
     ("command", command::run),
     ("tokens", tokens::run),
+    ("chat", chat::run),
 ];
 
 const ONCE: [Section; 3] = [

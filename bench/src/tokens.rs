@@ -55,6 +55,11 @@ fn texts() -> Vec<Sample> {
     samples
 }
 
+/// Prose and code, in pieces of about a kilobyte.
+pub(crate) fn prose_and_code() -> Vec<String> {
+    texts().into_iter().take(2).flat_map(|sample| sample.pieces).collect()
+}
+
 fn cut(text: &str) -> Vec<String> {
     let mut pieces = vec![String::new()];
     for line in text.split_inclusive('\n') {
@@ -109,12 +114,8 @@ fn speed(samples: &[Sample]) {
         .collect();
     let prose: String = samples[0].pieces.concat();
     let code: String = samples[1].pieces.concat();
-    let workloads = [
-        ("prose", prose),
-        ("Rust", code),
-        ("CJK", cjk.repeat(200)),
-        ("mixed", languages.repeat(30)),
-    ];
+    let workloads =
+        [("prose", prose), ("Rust", code), ("CJK", drawn(&cjk)), ("mixed", languages.repeat(30))];
     let peers: [(&str, Box<dyn TokenCounter>, &tiktoken_rs::CoreBPE); 2] = [
         ("o200k", Box::new(o200k()), tiktoken_rs::o200k_base_singleton()),
         ("cl100k", Box::new(cl100k()), tiktoken_rs::cl100k_base_singleton()),
@@ -134,6 +135,25 @@ fn speed(samples: &[Sample]) {
             );
         }
     }
+}
+
+/// Sentences drawn from the characters of a text, so that few words come twice.
+fn drawn(text: &str) -> String {
+    let letters: Vec<char> = text.chars().filter(|letter| letter.is_alphabetic()).collect();
+    let mut state = 1_u64;
+    let mut draw = |below: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let mut drawn = String::new();
+    while drawn.len() < 500_000 {
+        for _ in 0..1 + draw(12) {
+            drawn.push(letters[draw(letters.len())]);
+        }
+        drawn.push(['，', '。', '、', '\n'][draw(4)]);
+    }
+    drawn
 }
 
 fn hostile(samples: &[Sample]) {

@@ -34,6 +34,10 @@
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/chat.md")]
+struct Guide;
+
 mod anthropic;
 mod error;
 mod items;

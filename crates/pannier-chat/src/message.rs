@@ -176,7 +176,7 @@ impl<'t> Message<'t> {
             }
             text.push_str(&part.text);
         }
-        if text.is_empty() {
+        if text.is_empty() || self.is_silent() {
             text.push_str(NO_OUTPUT);
         }
         text

@@ -23,7 +23,7 @@ fn documents_show_what_commands_print() {
     let cases = trycmd::TestCases::new();
     cases.default_bin_name("pannier").env("NO_COLOR", "1");
     for document in
-        ["README.md", "docs/commands.md", "docs/tokens.md", "crates/pannier/tests/commands/*.md"]
+        ["README.md", "docs/commands.md", "docs/tokens.md", "docs/chat.md", "crates/pannier/tests/commands/*.md"]
     {
         cases.case(root.join(document));
     }

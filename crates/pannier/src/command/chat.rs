@@ -187,7 +187,7 @@ impl Chat {
             Some(_) => {
                 let styled = output::is_styled(&std::io::stderr());
                 let (name, exactness) = (counter.name(), counter.exactness().name());
-                select::tell(&format!("counted by {name} ({exactness})"));
+                select::tell(&format!("texts counted by {name} ({exactness})"));
                 let text = overview::text(trimmed.selection(), styled);
                 let _ = write!(std::io::stderr(), "{text}");
                 for (at, repair) in repairs.iter().enumerate() {

@@ -1,0 +1,85 @@
+//! A transcript of ten thousand messages, cut to a quarter, against counting its tokens once.
+
+use pannier_chat::{Format, Transcript};
+use pannier_core::{ContextBudget, ContextItem, PolicyRegistry};
+use pannier_tokens::{TokenCounter, o200k};
+use serde_json::{Value, json};
+
+use crate::measure::{ratio, show, side_by_side};
+use crate::tokens::prose_and_code;
+
+pub(crate) fn run() {
+    println!(
+        "\nA chat of 10,000 messages, read, cut to a quarter of its tokens and written, against counting its"
+    );
+    println!("texts once (o200k).\n");
+    println!("    format       MB     tokens      sent       trim      count   ratio");
+    for format in [Format::OpenAi, Format::Anthropic] {
+        let text = transcript(format).to_string();
+        let counter = o200k();
+        let registry = PolicyRegistry::default();
+        let policy = registry.policy("transcript").expect("a preset");
+        let read = || Transcript::read(format, &text, &counter).expect("a transcript");
+        let whole = read();
+        let tokens: i64 = whole.items().iter().map(ContextItem::tokens).sum();
+        let budget = ContextBudget::new(tokens / 4, tokens / 4).expect("a budget");
+        let trim = || {
+            let transcript = read();
+            let pipeline = transcript.pipeline(&registry, policy, None).expect("a pipeline");
+            transcript.trim(&pipeline, &budget).expect("a selection").json()
+        };
+        let pipeline = whole.pipeline(&registry, policy, None).expect("a pipeline");
+        let trimmed = whole.trim(&pipeline, &budget).expect("a selection");
+        let sent = trimmed.selection().ledger().sent();
+        assert!(sent <= tokens / 4 && sent > tokens / 5, "{sent} of {tokens}");
+        let texts: Vec<&str> = whole.items().iter().map(ContextItem::content).collect();
+        let count = || texts.iter().map(|text| counter.count(text)).sum::<usize>();
+        let (ours, floor) = side_by_side(trim, count);
+        println!(
+            "{:>10} {:>8.2} {tokens:>10} {sent:>9} {:>10} {:>10} {:>7.2}",
+            format.to_string(),
+            text.len() as f64 / 1e6,
+            show(ours),
+            show(floor),
+            ratio(ours, floor)
+        );
+    }
+}
+
+/// Turns of five messages: a question, two calls at once, their results, an answer.
+fn transcript(format: Format) -> Value {
+    let pieces = prose_and_code();
+    let mut pieces = pieces.iter().cycle();
+    // No two texts are the same: equal ones would be counted once.
+    let mut number = 0;
+    let mut piece = |length: usize| -> String {
+        number += 1;
+        let text = pieces.next().expect("texts");
+        format!("{number}. {}", text.chars().take(length).collect::<String>())
+    };
+    let mut list = Vec::new();
+    for turn in 0..2_000 {
+        let ids = [format!("call_{turn}_a"), format!("call_{turn}_b")];
+        let (question, answer) = (piece(120), piece(400));
+        let results = [piece(1_000), piece(700)];
+        list.push(json!({ "role": "user", "content": question }));
+        match format {
+            Format::Anthropic => {
+                let call = |id: &str| json!({ "type": "tool_use", "id": id, "name": "look", "input": { "turn": turn } });
+                let result = |id: &str, text: &str| json!({ "type": "tool_result", "tool_use_id": id, "content": text });
+                list.push(json!({ "role": "assistant", "content": [call(&ids[0])] }));
+                list.push(json!({ "role": "user", "content": [result(&ids[0], &results[0])] }));
+                list.push(json!({ "role": "assistant", "content": [call(&ids[1])] }));
+                list.push(json!({ "role": "user", "content": [result(&ids[1], &results[1]), { "type": "text", "text": answer }] }));
+            }
+            _ => {
+                let call = |id: &str| json!({ "id": id, "type": "function", "function": { "name": "look", "arguments": "{}" } });
+                list.push(json!({ "role": "assistant", "content": null, "tool_calls": [call(&ids[0]), call(&ids[1])] }));
+                list.push(json!({ "role": "tool", "tool_call_id": ids[1], "content": results[1] }));
+                list.push(json!({ "role": "tool", "tool_call_id": ids[0], "content": results[0] }));
+                list.push(json!({ "role": "assistant", "content": answer }));
+            }
+        }
+    }
+    list.into()
+}

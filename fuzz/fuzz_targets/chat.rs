@@ -1,0 +1,48 @@
+//! A transcript is foreign: whatever it says, reading it must not panic, and what is written back must be JSON, within
+//! the budget, and stay as it is when it is read again.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pannier_chat::{Format, Transcript};
+use pannier_core::{ContextBudget, ContextItem, PolicyRegistry};
+use pannier_tokens::BytesOverFour;
+
+fuzz_target!(|text: &str| {
+    for format in [Format::OpenAi, Format::Anthropic] {
+        let Ok(transcript) = Transcript::read(format, text, &BytesOverFour) else {
+            continue;
+        };
+        // Half of what is more than must be sent.
+        let needed = transcript.needed_tokens();
+        let all: i64 = transcript.items().iter().map(ContextItem::tokens).sum();
+        for tokens in [0, needed, needed + (all - needed).max(0) / 2, all + needed] {
+            check(format, &transcript, tokens);
+        }
+    }
+});
+
+fn check(format: Format, transcript: &Transcript<'_>, tokens: i64) {
+    let registry = PolicyRegistry::default();
+    let policy = registry.policy("transcript").unwrap();
+    let pipeline = transcript.pipeline(&registry, policy, None).unwrap();
+    let budget = ContextBudget::new(tokens, tokens).unwrap();
+    let trimmed = match transcript.trim(&pipeline, &budget) {
+        Ok(trimmed) => trimmed,
+        Err(error) => {
+            assert!(tokens < transcript.needed_tokens(), "{error}");
+            return;
+        }
+    };
+    assert!(trimmed.selection().ledger().sent() <= tokens);
+    let sent = trimmed.json();
+    serde_json::from_str::<serde_json::Value>(&sent).unwrap();
+
+    // What was repaired needs no more repair, and fits again.
+    let again = Transcript::read(format, &sent, &BytesOverFour).unwrap();
+    assert_eq!(again.repairs(), []);
+    assert_eq!(again.items().len(), trimmed.selection().len());
+    assert_eq!(again.needed_tokens(), transcript.needed_tokens());
+    let pipeline = again.pipeline(&registry, policy, None).unwrap();
+    assert_eq!(again.trim(&pipeline, &budget).unwrap().json(), sent);
+}
