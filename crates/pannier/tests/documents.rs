@@ -22,9 +22,13 @@ fn documents_show_what_commands_print() {
     std::env::set_current_dir(&folder).unwrap();
     let cases = trycmd::TestCases::new();
     cases.default_bin_name("pannier").env("NO_COLOR", "1");
-    for document in
-        ["README.md", "docs/commands.md", "docs/tokens.md", "docs/chat.md", "crates/pannier/tests/commands/*.md"]
-    {
+    for document in [
+        "README.md",
+        "docs/commands.md",
+        "docs/tokens.md",
+        "docs/chat.md",
+        "crates/pannier/tests/commands/*.md",
+    ] {
         cases.case(root.join(document));
     }
 }
