@@ -1,0 +1,358 @@
+//! A cache that is open: documents by number, and words by name.
+//!
+//! What is read is checked. The table of sizes is small and read at once; everything else is read where it is needed, and
+//! carries its own checksum or hash. Nothing is mapped into memory: a file that shrinks is an error, not a fault.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::bytes::Bytes;
+use crate::chunk::{self, Chunk};
+use crate::manifest::{
+    CHUNKS, CONTENTS, FILES, Manifest, PATHS, POSTINGS, RECORDS, TABLE, TERMS, check_kind,
+    current_folder,
+};
+use crate::source::stays_below;
+use crate::{DocsError, index, words};
+
+/// Bytes of a document in the table, and in the records.
+pub(crate) const TABLE_BYTES: usize = 8;
+pub(crate) const RECORD_BYTES: usize = 72;
+
+/// A compiled folder of documents.
+#[derive(Debug)]
+pub struct Cache {
+    manifest: Manifest,
+    folder: PathBuf,
+    /// Where the content of each document begins, and where the last one ends.
+    starts: Vec<u64>,
+    /// How many words each document has.
+    words: Vec<u32>,
+    files: Vec<Checked>,
+}
+
+/// A file of known size.
+#[derive(Debug)]
+struct Checked {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+}
+
+/// What is known about a document besides its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) path: String,
+    pub(crate) hash: [u8; 32],
+    pub(crate) chunks_start: u64,
+    pub(crate) chunks_bytes: u32,
+    pub(crate) chunk_count: u32,
+}
+
+/// A document as it was when the cache was built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Document {
+    /// What it is called: its path in lower case.
+    pub id: String,
+    /// Its path below the root of the sources.
+    pub path: String,
+    /// SHA-256 of its bytes, as `sha256:` and 64 hexadecimal digits.
+    pub version: String,
+    /// Its text.
+    pub content: String,
+}
+
+impl Cache {
+    /// Opens the present version of a cache. A build that comes later does not change what is open.
+    ///
+    /// # Errors
+    ///
+    /// [`DocsError::NoCache`], or [`DocsError::Invalid`] with the file that is not as it was built.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, DocsError> {
+        let folder = current_folder(path.as_ref())?;
+        let manifest = Manifest::read(&folder)?;
+        let mut files = Vec::with_capacity(FILES.len());
+        for name in FILES {
+            files.push(Checked::open(folder.join(name), manifest.file(name).0)?);
+        }
+        let mut cache = Self { manifest, folder, starts: Vec::new(), words: Vec::new(), files };
+        cache.read_table()?;
+        cache.check_counts()?;
+        Ok(cache)
+    }
+
+    fn read_table(&mut self) -> Result<(), DocsError> {
+        let table = self.file(TABLE)?;
+        let bytes = table.read(0, table.bytes)?;
+        if checksum(&bytes) != self.manifest.file(TABLE).1 {
+            return Err(table.invalid("its checksum is another one"));
+        }
+        let count = self.manifest.documents as usize;
+        if count.checked_mul(TABLE_BYTES) != Some(bytes.len()) {
+            return Err(table.invalid("it has another number of documents than the manifest"));
+        }
+        let (mut starts, mut words) = (Vec::with_capacity(count + 1), Vec::with_capacity(count));
+        let mut start = 0_u64;
+        starts.push(start);
+        let mut left = Bytes(&bytes);
+        while let (Some(length), Some(count)) = (left.u32(), left.u32()) {
+            start += u64::from(length);
+            starts.push(start);
+            words.push(count);
+        }
+        (self.starts, self.words) = (starts, words);
+        Ok(())
+    }
+
+    fn check_counts(&self) -> Result<(), DocsError> {
+        let count = u64::from(self.manifest.documents);
+        let wrong = |name, problem: &str| Err(self.file(name)?.invalid(problem));
+        if self.file(RECORDS)?.bytes != count * RECORD_BYTES as u64 {
+            return wrong(RECORDS, "it has another number of documents than the manifest");
+        }
+        let bytes = self.starts.last().copied().unwrap_or_default();
+        if bytes != self.manifest.bytes || bytes != self.file(CONTENTS)?.bytes {
+            return wrong(CONTENTS, "it has another size than the table and the manifest say");
+        }
+        if index::terms_bytes(self.manifest.terms) != Some(self.file(TERMS)?.bytes) {
+            return wrong(TERMS, "it has another number of words than the manifest");
+        }
+        Ok(())
+    }
+
+    fn file(&self, name: &'static str) -> Result<&Checked, DocsError> {
+        let place = FILES.iter().position(|other| *other == name);
+        place
+            .and_then(|place| self.files.get(place))
+            .ok_or_else(|| DocsError::invalid(&self.folder.join(name), "it is missing"))
+    }
+
+    /// What the cache says about itself.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The folder of the version that is open.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// How many documents there are.
+    pub fn len(&self) -> u32 {
+        self.manifest.documents
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many bytes the content of a document has.
+    pub(crate) fn content_bytes(&self, document: u32) -> u64 {
+        let at = document as usize;
+        self.starts[at + 1] - self.starts[at]
+    }
+
+    /// What a document costs: a quarter of its bytes, rounded up.
+    pub(crate) fn tokens(&self, document: u32) -> u64 {
+        self.content_bytes(document).div_ceil(4)
+    }
+
+    /// How many words a document has.
+    pub(crate) fn word_count(&self, document: u32) -> u32 {
+        self.words[document as usize]
+    }
+
+    pub(crate) fn record(&self, document: u32) -> Result<Record, DocsError> {
+        let records = self.file(RECORDS)?;
+        let start = u64::from(document) * RECORD_BYTES as u64;
+        let bytes = records.read(start, RECORD_BYTES as u64)?;
+        let damaged = || records.invalid(&format!("document {document} is not as it was written"));
+        let mut left = Bytes(&bytes);
+        let fields = (|| {
+            let (path_start, chunks_start) = (left.u64()?, left.u64()?);
+            let (path_bytes, chunks_bytes) = (left.u32()?, left.u32()?);
+            let (chunk_count, _) = (left.u32()?, left.u32()?);
+            let hash: [u8; 32] = left.take(32)?.try_into().ok()?;
+            Some((
+                path_start,
+                path_bytes,
+                chunks_start,
+                chunks_bytes,
+                chunk_count,
+                hash,
+                left.u64()?,
+            ))
+        })();
+        let (path_start, path_bytes, chunks_start, chunks_bytes, chunk_count, hash, check) =
+            fields.ok_or_else(damaged)?;
+        let paths = self.file(PATHS)?;
+        let path = paths.read(path_start, u64::from(path_bytes))?;
+        if check != record_check(&bytes[..RECORD_BYTES - 8], &path) {
+            return Err(damaged());
+        }
+        let path = String::from_utf8(path).ok().filter(|path| stays_below(path));
+        let path =
+            path.ok_or_else(|| paths.invalid(&format!("the path of document {document} is none")))?;
+        Ok(Record { path, hash, chunks_start, chunks_bytes, chunk_count })
+    }
+
+    /// A document, checked against its hash.
+    ///
+    /// # Errors
+    ///
+    /// [`DocsError::Invalid`] if it is not as it was built, or there is none of this number.
+    pub fn document(&self, document: u32) -> Result<Document, DocsError> {
+        let contents = self.file(CONTENTS)?;
+        if document >= self.len() {
+            return Err(contents.invalid(&format!("there is no document {document}")));
+        }
+        let record = self.record(document)?;
+        let bytes = contents.read(self.starts[document as usize], self.content_bytes(document))?;
+        let changed =
+            || contents.invalid(&format!("the content of {} is another one", record.path));
+        if <[u8; 32]>::from(Sha256::digest(&bytes)) != record.hash {
+            return Err(changed());
+        }
+        let content = String::from_utf8(bytes).map_err(|_| changed())?;
+        let version = format!("sha256:{}", hex(&record.hash));
+        Ok(Document { id: record.path.to_lowercase(), path: record.path, version, content })
+    }
+
+    /// The bytes of a document's chunks.
+    pub(crate) fn chunk_bytes(&self, record: &Record) -> Result<Vec<u8>, DocsError> {
+        self.file(CHUNKS)?.read(record.chunks_start, record.chunks_bytes.into())
+    }
+
+    /// The chunks of a document, in order.
+    ///
+    /// # Errors
+    ///
+    /// As [`document`](Self::document).
+    pub fn chunks(&self, document: u32) -> Result<Vec<Chunk>, DocsError> {
+        let chunks = self.file(CHUNKS)?;
+        let damaged = || {
+            chunks
+                .invalid(&format!("the chunks of document {document} are not as they were written"))
+        };
+        if document >= self.len() {
+            return Err(damaged());
+        }
+        let record = self.record(document)?;
+        let length = usize::try_from(self.content_bytes(document)).map_err(|_| damaged())?;
+        let bytes = self.chunk_bytes(&record)?;
+        let (bytes, check) =
+            bytes.split_at_checked(bytes.len().saturating_sub(8)).ok_or_else(damaged)?;
+        if check != xxh3_64(bytes).to_le_bytes() {
+            return Err(damaged());
+        }
+        let read = chunk::read(bytes, length).ok_or_else(damaged)?;
+        if read.len() != record.chunk_count as usize { Err(damaged()) } else { Ok(read) }
+    }
+
+    /// The documents that a word is in, with how often, in order.
+    pub(crate) fn postings(&self, word: &str) -> Result<Vec<(u32, u32)>, DocsError> {
+        let (hash, postings) = (words::hash(word), self.file(POSTINGS)?);
+        let blocks = self.manifest.terms.div_ceil(index::BLOCK_WORDS as u64);
+        // The first block that ends at this hash or behind it.
+        let (mut low, mut high) = (0, blocks);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let is_before = self.block(middle)?.last().is_none_or(|last| last.hash < hash);
+            if is_before { low = middle + 1 } else { high = middle }
+        }
+        for block in low..blocks {
+            let block = self.block(block)?;
+            for entry in block.iter().filter(|entry| entry.hash == hash) {
+                let list = postings.read(entry.start, entry.length)?;
+                let (found, documents) = index::read_list(&list, self.len()).ok_or_else(|| {
+                    postings.invalid(&format!("the list of '{word}' is not as it was written"))
+                })?;
+                if found == word {
+                    return Ok(documents);
+                }
+            }
+            if block.last().is_none_or(|last| last.hash > hash) {
+                break;
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    fn block(&self, block: u64) -> Result<Vec<index::Word>, DocsError> {
+        let terms = self.file(TERMS)?;
+        let start = block * index::BLOCK_BYTES as u64;
+        let bytes = terms.read(start, (index::BLOCK_BYTES as u64).min(terms.bytes - start))?;
+        index::read_block(&bytes)
+            .ok_or_else(|| terms.invalid(&format!("its block {block} is not as it was written")))
+    }
+}
+
+/// The checksum of a record and its path.
+pub(crate) fn record_check(record: &[u8], path: &[u8]) -> u64 {
+    xxh3_64(&[record, path].concat())
+}
+
+/// A checksum as the manifest writes it.
+pub(crate) fn checksum(bytes: &[u8]) -> String {
+    format!("{:016x}", xxh3_64(bytes))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Checked {
+    fn open(path: PathBuf, bytes: u64) -> Result<Self, DocsError> {
+        let found = check_kind(&path, false)?;
+        if found != bytes {
+            let problem = format!("it has {found} bytes, and should have {bytes}");
+            return Err(DocsError::invalid(&path, problem));
+        }
+        let file = File::open(&path).map_err(|error| DocsError::io("read", &path, error))?;
+        Ok(Self { path, file, bytes })
+    }
+
+    fn invalid(&self, problem: &str) -> DocsError {
+        DocsError::invalid(&self.path, problem)
+    }
+
+    /// So many bytes from a place on, if they are there.
+    fn read(&self, start: u64, length: u64) -> Result<Vec<u8>, DocsError> {
+        let is_within = start.checked_add(length).is_some_and(|end| end <= self.bytes);
+        let size = usize::try_from(length).ok().filter(|_| is_within);
+        let size =
+            size.ok_or_else(|| self.invalid("something in it is said to be beyond its end"))?;
+        let mut bytes = vec![0; size];
+        read_exact_at(&self.file, &mut bytes, start).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => self.invalid("it is shorter than it was"),
+            _ => DocsError::io("read", &self.path, error),
+        })?;
+        Ok(bytes)
+    }
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, bytes: &mut [u8], start: u64) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, start)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut bytes: &mut [u8], mut start: u64) -> std::io::Result<()> {
+    use std::os::windows::fs::FileExt;
+
+    while !bytes.is_empty() {
+        match file.seek_read(bytes, start)? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            read => {
+                bytes = &mut bytes[read..];
+                start += read as u64;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,317 @@
+//! A document in pieces that fit a budget, each with the headings it stands under.
+//!
+//! Pieces end where a reader would pause: at a heading, between paragraphs, at the end of a line, a sentence or a word.
+//! Together they cover the document. Sizes are in bytes, four to a token, so that they depend on no tokenizer.
+
+use std::ops::Range;
+
+use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+
+use crate::bytes::{Bytes, put_number, put_text};
+
+/// How long a chunk should be, may be, and how much of the one before it repeats.
+const TARGET: usize = 256 * 4;
+const LONGEST: usize = 512 * 4;
+const OVERLAP: usize = 32 * 4;
+
+/// What the version of a cache says about how its chunks were made.
+pub(crate) const CHUNKING: &str = "markdown sections, target 256, at most 512, overlap 32, bytes/4";
+
+/// Headings in a context are cut to this, so that a context stays a line.
+const LONGEST_CONTEXT: usize = 512;
+
+/// A piece of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Chunk {
+    /// Where it is, in bytes of the document.
+    pub range: Range<usize>,
+    /// The headings it stands under, from the outermost: `Guide > Install`.
+    pub context: String,
+}
+
+/// Something that should stay whole.
+struct Block {
+    start: usize,
+    /// The level and the text of a heading.
+    heading: Option<(HeadingLevel, String)>,
+}
+
+/// The chunks of a document, in order.
+pub(crate) fn chunks(path: &str, text: &str) -> Vec<Chunk> {
+    let is_markdown =
+        [".md", ".markdown"].iter().any(|ending| path.to_lowercase().ends_with(ending));
+    let mut blocks = if is_markdown { markdown(text) } else { paragraphs(text) };
+    match blocks.first_mut() {
+        Some(first) => first.start = 0,
+        None if text.is_empty() => return Vec::new(),
+        None => blocks.push(Block { start: 0, heading: None }),
+    }
+    let mut cutter = Cutter { text, chunks: Vec::new(), headings: Vec::new(), section: 0 };
+    let ends = blocks.iter().skip(1).map(|next| next.start).chain([text.len()]);
+    let ends: Vec<usize> = ends.collect();
+    let mut open: Option<Range<usize>> = None;
+    let mut is_only_heading = false;
+    for (block, end) in blocks.into_iter().zip(ends) {
+        let range = block.start..end;
+        if let Some((level, heading)) = block.heading {
+            // A heading right under another one stays with it.
+            if !is_only_heading {
+                cutter.close(open.take());
+                cutter.section = range.start;
+            }
+            cutter.enter(level, heading);
+            open = Some(open.map_or(range.start, |open| open.start)..end);
+            is_only_heading = true;
+            continue;
+        }
+        open = Some(match open.take() {
+            Some(open) if end - open.start <= TARGET || is_only_heading => open.start..end,
+            full => {
+                cutter.close(full);
+                range
+            }
+        });
+        is_only_heading = false;
+    }
+    cutter.close(open);
+    cutter.chunks
+}
+
+struct Cutter<'t> {
+    text: &'t str,
+    chunks: Vec<Chunk>,
+    headings: Vec<(HeadingLevel, String)>,
+    /// Where the present section begins.
+    section: usize,
+}
+
+impl Cutter<'_> {
+    fn enter(&mut self, level: HeadingLevel, heading: String) {
+        self.headings.retain(|(other, _)| *other < level);
+        self.headings.push((level, heading));
+    }
+
+    fn context(&self) -> String {
+        let headings: Vec<&str> = self.headings.iter().map(|(_, text)| text.as_str()).collect();
+        let mut context = headings.join(" > ");
+        context.truncate(boundary(&context, LONGEST_CONTEXT));
+        context
+    }
+
+    /// Makes a chunk of a range, or several if it is too long.
+    fn close(&mut self, range: Option<Range<usize>>) {
+        let Some(Range { mut start, end }) = range.filter(|range| !range.is_empty()) else {
+            return;
+        };
+        while start < end {
+            let from = self.overlap(start);
+            let to = if end - from <= LONGEST { end } else { self.cut(start, from + TARGET) };
+            self.chunks.push(Chunk { range: from..to, context: self.context() });
+            start = to;
+        }
+    }
+
+    /// Where a chunk begins that goes on with its section: somewhat before, at a word.
+    fn overlap(&self, start: usize) -> usize {
+        if start == self.section || start == 0 {
+            return start;
+        }
+        let earliest = boundary(self.text, start.saturating_sub(OVERLAP)).max(self.section);
+        let before = &self.text[earliest..start];
+        let word = before.find(char::is_whitespace).map(|at| earliest + at);
+        let word = word.map(|at| self.text[at..start].trim_start().len()).map(|left| start - left);
+        word.unwrap_or(start)
+    }
+
+    /// Where a piece ends that begins here and should end there at the latest: behind a line, a sentence, a word, or
+    /// else a character. Always beyond its beginning.
+    fn cut(&self, start: usize, latest: usize) -> usize {
+        let latest = boundary(self.text, latest.max(start + 1));
+        let piece = &self.text[start..latest.max(start)];
+        let half = piece.len() / 2;
+        let line = piece.rfind('\n').map(|at| at + 1);
+        let sentence = piece.rfind(". ").map(|at| at + 2);
+        let word = piece.rfind(' ').map(|at| at + 1);
+        let end = [line, sentence, word].into_iter().flatten().find(|end| *end > half);
+        match end.unwrap_or(piece.len()) {
+            0 => start + self.text[start..].chars().next().map_or(1, char::len_utf8),
+            length => start + length,
+        }
+    }
+}
+
+/// The last place up to here where a character ends.
+fn boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// The outermost blocks of a Markdown text.
+fn markdown(text: &str) -> Vec<Block> {
+    let options = Options::ENABLE_TABLES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
+    let mut blocks = Vec::new();
+    let (mut depth, mut heading) = (0_usize, None);
+    for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
+        match event {
+            Event::Start(tag) => {
+                if depth == 0 {
+                    // The beginning of a line: what stands before a block belongs to it.
+                    let start = text[..range.start].rfind('\n').map_or(0, |at| at + 1);
+                    blocks.push(Block { start, heading: None });
+                    if let Tag::Heading { level, .. } = tag {
+                        heading = Some((level, String::new()));
+                    }
+                }
+                depth += 1;
+            }
+            Event::End(tag) => {
+                depth = depth.saturating_sub(1);
+                if depth == 0
+                    && matches!(tag, TagEnd::Heading(_))
+                    && let (Some(block), Some(heading)) = (blocks.last_mut(), heading.take())
+                {
+                    block.heading = Some(heading);
+                }
+            }
+            Event::Text(words) | Event::Code(words) => {
+                if let Some((_, text)) = &mut heading {
+                    text.push_str(&words);
+                }
+            }
+            Event::Rule | Event::Html(_) if depth == 0 => {
+                blocks.push(Block { start: range.start, heading: None });
+            }
+            _ => {}
+        }
+    }
+    blocks.dedup_by(|next, kept| next.start <= kept.start);
+    blocks
+}
+
+/// Blocks between empty lines.
+fn paragraphs(text: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let (mut at, mut was_empty) = (0, true);
+    for line in text.split_inclusive('\n') {
+        let is_empty = line.trim().is_empty();
+        if was_empty && !is_empty {
+            blocks.push(Block { start: at, heading: None });
+        }
+        was_empty = is_empty;
+        at += line.len();
+    }
+    blocks
+}
+
+/// Chunks as bytes.
+pub(crate) fn write(chunks: &[Chunk]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_number(&mut bytes, chunks.len() as u64);
+    for chunk in chunks {
+        put_number(&mut bytes, chunk.range.start as u64);
+        put_number(&mut bytes, chunk.range.len() as u64);
+        put_text(&mut bytes, &chunk.context);
+    }
+    bytes
+}
+
+/// Chunks from bytes, if they are some of a document of this length: they cover it from its beginning to its end.
+pub(crate) fn read(bytes: &[u8], length: usize) -> Option<Vec<Chunk>> {
+    let mut bytes = Bytes(bytes);
+    let count = usize::try_from(bytes.number()?).ok()?;
+    let mut chunks: Vec<Chunk> = Vec::new();
+    let mut covered = 0;
+    for _ in 0..count {
+        let start = usize::try_from(bytes.number()?).ok()?;
+        let end = start.checked_add(usize::try_from(bytes.number()?).ok()?)?;
+        let context = bytes.text()?.to_owned();
+        let is_next = start <= covered && end > covered && end <= length;
+        if !is_next || chunks.last().is_some_and(|last| start <= last.range.start) {
+            return None;
+        }
+        covered = end;
+        chunks.push(Chunk { range: start..end, context });
+    }
+    (covered == length && bytes.is_empty()).then_some(chunks)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shown(path: &str, text: &str) -> Vec<(String, String)> {
+        let chunks = chunks(path, text);
+        chunks.into_iter().map(|chunk| (chunk.context, text[chunk.range].to_owned())).collect()
+    }
+
+    #[test]
+    fn sections_are_chunks_with_their_headings() {
+        let text = "intro\n\n# Guide\n\n## Install\n\nRun it.\n\n```sh\n# not a heading\n```\n\n## Use\n\nUse it.\n";
+        assert_eq!(
+            shown("a.md", text),
+            [
+                (String::new(), "intro\n\n".to_owned()),
+                (
+                    "Guide > Install".to_owned(),
+                    "# Guide\n\n## Install\n\nRun it.\n\n```sh\n# not a heading\n```\n\n"
+                        .to_owned()
+                ),
+                ("Guide > Use".to_owned(), "## Use\n\nUse it.\n".to_owned()),
+            ]
+        );
+        assert_eq!(shown("a.md", ""), []);
+        assert_eq!(
+            shown("a.txt", "# no\n\nheading"),
+            [(String::new(), "# no\n\nheading".to_owned())]
+        );
+    }
+
+    #[test]
+    fn long_paragraphs_are_cut_between_sentences_and_overlap() {
+        let text = "One sentence that is here. ".repeat(200);
+        let chunks = chunks("a.md", &text);
+        assert!(chunks.len() > 3);
+        for pair in chunks.windows(2) {
+            let overlap = pair[0].range.end - pair[1].range.start;
+            assert!((1..=OVERLAP).contains(&overlap), "{overlap}");
+            assert!(text[..pair[0].range.end].ends_with(". "));
+        }
+    }
+
+    #[test]
+    fn a_code_block_stays_whole_where_it_fits() {
+        let code = format!("```rust\n{}```\n", "let x = 1;\n".repeat(150));
+        let text = format!("Words.\n\n{code}\nMore words.\n");
+        let chunks = shown("a.md", &text);
+        assert!(chunks.iter().any(|(_, chunk)| chunk.contains(&code)), "{chunks:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_cover_the_document_and_read_back(
+            text in prop::collection::vec(
+                prop_oneof![
+                    Just("# Title\n".to_owned()), Just("### Deep\n\n".to_owned()), Just("\n\n".to_owned()), Just("```\n".to_owned()),
+                    Just("- item\n".to_owned()), Just("---\n".to_owned()), Just("<b>\n".to_owned()), Just("[a]: /x\n".to_owned()),
+                    "[a-zé漢 .\n]{0,40}", "[a-z]{900,1500}", Just("漢".repeat(700)), Just("word. ".repeat(300)),
+                ],
+                0..14,
+            ),
+            is_markdown: bool,
+        ) {
+            let text = text.concat();
+            let chunks = chunks(if is_markdown { "x.MD" } else { "x.rs" }, &text);
+            let mut covered = 0;
+            for chunk in &chunks {
+                prop_assert!(chunk.range.start <= covered && chunk.range.end > covered);
+                prop_assert!(text.is_char_boundary(chunk.range.start) && text.is_char_boundary(chunk.range.end));
+                prop_assert!(chunk.range.len() <= LONGEST + OVERLAP, "{:?}", chunk.range);
+                covered = chunk.range.end;
+            }
+            prop_assert_eq!(covered, text.len());
+            prop_assert_eq!(read(&write(&chunks), text.len()), Some(chunks));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What can go wrong with sources and caches.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pannier_core::ErrorCategory;
+
+/// Why a cache cannot be built or used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DocsError {
+    /// There is nothing to build from.
+    #[error("there are no sources at {}; give a folder with documents", path.display())]
+    NoSources {
+        /// The folder.
+        path: PathBuf,
+    },
+
+    /// Documents that cannot be taken, each with its problem.
+    #[error(
+        "{} cannot be used, and nothing was changed:\n{}",
+        if problems.len() == 1 { "a document".to_owned() } else { format!("{} documents", problems.len()) },
+        problems.join("\n")
+    )]
+    Sources {
+        /// A line for each.
+        problems: Vec<String>,
+    },
+
+    /// A pattern for file names is not one.
+    #[error(
+        "'{pattern}' is not a pattern for file names: {problem}; write one as in *.txt or notes/**/*.md"
+    )]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+
+    /// There is no cache.
+    #[error("there is no cache at {}; make one with `pannier build --sources DOCS --cache {}`", path.display(), path.display())]
+    NoCache {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+
+    /// A folder holds something else.
+    #[error("{} is not empty, and not a cache; choose another folder", path.display())]
+    NotACache {
+        /// The folder.
+        path: PathBuf,
+    },
+
+    /// A cache is not as it was built.
+    #[error("the cache is damaged: {}: {problem}; build it again", path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+
+    /// Another build is at work.
+    #[error("another build is at work on {}; wait until it is done", path.display())]
+    Busy {
+        /// The cache.
+        path: PathBuf,
+    },
+
+    /// Reading or writing failed.
+    #[error("cannot {action} {}: {error}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why it failed.
+        error: io::Error,
+    },
+}
+
+impl DocsError {
+    pub(crate) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
+        Self::Io { action, path: path.to_owned(), error }
+    }
+
+    pub(crate) fn invalid(path: &Path, problem: impl Into<String>) -> Self {
+        Self::Invalid { path: path.to_owned(), problem: problem.into() }
+    }
+
+    /// What sort of failure it is.
+    pub fn category(&self) -> ErrorCategory {
+        match self {
+            Self::NoSources { .. }
+            | Self::Sources { .. }
+            | Self::Pattern { .. }
+            | Self::NotACache { .. } => ErrorCategory::InvalidInput,
+            Self::NoCache { .. } => ErrorCategory::CacheMissing,
+            Self::Invalid { .. } => ErrorCategory::CacheInvalid,
+            Self::Busy { .. } | Self::Io { .. } => ErrorCategory::Io,
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Which documents a word is in, and how often.
+//!
+//! Words are kept in the order of a hash, in blocks that each carry a checksum, so that a search reads and checks a
+//! handful of blocks, whatever the number of words. Each word's list of documents begins with the word itself and ends
+//! with a checksum: whatever is used has been checked, and nothing else was read.
+
+use std::collections::BinaryHeap;
+use std::io::{self, Write};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::bytes::{Bytes, put_number, put_text};
+use crate::words::Words;
+
+/// How many words a block has, and how many bytes a word takes in it: a hash, where its list is, and how long.
+pub(crate) const BLOCK_WORDS: usize = 128;
+const WORD_BYTES: usize = 24;
+const CHECK_BYTES: usize = 8;
+pub(crate) const BLOCK_BYTES: usize = BLOCK_WORDS * WORD_BYTES + CHECK_BYTES;
+
+/// A word in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Word {
+    pub(crate) hash: u64,
+    pub(crate) start: u64,
+    pub(crate) length: u64,
+}
+
+/// How many bytes so many words take.
+pub(crate) fn terms_bytes(words: u64) -> Option<u64> {
+    let blocks = words.div_ceil(BLOCK_WORDS as u64);
+    words.checked_mul(WORD_BYTES as u64)?.checked_add(blocks.checked_mul(CHECK_BYTES as u64)?)
+}
+
+/// The words of a block, if it is as it was written.
+pub(crate) fn read_block(block: &[u8]) -> Option<Vec<Word>> {
+    let (words, check) = block.split_at_checked(block.len().checked_sub(CHECK_BYTES)?)?;
+    if words.is_empty() || words.len() % WORD_BYTES != 0 || check != xxh3_64(words).to_le_bytes() {
+        return None;
+    }
+    let mut bytes = Bytes(words);
+    let mut read = Vec::with_capacity(words.len() / WORD_BYTES);
+    while !bytes.is_empty() {
+        let (hash, start, length) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
+        read.push(Word { hash, start, length });
+    }
+    Some(read)
+}
+
+/// A word and the documents it is in, with how often, if it is as it was written and they are among so many.
+pub(crate) fn read_list(list: &[u8], documents: u32) -> Option<(&str, Vec<(u32, u32)>)> {
+    let (list, check) = list.split_at_checked(list.len().checked_sub(CHECK_BYTES)?)?;
+    if check != xxh3_64(list).to_le_bytes() {
+        return None;
+    }
+    let mut bytes = Bytes(list);
+    let word = bytes.text()?;
+    let count = bytes.small()?;
+    let mut found = Vec::with_capacity((count as usize).min(list.len()));
+    let mut next = 0_u32;
+    for _ in 0..count {
+        let document = next.checked_add(bytes.small()?).filter(|document| *document < documents)?;
+        found.push((document, bytes.small().filter(|times| *times > 0)?));
+        next = document + 1;
+    }
+    bytes.is_empty().then_some((word, found))
+}
+
+/// Collects the words of documents, and writes them in order.
+///
+/// Documents come in batches, each of which is sorted by itself; in the end the sorted batches are merged.
+#[derive(Debug, Default)]
+pub(crate) struct IndexBuilder {
+    runs: Vec<Vec<u8>>,
+}
+
+impl IndexBuilder {
+    /// Adds the words of documents that follow those before.
+    pub(crate) fn add(&mut self, first: u32, documents: &[&Words]) {
+        let mut entries: Vec<(u64, &str, u32, u32)> = documents
+            .iter()
+            .zip(first..)
+            .flat_map(|(words, document)| {
+                words.distinct().map(move |(hash, word, count)| (hash, word, document, count))
+            })
+            .collect();
+        entries.sort_unstable();
+        let mut run = Vec::new();
+        for same in entries.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            let (hash, word, ..) = same[0];
+            run.extend_from_slice(&hash.to_le_bytes());
+            put_text(&mut run, word);
+            put_number(&mut run, same.len() as u64);
+            for (_, _, document, count) in same {
+                put_number(&mut run, u64::from(*document));
+                put_number(&mut run, u64::from(*count));
+            }
+        }
+        self.runs.push(run);
+    }
+
+    /// Writes all words, and tells how many there are.
+    pub(crate) fn write(
+        self,
+        terms: &mut impl Write,
+        postings: &mut impl Write,
+    ) -> io::Result<u64> {
+        let mut heads: BinaryHeap<Head<'_>> = self
+            .runs
+            .iter()
+            .enumerate()
+            .filter_map(|(run, bytes)| Head::new(run, Bytes(bytes)))
+            .collect();
+        let (mut count, mut start, mut block) = (0, 0, Vec::with_capacity(BLOCK_BYTES));
+        let (mut list, mut found) = (Vec::new(), Vec::new());
+        while let Some(head) = heads.pop() {
+            let (hash, word) = (head.hash, head.word);
+            found.clear();
+            let mut next = Some(head);
+            while let Some(mut head) = next {
+                head.take(&mut found);
+                heads.extend(Head::new(head.run, head.rest));
+                next = match heads.peek() {
+                    Some(other) if (other.hash, other.word) == (hash, word) => heads.pop(),
+                    _ => None,
+                };
+            }
+            write_list(&mut list, word, &found);
+            postings.write_all(&list)?;
+            let length = list.len() as u64;
+            for number in [hash, start, length] {
+                block.extend_from_slice(&number.to_le_bytes());
+            }
+            (count, start) = (count + 1, start + length);
+            if block.len() == BLOCK_WORDS * WORD_BYTES {
+                write_block(terms, &mut block)?;
+            }
+        }
+        if !block.is_empty() {
+            write_block(terms, &mut block)?;
+        }
+        Ok(count)
+    }
+}
+
+fn write_block(terms: &mut impl Write, block: &mut Vec<u8>) -> io::Result<()> {
+    let check = xxh3_64(block);
+    terms.write_all(block)?;
+    terms.write_all(&check.to_le_bytes())?;
+    block.clear();
+    Ok(())
+}
+
+fn write_list(list: &mut Vec<u8>, word: &str, found: &[(u64, u64)]) {
+    list.clear();
+    put_text(list, word);
+    put_number(list, found.len() as u64);
+    let mut next = 0;
+    for (document, count) in found {
+        put_number(list, document - next);
+        put_number(list, *count);
+        next = document + 1;
+    }
+    list.extend_from_slice(&xxh3_64(list).to_le_bytes());
+}
+
+/// The next word of a run.
+struct Head<'r> {
+    hash: u64,
+    word: &'r str,
+    run: usize,
+    count: u64,
+    rest: Bytes<'r>,
+}
+
+impl<'r> Head<'r> {
+    fn new(run: usize, mut rest: Bytes<'r>) -> Option<Self> {
+        let hash = rest.u64()?;
+        let word = rest.text()?;
+        let count = rest.number()?;
+        Some(Self { hash, word, run, count, rest })
+    }
+
+    /// Takes its documents, and goes to the next word.
+    fn take(&mut self, found: &mut Vec<(u64, u64)>) {
+        for _ in 0..self.count {
+            if let (Some(document), Some(count)) = (self.rest.number(), self.rest.number()) {
+                found.push((document, count));
+            }
+        }
+    }
+
+    fn key(&self) -> (u64, &str, usize) {
+        (self.hash, self.word, self.run)
+    }
+}
+
+// The heap gives the largest first; here that is the first in order.
+impl Ord for Head<'_> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+impl PartialOrd for Head<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Head<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Head<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_word_has_its_documents_however_they_are_batched(
+            texts in prop::collection::vec("[a-d ]{0,30}", 0..40),
+            batch in 1..10_usize,
+        ) {
+            let words: Vec<Words> = texts.iter().map(|text| Words::of(text)).collect();
+            let mut builder = IndexBuilder::default();
+            let mut first = 0;
+            for batch in words.chunks(batch) {
+                builder.add(first, &batch.iter().collect::<Vec<_>>());
+                first += batch.len() as u32;
+            }
+            let (mut terms, mut postings) = (Vec::new(), Vec::new());
+            let count = builder.write(&mut terms, &mut postings).unwrap();
+            prop_assert_eq!(terms_bytes(count), Some(terms.len() as u64));
+
+            let mut expected: BTreeMap<&str, Vec<(u32, u32)>> = BTreeMap::new();
+            for (words, document) in words.iter().zip(0..) {
+                for (_, word, times) in words.distinct() {
+                    expected.entry(word).or_default().push((document, times));
+                }
+            }
+            let mut found = BTreeMap::new();
+            let mut last = 0;
+            for block in terms.chunks(BLOCK_BYTES) {
+                for word in read_block(block).unwrap() {
+                    prop_assert!(word.hash >= last);
+                    last = word.hash;
+                    let list = &postings[word.start as usize..(word.start + word.length) as usize];
+                    let (text, documents) = read_list(list, texts.len() as u32).unwrap();
+                    prop_assert_eq!(crate::words::hash(text), word.hash);
+                    found.insert(text.to_owned(), documents);
+                }
+            }
+            prop_assert_eq!(found.len() as u64, count);
+            for (word, documents) in expected {
+                prop_assert_eq!(found.get(word), Some(&documents), "{}", word);
+            }
+        }
+    }
+}

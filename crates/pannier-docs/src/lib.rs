@@ -1,0 +1,44 @@
+//! Compiles a folder of documents into a cache, and resolves context from it.
+//!
+//! A cache is a folder that is written once and then only read. It holds every document with its hash, the chunks it is
+//! cut into, and an index of its words. The same documents give the same version of a cache, on any machine.
+//!
+//! ```
+//! use pannier_docs::{Cache, Sources, build};
+//!
+//! # let folder = std::env::temp_dir().join(format!("pannier-docs-{}", std::process::id()));
+//! # let (docs, cache) = (folder.join("docs"), folder.join("cache"));
+//! # std::fs::create_dir_all(&docs)?;
+//! std::fs::write(docs.join("deploy.md"), "How to deploy on Fridays: do not.")?;
+//! std::fs::write(docs.join("lunch.md"), "The canteen closes at two.")?;
+//! build(&Sources::new(&docs), &cache, false, &mut |_| {})?;
+//!
+//! let answer = Cache::open(&cache)?.resolve("deploy fridays:", 10)?;
+//! assert_eq!(answer.documents[0].id, "deploy.md");
+//! assert_eq!(answer.documents[0].why.term_matches, 2);
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
+
+mod build;
+mod bytes;
+mod cache;
+mod chunk;
+mod error;
+mod index;
+mod manifest;
+mod resolve;
+mod source;
+mod verify;
+mod words;
+
+pub use build::{Built, Progress, build};
+pub use cache::{Cache, Document};
+pub use chunk::Chunk;
+pub use error::DocsError;
+pub use manifest::{Manifest, ManifestFile};
+pub use resolve::{Resolved, ResolvedDocument, ResolvedSelection, Why, resolve_policy};
+pub use source::Sources;
+pub use verify::verify;

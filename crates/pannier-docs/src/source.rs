@@ -1,0 +1,133 @@
+//! Which files are documents, and what they are called.
+
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use ignore::WalkBuilder;
+
+use crate::DocsError;
+
+/// A folder of documents.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    root: PathBuf,
+    patterns: Vec<String>,
+    respects_gitignore: bool,
+}
+
+/// A file that is a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SourceFile {
+    /// What it is called: its path in lower case.
+    pub(crate) id: String,
+    /// Its path below the root, with forward slashes.
+    pub(crate) path: String,
+    /// Where it is.
+    pub(crate) file: PathBuf,
+}
+
+impl Sources {
+    /// The `.md` files below a folder, hidden ones included.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), patterns: Vec::new(), respects_gitignore: false }
+    }
+
+    /// Takes the files that match one of these patterns instead. A pattern without a slash is for names, one with a
+    /// slash for paths below the root.
+    pub fn patterns(mut self, patterns: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.patterns = patterns.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Leaves out what `.gitignore` files say.
+    pub fn respect_gitignore(mut self, respects: bool) -> Self {
+        self.respects_gitignore = respects;
+        self
+    }
+
+    fn globs(&self) -> Result<GlobSet, DocsError> {
+        let default = ["*.md".to_owned()];
+        let patterns = if self.patterns.is_empty() { &default[..] } else { &self.patterns };
+        let mut globs = GlobSetBuilder::new();
+        let invalid = |pattern: &str, error: &globset::Error| DocsError::Pattern {
+            pattern: pattern.to_owned(),
+            problem: error.kind().to_string(),
+        };
+        for pattern in patterns {
+            let whole = match pattern.trim_start_matches('/') {
+                path if path.contains('/') => path.to_owned(),
+                name => format!("**/{name}"),
+            };
+            let glob = GlobBuilder::new(&whole).literal_separator(true).build();
+            globs.add(glob.map_err(|error| invalid(pattern, &error))?);
+        }
+        globs.build().map_err(|error| invalid(&patterns.join(", "), &error))
+    }
+
+    /// The documents in the order of their ids, whatever the order of the folders. The cache itself is not looked into.
+    pub(crate) fn files(&self, cache: &Path) -> Result<Vec<SourceFile>, DocsError> {
+        if !self.root.is_dir() {
+            return Err(DocsError::NoSources { path: self.root.clone() });
+        }
+        let globs = self.globs()?;
+        let cache = cache.canonicalize().ok();
+        let (mut files, mut problems) = (Vec::new(), Vec::new());
+        let mut walk = WalkBuilder::new(&self.root);
+        walk.standard_filters(false).git_ignore(self.respects_gitignore).require_git(false);
+        walk.filter_entry(move |entry| {
+            !cache
+                .as_ref()
+                .is_some_and(|cache| entry.path().canonicalize().is_ok_and(|path| path == *cache))
+        });
+        for entry in walk.build() {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    problems.push(error.to_string());
+                    continue;
+                }
+            };
+            // Links are not followed: what they lead to may lie outside.
+            if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+                continue;
+            }
+            let Ok(relative) = entry.path().strip_prefix(&self.root) else { continue };
+            if !globs.is_match(relative) {
+                continue;
+            }
+            match name(relative) {
+                Some(path) => {
+                    let id = path.to_lowercase();
+                    files.push(SourceFile { id, path, file: entry.into_path() });
+                }
+                None => problems.push(format!(
+                    "{}: its name is not UTF-8, or has a line break; rename it",
+                    relative.display()
+                )),
+            }
+        }
+        files.sort_unstable_by(|a, b| (&a.id, &a.path).cmp(&(&b.id, &b.path)));
+        for pair in files.windows(2).filter(|pair| pair[0].id == pair[1].id) {
+            let (first, second) = (&pair[0].path, &pair[1].path);
+            problems.push(format!(
+                "{first} and {second} differ only in the case of letters; rename one"
+            ));
+        }
+        if problems.is_empty() { Ok(files) } else { Err(DocsError::Sources { problems }) }
+    }
+}
+
+/// A path with forward slashes.
+fn name(relative: &Path) -> Option<String> {
+    let parts: Option<Vec<&str>> =
+        relative.components().map(|part| part.as_os_str().to_str()).collect();
+    let path = parts?.join("/");
+    (!path.contains(['\n', '\r', '\0'])).then_some(path)
+}
+
+/// Whether a path stays below where it starts.
+pub(crate) fn stays_below(path: &str) -> bool {
+    !path.is_empty()
+        && !path.contains(['\n', '\r', '\0'])
+        && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}

@@ -1,0 +1,166 @@
+//! Whether a cache is, in every byte, what its documents make of it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::chunk::{self, CHUNKING};
+use crate::index::IndexBuilder;
+use crate::manifest::{
+    FILES, MANIFEST, Manifest, POSTINGS, TABLE, TERMS, check_kind, current_folder,
+};
+use crate::words::Words;
+use crate::{Cache, DocsError, build};
+
+/// Documents whose words are held at once.
+const BATCH: u32 = 2_048;
+
+/// Everything that is wrong with the cache at a path, a line each; nothing if it is sound.
+///
+/// Contents are held against their hashes, chunks and the index are made again and compared, and so is the version.
+///
+/// # Errors
+///
+/// [`DocsError::NoCache`], or whatever keeps files from being read.
+pub fn verify(path: &Path) -> Result<Vec<String>, DocsError> {
+    let mut problems = Vec::new();
+    let folder = match current_folder(path) {
+        Ok(folder) => folder,
+        Err(error) => return told(error),
+    };
+    check_names(&folder, &mut problems)?;
+    let manifest = match Manifest::read(&folder) {
+        Ok(manifest) => manifest,
+        Err(error) => return told(error),
+    };
+    for name in FILES {
+        match check_file(&folder.join(name), manifest.file(name)) {
+            Err(DocsError::Invalid { path, problem }) => {
+                problems.push(format!("{}: {problem}", path.display()));
+            }
+            checked => checked?,
+        }
+    }
+    match Cache::open(path) {
+        Ok(cache) => check_contents(&cache, &mut problems)?,
+        Err(error) => problems.extend(told(error)?),
+    }
+    let mut seen = BTreeSet::new();
+    problems.retain(|problem| seen.insert(problem.clone()));
+    Ok(problems)
+}
+
+/// What is wrong with a cache, as a finding; what keeps it from being looked at stays an error.
+fn told(error: DocsError) -> Result<Vec<String>, DocsError> {
+    match error {
+        DocsError::Invalid { path, problem } => Ok(vec![format!("{}: {problem}", path.display())]),
+        error => Err(error),
+    }
+}
+
+/// Names what does not belong into the folder of a version.
+fn check_names(folder: &Path, problems: &mut Vec<String>) -> Result<(), DocsError> {
+    let failed = |error| DocsError::io("read", folder, error);
+    let mut extra = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        if !FILES.iter().chain(&[MANIFEST]).any(|known| name == **known) {
+            extra.push(format!("{}: it does not belong here", folder.join(&name).display()));
+        }
+    }
+    extra.sort_unstable();
+    problems.extend(extra);
+    Ok(())
+}
+
+fn check_file(path: &Path, (bytes, checksum): (u64, &str)) -> Result<(), DocsError> {
+    let found = check_kind(path, false)?;
+    if found != bytes {
+        let problem = format!("it has {found} bytes, and should have {bytes}");
+        return Err(DocsError::invalid(path, problem));
+    }
+    let mut file = fs::File::open(path).map_err(|error| DocsError::io("read", path, error))?;
+    let mut hash = build::Hashed::default();
+    std::io::copy(&mut file, &mut hash).map_err(|error| DocsError::io("read", path, error))?;
+    match hash.checksum() == checksum {
+        true => Ok(()),
+        false => Err(DocsError::invalid(path, "its checksum is another one")),
+    }
+}
+
+/// Makes everything again from the contents, and compares.
+fn check_contents(cache: &Cache, problems: &mut Vec<String>) -> Result<(), DocsError> {
+    let folder = cache.folder();
+    let mut index = IndexBuilder::default();
+    let mut root = build::Root::new();
+    let mut last: Option<String> = None;
+    let mut chunks_in_all = 0;
+    let mut is_whole = true;
+    for first in (0..cache.len()).step_by(BATCH as usize) {
+        let mut words = Vec::new();
+        for number in first..cache.len().min(first.saturating_add(BATCH)) {
+            let found = cache
+                .document(number)
+                .and_then(|document| Ok((document, cache.record(number)?, cache.chunks(number)?)));
+            let (document, record, chunks) = match found {
+                Ok(found) => found,
+                Err(error) => {
+                    problems.extend(told(error)?);
+                    is_whole = false;
+                    continue;
+                }
+            };
+            if last.as_ref().is_some_and(|last| *last >= document.id) {
+                problems.push(format!(
+                    "{}: {} is not in the order of ids",
+                    folder.join("records").display(),
+                    document.path
+                ));
+            }
+            let made = chunk::chunks(&document.path, &document.content);
+            if made != chunks && cache.manifest().chunking == CHUNKING {
+                problems.push(format!(
+                    "{}: the chunks of {} are not what its content makes",
+                    folder.join("chunks").display(),
+                    document.path
+                ));
+            }
+            root.add(&document.path, &record.hash, &chunk::write(&chunks));
+            chunks_in_all += chunks.len() as u64;
+            let counted = Words::of(&document.content);
+            if counted.total != cache.word_count(number) {
+                problems.push(format!(
+                    "{}: {} has {} words, and the table says {}",
+                    folder.join(TABLE).display(),
+                    document.path,
+                    counted.total,
+                    cache.word_count(number)
+                ));
+            }
+            words.push(counted);
+            last = Some(document.id);
+        }
+        index.add(first, &words.iter().collect::<Vec<_>>());
+    }
+    if !is_whole {
+        return Ok(());
+    }
+    let manifest = cache.manifest();
+    if root.version() != manifest.version || chunks_in_all != manifest.chunks {
+        problems.push(format!(
+            "{}: its version or its counts are not what the documents make",
+            folder.join(MANIFEST).display()
+        ));
+    }
+    let (mut terms, mut postings) = (build::Hashed::default(), build::Hashed::default());
+    let count = index
+        .write(&mut terms, &mut postings)
+        .map_err(|error| DocsError::io("read", folder, error))?;
+    for (name, made) in [(TERMS, terms), (POSTINGS, postings)] {
+        if made.checksum() != manifest.file(name).1 || count != manifest.terms {
+            let path = folder.join(name);
+            problems.push(format!("{}: it is not what the documents make", path.display()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! The words of a document: what stands between white space, in lower case.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// How often each word of a text occurs.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    /// The text in lower case.
+    text: String,
+    /// The distinct words, by hash and then by their bytes.
+    entries: Vec<Entry>,
+    /// How many words there are.
+    pub(crate) total: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    hash: u64,
+    start: u32,
+    end: u32,
+    count: u32,
+}
+
+/// The hash by which words are ordered.
+pub(crate) fn hash(word: &str) -> u64 {
+    xxh3_64(word.as_bytes())
+}
+
+impl Words {
+    /// Of a text that has fewer than 2^32 bytes in lower case.
+    pub(crate) fn of(text: &str) -> Self {
+        let text = text.to_lowercase();
+        let base = text.as_ptr() as usize;
+        let mut entries: Vec<Entry> = text
+            .split_whitespace()
+            .map(|word| {
+                let start = word.as_ptr() as usize - base;
+                let (start, end) = (start as u32, (start + word.len()) as u32);
+                Entry { hash: hash(word), start, end, count: 1 }
+            })
+            .collect();
+        let total = entries.len() as u32;
+        let word = |entry: &Entry| &text[entry.start as usize..entry.end as usize];
+        entries.sort_unstable_by(|a, b| (a.hash, word(a)).cmp(&(b.hash, word(b))));
+        entries.dedup_by(|next, kept| {
+            let is_same = next.hash == kept.hash && word(next) == word(kept);
+            kept.count += u32::from(is_same);
+            is_same
+        });
+        Self { text, entries, total }
+    }
+
+    /// The distinct words with their hashes and counts, by hash and then by their bytes.
+    pub(crate) fn distinct(&self) -> impl Iterator<Item = (u64, &str, u32)> {
+        self.entries.iter().map(|entry| {
+            (entry.hash, &self.text[entry.start as usize..entry.end as usize], entry.count)
+        })
+    }
+}
+
+/// The terms of a query, as they are written in answers: in lower case, in their order, with repetitions.
+pub(crate) fn terms(query: &str) -> Vec<String> {
+    query.to_lowercase().split_whitespace().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_counted_in_lower_case_and_punctuation_stays() {
+        let words = Words::of("Deploy the\u{2003}thing.\nDEPLOY, deploy ΑΣ");
+        let mut found: Vec<_> = words.distinct().map(|(_, word, count)| (word, count)).collect();
+        found.sort_unstable();
+        assert_eq!(found, [("deploy", 2), ("deploy,", 1), ("the", 1), ("thing.", 1), ("ας", 1)]);
+        assert_eq!(words.total, 6);
+        assert_eq!(Words::of(" \n").total, 0);
+        assert_eq!(terms(" Deploy  X deploy "), ["deploy", "x", "deploy"]);
+    }
+}
