@@ -28,7 +28,11 @@ pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, Cha
         "user" => Role::User,
         "assistant" => Role::Assistant,
         other => {
-            let hint = if other == "system" { "; put it into the request's `system`" } else { "" };
+            let hint = match other {
+                "system" => "; put it into the request's `system`, or choose OpenAI's format",
+                "tool" | "developer" | "function" => "; choose OpenAI's format",
+                _ => "",
+            };
             return Err(ChatError::invalid(
                 format!("{path}.role"),
                 format!("it is '{other}'; it must be user or assistant{hint}"),

@@ -37,13 +37,19 @@ pub enum ChatError {
 
     /// What must be sent does not fit.
     #[error(
-        "what must be sent has {needed_tokens} tokens; the smallest budget that holds it is {smallest_budget}"
+        "what must be sent has {needed_tokens} tokens; {}",
+        match is_target {
+            true => format!("raise the target to {needed_tokens}"),
+            false => format!("the smallest budget that holds it is {smallest_budget}"),
+        }
     )]
     OverBudget {
         /// System, tools, and the last words of the user.
         needed_tokens: i64,
         /// The smallest window that holds it, with the reserve of the present one.
         smallest_budget: i64,
+        /// Whether the window holds it, and only the target does not.
+        is_target: bool,
     },
 
     /// The engine cannot select.

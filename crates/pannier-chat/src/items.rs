@@ -47,7 +47,7 @@ pub(crate) fn items(
             .pinned(pins.binary_search(&at).is_ok())
             .timestamp(time(fixed.len() + at)?);
         if let Some(group) = message.group {
-            item = item.group(format!("call-{group}"));
+            item = item.group(format!("turn-{group}"));
         }
         items.push(item.build()?);
     }
@@ -65,27 +65,29 @@ pub(crate) fn items(
 fn can_be_first(format: Format, message: &Message<'_>) -> bool {
     match format {
         Format::OpenAi => true,
-        Format::Anthropic => message.role == Role::User && message.group.is_none(),
+        Format::Anthropic => message.role == Role::User && message.answered().is_empty(),
     }
 }
 
-/// The messages that must be sent: the system's, and the user's last; or the last, if there is none. Where that
-/// cannot be the first, one before it that can.
+/// The messages that must be sent: the system's, the user's last, and the results at the end, if the model is to answer
+/// those; or the last message, if the user says nothing. Where none of them can be the first, one before them that can.
 fn pins(format: Format, messages: &[Message<'_>]) -> Vec<usize> {
     let sent = || messages.iter().enumerate().filter(|(_, message)| message.refused.is_none());
     let mut pins: Vec<usize> =
         sent().filter(|(_, message)| message.role == Role::System).map(|(at, _)| at).collect();
     let users = sent().rfind(|(_, message)| message.is_users_turn());
     let last = || sent().rfind(|(_, message)| message.role != Role::System);
-    let Some((last, message)) = users.or_else(last) else {
+    let Some((last_turn, message)) = users.or_else(last) else {
         return pins;
     };
-    pins.push(last);
+    pins.push(last_turn);
     if !can_be_first(format, message) {
-        let first = sent().filter(|(at, other)| *at < last && can_be_first(format, other));
+        let first = sent().filter(|(at, other)| *at < last_turn && can_be_first(format, other));
         pins.extend(first.map(|(at, _)| at).next_back());
     }
+    pins.extend(last().filter(|(_, message)| message.is_tools()).map(|(at, _)| at));
     pins.sort_unstable();
+    pins.dedup();
     pins
 }
 

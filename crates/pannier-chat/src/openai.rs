@@ -106,6 +106,10 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
             let tokens = by_size(&data, FILE_CHARACTERS).max(FILE);
             part(Kind::Shown, "[file]".to_owned()).costing(tokens)
         }
+        kind @ ("tool_use" | "tool_result") => {
+            let problem = format!("a {kind} is Anthropic's; choose that format");
+            return Err(ChatError::invalid(path, problem));
+        }
         _ => part(Kind::Other, json::compact(raw)),
     })
 }

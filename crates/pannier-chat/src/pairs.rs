@@ -174,6 +174,34 @@ impl<'p, 't> Pairs<'p, 't> {
         self.repairs.push(Repair { message, problem: problem.trim().to_owned() });
     }
 
+    /// Joins what the user says with what the assistant answers in the end, so that no question gets the answer to
+    /// another one.
+    fn pair_turns(&mut self) {
+        let sent =
+            |message: &&mut Message<'_>| message.refused.is_none() && message.group.is_none();
+        let mut question: Option<(usize, &mut Message<'_>)> = None;
+        let mut answer: Option<&mut Message<'_>> = None;
+        for (at, message) in self.messages.iter_mut().enumerate() {
+            let is_turn = message.is_users_turn();
+            if is_turn
+                && let (Some((at, question)), Some(answer)) = (question.take(), answer.take())
+            {
+                (question.group, answer.group) = (Some(at), Some(at));
+            }
+            if !sent(&message) {
+                continue;
+            }
+            match message.role {
+                Role::User => (question, answer) = (Some((at, message)), None),
+                Role::Assistant => answer = Some(message),
+                _ => {}
+            }
+        }
+        if let (Some((at, question)), Some(answer)) = (question, answer) {
+            (question.group, answer.group) = (Some(at), Some(at));
+        }
+    }
+
     /// Refuses what has nothing left to say, and tells what else is not as it came.
     fn finish(mut self) -> Vec<Repair> {
         for at in 0..self.messages.len() {
@@ -195,6 +223,7 @@ impl<'p, 't> Pairs<'p, 't> {
                 self.repair(at, "an empty text is left out");
             }
         }
+        self.pair_turns();
         // Of what is not sent at all, no part is missed.
         self.repairs.retain(|repair| self.messages[repair.message].refused.is_none());
         self.repairs.sort_by_key(|repair| repair.message);

@@ -46,8 +46,9 @@ pub struct Repair {
 
 /// Messages to a provider, as items to select from.
 ///
-/// Each message is an item, and so are the `tools` and the `system` of a request. A call and its results are a group. The
-/// system's words, the tools and the user's last message are pinned; if the user says nothing, the last message is.
+/// Each message is an item, and so are the `tools` and the `system` of a request. A call and its results are a group, and
+/// so are what the user says and the assistant's last words before the user speaks again. Pinned are the system's words, the
+/// tools, the user's last message, and results at the end; if the user says nothing, the last message.
 /// Items have times that only tell their order.
 ///
 /// An item's tokens are those of its texts, and
@@ -100,10 +101,19 @@ impl<'t> Transcript<'t> {
         } else {
             let request = json::object("the request", whole)?;
             let Some(messages) = request.get("messages") else {
-                let problem =
-                    "it has no `messages`; give a list of messages, or a request with one";
+                let problem = match request.get("input") {
+                    Some(_) => {
+                        "it is for OpenAI's responses; give one for chat completions, with `messages`"
+                    }
+                    None => "it has no `messages`; give a list of messages, or a request with one",
+                };
                 return Err(ChatError::invalid("the request", problem));
             };
+            if format == Format::OpenAi && request.get("system").is_some() {
+                let problem =
+                    "a field `system` is Anthropic's; choose that format, or make it a message";
+                return Err(ChatError::invalid("the request", problem));
+            }
             let list = json::list("messages", messages)?;
             let fields = request.0.into_iter();
             let fields: Result<Vec<_>, _> =
@@ -182,6 +192,7 @@ impl<'t> Transcript<'t> {
                 true => ChatError::OverBudget {
                     needed_tokens,
                     smallest_budget: needed_tokens.saturating_add(budget.output_reserve()),
+                    is_target: needed_tokens <= budget.input_tokens(),
                 },
                 false => error.into(),
             }

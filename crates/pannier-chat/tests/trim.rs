@@ -85,7 +85,7 @@ fn check(
     let limit = tokens - reserve;
     let trimmed = match transcript.trim(&pipeline, &budget(tokens, reserve)) {
         Ok(trimmed) => trimmed,
-        Err(ChatError::OverBudget { needed_tokens, smallest_budget }) => {
+        Err(ChatError::OverBudget { needed_tokens, smallest_budget, .. }) => {
             prop_assert!(needed_tokens > limit);
             prop_assert!(
                 transcript.trim(&pipeline, &budget(smallest_budget - 1, reserve)).is_err()

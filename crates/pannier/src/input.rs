@@ -175,6 +175,10 @@ fn item_problem(error: &serde_path_to_error::Error<serde_json::Error>) -> String
     let mut problem = problem(error);
     if error.inner().is_eof() || error.inner().is_syntax() {
         problem.push_str("; write one JSON object a line, or one JSON array");
+    } else if problem.contains("unknown field `role`")
+        || problem.contains("unknown field `messages`")
+    {
+        problem.push_str("; for messages to a provider, there is `pannier chat`");
     } else if problem.contains("unknown field") {
         problem.push_str("; data of your own goes into `metadata`");
     }

@@ -101,7 +101,8 @@ impl Pipeline {
 
     /// The same pipeline, for selections that are rendered.
     ///
-    /// What the rendering has whatever is selected is taken off the budget first. Once items are placed, the
+    /// What the rendering has whatever is selected is taken off the budget first, and what it puts around an item is
+    /// taken for a part of it. Once items are placed, the
     /// whole is counted, and while it is above the target, the unit with the lowest rank goes, for the reason
     /// [`RenderedOverBudget`](crate::ExclusionReason::RenderedOverBudget). Pinned items stay. If the strategy is
     /// to proceed on overflow, everything stays.
@@ -178,6 +179,10 @@ impl Pipeline {
         run.fixed_tokens = self
             .rendering()
             .map_or(0, |rendering| rendering.cost(&Placed::new(items, &[])).total());
+        if let Some(rendering) = self.rendering() {
+            let framing = |(index, item)| rendering.framing(index, item).max(0);
+            run.framing = items.iter().enumerate().map(framing).collect();
+        }
         run.effective = budget.effective(run.committed_tokens());
         let (pinned, scoreable) = (&run.classified.pinned, &run.classified.scoreable);
         let (pinned_items, scored_items) = (pinned.item_count(), scoreable.item_count());
@@ -197,7 +202,9 @@ impl Pipeline {
         trace.end(&PipelineStage::Deduplicate, scored_items, run.unique_items(), &run);
 
         let Sorted { units, candidates } =
-            sort::sort(items, scoreable, &run.scores, &run.duplicates);
+            sort::sort(items, scoreable, &run.scores, &run.duplicates, |unit| {
+                run.unit_tokens(unit)
+            });
         run.sorted = units;
         Ok(Prepared { run, candidates })
     }

@@ -69,6 +69,11 @@ impl<'a> Selection<'a> {
         &self.run.budget
     }
 
+    /// What was spent before anything was chosen: pinned items, and what is sent whatever is selected.
+    pub fn committed_tokens(&self) -> i64 {
+        self.run.committed_tokens()
+    }
+
     /// What the slicer could spend.
     pub fn effective_budget(&self) -> SliceBudget {
         self.run.effective
@@ -140,8 +145,9 @@ pub(crate) struct Run<'a> {
     pub(crate) items: &'a [ContextItem],
     pub(super) budget: ContextBudget,
     pub(crate) classified: Classified,
-    /// What the rendering has whatever is selected.
+    /// What the rendering has whatever is selected, and what it puts around each item; nothing if there is none.
     pub(crate) fixed_tokens: i64,
+    pub(super) framing: Vec<i64>,
     pub(super) effective: SliceBudget,
     /// By pool index: 1 for pinned items, 0 for items that were not scored.
     pub(crate) scores: Vec<f64>,
@@ -175,6 +181,7 @@ impl<'a> Run<'a> {
             budget: budget.clone(),
             classified: Classified::default(),
             fixed_tokens: 0,
+            framing: Vec::new(),
             effective: SliceBudget { max_tokens: 0, target_tokens: 0 },
             scores: Vec::new(),
             duplicates: Vec::new(),
@@ -191,7 +198,21 @@ impl<'a> Run<'a> {
 
     /// What is spent before anything is selected.
     pub(crate) fn committed_tokens(&self) -> i64 {
-        self.classified.pinned_tokens.saturating_add(self.fixed_tokens)
+        let framing = self.framing_of(&self.classified.pinned.in_pool_order());
+        self.classified.pinned_tokens.saturating_add(self.fixed_tokens).saturating_add(framing)
+    }
+
+    fn framing_of(&self, indices: &[u32]) -> i64 {
+        match self.framing.is_empty() {
+            true => 0,
+            false => sum_tokens(indices.iter().map(|index| self.framing[*index as usize])),
+        }
+    }
+
+    /// What a unit costs, with what stands around its items.
+    pub(super) fn unit_tokens(&self, unit: u32) -> i64 {
+        let units = &self.classified.scoreable;
+        units.tokens(unit, self.items).saturating_add(self.framing_of(units.members(unit)))
     }
 
     pub(super) fn overflow_event(&self, tokens_over_budget: i64) -> OverflowEvent<&'a ContextItem> {
@@ -314,7 +335,7 @@ impl<'a> Run<'a> {
             return;
         }
         let units = &self.classified.scoreable;
-        let item_tokens = units.tokens(unit, self.items);
+        let item_tokens = self.unit_tokens(unit);
         let lead = units.lead(unit, &self.scores);
         for &index in units.members(unit) {
             let reason = match verdict {

@@ -16,6 +16,7 @@ pub(super) fn sort<'a>(
     units: &Units,
     scores: &[f64],
     dropped: &[Duplicate],
+    unit_tokens: impl Fn(u32) -> i64,
 ) -> Sorted<'a> {
     let mut dropped = dropped.iter().map(|duplicate| duplicate.unit).peekable();
     let mut keys = Vec::with_capacity(units.len());
@@ -23,7 +24,7 @@ pub(super) fn sort<'a>(
     // cache miss for each.
     let mut tokens = Vec::with_capacity(units.len());
     for unit in 0..units.len() as u32 {
-        tokens.push(units.tokens(unit, items));
+        tokens.push(unit_tokens(unit));
         if dropped.next_if_eq(&unit).is_none() {
             let lead = units.lead(unit, scores);
             keys.push(order::key(scores[lead as usize], lead, unit));

@@ -74,9 +74,10 @@ pub(super) fn presets() -> [Policy; 8] {
             ..preset(
                 "transcript",
                 "Messages to a provider: the latest, and the beginning of what was sent before.",
-                // The square falls where the bonus still stands, so that what goes is in the middle.
+                // The square falls where the bonus still stands, so that what goes is in the middle; and what is new
+                // always counts for more than what is old.
                 vec![
-                    (ScorerPolicy::Product { children: vec![Recency, Recency] }, 1.0),
+                    (ScorerPolicy::Product { children: vec![Recency, Recency] }, 2.0),
                     (Stability, 1.0),
                 ],
                 SlicerPolicy::Rank,

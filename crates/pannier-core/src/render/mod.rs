@@ -18,6 +18,12 @@ pub trait Rendering: Send + Sync {
     /// What these items cost together, in this order.
     fn cost(&self, items: &Placed<'_>) -> Cost;
 
+    /// What stands around an item, where its own tokens do not say. A slicer takes it for a part of the item.
+    fn framing(&self, index: usize, item: &ContextItem) -> i64 {
+        let _ = (index, item);
+        0
+    }
+
     /// Whether they cost no more than a limit: the same answer as from [`cost`](Self::cost), which may be
     /// found sooner.
     fn fits(&self, items: &Placed<'_>, limit: i64) -> bool {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::{Cost, Placed, Rendering};
 use crate::{ContextItem, ContextKind, Error, MetadataValue, Selection, TokenCounter};
@@ -266,12 +266,14 @@ impl<'de> serde::Deserialize<'de> for ItemTemplate {
 pub struct TextRendering {
     template: Template,
     counter: Arc<dyn TokenCounter>,
+    /// What the separator counts, once that was asked for.
+    separator: OnceLock<i64>,
 }
 
 impl TextRendering {
     /// Texts by this template, counted by this counter.
     pub fn new(template: Template, counter: Arc<dyn TokenCounter>) -> Self {
-        Self { template, counter }
+        Self { template, counter, separator: OnceLock::new() }
     }
 
     /// How the text is made.
@@ -316,6 +318,13 @@ impl Rendering for TextRendering {
         let fixed = self.text(&Placed::new(&[], &[]));
         let (fixed, framing) = (self.count(&fixed), self.framing(items));
         Cost::of_whole(total, fixed, framing, items.tokens())
+    }
+
+    fn framing(&self, _: usize, item: &ContextItem) -> i64 {
+        let separator = *self.separator.get_or_init(|| self.count(&self.template.separator));
+        let template = self.template.of(item);
+        let frame = if template.is_content() { 0 } else { self.count(&template.frame(item, 1)) };
+        frame.saturating_add(separator)
     }
 
     fn fits(&self, items: &Placed<'_>, limit: i64) -> bool {

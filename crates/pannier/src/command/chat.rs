@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_chat::{Prefix, Repair, Transcript, Trimmed};
-use pannier_core::{ContextItem, Moment, PolicyRegistry, SelectionReport, TokenCounter};
+use pannier_core::{
+    ContextItem, ExclusionVariant, Moment, PolicyRegistry, SelectionReport, TokenCounter,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{explanation, overview, select};
@@ -106,7 +108,7 @@ impl Chat {
         let policy = input::read_policy(&registry, &self.policy)?;
         let file = self.file.clone().unwrap_or_else(|| "-".into());
         let text = input::read_text_or_stdin(&file, LARGEST)?;
-        let counter = self.counter(&text)?;
+        let (counter, exactness) = self.counter(&text)?;
         let previous = match &self.keep_prefix {
             Some(path) => Some((path, input::read_text_or_stdin(path, LARGEST)?)),
             None => None,
@@ -134,7 +136,7 @@ impl Chat {
         let trimmed = transcript.trim(&pipeline, &budget).map_err(at(&file))?;
 
         let prefix = previous.as_ref().map(|previous| trimmed.reused(previous));
-        self.tell(&transcript, &trimmed, prefix, &*counter)?;
+        self.tell(&transcript, &trimmed, prefix, (counter.name(), exactness))?;
         let mut output = Output::new();
         if explained.is_empty() {
             output.text(&trimmed.json())?;
@@ -146,19 +148,26 @@ impl Chat {
         output.finish()
     }
 
-    /// What counts: what is asked for, or what the request's model needs, or what the provider's models do.
-    fn counter(&self, text: &str) -> Result<Box<dyn TokenCounter>, Failure> {
+    /// What counts: what is asked for, or what the request's model needs, or what the provider's models do. And
+    /// whether that is known, or only assumed.
+    fn counter(&self, text: &str) -> Result<(Box<dyn TokenCounter>, &'static str), Failure> {
         #[derive(Deserialize)]
         struct Request {
             model: Option<String>,
         }
 
-        if self.tokenizer.is_named() {
-            return self.tokenizer.counter();
-        }
-        let model = serde_json::from_str::<Request>(text).ok().and_then(|request| request.model);
-        let known = model.and_then(|model| pannier_tokens::counter(&model).ok());
-        known.map_or_else(|| Ok(pannier_tokens::counter(self.format.tokenizer())?), Ok)
+        let model = || serde_json::from_str::<Request>(text).ok().and_then(|request| request.model);
+        let known = match self.tokenizer.is_named() {
+            true => Some(self.tokenizer.counter()?),
+            false => model().and_then(|model| pannier_tokens::counter(&model).ok()),
+        };
+        Ok(match known {
+            Some(counter) => {
+                let exactness = counter.exactness().name();
+                (counter, exactness)
+            }
+            None => (pannier_tokens::counter(self.format.tokenizer())?, "assumed"),
+        })
     }
 
     /// Says beside the data what was asked for.
@@ -167,14 +176,14 @@ impl Chat {
         transcript: &Transcript<'_>,
         trimmed: &Trimmed<'_, '_>,
         prefix: Option<Prefix>,
-        counter: &dyn TokenCounter,
+        (tokenizer, exactness): (&str, &'static str),
     ) -> Result<(), Failure> {
         let repairs = transcript.repairs();
         match &self.report {
             Some(path) if path.as_os_str() != "-" => {
                 let report = Report {
-                    tokenizer: counter.name(),
-                    exactness: counter.exactness().name(),
+                    tokenizer,
+                    exactness,
                     prefix,
                     repairs,
                     report: trimmed.selection().report(),
@@ -186,8 +195,7 @@ impl Chat {
             }
             Some(_) => {
                 let styled = output::is_styled(&std::io::stderr());
-                let (name, exactness) = (counter.name(), counter.exactness().name());
-                select::tell(&format!("texts counted by {name} ({exactness})"));
+                select::tell(&format!("texts counted by {tokenizer} ({exactness})"));
                 let text = overview::text(trimmed.selection(), styled);
                 let _ = write!(std::io::stderr(), "{text}");
                 for (at, repair) in repairs.iter().enumerate() {
@@ -197,7 +205,17 @@ impl Chat {
                     select::tell(&format!("  message-{}: {}", repair.message, repair.problem));
                 }
             }
-            None => {}
+            None => {
+                let counts = trimmed.selection().exclusion_counts();
+                let refused = counts.get(&ExclusionVariant::Refused).copied().unwrap_or_default();
+                if refused + repairs.len() > 0 {
+                    let repairs = repairs.len();
+                    select::tell(&format!(
+                        "{refused} messages cannot be sent, {repairs} parts of others are left out or changed; \
+                         --report says which"
+                    ));
+                }
+            }
         }
         if let Some(prefix) = prefix {
             let Prefix { messages, of_messages, tokens, of_tokens, .. } = prefix;

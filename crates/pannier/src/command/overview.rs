@@ -1,9 +1,9 @@
 //! A selection, for people: what is in, what is out, why, and how full the budget is.
 
 use anstyle::{AnsiColor, Effects, Style};
-use pannier_core::{InclusionReason, Ledger, Selection};
+use pannier_core::{Ledger, Selection};
 
-use super::{label, sum_tokens};
+use super::label;
 use crate::output;
 use crate::table::{Table, one_line};
 
@@ -14,10 +14,8 @@ pub(super) fn text(selection: &Selection<'_>, styled: bool) -> String {
     let (ledger, budget) = (selection.ledger(), selection.budget());
     let mut text = bar(ledger.sent(), budget.target_tokens(), width, styled);
     text.push_str(&sum(ledger));
-    let pinned = report.included.iter().filter(|entry| entry.reason == InclusionReason::Pinned);
-    let pinned = sum_tokens(pinned.map(|entry| entry.item));
     let room = i128::from(budget.target_tokens().min(budget.input_tokens()));
-    let spent = pinned + i128::from(ledger.fixed);
+    let spent = i128::from(selection.committed_tokens());
     let free = room - spent - i128::from(selection.effective_budget().target_tokens);
     if free > 0 && spent <= room {
         text.push_str(&format!("{free} tokens are kept free by --slot and --margin\n"));

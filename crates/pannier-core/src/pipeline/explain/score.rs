@@ -63,7 +63,7 @@ impl<'r, 'a> Rematch<'r, 'a> {
         let place = self.keys.partition_point(|other| *other < key);
         let candidate = Candidate {
             item: &run.items[lead as usize],
-            tokens: scoreable.tokens(winner, run.items),
+            tokens: run.unit_tokens(winner),
             score: scores[lead as usize],
             value: scoreable.value(winner, scores),
         };
@@ -154,7 +154,7 @@ impl<'r, 'a> Rematch<'r, 'a> {
 
     pub(super) fn density(&self) -> Option<f64> {
         let scoreable = &self.run.classified.scoreable;
-        let tokens = scoreable.tokens(self.unit, self.run.items);
+        let tokens = self.run.unit_tokens(self.unit);
         (tokens > 0).then(|| scoreable.value(self.unit, &self.run.scores) / tokens as f64)
     }
 }
