@@ -25,11 +25,11 @@ pub(crate) fn run() {
         let budget = ContextBudget::new(tokens / 4, tokens / 4).expect("a budget");
         let trim = || {
             let transcript = read();
-            let pipeline = transcript.pipeline(&registry, policy, None).expect("a pipeline");
-            transcript.trim(&pipeline, &budget).expect("a selection").json()
+            let trimmer = transcript.trimmer(&registry, policy, None).expect("a trimmer");
+            trimmer.trim(&budget).expect("a selection").json()
         };
-        let pipeline = whole.pipeline(&registry, policy, None).expect("a pipeline");
-        let trimmed = whole.trim(&pipeline, &budget).expect("a selection");
+        let trimmer = whole.trimmer(&registry, policy, None).expect("a trimmer");
+        let trimmed = trimmer.trim(&budget).expect("a selection");
         let sent = trimmed.selection().ledger().sent();
         assert!(sent <= tokens / 4 && sent > tokens / 5, "{sent} of {tokens}");
         let texts: Vec<&str> = whole.items().iter().map(ContextItem::content).collect();

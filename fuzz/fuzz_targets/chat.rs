@@ -25,9 +25,9 @@ fuzz_target!(|text: &str| {
 fn check(format: Format, transcript: &Transcript<'_>, tokens: i64) {
     let registry = PolicyRegistry::default();
     let policy = registry.policy("transcript").unwrap();
-    let pipeline = transcript.pipeline(&registry, policy, None).unwrap();
+    let trimmer = transcript.trimmer(&registry, policy, None).unwrap();
     let budget = ContextBudget::new(tokens, tokens).unwrap();
-    let trimmed = match transcript.trim(&pipeline, &budget) {
+    let trimmed = match trimmer.trim(&budget) {
         Ok(trimmed) => trimmed,
         Err(error) => {
             assert!(tokens < transcript.needed_tokens(), "{error}");
@@ -43,6 +43,6 @@ fn check(format: Format, transcript: &Transcript<'_>, tokens: i64) {
     assert_eq!(again.repairs(), []);
     assert_eq!(again.items().len(), trimmed.selection().len());
     assert_eq!(again.needed_tokens(), transcript.needed_tokens());
-    let pipeline = again.pipeline(&registry, policy, None).unwrap();
-    assert_eq!(again.trim(&pipeline, &budget).unwrap().json(), sent);
+    let trimmer = again.trimmer(&registry, policy, None).unwrap();
+    assert_eq!(trimmer.trim(&budget).unwrap().json(), sent);
 }

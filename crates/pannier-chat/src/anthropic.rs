@@ -19,14 +19,23 @@ const IMAGE: i64 = 1_600;
 const DOCUMENT: i64 = 3_000;
 const DOCUMENT_CHARACTERS: usize = 16;
 
+/// Documents in documents are looked into so many times; deeper ones are counted as they are written.
+const DEEPEST: usize = 4;
+
 /// Characters of hidden thoughts to a token.
 const THOUGHT_CHARACTERS: usize = 4;
 
-pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, ChatError> {
+pub(crate) fn read<'t>(
+    path: &str,
+    raw: &'t RawValue,
+    is_first: bool,
+) -> Result<Message<'t>, ChatError> {
     let fields = json::object(path, raw)?;
     let role = match json::needed(path, &fields, "role")?.as_str() {
         "user" => Role::User,
         "assistant" => Role::Assistant,
+        // In the middle only; the first words of the system are a field of the request.
+        "system" if !is_first => Role::System,
         other => {
             let hint = match other {
                 "system" => "; put it into the request's `system`, or choose OpenAI's format",
@@ -39,7 +48,7 @@ pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, Cha
             ));
         }
     };
-    let mut message = Message::new(raw, fields, role);
+    let mut message = Message::new(raw, fields, role, &["role", "content"]);
     let Some(content) = message.fields.get("content") else {
         return Ok(message);
     };
@@ -71,7 +80,7 @@ fn read_block<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> 
         "text" => said(raw, Place::Contents, json::optional(path, &object, "text")?),
         "image" => part(Kind::Shown, "[image]".to_owned()).costing(IMAGE),
         "document" => {
-            let (text, tokens) = read_document(path, &object)?;
+            let (text, tokens) = read_document(path, &object, 0)?;
             part(Kind::Shown, text).costing(tokens)
         }
         "thinking" => part(Kind::Thought, json::optional(path, &object, "thinking")?),
@@ -86,7 +95,7 @@ fn read_block<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> 
             part(Kind::ServerCall { id: id("id")? }, called(path, &object)?).costing(CALL_TOKENS)
         }
         "tool_result" => {
-            let (text, tokens) = read_result(path, &object)?;
+            let (text, tokens) = read_result(path, &object, 0)?;
             let tokens = tokens.saturating_add(CALL_TOKENS);
             part(Kind::Answer { id: id("tool_use_id")? }, text).costing(tokens)
         }
@@ -105,7 +114,7 @@ fn called(path: &str, call: &Object<'_>) -> Result<String, ChatError> {
 }
 
 /// What a tool says, and what its images cost.
-fn read_result(path: &str, result: &Object<'_>) -> Result<(String, i64), ChatError> {
+fn read_result(path: &str, result: &Object<'_>, depth: usize) -> Result<(String, i64), ChatError> {
     let Some(content) = result.get("content") else {
         return Ok((String::new(), 0));
     };
@@ -123,7 +132,7 @@ fn read_result(path: &str, result: &Object<'_>) -> Result<(String, i64), ChatErr
         let (text, more) = match json::needed(&path, &object, "type")?.as_str() {
             "text" => (json::optional(&path, &object, "text")?, 0),
             "image" => ("[image]".to_owned(), IMAGE),
-            "document" => read_document(&path, &object)?,
+            "document" if depth < DEEPEST => read_document(&path, &object, depth + 1)?,
             _ => (json::compact(raw), 0),
         };
         texts.push(text);
@@ -133,20 +142,35 @@ fn read_result(path: &str, result: &Object<'_>) -> Result<(String, i64), ChatErr
 }
 
 /// A document's text, if it has one, and otherwise what it costs.
-fn read_document(path: &str, document: &Object<'_>) -> Result<(String, i64), ChatError> {
+fn read_document(
+    path: &str,
+    document: &Object<'_>,
+    depth: usize,
+) -> Result<(String, i64), ChatError> {
     let Some(source) = document.get("source") else {
         return Ok(("[document]".to_owned(), DOCUMENT));
+    };
+    // What is said about it is sent with it.
+    let about =
+        [json::optional(path, document, "title")?, json::optional(path, document, "context")?];
+    let told = |text: String| {
+        let all = about.iter().filter(|about| !about.is_empty()).cloned().chain([text]);
+        all.collect::<Vec<_>>().join("\n")
     };
     let path = format!("{path}.source");
     let source = json::object(&path, source)?;
     match json::optional(&path, &source, "type")?.as_str() {
-        "text" => Ok((json::optional(&path, &source, "data")?, 0)),
-        "content" => Ok((source.get("content").map(json::compact).unwrap_or_default(), 0)),
+        "text" => Ok((told(json::optional(&path, &source, "data")?), 0)),
+        "content" => {
+            let (text, tokens) = read_result(&path, &source, depth)?;
+            Ok((told(text), tokens))
+        }
         "base64" => {
             let data = json::optional(&path, &source, "data")?;
-            Ok(("[document]".to_owned(), by_size(&data, DOCUMENT_CHARACTERS).max(DOCUMENT)))
+            let tokens = by_size(&data, DOCUMENT_CHARACTERS).max(DOCUMENT);
+            Ok((told("[document]".to_owned()), tokens))
         }
-        _ => Ok(("[document]".to_owned(), DOCUMENT)),
+        _ => Ok((told("[document]".to_owned()), DOCUMENT)),
     }
 }
 
@@ -187,10 +211,29 @@ pub(crate) fn write(message: &Message<'_>, into: &mut String) {
         json::write_text(name, into);
         into.push(':');
         if name == "content" {
-            json::write_list(parts.iter().map(|part| part.raw), into);
+            write_blocks(&parts, into);
         } else {
             json::write(value, into);
         }
     }
     into.push('}');
+}
+
+/// Writes blocks; a content that was a text alone becomes one.
+fn write_blocks(parts: &[&Part<'_>], into: &mut String) {
+    into.push('[');
+    for (at, part) in parts.iter().enumerate() {
+        if at > 0 {
+            into.push(',');
+        }
+        match part.place {
+            Place::Content => {
+                into.push_str("{\"type\":\"text\",\"text\":");
+                json::write(part.raw, into);
+                into.push('}');
+            }
+            _ => json::write(part.raw, into),
+        }
+    }
+    into.push(']');
 }

@@ -8,7 +8,7 @@ use pannier_core::{Error, ErrorCategory};
 pub enum ChatError {
     /// It is not JSON.
     #[error(
-        "line {line}, column {column}: {problem}; give a list of messages, or a request with `messages`"
+        "line {line}, column {column}: {problem}; give one JSON list of messages, or a request with `messages`"
     )]
     NotJson {
         /// Where, from 1.

@@ -43,7 +43,7 @@ pub(crate) fn items(
         let mut item = ContextItem::builder(text, count().saturating_add(message.tokens()))
             .kind(kind)
             .source(source)
-            .id(format!("message-{at}"))
+            .id(format!("message-{}", message.number))
             .pinned(pins.binary_search(&at).is_ok())
             .timestamp(time(fixed.len() + at)?);
         if let Some(group) = message.group {
@@ -86,6 +86,15 @@ fn pins(format: Format, messages: &[Message<'_>]) -> Vec<usize> {
         pins.extend(first.map(|(at, _)| at).next_back());
     }
     pins.extend(last().filter(|(_, message)| message.is_tools()).map(|(at, _)| at));
+    // What the model thought at the beginning of a turn stands for all of it, and must be sent with any of it.
+    let mut steps =
+        sent().filter(|(at, message)| *at > last_turn && message.role == Role::Assistant);
+    let first = steps.next().filter(|(_, message)| message.begins_with_thought());
+    if let Some((first, _)) = first
+        && steps.any(|(_, message)| !message.begins_with_thought())
+    {
+        pins.push(first);
+    }
     pins.sort_unstable();
     pins.dedup();
     pins

@@ -188,7 +188,7 @@ mod tests {
     fn mistakes_are_told_with_their_place() {
         assert_eq!(
             parse("[1,\n 2").unwrap_err().to_string(),
-            "line 2, column 2: EOF while parsing a list; give a list of messages, or a request with `messages`"
+            "line 2, column 2: EOF while parsing a list; give one JSON list of messages, or a request with `messages`"
         );
         let twice = object("messages[0]", parse(r#"{"a":1,"a":2}"#).unwrap()).unwrap_err();
         assert_eq!(twice.to_string(), "messages[0]: the field `a` is there twice; correct it");

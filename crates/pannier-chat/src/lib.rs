@@ -17,12 +17,12 @@
 //! ]"#;
 //! let transcript = Transcript::read(Format::OpenAi, messages, &BytesOverFour)?;
 //! let registry = PolicyRegistry::default();
-//! let pipeline = transcript.pipeline(&registry, registry.policy("transcript")?, None)?;
+//! let trimmer = transcript.trimmer(&registry, registry.policy("transcript")?, None)?;
 //!
-//! let trimmed = transcript.trim(&pipeline, &ContextBudget::new(40, 40)?)?;
+//! let trimmed = trimmer.trim(&ContextBudget::new(40, 40)?)?;
 //! assert_eq!(
 //!     trimmed.json(),
-//!     r#"[{"role":"system","content":"You are a librarian."},{"role":"assistant","content":"There are many. Old ones or new ones?"},{"role":"user","content":"Old ones."}]"#
+//!     r#"[{"role":"system","content":"You are a librarian."},{"role":"user","content":"Old ones."}]"#
 //! );
 //! # Ok::<(), pannier_chat::ChatError>(())
 //! ```
@@ -49,5 +49,5 @@ mod transcript;
 mod trimmed;
 
 pub use error::ChatError;
-pub use transcript::{Format, Repair, Transcript};
+pub use transcript::{Format, Repair, Transcript, Trimmer, model};
 pub use trimmed::{Prefix, Trimmed};

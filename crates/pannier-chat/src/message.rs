@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::value::RawValue;
 
-use crate::json::Object;
+use crate::json::{self, Object};
 
 /// Tokens of the special marks around a message, and of its role.
 pub(crate) const FRAME_TOKENS: i64 = 4;
@@ -29,6 +29,10 @@ pub(crate) enum Role {
 
 #[derive(Debug)]
 pub(crate) struct Message<'t> {
+    /// Its place in the list that came in.
+    pub(crate) number: usize,
+    /// How many messages after it were joined to it.
+    pub(crate) joined: usize,
     pub(crate) raw: &'t RawValue,
     pub(crate) fields: Object<'t>,
     pub(crate) role: Role,
@@ -37,6 +41,10 @@ pub(crate) struct Message<'t> {
     /// The id of the call that the whole message answers.
     pub(crate) answers: Option<String>,
     pub(crate) parts: Vec<Part<'t>>,
+    /// Fields that are not known here, as they are sent.
+    pub(crate) extras: Vec<String>,
+    /// Whether a list in it is empty, which a provider refuses.
+    pub(crate) has_empty_lists: bool,
     /// Whether the results are to stand before everything else, and do not.
     pub(crate) results_first: bool,
     /// The group of a call and its results.
@@ -105,8 +113,16 @@ impl<'t> Part<'t> {
 }
 
 impl<'t> Message<'t> {
-    pub(crate) fn new(raw: &'t RawValue, fields: Object<'t>, role: Role) -> Self {
+    /// A message with fields of which these are known.
+    pub(crate) fn new(raw: &'t RawValue, fields: Object<'t>, role: Role, known: &[&str]) -> Self {
+        let is_known = |name: &String| known.contains(&name.as_str());
+        let extras =
+            fields.0.iter().filter(|(name, value)| !is_known(name) && value.get() != "null");
         Self {
+            number: 0,
+            joined: 0,
+            extras: extras.map(|(_, value)| json::compact(value)).collect(),
+            has_empty_lists: false,
             raw,
             fields,
             role,
@@ -144,6 +160,11 @@ impl<'t> Message<'t> {
         self.role == Role::User && self.kept().any(is_own)
     }
 
+    /// Whether it begins with what the model thought.
+    pub(crate) fn begins_with_thought(&self) -> bool {
+        self.kept().next().is_some_and(|part| part.kind == Kind::Thought)
+    }
+
     /// Whether only tools speak.
     pub(crate) fn is_tools(&self) -> bool {
         self.answers.is_some()
@@ -158,7 +179,11 @@ impl<'t> Message<'t> {
 
     /// Whether it is written otherwise than it came.
     pub(crate) fn is_changed(&self) -> bool {
-        self.results_first || self.is_silent() || self.parts.iter().any(|part| !part.is_kept)
+        self.results_first
+            || self.joined > 0
+            || self.has_empty_lists
+            || self.is_silent()
+            || self.parts.iter().any(|part| !part.is_kept)
     }
 
     /// What it says, part after part. Never empty.
@@ -170,11 +195,12 @@ impl<'t> Message<'t> {
         }
         // Of a message that is not sent, everything is told.
         let is_told = |part: &&Part<'_>| part.is_kept || self.refused.is_some();
-        for (part, at) in self.parts.iter().filter(is_told).zip(0..) {
+        let parts = self.parts.iter().filter(is_told).map(|part| &part.text);
+        for (part, at) in parts.chain(&self.extras).zip(0..) {
             if at > 0 {
                 text.push('\n');
             }
-            text.push_str(&part.text);
+            text.push_str(part);
         }
         if text.is_empty() || self.is_silent() {
             text.push_str(NO_OUTPUT);

@@ -9,6 +9,19 @@ use crate::message::{CALL_TOKENS, Kind, Message, NO_OUTPUT, Part, Place, Role, b
 /// Fields of a request that are sent with every message list.
 pub(crate) const FIXED: [&str; 3] = ["tools", "functions", "response_format"];
 
+/// Fields of a message that are read, or that cost nothing.
+const KNOWN: [&str; 9] = [
+    "role",
+    "content",
+    "name",
+    "tool_call_id",
+    "tool_calls",
+    "function_call",
+    "refusal",
+    "audio",
+    "id",
+];
+
 /// A small image; and a large one at its largest: eight tiles of 170, and the whole once more.
 const SMALL_IMAGE: i64 = 85;
 const LARGE_IMAGE: i64 = 85 + 8 * 170;
@@ -44,7 +57,7 @@ pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, Cha
         Role::Function => Some(String::new()),
         _ => None,
     };
-    let mut message = Message::new(raw, fields, role);
+    let mut message = Message::new(raw, fields, role, &KNOWN);
     (message.name, message.answers) = (name, answers);
     read_content(path, &mut message)?;
     if role == Role::Assistant {
@@ -69,7 +82,9 @@ fn read_content<'t>(path: &str, message: &mut Message<'t>) -> Result<(), ChatErr
         let problem = "it must be a text, or a list of parts";
         return Err(ChatError::invalid(path, problem));
     }
-    for (at, raw) in json::list(&path, content)?.into_iter().enumerate() {
+    let parts = json::list(&path, content)?;
+    message.has_empty_lists |= parts.is_empty();
+    for (at, raw) in parts.into_iter().enumerate() {
         message.parts.push(read_part(&format!("{path}[{at}]"), raw)?);
     }
     Ok(())
@@ -135,7 +150,9 @@ fn read_rest<'t>(path: &str, message: &mut Message<'t>) -> Result<(), ChatError>
     }
     if let Some(calls) = message.fields.get("tool_calls") {
         let path = format!("{path}.tool_calls");
-        for (at, raw) in json::list(&path, calls)?.into_iter().enumerate() {
+        let calls = json::list(&path, calls)?;
+        message.has_empty_lists |= calls.is_empty();
+        for (at, raw) in calls.into_iter().enumerate() {
             message.parts.push(read_call(&format!("{path}[{at}]"), raw)?);
         }
     }

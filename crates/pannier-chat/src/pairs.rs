@@ -12,7 +12,10 @@ use crate::transcript::Repair;
 pub(crate) const FIRST: &str = "the first message must be the user's";
 const NO_CALL: &str = "a result must directly follow its call";
 const NO_RESULT: &str = "a call must be directly followed by its result";
+const SAME_ID: &str = "it has the id of another";
+const WRONG_ROLE: &str = "who speaks here cannot say this";
 const EMPTY: &str = "it has no content";
+const LATE_SYSTEM: &str = "the system's words must directly follow the user's";
 
 /// Messages, and what has been left out of them.
 pub(crate) struct Pairs<'p, 't> {
@@ -33,9 +36,7 @@ impl<'p, 't> Pairs<'p, 't> {
             let mut open = BTreeSet::new();
             pairs.leave_out(at, |part| match &part.kind {
                 Kind::Call { id } if !given.contains(id) => Some(NO_RESULT),
-                Kind::Call { id } => {
-                    (!open.insert(id.clone())).then_some("it has the id of another")
-                }
+                Kind::Call { id } => (!open.insert(id.clone())).then_some(SAME_ID),
                 _ => None,
             });
             if !open.is_empty() {
@@ -77,7 +78,12 @@ impl<'p, 't> Pairs<'p, 't> {
         let mut open: (BTreeSet<String>, usize) = (BTreeSet::new(), 0);
         for at in 0..pairs.messages.len() {
             let (mut expected, caller) = std::mem::take(&mut open);
-            if !has_begun && pairs.messages[at].role == Role::Assistant {
+            let role = pairs.messages[at].role;
+            if role == Role::System {
+                pairs.join_system(at);
+                continue;
+            }
+            if !has_begun && role == Role::Assistant {
                 pairs.messages[at].refused = Some(FIRST);
                 continue;
             }
@@ -85,15 +91,17 @@ impl<'p, 't> Pairs<'p, 't> {
                 pairs.messages[at].group = Some(caller);
             }
             pairs.leave_out(at, |part| match &part.kind {
+                Kind::Answer { .. } if role != Role::User => Some(WRONG_ROLE),
                 Kind::Answer { id } => (!expected.remove(id)).then_some(NO_CALL),
-                _ => None,
+                Kind::Said | Kind::Shown | Kind::Other => None,
+                _ => (role != Role::Assistant).then_some(WRONG_ROLE),
             });
             pairs.pair_within(at, &mut used);
             let given = pairs.messages.get(at + 1).map_or_else(BTreeSet::new, Message::answered);
             let mut calls = BTreeSet::new();
             pairs.leave_out(at, |part| match &part.kind {
                 Kind::Call { id } if !given.contains(id) => Some(NO_RESULT),
-                Kind::Call { id } if !used.insert(id.clone()) => Some("it has the id of another"),
+                Kind::Call { id } if !used.insert(id.clone()) => Some(SAME_ID),
                 Kind::Call { id } => {
                     calls.insert(id.clone());
                     None
@@ -110,21 +118,32 @@ impl<'p, 't> Pairs<'p, 't> {
         pairs.finish()
     }
 
+    /// Words of the system in the middle stay with those of the user before them.
+    fn join_system(&mut self, at: usize) {
+        let before = at.checked_sub(1).map(|before| &mut self.messages[before]);
+        match before.filter(|before| before.role == Role::User && before.has_something()) {
+            Some(before) => {
+                let group = *before.group.get_or_insert(at - 1);
+                self.messages[at].group = Some(group);
+            }
+            None => self.messages[at].refused = Some(LATE_SYSTEM),
+        }
+    }
+
     /// Pairs calls that the provider answers itself, within one message.
     fn pair_within(&mut self, at: usize, used: &mut BTreeSet<String>) {
-        let mut answered = BTreeSet::new();
+        let (mut answered, mut open) = (BTreeSet::new(), BTreeSet::new());
         // From behind, because a result stands behind its call.
-        let mut calls = BTreeSet::new();
-        for part in self.messages[at].kept().collect::<Vec<_>>().into_iter().rev() {
+        for part in self.messages[at].parts.iter().rev().filter(|part| part.is_kept) {
             match &part.kind {
                 Kind::ServerAnswer { id } => _ = answered.insert(id.clone()),
                 Kind::ServerCall { id } if answered.remove(id) && !used.contains(id) => {
-                    calls.insert(id.clone());
+                    open.insert(id.clone());
                 }
                 _ => {}
             }
         }
-        let (mut open, mut closed) = (calls, BTreeSet::new());
+        let mut closed = BTreeSet::new();
         self.leave_out(at, |part| match &part.kind {
             Kind::ServerCall { id } if open.remove(id) => {
                 closed.insert(id.clone());
@@ -140,15 +159,24 @@ impl<'p, 't> Pairs<'p, 't> {
     /// Puts results before everything else; and a message does not end with a thought.
     fn order(&mut self, at: usize) {
         let message = &mut self.messages[at];
-        while let Some(last) = message.parts.iter_mut().rfind(|part| part.is_kept)
-            && last.kind == Kind::Thought
-        {
-            last.is_kept = false;
+        let mut has_thought = false;
+        for part in message.parts.iter_mut().rev().filter(|part| part.is_kept) {
+            if part.kind != Kind::Thought {
+                break;
+            }
+            part.is_kept = false;
+            has_thought = true;
         }
         let is_answer = |part: &&Part<'_>| matches!(part.kind, Kind::Answer { .. });
         let is_behind = message.kept().skip_while(is_answer).any(|part| is_answer(&part));
+        message.results_first = is_behind;
+        if has_thought {
+            self.repair(
+                at,
+                "what it thinks in the end is left out: a message does not end with that",
+            );
+        }
         if is_behind {
-            message.results_first = true;
             self.repair(at, "its results now stand before everything else");
         }
     }
@@ -159,46 +187,50 @@ impl<'p, 't> Pairs<'p, 't> {
         for part in self.messages[at].parts.iter_mut().filter(|part| part.is_kept) {
             if let Some(rule) = refuse(part) {
                 part.is_kept = false;
-                let (what, id) = match &part.kind {
-                    Kind::Call { id } | Kind::ServerCall { id } => ("the call", id),
-                    Kind::Answer { id } | Kind::ServerAnswer { id } => ("the result of", id),
-                    _ => ("a part", &part.text),
+                let what = match &part.kind {
+                    Kind::Call { id } | Kind::ServerCall { id } if !id.is_empty() => {
+                        format!("the call {id}")
+                    }
+                    Kind::Answer { id } | Kind::ServerAnswer { id } => {
+                        format!("the result of {id}")
+                    }
+                    Kind::Call { .. } | Kind::ServerCall { .. } => {
+                        format!("the call {}", part.text)
+                    }
+                    _ => "a part".to_owned(),
                 };
-                repairs.push(format!("{what} {id} is left out: {rule}"));
+                repairs.push(format!("{what} is left out: {rule}"));
             }
         }
         repairs.iter().for_each(|problem| self.repair(at, problem));
     }
 
     fn repair(&mut self, message: usize, problem: &str) {
-        self.repairs.push(Repair { message, problem: problem.trim().to_owned() });
+        self.repairs.push(Repair { message, problem: problem.to_owned() });
     }
 
     /// Joins what the user says with what the assistant answers in the end, so that no question gets the answer to
     /// another one.
     fn pair_turns(&mut self) {
-        let sent =
-            |message: &&mut Message<'_>| message.refused.is_none() && message.group.is_none();
-        let mut question: Option<(usize, &mut Message<'_>)> = None;
-        let mut answer: Option<&mut Message<'_>> = None;
-        for (at, message) in self.messages.iter_mut().enumerate() {
-            let is_turn = message.is_users_turn();
-            if is_turn
-                && let (Some((at, question)), Some(answer)) = (question.take(), answer.take())
-            {
-                (question.group, answer.group) = (Some(at), Some(at));
+        let mut question: Option<usize> = None;
+        let mut answer: Option<usize> = None;
+        for at in 0..=self.messages.len() {
+            if self.messages.get(at).is_none_or(Message::is_users_turn) {
+                if let (Some(question), Some(answer)) = (question.take(), answer.take()) {
+                    let group = *self.messages[question].group.get_or_insert(question);
+                    self.messages[answer].group = Some(group);
+                }
+                answer = None;
             }
-            if !sent(&message) {
-                continue;
-            }
+            let message = self.messages.get(at).filter(|message| message.refused.is_none());
+            let Some(message) = message else { continue };
             match message.role {
-                Role::User => (question, answer) = (Some((at, message)), None),
-                Role::Assistant => answer = Some(message),
+                Role::User if message.is_users_turn() => {
+                    question = Some(at).filter(|_| message.answered().is_empty());
+                }
+                Role::Assistant if message.group.is_none() => answer = Some(at),
                 _ => {}
             }
-        }
-        if let (Some((at, question)), Some(answer)) = (question, answer) {
-            (question.group, answer.group) = (Some(at), Some(at));
         }
     }
 
@@ -219,14 +251,56 @@ impl<'p, 't> Pairs<'p, 't> {
                     parts if parts.iter().any(has_results) => NO_CALL,
                     _ => EMPTY,
                 });
-            } else if message.parts.iter().any(|part| !part.is_kept && part.kind == Kind::Said) {
-                self.repair(at, "an empty text is left out");
+            } else if message.has_empty_lists
+                || message.parts.iter().any(|part| !part.is_kept && part.kind == Kind::Said)
+            {
+                self.repair(at, "an empty text or list is left out");
+            }
+            if self.messages[at].joined > 0 {
+                let problem =
+                    format!("the {} messages after it are joined to it", self.messages[at].joined);
+                self.repair(at, &problem);
             }
         }
         self.pair_turns();
         // Of what is not sent at all, no part is missed.
         self.repairs.retain(|repair| self.messages[repair.message].refused.is_none());
+        for repair in &mut self.repairs {
+            repair.message = self.messages[repair.message].number;
+        }
         self.repairs.sort_by_key(|repair| repair.message);
         self.repairs
     }
+}
+
+/// Joins messages of one speaker that follow each other, where a call and its result would otherwise not be in messages
+/// that do. Anthropic does the same.
+pub(crate) fn join(messages: Vec<Message<'_>>) -> Vec<Message<'_>> {
+    let mut joined: Vec<Message<'_>> = Vec::with_capacity(messages.len());
+    let binds = |message: &Message<'_>| {
+        message.parts.iter().any(|part| matches!(part.kind, Kind::Call { .. } | Kind::Thought))
+    };
+    // Whether the last one has calls or thoughts, which belong to the same turn as what follows them.
+    let mut is_bound = false;
+    for mut message in messages {
+        let is_next = match message.role {
+            Role::Assistant => is_bound,
+            // Results stand at the beginning of a turn.
+            Role::User => !message.answered().is_empty(),
+            _ => false,
+        };
+        match joined.last_mut().filter(|last| last.role == message.role && is_next) {
+            Some(last) => {
+                is_bound |= binds(&message);
+                last.parts.append(&mut message.parts);
+                last.extras.append(&mut message.extras);
+                last.joined += 1;
+            }
+            None => {
+                is_bound = binds(&message);
+                joined.push(message);
+            }
+        }
+    }
+    joined
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use pannier_core::{
-    ContextBudget, ContextItem, Error, ErrorCategory, Moment, Pipeline, PlacerPolicy, Policy,
-    PolicyRegistry, Previous, TokenCounter,
+    ContextBudget, ContextItem, Error, ErrorCategory, Explanation, Moment, Pipeline, PlacerPolicy,
+    Policy, PolicyRegistry, Previous, TokenCounter,
 };
 use serde_json::value::RawValue;
 
 use crate::items::{self, ChatRendering, Fixed, PRIMING_TOKENS};
 use crate::message::{FRAME_TOKENS, Message};
-use crate::pairs::Pairs;
+use crate::pairs::{self, Pairs};
 use crate::trimmed::Trimmed;
 use crate::{ChatError, anthropic, json, openai};
 
@@ -123,14 +123,19 @@ impl<'t> Transcript<'t> {
         let mut messages = Vec::with_capacity(list.len());
         for (at, raw) in list.into_iter().enumerate() {
             let path = format!("messages[{at}]");
-            messages.push(match format {
+            let mut message = match format {
                 Format::OpenAi => openai::read(&path, raw)?,
-                Format::Anthropic => anthropic::read(&path, raw)?,
-            });
+                Format::Anthropic => anthropic::read(&path, raw, at == 0)?,
+            };
+            message.number = at;
+            messages.push(message);
         }
         let repairs = match format {
             Format::OpenAi => Pairs::openai(&mut messages),
-            Format::Anthropic => Pairs::anthropic(&mut messages),
+            Format::Anthropic => {
+                messages = pairs::join(messages);
+                Pairs::anthropic(&mut messages)
+            }
         };
         check(&messages)?;
         let items = items::items(format, &fixed, &messages, counter)?;
@@ -152,52 +157,29 @@ impl<'t> Transcript<'t> {
         Previous::new(self.items.iter().map(ContextItem::content))
     }
 
-    /// The pipeline that a policy describes, for this transcript: messages stay in their order, and what is selected
-    /// can be sent.
+    /// What selects from this transcript by a policy. Messages stay in their order, two that say the same are two, and
+    /// what is selected can be sent, so the placer and the deduplication of the policy are not used.
     ///
     /// # Errors
     ///
     /// As [`PolicyRegistry::pipeline`].
-    pub fn pipeline(
+    pub fn trimmer(
         &self,
         registry: &PolicyRegistry,
         policy: &Policy,
         moment: impl Into<Moment>,
-    ) -> Result<Pipeline, Error> {
+    ) -> Result<Trimmer<'_, 't>, Error> {
         let policy = Policy {
             placer: PlacerPolicy::Chronological,
             keep_groups_together: false,
+            deduplication: false,
             ..policy.clone()
         };
-        Ok(registry
-            .pipeline(&policy, moment)?
-            .rendered_by(ChatRendering::new(self.format, &self.messages)))
-    }
-
-    /// Selects what fits a budget.
-    ///
-    /// # Errors
-    ///
-    /// [`ChatError::OverBudget`] with the smallest budget that would do, if what must be sent does not fit; otherwise
-    /// as [`Pipeline::run`].
-    pub fn trim<'s>(
-        &'s self,
-        pipeline: &Pipeline,
-        budget: &ContextBudget,
-    ) -> Result<Trimmed<'s, 't>, ChatError> {
-        let selection = pipeline.run(&self.items, budget).map_err(|error| {
-            let needed_tokens = self.needed_tokens();
-            let is_too_much = needed_tokens > budget.target_tokens().min(budget.input_tokens());
-            match error.category() == ErrorCategory::BudgetNotMet && is_too_much {
-                true => ChatError::OverBudget {
-                    needed_tokens,
-                    smallest_budget: needed_tokens.saturating_add(budget.output_reserve()),
-                    is_target: needed_tokens <= budget.input_tokens(),
-                },
-                false => error.into(),
-            }
-        })?;
-        Ok(Trimmed::new(self, selection))
+        let rendering = ChatRendering::new(self.format, &self.messages);
+        Ok(Trimmer {
+            transcript: self,
+            pipeline: registry.pipeline(&policy, moment)?.rendered_by(rendering),
+        })
     }
 
     /// What must be sent in any case.
@@ -210,6 +192,56 @@ impl<'t> Transcript<'t> {
         let needed = self.items.iter().filter(is_needed);
         needed.fold(PRIMING_TOKENS, |sum, item| sum.saturating_add(item.tokens()))
     }
+}
+
+/// A transcript, and how to select from it.
+#[derive(Debug)]
+pub struct Trimmer<'s, 't> {
+    transcript: &'s Transcript<'t>,
+    pipeline: Pipeline,
+}
+
+impl<'s, 't> Trimmer<'s, 't> {
+    /// Selects what fits a budget.
+    ///
+    /// # Errors
+    ///
+    /// [`ChatError::OverBudget`] with the smallest budget that would do, if what must be sent does not fit; otherwise
+    /// as [`Pipeline::run`].
+    pub fn trim(&self, budget: &ContextBudget) -> Result<Trimmed<'s, 't>, ChatError> {
+        let selection = self.pipeline.run(&self.transcript.items, budget).map_err(|error| {
+            let needed_tokens = self.transcript.needed_tokens();
+            let is_too_much = needed_tokens > budget.target_tokens().min(budget.input_tokens());
+            match error.category() == ErrorCategory::BudgetNotMet && is_too_much {
+                true => ChatError::OverBudget {
+                    needed_tokens,
+                    smallest_budget: needed_tokens.saturating_add(budget.output_reserve()),
+                    is_target: needed_tokens <= budget.input_tokens(),
+                },
+                false => error.into(),
+            }
+        })?;
+        Ok(Trimmed::new(self.transcript, selection))
+    }
+
+    /// Why items are in or out, and what would change that.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pipeline::explain_all`].
+    pub fn explain_all(
+        &self,
+        budget: &ContextBudget,
+        indices: &[usize],
+    ) -> Result<Vec<Explanation<&'s ContextItem>>, Error> {
+        self.pipeline.explain_all(&self.transcript.items, budget, indices)
+    }
+}
+
+/// The model that a request names. What counts its tokens depends on it.
+pub fn model(text: &str) -> Option<String> {
+    let request = json::object("the request", json::parse(text).ok()?).ok()?;
+    json::optional("the request", &request, "model").ok().filter(|model| !model.is_empty())
 }
 
 /// Reads a field of a request. Those that are sent with every message list become items.

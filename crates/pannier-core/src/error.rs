@@ -158,6 +158,12 @@ pub enum Error {
         ranges: usize,
     },
 
+    /// A question about budgets takes too many steps.
+    #[error(
+        "trying every budget would take too long; ask about a smaller range, or let an explanation search by halves"
+    )]
+    SearchTooLong,
+
     /// A comparison needs something to compare.
     #[error("policy_sensitivity requires at least 2 variants")]
     TooFewVariants,

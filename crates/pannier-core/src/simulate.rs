@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use crate::pipeline::{Fitting, Prepared, Run, Trace, fewest};
+use crate::slicer::Candidate;
 use crate::{
-    ContextBudget, ContextItem, Error, NullTraceCollector, OverflowStrategy, Pipeline, Policy,
-    Rendering, SelectionReport, TargetRanges,
+    ContextBudget, ContextItem, Error, NullTraceCollector, Pipeline, Policy, Rendering,
+    SelectionReport, TargetRanges,
 };
 
 impl Pipeline {
@@ -74,8 +75,8 @@ impl Pipeline {
         if properties.shares_budget || properties.commits_counts {
             return Err(Error::NotMonotonic { question: MINIMUM });
         }
-        let ranges = self.sweep(items, base, budgets, &[index])?;
-        Ok(ranges.first().and_then(|ranges| ranges.first()).map(|range| *range.start()))
+        let mut ranges = self.sweep(items, base, budgets, &[index], Extent::First)?;
+        Ok(ranges.pop().and_then(|ranges| ranges.first().map(|range| *range.start())))
     }
 
     /// As [`find_min_budget_for`](Self::find_min_budget_for), for any slicer, by one run for each budget
@@ -117,7 +118,7 @@ impl Pipeline {
             return Err(Error::NotMonotonic { question: MINIMUM });
         }
         let indices: Vec<usize> = (0..items.len()).collect();
-        let ranges = self.sweep(items, base, budgets, &indices)?;
+        let ranges = self.sweep(items, base, budgets, &indices, Extent::All)?;
         let count: usize = ranges.iter().map(Vec::len).sum();
         if count > MAX_SWEEP_RANGES {
             return Err(Error::SweepTooLarge { ranges: count });
@@ -131,6 +132,7 @@ impl Pipeline {
         base: &ContextBudget,
         budgets: RangeInclusive<i64>,
         indices: &[usize],
+        extent: Extent,
     ) -> Result<Vec<Vec<RangeInclusive<i64>>>, Error> {
         let nothing = || Ok(vec![Vec::new(); indices.len()]);
         let Ok(largest) = base.resized(*budgets.end()) else {
@@ -166,6 +168,11 @@ impl Pipeline {
         asked.dedup();
         let targets = target(*budgets.start())..=target(*budgets.end());
         if let Some(rendering) = self.rendering() {
+            if let (Extent::First, [index]) = (extent, indices) {
+                let first =
+                    self.first_rendered(&run, &candidates, base, budgets.clone(), *index)?;
+                return Ok(vec![first.map(|tokens| tokens..=tokens).into_iter().collect()]);
+            }
             // What stays depends on everything that is taken.
             let all: Vec<usize> = (0..candidates.len()).collect();
             let swept = self.slicer().sweep(&candidates, targets, &all)?;
@@ -193,7 +200,58 @@ impl Pipeline {
     }
 }
 
+/// How far a sweep goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// To the end.
+    All,
+    /// To the first budget, for one item.
+    First,
+}
+
 impl Pipeline {
+    /// The first budget at which an item is still there when the selection is rendered: tried where the slicer takes
+    /// it, as elsewhere it cannot be.
+    fn first_rendered(
+        &self,
+        run: &Run<'_>,
+        candidates: &[Candidate<'_>],
+        base: &ContextBudget,
+        budgets: RangeInclusive<i64>,
+        index: usize,
+    ) -> Result<Option<i64>, Error> {
+        let unit = run.classified.scoreable.unit_of(index as u32);
+        let position = unit.and_then(|unit| run.sorted.iter().position(|other| *other == unit));
+        let target =
+            |tokens| base.effective_at(tokens, tokens, run.committed_tokens()).target_tokens;
+        let ranges = match position {
+            Some(position) => {
+                let targets = target(*budgets.start())..=target(*budgets.end());
+                let swept = self.slicer().sweep(candidates, targets, &[position])?;
+                let ranges = swept.iter().flat_map(TargetRanges::ranges);
+                ranges.filter_map(|targets| budgets_for(&budgets, targets, target)).collect()
+            }
+            None if run.classified.pinned.unit_of(index as u32).is_some() => vec![budgets],
+            None => Vec::new(),
+        };
+        let mut effort = Effort::default();
+        for tokens in ranges.into_iter().flatten() {
+            effort.spend(self.effort(run, target(tokens)))?;
+            let Ok(budget) = base.resized(tokens) else { continue };
+            let left = self.select(run, &run.sorted, candidates, &run.scores, &budget);
+            if left.is_ok_and(|units| unit.is_none_or(|unit| units.contains(&unit))) {
+                return Ok(Some(tokens));
+            }
+        }
+        Ok(None)
+    }
+
+    /// About how many steps it takes to select and to render once.
+    fn effort(&self, run: &Run<'_>, target: i64) -> u64 {
+        let rendering = self.rendering().map_or(0, |rendering| rendering.effort(target));
+        self.slicer().effort(run.sorted.len(), target).saturating_add(rendering)
+    }
+
     /// For every item of the pool, the budgets at which it is still there when the selection is rendered, if each
     /// of the sorted units is taken at certain budgets.
     fn sweep_rendered(
@@ -205,7 +263,9 @@ impl Pipeline {
         taken: &[Vec<RangeInclusive<i64>>],
     ) -> Result<Vec<Vec<RangeInclusive<i64>>>, Error> {
         let mut found = vec![Vec::new(); run.items.len()];
+        let mut effort = Effort::default();
         for stretch in stretches(budgets, taken) {
+            effort.spend(self.effort(run, *stretch.start()))?;
             let is_taken = |ranges: &Vec<RangeInclusive<i64>>| {
                 let place = ranges.partition_point(|range| range.end() < stretch.start());
                 ranges.get(place).is_some_and(|range| range.start() <= stretch.start())
@@ -233,21 +293,33 @@ impl Pipeline {
         let mut totals = BTreeMap::new();
         while tokens <= end {
             let limit = tokens - reserve;
-            let dropped = match self.overflow_strategy() {
-                OverflowStrategy::Proceed => Some(0),
-                _ => fewest(fitting.units(), |dropped| {
-                    *totals.entry(dropped).or_insert_with(|| fitting.total(dropped)) <= limit
-                }),
-            };
+            let dropped = fewest(fitting.units(), |dropped| {
+                *totals.entry(dropped).or_insert_with(|| fitting.total(dropped)) <= limit
+            });
             // Every larger budget gives the same answer, up to the first that one of the totals fits as well.
             let above = totals.values().filter(|total| **total > limit).min();
             let same = above.filter(|_| dropped != Some(0));
-            let last = same.map_or(end, |total| (total + reserve - 1).min(end));
+            let last =
+                same.map_or(end, |total| total.saturating_add(reserve).saturating_sub(1).min(end));
             if let Some(dropped) = dropped {
                 tell(&fitting.without(dropped).placed, tokens..=last);
             }
-            tokens = last + 1;
+            let Some(next) = last.checked_add(1) else { break };
+            tokens = next;
         }
+    }
+}
+
+/// How many steps a question has taken, of those that it may.
+#[derive(Default)]
+struct Effort(u64);
+
+impl Effort {
+    const MOST: u64 = 1 << 34;
+
+    fn spend(&mut self, steps: u64) -> Result<(), Error> {
+        self.0 = self.0.saturating_add(steps);
+        if self.0 > Self::MOST { Err(Error::SearchTooLong) } else { Ok(()) }
     }
 }
 
@@ -256,7 +328,8 @@ fn stretches(
     budgets: &RangeInclusive<i64>,
     taken: &[Vec<RangeInclusive<i64>>],
 ) -> Vec<RangeInclusive<i64>> {
-    let changes = taken.iter().flatten().flat_map(|range| [*range.start(), *range.end() + 1]);
+    let changes =
+        taken.iter().flatten().flat_map(|range| [*range.start(), range.end().saturating_add(1)]);
     let mut starts: Vec<i64> = changes.filter(|start| budgets.contains(start)).collect();
     starts.push(*budgets.start());
     starts.sort_unstable();
@@ -268,7 +341,9 @@ fn stretches(
 /// Adds budgets above all that are already there.
 fn extend(ranges: &mut Vec<RangeInclusive<i64>>, budgets: &RangeInclusive<i64>) {
     match ranges.last_mut() {
-        Some(last) if *last.end() + 1 == *budgets.start() => *last = *last.start()..=*budgets.end(),
+        Some(last) if last.end().checked_add(1) == Some(*budgets.start()) => {
+            *last = *last.start()..=*budgets.end();
+        }
         _ => ranges.push(budgets.clone()),
     }
 }

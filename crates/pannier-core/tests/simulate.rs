@@ -115,6 +115,16 @@ fn c19_the_minimum_is_true_although_inclusion_comes_and_goes() {
 }
 
 #[test]
+fn a_rendered_sweep_reaches_the_largest_budget_there_is() {
+    let items = [item("a", 3, 0.5), item("b", 4, 0.4)];
+    let pipeline = rendered(pipeline().build(), 2);
+    let swept = pipeline.budget_sweep(&items, &budget(10), 0..=i64::MAX).unwrap();
+    assert!(swept.iter().all(|ranges| ranges.last().is_some_and(|last| *last.end() == i64::MAX)));
+    let first = pipeline.find_min_budget_for(&items, &budget(10), 0, i64::MAX).unwrap();
+    assert_eq!(first, swept[0].first().map(|range| *range.start()));
+}
+
+#[test]
 fn a_sweep_reaches_the_largest_budget_there_is() {
     let sweep = pipeline().build().budget_sweep(&pool(), &budget(0), 140..=i64::MAX).unwrap();
     assert_eq!(sweep[2], [150..=i64::MAX]);

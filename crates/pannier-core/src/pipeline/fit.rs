@@ -49,9 +49,12 @@ impl<'f> Fitting<'f> {
         Self { merge, placed, rendering, ranks }
     }
 
-    /// What the whole may cost.
-    pub(crate) fn limit(budget: &ContextBudget) -> i64 {
-        budget.target_tokens().min(budget.input_tokens())
+    /// What the whole may cost: the target, or the window where overflow is accepted.
+    pub(crate) fn limit(budget: &ContextBudget, strategy: OverflowStrategy) -> i64 {
+        match strategy {
+            OverflowStrategy::Proceed => budget.input_tokens(),
+            _ => budget.target_tokens().min(budget.input_tokens()),
+        }
     }
 
     /// How many units may go.
@@ -95,24 +98,20 @@ impl<'f> Fitting<'f> {
         self.rendering.cost(&self.of(&self.without(dropped))).total()
     }
 
-    /// Leaves out as few of the lowest rank as possible, so that the whole costs no more than the budget has for
-    /// it; nothing if overflow is accepted.
+    /// Leaves out as few of the lowest rank as possible, so that the whole costs no more than the budget has for it.
     pub(crate) fn fit(
         &self,
         budget: &ContextBudget,
         strategy: OverflowStrategy,
     ) -> Result<(Left, RenderedOut), Error> {
-        let (units, target_tokens) = (self.units(), Self::limit(budget));
-        let dropped = match strategy {
-            OverflowStrategy::Proceed => 0,
-            _ => fewest(units, |dropped| {
-                self.rendering.fits(&self.of(&self.without(dropped)), target_tokens)
-            })
-            .ok_or_else(|| Error::FixedOverBudget {
-                fixed_tokens: self.total(units),
-                target_tokens,
-            })?,
-        };
+        let (units, target_tokens) = (self.units(), Self::limit(budget, strategy));
+        let dropped = fewest(units, |dropped| {
+            self.rendering.fits(&self.of(&self.without(dropped)), target_tokens)
+        });
+        let dropped = dropped.ok_or_else(|| Error::FixedOverBudget {
+            fixed_tokens: self.total(units),
+            target_tokens,
+        })?;
         let mut left = self.without(dropped);
         let out = RenderedOut {
             over: self.merge.sliced[units - dropped..].to_vec(),

@@ -105,14 +105,10 @@ impl Pipeline {
     /// taken for a part of it. Once items are placed, the
     /// whole is counted, and while it is above the target, the unit with the lowest rank goes, for the reason
     /// [`RenderedOverBudget`](crate::ExclusionReason::RenderedOverBudget). Pinned items stay. If the strategy is
-    /// to proceed on overflow, everything stays.
+    /// to proceed on overflow, it may go up to the window.
     pub fn rendered_by(mut self, rendering: impl Rendering + 'static) -> Self {
         self.rendering = Some(Box::new(rendering));
         self
-    }
-
-    pub(crate) fn overflow_strategy(&self) -> OverflowStrategy {
-        self.overflow_strategy
     }
 
     pub(crate) fn rendering(&self) -> Option<&dyn Rendering> {
@@ -257,6 +253,12 @@ impl Pipeline {
             (run.placed, run.rendered_out) = (left.placed, out);
         }
         run.ledger = self.ledger(&run);
+        let over = run.ledger.sent().saturating_sub(budget.target_tokens());
+        let is_rendered = self.rendering().is_some();
+        if is_rendered && over > 0 && self.overflow_strategy == OverflowStrategy::Proceed {
+            run.overflow.tokens_over_budget = Some(over);
+            run.merged.clone_from(&run.placed);
+        }
         trace.end(&PipelineStage::Place, pinned_items + sliced_items, run.placed.len(), &run);
         Ok(Selection::new(run))
     }

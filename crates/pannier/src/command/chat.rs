@@ -8,7 +8,7 @@ use pannier_chat::{Prefix, Repair, Transcript, Trimmed};
 use pannier_core::{
     ContextItem, ExclusionVariant, Moment, PolicyRegistry, SelectionReport, TokenCounter,
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{explanation, overview, select};
 use crate::arguments::{BudgetArguments, TimeArguments, TokenizerArguments, find_item};
@@ -107,6 +107,13 @@ impl Chat {
         let registry = PolicyRegistry::default();
         let policy = input::read_policy(&registry, &self.policy)?;
         let file = self.file.clone().unwrap_or_else(|| "-".into());
+        if file.as_os_str() == "-"
+            && self.keep_prefix.as_ref().is_some_and(|path| path.as_os_str() == "-")
+        {
+            let problem =
+                "the transcript and --keep-prefix cannot both be standard input; name a file";
+            return Err(Failure::Usage(problem.to_owned()));
+        }
         let text = input::read_text_or_stdin(&file, LARGEST)?;
         let (counter, exactness) = self.counter(&text)?;
         let previous = match &self.keep_prefix {
@@ -128,12 +135,12 @@ impl Chat {
 
         let mut moment = Moment::from(self.time.now);
         moment.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
-        let pipeline = transcript.pipeline(&registry, &policy, moment);
-        let pipeline = pipeline.map_err(TimeArguments::explain_missing)?;
+        let trimmer = transcript.trimmer(&registry, &policy, moment);
+        let trimmer = trimmer.map_err(TimeArguments::explain_missing)?;
         let items = transcript.items();
         let explained = self.explain.iter().map(|name| find_item(items, name));
         let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
-        let trimmed = transcript.trim(&pipeline, &budget).map_err(at(&file))?;
+        let trimmed = trimmer.trim(&budget).map_err(at(&file))?;
 
         let prefix = previous.as_ref().map(|previous| trimmed.reused(previous));
         self.tell(&transcript, &trimmed, prefix, (counter.name(), exactness))?;
@@ -142,7 +149,7 @@ impl Chat {
             output.text(&trimmed.json())?;
             output.text("\n")?;
         } else {
-            let answers = pipeline.explain_all(items, &budget, &explained)?;
+            let answers = trimmer.explain_all(&budget, &explained)?;
             output.text(&explanation::texts(&answers, self.budget.has_target()))?;
         }
         output.finish()
@@ -151,15 +158,11 @@ impl Chat {
     /// What counts: what is asked for, or what the request's model needs, or what the provider's models do. And
     /// whether that is known, or only assumed.
     fn counter(&self, text: &str) -> Result<(Box<dyn TokenCounter>, &'static str), Failure> {
-        #[derive(Deserialize)]
-        struct Request {
-            model: Option<String>,
-        }
-
-        let model = || serde_json::from_str::<Request>(text).ok().and_then(|request| request.model);
         let known = match self.tokenizer.is_named() {
             true => Some(self.tokenizer.counter()?),
-            false => model().and_then(|model| pannier_tokens::counter(&model).ok()),
+            false => {
+                pannier_chat::model(text).and_then(|model| pannier_tokens::counter(&model).ok())
+            }
         };
         Ok(match known {
             Some(counter) => {

@@ -113,7 +113,7 @@ impl<'r, 'a> Budgets<'r, 'a> {
         };
         let (run, candidates) = (self.run, self.candidates);
         let selected = self.pipeline.select(run, &run.sorted, candidates, &run.scores, &budget);
-        selected.contains(&self.unit)
+        selected.is_ok_and(|units| units.contains(&self.unit))
     }
 
     /// What it takes to try one.

@@ -14,7 +14,7 @@ use super::{Fitting, Pipeline, Prepared, Run, Trace};
 use crate::slicer::Candidate;
 use crate::{
     ContextBudget, ContextItem, Error, ExclusionReason, InclusionReason, NullTraceCollector,
-    OverflowStrategy, PipelineStage, Pool, ScoreExplanation, order,
+    PipelineStage, Pool, ScoreExplanation, order,
 };
 use budget::Budgets;
 use score::Rematch;
@@ -314,50 +314,37 @@ impl Pipeline {
     /// Below this, a window does not hold the reserve and the pinned items as they are sent.
     fn smallest_window(&self, run: &Run<'_>) -> i64 {
         let merge = run.merge(&run.scores, Vec::new());
-        let is_bound = self.overflow_strategy != OverflowStrategy::Proceed;
-        let rendering = self.rendering().filter(|_| is_bound);
-        let sent = match rendering.zip(self.place(&merge).ok()) {
+        let sent = match self.rendering().zip(self.place(&merge).ok()) {
             Some((rendering, placed)) => Fitting::new(&merge, &placed, rendering).total(0),
             None => 0,
         };
         sent.max(merge.pinned_tokens).saturating_add(run.budget.output_reserve())
     }
 
-    /// The units that are selected from these candidates; none if the run fails.
-    fn select(
+    /// The units that are selected from these candidates.
+    pub(crate) fn select(
         &self,
         run: &Run<'_>,
         units: &[u32],
         candidates: &[Candidate<'_>],
         scores: &[f64],
         budget: &ContextBudget,
-    ) -> Vec<u32> {
+    ) -> Result<Vec<u32>, Error> {
         let effective = budget.effective(run.committed_tokens());
-        let Ok(Sliced { units: sliced, .. }) =
-            slice::slice(candidates, units, effective, &*self.slicer)
-        else {
-            return Vec::new();
-        };
+        let Sliced { units: sliced, .. } =
+            slice::slice(candidates, units, effective, &*self.slicer)?;
         let mut merge = run.merge(scores, sliced);
-        if merge.handle_overflow(budget, self.overflow_strategy).is_err() {
-            return Vec::new();
-        }
+        merge.handle_overflow(budget, self.overflow_strategy)?;
         let Some(rendering) = self.rendering() else {
-            return merge.sliced;
+            return Ok(merge.sliced);
         };
-        let Ok(placed) = self.place(&merge) else {
-            return Vec::new();
-        };
-        let fitting = Fitting::new(&merge, &placed, rendering);
-        match fitting.fit(budget, self.overflow_strategy) {
-            Ok((_, out)) => {
-                let mut refused: Vec<u32> = out.refused.iter().map(|(unit, _)| *unit).collect();
-                refused.sort_unstable();
-                merge.sliced.truncate(merge.sliced.len() - out.over.len());
-                merge.sliced.retain(|unit| refused.binary_search(unit).is_err());
-                merge.sliced
-            }
-            Err(_) => Vec::new(),
-        }
+        let placed = self.place(&merge)?;
+        let (_, out) =
+            Fitting::new(&merge, &placed, rendering).fit(budget, self.overflow_strategy)?;
+        let mut refused: Vec<u32> = out.refused.iter().map(|(unit, _)| *unit).collect();
+        refused.sort_unstable();
+        merge.sliced.truncate(merge.sliced.len() - out.over.len());
+        merge.sliced.retain(|unit| refused.binary_search(unit).is_err());
+        Ok(merge.sliced)
     }
 }

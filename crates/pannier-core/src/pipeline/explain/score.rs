@@ -73,7 +73,8 @@ impl<'r, 'a> Rematch<'r, 'a> {
             self.pipeline.select(run, &self.units, &self.candidates, scores, &run.budget);
         self.units.remove(place);
         self.candidates.remove(place);
-        selected
+        // A run that fails selects nothing.
+        selected.unwrap_or_default()
     }
 
     fn is_in(&mut self, score: f64) -> bool {
