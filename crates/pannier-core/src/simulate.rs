@@ -11,7 +11,7 @@ use crate::pipeline::{Fitting, Prepared, Run, Trace, fewest};
 use crate::slicer::Candidate;
 use crate::{
     ContextBudget, ContextItem, Error, NullTraceCollector, Pipeline, Policy, Rendering,
-    SelectionReport, TargetRanges,
+    SelectionReport, TargetRanges, sum_tokens,
 };
 
 impl Pipeline {
@@ -248,7 +248,9 @@ impl Pipeline {
 
     /// About how many steps it takes to select and to render once.
     fn effort(&self, run: &Run<'_>, target: i64) -> u64 {
-        let rendering = self.rendering().map_or(0, |rendering| rendering.effort(target));
+        // However large the target, there is no more to render than there is.
+        let all = sum_tokens(run.sorted.iter().map(|unit| run.unit_tokens(*unit)));
+        let rendering = self.rendering().map_or(0, |rendering| rendering.effort(target.min(all)));
         self.slicer().effort(run.sorted.len(), target).saturating_add(rendering)
     }
 

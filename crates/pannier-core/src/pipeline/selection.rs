@@ -210,7 +210,7 @@ impl<'a> Run<'a> {
     }
 
     /// What a unit costs, with what stands around its items.
-    pub(super) fn unit_tokens(&self, unit: u32) -> i64 {
+    pub(crate) fn unit_tokens(&self, unit: u32) -> i64 {
         let units = &self.classified.scoreable;
         units.tokens(unit, self.items).saturating_add(self.framing_of(units.members(unit)))
     }
