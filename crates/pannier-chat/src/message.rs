@@ -195,14 +195,16 @@ impl<'t> Message<'t> {
         }
         // Of a message that is not sent, everything is told.
         let is_told = |part: &&Part<'_>| part.is_kept || self.refused.is_some();
-        let parts = self.parts.iter().filter(is_told).map(|part| &part.text);
-        for (part, at) in parts.chain(&self.extras).zip(0..) {
+        let silence = self.is_silent().then_some(NO_OUTPUT);
+        let parts = self.parts.iter().filter(is_told).map(|part| part.text.as_str());
+        let extras = self.extras.iter().map(String::as_str);
+        for (part, at) in silence.into_iter().chain(parts).chain(extras).zip(0..) {
             if at > 0 {
                 text.push('\n');
             }
             text.push_str(part);
         }
-        if text.is_empty() || self.is_silent() {
+        if text.is_empty() {
             text.push_str(NO_OUTPUT);
         }
         text

@@ -141,6 +141,16 @@ impl Cache {
         &self.folder
     }
 
+    /// What all documents cost together.
+    pub fn total_tokens(&self) -> u64 {
+        (0..self.len()).map(|document| self.tokens(document)).sum()
+    }
+
+    /// How many words all documents have.
+    pub fn total_words(&self) -> u64 {
+        self.words.iter().map(|words| u64::from(*words)).sum()
+    }
+
     /// How many documents there are.
     pub fn len(&self) -> u32 {
         self.manifest.documents

@@ -47,7 +47,8 @@ pub(crate) fn chunks(path: &str, text: &str) -> Vec<Chunk> {
         None if text.is_empty() => return Vec::new(),
         None => blocks.push(Block { start: 0, heading: None }),
     }
-    let mut cutter = Cutter { text, chunks: Vec::new(), headings: Vec::new(), section: 0 };
+    let mut cutter =
+        Cutter { text, chunks: Vec::new(), headings: Vec::new(), section: 0, fresh: 0 };
     let ends = blocks.iter().skip(1).map(|next| next.start).chain([text.len()]);
     let ends: Vec<usize> = ends.collect();
     let mut open: Option<Range<usize>> = None;
@@ -82,8 +83,9 @@ struct Cutter<'t> {
     text: &'t str,
     chunks: Vec<Chunk>,
     headings: Vec<(HeadingLevel, String)>,
-    /// Where the present section begins.
+    /// Where the present section begins, and where what the last chunk does not repeat begins.
     section: usize,
+    fresh: usize,
 }
 
 impl Cutter<'_> {
@@ -108,6 +110,7 @@ impl Cutter<'_> {
             let from = self.overlap(start);
             let to = if end - from <= LONGEST { end } else { self.cut(start, from + TARGET) };
             self.chunks.push(Chunk { range: from..to, context: self.context() });
+            self.fresh = start;
             start = to;
         }
     }
@@ -117,11 +120,13 @@ impl Cutter<'_> {
         if start == self.section || start == 0 {
             return start;
         }
-        let earliest = boundary(self.text, start.saturating_sub(OVERLAP)).max(self.section);
+        // Not all of the chunk before.
+        let earliest = start.saturating_sub(OVERLAP).max(self.section).max(self.fresh + 1);
+        let earliest = boundary(self.text, earliest).max(self.section);
         let before = &self.text[earliest..start];
         let word = before.find(char::is_whitespace).map(|at| earliest + at);
         let word = word.map(|at| self.text[at..start].trim_start().len()).map(|left| start - left);
-        word.unwrap_or(start)
+        word.filter(|word| *word > self.fresh).unwrap_or(start)
     }
 
     /// Where a piece ends that begins here and should end there at the latest: behind a line, a sentence, a word, or
@@ -307,7 +312,7 @@ mod tests {
             for chunk in &chunks {
                 prop_assert!(chunk.range.start <= covered && chunk.range.end > covered);
                 prop_assert!(text.is_char_boundary(chunk.range.start) && text.is_char_boundary(chunk.range.end));
-                prop_assert!(chunk.range.len() <= LONGEST + OVERLAP, "{:?}", chunk.range);
+                prop_assert!(chunk.range.len() <= LONGEST, "{:?}", chunk.range);
                 covered = chunk.range.end;
             }
             prop_assert_eq!(covered, text.len());

@@ -5,7 +5,9 @@
 //! contents that are taken. The same selection comes from the engine, with the policy `resolve` over
 //! [`Cache::pool`]; tests hold the two against each other.
 
-use pannier_core::{ContextItem, ContextKind, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
+use pannier_core::{
+    ContextItem, ContextKind, PlacerPolicy, Policy, ReceiptSource, ScorerPolicy, SlicerPolicy,
+};
 use serde::Serialize;
 
 use crate::{Cache, DocsError, words};
@@ -186,6 +188,17 @@ impl Cache {
             items.push(item.map_err(problem)?);
         }
         Ok(items)
+    }
+}
+
+impl Cache {
+    /// Where a pool for a query comes from, as receipts tell it.
+    pub fn receipt_source(&self, query: &str) -> ReceiptSource {
+        ReceiptSource {
+            kind: "documents".to_owned(),
+            version: self.manifest().version.clone(),
+            query: Some(query.to_owned()),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use anstyle::{AnsiColor, Style};
 use pannier_chat::ChatError;
 use pannier_conformance::SuiteError;
 use pannier_core::{Error, ErrorCategory};
+use pannier_docs::DocsError;
 use pannier_tokens::TokenError;
 
 use crate::output;
@@ -27,6 +28,14 @@ pub(crate) enum Failure {
     /// A transcript cannot be read or trimmed.
     #[error("{}: {error}", name(path))]
     Chat { path: Option<PathBuf>, error: ChatError },
+
+    /// A cache cannot be built or used.
+    #[error("{0}")]
+    Docs(#[from] DocsError),
+
+    /// A cache is not as it was built, and what is wrong has been told.
+    #[error("the cache is damaged: {0} problems; build it again")]
+    CacheDamaged(usize),
 
     /// There is no such counter, or it does not work.
     #[error("{0}")]
@@ -75,6 +84,8 @@ impl Failure {
         match self {
             Self::Engine(error) | Self::EngineAt { error, .. } => error.category(),
             Self::Chat { error, .. } => error.category(),
+            Self::Docs(error) => error.category(),
+            Self::CacheDamaged(_) => ErrorCategory::CacheInvalid,
             Self::Usage(_) | Self::Input { .. } | Self::Tokens(_) => ErrorCategory::InvalidInput,
             Self::Io { .. } | Self::Suite(_) => ErrorCategory::Io,
             Self::Check => ErrorCategory::CheckFailed,

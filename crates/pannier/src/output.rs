@@ -24,16 +24,26 @@ impl Output {
 
     /// Writes a value as one line of JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
-        serde_json::to_writer(&mut self.0, value).map_err(|error| match error.io_error_kind() {
-            Some(kind) => closed(kind.into()),
-            None => Failure::Internal(error.to_string()),
-        })?;
+        serde_json::to_writer(&mut self.0, value).map_err(|error| unwritten(&error))?;
+        self.text("\n")
+    }
+
+    /// Writes a value as JSON for people.
+    pub(crate) fn pretty_json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        serde_json::to_writer_pretty(&mut self.0, value).map_err(|error| unwritten(&error))?;
         self.text("\n")
     }
 
     /// Makes sure that everything is written.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         self.0.flush().map_err(closed)
+    }
+}
+
+fn unwritten(error: &serde_json::Error) -> Failure {
+    match error.io_error_kind() {
+        Some(kind) => closed(kind.into()),
+        None => Failure::Internal(error.to_string()),
     }
 }
 

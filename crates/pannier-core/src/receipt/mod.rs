@@ -30,6 +30,9 @@ pub struct ReceiptSource {
     pub kind: String,
     /// Which state of it, as the source itself names it.
     pub version: String,
+    /// What was asked of it, if anything was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
 }
 
 /// What a budget bounds.
@@ -58,6 +61,8 @@ pub struct Circumstances {
     pub template: Template,
     /// What the budget bounds.
     pub bound: Bound,
+    /// Where the pool came from, if it is more than a list of items.
+    pub source: Option<ReceiptSource>,
 }
 
 impl Circumstances {
@@ -69,6 +74,7 @@ impl Circumstances {
             tokenizer: "given".to_owned(),
             template: Template::default(),
             bound: Bound::default(),
+            source: None,
         }
     }
 }
@@ -180,14 +186,17 @@ impl Receipt {
     /// The version of the format that is written.
     pub const FORMAT: u32 = 1;
 
-    /// The receipt of a selection from a list of items.
+    /// The receipt of a selection.
     pub fn new(selection: &Selection<'_>, circumstances: Circumstances) -> Self {
         let items: Vec<ReceiptItem> = selection.pool().iter().map(ReceiptItem::new).collect();
-        let version = Digest::of_all(items.iter().map(|item| item.item));
+        let source = circumstances.source.unwrap_or_else(|| {
+            let version = Digest::of_all(items.iter().map(|item| item.item)).to_string();
+            ReceiptSource { kind: "items".to_owned(), version, query: None }
+        });
         let mut receipt = Self {
             format: Self::FORMAT,
             engine: env!("CARGO_PKG_VERSION").to_owned(),
-            source: ReceiptSource { kind: "items".to_owned(), version: version.to_string() },
+            source,
             tokenizer: circumstances.tokenizer,
             bound: circumstances.bound,
             reference_time: circumstances.reference_time,

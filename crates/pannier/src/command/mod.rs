@@ -3,6 +3,7 @@
 mod chat;
 mod compare;
 mod conformance;
+mod docs;
 mod explanation;
 mod manual;
 mod overview;
@@ -22,6 +23,10 @@ pub(crate) enum Command {
     Select(select::Select),
     Simulate(simulate::Simulate),
     Chat(Box<chat::Chat>),
+    Build(docs::Build),
+    Resolve(docs::Resolve),
+    Inspect(docs::Inspect),
+    Verify(docs::Verify),
     Compare(compare::Compare),
     #[command(subcommand)]
     Policy(policy::Policies),
@@ -40,6 +45,10 @@ impl Command {
             Self::Select(command) => command.run(),
             Self::Simulate(command) => command.run(),
             Self::Chat(command) => command.run(),
+            Self::Build(command) => command.run(),
+            Self::Resolve(command) => command.run(),
+            Self::Inspect(command) => command.run(),
+            Self::Verify(command) => command.run(),
             Self::Compare(command) => command.run(),
             Self::Policy(command) => command.run(),
             Self::Tokens(command) => command.run(),

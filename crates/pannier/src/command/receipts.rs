@@ -8,6 +8,8 @@ use pannier_core::{
     DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay, TokenCounter, UncountedItem,
 };
 
+use pannier_docs::Cache;
+
 use super::AnswerFormat;
 use crate::failure::Failure;
 use crate::input;
@@ -33,23 +35,43 @@ pub(crate) struct ReplayCommand {
     /// The same files with items as in the first run [default: standard input]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
+
+    /// The same cache as in the first run, if it was `resolve`
+    #[arg(long, value_name = "CACHE", value_hint = ValueHint::DirPath, conflicts_with = "files")]
+    cache: Option<PathBuf>,
 }
 
 impl ReplayCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let receipt = input::read_receipt(&self.receipt)?;
-        if receipt.source.kind != "items" {
-            let problem = format!(
-                "it was made from {}, and this version of Pannier replays items",
-                receipt.source.kind
-            );
-            let place = String::new();
-            return Err(Failure::Input { path: Some(self.receipt.clone()), place, problem });
-        }
-        // Counted as they were then.
         let counter: Arc<dyn TokenCounter> =
             Arc::from(pannier_tokens::counter(&receipt.tokenizer)?);
-        let items = UncountedItem::count(input::read_items(&self.files)?, &*counter);
+        let items = match (receipt.source.kind.as_str(), &self.cache) {
+            // Counted as they were then.
+            ("items", None) => UncountedItem::count(input::read_items(&self.files)?, &*counter),
+            ("documents", Some(cache)) => {
+                let cache = Cache::open(cache)?;
+                let (recorded, found) = (&receipt.source.version, &cache.manifest().version);
+                if recorded != found {
+                    let mut output = Output::new();
+                    let written = output.text(&format!(
+                        "the cache is another one: its version was {recorded}, and is {found}\n"
+                    ));
+                    return Failure::of_check(written.and_then(|()| output.finish()), false);
+                }
+                cache.pool(receipt.source.query.as_deref().unwrap_or_default())?
+            }
+            (kind, _) => {
+                let hint = match kind {
+                    "items" => "give its files, and no --cache",
+                    "documents" => "add --cache, and give no files",
+                    _ => "this version of Pannier replays items and documents",
+                };
+                let problem = format!("it was made from {kind}; {hint}");
+                let place = String::new();
+                return Err(Failure::Input { path: Some(self.receipt.clone()), place, problem });
+            }
+        };
         let replay = receipt.replay(&items, &PolicyRegistry::default(), &counter)?;
         let mut output = Output::new();
         let written = output.text(&verdict(&receipt, &replay)).and_then(|()| output.finish());

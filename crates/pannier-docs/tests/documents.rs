@@ -1,0 +1,386 @@
+//! Documents in, the same documents out: whatever the order, the threads, or the damage.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pannier_core::{ContextBudget, ErrorCategory, PolicyRegistry};
+use pannier_docs::{Built, Cache, DocsError, Resolved, Sources, build, resolve_policy, verify};
+use proptest::prelude::*;
+
+/// A folder that is gone when the test is.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("docs-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(path.join("docs")).unwrap();
+        Self(path)
+    }
+
+    fn write(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.0.join("docs").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn sources(&self) -> Sources {
+        Sources::new(self.0.join("docs"))
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.0.join("cache")
+    }
+
+    fn build(&self) -> Built {
+        build(&self.sources(), &self.cache(), false, &mut |_| {}).unwrap()
+    }
+
+    fn open(&self) -> Cache {
+        Cache::open(self.cache()).unwrap()
+    }
+
+    /// The files of the present version.
+    fn files(&self) -> Vec<PathBuf> {
+        let version = fs::read_to_string(self.cache().join("CURRENT")).unwrap();
+        let folder = self.cache().join("versions").join(version.trim());
+        let mut files: Vec<_> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn json(resolved: &Resolved) -> String {
+    serde_json::to_string(resolved).unwrap()
+}
+
+/// The document's own pseudocode, plainly.
+fn pseudocode(documents: &[(String, String)], query: &str, budget: u64) -> Vec<(String, f32, u64)> {
+    let terms: Vec<String> = query.to_lowercase().split_whitespace().map(str::to_owned).collect();
+    let mut scored: Vec<(f32, String, u64)> = documents
+        .iter()
+        .map(|(path, content)| {
+            let content_words = content.to_lowercase();
+            let words: Vec<&str> = content_words.split_whitespace().collect();
+            let matches =
+                words.iter().filter(|word| terms.iter().any(|term| term == **word)).count();
+            let score = if words.is_empty() { 0.0 } else { matches as f32 / words.len() as f32 };
+            (score, path.to_lowercase(), content.len().div_ceil(4) as u64)
+        })
+        .collect();
+    scored.sort_by(|a, b| b.0.partial_cmp(&a.0).unwrap().then_with(|| a.1.cmp(&b.1)));
+    let (mut selected, mut used) = (Vec::new(), 0);
+    for (score, id, tokens) in scored {
+        if budget > 0 && used + tokens <= budget {
+            used += tokens;
+            selected.push((id, score, tokens));
+        }
+    }
+    selected
+}
+
+fn contents() -> impl Strategy<Value = String> {
+    let word = prop_oneof![
+        "[a-d]{1,2}",
+        "[A-D]{1,2}",
+        Just("Σας".to_owned()),
+        Just("ΣΑΣ".to_owned()),
+        Just("straße".to_owned()),
+        Just("İx".to_owned()),
+        Just("漢字".to_owned()),
+        Just("a,".to_owned()),
+    ];
+    let blank = prop_oneof![Just(" "), Just("\n\n"), Just("\u{2003}"), Just("\u{85}"), Just("\t")];
+    prop::collection::vec((word, blank), 0..20)
+        .prop_map(|words| words.into_iter().map(|(word, blank)| word + blank).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
+
+    #[test]
+    fn an_answer_is_what_the_pseudocode_and_the_engine_give(
+        documents in prop::collection::btree_map("[a-c]{1,2}(/[a-c]{1,2}){0,2}", contents(), 0..12),
+        query in contents(),
+        budgets in prop::collection::vec(0..60_u64, 5),
+        force: bool,
+    ) {
+        let folder = Folder::new();
+        let documents: Vec<(String, String)> =
+            documents.into_iter().map(|(path, content)| (format!("{path}.md"), content)).collect();
+        // Written from the last to the first.
+        documents.iter().rev().for_each(|(path, content)| folder.write(path, content));
+        let built = folder.build();
+        prop_assert_eq!(built.documents as usize, documents.len());
+        if force {
+            let again = build(&folder.sources(), &folder.cache(), true, &mut |_| {}).unwrap();
+            prop_assert_eq!(&again.version, &built.version);
+        }
+        prop_assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
+        let cache = folder.open();
+        let items = cache.pool(&query).unwrap();
+        let pipeline = PolicyRegistry::default().pipeline(&resolve_policy(), None).unwrap();
+        for budget in budgets {
+            let resolved = cache.resolve(&query, budget).unwrap();
+            let found: Vec<(String, f32, u64)> =
+                resolved.documents.iter().map(|found| (found.id.clone(), found.score, found.tokens)).collect();
+            prop_assert_eq!(&found, &pseudocode(&documents, &query, budget));
+            prop_assert!(resolved.selection.tokens_used <= budget);
+            for found in &resolved.documents {
+                let original = documents.iter().find(|(path, _)| path.to_lowercase() == found.id).unwrap();
+                prop_assert_eq!(&original.1, &found.content);
+            }
+            let tokens = budget as i64;
+            let selection = pipeline.run(&items, &ContextBudget::new(tokens, tokens).unwrap()).unwrap();
+            let selected: Vec<_> = selection.items().map(|item| item.id().unwrap().to_owned()).collect();
+            prop_assert_eq!(selected, found.into_iter().map(|(id, ..)| id).collect::<Vec<_>>());
+        }
+    }
+
+    /// Whatever is done to a cache: an answer is the right one or none, and nothing panics.
+    #[test]
+    fn a_damaged_cache_is_refused_or_does_not_matter(
+        file in any::<prop::sample::Index>(),
+        place in any::<prop::sample::Index>(),
+        damage in prop_oneof![
+            (1..=255_u8).prop_map(Damage::Flip),
+            Just(Damage::Cut),
+            prop::collection::vec(any::<u8>(), 1..9).prop_map(Damage::Add),
+            Just(Damage::Remove),
+            Just(Damage::Empty),
+        ],
+    ) {
+        let folder = small();
+        let before = json(&folder.open().resolve("deploy x", 40).unwrap());
+        let files = folder.files();
+        let file = &files[file.index(files.len())];
+        let mut bytes = fs::read(file).unwrap();
+        match &damage {
+            Damage::Flip(bits) => {
+                let place = place.index(bytes.len());
+                bytes[place] ^= bits;
+            }
+            Damage::Cut => bytes.truncate(place.index(bytes.len())),
+            Damage::Add(more) => bytes.extend(more),
+            Damage::Empty => bytes.clear(),
+            Damage::Remove => {}
+        }
+        if matches!(damage, Damage::Remove) { fs::remove_file(file).unwrap() } else { fs::write(file, bytes).unwrap() }
+
+        let answer = Cache::open(folder.cache()).and_then(|cache| cache.resolve("deploy x", 40));
+        match answer {
+            Ok(answer) => prop_assert_eq!(json(&answer), before),
+            Err(error) => {
+                prop_assert_eq!(error.category(), ErrorCategory::CacheInvalid, "{}", error);
+                let name = file.file_name().unwrap().to_str().unwrap();
+                // The manifest says what the others should be, so damage to it may show in another.
+                prop_assert!(error.to_string().contains(name) || name == "manifest.json", "{}: {}", name, error);
+            }
+        }
+        let problems = verify(&folder.cache()).unwrap();
+        // Blanks and the like in the manifest change nothing.
+        prop_assert!(!problems.is_empty() || file.ends_with("manifest.json"), "{:?} of {:?}", damage, file);
+        // Building again heals it.
+        folder.build();
+        if problems.is_empty() {
+            return Ok(());
+        }
+        build(&folder.sources(), &folder.cache(), true, &mut |_| {}).unwrap();
+        prop_assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Damage {
+    Flip(u8),
+    Cut,
+    Add(Vec<u8>),
+    Remove,
+    Empty,
+}
+
+fn small() -> Folder {
+    let folder = Folder::new();
+    folder.write("A.md", "# Deploy\n\nDeploy the thing.\n\n## Then\n\nRest x.");
+    folder.write("b/c.md", "Nothing to deploy here x x.");
+    folder.write("b/d.md", "");
+    folder.build();
+    folder
+}
+
+#[test]
+fn the_version_does_not_depend_on_order_or_threads() {
+    let documents: Vec<(String, String)> = (0..300)
+        .map(|i| {
+            (
+                format!("part-{}/Document {i}.md", i % 7),
+                format!("# Title {i}\n\nword {} again\n", i * 31 % 17),
+            )
+        })
+        .collect();
+    let mut versions = Vec::new();
+    for (threads, is_reversed) in [(1, false), (4, true)] {
+        let folder = Folder::new();
+        let mut order: Vec<_> = documents.iter().collect();
+        if is_reversed {
+            order.reverse();
+        }
+        order.iter().for_each(|(path, content)| folder.write(path, content));
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let built = pool.install(|| folder.build());
+        let files: Vec<Vec<u8>> =
+            folder.files().iter().map(|file| fs::read(file).unwrap()).collect();
+        let answer = json(&folder.open().resolve("word 5 again", 100).unwrap());
+        versions.push((built.version, files, answer));
+    }
+    assert_eq!(versions[0], versions[1]);
+}
+
+#[test]
+fn what_has_not_changed_is_not_made_again() {
+    let folder = small();
+    let current = fs::metadata(folder.cache().join("CURRENT")).unwrap().modified().unwrap();
+    let again = folder.build();
+    assert!(again.is_unchanged && again.reused == 3);
+    assert_eq!(fs::metadata(folder.cache().join("CURRENT")).unwrap().modified().unwrap(), current);
+
+    folder.write("A.md", "# Deploy\n\nOtherwise.");
+    let changed = folder.build();
+    assert!(!changed.is_unchanged && changed.version != again.version);
+    assert_eq!((changed.reused, changed.documents), (2, 3));
+    assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
+
+    // A new name is a new state.
+    fs::rename(folder.0.join("docs/b/c.md"), folder.0.join("docs/b/e.md")).unwrap();
+    let renamed = folder.build();
+    assert!(renamed.version != changed.version);
+    assert_eq!(
+        fs::read_dir(folder.cache().join("versions")).unwrap().count(),
+        1,
+        "old versions are gone"
+    );
+}
+
+#[test]
+fn bad_documents_are_named_and_the_cache_stays() {
+    let folder = small();
+    let before = json(&folder.open().resolve("deploy", 40).unwrap());
+    folder.write("bad.md", b"\xff\xfe");
+    folder.write("worse.md", b"fine until \xc3(");
+    let error = build(&folder.sources(), &folder.cache(), false, &mut |_| {}).unwrap_err();
+    assert_eq!(error.category(), ErrorCategory::InvalidInput);
+    let told = error.to_string();
+    assert!(
+        told.contains("bad.md: it is not UTF-8 at byte 0")
+            && told.contains("worse.md: it is not UTF-8 at byte 11"),
+        "{told}"
+    );
+    assert_eq!(json(&folder.open().resolve("deploy", 40).unwrap()), before);
+    assert_eq!(
+        fs::read_dir(folder.cache().join("versions")).unwrap().count(),
+        1,
+        "nothing is left behind"
+    );
+
+    fs::remove_file(folder.0.join("docs/bad.md")).unwrap();
+    fs::remove_file(folder.0.join("docs/worse.md")).unwrap();
+    folder.write("a.MD.md", "x");
+    folder.write("A.md.md", "y");
+    let clash =
+        build(&folder.sources(), &folder.cache(), false, &mut |_| {}).unwrap_err().to_string();
+    assert!(clash.contains("A.md.md and a.MD.md differ only in the case of letters"), "{clash}");
+}
+
+#[test]
+fn patterns_and_gitignore_say_which_files_are_documents() {
+    let folder = Folder::new();
+    for path in ["a.md", ".hidden/b.md", "c.txt", "d/e.txt", "d/f.rs", "target/g.md"] {
+        folder.write(path, path);
+    }
+    folder.write(".gitignore", "target\n");
+    let ids = |sources: Sources| {
+        build(&sources, &folder.cache(), false, &mut |_| {}).unwrap();
+        let answer = folder.open().resolve("", 1_000).unwrap();
+        answer.documents.into_iter().map(|document| document.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(folder.sources()), [".hidden/b.md", "a.md", "target/g.md"]);
+    assert_eq!(ids(folder.sources().respect_gitignore(true)), [".hidden/b.md", "a.md"]);
+    assert_eq!(ids(folder.sources().patterns(["*.txt", "d/*.rs"])), ["c.txt", "d/e.txt", "d/f.rs"]);
+    let error =
+        build(&folder.sources().patterns(["[a"]), &folder.cache(), false, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, DocsError::Pattern { .. }), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn links_and_paths_that_lead_elsewhere_are_refused() {
+    let folder = small();
+    folder.write("secret.txt", "secret");
+    std::os::unix::fs::symlink(folder.0.join("docs/secret.txt"), folder.0.join("docs/link.md"))
+        .unwrap();
+    assert_eq!(folder.build().documents, 3, "links are not followed");
+
+    let current = folder.cache().join("CURRENT");
+    let name = fs::read_to_string(&current).unwrap();
+    for wrong in ["../../x", "..", "", "/etc", &"0".repeat(64), &format!("{}/../x", name.trim())] {
+        fs::write(&current, wrong).unwrap();
+        let error = Cache::open(folder.cache()).unwrap_err();
+        assert_eq!(error.category(), ErrorCategory::CacheInvalid, "{wrong}: {error}");
+        assert!(!verify(&folder.cache()).unwrap().is_empty());
+    }
+    fs::write(&current, &name).unwrap();
+    let contents = folder.files().into_iter().find(|file| file.ends_with("contents")).unwrap();
+    let elsewhere = folder.0.join("elsewhere");
+    fs::rename(&contents, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &contents).unwrap();
+    assert_eq!(Cache::open(folder.cache()).unwrap_err().category(), ErrorCategory::CacheInvalid);
+    fs::remove_file(&contents).unwrap();
+    fs::rename(&elsewhere, &contents).unwrap();
+    fs::write(contents.with_file_name("more"), "x").unwrap();
+    assert!(verify(&folder.cache()).unwrap()[0].contains("more: it does not belong here"));
+}
+
+#[test]
+fn what_is_open_stays_as_it_is_and_two_builds_do_not_meet() {
+    let folder = small();
+    let open = folder.open();
+    folder.write("A.md", "New words.");
+    folder.build();
+    let old = open.resolve("deploy", 100).unwrap();
+    assert!(old.documents.iter().any(|document| document.content.contains("Deploy the thing")));
+    assert!(folder.open().resolve("new", 100).unwrap().documents[0].content == "New words.");
+
+    let lock = fs::File::options().write(true).open(folder.cache().join("LOCK")).unwrap();
+    lock.lock().unwrap();
+    let error = build(&folder.sources(), &folder.cache(), true, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, DocsError::Busy { .. }), "{error}");
+}
+
+#[test]
+fn what_is_not_there_is_told_apart_from_what_is_damaged() {
+    let folder = Folder::new();
+    assert!(matches!(Cache::open(folder.cache()), Err(DocsError::NoCache { .. })));
+    assert!(matches!(verify(&folder.cache()), Err(DocsError::NoCache { .. })));
+    let nowhere = Sources::new(folder.0.join("nowhere"));
+    assert!(matches!(
+        build(&nowhere, &folder.cache(), false, &mut |_| {}),
+        Err(DocsError::NoSources { .. })
+    ));
+    let error = build(&folder.sources(), &folder.0, false, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, DocsError::NotACache { .. }), "{error}");
+    // No documents at all make a cache, too.
+    assert_eq!(folder.build().documents, 0);
+    let empty = folder.open();
+    assert!(empty.is_empty() && empty.resolve("x", 10).unwrap().documents.is_empty());
+    assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
+}
