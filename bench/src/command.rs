@@ -52,7 +52,7 @@ pub(crate) fn run() {
     }
 }
 
-fn build() -> Option<PathBuf> {
+pub(crate) fn build() -> Option<PathBuf> {
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--release", "--package", "pannier", "--locked"])
         .status()

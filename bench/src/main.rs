@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p pannier-bench` runs everything; name sections to run only those:
 //! `pipeline`, `scorers`, `knapsack`, `command`, `tokens`,
-//! `chat`. Results are checked for equality before anything is timed.
+//! `chat`, `docs`. Results are checked for equality before anything is timed.
 //! Times are wall-clock medians; the machine's noise is in both columns, so read the ratios.
 //!
 //! `run-nothing`, `run-plain` and `run-null` run the same pipeline not at all, once without a
@@ -13,6 +13,7 @@
 
 mod chat;
 mod command;
+mod docs;
 mod knapsack;
 mod measure;
 mod pipeline;
@@ -27,13 +28,14 @@ static ALLOCATOR: measure::CountingAllocator = measure::CountingAllocator;
 
 type Section = (&'static str, fn());
 
-const SECTIONS: [Section; 6] = [
+const SECTIONS: [Section; 7] = [
     ("pipeline", pipeline::run),
     ("scorers", scorers::run),
     ("knapsack", knapsack::run),
     ("command", command::run),
     ("tokens", tokens::run),
     ("chat", chat::run),
+    ("docs", docs::run),
 ];
 
 const ONCE: [Section; 3] = [

@@ -216,6 +216,10 @@ pub(crate) fn write(message: &Message<'_>, into: &mut String) {
             json::write(value, into);
         }
     }
+    if !message.fields.0.iter().any(|(name, _)| name == "content") {
+        into.push_str(",\"content\":");
+        write_blocks(&parts, into);
+    }
     into.push('}');
 }
 

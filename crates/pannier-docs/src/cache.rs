@@ -181,7 +181,11 @@ impl Cache {
         let records = self.file(RECORDS)?;
         let start = u64::from(document) * RECORD_BYTES as u64;
         let bytes = records.read(start, RECORD_BYTES as u64)?;
-        let damaged = || records.invalid(&format!("document {document} is not as it was written"));
+        let damaged = || {
+            records.invalid(&format!(
+                "document {document}, or its name in `paths`, is not as it was written"
+            ))
+        };
         let mut left = Bytes(&bytes);
         let fields = (|| {
             let (path_start, chunks_start) = (left.u64()?, left.u64()?);

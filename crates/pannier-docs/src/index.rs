@@ -7,6 +7,7 @@
 use std::collections::BinaryHeap;
 use std::io::{self, Write};
 
+use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::bytes::{Bytes, put_number, put_text};
@@ -17,6 +18,9 @@ pub(crate) const BLOCK_WORDS: usize = 128;
 const WORD_BYTES: usize = 24;
 const CHECK_BYTES: usize = 8;
 pub(crate) const BLOCK_BYTES: usize = BLOCK_WORDS * WORD_BYTES + CHECK_BYTES;
+
+/// How many documents are sorted at once.
+const RUN: usize = 512;
 
 /// A word in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +81,14 @@ pub(crate) struct IndexBuilder {
 impl IndexBuilder {
     /// Adds the words of documents that follow those before.
     pub(crate) fn add(&mut self, first: u32, documents: &[&Words]) {
+        let parts = documents.par_chunks(RUN);
+        let starts = (0..documents.len() as u32).into_par_iter().step_by(RUN);
+        let runs = parts.zip(starts).map(|(part, start)| Self::run(first + start, part));
+        self.runs.extend(runs.collect::<Vec<_>>());
+    }
+
+    /// The words of documents, in order.
+    fn run(first: u32, documents: &[&Words]) -> Vec<u8> {
         let mut entries: Vec<(u64, &str, u32, u32)> = documents
             .iter()
             .zip(first..)
@@ -84,7 +96,13 @@ impl IndexBuilder {
                 words.distinct().map(move |(hash, word, count)| (hash, word, document, count))
             })
             .collect();
-        entries.sort_unstable();
+        // Numbers first: texts are compared only where their hashes are equal, and then mostly once.
+        entries.sort_unstable_by_key(|(hash, _, document, _)| (*hash, *document));
+        for same in entries.chunk_by_mut(|a, b| a.0 == b.0) {
+            if same.iter().any(|entry| entry.1 != same[0].1) {
+                same.sort_unstable();
+            }
+        }
         let mut run = Vec::new();
         for same in entries.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             let (hash, word, ..) = same[0];
@@ -96,7 +114,7 @@ impl IndexBuilder {
                 put_number(&mut run, u64::from(*count));
             }
         }
-        self.runs.push(run);
+        run
     }
 
     /// Writes all words, and tells how many there are.

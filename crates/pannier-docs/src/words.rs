@@ -41,7 +41,13 @@ impl Words {
             .collect();
         let total = entries.len() as u32;
         let word = |entry: &Entry| &text[entry.start as usize..entry.end as usize];
-        entries.sort_unstable_by(|a, b| (a.hash, word(a)).cmp(&(b.hash, word(b))));
+        // Numbers first: texts are compared only where their hashes are equal, and then mostly once.
+        entries.sort_unstable_by_key(|entry| entry.hash);
+        for same in entries.chunk_by_mut(|a, b| a.hash == b.hash) {
+            if same.iter().any(|entry| word(entry) != word(&same[0])) {
+                same.sort_unstable_by(|a, b| word(a).cmp(word(b)));
+            }
+        }
         entries.dedup_by(|next, kept| {
             let is_same = next.hash == kept.hash && word(next) == word(kept);
             kept.count += u32::from(is_same);
