@@ -293,7 +293,6 @@ pub(crate) fn join(messages: Vec<Message<'_>>) -> Vec<Message<'_>> {
             Some(last) => {
                 is_bound |= binds(&message);
                 last.parts.append(&mut message.parts);
-                last.extras.append(&mut message.extras);
                 last.joined += 1;
             }
             None => {

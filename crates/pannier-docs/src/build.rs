@@ -16,12 +16,12 @@ use crate::cache::{RECORD_BYTES, Record, record_check};
 use crate::chunk::{self, CHUNKING};
 use crate::index::IndexBuilder;
 use crate::manifest::{
-    CHUNKS, CONTENTS, CURRENT, LOCK, MANIFEST, ManifestFile, PATHS, POSTINGS, RECORDS, TABLE,
-    TERMS, VERSIONS, current_folder,
+    CHUNKS, CONTENTS, CURRENT, Current, LOCK, MANIFEST, ManifestFile, PATHS, POSTINGS, RECORDS,
+    TABLE, TERMS, VERSIONS,
 };
 use crate::source::SourceFile;
 use crate::words::Words;
-use crate::{Cache, DocsError, Manifest, Sources};
+use crate::{Cache, DocsError, Manifest, Sources, verify};
 
 /// The largest document that is taken.
 const LARGEST: u64 = 256 << 20;
@@ -79,6 +79,7 @@ pub fn build(
     let before = if from_scratch { None } else { Cache::open(cache).ok() };
     let before = before.filter(|before| before.manifest().chunking == CHUNKING);
     if let Some(before) = &before
+        && verify::is_whole(before)
         && is_same(before, &files)?
     {
         return Ok(Built::of(before.manifest(), before.len(), true));
@@ -87,7 +88,7 @@ pub fn build(
     fs::create_dir_all(&versions).map_err(|error| DocsError::io("write", &versions, error))?;
     let draft = versions.join(format!("draft-{}", std::process::id()));
     // What an earlier build left behind when it was stopped.
-    remove_others(&versions, current_folder(cache).ok().as_deref());
+    remove_others(&versions, Current::read(cache).ok().map(|current| current.folder).as_deref());
     let built =
         Writer::new(&draft).and_then(|writer| writer.write(&files, before.as_ref(), progress));
     let (manifest, reused) = built.inspect_err(|_| _ = fs::remove_dir_all(&draft))?;
@@ -479,10 +480,12 @@ fn publish(
     let name = names.into_iter().find(|name| fs::symlink_metadata(versions.join(name)).is_err());
     let name = name.unwrap_or_default();
     let folder = versions.join(&name);
+    let manifest = draft.join(MANIFEST);
+    let manifest = fs::read(&manifest).map_err(|error| DocsError::io("read", &manifest, error))?;
     fs::rename(draft, &folder).map_err(|error| DocsError::io("write", &folder, error))?;
     sync_folder(versions)?;
     let (next, current) = (cache.join("CURRENT.next"), cache.join(CURRENT));
-    write_synced(&next, format!("{name}\n").as_bytes())?;
+    write_synced(&next, Current::line(&name, &manifest).as_bytes())?;
     fs::rename(&next, &current).map_err(|error| DocsError::io("write", &current, error))?;
     sync_folder(cache)?;
     Ok(folder)

@@ -12,8 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::bytes::Bytes;
 use crate::chunk::{self, Chunk};
 use crate::manifest::{
-    CHUNKS, CONTENTS, FILES, Manifest, PATHS, POSTINGS, RECORDS, TABLE, TERMS, check_kind,
-    current_folder,
+    CHUNKS, CONTENTS, Current, FILES, Manifest, PATHS, POSTINGS, RECORDS, TABLE, TERMS, check_kind,
 };
 use crate::source::stays_below;
 use crate::{DocsError, index, words};
@@ -73,8 +72,9 @@ impl Cache {
     ///
     /// [`DocsError::NoCache`], or [`DocsError::Invalid`] with the file that is not as it was built.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, DocsError> {
-        let folder = current_folder(path.as_ref())?;
-        let manifest = Manifest::read(&folder)?;
+        let current = Current::read(path.as_ref())?;
+        let manifest = Manifest::read(&current)?;
+        let folder = current.folder;
         let mut files = Vec::with_capacity(FILES.len());
         for name in FILES {
             files.push(Checked::open(folder.join(name), manifest.file(name).0)?);

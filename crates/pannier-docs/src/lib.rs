@@ -22,6 +22,10 @@
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/documents.md")]
+struct Guide;
+
 mod build;
 mod bytes;
 mod cache;
@@ -42,3 +46,29 @@ pub use manifest::{Manifest, ManifestFile};
 pub use resolve::{Resolved, ResolvedDocument, ResolvedSelection, Why, resolve_policy};
 pub use source::Sources;
 pub use verify::verify;
+
+/// What a fuzzer calls: whatever the bytes, reading them must not panic, and what reads back must be what was written.
+#[cfg(fuzzing)]
+pub fn fuzz(data: &[u8]) {
+    if let Some(words) = index::read_block(data) {
+        assert!(!words.is_empty());
+    }
+    if let Some((word, documents)) = index::read_list(data, u32::MAX) {
+        assert!(documents.is_sorted_by(|a, b| a.0 < b.0), "{word}");
+    }
+    for length in [0, 1, 10, 1_000] {
+        if let Some(chunks) = chunk::read(data, length) {
+            assert_eq!(chunk::write(&chunks), data);
+        }
+    }
+    if let Ok(text) = std::str::from_utf8(data) {
+        let _ = serde_json::from_str::<Manifest>(text);
+        for path in ["a.md", "a.txt"] {
+            let chunks = chunk::chunks(path, text);
+            assert_eq!(chunk::read(&chunk::write(&chunks), text.len()), Some(chunks));
+        }
+        let words = words::Words::of(text);
+        let counted: u64 = words.distinct().map(|(_, _, count)| u64::from(count)).sum();
+        assert_eq!(counted, u64::from(words.total));
+    }
+}

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::DocsError;
+use crate::{DocsError, cache};
 
 /// The file that names the present version.
 pub(crate) const CURRENT: &str = "CURRENT";
@@ -68,7 +68,8 @@ impl Manifest {
     /// The format that is written and read.
     pub const FORMAT: u32 = 1;
 
-    pub(crate) fn read(folder: &Path) -> Result<Self, DocsError> {
+    /// The manifest of a version, whose checksum is known.
+    pub(crate) fn read(Current { folder, checksum }: &Current) -> Result<Self, DocsError> {
         let path = folder.join(MANIFEST);
         let text = read_small(&path)?;
         #[derive(Deserialize)]
@@ -82,6 +83,9 @@ impl Manifest {
             let problem =
                 format!("its format is {found}, and this version of Pannier reads {known}");
             return Err(DocsError::invalid(&path, problem));
+        }
+        if cache::checksum(text.as_bytes()) != *checksum {
+            return Err(DocsError::invalid(&path, "its checksum is another one"));
         }
         let manifest: Self = serde_json::from_str(&text).map_err(invalid)?;
         if manifest.files.len() != FILES.len()
@@ -105,7 +109,7 @@ fn read_small(path: &Path) -> Result<String, DocsError> {
     let file = fs::File::open(path).map_err(|error| DocsError::io("read", path, error))?;
     match file.take(LARGEST_MANIFEST).read_to_string(&mut text) {
         Ok(_) => Ok(text),
-        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+        Err(error) if error.kind() == ErrorKind::InvalidData => {
             Err(DocsError::invalid(path, "it is not UTF-8"))
         }
         Err(error) => Err(DocsError::io("read", path, error)),
@@ -119,30 +123,44 @@ pub(crate) fn check_kind(path: &Path, is_folder: bool) -> Result<u64, DocsError>
             Ok(found.len())
         }
         Ok(_) => Err(DocsError::invalid(path, "it is a link, or not what it should be")),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
             Err(DocsError::invalid(path, "it is missing"))
         }
         Err(error) => Err(DocsError::io("read", path, error)),
     }
 }
 
-/// The folder of the present version.
-pub(crate) fn current_folder(cache: &Path) -> Result<PathBuf, DocsError> {
-    let path = cache.join(CURRENT);
-    if fs::symlink_metadata(&path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-    {
-        return Err(DocsError::NoCache { path: cache.to_owned() });
+/// The present version.
+#[derive(Clone, Debug)]
+pub(crate) struct Current {
+    pub(crate) folder: PathBuf,
+    /// The checksum of its manifest.
+    pub(crate) checksum: String,
+}
+
+impl Current {
+    /// What `CURRENT` says.
+    pub(crate) fn read(cache: &Path) -> Result<Self, DocsError> {
+        let path = cache.join(CURRENT);
+        if fs::symlink_metadata(&path).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            return Err(DocsError::NoCache { path: cache.to_owned() });
+        }
+        let text = read_small(&path)?;
+        let named = text.strip_suffix('\n').and_then(|line| line.split_once(' '));
+        let Some((name, checksum)) = named.filter(|(name, _)| is_version_name(name)) else {
+            return Err(DocsError::invalid(&path, "it does not name a version"));
+        };
+        let versions = cache.join(VERSIONS);
+        check_kind(&versions, true)?;
+        let folder = versions.join(name);
+        check_kind(&folder, true)?;
+        Ok(Self { folder, checksum: checksum.to_owned() })
     }
-    let text = read_small(&path)?;
-    let name = text.strip_suffix('\n').unwrap_or(&text);
-    if !is_version_name(name) {
-        return Err(DocsError::invalid(&path, "it does not name a version"));
+
+    /// The line that names a version.
+    pub(crate) fn line(name: &str, manifest: &[u8]) -> String {
+        format!("{name} {}\n", cache::checksum(manifest))
     }
-    let versions = cache.join(VERSIONS);
-    check_kind(&versions, true)?;
-    let folder = versions.join(name);
-    check_kind(&folder, true)?;
-    Ok(folder)
 }
 
 /// A hash, and perhaps a number where the same version was written again.

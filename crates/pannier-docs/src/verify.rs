@@ -6,9 +6,7 @@ use std::path::Path;
 
 use crate::chunk::{self, CHUNKING};
 use crate::index::IndexBuilder;
-use crate::manifest::{
-    FILES, MANIFEST, Manifest, POSTINGS, TABLE, TERMS, check_kind, current_folder,
-};
+use crate::manifest::{Current, FILES, MANIFEST, Manifest, POSTINGS, TABLE, TERMS, check_kind};
 use crate::words::Words;
 use crate::{Cache, DocsError, build};
 
@@ -24,22 +22,14 @@ const BATCH: u32 = 2_048;
 /// [`DocsError::NoCache`], or whatever keeps files from being read.
 pub fn verify(path: &Path) -> Result<Vec<String>, DocsError> {
     let mut problems = Vec::new();
-    let folder = match current_folder(path) {
-        Ok(folder) => folder,
+    let current = match Current::read(path) {
+        Ok(current) => current,
         Err(error) => return told(error),
     };
-    check_names(&folder, &mut problems)?;
-    let manifest = match Manifest::read(&folder) {
-        Ok(manifest) => manifest,
-        Err(error) => return told(error),
-    };
-    for name in FILES {
-        match check_file(&folder.join(name), manifest.file(name)) {
-            Err(DocsError::Invalid { path, problem }) => {
-                problems.push(format!("{}: {problem}", path.display()));
-            }
-            checked => checked?,
-        }
+    check_names(&current.folder, &mut problems)?;
+    match Manifest::read(&current) {
+        Ok(manifest) => check_files(&current.folder, &manifest, &mut problems)?,
+        Err(error) => problems.extend(told(error)?),
     }
     match Cache::open(path) {
         Ok(cache) => check_contents(&cache, &mut problems)?,
@@ -71,6 +61,26 @@ fn check_names(folder: &Path, problems: &mut Vec<String>) -> Result<(), DocsErro
     extra.sort_unstable();
     problems.extend(extra);
     Ok(())
+}
+
+/// Holds every file against its size and checksum.
+fn check_files(
+    folder: &Path,
+    manifest: &Manifest,
+    problems: &mut Vec<String>,
+) -> Result<(), DocsError> {
+    for name in FILES {
+        if let Err(error) = check_file(&folder.join(name), manifest.file(name)) {
+            problems.extend(told(error)?);
+        }
+    }
+    Ok(())
+}
+
+/// Whether every file of a cache has the size and the checksum that it should have.
+pub(crate) fn is_whole(cache: &Cache) -> bool {
+    let mut problems = Vec::new();
+    check_files(cache.folder(), cache.manifest(), &mut problems).is_ok() && problems.is_empty()
 }
 
 fn check_file(path: &Path, (bytes, checksum): (u64, &str)) -> Result<(), DocsError> {

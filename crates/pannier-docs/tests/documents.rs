@@ -46,7 +46,7 @@ impl Folder {
     /// The files of the present version.
     fn files(&self) -> Vec<PathBuf> {
         let version = fs::read_to_string(self.cache().join("CURRENT")).unwrap();
-        let folder = self.cache().join("versions").join(version.trim());
+        let folder = self.cache().join("versions").join(version.split(' ').next().unwrap());
         let mut files: Vec<_> =
             fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
@@ -188,14 +188,9 @@ proptest! {
             }
         }
         let problems = verify(&folder.cache()).unwrap();
-        // Blanks and the like in the manifest change nothing.
-        prop_assert!(!problems.is_empty() || file.ends_with("manifest.json"), "{:?} of {:?}", damage, file);
+        prop_assert!(!problems.is_empty(), "{:?} of {:?}", damage, file);
         // Building again heals it.
         folder.build();
-        if problems.is_empty() {
-            return Ok(());
-        }
-        build(&folder.sources(), &folder.cache(), true, &mut |_| {}).unwrap();
         prop_assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
     }
 }
@@ -332,7 +327,15 @@ fn links_and_paths_that_lead_elsewhere_are_refused() {
 
     let current = folder.cache().join("CURRENT");
     let name = fs::read_to_string(&current).unwrap();
-    for wrong in ["../../x", "..", "", "/etc", &"0".repeat(64), &format!("{}/../x", name.trim())] {
+    for wrong in [
+        "../../x",
+        "..",
+        "",
+        "/etc",
+        &"0".repeat(64),
+        &format!("{}/../x", name.trim()),
+        &format!("../../x {}", "0".repeat(16)),
+    ] {
         fs::write(&current, wrong).unwrap();
         let error = Cache::open(folder.cache()).unwrap_err();
         assert_eq!(error.category(), ErrorCategory::CacheInvalid, "{wrong}: {error}");

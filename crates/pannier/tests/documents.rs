@@ -13,11 +13,7 @@ fn documents_show_what_commands_print() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents");
     let _ = fs::remove_dir_all(&folder);
     for below in ["examples", "conformance/required/scoring", "crates/pannier/tests/commands"] {
-        fs::create_dir_all(folder.join(below)).unwrap();
-        for entry in fs::read_dir(root.join(below)).unwrap() {
-            let entry = entry.unwrap();
-            fs::copy(entry.path(), folder.join(below).join(entry.file_name())).unwrap();
-        }
+        copy(&root.join(below), &folder.join(below));
     }
     std::env::set_current_dir(&folder).unwrap();
     let cases = trycmd::TestCases::new();
@@ -27,8 +23,17 @@ fn documents_show_what_commands_print() {
         "docs/commands.md",
         "docs/tokens.md",
         "docs/chat.md",
+        "docs/documents.md",
         "crates/pannier/tests/commands/*.md",
     ] {
         cases.case(root.join(document));
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (entry, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).unwrap();
+        if entry.is_dir() { copy(&entry, &to) } else { _ = fs::copy(&entry, &to).unwrap() }
     }
 }
