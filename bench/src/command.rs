@@ -87,15 +87,17 @@ fn floor(stream: &PathBuf) -> Duration {
     start.elapsed()
 }
 
-/// Runs the command, and looks at its memory until it ends.
+/// Selects from a stream.
 fn select(binary: &PathBuf, stream: &PathBuf) -> (Duration, usize) {
+    let mut command = Command::new(binary);
+    command.args(["select", "--budget", "128000"]);
+    watch(command.stdin(std::fs::File::open(stream).expect("the stream")))
+}
+
+/// Runs a command, and looks at its memory until it ends.
+pub(crate) fn watch(command: &mut Command) -> (Duration, usize) {
     let start = Instant::now();
-    let mut child = Command::new(binary)
-        .args(["select", "--budget", "128000"])
-        .stdin(std::fs::File::open(stream).expect("the stream"))
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("the command");
+    let mut child = command.stdout(Stdio::null()).spawn().expect("the command");
     let status = format!("/proc/{}/status", child.id());
     let mut peak = 0;
     loop {

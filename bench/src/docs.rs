@@ -24,6 +24,7 @@ pub(crate) fn run() {
         );
         return;
     };
+    same_bytes(&root, &ours, &peer);
     let small = corpus(&root.join("4k"), 4_000);
     println!(
         "\nDocuments: 4,000 of about 2 KB; the command beside `context` {PEER_VERSION}. Answers are compared byte by byte.\n"
@@ -77,6 +78,87 @@ pub(crate) fn run() {
         show(many[10]),
         ratio(many[10], few[10])
     );
+}
+
+/// Small documents in several scripts, every budget from nothing to everything: the same bytes as the peer's.
+fn same_bytes(root: &Path, ours: &Path, peer: &Path) {
+    let folder = root.join("unicode");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("Sub/.hidden")).expect("a folder");
+    let contents = [
+        "",
+        "\n",
+        "Deploy deploy DEPLOY deploy.",
+        "ΑΣ Σας ΟΔΟΣ σ",
+        "straße STRASSE",
+        "İstanbul i̇stanbul ıstanbul",
+        "漢字 かな 漢字",
+        "a\u{2003}b\u{85}c\u{a0}d",
+        "\u{feff}deploy",
+        "e\u{301} é É",
+        "🏳️‍🌈 deploy",
+        "x",
+    ];
+    for (number, content) in contents.iter().enumerate() {
+        let below = ["", "Sub/", "Sub/.hidden/"][number % 3];
+        fs::write(folder.join(format!("{below}Dokument-{number}.md")), content)
+            .expect("a document");
+    }
+    let (our_cache, peer_cache) = (root.join("unicode-ours"), root.join("unicode-peer"));
+    for (program, cache) in [(ours, &our_cache), (peer, &peer_cache)] {
+        let _ = fs::remove_dir_all(cache);
+        call(program, &["build", "--sources", path(&folder), "--cache", path(cache)]);
+    }
+    let all = contents.iter().map(|content| content.len().div_ceil(4)).sum::<usize>() + 2;
+    // Not a term twice: the peer then counts its words twice, against its own document.
+    let queries =
+        ["", "deploy", "ΣΑΣ οδος", "STRASSE", "İSTANBUL", "漢字", "é b", "\u{feff}deploy nothing"];
+    for query in queries {
+        for budget in 0..=all {
+            let budget = budget.to_string();
+            let same = resolve(ours, &our_cache, query, &budget)
+                == resolve(peer, &peer_cache, query, &budget);
+            assert!(same, "{query:?} at {budget}");
+        }
+    }
+    println!(
+        "\nDocuments: {} answers in several scripts have the same bytes as the peer's.",
+        queries.len() * (all + 1)
+    );
+}
+
+/// A million small documents: time and memory.
+pub(crate) fn million() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/documents-bench");
+    let (docs, cache) = (root.join("million"), root.join("million-ours"));
+    let Some(ours) = crate::command::build() else { return };
+    let _ = fs::remove_dir_all(&cache);
+    for part in 0..1_000 {
+        let folder = docs.join(format!("part-{part:03}"));
+        fs::create_dir_all(&folder).expect("a folder");
+        for number in part * 1_000..(part + 1) * 1_000_u64 {
+            let (a, b) = (number % 977, number * 7 % 5_003);
+            let text = format!(
+                "# Doc {number}\n\nw{a} w{b} common words of document {number} needle{}\n",
+                number % 25_000
+            );
+            fs::write(folder.join(format!("{number}.md")), text).expect("a document");
+        }
+    }
+    println!("\nA million small documents.\n");
+    let tell = |what: &str, arguments: &[&str]| {
+        let (time, peak) = crate::command::watch(Command::new(&ours).args(arguments));
+        println!(
+            "    {what:<24} {:>10}   {:>6.0} MiB at most",
+            show(time),
+            crate::measure::mebibytes(peak)
+        );
+    };
+    tell("build", &["build", "--sources", path(&docs), "--cache", path(&cache)]);
+    tell("build, nothing changed", &["build", "--sources", path(&docs), "--cache", path(&cache)]);
+    for (what, query) in [("resolve, 40 match", "needle77"), ("resolve, all match", "common")] {
+        tell(what, &["resolve", "--cache", path(&cache), "--query", query, "--budget", "4000"]);
+    }
 }
 
 fn timed<T>(work: impl FnOnce() -> T) -> Duration {

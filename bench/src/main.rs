@@ -38,7 +38,8 @@ const SECTIONS: [Section; 7] = [
     ("docs", docs::run),
 ];
 
-const ONCE: [Section; 3] = [
+const ONCE: [Section; 4] = [
+    ("million", docs::million),
     ("run-nothing", pipeline::run_nothing),
     ("run-plain", pipeline::run_plain),
     ("run-null", pipeline::run_null),

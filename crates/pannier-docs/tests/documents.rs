@@ -297,6 +297,19 @@ fn bad_documents_are_named_and_the_cache_stays() {
 }
 
 #[test]
+fn r2_r6_repeated_terms_count_once_and_equal_documents_are_two() {
+    let folder = Folder::new();
+    folder.write("a.md", "deploy it");
+    folder.write("b.md", "deploy it");
+    folder.build();
+    let answer = folder.open().resolve("deploy deploy IT it", 100).unwrap();
+    let found: Vec<_> =
+        answer.documents.iter().map(|found| (found.id.as_str(), found.score)).collect();
+    assert_eq!(found, [("a.md", 1.0), ("b.md", 1.0)]);
+    assert_eq!(answer.documents[0].why.query_terms, ["deploy", "deploy", "it", "it"]);
+}
+
+#[test]
 fn patterns_and_gitignore_say_which_files_are_documents() {
     let folder = Folder::new();
     for path in ["a.md", ".hidden/b.md", "c.txt", "d/e.txt", "d/f.rs", "target/g.md"] {
