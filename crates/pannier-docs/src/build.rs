@@ -144,9 +144,11 @@ fn is_same(before: &Cache, files: &[SourceFile]) -> Result<bool, DocsError> {
 /// The bytes of a document, or what is wrong with it.
 fn read(file: &SourceFile) -> Result<Vec<u8>, String> {
     let path = &file.path;
-    let mut bytes = Vec::new();
     let source =
         File::open(&file.file).map_err(|error| format!("{path}: it cannot be read: {error}"))?;
+    // With room for one more than there is, the end is met at once.
+    let size = source.metadata().map_or(0, |found| found.len().min(LARGEST)) as usize;
+    let mut bytes = Vec::with_capacity(size + 1);
     let read = source.take(LARGEST + 1).read_to_end(&mut bytes);
     read.map_err(|error| format!("{path}: it cannot be read: {error}"))?;
     match bytes.len() as u64 > LARGEST {

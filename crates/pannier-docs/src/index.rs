@@ -96,8 +96,9 @@ impl IndexBuilder {
                 words.distinct().map(move |(hash, word, count)| (hash, word, document, count))
             })
             .collect();
-        // Numbers first: texts are compared only where their hashes are equal, and then mostly once.
-        entries.sort_unstable_by_key(|(hash, _, document, _)| (*hash, *document));
+        // Numbers first: texts are compared only where their hashes are equal, and then mostly once. What a document
+        // brings is in order already, and a stable sort makes use of it and keeps documents in theirs.
+        entries.sort_by_key(|(hash, ..)| *hash);
         for same in entries.chunk_by_mut(|a, b| a.0 == b.0) {
             if same.iter().any(|entry| entry.1 != same[0].1) {
                 same.sort_unstable();

@@ -75,9 +75,10 @@ impl Sources {
         let mut walk = WalkBuilder::new(&self.root);
         walk.standard_filters(false).git_ignore(self.respects_gitignore).require_git(false);
         walk.filter_entry(move |entry| {
-            !cache
-                .as_ref()
-                .is_some_and(|cache| entry.path().canonicalize().is_ok_and(|path| path == *cache))
+            let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+            let is_cache =
+                |cache: &PathBuf| entry.path().canonicalize().is_ok_and(|path| path == *cache);
+            !(is_folder && cache.as_ref().is_some_and(is_cache))
         });
         for entry in walk.build() {
             let entry = match entry {
