@@ -13,22 +13,22 @@ use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::cache::{RECORD_BYTES, Record, record_check};
-use crate::chunk::{self, CHUNKING};
+use crate::chunk::{self, chunking};
 use crate::index::IndexBuilder;
 use crate::manifest::{
     CHUNKS, CONTENTS, CURRENT, Current, LOCK, MANIFEST, ManifestFile, PATHS, POSTINGS, RECORDS,
-    TABLE, TERMS, VERSIONS,
+    TABLE, TERMS, VERSIONS, check_kind, is_version_name,
 };
 use crate::source::SourceFile;
 use crate::words::Words;
 use crate::{Cache, DocsError, Manifest, Sources, verify};
 
 /// The largest document that is taken.
-const LARGEST: u64 = 256 << 20;
+const LARGEST: u64 = 64 << 20;
 
 /// How many documents, and how many bytes of them, are worked on at once.
-const BATCH: usize = 2_048;
-const BATCH_BYTES: u64 = 32 << 20;
+pub(crate) const BATCH: usize = 2_048;
+pub(crate) const BATCH_BYTES: u64 = 32 << 20;
 
 /// How far a build has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,26 +74,31 @@ pub fn build(
     from_scratch: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Built, DocsError> {
-    let _lock = lock(cache)?;
     let files = sources.files(cache)?;
-    let before = if from_scratch { None } else { Cache::open(cache).ok() };
-    let before = before.filter(|before| before.manifest().chunking == CHUNKING);
+    let _lock = lock(cache)?;
+    let before = match Cache::open(cache) {
+        Ok(before) => Some(before),
+        // What is missing or damaged is made; what cannot be read now is left alone.
+        Err(DocsError::NoCache { .. } | DocsError::Invalid { .. }) => None,
+        Err(error) => return Err(error),
+    };
+    let before = before.filter(|before| !from_scratch && before.manifest().chunking == chunking());
     if let Some(before) = &before
         && verify::is_whole(before)
-        && is_same(before, &files)?
+        && is_same(before, &files)
     {
         return Ok(Built::of(before.manifest(), before.len(), true));
     }
     let versions = cache.join(VERSIONS);
     fs::create_dir_all(&versions).map_err(|error| DocsError::io("write", &versions, error))?;
-    let draft = versions.join(format!("draft-{}", std::process::id()));
     // What an earlier build left behind when it was stopped.
-    remove_others(&versions, Current::read(cache).ok().map(|current| current.folder).as_deref());
+    remove(&versions, is_draft);
+    let draft = versions.join(format!("draft-{}", std::process::id()));
     let built =
         Writer::new(&draft).and_then(|writer| writer.write(&files, before.as_ref(), progress));
     let (manifest, reused) = built.inspect_err(|_| _ = fs::remove_dir_all(&draft))?;
-    let folder = publish(cache, &versions, &draft, &manifest.version)?;
-    remove_others(&versions, Some(&folder));
+    let name = publish(cache, &versions, &draft, &manifest.version)?;
+    remove(&versions, |other| is_version_name(other) && other != name);
     Ok(Built::of(&manifest, reused, false))
 }
 
@@ -110,35 +115,58 @@ impl Built {
     }
 }
 
-/// Takes the folder for this build alone, until it ends in whatever way.
+/// What the lock of a cache says, so that no other folder is taken for one.
+const MARK: &str = "pannier cache\n";
+
+/// Takes the folder for this build alone, until it ends in whatever way. A folder that is not empty, and not marked as
+/// a cache, is left alone.
 fn lock(cache: &Path) -> Result<File, DocsError> {
     let failed = |error| DocsError::io("write", cache, error);
     fs::create_dir_all(cache).map_err(failed)?;
     let path = cache.join(LOCK);
-    let is_ours = [LOCK, CURRENT, VERSIONS].iter().any(|name| cache.join(name).exists());
-    if !is_ours && fs::read_dir(cache).map_err(failed)?.next().is_some() {
+    let is_marked = check_kind(&path, false).is_ok()
+        && fs::read(&path).is_ok_and(|text| text == MARK.as_bytes());
+    let is_link = fs::symlink_metadata(cache.join(VERSIONS)).is_ok_and(|found| !found.is_dir());
+    let is_empty = fs::read_dir(cache).map_err(failed)?.next().is_none();
+    if !(is_marked || is_empty) || is_link {
         return Err(DocsError::NotACache { path: cache.to_owned() });
     }
-    let options = File::options().write(true).create(true).truncate(false).open(&path);
-    let file = options.map_err(|error| DocsError::io("write", &path, error))?;
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+    let mut file = file.map_err(|error| DocsError::io("write", &path, error))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(DocsError::Busy { path: cache.to_owned() }),
-        Err(fs::TryLockError::Error(error)) => Err(DocsError::io("lock", &path, error)),
+        Ok(()) => {}
+        Err(fs::TryLockError::WouldBlock) => {
+            return Err(DocsError::Busy { path: cache.to_owned() });
+        }
+        Err(fs::TryLockError::Error(error)) => return Err(DocsError::io("lock", &path, error)),
     }
+    if !is_marked {
+        file.write_all(MARK.as_bytes()).map_err(|error| DocsError::io("write", &path, error))?;
+    }
+    Ok(file)
 }
 
 /// Whether a cache is of exactly these files.
-fn is_same(before: &Cache, files: &[SourceFile]) -> Result<bool, DocsError> {
-    if files.len() != before.len() as usize {
-        return Ok(false);
-    }
+fn is_same(before: &Cache, files: &[SourceFile]) -> bool {
     let is_same = |(file, document): (&SourceFile, u32)| {
-        let Ok(record) = before.record(document) else { return false };
-        let is_same = |bytes: &Vec<u8>| <[u8; 32]>::from(Sha256::digest(bytes)) == record.hash;
-        record.path == file.path && read(file).is_ok_and(|bytes| is_same(&bytes))
+        let record = before.record(document);
+        record.is_ok_and(|record| {
+            record.path == file.path && hash_file(&file.file).is_ok_and(|hash| hash == record.hash)
+        })
     };
-    Ok(files.par_iter().zip(0..before.len()).all(is_same))
+    files.len() == before.len() as usize && files.par_iter().zip(0..before.len()).all(is_same)
+}
+
+/// SHA-256 of a file, read piece by piece.
+fn hash_file(path: &Path) -> io::Result<[u8; 32]> {
+    let mut file = File::open(path)?;
+    let (mut hash, mut piece) = (Sha256::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(hash.finalize().into()),
+            read => hash.update(&piece[..read]),
+        }
+    }
 }
 
 /// The bytes of a document, or what is wrong with it.
@@ -333,7 +361,7 @@ impl Writer {
             documents: self.documents,
             bytes,
             chunks: self.chunks,
-            chunking: CHUNKING.to_owned(),
+            chunking: chunking(),
             terms: count,
             files,
         };
@@ -375,7 +403,7 @@ impl Root {
     pub(crate) fn new() -> Self {
         let mut root = Self(blake3::Hasher::new());
         root.put(b"pannier cache 1");
-        root.put(CHUNKING.as_bytes());
+        root.put(chunking().as_bytes());
         root
     }
 
@@ -455,7 +483,7 @@ impl Write for Counted {
 
 fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), DocsError> {
     let failed = |error| DocsError::io("write", path, error);
-    let mut file = File::create(path).map_err(failed)?;
+    let mut file = File::create_new(path).map_err(failed)?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)
 }
 
@@ -468,35 +496,53 @@ fn sync_folder(path: &Path) -> Result<(), DocsError> {
     Ok(())
 }
 
-/// Makes a draft the present version: it gets its name, and then `CURRENT` is replaced.
+/// Makes a draft the present version: it gets its name, and then `CURRENT` is replaced. Tells the name.
 fn publish(
     cache: &Path,
     versions: &Path,
     draft: &Path,
     version: &str,
-) -> Result<PathBuf, DocsError> {
-    let names = (1..).map(|number: u32| match number {
+) -> Result<String, DocsError> {
+    let first = Current::read(cache).map_or(1, |current| current.number().saturating_add(1));
+    let names = (first..=999_999_999).chain(1..first).map(|number| match number {
         1 => version.to_owned(),
         number => format!("{version}-{number}"),
     });
     let name = names.into_iter().find(|name| fs::symlink_metadata(versions.join(name)).is_err());
     let name = name.unwrap_or_default();
-    let folder = versions.join(&name);
+    let (folder, next) = (versions.join(&name), cache.join("CURRENT.next"));
     let manifest = draft.join(MANIFEST);
     let manifest = fs::read(&manifest).map_err(|error| DocsError::io("read", &manifest, error))?;
     fs::rename(draft, &folder).map_err(|error| DocsError::io("write", &folder, error))?;
-    sync_folder(versions)?;
-    let (next, current) = (cache.join("CURRENT.next"), cache.join(CURRENT));
-    write_synced(&next, Current::line(&name, &manifest).as_bytes())?;
-    fs::rename(&next, &current).map_err(|error| DocsError::io("write", &current, error))?;
+    let published = (|| {
+        sync_folder(versions)?;
+        // What an earlier build left behind, or a link that somebody put there.
+        let _ = fs::remove_file(&next);
+        write_synced(&next, Current::line(&name, &manifest).as_bytes())?;
+        let current = cache.join(CURRENT);
+        fs::rename(&next, &current).map_err(|error| DocsError::io("write", &current, error))
+    })();
+    published.inspect_err(|_| {
+        let _ = fs::remove_file(&next);
+        let _ = fs::remove_dir_all(&folder);
+    })?;
     sync_folder(cache)?;
-    Ok(folder)
+    Ok(name)
 }
 
-/// Removes all versions but one. What cannot be removed, because somebody still reads it, stays until the next build.
-fn remove_others(versions: &Path, kept: Option<&Path>) {
+fn is_draft(name: &str) -> bool {
+    let number = name.strip_prefix("draft-");
+    number.is_some_and(|number| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+/// Removes folders of these names. What cannot be removed, because somebody still reads it, stays until the next build.
+fn remove(versions: &Path, is_meant: impl Fn(&str) -> bool) {
     let Ok(entries) = fs::read_dir(versions) else { return };
-    for entry in entries.flatten().filter(|entry| Some(entry.path().as_path()) != kept) {
-        let _ = fs::remove_dir_all(entry.path());
+    for entry in entries.flatten() {
+        if entry.file_name().to_str().is_some_and(&is_meant) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }

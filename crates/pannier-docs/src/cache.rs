@@ -13,6 +13,7 @@ use crate::bytes::Bytes;
 use crate::chunk::{self, Chunk};
 use crate::manifest::{
     CHUNKS, CONTENTS, Current, FILES, Manifest, PATHS, POSTINGS, RECORDS, TABLE, TERMS, check_kind,
+    unopened,
 };
 use crate::source::stays_below;
 use crate::{DocsError, index, words};
@@ -72,7 +73,25 @@ impl Cache {
     ///
     /// [`DocsError::NoCache`], or [`DocsError::Invalid`] with the file that is not as it was built.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, DocsError> {
-        let current = Current::read(path.as_ref())?;
+        let path = path.as_ref();
+        // A build may replace the present version, and remove it, while it is being opened.
+        let mut current = Current::read(path)?;
+        loop {
+            match Self::open_version(current.clone()) {
+                Ok(cache) => return Ok(cache),
+                Err(error) => {
+                    let now = Current::read(path)?;
+                    if now == current {
+                        return Err(error);
+                    }
+                    current = now;
+                }
+            }
+        }
+    }
+
+    fn open_version(current: Current) -> Result<Self, DocsError> {
+        current.check()?;
         let manifest = Manifest::read(&current)?;
         let folder = current.folder;
         let mut files = Vec::with_capacity(FILES.len());
@@ -87,14 +106,14 @@ impl Cache {
 
     fn read_table(&mut self) -> Result<(), DocsError> {
         let table = self.file(TABLE)?;
+        if u64::from(self.manifest.documents) * TABLE_BYTES as u64 != table.bytes {
+            return Err(table.invalid("it has another number of documents than the manifest"));
+        }
         let bytes = table.read(0, table.bytes)?;
         if checksum(&bytes) != self.manifest.file(TABLE).1 {
             return Err(table.invalid("its checksum is another one"));
         }
         let count = self.manifest.documents as usize;
-        if count.checked_mul(TABLE_BYTES) != Some(bytes.len()) {
-            return Err(table.invalid("it has another number of documents than the manifest"));
-        }
         let (mut starts, mut words) = (Vec::with_capacity(count + 1), Vec::with_capacity(count));
         let mut start = 0_u64;
         starts.push(start);
@@ -289,6 +308,11 @@ impl Cache {
                 if found == word {
                     return Ok(documents);
                 }
+                if words::hash(found) != hash {
+                    return Err(
+                        postings.invalid(&format!("the list of '{word}' is that of another word"))
+                    );
+                }
             }
             if block.last().is_none_or(|last| last.hash > hash) {
                 break;
@@ -327,7 +351,7 @@ impl Checked {
             let problem = format!("it has {found} bytes, and should have {bytes}");
             return Err(DocsError::invalid(&path, problem));
         }
-        let file = File::open(&path).map_err(|error| DocsError::io("read", &path, error))?;
+        let file = File::open(&path).map_err(|error| unopened(&path, error))?;
         Ok(Self { path, file, bytes })
     }
 
@@ -341,7 +365,11 @@ impl Checked {
         let size = usize::try_from(length).ok().filter(|_| is_within);
         let size =
             size.ok_or_else(|| self.invalid("something in it is said to be beyond its end"))?;
-        let mut bytes = vec![0; size];
+        let mut bytes = Vec::new();
+        bytes
+            .try_reserve_exact(size)
+            .map_err(|_| self.invalid("something in it is said to be too long"))?;
+        bytes.resize(size, 0);
         read_exact_at(&self.file, &mut bytes, start).map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => self.invalid("it is shorter than it was"),
             _ => DocsError::io("read", &self.path, error),

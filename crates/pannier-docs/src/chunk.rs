@@ -14,8 +14,16 @@ const TARGET: usize = 256 * 4;
 const LONGEST: usize = 512 * 4;
 const OVERLAP: usize = 32 * 4;
 
-/// What the version of a cache says about how its chunks were made.
-pub(crate) const CHUNKING: &str = "markdown sections, target 256, at most 512, overlap 32, bytes/4";
+/// What the version of a cache says about how its chunks and words were made. Whatever may make others is named.
+pub(crate) fn chunking() -> String {
+    let (major, minor, patch) = char::UNICODE_VERSION;
+    format!(
+        "markdown sections, target 256, at most 512, overlap 32, bytes/4; pulldown-cmark 0.13; Unicode {major}.{minor}.{patch}"
+    )
+}
+
+/// Longer documents are cut by their empty lines alone: parsing takes many times their size.
+const LONGEST_PARSED: usize = 8 << 20;
 
 /// Headings in a context are cut to this, so that a context stays a line.
 const LONGEST_CONTEXT: usize = 512;
@@ -41,7 +49,8 @@ struct Block {
 pub(crate) fn chunks(path: &str, text: &str) -> Vec<Chunk> {
     let is_markdown =
         [".md", ".markdown"].iter().any(|ending| path.to_lowercase().ends_with(ending));
-    let mut blocks = if is_markdown { markdown(text) } else { paragraphs(text) };
+    let is_parsed = is_markdown && text.len() <= LONGEST_PARSED;
+    let mut blocks = if is_parsed { markdown(text) } else { paragraphs(text) };
     match blocks.first_mut() {
         Some(first) => first.start = 0,
         None if text.is_empty() => return Vec::new(),
@@ -56,8 +65,11 @@ pub(crate) fn chunks(path: &str, text: &str) -> Vec<Chunk> {
     for (block, end) in blocks.into_iter().zip(ends) {
         let range = block.start..end;
         if let Some((level, heading)) = block.heading {
-            // A heading right under another one stays with it.
-            if !is_only_heading {
+            // A heading right under a higher one stays with it.
+            let is_below = is_only_heading
+                && cutter.headings.last().is_some_and(|(last, _)| *last < level)
+                && open.as_ref().is_some_and(|open| end - open.start <= TARGET);
+            if !is_below {
                 cutter.close(open.take());
                 cutter.section = range.start;
             }
@@ -95,7 +107,8 @@ impl Cutter<'_> {
     }
 
     fn context(&self) -> String {
-        let headings: Vec<&str> = self.headings.iter().map(|(_, text)| text.as_str()).collect();
+        let headings = self.headings.iter().map(|(_, text)| text.trim());
+        let headings: Vec<&str> = headings.filter(|text| !text.is_empty()).collect();
         let mut context = headings.join(" > ");
         context.truncate(boundary(&context, LONGEST_CONTEXT));
         context
@@ -152,7 +165,10 @@ fn boundary(text: &str, at: usize) -> usize {
 }
 
 /// The outermost blocks of a Markdown text.
-fn markdown(text: &str) -> Vec<Block> {
+fn markdown(whole: &str) -> Vec<Block> {
+    // A byte order mark is no part of the first line.
+    let text = whole.strip_prefix('\u{feff}').unwrap_or(whole);
+    let shift = whole.len() - text.len();
     let options = Options::ENABLE_TABLES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
     let mut blocks = Vec::new();
     let (mut depth, mut heading) = (0_usize, None);
@@ -183,6 +199,11 @@ fn markdown(text: &str) -> Vec<Block> {
                     text.push_str(&words);
                 }
             }
+            Event::SoftBreak | Event::HardBreak => {
+                if let Some((_, text)) = &mut heading {
+                    text.push(' ');
+                }
+            }
             Event::Rule | Event::Html(_) if depth == 0 => {
                 blocks.push(Block { start: range.start, heading: None });
             }
@@ -190,6 +211,7 @@ fn markdown(text: &str) -> Vec<Block> {
         }
     }
     blocks.dedup_by(|next, kept| next.start <= kept.start);
+    blocks.iter_mut().for_each(|block| block.start += shift);
     blocks
 }
 
@@ -266,6 +288,12 @@ mod tests {
                 ("Guide > Use".to_owned(), "## Use\n\nUse it.\n".to_owned()),
             ]
         );
+        let headings = |text: &str| -> Vec<String> {
+            chunks("a.md", text).into_iter().map(|chunk| chunk.context).collect()
+        };
+        assert_eq!(headings("# Alpha\n# Beta\n## Gamma\ntext"), ["Alpha", "Beta > Gamma"]);
+        assert_eq!(headings("\u{feff}# Title\n\ntext"), ["Title"]);
+        assert_eq!(headings("Getting\nstarted\n===\n\n##\n\ntext"), ["Getting started"]);
         assert_eq!(shown("a.md", ""), []);
         assert_eq!(
             shown("a.txt", "# no\n\nheading"),

@@ -106,7 +106,7 @@ impl Manifest {
 fn read_small(path: &Path) -> Result<String, DocsError> {
     check_kind(path, false)?;
     let mut text = String::new();
-    let file = fs::File::open(path).map_err(|error| DocsError::io("read", path, error))?;
+    let file = fs::File::open(path).map_err(|error| unopened(path, error))?;
     match file.take(LARGEST_MANIFEST).read_to_string(&mut text) {
         Ok(_) => Ok(text),
         Err(error) if error.kind() == ErrorKind::InvalidData => {
@@ -123,15 +123,20 @@ pub(crate) fn check_kind(path: &Path, is_folder: bool) -> Result<u64, DocsError>
             Ok(found.len())
         }
         Ok(_) => Err(DocsError::invalid(path, "it is a link, or not what it should be")),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            Err(DocsError::invalid(path, "it is missing"))
-        }
-        Err(error) => Err(DocsError::io("read", path, error)),
+        Err(error) => Err(unopened(path, error)),
+    }
+}
+
+/// A file of a cache that is not there is damage; one that cannot be opened is not.
+pub(crate) fn unopened(path: &Path, error: std::io::Error) -> DocsError {
+    match error.kind() {
+        ErrorKind::NotFound => DocsError::invalid(path, "it is missing"),
+        _ => DocsError::io("read", path, error),
     }
 }
 
 /// The present version.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Current {
     pub(crate) folder: PathBuf,
     /// The checksum of its manifest.
@@ -150,11 +155,20 @@ impl Current {
         let Some((name, checksum)) = named.filter(|(name, _)| is_version_name(name)) else {
             return Err(DocsError::invalid(&path, "it does not name a version"));
         };
-        let versions = cache.join(VERSIONS);
-        check_kind(&versions, true)?;
-        let folder = versions.join(name);
-        check_kind(&folder, true)?;
+        let folder = cache.join(VERSIONS).join(name);
         Ok(Self { folder, checksum: checksum.to_owned() })
+    }
+
+    /// Refuses a folder that is missing, or that is elsewhere.
+    pub(crate) fn check(&self) -> Result<(), DocsError> {
+        self.folder.parent().map_or(Ok(0), |versions| check_kind(versions, true))?;
+        check_kind(&self.folder, true).map(|_| ())
+    }
+
+    /// How many versions there were before it. No two that follow each other have the same name.
+    pub(crate) fn number(&self) -> u32 {
+        let name = self.folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.split_once('-').map_or(1, |(_, number)| number.parse().unwrap_or(1))
     }
 
     /// The line that names a version.
@@ -163,8 +177,8 @@ impl Current {
     }
 }
 
-/// A hash, and perhaps a number where the same version was written again.
-fn is_version_name(name: &str) -> bool {
+/// A hash, and a number for all versions but the first.
+pub(crate) fn is_version_name(name: &str) -> bool {
     let (hash, number) = name.split_once('-').unwrap_or((name, "1"));
     let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     hash.len() == 64

@@ -73,7 +73,8 @@ impl Sources {
         let cache = cache.canonicalize().ok();
         let (mut files, mut problems) = (Vec::new(), Vec::new());
         let mut walk = WalkBuilder::new(&self.root);
-        walk.standard_filters(false).git_ignore(self.respects_gitignore).require_git(false);
+        walk.standard_filters(false).require_git(false);
+        walk.git_ignore(self.respects_gitignore).parents(self.respects_gitignore);
         walk.filter_entry(move |entry| {
             let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
             let is_cache =
@@ -114,6 +115,7 @@ impl Sources {
                 "{first} and {second} differ only in the case of letters; rename one"
             ));
         }
+        problems.sort_unstable();
         if problems.is_empty() { Ok(files) } else { Err(DocsError::Sources { problems }) }
     }
 }

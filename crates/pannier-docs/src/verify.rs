@@ -4,14 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::chunk::{self, CHUNKING};
+use crate::chunk::{self, chunking};
 use crate::index::IndexBuilder;
 use crate::manifest::{Current, FILES, MANIFEST, Manifest, POSTINGS, TABLE, TERMS, check_kind};
 use crate::words::Words;
 use crate::{Cache, DocsError, build};
-
-/// Documents whose words are held at once.
-const BATCH: u32 = 2_048;
 
 /// Everything that is wrong with the cache at a path, a line each; nothing if it is sound.
 ///
@@ -21,11 +18,26 @@ const BATCH: u32 = 2_048;
 ///
 /// [`DocsError::NoCache`], or whatever keeps files from being read.
 pub fn verify(path: &Path) -> Result<Vec<String>, DocsError> {
+    loop {
+        // A build may replace the version that is looked at, and remove it.
+        let before = Current::read(path).ok();
+        let found = verify_once(path);
+        let is_sound = found.as_ref().is_ok_and(Vec::is_empty);
+        if is_sound || Current::read(path).ok() == before {
+            return found;
+        }
+    }
+}
+
+fn verify_once(path: &Path) -> Result<Vec<String>, DocsError> {
     let mut problems = Vec::new();
     let current = match Current::read(path) {
         Ok(current) => current,
         Err(error) => return told(error),
     };
+    if let Err(error) = current.check() {
+        return told(error);
+    }
     check_names(&current.folder, &mut problems)?;
     match Manifest::read(&current) {
         Ok(manifest) => check_files(&current.folder, &manifest, &mut problems)?,
@@ -98,6 +110,17 @@ fn check_file(path: &Path, (bytes, checksum): (u64, &str)) -> Result<(), DocsErr
     }
 }
 
+/// Where the documents end that are looked at together from here on.
+fn batch_end(cache: &Cache, first: u32) -> u32 {
+    let mut bytes = 0;
+    let fits = |document: &u32| {
+        bytes += cache.content_bytes(*document);
+        bytes <= build::BATCH_BYTES
+    };
+    let count = (first..cache.len()).take(build::BATCH).take_while(fits).count();
+    first + (count as u32).max(1)
+}
+
 /// Makes everything again from the contents, and compares.
 fn check_contents(cache: &Cache, problems: &mut Vec<String>) -> Result<(), DocsError> {
     let folder = cache.folder();
@@ -106,9 +129,11 @@ fn check_contents(cache: &Cache, problems: &mut Vec<String>) -> Result<(), DocsE
     let mut last: Option<String> = None;
     let mut chunks_in_all = 0;
     let mut is_whole = true;
-    for first in (0..cache.len()).step_by(BATCH as usize) {
+    let mut first = 0;
+    while first < cache.len() {
         let mut words = Vec::new();
-        for number in first..cache.len().min(first.saturating_add(BATCH)) {
+        let end = batch_end(cache, first);
+        for number in first..end {
             let found = cache
                 .document(number)
                 .and_then(|document| Ok((document, cache.record(number)?, cache.chunks(number)?)));
@@ -128,7 +153,7 @@ fn check_contents(cache: &Cache, problems: &mut Vec<String>) -> Result<(), DocsE
                 ));
             }
             let made = chunk::chunks(&document.path, &document.content);
-            if made != chunks && cache.manifest().chunking == CHUNKING {
+            if made != chunks && cache.manifest().chunking == chunking() {
                 problems.push(format!(
                     "{}: the chunks of {} are not what its content makes",
                     folder.join("chunks").display(),
@@ -151,6 +176,7 @@ fn check_contents(cache: &Cache, problems: &mut Vec<String>) -> Result<(), DocsE
             last = Some(document.id);
         }
         index.add(first, &words.iter().collect::<Vec<_>>());
+        first = end;
     }
     if !is_whole {
         return Ok(());

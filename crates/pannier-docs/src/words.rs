@@ -53,6 +53,7 @@ impl Words {
             kept.count += u32::from(is_same);
             is_same
         });
+        entries.shrink_to_fit();
         Self { text, entries, total }
     }
 

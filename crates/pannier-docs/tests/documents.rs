@@ -367,6 +367,76 @@ fn links_and_paths_that_lead_elsewhere_are_refused() {
 }
 
 #[test]
+fn readers_and_builds_do_not_disturb_each_other() {
+    let folder = small();
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    let answer =
+                        Cache::open(folder.cache()).unwrap().resolve("deploy", 40).unwrap();
+                    assert!(!answer.documents.is_empty());
+                }
+            });
+        }
+        for _ in 0..60 {
+            build(&folder.sources(), &folder.cache(), true, &mut |_| {}).unwrap();
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn folders_that_are_not_ours_are_left_alone() {
+    let folder = Folder::new();
+    folder.write("a.md", "x");
+    let other = folder.0.join("other");
+    for name in ["versions/1.0", "LOCK", "CURRENT"] {
+        fs::create_dir_all(other.join(name)).unwrap();
+    }
+    let refused = |cache: &Path| {
+        let error = build(&folder.sources(), cache, true, &mut |_| {}).unwrap_err();
+        assert!(matches!(error, DocsError::NotACache { .. }), "{error}");
+    };
+    refused(&other);
+    assert!(other.join("versions/1.0").exists());
+    #[cfg(unix)]
+    {
+        let (photos, cache) = (folder.0.join("photos"), folder.cache());
+        fs::create_dir_all(photos.join("album")).unwrap();
+        folder.build();
+        fs::remove_dir_all(cache.join("versions")).unwrap();
+        std::os::unix::fs::symlink(&photos, cache.join("versions")).unwrap();
+        refused(&cache);
+        assert!(photos.join("album").exists());
+        fs::remove_file(cache.join("versions")).unwrap();
+        let victim = folder.0.join("victim");
+        fs::write(&victim, "mine").unwrap();
+        std::os::unix::fs::symlink(&victim, cache.join("CURRENT.next")).unwrap();
+        folder.build();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+    }
+    // Nothing is made where nothing can be built from.
+    let nowhere = Sources::new(folder.0.join("nowhere"));
+    assert!(build(&nowhere, &folder.0.join("new"), false, &mut |_| {}).is_err());
+    assert!(!folder.0.join("new").exists());
+}
+
+#[test]
+fn a_build_that_fails_keeps_what_it_cannot_name() {
+    let folder = small();
+    fs::write(folder.cache().join("CURRENT"), "damaged").unwrap();
+    folder.write("bad.md", b"\xff");
+    assert!(build(&folder.sources(), &folder.cache(), false, &mut |_| {}).is_err());
+    assert_eq!(fs::read_dir(folder.cache().join("versions")).unwrap().count(), 1);
+    fs::remove_file(folder.0.join("docs/bad.md")).unwrap();
+    folder.build();
+    assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
+}
+
+#[test]
 fn what_is_open_stays_as_it_is_and_two_builds_do_not_meet() {
     let folder = small();
     let open = folder.open();
