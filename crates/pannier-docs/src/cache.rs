@@ -224,7 +224,10 @@ impl Cache {
         let (path_start, path_bytes, chunks_start, chunks_bytes, chunk_count, hash, check) =
             fields.ok_or_else(damaged)?;
         let paths = self.file(PATHS)?;
-        let path = paths.read(path_start, u64::from(path_bytes))?;
+        let path = paths.read(path_start, u64::from(path_bytes)).map_err(|error| match error {
+            DocsError::Invalid { .. } => damaged(),
+            error => error,
+        })?;
         if check != record_check(&bytes[..RECORD_BYTES - 8], &path) {
             return Err(damaged());
         }

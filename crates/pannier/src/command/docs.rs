@@ -80,11 +80,10 @@ impl Build {
             AnswerFormat::Json => output.json(&built)?,
             AnswerFormat::Text => {
                 let (documents, chunks, terms) = (built.documents, built.chunks, built.terms);
-                let version = &built.version[..16.min(built.version.len())];
                 output.text(&match built.is_unchanged {
-                    true => format!("{documents} documents, nothing has changed, version {version}\n"),
+                    true => format!("{documents} documents, nothing has changed\n"),
                     false => format!(
-                        "{documents} documents ({} unchanged), {chunks} chunks, {terms} words, version {version}\n",
+                        "{documents} documents ({} unchanged), {chunks} chunks, {terms} words\n",
                         built.reused
                     ),
                 })?;
