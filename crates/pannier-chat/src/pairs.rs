@@ -217,8 +217,8 @@ impl<'p, 't> Pairs<'p, 't> {
         for at in 0..=self.messages.len() {
             if self.messages.get(at).is_none_or(Message::is_users_turn) {
                 if let (Some(question), Some(answer)) = (question.take(), answer.take()) {
-                    let group = *self.messages[question].group.get_or_insert(question);
-                    self.messages[answer].group = Some(group);
+                    self.messages[question].group = Some(question);
+                    self.messages[answer].group = Some(question);
                 }
                 answer = None;
             }
@@ -226,7 +226,8 @@ impl<'p, 't> Pairs<'p, 't> {
             let Some(message) = message else { continue };
             match message.role {
                 Role::User if message.is_users_turn() => {
-                    question = Some(at).filter(|_| message.answered().is_empty());
+                    // With words of the system it is sent in any case, and its answer need not be.
+                    question = Some(at).filter(|_| message.group.is_none());
                 }
                 Role::Assistant if message.group.is_none() => answer = Some(at),
                 _ => {}

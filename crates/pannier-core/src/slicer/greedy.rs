@@ -13,33 +13,6 @@ use crate::{Error, MAX_SWEEP_RANGES, SliceBudget, order};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GreedySlice;
 
-impl Slicer for GreedySlice {
-    fn slice(
-        &self,
-        candidates: &[Candidate<'_>],
-        budget: SliceBudget,
-    ) -> Result<SliceOutcome, Error> {
-        Ok(fill(candidates, by_density(candidates), budget))
-    }
-
-    fn properties(&self) -> SlicerProperties {
-        SlicerProperties::BEST_FIRST
-    }
-
-    fn sweep_effort(&self, candidates: usize, targets: &RangeInclusive<i64>) -> u64 {
-        sweep_effort(candidates, targets).saturating_add(self.effort(candidates, 0))
-    }
-
-    fn sweep(
-        &self,
-        candidates: &[Candidate<'_>],
-        targets: RangeInclusive<i64>,
-        positions: &[usize],
-    ) -> Result<Vec<TargetRanges>, Error> {
-        sweep(candidates, by_density(candidates), targets, positions)
-    }
-}
-
 /// Takes candidates by score, each one if it still fits.
 ///
 /// The best comes first, whatever it costs: in a conversation, the last tool output is worth its tokens, although ten
@@ -47,32 +20,39 @@ impl Slicer for GreedySlice {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RankSlice;
 
-impl Slicer for RankSlice {
-    fn slice(
-        &self,
-        candidates: &[Candidate<'_>],
-        budget: SliceBudget,
-    ) -> Result<SliceOutcome, Error> {
-        Ok(fill(candidates, by_score(candidates), budget))
-    }
+macro_rules! fills_in_order {
+    ($slicer:ty, $order:ident) => {
+        impl Slicer for $slicer {
+            fn slice(
+                &self,
+                candidates: &[Candidate<'_>],
+                budget: SliceBudget,
+            ) -> Result<SliceOutcome, Error> {
+                Ok(fill(candidates, $order(candidates), budget))
+            }
 
-    fn properties(&self) -> SlicerProperties {
-        SlicerProperties::BEST_FIRST
-    }
+            fn properties(&self) -> SlicerProperties {
+                SlicerProperties::BEST_FIRST
+            }
 
-    fn sweep_effort(&self, candidates: usize, targets: &RangeInclusive<i64>) -> u64 {
-        sweep_effort(candidates, targets).saturating_add(self.effort(candidates, 0))
-    }
+            fn sweep_effort(&self, candidates: usize, targets: &RangeInclusive<i64>) -> u64 {
+                sweep_effort(candidates, targets).saturating_add(self.effort(candidates, 0))
+            }
 
-    fn sweep(
-        &self,
-        candidates: &[Candidate<'_>],
-        targets: RangeInclusive<i64>,
-        positions: &[usize],
-    ) -> Result<Vec<TargetRanges>, Error> {
-        sweep(candidates, by_score(candidates), targets, positions)
-    }
+            fn sweep(
+                &self,
+                candidates: &[Candidate<'_>],
+                targets: RangeInclusive<i64>,
+                positions: &[usize],
+            ) -> Result<Vec<TargetRanges>, Error> {
+                sweep(candidates, $order(candidates), targets, positions)
+            }
+        }
+    };
 }
+
+fills_in_order!(GreedySlice, by_density);
+fills_in_order!(RankSlice, by_score);
 
 /// Takes what fits, in this order.
 fn fill(candidates: &[Candidate<'_>], order: Vec<u32>, budget: SliceBudget) -> SliceOutcome {
