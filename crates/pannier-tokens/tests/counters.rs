@@ -170,3 +170,35 @@ fn impossible_factors_are_refused() {
         assert!(matches!(UpperBound::new(BytesOverFour, factor), Err(TokenError::Factor { .. })));
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
+
+    /// The bound on the text that is sent, with every counter there is.
+    #[test]
+    fn a_rendered_text_is_never_over_its_target(
+        contents in prop::collection::vec("[a-z ,.\n]{1,60}|[漢字かな]{1,12}|[0-9(){};=]{1,30}", 0..12),
+        name in prop::sample::select(vec!["bytes/4", "script", "o200k", "cl100k", "claude", "o200k x 1.37"]),
+        item in prop::sample::select(vec!["{content}", "<{kind}>{content}</{kind}>"]),
+        separator in prop::sample::select(vec!["", "\n", "\n\n", " -- "]),
+        target in 0..120_i64,
+    ) {
+        use std::sync::Arc;
+        use pannier_core::*;
+
+        let counter: Arc<dyn TokenCounter> = Arc::from(pannier_tokens::counter(name).unwrap());
+        let mut template = Template::default();
+        template.item = item.parse().unwrap();
+        template.separator = separator.to_owned();
+        let items: Vec<ContextItem> = contents
+            .iter()
+            .map(|content| ContextItem::new(content.as_str(), counter.count(content) as i64).unwrap())
+            .collect();
+        let rendering = TextRendering::new(template.clone(), Arc::clone(&counter));
+        let pipeline = Pipeline::builder(RecencyScorer).build().rendered_by(rendering);
+        let selection = pipeline.run(&items, &ContextBudget::new(target, target).unwrap()).unwrap();
+        let count = counter.count(&template.render(&selection)) as i64;
+        prop_assert!(count <= target, "{} of {}", count, target);
+        prop_assert_eq!(selection.ledger().sent(), count);
+    }
+}
