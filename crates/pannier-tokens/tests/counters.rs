@@ -186,7 +186,7 @@ proptest! {
         use std::sync::Arc;
         use pannier_core::*;
 
-        let counter: Arc<dyn TokenCounter> = Arc::from(pannier_tokens::counter(name).unwrap());
+        let counter: Arc<dyn TokenCounter> = Arc::from(counter(name).unwrap());
         let mut template = Template::default();
         template.item = item.parse().unwrap();
         template.separator = separator.to_owned();
