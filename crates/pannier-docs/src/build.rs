@@ -5,23 +5,28 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use pannier_core::Timestamp;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::cache::{RECORD_BYTES, Record, record_check};
-use crate::chunk::{self, chunking};
+use crate::chunk::{self, Chunk, ChunkRow, chunking};
+use crate::date::front_matter_date;
 use crate::index::IndexBuilder;
 use crate::manifest::{
-    CHUNKS, CONTENTS, CURRENT, Current, LOCK, MANIFEST, ManifestFile, PATHS, POSTINGS, RECORDS,
-    TABLE, TERMS, VERSIONS, check_kind, is_version_name,
+    CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNKS, CONTENTS, FILES, MANIFEST, PATHS, POSTINGS,
+    RECORDS, TABLE, TERMS, VECTOR_KEYS, VECTORS, VERSIONS, is_version_name,
 };
 use crate::source::SourceFile;
+use crate::store::{self, Counted, is_draft, lock, publish, sync_folder, write_synced};
+use crate::terms::Terms;
+use crate::vectors::{ChunkVectors, Vectors};
 use crate::words::Words;
-use crate::{Cache, DocsError, Manifest, Sources, verify};
+use crate::{Cache, DocsError, Manifest, Model, Sources, verify};
 
 /// The largest document that is taken.
 const LARGEST: u64 = 64 << 20;
@@ -29,6 +34,9 @@ const LARGEST: u64 = 64 << 20;
 /// How many documents, and how many bytes of them, are worked on at once.
 pub(crate) const BATCH: usize = 2_048;
 pub(crate) const BATCH_BYTES: u64 = 32 << 20;
+
+/// How many documents get vectors before progress is told.
+const EMBEDDED_AT_ONCE: usize = 16;
 
 /// How far a build has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +46,17 @@ pub struct Progress {
     pub done: usize,
     /// How many there are.
     pub of: usize,
+    /// How many chunks have got a vector from a model.
+    pub embedded: u64,
+}
+
+/// How a cache is built.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BuildOptions<'v> {
+    /// Uses nothing of the present cache.
+    pub from_scratch: bool,
+    /// Where the vectors of chunks come from.
+    pub vectors: Vectors<'v>,
 }
 
 /// What a build did.
@@ -54,6 +73,8 @@ pub struct Built {
     pub terms: u64,
     /// How many documents were not cut into chunks again, because they had not changed.
     pub reused: u32,
+    /// How many chunks got a new vector from a model.
+    pub embedded: u64,
     /// Whether nothing had changed, and nothing was written.
     pub is_unchanged: bool,
 }
@@ -61,17 +82,17 @@ pub struct Built {
 /// Builds the cache at a path, or brings it up to date.
 ///
 /// Documents that have not changed are not cut into chunks again, and if nothing has changed, nothing is written. The
-/// version depends on the documents and their paths alone: not on the machine, the order of folders or the number of
-/// threads. With `from_scratch`, nothing of the present cache is used.
+/// version depends on the documents, their paths and dates, and the model of their vectors alone: not on the machine, the
+/// order of folders or the number of threads.
 ///
 /// # Errors
 ///
-/// [`DocsError::Sources`] with every document that cannot be used, and whatever keeps files from being read or written.
-/// The present cache stays as it is.
+/// [`DocsError::Sources`] with every document that cannot be used, [`DocsError::Model`] if the cache has vectors and nothing
+/// is said about them, and whatever keeps files from being read or written. The present cache stays as it is.
 pub fn build(
     sources: &Sources,
     cache: &Path,
-    from_scratch: bool,
+    options: &BuildOptions<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Built, DocsError> {
     let files = sources.files(cache)?;
@@ -82,68 +103,52 @@ pub fn build(
         Err(DocsError::NoCache { .. } | DocsError::Invalid { .. }) => None,
         Err(error) => return Err(error),
     };
-    let before = before.filter(|before| !from_scratch && before.manifest().chunking == chunking());
+    if let (Some(before), Vectors::Unsaid) = (&before, options.vectors)
+        && let Some(model) = &before.manifest().model
+    {
+        return Err(DocsError::model(
+            cache,
+            format!(
+                "the cache has vectors by {}; give the same embedder to bring them up to date, or `none` to drop them",
+                model.name
+            ),
+        ));
+    }
+    let is_usable =
+        |before: &Cache| !options.from_scratch && before.manifest().chunking == chunking();
+    let before = before.filter(is_usable);
     if let Some(before) = &before
+        && before.manifest().model.as_ref() == options.vectors.model()
         && verify::is_whole(before)
         && is_same(before, &files)
     {
-        return Ok(Built::of(before.manifest(), before.len(), true));
+        return Ok(Built::of(before.manifest(), before.len(), 0, true));
     }
     let versions = cache.join(VERSIONS);
     fs::create_dir_all(&versions).map_err(|error| DocsError::io("write", &versions, error))?;
     // What an earlier build left behind when it was stopped.
-    remove(&versions, is_draft);
+    store::remove(&versions, is_draft);
     let draft = versions.join(format!("draft-{}", std::process::id()));
-    let built =
-        Writer::new(&draft).and_then(|writer| writer.write(&files, before.as_ref(), progress));
-    let (manifest, reused) = built.inspect_err(|_| _ = fs::remove_dir_all(&draft))?;
-    let name = publish(cache, &versions, &draft, &manifest.version)?;
-    remove(&versions, |other| is_version_name(other) && other != name);
-    Ok(Built::of(&manifest, reused, false))
+    let built = Writer::new(&draft, options.vectors, before.as_ref())
+        .and_then(|writer| writer.write(&files, before.as_ref(), progress));
+    let built = built.inspect_err(|_| _ = fs::remove_dir_all(&draft))?;
+    let name = publish(cache, &versions, &draft, &built.version)?;
+    store::remove(&versions, |other| is_version_name(other) && other != name);
+    Ok(built)
 }
 
 impl Built {
-    fn of(manifest: &Manifest, reused: u32, is_unchanged: bool) -> Self {
+    fn of(manifest: &Manifest, reused: u32, embedded: u64, is_unchanged: bool) -> Self {
         Self {
             version: manifest.version.clone(),
             documents: manifest.documents,
             chunks: manifest.chunks,
             terms: manifest.terms,
             reused,
+            embedded,
             is_unchanged,
         }
     }
-}
-
-/// What the lock of a cache says, so that no other folder is taken for one.
-const MARK: &str = "pannier cache\n";
-
-/// Takes the folder for this build alone, until it ends in whatever way. A folder that is not empty, and not marked as
-/// a cache, is left alone.
-fn lock(cache: &Path) -> Result<File, DocsError> {
-    let failed = |error| DocsError::io("write", cache, error);
-    fs::create_dir_all(cache).map_err(failed)?;
-    let path = cache.join(LOCK);
-    let is_marked = check_kind(&path, false).is_ok()
-        && fs::read(&path).is_ok_and(|text| text == MARK.as_bytes());
-    let is_link = fs::symlink_metadata(cache.join(VERSIONS)).is_ok_and(|found| !found.is_dir());
-    let is_empty = fs::read_dir(cache).map_err(failed)?.next().is_none();
-    if !(is_marked || is_empty) || is_link {
-        return Err(DocsError::NotACache { path: cache.to_owned() });
-    }
-    let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = file.map_err(|error| DocsError::io("write", &path, error))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(fs::TryLockError::WouldBlock) => {
-            return Err(DocsError::Busy { path: cache.to_owned() });
-        }
-        Err(fs::TryLockError::Error(error)) => return Err(DocsError::io("lock", &path, error)),
-    }
-    if !is_marked {
-        file.write_all(MARK.as_bytes()).map_err(|error| DocsError::io("write", &path, error))?;
-    }
-    Ok(file)
 }
 
 /// Whether a cache is of exactly these files.
@@ -151,10 +156,18 @@ fn is_same(before: &Cache, files: &[SourceFile]) -> bool {
     let is_same = |(file, document): (&SourceFile, u32)| {
         let record = before.record(document);
         record.is_ok_and(|record| {
-            record.path == file.path && hash_file(&file.file).is_ok_and(|hash| hash == record.hash)
+            record.path == file.path
+                && hash_file(&file.file).is_ok_and(|hash| hash == record.hash)
+                && date_bytes(file.date.or_else(|| date_in(file, &record)))
+                    == date_bytes(record.date)
         })
     };
     files.len() == before.len() as usize && files.par_iter().zip(0..before.len()).all(is_same)
+}
+
+/// The date that a file has of itself, if a document of the same content has one, from wherever.
+fn date_in(file: &SourceFile, record: &Record) -> Option<Timestamp> {
+    record.date.and_then(|_| front_matter_date(std::str::from_utf8(&read(file).ok()?).ok()?))
 }
 
 /// SHA-256 of a file, read piece by piece.
@@ -191,10 +204,12 @@ fn read(file: &SourceFile) -> Result<Vec<u8>, String> {
 struct Prepared {
     content: String,
     hash: [u8; 32],
-    chunks: Vec<u8>,
-    chunk_count: u32,
+    date: Option<Timestamp>,
+    chunks: Vec<Chunk>,
     is_reused: bool,
     words: Words,
+    /// Of each chunk.
+    terms: Vec<Terms>,
 }
 
 impl Prepared {
@@ -210,24 +225,24 @@ impl Prepared {
             // Read back and checked; anything wrong, and they are made again.
             let chunks = cache.chunk_bytes(record).ok()?;
             let (bytes, check) = chunks.split_at_checked(chunks.len().checked_sub(8)?)?;
-            let is_sound = check == xxh3_64(bytes).to_le_bytes()
-                && chunk::read(bytes, content.len()).is_some();
-            is_sound.then(|| (bytes.to_vec(), record.chunk_count))
+            let is_sound = check == xxh3_64(bytes).to_le_bytes();
+            chunk::read(bytes, content.len()).filter(|_| is_sound)
         });
         let is_reused = kept.is_some();
-        let (chunks, chunk_count) = kept.unwrap_or_else(|| {
-            let chunks = chunk::chunks(&file.path, &content);
-            (chunk::write(&chunks), chunks.len() as u32)
-        });
-        Ok(Self { content, hash, chunks, chunk_count, is_reused, words })
+        let chunks = kept.unwrap_or_else(|| chunk::chunks(&file.path, &content));
+        let terms = chunks.iter().map(|chunk| chunk.terms(&content)).collect();
+        let date = file.date.or_else(|| front_matter_date(&content));
+        Ok(Self { content, hash, date, chunks, is_reused, words, terms })
     }
 }
 
 /// Writes a version.
-struct Writer {
+struct Writer<'v> {
     folder: PathBuf,
     files: BTreeMap<&'static str, Counted>,
     index: IndexBuilder,
+    chunk_index: IndexBuilder,
+    vectors: ChunkVectors<'v>,
     root: Root,
     documents: u32,
     chunks: u64,
@@ -235,18 +250,20 @@ struct Writer {
     problems: Vec<String>,
 }
 
-impl Writer {
-    fn new(folder: &Path) -> Result<Self, DocsError> {
+impl<'v> Writer<'v> {
+    fn new(folder: &Path, vectors: Vectors<'v>, before: Option<&Cache>) -> Result<Self, DocsError> {
         fs::create_dir(folder).map_err(|error| DocsError::io("write", folder, error))?;
         let mut files = BTreeMap::new();
-        for name in [TABLE, RECORDS, PATHS, CONTENTS, CHUNKS, TERMS, POSTINGS] {
+        for name in FILES {
             files.insert(name, Counted::new(folder.join(name))?);
         }
         Ok(Self {
             folder: folder.to_owned(),
             files,
             index: IndexBuilder::default(),
-            root: Root::new(),
+            chunk_index: IndexBuilder::default(),
+            vectors: ChunkVectors::new(vectors, before),
+            root: Root::new(vectors.model()),
             documents: 0,
             chunks: 0,
             reused: 0,
@@ -259,19 +276,21 @@ impl Writer {
         files: &[SourceFile],
         before: Option<&Cache>,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<(Manifest, u32), DocsError> {
+    ) -> Result<Built, DocsError> {
         let records = before.map_or_else(BTreeMap::new, records);
         let mut rest = files;
-        progress(Progress { done: 0, of: files.len() });
+        progress(Progress { done: 0, of: files.len(), embedded: 0 });
         while !rest.is_empty() {
             let (batch, after) = rest.split_at(batch_len(rest));
             let prepared: Vec<Result<Prepared, String>> = batch
                 .par_iter()
                 .map(|file| Prepared::new(file, before.zip(records.get(file.path.as_str()))))
                 .collect();
-            self.add(batch, prepared)?;
+            let (done, of) = (files.len() - rest.len(), files.len());
+            self.add(batch, prepared, &mut |documents, embedded| {
+                progress(Progress { done: done + documents, of, embedded });
+            })?;
             rest = after;
-            progress(Progress { done: files.len() - rest.len(), of: files.len() });
         }
         if !self.problems.is_empty() {
             return Err(DocsError::Sources { problems: self.problems });
@@ -284,8 +303,9 @@ impl Writer {
         &mut self,
         files: &[SourceFile],
         prepared: Vec<Result<Prepared, String>>,
+        progress: &mut dyn FnMut(usize, u64),
     ) -> Result<(), DocsError> {
-        let first = self.documents;
+        let (first, first_chunk) = (self.documents, self.chunks);
         let mut sound = Vec::with_capacity(prepared.len());
         for (file, prepared) in files.iter().zip(prepared) {
             match prepared {
@@ -294,37 +314,85 @@ impl Writer {
             }
         }
         if !self.problems.is_empty() {
+            progress(files.len(), self.vectors.embedded());
             return Ok(());
         }
         for (file, prepared) in &sound {
             self.add_document(file, prepared)?;
         }
-        self.index
-            .add(first, &sound.iter().map(|(_, prepared)| &prepared.words).collect::<Vec<_>>());
+        let words: Vec<&Words> = sound.iter().map(|(_, prepared)| &prepared.words).collect();
+        self.index.add(first, &words);
+        let terms: Vec<&Terms> = sound.iter().flat_map(|(_, prepared)| &prepared.terms).collect();
+        let numbers = (u32::try_from(first_chunk), u32::try_from(self.chunks));
+        let (Ok(first_chunk), Ok(_)) = numbers else {
+            return Err(DocsError::Sources {
+                problems: vec![format!(
+                    "there are more than {} chunks; split the folder, and build several caches",
+                    u32::MAX
+                )],
+            });
+        };
+        self.chunk_index.add(first_chunk, &terms);
+        self.add_vectors(&sound, progress)?;
+        progress(files.len(), self.vectors.embedded());
+        Ok(())
+    }
+
+    /// Adds the vectors of documents' chunks, a few documents at a time, so that progress is seen.
+    fn add_vectors(
+        &mut self,
+        documents: &[(&SourceFile, Prepared)],
+        progress: &mut dyn FnMut(usize, u64),
+    ) -> Result<(), DocsError> {
+        if self.vectors.model().is_none() {
+            return Ok(());
+        }
+        for (done, part) in documents.chunks(EMBEDDED_AT_ONCE).enumerate() {
+            let texts = part.iter().flat_map(|(file, prepared)| {
+                let document = chunk::document_id(&file.path, &prepared.hash);
+                prepared.chunks.iter().zip(0..).map(move |(chunk, sequence)| {
+                    let text = &prepared.content[chunk.range.clone()];
+                    (chunk::chunk_id(&document, sequence, text), chunk.embedded_text(text))
+                })
+            });
+            let (keys, vectors) = self.vectors.next(&texts.collect::<Vec<_>>())?;
+            self.put(VECTOR_KEYS, &keys)?;
+            self.put(VECTORS, &vectors)?;
+            progress(
+                (done * EMBEDDED_AT_ONCE + part.len()).min(documents.len()),
+                self.vectors.embedded(),
+            );
+        }
         Ok(())
     }
 
     fn add_document(&mut self, file: &SourceFile, prepared: &Prepared) -> Result<(), DocsError> {
-        let Prepared { content, hash, chunks, chunk_count, is_reused, words } = prepared;
-        self.root.add(&file.path, hash, chunks);
+        let Prepared { content, hash, date, is_reused, words, terms, .. } = prepared;
+        let chunks = chunk::write(&prepared.chunks);
+        self.root.add(&file.path, hash, *date, &chunks);
         let mut record = Vec::with_capacity(RECORD_BYTES);
         for start in [self.bytes(PATHS), self.bytes(CHUNKS)] {
             record.extend_from_slice(&start.to_le_bytes());
         }
-        for number in [file.path.len() as u32, chunks.len() as u32 + 8, *chunk_count, 0] {
+        let chunk_count = prepared.chunks.len() as u32;
+        for number in [file.path.len() as u32, chunks.len() as u32 + 8, chunk_count] {
             record.extend_from_slice(&number.to_le_bytes());
         }
+        record.extend_from_slice(&date_bytes(*date));
         record.extend_from_slice(hash);
         record.extend_from_slice(&record_check(&record, file.path.as_bytes()).to_le_bytes());
-        let table = [content.len() as u32, words.total].map(u32::to_le_bytes).concat();
+        let table = [content.len() as u32, words.total, file.place].map(u32::to_le_bytes).concat();
         self.put(RECORDS, &record)?;
         self.put(PATHS, file.path.as_bytes())?;
         self.put(TABLE, &table)?;
         self.put(CONTENTS, content.as_bytes())?;
-        self.put(CHUNKS, chunks)?;
-        self.put(CHUNKS, &xxh3_64(chunks).to_le_bytes())?;
+        self.put(CHUNKS, &chunks)?;
+        self.put(CHUNKS, &xxh3_64(&chunks).to_le_bytes())?;
+        for (chunk, terms) in prepared.chunks.iter().zip(terms) {
+            self.put(CHUNK_TABLE, &ChunkRow::new(self.documents, chunk, content, terms).bytes())?;
+        }
         self.documents += 1;
-        self.chunks += u64::from(*chunk_count);
+        self.chunks += u64::from(chunk_count);
         self.reused += u32::from(*is_reused);
         Ok(())
     }
@@ -343,14 +411,19 @@ impl Writer {
     }
 
     /// Writes the index and the manifest, and sees that everything is on the disk.
-    fn finish(mut self) -> Result<(Manifest, u32), DocsError> {
+    fn finish(mut self) -> Result<Built, DocsError> {
         let failed = |error| DocsError::io("write", &self.folder, error);
-        let missing = || failed(io::ErrorKind::NotFound.into());
-        let mut terms = self.files.remove(TERMS).ok_or_else(missing)?;
-        let mut postings = self.files.remove(POSTINGS).ok_or_else(missing)?;
-        let count = self.index.write(&mut terms, &mut postings).map_err(failed)?;
+        let mut write_index = |index: IndexBuilder, terms, postings| {
+            let missing = || failed(io::ErrorKind::NotFound.into());
+            let mut terms_file = self.files.remove(terms).ok_or_else(missing)?;
+            let mut postings_file = self.files.remove(postings).ok_or_else(missing)?;
+            let count = index.write(&mut terms_file, &mut postings_file).map_err(failed)?;
+            self.files.extend([(terms, terms_file), (postings, postings_file)]);
+            Ok::<u64, DocsError>(count)
+        };
+        let terms = write_index(self.index, TERMS, POSTINGS)?;
+        let chunk_terms = write_index(self.chunk_index, CHUNK_TERMS, CHUNK_POSTINGS)?;
         let bytes = self.files.get(CONTENTS).map_or(0, |file| file.bytes);
-        self.files.extend([(TERMS, terms), (POSTINGS, postings)]);
         let mut files = BTreeMap::new();
         for (name, file) in self.files {
             files.insert(name.to_owned(), file.finish()?);
@@ -362,7 +435,9 @@ impl Writer {
             bytes,
             chunks: self.chunks,
             chunking: chunking(),
-            terms: count,
+            terms,
+            chunk_terms,
+            model: self.vectors.model().cloned(),
             files,
         };
         let path = self.folder.join(MANIFEST);
@@ -371,8 +446,14 @@ impl Writer {
         text.push(b'\n');
         write_synced(&path, &text)?;
         sync_folder(&self.folder)?;
-        Ok((manifest, self.reused))
+        Ok(Built::of(&manifest, self.reused, self.vectors.embedded(), false))
     }
+}
+
+/// Whole seconds, or a number that none has.
+pub(crate) fn date_bytes(date: Option<Timestamp>) -> [u8; 8] {
+    let seconds = date.map(|date| date.unix_nanoseconds().div_euclid(1_000_000_000));
+    seconds.and_then(|seconds| i64::try_from(seconds).ok()).unwrap_or(i64::MIN).to_le_bytes()
 }
 
 /// How many of these files are worked on at once.
@@ -395,21 +476,29 @@ fn records(cache: &Cache) -> BTreeMap<String, Record> {
     records.map(|record| (record.path.clone(), record)).collect()
 }
 
-/// The hash of everything that a cache holds: how chunks are made, and of every document its path, the hash of its
-/// content, and its chunks.
+/// The hash of everything that a cache holds: how chunks are made, which model made the vectors, and of every document its
+/// path, its date, the hash of its content, and its chunks.
 pub(crate) struct Root(blake3::Hasher);
 
 impl Root {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(model: Option<&Model>) -> Self {
         let mut root = Self(blake3::Hasher::new());
-        root.put(b"pannier cache 1");
+        root.put(b"pannier cache 2");
         root.put(chunking().as_bytes());
+        root.put(model.map_or("", |model| &model.hash).as_bytes());
         root
     }
 
-    pub(crate) fn add(&mut self, path: &str, hash: &[u8; 32], chunks: &[u8]) {
+    pub(crate) fn add(
+        &mut self,
+        path: &str,
+        hash: &[u8; 32],
+        date: Option<Timestamp>,
+        chunks: &[u8],
+    ) {
         self.put(path.as_bytes());
         self.put(hash);
+        self.put(&date_bytes(date));
         self.put(chunks);
     }
 
@@ -421,128 +510,5 @@ impl Root {
 
     pub(crate) fn version(&self) -> String {
         self.0.finalize().to_hex().to_string()
-    }
-}
-
-/// A file that knows its size and its checksum.
-struct Counted {
-    path: PathBuf,
-    file: BufWriter<File>,
-    bytes: u64,
-    hash: Hashed,
-}
-
-/// A checksum of what is written to it.
-#[derive(Default)]
-pub(crate) struct Hashed(Xxh3);
-
-impl Hashed {
-    pub(crate) fn checksum(&self) -> String {
-        format!("{:016x}", self.0.digest())
-    }
-}
-
-impl Write for Hashed {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Counted {
-    fn new(path: PathBuf) -> Result<Self, DocsError> {
-        let file = File::create_new(&path).map_err(|error| DocsError::io("write", &path, error))?;
-        let file = BufWriter::with_capacity(1 << 18, file);
-        Ok(Self { path, file, bytes: 0, hash: Hashed::default() })
-    }
-
-    fn finish(self) -> Result<ManifestFile, DocsError> {
-        let failed = |error| DocsError::io("write", &self.path, error);
-        let file = self.file.into_inner().map_err(|error| failed(error.into_error()))?;
-        file.sync_all().map_err(failed)?;
-        Ok(ManifestFile { bytes: self.bytes, checksum: self.hash.checksum() })
-    }
-}
-
-impl Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write_all(bytes)?;
-        self.hash.0.update(bytes);
-        self.bytes += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), DocsError> {
-    let failed = |error| DocsError::io("write", path, error);
-    let mut file = File::create_new(path).map_err(failed)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)
-}
-
-/// Sees that the names in a folder are on the disk, where that can be asked for.
-fn sync_folder(path: &Path) -> Result<(), DocsError> {
-    if cfg!(unix) {
-        let synced = File::open(path).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| DocsError::io("write", path, error))?;
-    }
-    Ok(())
-}
-
-/// Makes a draft the present version: it gets its name, and then `CURRENT` is replaced. Tells the name.
-fn publish(
-    cache: &Path,
-    versions: &Path,
-    draft: &Path,
-    version: &str,
-) -> Result<String, DocsError> {
-    let first = Current::read(cache).map_or(1, |current| current.number().saturating_add(1));
-    let names = (first..=999_999_999).chain(1..first).map(|number| match number {
-        1 => version.to_owned(),
-        number => format!("{version}-{number}"),
-    });
-    let name = names.into_iter().find(|name| fs::symlink_metadata(versions.join(name)).is_err());
-    let name = name.unwrap_or_default();
-    let (folder, next) = (versions.join(&name), cache.join("CURRENT.next"));
-    let manifest = draft.join(MANIFEST);
-    let manifest = fs::read(&manifest).map_err(|error| DocsError::io("read", &manifest, error))?;
-    fs::rename(draft, &folder).map_err(|error| DocsError::io("write", &folder, error))?;
-    let published = (|| {
-        sync_folder(versions)?;
-        // What an earlier build left behind, or a link that somebody put there.
-        let _ = fs::remove_file(&next);
-        write_synced(&next, Current::line(&name, &manifest).as_bytes())?;
-        let current = cache.join(CURRENT);
-        fs::rename(&next, &current).map_err(|error| DocsError::io("write", &current, error))
-    })();
-    published.inspect_err(|_| {
-        let _ = fs::remove_file(&next);
-        let _ = fs::remove_dir_all(&folder);
-    })?;
-    sync_folder(cache)?;
-    Ok(name)
-}
-
-fn is_draft(name: &str) -> bool {
-    let number = name.strip_prefix("draft-");
-    number.is_some_and(|number| {
-        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
-    })
-}
-
-/// Removes folders of these names. What cannot be removed, because somebody still reads it, stays until the next build.
-fn remove(versions: &Path, is_meant: impl Fn(&str) -> bool) {
-    let Ok(entries) = fs::read_dir(versions) else { return };
-    for entry in entries.flatten() {
-        if entry.file_name().to_str().is_some_and(&is_meant) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
     }
 }

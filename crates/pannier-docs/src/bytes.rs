@@ -16,7 +16,7 @@ pub(crate) fn put_text(bytes: &mut Vec<u8>, text: &str) {
 }
 
 /// What is left to read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bytes<'b>(pub(crate) &'b [u8]);
 
 impl<'b> Bytes<'b> {
@@ -58,6 +58,11 @@ impl<'b> Bytes<'b> {
 
     pub(crate) fn u64(&mut self) -> Option<u64> {
         self.take(8)?.try_into().ok().map(u64::from_le_bytes)
+    }
+
+    /// How many bytes are left.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

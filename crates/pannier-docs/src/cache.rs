@@ -5,22 +5,26 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
+use pannier_core::Timestamp;
 use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::bytes::Bytes;
-use crate::chunk::{self, Chunk};
+use crate::chunk::{self, Chunk, ChunkRow};
+use crate::index::List;
 use crate::manifest::{
-    CHUNKS, CONTENTS, Current, FILES, Manifest, PATHS, POSTINGS, RECORDS, TABLE, TERMS, check_kind,
-    unopened,
+    CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNKS, CONTENTS, Current, FILES, Manifest, PATHS,
+    POSTINGS, RECORDS, TABLE, TERMS, VECTOR_KEYS, VECTORS, check_kind, unopened,
 };
 use crate::source::stays_below;
+use crate::vectors::KEY_BYTES;
 use crate::{DocsError, index, words};
 
 /// Bytes of a document in the table, and in the records.
-pub(crate) const TABLE_BYTES: usize = 8;
-pub(crate) const RECORD_BYTES: usize = 72;
+pub(crate) const TABLE_BYTES: usize = 12;
+pub(crate) const RECORD_BYTES: usize = 76;
 
 /// A compiled folder of documents.
 #[derive(Debug)]
@@ -31,7 +35,22 @@ pub struct Cache {
     starts: Vec<u64>,
     /// How many words each document has.
     words: Vec<u32>,
+    /// The place of each document in the order of paths.
+    places: Vec<u32>,
     files: Vec<Checked>,
+    /// Read when they are first asked for.
+    chunk_table: OnceLock<ChunkTable>,
+    vectors: OnceLock<Vec<i16>>,
+}
+
+/// All chunks, and what is the same for all searches among them.
+#[derive(Debug)]
+pub(crate) struct ChunkTable {
+    pub(crate) rows: Vec<ChunkRow>,
+    /// The number of the first chunk of each document, and how many chunks there are.
+    pub(crate) firsts: Vec<u32>,
+    /// How many words all chunks have.
+    pub(crate) words: u64,
 }
 
 /// A file of known size.
@@ -47,6 +66,7 @@ struct Checked {
 pub(crate) struct Record {
     pub(crate) path: String,
     pub(crate) hash: [u8; 32],
+    pub(crate) date: Option<Timestamp>,
     pub(crate) chunks_start: u64,
     pub(crate) chunks_bytes: u32,
     pub(crate) chunk_count: u32,
@@ -98,7 +118,16 @@ impl Cache {
         for name in FILES {
             files.push(Checked::open(folder.join(name), manifest.file(name).0)?);
         }
-        let mut cache = Self { manifest, folder, starts: Vec::new(), words: Vec::new(), files };
+        let mut cache = Self {
+            manifest,
+            folder,
+            starts: Vec::new(),
+            words: Vec::new(),
+            places: Vec::new(),
+            files,
+            chunk_table: OnceLock::new(),
+            vectors: OnceLock::new(),
+        };
         cache.read_table()?;
         cache.check_counts()?;
         Ok(cache)
@@ -109,22 +138,99 @@ impl Cache {
         if u64::from(self.manifest.documents) * TABLE_BYTES as u64 != table.bytes {
             return Err(table.invalid("it has another number of documents than the manifest"));
         }
-        let bytes = table.read(0, table.bytes)?;
-        if checksum(&bytes) != self.manifest.file(TABLE).1 {
-            return Err(table.invalid("its checksum is another one"));
-        }
+        let bytes = self.read_whole(TABLE)?;
         let count = self.manifest.documents as usize;
         let (mut starts, mut words) = (Vec::with_capacity(count + 1), Vec::with_capacity(count));
+        let mut places = Vec::with_capacity(count);
         let mut start = 0_u64;
         starts.push(start);
         let mut left = Bytes(&bytes);
-        while let (Some(length), Some(count)) = (left.u32(), left.u32()) {
+        while let (Some(length), Some(count), Some(place)) = (left.u32(), left.u32(), left.u32()) {
             start += u64::from(length);
             starts.push(start);
             words.push(count);
+            places.push(place);
         }
-        (self.starts, self.words) = (starts, words);
+        (self.starts, self.words, self.places) = (starts, words, places);
         Ok(())
+    }
+
+    /// A whole file, held against its checksum.
+    fn read_whole(&self, name: &'static str) -> Result<Vec<u8>, DocsError> {
+        let file = self.file(name)?;
+        let bytes = file.read(0, file.bytes)?;
+        match checksum(&bytes) == self.manifest.file(name).1 {
+            true => Ok(bytes),
+            false => Err(file.invalid("its checksum is another one")),
+        }
+    }
+
+    /// All chunks.
+    pub(crate) fn chunk_table(&self) -> Result<&ChunkTable, DocsError> {
+        if let Some(table) = self.chunk_table.get() {
+            return Ok(table);
+        }
+        let file = self.file(CHUNK_TABLE)?;
+        let bytes = self.read_whole(CHUNK_TABLE)?;
+        let mut left = Bytes(&bytes);
+        let count = bytes.len() / ChunkRow::BYTES;
+        let mut table = ChunkTable {
+            rows: Vec::with_capacity(count),
+            firsts: Vec::with_capacity(self.len() as usize + 1),
+            words: 0,
+        };
+        let damaged = || file.invalid("its chunks are not those of the documents");
+        while let Some(row) = ChunkRow::read(&mut left) {
+            let end = u64::from(row.start) + u64::from(row.length);
+            let is_after = table.rows.last().is_none_or(|last| last.document <= row.document);
+            if row.document >= self.len() || end > self.content_bytes(row.document) || !is_after {
+                return Err(damaged());
+            }
+            while table.firsts.len() <= row.document as usize {
+                table.firsts.push(table.rows.len() as u32);
+            }
+            table.words += u64::from(row.words);
+            table.rows.push(row);
+        }
+        table.firsts.resize(self.len() as usize + 1, table.rows.len() as u32);
+        if !left.is_empty() || table.rows.len() as u64 != self.manifest.chunks {
+            return Err(damaged());
+        }
+        Ok(self.chunk_table.get_or_init(|| table))
+    }
+
+    /// All vectors, one after the other.
+    pub(crate) fn vectors(&self) -> Result<&[i16], DocsError> {
+        if let Some(vectors) = self.vectors.get() {
+            return Ok(vectors);
+        }
+        let bytes = self.read_whole(VECTORS)?;
+        let (numbers, _) = bytes.as_chunks();
+        let vectors = numbers.iter().map(|number| i16::from_le_bytes(*number)).collect();
+        Ok(self.vectors.get_or_init(|| vectors))
+    }
+
+    /// The keys by which vectors are found again, in the order of the vectors.
+    pub(crate) fn vector_keys(&self) -> Result<Vec<[u8; KEY_BYTES]>, DocsError> {
+        Ok(self.read_whole(VECTOR_KEYS)?.as_chunks().0.to_vec())
+    }
+
+    /// The text of a chunk, checked.
+    pub(crate) fn chunk_text(&self, row: &ChunkRow) -> Result<String, DocsError> {
+        let contents = self.file(CONTENTS)?;
+        let start = self.starts[row.document as usize] + u64::from(row.start);
+        let bytes = contents.read(start, row.length.into())?;
+        let changed =
+            || contents.invalid(&format!("a chunk of document {} is another one", row.document));
+        if xxh3_64(&bytes) != row.check {
+            return Err(changed());
+        }
+        String::from_utf8(bytes).map_err(|_| changed())
+    }
+
+    /// The place of a document in the order of paths.
+    pub(crate) fn place(&self, document: u32) -> u32 {
+        self.places[document as usize]
     }
 
     fn check_counts(&self) -> Result<(), DocsError> {
@@ -139,6 +245,22 @@ impl Cache {
         }
         if index::terms_bytes(self.manifest.terms) != Some(self.file(TERMS)?.bytes) {
             return wrong(TERMS, "it has another number of words than the manifest");
+        }
+        if index::terms_bytes(self.manifest.chunk_terms) != Some(self.file(CHUNK_TERMS)?.bytes) {
+            return wrong(CHUNK_TERMS, "it has another number of words than the manifest");
+        }
+        let chunks = self.manifest.chunks;
+        if self.file(CHUNK_TABLE)?.bytes != chunks.saturating_mul(ChunkRow::BYTES as u64) {
+            return wrong(CHUNK_TABLE, "it has another number of chunks than the manifest");
+        }
+        let (keys, numbers) = match &self.manifest.model {
+            Some(model) => (chunks, chunks.saturating_mul(model.dimensions.into())),
+            None => (0, 0),
+        };
+        if self.file(VECTORS)?.bytes != numbers.saturating_mul(2)
+            || self.file(VECTOR_KEYS)?.bytes != keys.saturating_mul(KEY_BYTES as u64)
+        {
+            return wrong(VECTORS, "it has another number of vectors than the manifest");
         }
         Ok(())
     }
@@ -209,7 +331,8 @@ impl Cache {
         let fields = (|| {
             let (path_start, chunks_start) = (left.u64()?, left.u64()?);
             let (path_bytes, chunks_bytes) = (left.u32()?, left.u32()?);
-            let (chunk_count, _) = (left.u32()?, left.u32()?);
+            let (chunk_count, seconds) = (left.u32()?, left.u64()? as i64);
+            let date = Timestamp::from_unix_seconds(seconds).ok();
             let hash: [u8; 32] = left.take(32)?.try_into().ok()?;
             Some((
                 path_start,
@@ -217,11 +340,12 @@ impl Cache {
                 chunks_start,
                 chunks_bytes,
                 chunk_count,
+                date,
                 hash,
                 left.u64()?,
             ))
         })();
-        let (path_start, path_bytes, chunks_start, chunks_bytes, chunk_count, hash, check) =
+        let (path_start, path_bytes, chunks_start, chunks_bytes, chunk_count, date, hash, check) =
             fields.ok_or_else(damaged)?;
         let paths = self.file(PATHS)?;
         let path = paths.read(path_start, u64::from(path_bytes)).map_err(|error| match error {
@@ -234,7 +358,7 @@ impl Cache {
         let path = String::from_utf8(path).ok().filter(|path| stays_below(path));
         let path =
             path.ok_or_else(|| paths.invalid(&format!("the path of document {document} is none")))?;
-        Ok(Record { path, hash, chunks_start, chunks_bytes, chunk_count })
+        Ok(Record { path, hash, date, chunks_start, chunks_bytes, chunk_count })
     }
 
     /// A document, checked against its hash.
@@ -292,40 +416,92 @@ impl Cache {
 
     /// The documents that a word is in, with how often, in order.
     pub(crate) fn postings(&self, word: &str) -> Result<Vec<(u32, u32)>, DocsError> {
-        let (hash, postings) = (words::hash(word), self.file(POSTINGS)?);
-        let blocks = self.manifest.terms.div_ceil(index::BLOCK_WORDS as u64);
-        // The first block that ends at this hash or behind it.
+        let found = self.find(word, TERMS, POSTINGS, self.manifest.terms)?;
+        Ok(match &found {
+            Some(bytes) => self.list(bytes, word, POSTINGS, self.len())?.texts,
+            None => Vec::new(),
+        })
+    }
+
+    /// The bytes of a term's list of chunks.
+    pub(crate) fn chunk_postings(&self, term: &str) -> Result<Option<Vec<u8>>, DocsError> {
+        self.find(term, CHUNK_TERMS, CHUNK_POSTINGS, self.manifest.chunk_terms)
+    }
+
+    /// A term's list of chunks.
+    pub(crate) fn chunk_list<'l>(
+        &self,
+        bytes: &'l [u8],
+        term: &str,
+    ) -> Result<List<'l>, DocsError> {
+        self.list(bytes, term, CHUNK_POSTINGS, self.manifest.chunks as u32)
+    }
+
+    fn list<'l>(
+        &self,
+        bytes: &'l [u8],
+        word: &str,
+        postings: &'static str,
+        texts: u32,
+    ) -> Result<List<'l>, DocsError> {
+        let list = index::read_list(bytes, texts);
+        list.ok_or_else(|| self.damaged_list(word, postings))
+    }
+
+    pub(crate) fn damaged_list(&self, word: &str, postings: &'static str) -> DocsError {
+        let problem = format!("the list of '{word}' is not as it was written");
+        DocsError::invalid(&self.folder.join(postings), problem)
+    }
+
+    /// The bytes of a word's list.
+    fn find(
+        &self,
+        word: &str,
+        terms: &'static str,
+        postings: &'static str,
+        count: u64,
+    ) -> Result<Option<Vec<u8>>, DocsError> {
+        let hash = words::hash(word);
+        let blocks = count.div_ceil(index::BLOCK_WORDS as u64);
+        // The first block that ends at this hash or behind it. Hashes are spread evenly, so a look beside where it
+        // should be mostly decides; halves keep it short where they are not.
         let (mut low, mut high) = (0, blocks);
+        let guess = (u128::from(hash) * u128::from(blocks) >> 64) as u64;
+        let mut next = guess.saturating_sub(1);
+        let mut step = 2;
         while low < high {
-            let middle = low + (high - low) / 2;
-            let is_before = self.block(middle)?.last().is_none_or(|last| last.hash < hash);
-            if is_before { low = middle + 1 } else { high = middle }
+            let middle = if step > 0 { next.clamp(low, high - 1) } else { low + (high - low) / 2 };
+            let is_before = self.block(terms, middle)?.last().is_none_or(|last| last.hash < hash);
+            if is_before {
+                low = middle + 1
+            } else {
+                high = middle
+            }
+            next = guess;
+            step -= i32::from(step > 0);
         }
         for block in low..blocks {
-            let block = self.block(block)?;
+            let block = self.block(terms, block)?;
             for entry in block.iter().filter(|entry| entry.hash == hash) {
-                let list = postings.read(entry.start, entry.length)?;
-                let (found, documents) = index::read_list(&list, self.len()).ok_or_else(|| {
-                    postings.invalid(&format!("the list of '{word}' is not as it was written"))
-                })?;
+                let list = self.file(postings)?.read(entry.start, entry.length)?;
+                let found = index::read_word(&list);
+                let found = found.ok_or_else(|| self.damaged_list(word, postings))?;
                 if found == word {
-                    return Ok(documents);
+                    return Ok(Some(list));
                 }
                 if words::hash(found) != hash {
-                    return Err(
-                        postings.invalid(&format!("the list of '{word}' is that of another word"))
-                    );
+                    return Err(self.damaged_list(word, postings));
                 }
             }
             if block.last().is_none_or(|last| last.hash > hash) {
                 break;
             }
         }
-        Ok(Vec::new())
+        Ok(None)
     }
 
-    fn block(&self, block: u64) -> Result<Vec<index::Word>, DocsError> {
-        let terms = self.file(TERMS)?;
+    fn block(&self, terms: &'static str, block: u64) -> Result<Vec<index::Word>, DocsError> {
+        let terms = self.file(terms)?;
         let start = block * index::BLOCK_BYTES as u64;
         let bytes = terms.read(start, (index::BLOCK_BYTES as u64).min(terms.bytes - start))?;
         index::read_block(&bytes)

@@ -7,7 +7,10 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use crate::bytes::{Bytes, put_number, put_text};
+use crate::terms::{Terms, terms_version};
 
 /// How long a chunk should be, may be, and how much of the one before it repeats.
 const TARGET: usize = 256 * 4;
@@ -18,7 +21,8 @@ const OVERLAP: usize = 32 * 4;
 pub(crate) fn chunking() -> String {
     let (major, minor, patch) = char::UNICODE_VERSION;
     format!(
-        "markdown sections, target 256, at most 512, overlap 32, bytes/4; pulldown-cmark 0.13; Unicode {major}.{minor}.{patch}"
+        "markdown sections, target 256, at most 512, overlap 32, bytes/4; pulldown-cmark 0.13; Unicode {major}.{minor}.{patch}; {}",
+        terms_version()
     )
 }
 
@@ -36,6 +40,78 @@ pub struct Chunk {
     pub range: Range<usize>,
     /// The headings it stands under, from the outermost: `Guide > Install`.
     pub context: String,
+}
+
+impl Chunk {
+    /// What it is searched by: its words, and those of the headings it stands under.
+    pub(crate) fn terms(&self, content: &str) -> Terms {
+        Terms::of(&[&self.context, &content[self.range.clone()]])
+    }
+
+    /// What a model reads: the headings it stands under, and its text.
+    pub(crate) fn embedded_text(&self, text: &str) -> String {
+        match self.context.is_empty() {
+            true => text.to_owned(),
+            false => format!("{}\n{text}", self.context),
+        }
+    }
+}
+
+/// The id of a document: a hash of its path and of the hash of its content.
+pub(crate) fn document_id(path: &str, hash: &[u8; 32]) -> [u8; 32] {
+    let mut id = blake3::Hasher::new();
+    id.update(&(path.len() as u64).to_le_bytes()).update(path.as_bytes()).update(hash);
+    id.finalize().into()
+}
+
+/// The id of a chunk: 32 hexadecimal digits of a hash of its document's id, its number and its text.
+pub(crate) fn chunk_id(document: &[u8; 32], sequence: u32, text: &str) -> String {
+    let mut id = blake3::Hasher::new();
+    id.update(document).update(&sequence.to_le_bytes()).update(text.as_bytes());
+    let mut hex = id.finalize().to_hex().to_string();
+    hex.truncate(32);
+    hex
+}
+
+/// A chunk among all chunks of a cache: where it is, and how many words it is searched by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkRow {
+    pub(crate) document: u32,
+    pub(crate) start: u32,
+    pub(crate) length: u32,
+    pub(crate) words: u32,
+    /// XXH3 of its text.
+    pub(crate) check: u64,
+}
+
+impl ChunkRow {
+    pub(crate) const BYTES: usize = 24;
+
+    pub(crate) fn new(document: u32, chunk: &Chunk, content: &str, terms: &Terms) -> Self {
+        let text = &content[chunk.range.clone()];
+        Self {
+            document,
+            start: chunk.range.start as u32,
+            length: text.len() as u32,
+            words: terms.total,
+            check: xxh3_64(text.as_bytes()),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let numbers = [self.document, self.start, self.length, self.words];
+        for (place, number) in bytes.chunks_exact_mut(4).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes[16..].copy_from_slice(&self.check.to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn read(bytes: &mut Bytes<'_>) -> Option<Self> {
+        let (document, start, length) = (bytes.u32()?, bytes.u32()?, bytes.u32()?);
+        Some(Self { document, start, length, words: bytes.u32()?, check: bytes.u64()? })
+    }
 }
 
 /// Something that should stay whole.

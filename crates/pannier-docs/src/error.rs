@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use pannier_core::ErrorCategory;
 
+use crate::EmbedError;
+
 /// Why a cache cannot be built or used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -61,6 +63,50 @@ pub enum DocsError {
         problem: String,
     },
 
+    /// What is asked of a cache does not go with the model of its vectors.
+    #[error("{}: {problem}", path.display())]
+    Model {
+        /// The cache.
+        path: PathBuf,
+        /// What does not go, and what to do.
+        problem: String,
+    },
+
+    /// A line of given vectors is not one.
+    #[error(
+        "line {line} of the vectors: {problem}; write each as {{\"id\": \"…\", \"vector\": [0.1, …]}}, with the ids that `pannier chunks` prints"
+    )]
+    Vectors {
+        /// The line.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+
+    /// A chunk has no vector.
+    #[error(
+        "the vectors have none for chunk {id} ('{text}'); give one for every chunk that `pannier chunks` prints"
+    )]
+    NoVector {
+        /// Its id.
+        id: String,
+        /// How it begins.
+        text: String,
+    },
+
+    /// A query is too long.
+    #[error("the query has {bytes} bytes, and at most {most} are taken; shorten it")]
+    LongQuery {
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        most: usize,
+    },
+
+    /// A model cannot make vectors.
+    #[error(transparent)]
+    Embed(#[from] EmbedError),
+
     /// Another build is at work.
     #[error("another build is at work on {}; wait until it is done", path.display())]
     Busy {
@@ -85,6 +131,10 @@ impl DocsError {
         Self::Io { action, path: path.to_owned(), error }
     }
 
+    pub(crate) fn model(path: &Path, problem: impl Into<String>) -> Self {
+        Self::Model { path: path.to_owned(), problem: problem.into() }
+    }
+
     pub(crate) fn invalid(path: &Path, problem: impl Into<String>) -> Self {
         Self::Invalid { path: path.to_owned(), problem: problem.into() }
     }
@@ -95,7 +145,12 @@ impl DocsError {
             Self::NoSources { .. }
             | Self::Sources { .. }
             | Self::Pattern { .. }
+            | Self::Model { .. }
+            | Self::Vectors { .. }
+            | Self::NoVector { .. }
+            | Self::LongQuery { .. }
             | Self::NotACache { .. } => ErrorCategory::InvalidInput,
+            Self::Embed(error) => error.category(),
             Self::NoCache { .. } => ErrorCategory::CacheMissing,
             Self::Invalid { .. } => ErrorCategory::CacheInvalid,
             Self::Busy { .. } | Self::Io { .. } => ErrorCategory::Io,

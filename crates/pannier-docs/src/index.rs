@@ -1,7 +1,7 @@
-//! Which documents a word is in, and how often.
+//! Which texts a word is in, how often, and at which places.
 //!
-//! Words are kept in the order of a hash, in blocks that each carry a checksum, so that a search reads and checks a
-//! handful of blocks, whatever the number of words. Each word's list of documents begins with the word itself and ends
+//! There are two such indexes: of whole documents, without places, and of chunks, with them. Words are kept in the order of a hash, in blocks that each carry a checksum, so that a search reads and checks a
+//! handful of blocks, whatever the number of words. Each word's list of texts begins with the word itself and ends
 //! with a checksum: whatever is used has been checked, and nothing else was read.
 
 use std::collections::BinaryHeap;
@@ -11,7 +11,6 @@ use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::bytes::{Bytes, put_number, put_text};
-use crate::words::Words;
 
 /// How many words a block has, and how many bytes a word takes in it: a hash, where its list is, and how long.
 pub(crate) const BLOCK_WORDS: usize = 128;
@@ -51,8 +50,42 @@ pub(crate) fn read_block(block: &[u8]) -> Option<Vec<Word>> {
     Some(read)
 }
 
-/// A word and the documents it is in, with how often, if it is as it was written and they are among so many.
-pub(crate) fn read_list(list: &[u8], documents: u32) -> Option<(&str, Vec<(u32, u32)>)> {
+/// A word and the texts it is in.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct List<'l> {
+    pub(crate) word: &'l str,
+    /// The texts, with how often it occurs.
+    pub(crate) texts: Vec<(u32, u32)>,
+    places: Bytes<'l>,
+}
+
+impl List<'_> {
+    /// For each text, the places where the word stands in it, if they are as they were written.
+    pub(crate) fn places(&self) -> Option<Vec<Vec<u32>>> {
+        let mut bytes = self.places;
+        let mut read_text = |count: u32| {
+            let mut places = Vec::with_capacity((count as usize).min(bytes.len()));
+            let mut next = 0_u32;
+            for _ in 0..count {
+                let place = next.checked_add(bytes.small()?)?;
+                places.push(place);
+                next = place.checked_add(1)?;
+            }
+            Some(places)
+        };
+        let places =
+            self.texts.iter().map(|(_, count)| read_text(*count)).collect::<Option<_>>()?;
+        bytes.is_empty().then_some(places)
+    }
+}
+
+/// The word that a list is of. The list may be damaged.
+pub(crate) fn read_word(list: &[u8]) -> Option<&str> {
+    Bytes(list).text()
+}
+
+/// A list, if it is as it was written and its texts are among so many.
+pub(crate) fn read_list(list: &[u8], documents: u32) -> Option<List<'_>> {
     let (list, check) = list.split_at_checked(list.len().checked_sub(CHECK_BYTES)?)?;
     if check != xxh3_64(list).to_le_bytes() {
         return None;
@@ -60,44 +93,48 @@ pub(crate) fn read_list(list: &[u8], documents: u32) -> Option<(&str, Vec<(u32, 
     let mut bytes = Bytes(list);
     let word = bytes.text()?;
     let count = bytes.small()?;
-    let mut found = Vec::with_capacity((count as usize).min(list.len()));
+    let mut texts = Vec::with_capacity((count as usize).min(list.len()));
     let mut next = 0_u32;
     for _ in 0..count {
-        let document = next.checked_add(bytes.small()?).filter(|document| *document < documents)?;
-        found.push((document, bytes.small().filter(|times| *times > 0)?));
-        next = document + 1;
+        let text = next.checked_add(bytes.small()?).filter(|text| *text < documents)?;
+        texts.push((text, bytes.small().filter(|times| *times > 0)?));
+        next = text + 1;
     }
-    bytes.is_empty().then_some((word, found))
+    Some(List { word, texts, places: bytes })
 }
 
-/// Collects the words of documents, and writes them in order.
+/// The distinct words of a text.
+pub(crate) trait Distinct: Sync {
+    /// Calls a function with the hash of each word, the word, how often it occurs, and the places where, ascending, if
+    /// places are kept; by hash and then by the words' bytes.
+    fn each<'w>(&'w self, f: impl FnMut(u64, &'w str, u32, &'w [u32]));
+}
+
+/// Collects the words of texts, and writes them in order.
 ///
-/// Documents come in batches, each of which is sorted by itself; in the end the sorted batches are merged.
+/// Texts come in batches, each of which is sorted by itself; in the end the sorted batches are merged.
 #[derive(Debug, Default)]
 pub(crate) struct IndexBuilder {
     runs: Vec<Vec<u8>>,
 }
 
 impl IndexBuilder {
-    /// Adds the words of documents that follow those before.
-    pub(crate) fn add(&mut self, first: u32, documents: &[&Words]) {
-        let parts = documents.par_chunks(RUN);
-        let starts = (0..documents.len() as u32).into_par_iter().step_by(RUN);
+    /// Adds the words of texts that follow those before.
+    pub(crate) fn add(&mut self, first: u32, texts: &[&impl Distinct]) {
+        let parts = texts.par_chunks(RUN);
+        let starts = (0..texts.len() as u32).into_par_iter().step_by(RUN);
         let runs = parts.zip(starts).map(|(part, start)| Self::run(first + start, part));
         self.runs.extend(runs.collect::<Vec<_>>());
     }
 
-    /// The words of documents, in order.
-    fn run(first: u32, documents: &[&Words]) -> Vec<u8> {
-        let mut entries: Vec<(u64, &str, u32, u32)> = documents
-            .iter()
-            .zip(first..)
-            .flat_map(|(words, document)| {
-                words.distinct().map(move |(hash, word, count)| (hash, word, document, count))
-            })
-            .collect();
-        // Numbers first: texts are compared only where their hashes are equal, and then mostly once. What a document
-        // brings is in order already, and a stable sort makes use of it and keeps documents in theirs.
+    /// The words of texts, in order.
+    fn run(first: u32, texts: &[&impl Distinct]) -> Vec<u8> {
+        let mut entries: Vec<(u64, &str, u32, u32, &[u32])> = Vec::new();
+        for (words, text) in texts.iter().zip(first..) {
+            words.each(|hash, word, count, places| entries.push((hash, word, text, count, places)));
+        }
+        // Numbers first: texts are compared only where their hashes are equal, and then mostly once. What a text
+        // brings is in order already, and a stable sort makes use of it and keeps texts in theirs.
         entries.sort_by_key(|(hash, ..)| *hash);
         for same in entries.chunk_by_mut(|a, b| a.0 == b.0) {
             if same.iter().any(|entry| entry.1 != same[0].1) {
@@ -110,10 +147,13 @@ impl IndexBuilder {
             run.extend_from_slice(&hash.to_le_bytes());
             put_text(&mut run, word);
             put_number(&mut run, same.len() as u64);
-            for (_, _, document, count) in same {
-                put_number(&mut run, u64::from(*document));
+            for (_, _, text, count, _) in same {
+                put_number(&mut run, u64::from(*text));
                 put_number(&mut run, u64::from(*count));
             }
+            let places = same.iter().flat_map(|(.., places)| *places);
+            put_number(&mut run, places.clone().count() as u64);
+            places.for_each(|place| put_number(&mut run, u64::from(*place)));
         }
         run
     }
@@ -131,20 +171,21 @@ impl IndexBuilder {
             .filter_map(|(run, bytes)| Head::new(run, Bytes(bytes)))
             .collect();
         let (mut count, mut start, mut block) = (0, 0, Vec::with_capacity(BLOCK_BYTES));
-        let (mut list, mut found) = (Vec::new(), Vec::new());
+        let (mut list, mut found, mut places) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(head) = heads.pop() {
             let (hash, word) = (head.hash, head.word);
             found.clear();
+            places.clear();
             let mut next = Some(head);
             while let Some(mut head) = next {
-                head.take(&mut found);
+                head.take(&mut found, &mut places);
                 heads.extend(Head::new(head.run, head.rest));
                 next = match heads.peek() {
                     Some(other) if (other.hash, other.word) == (hash, word) => heads.pop(),
                     _ => None,
                 };
             }
-            write_list(&mut list, word, &found);
+            write_list(&mut list, word, &found, &places);
             postings.write_all(&list)?;
             let length = list.len() as u64;
             for number in [hash, start, length] {
@@ -170,15 +211,23 @@ fn write_block(terms: &mut impl Write, block: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-fn write_list(list: &mut Vec<u8>, word: &str, found: &[(u64, u64)]) {
+fn write_list(list: &mut Vec<u8>, word: &str, found: &[(u64, u64)], places: &[u64]) {
     list.clear();
     put_text(list, word);
     put_number(list, found.len() as u64);
     let mut next = 0;
-    for (document, count) in found {
-        put_number(list, document - next);
+    for (text, count) in found {
+        put_number(list, text - next);
         put_number(list, *count);
-        next = document + 1;
+        next = text + 1;
+    }
+    let mut places = places.iter();
+    for (_, count) in found {
+        let mut next = 0;
+        for place in places.by_ref().take(*count as usize) {
+            put_number(list, place - next);
+            next = place + 1;
+        }
     }
     list.extend_from_slice(&xxh3_64(list).to_le_bytes());
 }
@@ -200,12 +249,15 @@ impl<'r> Head<'r> {
         Some(Self { hash, word, run, count, rest })
     }
 
-    /// Takes its documents, and goes to the next word.
-    fn take(&mut self, found: &mut Vec<(u64, u64)>) {
+    /// Takes its texts and its places, and goes to the next word.
+    fn take(&mut self, found: &mut Vec<(u64, u64)>, places: &mut Vec<u64>) {
         for _ in 0..self.count {
-            if let (Some(document), Some(count)) = (self.rest.number(), self.rest.number()) {
-                found.push((document, count));
+            if let (Some(text), Some(count)) = (self.rest.number(), self.rest.number()) {
+                found.push((text, count));
             }
+        }
+        for _ in 0..self.rest.number().unwrap_or_default() {
+            places.extend(self.rest.number());
         }
     }
 
@@ -242,8 +294,35 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::terms::Terms;
+    use crate::words::Words;
 
     proptest! {
+        #[test]
+        fn every_term_has_its_places(texts in prop::collection::vec("[a-d ]{0,30}", 0..40)) {
+            let terms: Vec<Terms> = texts.iter().map(|text| Terms::of(&[text])).collect();
+            let mut builder = IndexBuilder::default();
+            builder.add(0, &terms.iter().collect::<Vec<_>>());
+            let (mut blocks, mut postings) = (Vec::new(), Vec::new());
+            builder.write(&mut blocks, &mut postings).unwrap();
+            let mut found: BTreeMap<(u32, String), Vec<u32>> = BTreeMap::new();
+            for word in blocks.chunks(BLOCK_BYTES).flat_map(|block| read_block(block).unwrap()) {
+                let list = &postings[word.start as usize..(word.start + word.length) as usize];
+                let list = read_list(list, texts.len() as u32).unwrap();
+                for ((text, count), places) in list.texts.iter().zip(list.places().unwrap()) {
+                    prop_assert_eq!(*count as usize, places.len());
+                    found.insert((*text, list.word.to_owned()), places);
+                }
+            }
+            let mut expected = BTreeMap::new();
+            for (terms, text) in terms.iter().zip(0..) {
+                terms.each(|_, word, _, places| {
+                    expected.insert((text, word.to_owned()), places.to_vec());
+                });
+            }
+            prop_assert_eq!(found, expected);
+        }
+
         #[test]
         fn every_word_has_its_documents_however_they_are_batched(
             texts in prop::collection::vec("[a-d ]{0,30}", 0..40),
@@ -273,9 +352,9 @@ mod tests {
                     prop_assert!(word.hash >= last);
                     last = word.hash;
                     let list = &postings[word.start as usize..(word.start + word.length) as usize];
-                    let (text, documents) = read_list(list, texts.len() as u32).unwrap();
-                    prop_assert_eq!(crate::words::hash(text), word.hash);
-                    found.insert(text.to_owned(), documents);
+                    let list = read_list(list, texts.len() as u32).unwrap();
+                    prop_assert_eq!(crate::words::hash(list.word), word.hash);
+                    found.insert(list.word.to_owned(), list.texts);
                 }
             }
             prop_assert_eq!(found.len() as u64, count);

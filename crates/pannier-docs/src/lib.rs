@@ -4,14 +4,14 @@
 //! cut into, and an index of its words. The same documents give the same version of a cache, on any machine.
 //!
 //! ```
-//! use pannier_docs::{Cache, Sources, build};
+//! use pannier_docs::{BuildOptions, Cache, Sources, build};
 //!
 //! # let folder = std::env::temp_dir().join(format!("pannier-docs-{}", std::process::id()));
 //! # let (docs, cache) = (folder.join("docs"), folder.join("cache"));
 //! # std::fs::create_dir_all(&docs)?;
 //! std::fs::write(docs.join("deploy.md"), "How to deploy on Fridays: do not.")?;
 //! std::fs::write(docs.join("lunch.md"), "The canteen closes at two.")?;
-//! build(&Sources::new(&docs), &cache, false, &mut |_| {})?;
+//! build(&Sources::new(&docs), &cache, &BuildOptions::default(), &mut |_| {})?;
 //!
 //! let answer = Cache::open(&cache)?.resolve("deploy fridays:", 10)?;
 //! assert_eq!(answer.documents[0].id, "deploy.md");
@@ -30,21 +30,34 @@ mod build;
 mod bytes;
 mod cache;
 mod chunk;
+mod date;
+mod embed;
 mod error;
 mod index;
+mod lexical;
 mod manifest;
 mod resolve;
+mod search;
 mod source;
+mod stem;
+mod store;
+mod terms;
+mod vectors;
 mod verify;
 mod words;
 
-pub use build::{Built, Progress, build};
+pub use build::{BuildOptions, Built, Progress, build};
 pub use cache::{Cache, Document};
 pub use chunk::Chunk;
+pub use date::read_date;
+pub use embed::{EmbedError, Embedder, Model, quantise};
 pub use error::DocsError;
+pub use lexical::TermScore;
 pub use manifest::{Manifest, ManifestFile};
 pub use resolve::{Resolved, ResolvedDocument, ResolvedSelection, Why, resolve_policy};
+pub use search::{Filters, Hit, LexicalScore, Mode, QueryVector, Search, SemanticScore};
 pub use source::Sources;
+pub use vectors::{GivenVectors, Vectors};
 pub use verify::verify;
 
 /// What a fuzzer calls: whatever the bytes, reading them must not panic, and what reads back must be what was written.
@@ -53,8 +66,9 @@ pub fn fuzz(data: &[u8]) {
     if let Some(words) = index::read_block(data) {
         assert!(!words.is_empty());
     }
-    if let Some((word, documents)) = index::read_list(data, u32::MAX) {
-        assert!(documents.is_sorted_by(|a, b| a.0 < b.0), "{word}");
+    if let Some(list) = index::read_list(data, u32::MAX) {
+        assert!(list.texts.is_sorted_by(|a, b| a.0 < b.0), "{}", list.word);
+        let _ = list.places();
     }
     for length in [0, 1, 10, 1_000] {
         if let Some(chunks) = chunk::read(data, length) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DocsError, cache};
+use crate::{DocsError, Model, cache};
 
 /// The file that names the present version.
 pub(crate) const CURRENT: &str = "CURRENT";
@@ -25,7 +25,25 @@ pub(crate) const CONTENTS: &str = "contents";
 pub(crate) const CHUNKS: &str = "chunks";
 pub(crate) const TERMS: &str = "terms";
 pub(crate) const POSTINGS: &str = "postings";
-pub(crate) const FILES: [&str; 7] = [TABLE, RECORDS, PATHS, CONTENTS, CHUNKS, TERMS, POSTINGS];
+pub(crate) const CHUNK_TABLE: &str = "chunk-table";
+pub(crate) const CHUNK_TERMS: &str = "chunk-terms";
+pub(crate) const CHUNK_POSTINGS: &str = "chunk-postings";
+pub(crate) const VECTORS: &str = "vectors";
+pub(crate) const VECTOR_KEYS: &str = "vector-keys";
+pub(crate) const FILES: [&str; 12] = [
+    TABLE,
+    RECORDS,
+    PATHS,
+    CONTENTS,
+    CHUNKS,
+    TERMS,
+    POSTINGS,
+    CHUNK_TABLE,
+    CHUNK_TERMS,
+    CHUNK_POSTINGS,
+    VECTORS,
+    VECTOR_KEYS,
+];
 
 const LARGEST_MANIFEST: u64 = 1 << 20;
 
@@ -37,7 +55,7 @@ pub struct Manifest {
     /// The version of the format.
     #[serde(rename = "pannier_cache")]
     pub format: u32,
-    /// Which state of the sources it is: the hash of all paths, contents and chunks.
+    /// Which state of the sources it is: the hash of all paths, contents, dates, chunks and vectors.
     pub version: String,
     /// How many documents there are.
     pub documents: u32,
@@ -49,6 +67,11 @@ pub struct Manifest {
     pub chunking: String,
     /// How many different words there are.
     pub terms: u64,
+    /// How many different terms chunks are searched by.
+    pub chunk_terms: u64,
+    /// Which model made the vectors of the chunks, if they have any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Model>,
     /// The files, with their sizes and checksums.
     pub files: BTreeMap<String, ManifestFile>,
 }
@@ -66,7 +89,7 @@ pub struct ManifestFile {
 
 impl Manifest {
     /// The format that is written and read.
-    pub const FORMAT: u32 = 1;
+    pub const FORMAT: u32 = 2;
 
     /// The manifest of a version, whose checksum is known.
     pub(crate) fn read(Current { folder, checksum }: &Current) -> Result<Self, DocsError> {

@@ -1,9 +1,11 @@
 //! Which files are documents, and what they are called.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::WalkBuilder;
+use pannier_core::Timestamp;
 
 use crate::DocsError;
 
@@ -13,6 +15,7 @@ pub struct Sources {
     root: PathBuf,
     patterns: Vec<String>,
     respects_gitignore: bool,
+    dates: BTreeMap<String, Timestamp>,
 }
 
 /// A file that is a document.
@@ -24,12 +27,27 @@ pub(crate) struct SourceFile {
     pub(crate) path: String,
     /// Where it is.
     pub(crate) file: PathBuf,
+    /// When it was written, if the caller says.
+    pub(crate) date: Option<Timestamp>,
+    /// Its place among all documents in the order of their paths.
+    pub(crate) place: u32,
 }
 
 impl Sources {
     /// The `.md` files below a folder, hidden ones included.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), patterns: Vec::new(), respects_gitignore: false }
+        Self {
+            root: root.into(),
+            patterns: Vec::new(),
+            respects_gitignore: false,
+            dates: BTreeMap::new(),
+        }
+    }
+
+    /// Says when documents were written, by their paths below the root, whatever their front matter says.
+    pub fn dates(mut self, dates: BTreeMap<String, Timestamp>) -> Self {
+        self.dates = dates;
+        self
     }
 
     /// Takes the files that match one of these patterns instead. A pattern without a slash is for names, one with a
@@ -47,21 +65,7 @@ impl Sources {
 
     fn globs(&self) -> Result<GlobSet, DocsError> {
         let default = ["*.md".to_owned()];
-        let patterns = if self.patterns.is_empty() { &default[..] } else { &self.patterns };
-        let mut globs = GlobSetBuilder::new();
-        let invalid = |pattern: &str, error: &globset::Error| DocsError::Pattern {
-            pattern: pattern.to_owned(),
-            problem: error.kind().to_string(),
-        };
-        for pattern in patterns {
-            let whole = match pattern.trim_start_matches('/') {
-                path if path.contains('/') => path.to_owned(),
-                name => format!("**/{name}"),
-            };
-            let glob = GlobBuilder::new(&whole).literal_separator(true).build();
-            globs.add(glob.map_err(|error| invalid(pattern, &error))?);
-        }
-        globs.build().map_err(|error| invalid(&patterns.join(", "), &error))
+        glob_set(if self.patterns.is_empty() { &default } else { &self.patterns })
     }
 
     /// The documents in the order of their ids, whatever the order of the folders. The cache itself is not looked into.
@@ -100,12 +104,20 @@ impl Sources {
             match name(relative) {
                 Some(path) => {
                     let id = path.to_lowercase();
-                    files.push(SourceFile { id, path, file: entry.into_path() });
+                    let date = self.dates.get(&path).copied();
+                    files.push(SourceFile { id, path, file: entry.into_path(), date, place: 0 });
                 }
                 None => problems.push(format!(
                     "{}: its name is not UTF-8, or has a line break; rename it",
                     relative.display()
                 )),
+            }
+        }
+        files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        files.iter_mut().zip(0..).for_each(|(file, place)| file.place = place);
+        for path in self.dates.keys() {
+            if files.binary_search_by(|file| file.path.as_str().cmp(path)).is_err() {
+                problems.push(format!("{path}: it has a date, and is no document; leave it out"));
             }
         }
         files.sort_unstable_by(|a, b| (&a.id, &a.path).cmp(&(&b.id, &b.path)));
@@ -118,6 +130,24 @@ impl Sources {
         problems.sort_unstable();
         if problems.is_empty() { Ok(files) } else { Err(DocsError::Sources { problems }) }
     }
+}
+
+/// What matches one of these patterns: one without a slash is for names, one with a slash for whole paths.
+pub(crate) fn glob_set(patterns: &[String]) -> Result<GlobSet, DocsError> {
+    let mut globs = GlobSetBuilder::new();
+    let invalid = |pattern: &str, error: &globset::Error| DocsError::Pattern {
+        pattern: pattern.to_owned(),
+        problem: error.kind().to_string(),
+    };
+    for pattern in patterns {
+        let whole = match pattern.trim_start_matches('/') {
+            path if path.contains('/') => path.to_owned(),
+            name => format!("**/{name}"),
+        };
+        let glob = GlobBuilder::new(&whole).literal_separator(true).build();
+        globs.add(glob.map_err(|error| invalid(pattern, &error))?);
+    }
+    globs.build().map_err(|error| invalid(&patterns.join(", "), &error))
 }
 
 /// A path with forward slashes.

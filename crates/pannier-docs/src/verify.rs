@@ -2,11 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
-use crate::chunk::{self, chunking};
+use crate::chunk::{self, ChunkRow, chunking};
 use crate::index::IndexBuilder;
-use crate::manifest::{Current, FILES, MANIFEST, Manifest, POSTINGS, TABLE, TERMS, check_kind};
+use crate::manifest::{
+    CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, Current, FILES, MANIFEST, Manifest, POSTINGS, TABLE,
+    TERMS, check_kind,
+};
+use crate::store::Hashed;
 use crate::words::Words;
 use crate::{Cache, DocsError, build};
 
@@ -102,7 +107,7 @@ fn check_file(path: &Path, (bytes, checksum): (u64, &str)) -> Result<(), DocsErr
         return Err(DocsError::invalid(path, problem));
     }
     let mut file = fs::File::open(path).map_err(|error| DocsError::io("read", path, error))?;
-    let mut hash = build::Hashed::default();
+    let mut hash = Hashed::default();
     std::io::copy(&mut file, &mut hash).map_err(|error| DocsError::io("read", path, error))?;
     match hash.checksum() == checksum {
         true => Ok(()),
@@ -124,14 +129,15 @@ fn batch_end(cache: &Cache, first: u32) -> u32 {
 /// Makes everything again from the contents, and compares.
 fn check_contents(cache: &Cache, problems: &mut Vec<String>) -> Result<(), DocsError> {
     let folder = cache.folder();
-    let mut index = IndexBuilder::default();
-    let mut root = build::Root::new();
+    let (mut index, mut chunk_index) = (IndexBuilder::default(), IndexBuilder::default());
+    let mut chunk_table = Hashed::default();
+    let mut root = build::Root::new(cache.manifest().model.as_ref());
     let mut last: Option<String> = None;
     let mut chunks_in_all = 0;
     let mut is_whole = true;
     let mut first = 0;
     while first < cache.len() {
-        let mut words = Vec::new();
+        let (mut words, mut terms, first_chunk) = (Vec::new(), Vec::new(), chunks_in_all);
         let end = batch_end(cache, first);
         for number in first..end {
             let found = cache
@@ -160,7 +166,15 @@ fn check_contents(cache: &Cache, problems: &mut Vec<String>) -> Result<(), DocsE
                     document.path
                 ));
             }
-            root.add(&document.path, &record.hash, &chunk::write(&chunks));
+            root.add(&document.path, &record.hash, record.date, &chunk::write(&chunks));
+            for chunk in &chunks {
+                let found = chunk.terms(&document.content);
+                let row = ChunkRow::new(number, chunk, &document.content, &found);
+                chunk_table
+                    .write_all(&row.bytes())
+                    .map_err(|error| DocsError::io("read", folder, error))?;
+                terms.push(found);
+            }
             chunks_in_all += chunks.len() as u64;
             let counted = Words::of(&document.content);
             if counted.total != cache.word_count(number) {
@@ -176,6 +190,7 @@ fn check_contents(cache: &Cache, problems: &mut Vec<String>) -> Result<(), DocsE
             last = Some(document.id);
         }
         index.add(first, &words.iter().collect::<Vec<_>>());
+        chunk_index.add(first_chunk as u32, &terms.iter().collect::<Vec<_>>());
         first = end;
     }
     if !is_whole {
@@ -188,15 +203,21 @@ fn check_contents(cache: &Cache, problems: &mut Vec<String>) -> Result<(), DocsE
             folder.join(MANIFEST).display()
         ));
     }
-    let (mut terms, mut postings) = (build::Hashed::default(), build::Hashed::default());
-    let count = index
-        .write(&mut terms, &mut postings)
-        .map_err(|error| DocsError::io("read", folder, error))?;
-    for (name, made) in [(TERMS, terms), (POSTINGS, postings)] {
-        if made.checksum() != manifest.file(name).1 || count != manifest.terms {
+    let mut check = |name: &str, made: &Hashed| {
+        if made.checksum() != manifest.file(name).1 {
             let path = folder.join(name);
             problems.push(format!("{}: it is not what the documents make", path.display()));
         }
+    };
+    check(CHUNK_TABLE, &chunk_table);
+    let indexes = [(index, TERMS, POSTINGS), (chunk_index, CHUNK_TERMS, CHUNK_POSTINGS)];
+    for (index, terms_name, postings_name) in indexes {
+        let (mut terms, mut postings) = (Hashed::default(), Hashed::default());
+        index
+            .write(&mut terms, &mut postings)
+            .map_err(|error| DocsError::io("read", folder, error))?;
+        check(terms_name, &terms);
+        check(postings_name, &postings);
     }
     Ok(())
 }

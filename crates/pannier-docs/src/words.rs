@@ -2,6 +2,8 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::index::Distinct;
+
 /// How often each word of a text occurs.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
@@ -58,10 +60,20 @@ impl Words {
     }
 
     /// The distinct words with their hashes and counts, by hash and then by their bytes.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn distinct(&self) -> impl Iterator<Item = (u64, &str, u32)> {
         self.entries.iter().map(|entry| {
             (entry.hash, &self.text[entry.start as usize..entry.end as usize], entry.count)
         })
+    }
+}
+
+impl Distinct for Words {
+    fn each<'w>(&'w self, mut f: impl FnMut(u64, &'w str, u32, &'w [u32])) {
+        for entry in &self.entries {
+            let word = &self.text[entry.start as usize..entry.end as usize];
+            f(entry.hash, word, entry.count, &[]);
+        }
     }
 }
 

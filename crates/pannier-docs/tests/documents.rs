@@ -1,64 +1,18 @@
 //! Documents in, the same documents out: whatever the order, the threads, or the damage.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use pannier_core::{ContextBudget, ErrorCategory, PolicyRegistry};
-use pannier_docs::{Built, Cache, DocsError, Resolved, Sources, build, resolve_policy, verify};
+use pannier_docs::{
+    BuildOptions, Cache, DocsError, QueryVector, Resolved, Search, Sources, Vectors, build,
+    resolve_policy, verify,
+};
 use proptest::prelude::*;
+use support::{FROM_SCRATCH, Folder, Letters};
 
-/// A folder that is gone when the test is.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("docs-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(path.join("docs")).unwrap();
-        Self(path)
-    }
-
-    fn write(&self, path: &str, content: impl AsRef<[u8]>) {
-        let path = self.0.join("docs").join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-
-    fn sources(&self) -> Sources {
-        Sources::new(self.0.join("docs"))
-    }
-
-    fn cache(&self) -> PathBuf {
-        self.0.join("cache")
-    }
-
-    fn build(&self) -> Built {
-        build(&self.sources(), &self.cache(), false, &mut |_| {}).unwrap()
-    }
-
-    fn open(&self) -> Cache {
-        Cache::open(self.cache()).unwrap()
-    }
-
-    /// The files of the present version.
-    fn files(&self) -> Vec<PathBuf> {
-        let version = fs::read_to_string(self.cache().join("CURRENT")).unwrap();
-        let folder = self.cache().join("versions").join(version.split(' ').next().unwrap());
-        let mut files: Vec<_> =
-            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-        files.sort();
-        files
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+mod support;
 
 fn json(resolved: &Resolved) -> String {
     serde_json::to_string(resolved).unwrap()
@@ -123,7 +77,7 @@ proptest! {
         let built = folder.build();
         prop_assert_eq!(built.documents as usize, documents.len());
         if force {
-            let again = build(&folder.sources(), &folder.cache(), true, &mut |_| {}).unwrap();
+            let again = build(&folder.sources(), &folder.cache(), &FROM_SCRATCH, &mut |_| {}).unwrap();
             prop_assert_eq!(&again.version, &built.version);
         }
         prop_assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
@@ -161,7 +115,14 @@ proptest! {
         ],
     ) {
         let folder = small();
+        let letters = Letters::new();
+        folder.build_with(Vectors::Embedder(&letters)).unwrap();
+        let search = |cache: &Cache| {
+            cache.search("\"the thing\" deploy", &Search::default(), QueryVector::Embedder(&letters))
+        };
         let before = json(&folder.open().resolve("deploy x", 40).unwrap());
+        let hits = search(&folder.open()).unwrap();
+        prop_assert_eq!(hits.len(), 3);
         let files = folder.files();
         let file = &files[file.index(files.len())];
         let mut bytes = fs::read(file).unwrap();
@@ -177,20 +138,28 @@ proptest! {
         }
         if matches!(damage, Damage::Remove) { fs::remove_file(file).unwrap() } else { fs::write(file, bytes).unwrap() }
 
-        let answer = Cache::open(folder.cache()).and_then(|cache| cache.resolve("deploy x", 40));
+        let open = || Cache::open(folder.cache());
+        let answer = open().and_then(|cache| cache.resolve("deploy x", 40));
+        let found = open().and_then(|cache| search(&cache));
+        let mut errors = Vec::new();
         match answer {
             Ok(answer) => prop_assert_eq!(json(&answer), before),
-            Err(error) => {
-                prop_assert_eq!(error.category(), ErrorCategory::CacheInvalid, "{}", error);
-                let name = file.file_name().unwrap().to_str().unwrap();
-                // The manifest says what the others should be, so damage to it may show in another.
-                prop_assert!(error.to_string().contains(name) || name == "manifest.json", "{}: {}", name, error);
-            }
+            Err(error) => errors.push(error),
+        }
+        match found {
+            Ok(found) => prop_assert_eq!(found, hits),
+            Err(error) => errors.push(error),
+        }
+        for error in errors {
+            prop_assert_eq!(error.category(), ErrorCategory::CacheInvalid, "{}", error);
+            let name = file.file_name().unwrap().to_str().unwrap();
+            // The manifest says what the others should be, so damage to it may show in another.
+            prop_assert!(error.to_string().contains(name) || name == "manifest.json", "{}: {}", name, error);
         }
         let problems = verify(&folder.cache()).unwrap();
         prop_assert!(!problems.is_empty(), "{:?} of {:?}", damage, file);
         // Building again heals it.
-        folder.build();
+        folder.build_with(Vectors::Embedder(&letters)).unwrap();
         prop_assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
     }
 }
@@ -272,7 +241,8 @@ fn bad_documents_are_named_and_the_cache_stays() {
     let before = json(&folder.open().resolve("deploy", 40).unwrap());
     folder.write("bad.md", b"\xff\xfe");
     folder.write("worse.md", b"fine until \xc3(");
-    let error = build(&folder.sources(), &folder.cache(), false, &mut |_| {}).unwrap_err();
+    let error = build(&folder.sources(), &folder.cache(), &BuildOptions::default(), &mut |_| {})
+        .unwrap_err();
     assert_eq!(error.category(), ErrorCategory::InvalidInput);
     let told = error.to_string();
     assert!(
@@ -291,8 +261,9 @@ fn bad_documents_are_named_and_the_cache_stays() {
     fs::remove_file(folder.0.join("docs/worse.md")).unwrap();
     folder.write("a.MD.md", "x");
     folder.write("A.md.md", "y");
-    let clash =
-        build(&folder.sources(), &folder.cache(), false, &mut |_| {}).unwrap_err().to_string();
+    let clash = build(&folder.sources(), &folder.cache(), &BuildOptions::default(), &mut |_| {})
+        .unwrap_err()
+        .to_string();
     assert!(clash.contains("A.md.md and a.MD.md differ only in the case of letters"), "{clash}");
 }
 
@@ -317,15 +288,20 @@ fn patterns_and_gitignore_say_which_files_are_documents() {
     }
     folder.write(".gitignore", "target\n");
     let ids = |sources: Sources| {
-        build(&sources, &folder.cache(), false, &mut |_| {}).unwrap();
+        build(&sources, &folder.cache(), &BuildOptions::default(), &mut |_| {}).unwrap();
         let answer = folder.open().resolve("", 1_000).unwrap();
         answer.documents.into_iter().map(|document| document.id).collect::<Vec<_>>()
     };
     assert_eq!(ids(folder.sources()), [".hidden/b.md", "a.md", "target/g.md"]);
     assert_eq!(ids(folder.sources().respect_gitignore(true)), [".hidden/b.md", "a.md"]);
     assert_eq!(ids(folder.sources().patterns(["*.txt", "d/*.rs"])), ["c.txt", "d/e.txt", "d/f.rs"]);
-    let error =
-        build(&folder.sources().patterns(["[a"]), &folder.cache(), false, &mut |_| {}).unwrap_err();
+    let error = build(
+        &folder.sources().patterns(["[a"]),
+        &folder.cache(),
+        &BuildOptions::default(),
+        &mut |_| {},
+    )
+    .unwrap_err();
     assert!(matches!(error, DocsError::Pattern { .. }), "{error}");
 }
 
@@ -381,7 +357,7 @@ fn readers_and_builds_do_not_disturb_each_other() {
             });
         }
         for _ in 0..60 {
-            build(&folder.sources(), &folder.cache(), true, &mut |_| {}).unwrap();
+            build(&folder.sources(), &folder.cache(), &FROM_SCRATCH, &mut |_| {}).unwrap();
         }
         is_done.store(true, Ordering::Relaxed);
     });
@@ -397,7 +373,7 @@ fn folders_that_are_not_ours_are_left_alone() {
         fs::create_dir_all(other.join(name)).unwrap();
     }
     let refused = |cache: &Path| {
-        let error = build(&folder.sources(), cache, true, &mut |_| {}).unwrap_err();
+        let error = build(&folder.sources(), cache, &FROM_SCRATCH, &mut |_| {}).unwrap_err();
         assert!(matches!(error, DocsError::NotACache { .. }), "{error}");
     };
     refused(&other);
@@ -420,7 +396,7 @@ fn folders_that_are_not_ours_are_left_alone() {
     }
     // Nothing is made where nothing can be built from.
     let nowhere = Sources::new(folder.0.join("nowhere"));
-    assert!(build(&nowhere, &folder.0.join("new"), false, &mut |_| {}).is_err());
+    assert!(build(&nowhere, &folder.0.join("new"), &BuildOptions::default(), &mut |_| {}).is_err());
     assert!(!folder.0.join("new").exists());
 }
 
@@ -429,7 +405,9 @@ fn a_build_that_fails_keeps_what_it_cannot_name() {
     let folder = small();
     fs::write(folder.cache().join("CURRENT"), "damaged").unwrap();
     folder.write("bad.md", b"\xff");
-    assert!(build(&folder.sources(), &folder.cache(), false, &mut |_| {}).is_err());
+    assert!(
+        build(&folder.sources(), &folder.cache(), &BuildOptions::default(), &mut |_| {}).is_err()
+    );
     assert_eq!(fs::read_dir(folder.cache().join("versions")).unwrap().count(), 1);
     fs::remove_file(folder.0.join("docs/bad.md")).unwrap();
     folder.build();
@@ -448,7 +426,7 @@ fn what_is_open_stays_as_it_is_and_two_builds_do_not_meet() {
 
     let lock = fs::File::options().write(true).open(folder.cache().join("LOCK")).unwrap();
     lock.lock().unwrap();
-    let error = build(&folder.sources(), &folder.cache(), true, &mut |_| {}).unwrap_err();
+    let error = build(&folder.sources(), &folder.cache(), &FROM_SCRATCH, &mut |_| {}).unwrap_err();
     assert!(matches!(error, DocsError::Busy { .. }), "{error}");
 }
 
@@ -459,10 +437,11 @@ fn what_is_not_there_is_told_apart_from_what_is_damaged() {
     assert!(matches!(verify(&folder.cache()), Err(DocsError::NoCache { .. })));
     let nowhere = Sources::new(folder.0.join("nowhere"));
     assert!(matches!(
-        build(&nowhere, &folder.cache(), false, &mut |_| {}),
+        build(&nowhere, &folder.cache(), &BuildOptions::default(), &mut |_| {}),
         Err(DocsError::NoSources { .. })
     ));
-    let error = build(&folder.sources(), &folder.0, false, &mut |_| {}).unwrap_err();
+    let error =
+        build(&folder.sources(), &folder.0, &BuildOptions::default(), &mut |_| {}).unwrap_err();
     assert!(matches!(error, DocsError::NotACache { .. }), "{error}");
     // No documents at all make a cache, too.
     assert_eq!(folder.build().documents, 0);

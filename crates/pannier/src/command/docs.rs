@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_core::{Circumstances, ContextBudget, PolicyRegistry, Receipt};
-use pannier_docs::{Cache, Manifest, Progress, Sources, resolve_policy};
+use pannier_docs::{BuildOptions, Cache, Manifest, Progress, Sources, Vectors, resolve_policy};
 use serde::Serialize;
 
 use super::{AnswerFormat, explanation};
@@ -62,7 +62,8 @@ impl Build {
             Sources::new(&self.sources).patterns(&self.globs).respect_gitignore(self.gitignore);
         let is_shown = std::io::stderr().is_terminal();
         let mut last = None;
-        let built = pannier_docs::build(&sources, &self.cache.cache, self.force, &mut |progress| {
+        let options = BuildOptions { from_scratch: self.force, vectors: Vectors::Unsaid };
+        let built = pannier_docs::build(&sources, &self.cache.cache, &options, &mut |progress| {
             let Progress { done, of, .. } = progress;
             let percent = (done * 100).checked_div(of).unwrap_or(100);
             if is_shown && last != Some(percent) {

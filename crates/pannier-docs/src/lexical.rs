@@ -1,0 +1,239 @@
+//! Which chunks have the words of a query, by BM25.
+//!
+//! Every chunk that has any of the words is scored, from whole numbers: how often a term occurs, how long chunks are, how
+//! many have it. The arithmetic is the same everywhere, the logarithm included, so no two machines order two chunks
+//! differently; and as it is only this, a score is told term by term.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use crate::cache::ChunkTable;
+use crate::manifest::CHUNK_POSTINGS;
+use crate::terms::each_term;
+use crate::{Cache, DocsError};
+
+/// How soon more occurrences of a term add little, and how much length counts.
+const K1: f64 = 1.2;
+const B: f64 = 0.75;
+
+/// The longest query that is taken.
+pub(crate) const LONGEST_QUERY: usize = 64 << 10;
+
+/// Words that say little about what is looked for. They count only where there are no others, and in phrases.
+const STOP_WORDS: &str = " a about after all also am an and any are as at be because been before being between both but by can \
+     could did do doe doing don down during each few for from further had ha have having he her here hi him himself how i \
+     if in into is it itself just me more most my no nor not now of off on onc onli or other our out over own s same she \
+     should so some such t than that the their them then there these thei thi those through to too under until up veri \
+     wa we were what when where which while who whom why will with would you your ";
+
+/// What a term of a query adds to the score of a chunk.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct TermScore {
+    /// The term, as it is searched for: in lower case, without its ending. A phrase is in quotes.
+    pub term: String,
+    /// How often it occurs in the chunk.
+    pub count: u32,
+    /// How many chunks it is in.
+    pub chunks: u32,
+    /// What it adds.
+    pub score: f64,
+}
+
+/// What is looked for.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Clause {
+    Term(String),
+    Phrase(Vec<String>),
+}
+
+/// Where a clause of a query is found.
+#[derive(Debug)]
+struct Found {
+    name: String,
+    weight: f64,
+    chunks: Vec<(u32, u32)>,
+}
+
+/// What all clauses of a query are found in.
+#[derive(Debug)]
+pub(crate) struct Lexical<'c> {
+    table: &'c ChunkTable,
+    found: Vec<Found>,
+    mean_words: f64,
+}
+
+impl<'c> Lexical<'c> {
+    pub(crate) fn new(cache: &'c Cache, query: &str) -> Result<Self, DocsError> {
+        let table = cache.chunk_table()?;
+        let count = table.rows.len() as f64;
+        let mut found = Vec::new();
+        for clause in clauses(query) {
+            let (name, chunks) = match clause {
+                Clause::Term(term) => {
+                    let chunks = match cache.chunk_postings(&term)? {
+                        Some(bytes) => cache.chunk_list(&bytes, &term)?.texts,
+                        None => Vec::new(),
+                    };
+                    (term, chunks)
+                }
+                Clause::Phrase(terms) => {
+                    (format!("\"{}\"", terms.join(" ")), phrase(cache, &terms)?)
+                }
+            };
+            let having = chunks.len() as f64;
+            let weight = libm::log(1.0 + (count - having + 0.5) / (having + 0.5));
+            found.push(Found { name, weight, chunks });
+        }
+        Ok(Self { table, found, mean_words: table.words as f64 / count.max(1.0) })
+    }
+
+    /// What so many occurrences add, in a chunk of so many words.
+    fn score(&self, weight: f64, count: u32, words: u32) -> f64 {
+        let count = f64::from(count);
+        let length = K1 * (1.0 - B + B * (f64::from(words) / self.mean_words.max(1.0)));
+        weight * (count * (K1 + 1.0) / (count + length))
+    }
+
+    /// The best chunks with their scores: by score and then by `order`, of those that are allowed.
+    pub(crate) fn best(
+        &self,
+        count: usize,
+        is_allowed: impl Fn(u32) -> bool,
+        order: impl Fn(u32) -> (u32, u32),
+    ) -> Vec<(u32, f64)> {
+        let mut scores = vec![0.0_f64; self.table.rows.len()];
+        for found in &self.found {
+            for (chunk, times) in &found.chunks {
+                let words = self.table.rows[*chunk as usize].words;
+                scores[*chunk as usize] += self.score(found.weight, *times, words);
+            }
+        }
+        // What is at least as good as the worst of the best so far stays; now and then the others go.
+        let room = count.saturating_mul(2).max(64);
+        let mut best: Vec<(u32, f64)> = Vec::with_capacity(room);
+        let mut least = f64::MIN_POSITIVE;
+        let by_rank = |a: &(u32, f64), b: &(u32, f64)| {
+            b.1.total_cmp(&a.1).then_with(|| order(a.0).cmp(&order(b.0)))
+        };
+        for (score, chunk) in scores.iter().zip(0..) {
+            if *score < least || !is_allowed(chunk) {
+                continue;
+            }
+            best.push((chunk, *score));
+            if best.len() == room && count > 0 {
+                best.select_nth_unstable_by(count - 1, by_rank);
+                best.truncate(count);
+                least = best[count - 1].1;
+            }
+        }
+        best.sort_unstable_by(by_rank);
+        best.truncate(count);
+        best
+    }
+
+    /// What each term adds to the score of a chunk.
+    pub(crate) fn explain(&self, chunk: u32) -> Vec<TermScore> {
+        let words = self.table.rows[chunk as usize].words;
+        let terms = self.found.iter().filter_map(|found| {
+            let at = found.chunks.binary_search_by_key(&chunk, |(chunk, _)| *chunk).ok()?;
+            let count = found.chunks[at].1;
+            let score = self.score(found.weight, count, words);
+            Some(TermScore {
+                term: found.name.clone(),
+                count,
+                chunks: found.chunks.len() as u32,
+                score,
+            })
+        });
+        terms.collect()
+    }
+}
+
+/// The distinct clauses of a query. Whatever is typed is a query: a quote without its other half is a blank.
+fn clauses(query: &str) -> BTreeSet<Clause> {
+    let mut clauses = BTreeSet::new();
+    let mut parts: Vec<&str> = query.split(['"', '“', '”']).collect();
+    let last = if parts.len() % 2 == 0 { parts.pop() } else { None };
+    let mut add_words = |text: &str| {
+        each_term(text, 0, |term| _ = clauses.insert(Clause::Term(term.text.to_owned())));
+    };
+    parts.iter().step_by(2).copied().chain(last).for_each(&mut add_words);
+    for quoted in parts.iter().skip(1).step_by(2) {
+        let mut terms = Vec::new();
+        each_term(quoted, 0, |term| {
+            if !term.is_extra {
+                terms.push(term.text.to_owned());
+            }
+        });
+        match terms.len() {
+            0 => {}
+            1 => _ = clauses.extend(terms.pop().map(Clause::Term)),
+            _ => _ = clauses.insert(Clause::Phrase(terms)),
+        }
+    }
+    let says_little = |clause: &Clause| match clause {
+        Clause::Term(term) => STOP_WORDS.contains(&format!(" {term} ")),
+        Clause::Phrase(_) => false,
+    };
+    if !clauses.iter().all(says_little) {
+        clauses.retain(|clause| !says_little(clause));
+    }
+    clauses
+}
+
+/// The chunks in which terms follow each other, with how often.
+fn phrase(cache: &Cache, terms: &[String]) -> Result<Vec<(u32, u32)>, DocsError> {
+    // For each chunk, the places where the phrase begins.
+    let mut begins: Option<Vec<(u32, Vec<u32>)>> = None;
+    for (offset, term) in (0_u32..).zip(terms) {
+        let Some(bytes) = cache.chunk_postings(term)? else { return Ok(Vec::new()) };
+        let list = cache.chunk_list(&bytes, term)?;
+        let places = list.places().ok_or_else(|| cache.damaged_list(term, CHUNK_POSTINGS))?;
+        let found = list.texts.iter().map(|(chunk, _)| *chunk).zip(places);
+        begins = Some(match begins {
+            None => found.collect(),
+            Some(begins) => {
+                let mut found = found.peekable();
+                let both = begins.into_iter().filter_map(|(chunk, mut begins)| {
+                    while found.next_if(|(other, _)| *other < chunk).is_some() {}
+                    let (_, places) = found.next_if(|(other, _)| *other == chunk)?;
+                    begins.retain(|begin| {
+                        begin
+                            .checked_add(offset)
+                            .is_some_and(|place| places.binary_search(&place).is_ok())
+                    });
+                    (!begins.is_empty()).then_some((chunk, begins))
+                });
+                both.collect()
+            }
+        });
+    }
+    let begins = begins.unwrap_or_default();
+    Ok(begins.into_iter().map(|(chunk, begins)| (chunk, begins.len() as u32)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(query: &str) -> String {
+        let name = |clause: &Clause| match clause {
+            Clause::Term(term) => term.clone(),
+            Clause::Phrase(terms) => format!("<{}>", terms.join(" ")),
+        };
+        clauses(query).iter().map(name).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn any_text_is_a_query() {
+        assert_eq!(shown("How do I deploy on Fridays?"), "deploi fridai");
+        assert_eq!(shown("to be or not to be"), "be not or to");
+        assert_eq!(shown("\"to be\" question"), "question <to be>");
+        assert_eq!(shown("“rolling back” \"x\" \"\" \"open end"), "end open x <roll back>");
+        assert_eq!(shown("AND OR NOT (* ^ NEAR/2 a:b"), "2 b near");
+        assert_eq!(shown("\"parseHttp\" getHttp"), "get gethttp http <pars http>");
+        assert_eq!(shown("\" ' ; --"), "");
+    }
+}

@@ -1,0 +1,167 @@
+//! How a cache gets onto the disk.
+//!
+//! One build at a time holds the lock. A version is written as a draft beside the present one, synced, and becomes the
+//! present one by one rename; whatever ends a build early leaves a draft that nobody reads, and the next build removes.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::DocsError;
+use crate::manifest::{CURRENT, Current, LOCK, MANIFEST, ManifestFile, VERSIONS, check_kind};
+
+/// What the lock of a cache says, so that no other folder is taken for one.
+const MARK: &str = "pannier cache\n";
+
+/// Takes the folder for this build alone, until it ends in whatever way. A folder that is not empty, and not marked as
+/// a cache, is left alone.
+pub(crate) fn lock(cache: &Path) -> Result<File, DocsError> {
+    let failed = |error| DocsError::io("write", cache, error);
+    fs::create_dir_all(cache).map_err(failed)?;
+    let path = cache.join(LOCK);
+    let is_marked = check_kind(&path, false).is_ok()
+        && fs::read(&path).is_ok_and(|text| text == MARK.as_bytes());
+    let is_link = fs::symlink_metadata(cache.join(VERSIONS)).is_ok_and(|found| !found.is_dir());
+    let is_empty = fs::read_dir(cache).map_err(failed)?.next().is_none();
+    if !(is_marked || is_empty) || is_link {
+        return Err(DocsError::NotACache { path: cache.to_owned() });
+    }
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+    let mut file = file.map_err(|error| DocsError::io("write", &path, error))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(fs::TryLockError::WouldBlock) => {
+            return Err(DocsError::Busy { path: cache.to_owned() });
+        }
+        Err(fs::TryLockError::Error(error)) => return Err(DocsError::io("lock", &path, error)),
+    }
+    if !is_marked {
+        file.write_all(MARK.as_bytes()).map_err(|error| DocsError::io("write", &path, error))?;
+    }
+    Ok(file)
+}
+
+/// A file that knows its size and its checksum.
+pub(crate) struct Counted {
+    pub(crate) path: PathBuf,
+    file: BufWriter<File>,
+    pub(crate) bytes: u64,
+    hash: Hashed,
+}
+
+/// A checksum of what is written to it.
+#[derive(Default)]
+pub(crate) struct Hashed(Xxh3);
+
+impl Hashed {
+    pub(crate) fn checksum(&self) -> String {
+        format!("{:016x}", self.0.digest())
+    }
+}
+
+impl Write for Hashed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Counted {
+    pub(crate) fn new(path: PathBuf) -> Result<Self, DocsError> {
+        let file = File::create_new(&path).map_err(|error| DocsError::io("write", &path, error))?;
+        let file = BufWriter::with_capacity(1 << 18, file);
+        Ok(Self { path, file, bytes: 0, hash: Hashed::default() })
+    }
+
+    pub(crate) fn finish(self) -> Result<ManifestFile, DocsError> {
+        let failed = |error| DocsError::io("write", &self.path, error);
+        let file = self.file.into_inner().map_err(|error| failed(error.into_error()))?;
+        file.sync_all().map_err(failed)?;
+        Ok(ManifestFile { bytes: self.bytes, checksum: self.hash.checksum() })
+    }
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_all(bytes)?;
+        self.hash.0.update(bytes);
+        self.bytes += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), DocsError> {
+    let failed = |error| DocsError::io("write", path, error);
+    let mut file = File::create_new(path).map_err(failed)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)
+}
+
+/// Sees that the names in a folder are on the disk, where that can be asked for.
+pub(crate) fn sync_folder(path: &Path) -> Result<(), DocsError> {
+    if cfg!(unix) {
+        let synced = File::open(path).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| DocsError::io("write", path, error))?;
+    }
+    Ok(())
+}
+
+/// Makes a draft the present version: it gets its name, and then `CURRENT` is replaced. Tells the name.
+pub(crate) fn publish(
+    cache: &Path,
+    versions: &Path,
+    draft: &Path,
+    version: &str,
+) -> Result<String, DocsError> {
+    let first = Current::read(cache).map_or(1, |current| current.number().saturating_add(1));
+    let names = (first..=999_999_999).chain(1..first).map(|number| match number {
+        1 => version.to_owned(),
+        number => format!("{version}-{number}"),
+    });
+    let name = names.into_iter().find(|name| fs::symlink_metadata(versions.join(name)).is_err());
+    let name = name.unwrap_or_default();
+    let (folder, next) = (versions.join(&name), cache.join("CURRENT.next"));
+    let manifest = draft.join(MANIFEST);
+    let manifest = fs::read(&manifest).map_err(|error| DocsError::io("read", &manifest, error))?;
+    fs::rename(draft, &folder).map_err(|error| DocsError::io("write", &folder, error))?;
+    let published = (|| {
+        sync_folder(versions)?;
+        // What an earlier build left behind, or a link that somebody put there.
+        let _ = fs::remove_file(&next);
+        write_synced(&next, Current::line(&name, &manifest).as_bytes())?;
+        let current = cache.join(CURRENT);
+        fs::rename(&next, &current).map_err(|error| DocsError::io("write", &current, error))
+    })();
+    published.inspect_err(|_| {
+        let _ = fs::remove_file(&next);
+        let _ = fs::remove_dir_all(&folder);
+    })?;
+    sync_folder(cache)?;
+    Ok(name)
+}
+
+pub(crate) fn is_draft(name: &str) -> bool {
+    let number = name.strip_prefix("draft-");
+    number.is_some_and(|number| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+/// Removes folders of these names. What cannot be removed, because somebody still reads it, stays until the next build.
+pub(crate) fn remove(versions: &Path, is_meant: impl Fn(&str) -> bool) {
+    let Ok(entries) = fs::read_dir(versions) else { return };
+    for entry in entries.flatten() {
+        if entry.file_name().to_str().is_some_and(&is_meant) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What tests of documents share.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pannier_docs::{
+    BuildOptions, Built, Cache, DocsError, EmbedError, Embedder, Model, Sources, Vectors, build,
+    quantise,
+};
+
+pub(crate) const FROM_SCRATCH: BuildOptions<'static> =
+    BuildOptions { from_scratch: true, vectors: Vectors::Unsaid };
+
+/// A folder that is gone when the test is.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("docs-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(path.join("docs")).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn write(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.0.join("docs").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn sources(&self) -> Sources {
+        Sources::new(self.0.join("docs"))
+    }
+
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.0.join("cache")
+    }
+
+    pub(crate) fn build(&self) -> Built {
+        build(&self.sources(), &self.cache(), &BuildOptions::default(), &mut |_| {}).unwrap()
+    }
+
+    pub(crate) fn build_with(&self, vectors: Vectors<'_>) -> Result<Built, DocsError> {
+        let options = BuildOptions { vectors, ..BuildOptions::default() };
+        build(&self.sources(), &self.cache(), &options, &mut |_| {})
+    }
+
+    pub(crate) fn open(&self) -> Cache {
+        Cache::open(self.cache()).unwrap()
+    }
+
+    /// The files of the present version.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let version = fs::read_to_string(self.cache().join("CURRENT")).unwrap();
+        let folder = self.cache().join("versions").join(version.split(' ').next().unwrap());
+        let mut files: Vec<_> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A model for tests: a vector tells how often the letters a to h occur.
+pub(crate) struct Letters(Model);
+
+impl Letters {
+    pub(crate) fn new() -> Self {
+        Self(Model::new("letters", "0123456789abcdef", 8))
+    }
+
+    pub(crate) fn vector(text: &str) -> Vec<i16> {
+        let count = |letter| text.chars().filter(|c| *c == letter).count() as f32;
+        quantise(&('a'..='h').map(count).collect::<Vec<_>>()).unwrap_or(vec![0; 8])
+    }
+}
+
+impl Embedder for Letters {
+    fn model(&self) -> &Model {
+        &self.0
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<i16>>, EmbedError> {
+        Ok(texts.iter().map(|text| Self::vector(text)).collect())
+    }
+}
