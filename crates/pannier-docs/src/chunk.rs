@@ -43,9 +43,12 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// What it is searched by: its words, and those of the headings it stands under.
+    /// What it is searched by: its words, and those of the headings it stands under and does not have in it.
     pub(crate) fn terms(&self, content: &str) -> Terms {
-        Terms::of(&[&self.context, &content[self.range.clone()]])
+        let text = &content[self.range.clone()];
+        let headings = self.context.split(" > ").filter(|heading| !text.contains(heading));
+        let texts: Vec<&str> = headings.chain([text]).collect();
+        Terms::of(&texts)
     }
 
     /// What a model reads: the headings it stands under, and its text.

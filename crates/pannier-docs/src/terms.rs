@@ -105,6 +105,7 @@ impl<F: FnMut(Term<'_>)> Maker<F> {
             rest = after;
         }
         if self.place > first + 1 {
+            stem(&mut self.whole);
             tell(&mut self.f, &self.whole, first, true);
         }
     }
@@ -154,12 +155,11 @@ impl<F: FnMut(Term<'_>)> Maker<F> {
 }
 
 /// Where the first part of an identifier ends: behind an underscore, before a capital behind a small letter, and before the
-/// last of several capitals if a small letter follows.
+/// last of several capitals if a small letter follows that is not the s of a plural.
 fn part_end(word: &str) -> usize {
     let mut before = None;
-    let mut chars = word.char_indices().peekable();
     let mut has_letters = false;
-    while let Some((at, c)) = chars.next() {
+    for (at, c) in word.char_indices() {
         if c == '_' && has_letters {
             return at + 1;
         }
@@ -168,7 +168,11 @@ fn part_end(word: &str) -> usize {
             let is_new = match before {
                 Some(before) if char::is_lowercase(before) => true,
                 Some(before) if char::is_uppercase(before) => {
-                    chars.peek().is_some_and(|(_, next)| next.is_lowercase())
+                    let after = &word[at + c.len_utf8()..];
+                    let plural = after.strip_prefix('s');
+                    let is_plural =
+                        plural.is_some_and(|rest| !rest.starts_with(char::is_lowercase));
+                    after.starts_with(char::is_lowercase) && !is_plural
                 }
                 _ => false,
             };
@@ -299,8 +303,9 @@ mod tests {
         for identifier in
             ["parse_http_header", "parseHttpHeader", "ParseHTTPHeader", "__parse_HTTPHeader_"]
         {
-            assert_eq!(shown(identifier), "pars http header parsehttpheader", "{identifier}");
+            assert_eq!(shown(identifier), "pars http header parsehttphead", "{identifier}");
         }
+        assert_eq!(shown("mRNAs APIsOf IDs"), "m rna mrna api of apisof id");
         assert_eq!(shown("sha256 HTTP2 ALDH1 __init__"), "sha256 http2 aldh1 init");
         assert_eq!(
             terms("a parseIt b"),
