@@ -1,0 +1,365 @@
+//! Search, held against its definitions written plainly.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pannier_core::ErrorCategory;
+use pannier_docs::{
+    BuildOptions, Cache, DocsError, Filters, GivenVectors, Hit, Mode, QueryVector, Search, Vectors,
+    build, read_date, verify,
+};
+use proptest::prelude::*;
+use support::{Folder, Letters};
+
+mod support;
+
+fn paths(hits: &[Hit]) -> Vec<&str> {
+    hits.iter().map(|hit| hit.path.as_str()).collect()
+}
+
+fn lexical(folder: &Folder, query: &str) -> Vec<Hit> {
+    folder.open().search(query, &Search::default(), QueryVector::None).unwrap()
+}
+
+/// BM25 as the textbooks have it, over texts of plain words that have no endings and no capitals.
+fn bm25(texts: &[String], query: &[&str]) -> Vec<(usize, f64)> {
+    let words: Vec<Vec<&str>> =
+        texts.iter().map(|text| text.split_whitespace().collect()).collect();
+    let mean = words.iter().map(Vec::len).sum::<usize>() as f64 / texts.len() as f64;
+    let terms: BTreeSet<&&str> = query.iter().collect();
+    let mut scored: Vec<(usize, f64)> = words
+        .iter()
+        .enumerate()
+        .map(|(text, own)| {
+            let of_term = |term: &&str| {
+                let having = words.iter().filter(|words| words.contains(term)).count() as f64;
+                let count = own.iter().filter(|word| *word == term).count() as f64;
+                let rarity = (1.0 + (texts.len() as f64 - having + 0.5) / (having + 0.5)).ln();
+                let length = 1.2 * (1.0 - 0.75 + 0.75 * own.len() as f64 / mean.max(1.0));
+                rarity * count * 2.2 / (count + length)
+            };
+            (text, terms.iter().map(|term| of_term(term)).sum())
+        })
+        .filter(|(_, score)| *score > 0.0)
+        .collect();
+    scored.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    scored
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(80) })]
+
+    #[test]
+    fn scores_are_those_of_the_definition(
+        texts in prop::collection::vec(prop::collection::vec(prop_oneof!["[k-p]q", "zz"], 1..12), 1..20),
+        query in prop::collection::vec("[k-p]q", 1..6),
+    ) {
+        let folder = Folder::new();
+        let texts: Vec<String> = texts.into_iter().map(|words| words.join(" ")).collect();
+        for (i, text) in texts.iter().enumerate() {
+            folder.write(&format!("{i:02}.md"), text);
+        }
+        folder.build();
+        let hits = lexical(&folder, &query.join(" "));
+        let query: Vec<&str> = query.iter().map(String::as_str).collect();
+        let expected = bm25(&texts, &query);
+        prop_assert_eq!(hits.len(), expected.len());
+        for (hit, (text, score)) in hits.iter().zip(&expected) {
+            let lexical = hit.lexical.as_ref().unwrap();
+            prop_assert!((lexical.score - score).abs() < 1e-9);
+            let own = &expected.iter().find(|(text, _)| format!("{text:02}.md") == hit.path).unwrap();
+            prop_assert!((lexical.score - own.1).abs() < 1e-9, "{} {}", hit.path, text);
+            let told: f64 = lexical.terms.iter().map(|term| term.score).sum();
+            prop_assert!((lexical.score - told).abs() < 1e-9);
+        }
+        for pair in hits.windows(2) {
+            let scores = [0, 1].map(|i| pair[i].lexical.as_ref().unwrap().score);
+            prop_assert!(scores[0] > scores[1] || scores[0] == scores[1] && pair[0].path < pair[1].path);
+        }
+    }
+
+    /// The formula of the fusion, over the ranks that the legs give by themselves.
+    #[test]
+    fn ranks_are_fused_as_defined(
+        texts in prop::collection::vec("[a-hz ]{1,20}", 1..25),
+        query in "[a-h ]{1,12}",
+        (lexical_k, semantic_k, top_k) in (0..12_usize, 0..12_usize, 0..20_usize),
+        (rrf_k, lexical_weight, semantic_weight) in (0..100_u32, 0..4_u32, 0..4_u32),
+    ) {
+        let folder = Folder::new();
+        for (i, text) in texts.iter().enumerate() {
+            folder.write(&format!("{}{i}.md", ["b", "A", "c"][i % 3]), text);
+        }
+        let letters = Letters::new();
+        folder.build_with(Vectors::Embedder(&letters)).unwrap();
+        let cache = folder.open();
+        let mut search = Search::default();
+        (search.lexical_k, search.semantic_k, search.top_k) = (lexical_k, semantic_k, 1_000);
+        let mut leg = |mode| {
+            search.mode = mode;
+            cache.search(&query, &search, QueryVector::Embedder(&letters)).unwrap()
+        };
+        let (by_words, by_vectors) = (leg(Mode::Lexical), leg(Mode::Semantic));
+        prop_assert!(by_words.len() <= lexical_k && by_vectors.len() <= semantic_k);
+
+        let mut scores: BTreeMap<&str, u64> = BTreeMap::new();
+        for (hits, weight) in [(&by_words, lexical_weight), (&by_vectors, semantic_weight)] {
+            for (hit, rank) in hits.iter().zip(1_u64..) {
+                *scores.entry(&hit.path).or_default() += (1 << 32) / (u64::from(rrf_k) + rank) * u64::from(weight);
+            }
+        }
+        let mut expected: Vec<(u64, &str)> = scores.into_iter().map(|(path, score)| (score, path)).collect();
+        expected.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+        expected.truncate(top_k);
+
+        (search.mode, search.top_k, search.rrf_k) = (Mode::Hybrid, top_k, rrf_k);
+        (search.lexical_weight, search.semantic_weight) = (lexical_weight, semantic_weight);
+        let hits = cache.search(&query, &search, QueryVector::Embedder(&letters)).unwrap();
+        let found: Vec<(u64, &str)> = hits.iter().map(|hit| (hit.score, hit.path.as_str())).collect();
+        prop_assert_eq!(found, expected);
+
+        // By vectors: the exact products, and ties by path.
+        let own = Letters::vector(&query);
+        let product = |hit: &Hit| -> i64 {
+            Letters::vector(&hit.text).iter().zip(&own).map(|(a, b)| i64::from(*a) * i64::from(*b)).sum()
+        };
+        for pair in by_vectors.windows(2) {
+            let (first, second) = (product(&pair[0]), product(&pair[1]));
+            prop_assert!(first > second || first == second && pair[0].path < pair[1].path);
+        }
+    }
+}
+
+#[test]
+fn identifiers_are_found_whole_and_in_parts() {
+    let folder = Folder::new();
+    folder.write("camel.md", "fn parseHttpHeader() reads one line of many words");
+    folder.write("parts.md", "The header of an http message, and how to parse it from the wire");
+    folder.write("snake.md", "fn parse_http_header() reads one line of many words");
+    folder.write("other.md", "Nothing of the kind, but some words more");
+    folder.build();
+    for query in ["parse_http_header", "parseHttpHeader", "ParseHTTPHeaders"] {
+        assert_eq!(
+            paths(&lexical(&folder, query)),
+            ["camel.md", "snake.md", "parts.md"],
+            "{query}"
+        );
+    }
+    assert_eq!(lexical(&folder, "HTTP").len(), 3);
+    let hits = lexical(&folder, "parse_http_header");
+    let terms: Vec<&str> =
+        hits[0].lexical.as_ref().unwrap().terms.iter().map(|term| term.term.as_str()).collect();
+    assert_eq!(terms, ["header", "http", "pars", "parsehttphead"]);
+}
+
+#[test]
+fn a_phrase_is_found_where_its_words_follow_each_other() {
+    let folder = Folder::new();
+    folder.write("apart.md", "Roll the dough, and put it back on the table.");
+    folder.write("together.md", "How to roll back a deployment. To roll back twice is an art.");
+    folder.build();
+    let hits = lexical(&folder, "\"rolling back\"");
+    assert_eq!(paths(&hits), ["together.md"]);
+    let term = &hits[0].lexical.as_ref().unwrap().terms[0];
+    assert_eq!((term.term.as_str(), term.count, term.chunks), ("\"roll back\"", 2, 1));
+    assert_eq!(lexical(&folder, "rolling back").len(), 2);
+    assert_eq!(lexical(&folder, "\"roll nowhere\"").len(), 0);
+}
+
+#[test]
+fn headings_belong_to_every_chunk_of_their_section() {
+    let folder = Folder::new();
+    let long = "Some sentence that says little. ".repeat(100);
+    folder.write("guide.md", format!("# Zeppelins\n\n{long}"));
+    folder.build();
+    let hits = lexical(&folder, "zeppelin");
+    assert!(hits.len() > 2);
+    for hit in &hits {
+        assert_eq!(
+            (hit.context.as_str(), hit.lexical.as_ref().unwrap().terms[0].count),
+            ("Zeppelins", 1)
+        );
+    }
+}
+
+#[test]
+fn filters_come_before_ranks() {
+    let folder = Folder::new();
+    for i in 0..30 {
+        let date = format!("---\ndate: 2026-01-{:02}\n---\n", i + 1);
+        folder.write(&format!("notes/{i:02}.md"), format!("{date}word number {i}"));
+        folder.write(&format!("other/{i:02}.md"), "word number none".to_string());
+    }
+    folder.build();
+    let cache = folder.open();
+    let find = |filters: Filters| {
+        let mut search = Search::default();
+        (search.filters, search.lexical_k) = (filters, 3);
+        let hits = cache.search("word number", &search, QueryVector::None).unwrap();
+        hits.into_iter().map(|hit| hit.path).collect::<Vec<_>>()
+    };
+    let mut filters = Filters::default();
+    filters.paths = vec!["other/**".to_owned()];
+    assert_eq!(find(filters.clone()), ["other/00.md", "other/01.md", "other/02.md"]);
+    filters.paths = vec!["29.md".to_owned()];
+    assert_eq!(find(filters.clone()).len(), 2);
+    filters.paths.clear();
+    filters.after = read_date("2026-01-29");
+    assert_eq!(find(filters.clone()), ["notes/28.md", "notes/29.md"]);
+    filters.before = read_date("2026-01-30");
+    assert_eq!(find(filters.clone()), ["notes/28.md"]);
+    filters = Filters::default();
+    filters.contains = vec!["NUMBER 1".to_owned()];
+    assert_eq!(find(filters.clone()), ["notes/01.md", "notes/10.md", "notes/11.md"]);
+    filters.contains.push("nowhere".to_owned());
+    assert_eq!(find(filters.clone()), [""; 0]);
+    filters.paths = vec!["[".to_owned()];
+    let mut search = Search::default();
+    search.filters = filters;
+    let error = cache.search("word", &search, QueryVector::None).unwrap_err();
+    assert!(matches!(error, DocsError::Pattern { .. }), "{error}");
+}
+
+#[test]
+fn of_equal_scores_the_later_document_comes_first_where_asked() {
+    let folder = Folder::new();
+    folder.write("a.md", "aaa");
+    folder.write("b.md", "---\ndate: 2026-03-01\n---\n");
+    folder.write("c.md", "bbb");
+    let dates = [("a.md", "2020-01-01"), ("c.md", "2026-02-01")]
+        .map(|(path, date)| (path.to_owned(), read_date(date).unwrap()));
+    let letters = Letters::new();
+    let options = BuildOptions { vectors: Vectors::Embedder(&letters), ..BuildOptions::default() };
+    let sources = folder.sources().dates(dates.into());
+    build(&sources, &folder.cache(), &options, &mut |_| {}).unwrap();
+    let cache = folder.open();
+    // One is first by words, the other by vectors.
+    let find = |prefer_recent| {
+        let mut search = Search::default();
+        (search.prefer_recent, search.lexical_k, search.semantic_k) = (prefer_recent, 1, 1);
+        let vector = Letters::vector("b");
+        let hits = cache.search("aaa", &search, QueryVector::Given(&vector)).unwrap();
+        hits.into_iter().map(|hit| (hit.path, hit.score)).collect::<Vec<_>>()
+    };
+    let one = (1 << 32) / 61;
+    assert_eq!(find(false), [("a.md".to_owned(), one), ("c.md".to_owned(), one)]);
+    assert_eq!(find(true), [("c.md".to_owned(), one), ("a.md".to_owned(), one)]);
+
+    // Dates are a part of the version, wherever they come from.
+    let version = cache.manifest().version.clone();
+    let again = build(&sources, &folder.cache(), &options, &mut |_| {}).unwrap();
+    assert!(again.is_unchanged);
+    let built = build(&folder.sources(), &folder.cache(), &options, &mut |_| {}).unwrap();
+    assert!(!built.is_unchanged && built.version != version);
+    let unknown = [("x.md".to_owned(), read_date("2026-01-01").unwrap())];
+    let error =
+        build(&folder.sources().dates(unknown.into()), &folder.cache(), &options, &mut |_| {});
+    assert!(error.unwrap_err().to_string().contains("x.md: it has a date, and is no document"));
+}
+
+#[test]
+fn vectors_are_made_once() {
+    let folder = Folder::new();
+    folder.write("a.md", "abc");
+    folder.write("b.md", "def");
+    let letters = Letters::new();
+    assert_eq!(folder.build_with(Vectors::Embedder(&letters)).unwrap().embedded, 2);
+    assert!(folder.build_with(Vectors::Embedder(&letters)).unwrap().is_unchanged);
+    // Moved, and one new.
+    std::fs::rename(folder.0.join("docs/a.md"), folder.0.join("docs/z.md")).unwrap();
+    folder.write("c.md", "gh");
+    assert_eq!(folder.build_with(Vectors::Embedder(&letters)).unwrap().embedded, 1);
+    assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
+    let mut search = Search::default();
+    search.mode = Mode::Semantic;
+    let hits = folder.open().search("a", &search, QueryVector::Embedder(&letters)).unwrap();
+    assert_eq!(paths(&hits), ["z.md"]);
+    assert!((hits[0].semantic.as_ref().unwrap().score - 1.0 / 3_f64.sqrt()).abs() < 1e-4);
+    // Said nothing, they are not thrown away.
+    let error = folder.build_with(Vectors::Unsaid).unwrap_err();
+    assert!(error.to_string().contains("the cache has vectors by letters"), "{error}");
+    folder.build_with(Vectors::None).unwrap();
+    assert_eq!(folder.open().manifest().model, None);
+}
+
+#[test]
+fn the_vector_of_a_query_must_be_of_the_same_model() {
+    let folder = Folder::new();
+    folder.write("a.md", "abc");
+    let letters = Letters::new();
+    folder.build();
+    let mut search = Search::default();
+    search.mode = Mode::Semantic;
+    let ask = |search: &Search, vector: QueryVector<'_>| {
+        let error = folder.open().search("a", search, vector).unwrap_err();
+        assert_eq!(error.category(), ErrorCategory::InvalidInput, "{error}");
+        error.to_string()
+    };
+    assert!(ask(&search, QueryVector::Embedder(&letters)).contains("the cache has no vectors"));
+    folder.build_with(Vectors::Embedder(&letters)).unwrap();
+    for mode in [Mode::Semantic, Mode::Hybrid] {
+        search.mode = mode;
+        assert!(
+            ask(&search, QueryVector::None).contains("vectors by letters, and the query has none")
+        );
+        assert!(
+            ask(&search, QueryVector::Given(&[1, 2]))
+                .contains("its vectors have 8 numbers, and that of the query 2")
+        );
+    }
+    search.mode = Mode::Lexical;
+    assert_eq!(folder.open().search("abc", &search, QueryVector::None).unwrap().len(), 1);
+    let long = "x".repeat(1 << 20);
+    assert!(matches!(
+        folder.open().search(&long, &search, QueryVector::None),
+        Err(DocsError::LongQuery { bytes: 1_048_576, .. })
+    ));
+    for empty in ["", " ", "\"", "?!"] {
+        assert_eq!(folder.open().search(empty, &search, QueryVector::None).unwrap(), []);
+    }
+}
+
+#[test]
+fn the_caller_may_bring_vectors() {
+    let folder = Folder::new();
+    folder.write("a.md", "one");
+    folder.write("b.md", "two");
+    folder.build();
+    let ids: Vec<String> =
+        folder.open().all_chunks().unwrap().map(|chunk| chunk.unwrap().id).collect();
+    let line = |id: &str, vector: &str| format!("{{\"id\":\"{id}\",\"vector\":{vector}}}\n");
+    let given = |text: String| GivenVectors::read(text.as_bytes()).unwrap();
+    let one = given(line(&ids[0], "[1,0]"));
+    let error = folder.build_with(Vectors::Given(&one)).unwrap_err().to_string();
+    assert!(error.contains(&ids[1]) && error.contains("'two'"), "{error}");
+    let both = given(line(&ids[0], "[1,0]") + &line(&ids[1], "[3,4]"));
+    folder.build_with(Vectors::Given(&both)).unwrap();
+    assert!(folder.build_with(Vectors::Given(&both)).unwrap().is_unchanged);
+    let mut search = Search::default();
+    search.mode = Mode::Semantic;
+    let hits = folder.open().search("", &search, QueryVector::Given(&[0, 32_767])).unwrap();
+    assert_eq!(paths(&hits), ["b.md"]);
+    let others = given(line(&ids[0], "[0,1]") + &line(&ids[1], "[3,4]"));
+    let version = folder.open().manifest().version.clone();
+    assert_ne!(folder.build_with(Vectors::Given(&others)).unwrap().version, version);
+}
+
+#[test]
+fn neighbours_stand_beside_a_chunk() {
+    let folder = Folder::new();
+    folder.write("a.md", "# A\n\none\n\n# B\n\ntwo\n\n# C\n\nthree\n");
+    folder.write("b.md", "two");
+    folder.build();
+    let cache: Cache = folder.open();
+    let hits = lexical(&folder, "two");
+    let beside: Vec<(String, Vec<String>)> = hits
+        .iter()
+        .map(|hit| {
+            let beside = cache.neighbours(hit).unwrap();
+            (hit.context.clone(), beside.into_iter().map(|hit| hit.context).collect())
+        })
+        .collect();
+    assert!(beside.contains(&("B".to_owned(), vec!["A".to_owned(), "C".to_owned()])), "{beside:?}");
+    assert!(beside.contains(&(String::new(), Vec::new())), "{beside:?}");
+    let cut: Vec<String> = cache.all_chunks().unwrap().map(|chunk| chunk.unwrap().text).collect();
+    assert_eq!(cut.concat(), "# A\n\none\n\n# B\n\ntwo\n\n# C\n\nthree\ntwo");
+}
