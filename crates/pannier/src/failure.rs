@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
+use pannier_assemble::AssembleError;
 use pannier_chat::ChatError;
 use pannier_conformance::SuiteError;
 use pannier_core::{Error, ErrorCategory};
-use pannier_docs::DocsError;
+use pannier_docs::{DocsError, EmbedError};
 use pannier_tokens::TokenError;
 
 use crate::output;
@@ -32,6 +33,14 @@ pub(crate) enum Failure {
     /// A cache cannot be built or used.
     #[error("{0}")]
     Docs(#[from] DocsError),
+
+    /// A context cannot be assembled.
+    #[error("{0}")]
+    Assemble(#[from] AssembleError),
+
+    /// A model cannot be used.
+    #[error("{0}")]
+    Embed(#[from] EmbedError),
 
     /// A cache is not as it was built, and what is wrong has been told.
     #[error("the cache is damaged: {0} problems; build it again")]
@@ -85,6 +94,8 @@ impl Failure {
             Self::Engine(error) | Self::EngineAt { error, .. } => error.category(),
             Self::Chat { error, .. } => error.category(),
             Self::Docs(error) => error.category(),
+            Self::Assemble(error) => error.category(),
+            Self::Embed(error) => error.category(),
             Self::CacheDamaged(_) => ErrorCategory::CacheInvalid,
             Self::Usage(_) | Self::Input { .. } | Self::Tokens(_) => ErrorCategory::InvalidInput,
             Self::Io { .. } | Self::Suite(_) => ErrorCategory::Io,

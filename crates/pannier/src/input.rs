@@ -1,11 +1,13 @@
 //! Reading items, policies and receipts. What comes in is foreign until it has been checked: sizes are
 //! bounded, and an error says where and what.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use pannier_core::{Policy, PolicyRegistry, Receipt, Template, UncountedItem};
+use pannier_core::{Policy, PolicyRegistry, Receipt, Template, Timestamp, UncountedItem};
+use pannier_docs::{GivenVectors, quantise, read_date};
 use serde::de::{DeserializeOwned, Deserializer, SeqAccess, Visitor};
 
 use crate::failure::Failure;
@@ -274,4 +276,38 @@ pub(crate) fn read_receipt(path: &Path) -> Result<Receipt, Failure> {
         invalid(error.line(), "there is something after the receipt; remove it".to_owned())
     })?;
     Ok(receipt)
+}
+
+/// Vectors of chunks from a file.
+pub(crate) fn read_vectors(path: &Path) -> Result<GivenVectors, Failure> {
+    let file = File::open(path).map_err(|error| Failure::io("read", path, error))?;
+    GivenVectors::read(BufReader::new(file)).map_err(|error| invalid(path, error.to_string()))
+}
+
+/// The vector of a query from a file: a JSON array of numbers.
+pub(crate) fn read_vector(path: &Path) -> Result<Vec<i16>, Failure> {
+    let text = read_text(path, LARGEST_SETTINGS)?;
+    let vector: Vec<f32> =
+        serde_json::from_str(&text).map_err(|error| invalid(path, error.to_string()))?;
+    let problem = "it is no vector; write numbers that are not all 0, as in [0.1, -0.2]";
+    quantise(&vector).ok_or_else(|| invalid(path, problem.to_owned()))
+}
+
+/// Dates of documents from a file: a JSON object of paths and dates.
+pub(crate) fn read_dates(path: &Path) -> Result<BTreeMap<String, Timestamp>, Failure> {
+    let text = read_text(path, LARGEST_SETTINGS)?;
+    let dates: BTreeMap<String, String> =
+        serde_json::from_str(&text).map_err(|error| invalid(path, error.to_string()))?;
+    let read = |(document, date): (String, String)| match read_date(&date) {
+        Some(date) => Ok((document, date)),
+        None => Err(invalid(
+            path,
+            format!("'{date}' of {document} is no date; write one as in 2026-03-01"),
+        )),
+    };
+    dates.into_iter().map(read).collect()
+}
+
+fn invalid(path: &Path, problem: String) -> Failure {
+    Failure::Input { path: Some(path.to_owned()), place: String::new(), problem }
 }

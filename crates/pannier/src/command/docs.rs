@@ -5,12 +5,15 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_core::{Circumstances, ContextBudget, PolicyRegistry, Receipt};
-use pannier_docs::{BuildOptions, Cache, Manifest, Progress, Sources, Vectors, resolve_policy};
+use pannier_docs::{
+    BuildOptions, Cache, Embedder, Hit, Manifest, Progress, Sources, Vectors, resolve_policy,
+};
 use serde::Serialize;
 
 use super::{AnswerFormat, explanation};
 use crate::arguments::find_item;
 use crate::failure::Failure;
+use crate::input;
 use crate::output::{self, Output};
 use crate::table::Table;
 
@@ -30,7 +33,8 @@ pub(crate) struct CacheArguments {
 #[command(after_help = "\
 Examples:
   pannier build --sources docs --cache .cache/docs
-  pannier build --sources . --cache .cache/all --glob '*.md' --glob 'src/**/*.rs' --gitignore")]
+  pannier build --sources . --cache .cache/all --glob '*.md' --glob 'src/**/*.rs' --gitignore
+  pannier build --sources docs --cache .cache/docs --embedder minilm:models/all-MiniLM-L6-v2")]
 pub(crate) struct Build {
     /// The folder with the documents
     #[arg(long, value_name = "DOCS", value_hint = ValueHint::DirPath)]
@@ -47,6 +51,18 @@ pub(crate) struct Build {
     #[arg(long)]
     gitignore: bool,
 
+    #[command(flatten)]
+    embedder: EmbedderArguments,
+
+    /// Vectors that you have made: lines of {"id": "…", "vector": [0.1, …]}, one for each chunk that `pannier chunks`
+    /// prints
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "embedder")]
+    vectors: Option<PathBuf>,
+
+    /// When documents were written: a JSON object of paths and dates, before what their front matter says
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    dates: Option<PathBuf>,
+
     /// Make everything again, even if the cache is up to date
     #[arg(long)]
     force: bool,
@@ -62,14 +78,31 @@ impl Build {
             Sources::new(&self.sources).patterns(&self.globs).respect_gitignore(self.gitignore);
         let is_shown = std::io::stderr().is_terminal();
         let mut last = None;
-        let options = BuildOptions { from_scratch: self.force, vectors: Vectors::Unsaid };
+        let sources = match &self.dates {
+            Some(path) => sources.dates(input::read_dates(path)?),
+            None => sources,
+        };
+        let embedder = self.embedder.open()?;
+        let given = self.vectors.as_deref().map(input::read_vectors).transpose()?;
+        let vectors = match (&embedder, &given) {
+            (_, Some(given)) => Vectors::Given(given),
+            (Some(embedder), None) => Vectors::Embedder(&**embedder),
+            (None, None) if self.embedder.is_said() => Vectors::None,
+            (None, None) => Vectors::Unsaid,
+        };
+        let options = BuildOptions { from_scratch: self.force, vectors };
         let built = pannier_docs::build(&sources, &self.cache.cache, &options, &mut |progress| {
-            let Progress { done, of, .. } = progress;
+            let Progress { done, of, embedded, .. } = progress;
             let percent = (done * 100).checked_div(of).unwrap_or(100);
-            if is_shown && last != Some(percent) {
+            if is_shown && last != Some((percent, embedded)) {
+                let vectors = match embedded {
+                    0 => String::new(),
+                    count => format!(", {count} new vectors"),
+                };
                 // If nobody sees it, nothing is lost.
-                let _ = write!(std::io::stderr(), "\r{done} of {of} documents ({percent} %)");
-                last = Some(percent);
+                let _ =
+                    write!(std::io::stderr(), "\r{done} of {of} documents ({percent} %){vectors}");
+                last = Some((percent, embedded));
             }
         });
         if last.is_some() {
@@ -84,11 +117,72 @@ impl Build {
                 output.text(&match built.is_unchanged {
                     true => format!("{documents} documents, nothing has changed\n"),
                     false => format!(
-                        "{documents} documents ({} unchanged), {chunks} chunks, {terms} words\n",
-                        built.reused
+                        "{documents} documents ({} unchanged), {chunks} chunks, {terms} words{}\n",
+                        built.reused,
+                        match built.embedded {
+                            0 => String::new(),
+                            count => format!(", {count} new vectors"),
+                        }
                     ),
                 })?;
             }
+        }
+        output.finish()
+    }
+}
+
+/// Which model makes vectors.
+#[derive(Args, Debug)]
+pub(crate) struct EmbedderArguments {
+    /// What makes vectors: none, static:FOLDER (a table of token vectors) or minilm:FOLDER (all-MiniLM-L6-v2); a folder
+    /// has a safetensors file and tokenizer.json
+    #[arg(long, value_name = "NAME[:FOLDER]")]
+    embedder: Option<String>,
+}
+
+impl EmbedderArguments {
+    /// Whether anything is said about it.
+    fn is_said(&self) -> bool {
+        self.embedder.is_some()
+    }
+
+    pub(crate) fn open(&self) -> Result<Option<Box<dyn Embedder>>, Failure> {
+        Ok(self.embedder.as_deref().map(pannier_docs::embedder).transpose()?.flatten())
+    }
+}
+
+/// Print the chunks of a cache
+///
+/// One JSON object a line: its id, path, place, headings and text. What `build --vectors` takes has the same ids.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pannier chunks --cache .cache/docs | head -3")]
+pub(crate) struct Chunks {
+    #[command(flatten)]
+    cache: CacheArguments,
+}
+
+/// A chunk as it is printed.
+#[derive(Serialize)]
+struct PrintedChunk {
+    id: String,
+    path: String,
+    sequence: u32,
+    start: usize,
+    end: usize,
+    context: String,
+    text: String,
+}
+
+impl Chunks {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let cache = Cache::open(&self.cache.cache)?;
+        let mut output = Output::new();
+        for chunk in cache.all_chunks()? {
+            let Hit { id, path, sequence, range, context, text, .. } = chunk?;
+            let (start, end) = (range.start, range.end);
+            output.json(&PrintedChunk { id, path, sequence, start, end, context, text })?;
         }
         output.finish()
     }
@@ -254,6 +348,13 @@ impl Inspect {
                     },
                 );
                 row("chunking", manifest.chunking.clone());
+                let model = manifest.model.as_ref();
+                row(
+                    "vectors",
+                    model.map_or("none".to_owned(), |model| {
+                        format!("{}, {} numbers each, {}", model.name, model.dimensions, model.hash)
+                    }),
+                );
                 for (name, file) in &manifest.files {
                     row(&format!("  {name}"), format!("{} bytes", file.bytes));
                 }

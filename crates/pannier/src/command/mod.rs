@@ -1,9 +1,11 @@
 //! The commands, one a file.
 
+mod assemble;
 mod chat;
 mod compare;
 mod conformance;
 mod docs;
+mod eval;
 mod explanation;
 mod manual;
 mod overview;
@@ -25,6 +27,8 @@ pub(crate) enum Command {
     Chat(Box<chat::Chat>),
     Build(docs::Build),
     Resolve(docs::Resolve),
+    Assemble(Box<assemble::Assemble>),
+    Chunks(docs::Chunks),
     Inspect(docs::Inspect),
     Verify(docs::Verify),
     Compare(compare::Compare),
@@ -35,6 +39,8 @@ pub(crate) enum Command {
     Replay(receipts::ReplayCommand),
     Diff(receipts::Diff),
     Conformance(conformance::Conformance),
+    #[command(hide = true)]
+    Eval(eval::Eval),
     Completions(manual::Completions),
     Man(manual::Man),
 }
@@ -47,6 +53,8 @@ impl Command {
             Self::Chat(command) => command.run(),
             Self::Build(command) => command.run(),
             Self::Resolve(command) => command.run(),
+            Self::Assemble(command) => command.run(),
+            Self::Chunks(command) => command.run(),
             Self::Inspect(command) => command.run(),
             Self::Verify(command) => command.run(),
             Self::Compare(command) => command.run(),
@@ -55,6 +63,7 @@ impl Command {
             Self::Replay(command) => command.run(),
             Self::Diff(command) => command.run(),
             Self::Conformance(command) => command.run(),
+            Self::Eval(command) => command.run(),
             Self::Completions(command) => command.run(),
             Self::Man(command) => command.run(),
         }

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueHint};
+use pannier_assemble::Assembler;
 use pannier_core::{
-    DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay, TokenCounter, UncountedItem,
+    ContextItem, DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay, TokenCounter, UncountedItem,
 };
 
 use pannier_docs::Cache;
 
 use super::AnswerFormat;
+use super::assemble::VectorArguments;
 use crate::failure::Failure;
 use crate::input;
 use crate::output::{self, Output};
@@ -36,9 +38,12 @@ pub(crate) struct ReplayCommand {
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
 
-    /// The same cache as in the first run, if it was `resolve`
+    /// The same cache as in the first run, if it was `resolve` or `assemble`
     #[arg(long, value_name = "CACHE", value_hint = ValueHint::DirPath, conflicts_with = "files")]
     cache: Option<PathBuf>,
+
+    #[command(flatten)]
+    vector: VectorArguments,
 }
 
 impl ReplayCommand {
@@ -49,7 +54,7 @@ impl ReplayCommand {
         let items = match (receipt.source.kind.as_str(), &self.cache) {
             // Counted as they were then.
             ("items", None) => UncountedItem::count(input::read_items(&self.files)?, &*counter),
-            ("documents", Some(cache)) => {
+            (kind @ ("documents" | "passages"), Some(cache)) => {
                 let cache = Cache::open(cache)?;
                 let (recorded, found) = (&receipt.source.version, &cache.manifest().version);
                 if recorded != found {
@@ -59,13 +64,17 @@ impl ReplayCommand {
                     ));
                     return Failure::of_check(written.and_then(|()| output.finish()), false);
                 }
-                cache.pool(receipt.source.query.as_deref().unwrap_or_default())?
+                let query = receipt.source.query.as_deref().unwrap_or_default();
+                match kind {
+                    "documents" => cache.pool(query)?,
+                    _ => self.passages(&cache, query, &receipt, &counter)?,
+                }
             }
             (kind, _) => {
                 let hint = match kind {
                     "items" => "give its files, and no --cache",
-                    "documents" => "add --cache, and give no files",
-                    _ => "this version of Pannier replays items and documents",
+                    "documents" | "passages" => "add --cache, and give no files",
+                    _ => "this version of Pannier replays items, documents and passages",
                 };
                 let problem = format!("it was made from {kind}; {hint}");
                 let place = String::new();
@@ -76,6 +85,22 @@ impl ReplayCommand {
         let mut output = Output::new();
         let written = output.text(&verdict(&receipt, &replay)).and_then(|()| output.finish());
         Failure::of_check(written, replay == Replay::Identical)
+    }
+}
+
+impl ReplayCommand {
+    /// Finds the passages again, as they were found then.
+    fn passages(
+        &self,
+        cache: &Cache,
+        query: &str,
+        receipt: &Receipt,
+        counter: &Arc<dyn TokenCounter>,
+    ) -> Result<Vec<ContextItem>, Failure> {
+        let assembler = Assembler::new(cache, Assembler::config_of(receipt)?);
+        let assembler = assembler.counted_by(Arc::clone(counter));
+        let vector = self.vector.open()?;
+        Ok(assembler.candidates(query, vector.query())?.pool_of(receipt)?)
     }
 }
 

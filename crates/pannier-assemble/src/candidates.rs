@@ -1,0 +1,264 @@
+//! Passages that were found for a query, and what becomes of them at a budget.
+//!
+//! Searching does not depend on the budget, so that one search serves many of them.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use pannier_core::{
+    Bound, Circumstances, ContextItem, ContextKind, DocumentRendering, Passage,
+    Pipeline, PolicyRegistry, Receipt, ReceiptSource, Rendering, Selection,
+};
+use pannier_docs::Hit;
+
+use crate::{AssembleError, AssembledContext, Assembler, ContextChunk, Omitted, TokenBudget};
+
+/// What follows a text that was cut.
+const CUT: &str = "...";
+
+/// Passages that were found for a query, best first.
+#[derive(Debug)]
+pub struct Candidates<'a> {
+    assembler: &'a Assembler<'a>,
+    query: String,
+    hits: Vec<Hit>,
+    items: Vec<ContextItem>,
+}
+
+impl<'a> Candidates<'a> {
+    pub(crate) fn new(
+        assembler: &'a Assembler<'a>,
+        query: &str,
+        mut hits: Vec<Hit>,
+    ) -> Result<Self, AssembleError> {
+        let groups = match assembler.config().neighbours {
+            true => add_neighbours(assembler, &mut hits)?,
+            false => BTreeMap::new(),
+        };
+        let texts: Vec<&str> = hits.iter().map(|hit| hit.text.as_str()).collect();
+        let tokens = assembler.counter().count_each(&texts);
+        let best = hits.iter().map(|hit| hit.score).max().unwrap_or_default().max(1) as f64;
+        let mut items = Vec::with_capacity(hits.len());
+        for (hit, tokens) in hits.iter().zip(tokens) {
+            let passage = Passage {
+                document: &hit.path,
+                sequence: hit.sequence.into(),
+                range: hit.range.start as u64..hit.range.end as u64,
+            };
+            let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
+            let mut item = ContextItem::builder(&hit.text, tokens)
+                .kind(ContextKind::DOCUMENT)
+                .id(&hit.id)
+                .passage(&passage)
+                .future_relevance_hint(hit.score as f64 / best);
+            if let Some(date) = hit.date {
+                item = item.timestamp(date);
+            }
+            if let Some(group) = groups.get(&hit.id) {
+                item = item.group(group);
+            }
+            items.push(item.build()?);
+        }
+        Ok(Self { assembler, query: query.to_owned(), hits, items })
+    }
+
+    /// The passages.
+    pub fn hits(&self) -> &[Hit] {
+        &self.hits
+    }
+
+    /// The pipeline that packs them, for questions of your own: of the [pool](Self::pool) at the same budget.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the policy from being built.
+    pub fn pipeline(&self, budget: &TokenBudget) -> Result<Pipeline, AssembleError> {
+        let policy = self.assembler.config().policy(budget.per_doc_overhead);
+        let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
+        Ok(pipeline.rendered_by(self.rendering()))
+    }
+
+    fn rendering(&self) -> DocumentRendering {
+        DocumentRendering::new(self.assembler.counter().clone())
+    }
+
+    /// The passages as items of the engine at a budget: the best is cut if none fits as a whole.
+    ///
+    /// # Errors
+    ///
+    /// As [`assemble`](Self::assemble).
+    pub fn pool(&self, budget: &TokenBudget) -> Result<Cow<'_, [ContextItem]>, AssembleError> {
+        let whole = Cow::Borrowed(&self.items[..]);
+        if budget.available_tokens() == 0 || self.items.is_empty() {
+            return Ok(whole);
+        }
+        let selection = self.pipeline(budget)?.run(&self.items, &budget.context_budget()?)?;
+        if !selection.is_empty() {
+            return Ok(whole);
+        }
+        Ok(match self.cut(budget)? {
+            Some(cut) => {
+                let mut items = self.items.clone();
+                items[0] = cut;
+                Cow::Owned(items)
+            }
+            None => whole,
+        })
+    }
+
+    /// The best passage, cut so that it fits with its heading, if anything of it does.
+    fn cut(&self, budget: &TokenBudget) -> Result<Option<ContextItem>, AssembleError> {
+        let (item, hit) = (&self.items[0], &self.hits[0]);
+        let (rendering, counter) = (self.rendering(), self.assembler.counter());
+        let heading = usize::try_from(rendering.heading(0, item)).unwrap_or(usize::MAX);
+        let heading = heading.max(budget.per_doc_overhead);
+        let Some(room) = budget.available_tokens().checked_sub(heading) else { return Ok(None) };
+        // What is added may cost more than it does by itself, so less is tried until it fits.
+        for limit in (1..=room).rev().take(16) {
+            let kept = counter.truncate(&hit.text, limit).trim_end();
+            let text = format!("{kept}{CUT}");
+            let sent = counter.count(&format!("{text}\n"));
+            if !kept.is_empty() && sent <= room {
+                let tokens = counter.count(&text);
+                let end = (hit.range.start + kept.len()) as u64;
+                let passage = Passage {
+                    document: &hit.path,
+                    sequence: hit.sequence.into(),
+                    range: hit.range.start as u64..end,
+                };
+                let cut = ContextItem::builder(text, i64::try_from(tokens).unwrap_or(i64::MAX))
+                    .kind(ContextKind::DOCUMENT)
+                    .id(&hit.id)
+                    .passage(&passage)
+                    .future_relevance_hint(1.0)
+                    .original_tokens(item.tokens());
+                return Ok(Some(cut.build()?));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The context at a budget.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the engine from selecting.
+    pub fn assemble(&self, budget: &TokenBudget) -> Result<AssembledContext, AssembleError> {
+        let pool = self.pool(budget)?;
+        let selection = self.pipeline(budget)?.run(&pool, &budget.context_budget()?)?;
+        Ok(self.context(&pool, &selection, budget))
+    }
+
+    fn context(
+        &self,
+        pool: &[ContextItem],
+        selection: &Selection<'_>,
+        budget: &TokenBudget,
+    ) -> AssembledContext {
+        let include_metadata = self.assembler.config().include_metadata;
+        let mut chunks: Vec<ContextChunk> = selection
+            .indices()
+            .map(|index| ContextChunk::new(&self.hits[index], &pool[index], include_metadata))
+            .collect();
+        let truncated = matches!(pool, [first, ..] if first.original_tokens().is_some());
+        if let (true, Some(chunk)) = (truncated, chunks.first_mut()) {
+            chunk.end = chunk.start + chunk.text.len().saturating_sub(CUT.len());
+        }
+        let omitted = selection.report().excluded.into_iter();
+        let omitted = omitted.map(|excluded| Omitted::new(&self.hits[excluded.index], excluded, pool));
+        let text = self.rendering().render(selection.items());
+        let count = |tokens: i64| usize::try_from(tokens).unwrap_or_default();
+        let total_tokens = count(selection.tokens());
+        AssembledContext {
+            query_hash: blake3::hash(self.query.as_bytes()).to_hex().to_string(),
+            state_root: self.assembler.cache().manifest().version.clone(),
+            available_tokens: budget.available_tokens(),
+            total_tokens,
+            overhead_tokens: self.overhead(selection, budget),
+            truncated,
+            chunks,
+            omitted: omitted.collect(),
+            text,
+        }
+    }
+
+    /// What was charged for headings and line ends, or the tokens that the whole text has beyond its passages, if there
+    /// are more.
+    fn overhead(&self, selection: &Selection<'_>, budget: &TokenBudget) -> usize {
+        let rendering = self.rendering();
+        let least = i64::try_from(budget.per_doc_overhead).unwrap_or(i64::MAX);
+        let mut last = None;
+        let mut overhead = 0_i64;
+        for item in selection.items() {
+            let document = Passage::of(item).map(|passage| passage.document.to_owned());
+            if document != last {
+                overhead = overhead.saturating_add(rendering.heading(0, item).max(least));
+            }
+            overhead = overhead.saturating_add(rendering.framing(0, item));
+            last = document;
+        }
+        let rest = selection.ledger().sent().saturating_sub(selection.tokens());
+        usize::try_from(overhead.max(rest)).unwrap_or_default()
+    }
+
+    /// What is needed to make the selection again and verify it.
+    ///
+    /// # Errors
+    ///
+    /// As [`assemble`](Self::assemble).
+    pub fn receipt(&self, budget: &TokenBudget) -> Result<Receipt, AssembleError> {
+        let pool = self.pool(budget)?;
+        let selection = self.pipeline(budget)?.run(&pool, &budget.context_budget()?)?;
+        let config = self.assembler.config();
+        let mut circumstances = Circumstances::new(config.policy(budget.per_doc_overhead));
+        circumstances.tokenizer = self.assembler.counter().name().to_owned();
+        circumstances.bound = Bound::Documents;
+        circumstances.source = Some(ReceiptSource {
+            kind: KIND.to_owned(),
+            version: self.assembler.cache().manifest().version.clone(),
+            query: Some(self.query.clone()),
+            options: serde_json::to_value(config).ok().and_then(|value| serde_json::from_value(value).ok()),
+        });
+        Ok(Receipt::new(&selection, circumstances))
+    }
+
+    /// The pool that a receipt of these passages was made from.
+    ///
+    /// # Errors
+    ///
+    /// As [`assemble`](Self::assemble).
+    pub fn pool_of(&self, receipt: &Receipt) -> Result<Vec<ContextItem>, AssembleError> {
+        let tokens = usize::try_from(receipt.budget.target_tokens()).unwrap_or_default();
+        let mut budget = TokenBudget::available(tokens);
+        if let pannier_core::SlicerPolicy::Document { overhead, .. } = &receipt.policy.slicer {
+            budget.per_doc_overhead = usize::try_from(*overhead).unwrap_or_default();
+        }
+        Ok(self.pool(&budget)?.into_owned())
+    }
+}
+
+/// What receipts call the source of passages.
+pub(crate) const KIND: &str = "passages";
+
+/// Adds the passages before and after each one that is there, and tells which group each belongs to. A neighbour that was
+/// found by itself stays by itself, and one between two goes with the better one.
+fn add_neighbours(
+    assembler: &Assembler<'_>,
+    hits: &mut Vec<Hit>,
+) -> Result<BTreeMap<String, String>, AssembleError> {
+    let mut known: BTreeSet<String> = hits.iter().map(|hit| hit.id.clone()).collect();
+    let mut groups = BTreeMap::new();
+    let mut added = Vec::new();
+    for hit in hits.iter() {
+        for mut beside in assembler.cache().neighbours(hit)? {
+            if !beside.text.trim().is_empty() && known.insert(beside.id.clone()) {
+                groups.insert(hit.id.clone(), hit.id.clone());
+                groups.insert(beside.id.clone(), hit.id.clone());
+                beside.score = 0;
+                added.push(beside);
+            }
+        }
+    }
+    hits.append(&mut added);
+    Ok(groups)
+}

@@ -1,0 +1,35 @@
+//! What can go wrong between a query and its context.
+
+use pannier_core::{Error, ErrorCategory};
+use pannier_docs::DocsError;
+
+/// Why there is no context.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AssembleError {
+    /// Passages could not be found.
+    #[error(transparent)]
+    Docs(#[from] DocsError),
+
+    /// The engine could not select from them.
+    #[error(transparent)]
+    Engine(#[from] Error),
+
+    /// A receipt is of something else.
+    #[error("the receipt is not of an assembled context: {problem}; replay it with its own command")]
+    Receipt {
+        /// What does not go.
+        problem: String,
+    },
+}
+
+impl AssembleError {
+    /// What sort of failure it is.
+    pub fn category(&self) -> ErrorCategory {
+        match self {
+            Self::Docs(error) => error.category(),
+            Self::Engine(error) => error.category(),
+            Self::Receipt { .. } => ErrorCategory::InvalidInput,
+        }
+    }
+}
