@@ -50,7 +50,7 @@ pub use build::{BuildOptions, Built, Progress, build};
 pub use cache::{Cache, Document};
 pub use chunk::Chunk;
 pub use date::read_date;
-pub use embed::{EmbedError, Embedder, Model, quantise};
+pub use embed::{EmbedError, Embedder, MiniLm, Model, StaticTable, embedder, quantise};
 pub use error::DocsError;
 pub use lexical::TermScore;
 pub use manifest::{Manifest, ManifestFile};

@@ -118,7 +118,7 @@ mod timestamp {
 }
 
 /// Where the vector of a query comes from.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub enum QueryVector<'q> {
     /// There is none.
     #[default]
@@ -127,16 +127,6 @@ pub enum QueryVector<'q> {
     Embedder(&'q dyn Embedder),
     /// The caller has made it.
     Given(&'q [i16]),
-}
-
-impl std::fmt::Debug for QueryVector<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::None => "None",
-            Self::Embedder(_) => "Embedder",
-            Self::Given(_) => "Given",
-        })
-    }
 }
 
 /// A chunk that answers a query.

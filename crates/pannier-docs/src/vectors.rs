@@ -25,7 +25,7 @@ const LONGEST_LINE: u64 = 1 << 20;
 const MOST_DIMENSIONS: usize = 16_384;
 
 /// Where the vectors of chunks come from.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub enum Vectors<'v> {
     /// Nothing is said: there are none, and a cache that has some is left alone.
     #[default]
@@ -45,12 +45,6 @@ impl<'v> Vectors<'v> {
             Self::Embedder(embedder) => Some(embedder.model()),
             Self::Given(given) => Some(&given.model),
         }
-    }
-}
-
-impl std::fmt::Debug for Vectors<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Vectors").field(&self.model()).finish()
     }
 }
 

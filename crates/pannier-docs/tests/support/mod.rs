@@ -72,6 +72,7 @@ impl Drop for Folder {
 }
 
 /// A model for tests: a vector tells how often the letters a to h occur.
+#[derive(Debug)]
 pub(crate) struct Letters(Model);
 
 impl Letters {
