@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pannier_core::{
-    Bound, Circumstances, ContextItem, ContextKind, DocumentRendering, Passage,
-    Pipeline, PolicyRegistry, Receipt, ReceiptSource, Rendering, Selection,
+    Bound, Circumstances, ContextItem, ContextKind, DocumentRendering, Passage, Pipeline,
+    PolicyRegistry, Receipt, ReceiptSource, Rendering, Selection,
 };
 use pannier_docs::Hit;
 
@@ -165,7 +165,8 @@ impl<'a> Candidates<'a> {
             chunk.end = chunk.start + chunk.text.len().saturating_sub(CUT.len());
         }
         let omitted = selection.report().excluded.into_iter();
-        let omitted = omitted.map(|excluded| Omitted::new(&self.hits[excluded.index], excluded, pool));
+        let omitted =
+            omitted.map(|excluded| Omitted::new(&self.hits[excluded.index], excluded, pool));
         let text = self.rendering().render(selection.items());
         let count = |tokens: i64| usize::try_from(tokens).unwrap_or_default();
         let total_tokens = count(selection.tokens());
@@ -217,7 +218,9 @@ impl<'a> Candidates<'a> {
             kind: KIND.to_owned(),
             version: self.assembler.cache().manifest().version.clone(),
             query: Some(self.query.clone()),
-            options: serde_json::to_value(config).ok().and_then(|value| serde_json::from_value(value).ok()),
+            options: serde_json::to_value(config)
+                .ok()
+                .and_then(|value| serde_json::from_value(value).ok()),
         });
         Ok(Receipt::new(&selection, circumstances))
     }

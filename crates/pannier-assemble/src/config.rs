@@ -1,8 +1,6 @@
 //! How a context is assembled, besides the query and the budget.
 
-use pannier_core::{
-    Deduplication, Packing, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy,
-};
+use pannier_core::{Deduplication, Packing, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
 use pannier_docs::Search;
 use serde::{Deserialize, Serialize};
 

@@ -16,7 +16,9 @@ pub enum AssembleError {
     Engine(#[from] Error),
 
     /// A receipt is of something else.
-    #[error("the receipt is not of an assembled context: {problem}; replay it with its own command")]
+    #[error(
+        "the receipt is not of an assembled context: {problem}; replay it with its own command"
+    )]
     Receipt {
         /// What does not go.
         problem: String,
