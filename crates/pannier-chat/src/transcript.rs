@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use pannier_core::{
-    ContextBudget, ContextItem, Error, ErrorCategory, Explanation, Moment, Pipeline, PlacerPolicy,
-    Policy, PolicyRegistry, Previous, TokenCounter,
+    ContextBudget, ContextItem, Deduplication, Error, ErrorCategory, Explanation, Moment, Pipeline,
+    PlacerPolicy, Policy, PolicyRegistry, Previous, TokenCounter,
 };
 use serde_json::value::RawValue;
 
@@ -172,7 +172,7 @@ impl<'t> Transcript<'t> {
         let policy = Policy {
             placer: PlacerPolicy::Chronological,
             keep_groups_together: false,
-            deduplication: false,
+            deduplication: Deduplication::Off,
             ..policy.clone()
         };
         let rendering = ChatRendering::new(self.format, &self.messages);

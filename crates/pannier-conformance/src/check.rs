@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use pannier_core::{
-    Candidate, ContextItem, Error, ExclusionReason, OverflowStrategy, Pipeline, Pool, ScoredItem,
-    SelectionReport, SliceBudget, Verdict,
+    Candidate, ContextItem, Deduplication, Error, ExclusionReason, OverflowStrategy, Pipeline,
+    Pool, ScoredItem, SelectionReport, SliceBudget, Verdict,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -37,15 +37,34 @@ pub fn run_vector(text: &str) -> Outcome {
 struct PipelineConfig {
     slicer: String,
     placer: String,
-    #[serde(default = "yes")]
-    deduplication: bool,
+    #[serde(default)]
+    deduplication: DeduplicationConfig,
     overflow_strategy: Option<String>,
     #[serde(default)]
     keep_groups_together: bool,
 }
 
-fn yes() -> bool {
-    true
+/// `true`, `false`, or from which share in thousandths on what is nearly equal goes, too.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum DeduplicationConfig {
+    Flag(bool),
+    Near { near: u16 },
+}
+
+impl Default for DeduplicationConfig {
+    fn default() -> Self {
+        Self::Flag(true)
+    }
+}
+
+impl From<DeduplicationConfig> for Deduplication {
+    fn from(config: DeduplicationConfig) -> Self {
+        match config {
+            DeduplicationConfig::Flag(flag) => flag.into(),
+            DeduplicationConfig::Near { near } => Self::Near { threshold: near },
+        }
+    }
 }
 
 fn read<T: DeserializeOwned>(what: &str, value: toml::Value) -> Result<T, Problem> {
@@ -180,7 +199,11 @@ impl Check {
             self.equal("shortfalls", &count, &outcome.shortfalls().len());
         }
         if let Some(count) = expected.cap_excluded_count {
-            let capped = |verdict: &&Verdict| matches!(verdict, Verdict::Capped { .. });
+            let capped = |verdict: &&Verdict| match verdict {
+                Verdict::Capped { .. } => true,
+                Verdict::Excluded(reason) => reason.name() == "DocumentCapExceeded",
+                _ => false,
+            };
             let actual = outcome.verdicts().iter().filter(capped).count();
             self.equal("items excluded by a cap", &count, &actual);
         }
@@ -343,14 +366,18 @@ impl Check {
 }
 
 /// Fields of exclusion reasons that a vector may state; anything else is not ours to judge.
-const KNOWN_FIELDS: [&str; 11] = [
+const KNOWN_FIELDS: [&str; 15] = [
     "item_tokens",
     "available_tokens",
     "outcompeted",
     "deduplicated_against",
+    "near_duplicate_of",
+    "shared",
+    "own",
     "tokens",
     "displaced_by",
     "kind",
+    "document",
     "cap",
     "count",
     "group",

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use pannier_core::{
     ChronologicalPlacer, CompositeScorer, ContextKind, CountConstrainedKnapsackSlice,
-    CountQuotaEntry, CountQuotaSlice, DecayCurve, DecayScorer, Error, FrequencyScorer, GreedySlice,
-    KindScorer, KnapsackSlice, MetadataKeyScorer, MetadataTrustScorer, Placer, PriorityScorer,
-    ProductScorer, Quota, QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer, ScaledScorer,
-    ScarcityBehavior, Scorer, Slicer, TagScorer, UShapedPlacer,
+    CountQuotaEntry, CountQuotaSlice, DecayCurve, DecayScorer, DocumentPlacer, DocumentSlice,
+    Error, FrequencyScorer, GreedySlice, KindScorer, KnapsackSlice, MetadataKeyScorer,
+    MetadataTrustScorer, Packing, Placer, PriorityScorer, ProductScorer, Quota, QuotaSlice,
+    RankPlacer, RecencyScorer, ReflexiveScorer, ScaledScorer, ScarcityBehavior, Scorer, Slicer,
+    TagScorer, TakenPlacer, UShapedPlacer,
 };
 use serde::Deserialize;
 
@@ -245,6 +246,9 @@ pub(crate) struct SlicerConfig {
     #[serde(default)]
     entries: Vec<EntryConfig>,
     scarcity_behavior: Option<String>,
+    packing: Option<String>,
+    overhead: Option<i64>,
+    max_per_document: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -289,8 +293,27 @@ impl SlicerConfig {
                 let (entries, knapsack) = (self.entries()?, self.knapsack()?);
                 Box::new(CountConstrainedKnapsackSlice::new(entries, knapsack, self.scarcity()?)?)
             }
+            "document" => Box::new(self.document()?),
             other => return unknown("slicer", other),
         })
+    }
+
+    fn document(&self) -> Result<DocumentSlice, Problem> {
+        let packing = match self.packing.as_deref() {
+            None | Some("greedy") => Packing::Greedy,
+            Some("interleaved") => Packing::Interleaved,
+            Some("score-weighted") => Packing::ScoreWeighted,
+            Some(other) => return unknown("packing", other),
+        };
+        let mut slicer = DocumentSlice::new(packing);
+        if let Some(overhead) = self.overhead {
+            slicer = slicer.with_overhead(overhead)?;
+        }
+        if let Some(passages) = self.max_per_document {
+            let passages = natural("DocumentSlice", "max_per_document", passages)?;
+            slicer = slicer.with_max_per_document(passages);
+        }
+        Ok(slicer)
     }
 
     fn knapsack(&self) -> Result<KnapsackSlice, Problem> {
@@ -342,6 +365,8 @@ pub(crate) fn placer(name: &str) -> Result<Box<dyn Placer>, Problem> {
         "chronological" => Box::new(ChronologicalPlacer),
         "u-shaped" => Box::new(UShapedPlacer),
         "rank" => Box::new(RankPlacer),
+        "document" => Box::new(DocumentPlacer),
+        "taken" => Box::new(TakenPlacer),
         other => return unknown("placer", other),
     })
 }

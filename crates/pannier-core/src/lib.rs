@@ -90,13 +90,16 @@ pub use error::{Error, ErrorCategory};
 pub use model::UncountedItem;
 pub use model::{
     ContextBudget, ContextBudgetBuilder, ContextItem, ContextItemBuilder, ContextKind,
-    ContextSource, Metadata, MetadataValue, OverflowStrategy, Previous, ScoredItem, SliceBudget,
-    Timestamp,
+    ContextSource, Deduplication, Metadata, MetadataValue, OverflowStrategy, Passage, Previous,
+    ScoredItem, SliceBudget, Timestamp,
 };
 pub use pipeline::{
     Decision, Explanation, FoundBudget, Pipeline, PipelineBuilder, Rank, Rival, Selection,
 };
-pub use placer::{ChronologicalPlacer, Placer, RankPlacer, StablePlacer, UShapedPlacer};
+pub use placer::{
+    ChronologicalPlacer, DocumentPlacer, InputOrder, Placer, RankPlacer, StablePlacer, TakenPlacer,
+    UShapedPlacer,
+};
 pub use policy::{
     CurvePolicy, Moment, PlacerPolicy, Policy, PolicyRegistry, ScorerPolicy, SlicerPolicy,
 };
@@ -105,7 +108,9 @@ pub use receipt::{
     Bound, Circumstances, DiffEntry, Digest, Receipt, ReceiptDiff, ReceiptItem, ReceiptSource,
     Replay,
 };
-pub use render::{Cost, ItemTemplate, Ledger, Placed, Rendering, Template, TextRendering};
+pub use render::{
+    Cost, DocumentRendering, ItemTemplate, Ledger, Placed, Rendering, Template, TextRendering,
+};
 pub use scorer::{
     CompositeScorer, CompositeScorerBuilder, DecayCurve, DecayScorer, FnScorer, FrequencyScorer,
     KindScorer, MetadataKeyScorer, MetadataTrustScorer, Pool, PriorityScorer, ProductScorer,
@@ -118,9 +123,9 @@ pub use simulate::{
 };
 pub use slicer::{
     Candidate, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice,
-    CountRequirementShortfall, GreedySlice, KnapsackSlice, Quota, QuotaSlice, RankSlice,
-    ScarcityBehavior, SliceOutcome, Slicer, SlicerProperties, StreamOutcome, StreamSlice,
-    TargetRanges, Verdict,
+    CountRequirementShortfall, DocumentSlice, GreedySlice, KnapsackSlice, Packing, Quota,
+    QuotaSlice, RankSlice, ScarcityBehavior, SliceOutcome, Slicer, SlicerProperties, StreamOutcome,
+    StreamSlice, TargetRanges, Verdict,
 };
 
 pub use tokens::{Exactness, TokenCounter};

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use crate::pipeline::{Fitting, Prepared, Run, Trace, fewest};
-use crate::slicer::Candidate;
+use crate::slicer::{Candidate, decide};
 use crate::{
     ContextBudget, ContextItem, Error, NullTraceCollector, Pipeline, Policy, Rendering,
     SelectionReport, TargetRanges, sum_tokens,
@@ -144,7 +144,7 @@ impl Pipeline {
             Err(Error::PinnedOverBudget { .. }) => return nothing(),
             Err(error) => return Err(error),
         };
-        let Prepared { run, candidates } = prepared;
+        let Prepared { run, candidates } = &prepared;
         let (pinned_tokens, committed_tokens) =
             (run.classified.pinned_tokens, run.committed_tokens());
         // Below this, the budget is not valid or the pinned items do not fit.
@@ -169,22 +169,21 @@ impl Pipeline {
         let targets = target(*budgets.start())..=target(*budgets.end());
         if let Some(rendering) = self.rendering() {
             if let (Extent::First, [index]) = (extent, indices) {
-                let first =
-                    self.first_rendered(&run, &candidates, base, budgets.clone(), *index)?;
+                let first = self.first_rendered(run, candidates, base, budgets.clone(), *index)?;
                 return Ok(vec![first.map(|tokens| tokens..=tokens).into_iter().collect()]);
             }
             // What stays depends on everything that is taken.
             let all: Vec<usize> = (0..candidates.len()).collect();
-            let swept = self.slicer().sweep(&candidates, targets, &all)?;
+            let swept = self.slicer().sweep(candidates, targets, &all)?;
             let budgets_of = |ranges: &TargetRanges| {
                 let targets = ranges.ranges().iter();
                 targets.filter_map(|targets| budgets_for(&budgets, targets, target)).collect()
             };
             let taken: Vec<_> = swept.iter().map(budgets_of).collect();
-            let ranges = self.sweep_rendered(rendering, &run, base, &budgets, &taken)?;
+            let ranges = self.sweep_rendered(rendering, &prepared, base, &budgets, &taken)?;
             return Ok(indices.iter().map(|index| ranges[*index].clone()).collect());
         }
-        let swept = self.slicer().sweep(&candidates, targets, &asked)?;
+        let swept = self.slicer().sweep(candidates, targets, &asked)?;
 
         let pinned = run.classified.pinned.in_pool_order();
         let ranges = indices.iter().map(|index| match position_of[*index] {
@@ -259,21 +258,37 @@ impl Pipeline {
     fn sweep_rendered(
         &self,
         rendering: &dyn Rendering,
-        run: &Run<'_>,
+        Prepared { run, candidates }: &Prepared<'_>,
         base: &ContextBudget,
         budgets: &RangeInclusive<i64>,
         taken: &[Vec<RangeInclusive<i64>>],
     ) -> Result<Vec<Vec<RangeInclusive<i64>>>, Error> {
         let mut found = vec![Vec::new(); run.items.len()];
         let mut effort = Effort::default();
-        for stretch in stretches(budgets, taken) {
+        // Where the order in which units are taken matters, it is asked for at every budget: which units they are does
+        // not tell.
+        let stretches: Box<dyn Iterator<Item = RangeInclusive<i64>>> = match self.places_as_taken()
+        {
+            true => Box::new(budgets.clone().map(|tokens| tokens..=tokens)),
+            false => Box::new(stretches(budgets, taken).into_iter()),
+        };
+        for stretch in stretches {
             effort.spend(self.effort(run, *stretch.start()))?;
             let is_taken = |ranges: &Vec<RangeInclusive<i64>>| {
                 let place = ranges.partition_point(|range| range.end() < stretch.start());
                 ranges.get(place).is_some_and(|range| range.start() <= stretch.start())
             };
             let units = run.sorted.iter().zip(taken).filter(|(_, ranges)| is_taken(ranges));
-            let merge = run.merge(&run.scores, units.map(|(unit, _)| *unit).collect());
+            let units = units.map(|(unit, _)| *unit).collect();
+            let order = match self.places_as_taken() {
+                true => {
+                    let (tokens, committed_tokens) = (*stretch.start(), run.committed_tokens());
+                    let budget = base.effective_at(tokens, tokens, committed_tokens);
+                    decide(self.slicer(), candidates, budget)?.into_parts().1
+                }
+                false => Vec::new(),
+            };
+            let merge = run.merge(&run.scores, &run.sorted, (units, order));
             let placed = self.place(&merge)?;
             let fitting = Fitting::new(&merge, &placed, rendering);
             self.sweep_stretch(&fitting, base.output_reserve(), stretch, |left, budgets| {

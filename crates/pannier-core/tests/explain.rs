@@ -17,6 +17,7 @@ fn by_hint(slicer: usize, overflow: OverflowStrategy) -> Pipeline {
         ]
     };
     let degrade = ScarcityBehavior::Degrade;
+    let documents = |packing| DocumentSlice::new(packing).with_overhead(4).unwrap();
     match slicer {
         0 => builder.slicer(GreedySlice),
         6 => builder.slicer(RankSlice),
@@ -27,6 +28,12 @@ fn by_hint(slicer: usize, overflow: OverflowStrategy) -> Pipeline {
                 [Quota { kind: kind("Document"), require_percent: 20.0, cap_percent: 60.0 }];
             builder.slicer(QuotaSlice::new(quotas, GreedySlice).unwrap())
         }
+        7 => builder.slicer(documents(Packing::Greedy)).placer(DocumentPlacer),
+        8 => {
+            let slicer = documents(Packing::Interleaved).with_max_per_document(2);
+            builder.slicer(slicer).placer(TakenPlacer)
+        }
+        9 => builder.slicer(documents(Packing::ScoreWeighted)).placer(TakenPlacer),
         4 => builder.slicer(CountQuotaSlice::new(entries(), GreedySlice, degrade).unwrap()),
         _ => {
             let knapsack = KnapsackSlice::exact();
@@ -47,6 +54,9 @@ fn with_hint(items: &[ContextItem], index: usize, hint: f64) -> Vec<ContextItem>
     if let Some(group) = item.group() {
         builder = builder.group(group);
     }
+    if let Some(passage) = Passage::of(item) {
+        builder = builder.passage(&passage);
+    }
     items[index] = builder.build().unwrap();
     items
 }
@@ -59,19 +69,27 @@ fn selected(pipeline: &Pipeline, items: &[ContextItem], budget: &ContextBudget) 
 
 fn pools() -> impl Strategy<Value = Vec<ContextItem>> {
     // Few contents, few scores and few kinds, so that copies and ties are common.
-    let item =
-        (0..12_u8, 0..15_i64, 0..=8_u8, 0..3_u8, prop::option::weighted(0.2, 0..2_u8), 0..20_u8);
+    let group = prop::option::weighted(0.2, 0..2_u8);
+    let document = prop::option::weighted(0.7, (0..3_u8, 0..4_u64));
+    let item = (0..12_u8, 0..15_i64, 0..=8_u8, 0..3_u8, group, 0..20_u8, document);
     prop::collection::vec(item, 1..9).prop_map(|items| {
-        let items = items.into_iter().map(|(content, tokens, score, sort, group, pin)| {
-            let sort = ["Message", "Document", "Memory"][sort as usize];
-            let mut builder = scored(&format!("text {content}"), tokens, f64::from(score) / 8.0)
-                .kind(kind(sort))
-                .pinned(pin == 0);
-            if let Some(group) = group {
-                builder = builder.group(format!("group {group}"));
-            }
-            builder.build().unwrap()
-        });
+        let items =
+            items.into_iter().map(|(content, tokens, score, sort, group, pin, document)| {
+                let sort = ["Message", "Document", "Memory"][sort as usize];
+                let mut builder =
+                    scored(&format!("text {content}"), tokens, f64::from(score) / 8.0)
+                        .kind(kind(sort))
+                        .pinned(pin == 0);
+                if let Some(group) = group {
+                    builder = builder.group(format!("group {group}"));
+                }
+                if let Some((document, sequence)) = document {
+                    let document = format!("{document}.md");
+                    let range = sequence * 5..sequence * 5 + 6;
+                    builder = builder.passage(&Passage { document: &document, sequence, range });
+                }
+                builder.build().unwrap()
+            });
         items.collect()
     })
 }
@@ -85,14 +103,14 @@ fn strategies() -> impl Strategy<Value = OverflowStrategy> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
     fn counterfactuals_hold_when_they_are_tried(
         items in pools(),
         tokens in 0..60_i64,
         off_target in prop_oneof![Just(0), 0..30_i64],
-        slicer in 0..7_usize,
+        slicer in 0..10_usize,
         overflow in strategies(),
         way in 0..RENDERINGS,
         index in any::<prop::sample::Index>(),
@@ -299,6 +317,21 @@ fn what_is_not_scored_has_no_score_to_explain() {
 }
 
 #[test]
+fn a_pinned_item_is_not_in_where_a_guaranteed_count_makes_the_run_fail() {
+    let items = [
+        scored("guaranteed", 4, 0.5).kind(kind("Document")).build().unwrap(),
+        scored("pinned", 3, 0.5).pinned(true).build().unwrap(),
+    ];
+    let explain = |overflow| {
+        let answer = by_hint(4, overflow).explain(&items, &budget(20), 1).unwrap();
+        answer.smallest_budget.unwrap()
+    };
+    let found = explain(OverflowStrategy::Throw);
+    assert_eq!((found.max_tokens, found.is_proven), (7, true));
+    assert_eq!(explain(OverflowStrategy::Truncate).max_tokens, 3);
+}
+
+#[test]
 fn no_budget_helps_what_no_budget_can() {
     let items = [item("worthless", 10, 0.0)];
     let knapsack = pipeline().slicer(KnapsackSlice::exact()).build();
@@ -458,7 +491,7 @@ proptest! {
         target in extreme_tokens(),
         reserve in extreme_tokens(),
         margin in prop::sample::select(vec![0.0, 0.1, 7.0, 50.0, 100.0]),
-        slicer in 0..7_usize,
+        slicer in 0..10_usize,
         overflow in strategies(),
         way in 0..RENDERINGS,
     ) {

@@ -115,7 +115,50 @@ fn every_mistake_is_found_where_it_is() {
         (
             "deduplication = false",
             "deduplication = 0",
-            "in the policy, deduplication: it must be true or false, and is a number",
+            "in the policy, deduplication: it must be true, false or a table such as { near = 800 }, and \
+             is a number",
+        ),
+        (
+            "deduplication = false",
+            "deduplication = { near = 1001 }",
+            "in the policy, deduplication.near: it is 1001; it must be from 0 to 1000 thousandths",
+        ),
+        (
+            "deduplication = false",
+            "deduplication = { near = -1 }",
+            "in the policy, deduplication.near: it is -1; it must be from 0 to 1000 thousandths",
+        ),
+        (
+            "deduplication = false",
+            "deduplication = { near = 0.8 }",
+            "in the policy, deduplication.near: it must be a whole number, and is a number",
+        ),
+        (
+            "deduplication = false",
+            "deduplication = {}",
+            "in the policy, deduplication.near: it is missing; add it",
+        ),
+        (
+            "deduplication = false",
+            "deduplication = { near = 800, far = 1 }",
+            "in the policy, deduplication.far: it is not known here; there are near",
+        ),
+        (
+            "type = \"quota\"",
+            "type = \"document\"\npacking = \"tight\"",
+            "in the policy, inner_slicer.packing: it is 'tight'; it must be one of greedy, \
+             interleaved, score-weighted",
+        ),
+        (
+            "type = \"quota\"",
+            "type = \"document\"\noverhead = -1",
+            "in the policy, inner_slicer: DocumentSlice: overhead is -1; it must be 0 or more tokens",
+        ),
+        (
+            "type = \"quota\"",
+            "type = \"document\"\nmax_per_document = -1",
+            "in the policy, inner_slicer.max_per_document: it must be a whole number, 0 or more, and \
+             is a number",
         ),
         (
             "placer = \"u-shaped\"",
@@ -126,7 +169,7 @@ fn every_mistake_is_found_where_it_is() {
             "slicer = \"count_quota\"",
             "slicer = \"magic\"",
             "in the policy, slicer: there is no slicer 'magic'; there are greedy, rank, knapsack, \
-             quota, count_quota, count_constrained_knapsack",
+             quota, count_quota, count_constrained_knapsack, document",
         ),
         (
             "boost = 1.5",
@@ -235,6 +278,7 @@ fn the_presets_are_valid_and_found_whatever_their_case() {
     assert_eq!(
         names,
         [
+            "assemble",
             "chat",
             "code-review",
             "debugging",
@@ -258,9 +302,40 @@ fn the_presets_are_valid_and_found_whatever_their_case() {
     assert_eq!(registry.policy("document-qa").unwrap().slicer, exact);
     assert_eq!(
         registry.policy("chatt").unwrap_err().to_string(),
-        "there is no policy 'chatt'; there are chat, code-review, debugging, document-qa, \
-         long-running, rag, tool-use, transcript"
+        "there is no policy 'chatt'; there are assemble, chat, code-review, debugging, \
+         document-qa, long-running, rag, tool-use, transcript"
     );
+}
+
+#[test]
+fn documents_are_assembled_by_a_preset_and_read_as_others_are() {
+    let text = r#"
+        slicer = "document"
+        packing = "interleaved"
+        overhead = 0
+        max_per_document = 3
+        placer = "taken"
+        scorers = [{ type = "reflexive", weight = 1.0 }]
+        deduplication = { near = 800 }
+    "#;
+    let policy = read(text).unwrap();
+    let slicer = |packing, overhead, max_per_document| SlicerPolicy::Document {
+        packing,
+        overhead,
+        max_per_document,
+    };
+    assert_eq!(policy.slicer, slicer(Packing::Interleaved, 0, Some(3)));
+    assert_eq!(policy.placer, PlacerPolicy::Taken);
+    assert_eq!(policy.deduplication, Deduplication::Near { threshold: 800 });
+    let written = toml::to_string(&policy).unwrap();
+    assert_eq!(written.parse::<toml::Table>().unwrap(), text.parse::<toml::Table>().unwrap());
+
+    let registry = PolicyRegistry::default();
+    let assemble = registry.policy("assemble").unwrap();
+    assert_eq!(assemble.slicer, slicer(Packing::Greedy, 10, None));
+    assert_eq!(assemble.placer, PlacerPolicy::Document);
+    assert_eq!(assemble.deduplication, Deduplication::Near { threshold: 800 });
+    assert_eq!(assemble.overflow_strategy, registry.policy("rag").unwrap().overflow_strategy);
 }
 
 #[test]
@@ -361,6 +436,13 @@ fn any_slicer() -> impl Strategy<Value = SlicerPolicy> {
         (counts.clone(), greedy_inside).prop_map(|((entries, scarcity), inner)| {
             SlicerPolicy::CountQuota { entries, scarcity, inner: Box::new(inner) }
         }),
+        (0..3_usize, 0_i64..50, prop::option::of(0..9_usize)).prop_map(
+            |(packing, overhead, max_per_document)| SlicerPolicy::Document {
+                packing: [Packing::Greedy, Packing::Interleaved, Packing::ScoreWeighted][packing],
+                overhead,
+                max_per_document,
+            }
+        ),
         (counts, 1_i64..500).prop_map(|((entries, scarcity), bucket_size)| {
             SlicerPolicy::CountConstrainedKnapsack { entries, scarcity, bucket_size }
         }),
@@ -369,12 +451,23 @@ fn any_slicer() -> impl Strategy<Value = SlicerPolicy> {
 
 fn any_policy() -> impl Strategy<Value = Policy> {
     let scorers = prop::collection::vec((any_scorer(), 0.1..10.0), 1..4);
-    (scorers, any_slicer(), 0..3_usize, any::<(bool, bool)>(), 0..3_usize, any::<Option<String>>())
-        .prop_map(|(scorers, slicer, placer, (deduplication, together), overflow, name)| Policy {
+    let deduplication = prop_oneof![
+        Just(Deduplication::Off),
+        Just(Deduplication::Exact),
+        (0..=1_000_u16).prop_map(|threshold| Deduplication::Near { threshold }),
+    ];
+    let flags = (deduplication, any::<bool>());
+    (scorers, any_slicer(), 0..5_usize, flags, 0..3_usize, any::<Option<String>>()).prop_map(
+        |(scorers, slicer, placer, (deduplication, together), overflow, name)| Policy {
             name,
             slicer,
-            placer: [PlacerPolicy::Chronological, PlacerPolicy::UShaped, PlacerPolicy::Rank]
-                [placer],
+            placer: [
+                PlacerPolicy::Chronological,
+                PlacerPolicy::UShaped,
+                PlacerPolicy::Rank,
+                PlacerPolicy::Document,
+                PlacerPolicy::Taken,
+            ][placer],
             deduplication,
             overflow_strategy: [
                 OverflowStrategy::Throw,
@@ -383,7 +476,8 @@ fn any_policy() -> impl Strategy<Value = Policy> {
             ][overflow],
             keep_groups_together: together,
             ..Policy::new(scorers)
-        })
+        },
+    )
 }
 
 proptest! {
@@ -449,9 +543,11 @@ fn the_schema_has_the_keys_that_the_reader_reads() {
         let tail = "placer = \"rank\"\nzzz = 1\nscorers = [{ type = \"recency\" }]";
         let quota = known(&format!("slicer = \"quota\"\ninner_slicer = \"knapsack\"\n{tail}"));
         let counts = known(&format!("slicer = \"count_constrained_knapsack\"\n{tail}"));
+        let document = known(&format!("slicer = \"document\"\n{tail}"));
         quota
             .into_iter()
             .chain(counts)
+            .chain(document)
             .collect::<std::collections::BTreeSet<_>>()
             .into_iter()
             .collect()

@@ -93,7 +93,8 @@ fn a_diff_names_the_item_that_left() {
         item.build().unwrap()
     };
     let items = [sure(0, 9), sure(5, 3)];
-    let policy = Policy { deduplication: false, ..Policy::new([(ScorerPolicy::Recency, 1.0)]) };
+    let policy =
+        Policy { deduplication: Deduplication::Off, ..Policy::new([(ScorerPolicy::Recency, 1.0)]) };
     let diff = receipt(&items, policy.clone(), 100).diff(&receipt(&items, policy, 3));
     let names: Vec<_> = diff.excluded.iter().map(|entry| entry.name.as_str()).collect();
     assert_eq!((names, diff.included.len(), diff.moved.len()), (vec!["d0"], 0, 0));
@@ -150,9 +151,46 @@ fn receipts_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn a_selection_of_documents_is_replayed_by_its_own_text() {
+    let passage = |content: &str, sequence: u64, score| {
+        let passage = Passage { document: "a.md", sequence, range: sequence * 4..sequence * 4 + 6 };
+        scored(content, 2, score).passage(&passage).build().unwrap()
+    };
+    let items = [passage("abcdef", 0, 0.9), passage("efghij", 1, 0.5), passage("ijklmn", 2, 0.7)];
+    let policy = PolicyRegistry::default().policy("assemble").unwrap().clone();
+    let rendering = DocumentRendering::new(counter());
+    let pipeline = policy.pipeline().unwrap().rendered_by(rendering.clone());
+    let selection = pipeline.run(&items, &budget(20)).unwrap();
+    let text = rendering.render(selection.items());
+    assert_eq!(text, "[DOC: a.md]\nabcdefghijklmn\n");
+
+    let mut circumstances = Circumstances::new(policy);
+    circumstances.bound = Bound::Documents;
+    let options = Metadata::from([("limit".to_owned(), MetadataValue::Float(0.5))]);
+    circumstances.source = Some(ReceiptSource {
+        kind: "documents".to_owned(),
+        version: "1".to_owned(),
+        query: None,
+        options: Some(options.into()),
+    });
+    let receipt = Receipt::new(&selection, circumstances);
+    assert_eq!(receipt.result, Digest::of(text.as_bytes()));
+    let written = serde_json::to_value(&receipt).unwrap();
+    assert_eq!(written["bound"], "documents");
+    assert_eq!(written["source"]["options"]["limit"], 0.5);
+    let read: Receipt = serde_json::from_value(written).unwrap();
+    assert_eq!(read, receipt);
+    assert_eq!(replay(&read, &items), Replay::Identical);
+    // With another bound, it is another selection.
+    let mut other = read.clone();
+    other.bound = Bound::Text;
+    assert_ne!(replay(&other, &items), Replay::Identical);
+}
+
+#[test]
 fn a_text_that_is_the_same_has_no_moves_and_its_whole_prefix() {
     let yes = |id: &str| ContextItem::builder("yes", 1).id(id).pinned(true).build().unwrap();
-    let policy = || Policy { deduplication: false, ..chat_policy() };
+    let policy = || Policy { deduplication: Deduplication::Off, ..chat_policy() };
     let (first, second) = ([yes("a"), yes("b")], [yes("b"), yes("a")]);
     let diff = receipt(&first, policy(), 9).diff(&receipt(&second, policy(), 9));
     assert!(diff.moved.is_empty() && diff.included.is_empty() && diff.excluded.is_empty());

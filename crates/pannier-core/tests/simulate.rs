@@ -194,6 +194,14 @@ fn any_item() -> impl Strategy<Value = ContextItem> {
                 Some(group) => item.group(format!("group {group}")),
                 None => item,
             };
+            let item = match content % 3 {
+                0 => item,
+                document => {
+                    let (document, sequence) = (format!("{document}.md"), u64::from(content));
+                    let range = 5 * sequence..5 * sequence + 6;
+                    item.passage(&Passage { document: &document, sequence, range })
+                }
+            };
             item.pinned(pinned).build().unwrap()
         },
     )
@@ -205,21 +213,30 @@ proptest! {
     #[test]
     fn a_sweep_is_a_run_at_every_budget(
         items in prop::collection::vec(any_item(), 0..12),
-        slicer in 0..5_u8,
+        slicer in 0..8_u8,
         reserve in 0..15_i64,
         slot in 0..10_i64,
         margin in prop_oneof![Just(0.0), Just(7.5), Just(50.0)],
         deduplication: bool,
         way in 0..RENDERINGS,
     ) {
+        let documents = |packing| DocumentSlice::new(packing).with_overhead(3).unwrap();
+        let placer: Box<dyn Placer> = match slicer {
+            0 | 6 => Box::new(TakenPlacer),
+            5 | 7 => Box::new(DocumentPlacer),
+            _ => Box::new(ChronologicalPlacer),
+        };
         let slicer: Box<dyn Slicer> = match slicer {
+            5 => Box::new(documents(Packing::Greedy)),
+            6 => Box::new(documents(Packing::Interleaved)),
+            7 => Box::new(documents(Packing::ScoreWeighted).with_max_per_document(2)),
             0 => Box::new(GreedySlice),
             1 => Box::new(KnapsackSlice::exact()),
             2 => Box::new(KnapsackSlice::new(7).unwrap()),
             3 => Box::new(RankSlice),
             _ => Box::new(QuotaSlice::new([], GreedySlice).unwrap()),
         };
-        let pipeline = pipeline().slicer(slicer).deduplication(deduplication).build();
+        let pipeline = pipeline().slicer(slicer).placer(placer).deduplication(deduplication).build();
         let pipeline = rendered(pipeline, way);
         let base = |tokens| {
             ContextBudget::builder(tokens, tokens)

@@ -133,6 +133,8 @@ fn c24_every_exclusion_reason_has_its_form() {
         }),
         json!({ "reason": "ScoredTooLow", "score": 0.12, "threshold": 0.25 }),
         json!({ "reason": "Deduplicated", "deduplicated_against": "tool_output_abc123" }),
+        json!({ "reason": "NearDuplicate", "near_duplicate_of": "a text", "shared": 9, "own": 10 }),
+        json!({ "reason": "DocumentCapExceeded", "document": "a.md", "cap": 3, "count": 3 }),
         json!({ "reason": "QuotaCapExceeded", "kind": "ToolOutput", "cap": 3, "actual": 4 }),
         json!({ "reason": "QuotaRequireDisplaced", "displaced_by_kind": "SystemPrompt" }),
         json!({ "reason": "NegativeTokens", "tokens": -1 }),

@@ -6,7 +6,8 @@
 //! [`Cache::pool`]; tests hold the two against each other.
 
 use pannier_core::{
-    ContextItem, ContextKind, PlacerPolicy, Policy, ReceiptSource, ScorerPolicy, SlicerPolicy,
+    ContextItem, ContextKind, Deduplication, PlacerPolicy, Policy, ReceiptSource, ScorerPolicy,
+    SlicerPolicy,
 };
 use serde::Serialize;
 
@@ -198,6 +199,7 @@ impl Cache {
             kind: "documents".to_owned(),
             version: self.manifest().version.clone(),
             query: Some(query.to_owned()),
+            options: None,
         }
     }
 }
@@ -212,7 +214,7 @@ pub fn resolve_policy() -> Policy {
         name: Some("resolve".to_owned()),
         slicer: SlicerPolicy::Rank,
         placer: PlacerPolicy::Rank,
-        deduplication: false,
+        deduplication: Deduplication::Off,
         ..Policy::new([(ScorerPolicy::Reflexive, 1.0)])
     }
 }

@@ -192,12 +192,14 @@ fn every_reason_can_be_asserted_also_those_that_no_built_in_part_gives() {
         over_budget(1, 0),
         ExclusionReason::ScoredTooLow { score: 0.1, threshold: 0.2 },
         duplicate(),
+        ExclusionReason::NearDuplicate { near_duplicate_of: "text".into(), shared: 9, own: 10 },
         ExclusionReason::QuotaCapExceeded { kind: text(), cap: 1, actual: 2 },
         ExclusionReason::QuotaRequireDisplaced { displaced_by_kind: text() },
         ExclusionReason::NegativeTokens { tokens: -1 },
         ExclusionReason::PinnedOverride { displaced_by: "text".into() },
         ExclusionReason::Filtered { filter_name: text() },
         ExclusionReason::CountCapExceeded { kind: text(), cap: 1, count: 1 },
+        ExclusionReason::DocumentCapExceeded { document: text(), cap: 1, count: 1 },
         ExclusionReason::GroupExcluded { group: text(), cause: text() },
         ExclusionReason::RenderedOverBudget { rendered_tokens: 12, target_tokens: 10 },
         ExclusionReason::Unknown { reason: text() },
@@ -209,7 +211,7 @@ fn every_reason_can_be_asserted_also_those_that_no_built_in_part_gives() {
         }
         assert!(reason.to_string().starts_with(reason.name()));
     }
-    let report = ReportBuilder::new().exclude(item("Message", 1), 0.5, reasons[11].clone()).build();
+    let report = ReportBuilder::new().exclude(item("Message", 1), 0.5, reasons[13].clone()).build();
     let told = message(report.should().try_exclude_item_with_reason(ExclusionVariant::Filtered));
     assert!(told.ends_with("with reasons: [text]."), "{told}");
 }

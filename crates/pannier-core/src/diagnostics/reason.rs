@@ -66,6 +66,16 @@ pub enum ExclusionReason {
         /// The content that was kept.
         deduplicated_against: Arc<str>,
     },
+    /// Too much of it is found in another item, which was kept.
+    NearDuplicate {
+        /// The content that was kept.
+        near_duplicate_of: Arc<str>,
+        /// How many of its word sequences (of its words, if it has few, or of its bytes, if both are passages of one
+        /// document) are found there.
+        shared: u64,
+        /// How many it has.
+        own: u64,
+    },
     /// Its kind exceeded a share of the budget. Not given by built-in parts.
     QuotaCapExceeded {
         /// The kind.
@@ -99,6 +109,15 @@ pub enum ExclusionReason {
     CountCapExceeded {
         /// The kind.
         kind: String,
+        /// How many may be selected.
+        cap: usize,
+        /// How many were when its turn came.
+        count: usize,
+    },
+    /// Enough passages of its document were selected.
+    DocumentCapExceeded {
+        /// The document.
+        document: String,
         /// How many may be selected.
         cap: usize,
         /// How many were when its turn came.
@@ -141,6 +160,8 @@ pub enum ExclusionVariant {
     ScoredTooLow,
     /// [`ExclusionReason::Deduplicated`]
     Deduplicated,
+    /// [`ExclusionReason::NearDuplicate`]
+    NearDuplicate,
     /// [`ExclusionReason::QuotaCapExceeded`]
     QuotaCapExceeded,
     /// [`ExclusionReason::QuotaRequireDisplaced`]
@@ -153,6 +174,8 @@ pub enum ExclusionVariant {
     Filtered,
     /// [`ExclusionReason::CountCapExceeded`]
     CountCapExceeded,
+    /// [`ExclusionReason::DocumentCapExceeded`]
+    DocumentCapExceeded,
     /// [`ExclusionReason::GroupExcluded`]
     GroupExcluded,
     /// [`ExclusionReason::RenderedOverBudget`]
@@ -170,12 +193,14 @@ impl ExclusionVariant {
             Self::BudgetExceeded => "BudgetExceeded",
             Self::ScoredTooLow => "ScoredTooLow",
             Self::Deduplicated => "Deduplicated",
+            Self::NearDuplicate => "NearDuplicate",
             Self::QuotaCapExceeded => "QuotaCapExceeded",
             Self::QuotaRequireDisplaced => "QuotaRequireDisplaced",
             Self::NegativeTokens => "NegativeTokens",
             Self::PinnedOverride => "PinnedOverride",
             Self::Filtered => "Filtered",
             Self::CountCapExceeded => "CountCapExceeded",
+            Self::DocumentCapExceeded => "DocumentCapExceeded",
             Self::GroupExcluded => "GroupExcluded",
             Self::RenderedOverBudget => "RenderedOverBudget",
             Self::Refused => "Refused",
@@ -203,12 +228,14 @@ impl ExclusionReason {
             Self::BudgetExceeded { .. } => ExclusionVariant::BudgetExceeded,
             Self::ScoredTooLow { .. } => ExclusionVariant::ScoredTooLow,
             Self::Deduplicated { .. } => ExclusionVariant::Deduplicated,
+            Self::NearDuplicate { .. } => ExclusionVariant::NearDuplicate,
             Self::QuotaCapExceeded { .. } => ExclusionVariant::QuotaCapExceeded,
             Self::QuotaRequireDisplaced { .. } => ExclusionVariant::QuotaRequireDisplaced,
             Self::NegativeTokens { .. } => ExclusionVariant::NegativeTokens,
             Self::PinnedOverride { .. } => ExclusionVariant::PinnedOverride,
             Self::Filtered { .. } => ExclusionVariant::Filtered,
             Self::CountCapExceeded { .. } => ExclusionVariant::CountCapExceeded,
+            Self::DocumentCapExceeded { .. } => ExclusionVariant::DocumentCapExceeded,
             Self::GroupExcluded { .. } => ExclusionVariant::GroupExcluded,
             Self::RenderedOverBudget { .. } => ExclusionVariant::RenderedOverBudget,
             Self::Refused { .. } => ExclusionVariant::Refused,
@@ -237,6 +264,9 @@ impl fmt::Display for ExclusionReason {
                 write!(f, ": score {score}, threshold {threshold}")
             }
             Self::Deduplicated { .. } => write!(f, ": another item with the same content was kept"),
+            Self::NearDuplicate { shared, own, .. } => {
+                write!(f, ": {shared} of its {own} parts are in another item, which was kept")
+            }
             Self::QuotaCapExceeded { kind, cap, actual } => {
                 write!(f, ": kind {kind} would be at {actual}, its cap is {cap}")
             }
@@ -250,6 +280,9 @@ impl fmt::Display for ExclusionReason {
             Self::Filtered { filter_name } => write!(f, ": by filter {filter_name}"),
             Self::CountCapExceeded { kind, cap, count } => {
                 write!(f, ": {count} of kind {kind} selected, its cap is {cap}")
+            }
+            Self::DocumentCapExceeded { document, cap, count } => {
+                write!(f, ": {count} of document {document} selected, its cap is {cap}")
             }
             Self::GroupExcluded { group, cause } => {
                 write!(f, ": another member of group {group} is out for {cause}")
@@ -302,10 +335,14 @@ mod wire {
             })
         }
 
-        fn count<E: Error>(&self, field: &'static str) -> Result<usize, E> {
+        fn count<T, E>(&self, field: &'static str) -> Result<T, E>
+        where
+            T: TryFrom<i64> + TryFrom<u64>,
+            E: Error,
+        {
             self.get(field, |value| match value {
-                MetadataValue::Integer(number) => usize::try_from(*number).ok(),
-                MetadataValue::Unsigned(number) => usize::try_from(*number).ok(),
+                MetadataValue::Integer(number) => T::try_from(*number).ok(),
+                MetadataValue::Unsigned(number) => T::try_from(*number).ok(),
                 _ => None,
             })
         }
@@ -337,6 +374,11 @@ mod wire {
                 "Deduplicated" => Self::Deduplicated {
                     deduplicated_against: fields.text("deduplicated_against")?.into(),
                 },
+                "NearDuplicate" => Self::NearDuplicate {
+                    near_duplicate_of: fields.text("near_duplicate_of")?.into(),
+                    shared: fields.count("shared")?,
+                    own: fields.count("own")?,
+                },
                 "QuotaCapExceeded" => Self::QuotaCapExceeded {
                     kind: fields.text("kind")?,
                     cap: fields.whole("cap")?,
@@ -352,6 +394,11 @@ mod wire {
                 "Filtered" => Self::Filtered { filter_name: fields.text("filter_name")? },
                 "CountCapExceeded" => Self::CountCapExceeded {
                     kind: fields.text("kind")?,
+                    cap: fields.count("cap")?,
+                    count: fields.count("count")?,
+                },
+                "DocumentCapExceeded" => Self::DocumentCapExceeded {
+                    document: fields.text("document")?,
                     cap: fields.count("cap")?,
                     count: fields.count("count")?,
                 },

@@ -4,14 +4,17 @@
 //! rest of the engine never meets an item without content or a target above its window.
 
 mod budget;
+mod deduplication;
 mod item;
 mod label;
 mod metadata;
 mod overflow;
+mod passage;
 mod previous;
 mod timestamp;
 
 pub use budget::{ContextBudget, ContextBudgetBuilder, SliceBudget};
+pub use deduplication::Deduplication;
 #[cfg(feature = "serde")]
 pub use item::UncountedItem;
 pub use item::{ContextItem, ContextItemBuilder, ScoredItem};
@@ -19,5 +22,6 @@ pub(crate) use label::compare_folded;
 pub use label::{ContextKind, ContextSource};
 pub use metadata::{Metadata, MetadataValue};
 pub use overflow::OverflowStrategy;
+pub use passage::Passage;
 pub use previous::Previous;
 pub use timestamp::Timestamp;

@@ -1,4 +1,4 @@
-//! Stage 3: keeps the best of each set of units with equal content.
+//! Stage 3: keeps the best of each set of units with equal content, and perhaps of those that are nearly so.
 //!
 //! Equal contents are brought together by sorting their hashes, not by a hash table: the same
 //! number of steps, no table to size, and no input that makes it slow, because contents whose
@@ -8,18 +8,63 @@ use std::cmp::Ordering;
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+use super::near::{Fingerprints, Overlap};
 use super::units::Units;
-use crate::{ContextItem, order};
+use crate::{ContextItem, Deduplication, order};
 
 /// A unit that was dropped, and the one that was kept for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Duplicate {
     pub(crate) unit: u32,
     pub(crate) kept: u32,
+    /// How much of it is found there, if they are not equal.
+    pub(crate) overlap: Option<Overlap>,
 }
 
 /// The units to drop, in ascending order.
-pub(super) fn deduplicate(items: &[ContextItem], units: &Units, scores: &[f64]) -> Vec<Duplicate> {
+pub(super) fn deduplicate(
+    items: &[ContextItem],
+    units: &Units,
+    scores: &[f64],
+    deduplication: Deduplication,
+) -> Vec<Duplicate> {
+    match deduplication {
+        Deduplication::Off => Vec::new(),
+        Deduplication::Exact => equal(items, units, scores),
+        Deduplication::Near { threshold } => {
+            let fingerprints = Fingerprints::new(items, units);
+            nearly_equal(items, units, scores, &fingerprints, threshold)
+        }
+    }
+}
+
+/// Those that are equal to a better one; and of the others those that are nearly equal to a better one that stays.
+pub(super) fn nearly_equal(
+    items: &[ContextItem],
+    units: &Units,
+    scores: &[f64],
+    fingerprints: &Fingerprints<'_>,
+    threshold: u16,
+) -> Vec<Duplicate> {
+    let mut duplicates = equal(items, units, scores);
+    let mut dropped = duplicates.iter().map(|duplicate| duplicate.unit).peekable();
+    let unique = (0..units.len() as u32).filter(|unit| dropped.next_if_eq(unit).is_none());
+    let key = |unit| {
+        let lead = units.lead(unit, scores);
+        order::key(scores[lead as usize], lead, unit)
+    };
+    let mut keys: Vec<u128> = unique.map(key).collect();
+    keys.sort_unstable();
+    let leads: Vec<u32> = keys.iter().map(|key| order::first(*key)).collect();
+    for (new, kept, overlap) in fingerprints.find(&leads, threshold) {
+        let unit = |place: usize| order::second(keys[place]);
+        duplicates.push(Duplicate { unit: unit(new), kept: unit(kept), overlap: Some(overlap) });
+    }
+    duplicates.sort_unstable();
+    duplicates
+}
+
+fn equal(items: &[ContextItem], units: &Units, scores: &[f64]) -> Vec<Duplicate> {
     let contents = Contents { items, units };
     by_hash(&contents, scores, |unit| contents.hash(unit))
 }
@@ -52,7 +97,7 @@ fn by_hash(contents: &Contents<'_>, scores: &[f64], hash: impl Fn(u32) -> u64) -
                 continue;
             };
             let dropped = equals.iter().map(unit).filter(|unit| *unit != kept);
-            duplicates.extend(dropped.map(|unit| Duplicate { unit, kept }));
+            duplicates.extend(dropped.map(|unit| Duplicate { unit, kept, overlap: None }));
         }
     }
     duplicates.sort_unstable();
@@ -98,7 +143,7 @@ mod tests {
         let items: Vec<_> = contents.map(|text| ContextItem::new(text, 1).unwrap()).into();
         let mut units = Units::default();
         (0..6).for_each(|index| units.push_item(index));
-        let duplicates = deduplicate(&items, &units, &[0.1, 0.5, 0.9, 0.5, 0.0, f64::NAN]);
+        let duplicates = equal(&items, &units, &[0.1, 0.5, 0.9, 0.5, 0.0, f64::NAN]);
         let pairs: Vec<_> = duplicates.iter().map(|d| (d.unit, d.kept)).collect();
         assert_eq!(pairs, [(0, 2), (3, 1), (5, 2)]);
     }
@@ -110,6 +155,6 @@ mod tests {
         (0..3).for_each(|index| units.push_item(index));
         let contents = Contents { items: &items, units: &units };
         let all_collide = by_hash(&contents, &[0.1, 0.2, 0.3], |_| 7);
-        assert_eq!(all_collide, [Duplicate { unit: 0, kept: 2 }]);
+        assert_eq!(all_collide, [Duplicate { unit: 0, kept: 2, overlap: None }]);
     }
 }

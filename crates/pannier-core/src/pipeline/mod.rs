@@ -8,6 +8,7 @@ mod classify;
 mod deduplicate;
 mod explain;
 mod fit;
+mod near;
 mod place;
 mod score;
 mod selection;
@@ -26,8 +27,8 @@ use crate::diagnostics::{
 };
 use crate::slicer::Candidate;
 use crate::{
-    ChronologicalPlacer, ContextBudget, ContextItem, Cost, Error, GreedySlice, Ledger,
-    OverflowStrategy, Placed, Placer, Rendering, Scorer, Slicer,
+    ChronologicalPlacer, ContextBudget, ContextItem, Cost, Deduplication, Error, GreedySlice,
+    InputOrder, Ledger, OverflowStrategy, Placed, Placer, Rendering, Scorer, Slicer,
 };
 pub(crate) use fit::{Fitting, fewest};
 pub(crate) use place::Merge;
@@ -64,7 +65,7 @@ pub struct Pipeline {
     scorer: Box<dyn Scorer>,
     slicer: Box<dyn Slicer>,
     placer: Box<dyn Placer>,
-    deduplication: bool,
+    deduplication: Deduplication,
     overflow_strategy: OverflowStrategy,
     keep_groups_together: bool,
     overflow_observer: Option<OverflowObserver>,
@@ -91,7 +92,7 @@ impl Pipeline {
             scorer: Box::new(scorer),
             slicer: Box::new(GreedySlice),
             placer: Box::new(ChronologicalPlacer),
-            deduplication: true,
+            deduplication: Deduplication::Exact,
             overflow_strategy: OverflowStrategy::default(),
             keep_groups_together: false,
             overflow_observer: None,
@@ -178,6 +179,8 @@ impl Pipeline {
         if let Some(rendering) = self.rendering() {
             let framing = |(index, item)| rendering.framing(index, item).max(0);
             run.framing = items.iter().enumerate().map(framing).collect();
+            let heading = |(index, item)| rendering.heading(index, item).max(0);
+            run.headings = items.iter().enumerate().map(heading).collect();
         }
         run.effective = budget.effective(run.committed_tokens());
         let (pinned, scoreable) = (&run.classified.pinned, &run.classified.scoreable);
@@ -192,15 +195,11 @@ impl Pipeline {
         trace.end(&PipelineStage::Score, scored_items, scored_items, &run);
 
         trace.start(&PipelineStage::Deduplicate, scored_items);
-        if self.deduplication {
-            run.duplicates = deduplicate::deduplicate(items, scoreable, &run.scores);
-        }
+        run.duplicates =
+            deduplicate::deduplicate(items, scoreable, &run.scores, self.deduplication);
         trace.end(&PipelineStage::Deduplicate, scored_items, run.unique_items(), &run);
 
-        let Sorted { units, candidates } =
-            sort::sort(items, scoreable, &run.scores, &run.duplicates, |unit| {
-                run.unit_tokens(unit)
-            });
+        let Sorted { units, candidates } = sort::sort(&run, &run.scores, &run.duplicates);
         run.sorted = units;
         Ok(Prepared { run, candidates })
     }
@@ -232,7 +231,7 @@ impl Pipeline {
 
         let unique_items = run.unique_items();
         trace.start(&PipelineStage::Slice, unique_items);
-        let Sliced { verdicts, shortfalls, units: sliced } =
+        let Sliced { verdicts, shortfalls, units: sliced, taken } =
             slice::slice(candidates, &run.sorted, run.effective, &*self.slicer)?;
         (run.verdicts, run.shortfalls) = (verdicts, shortfalls);
         let sliced_items = sliced.iter().map(|unit| scoreable.members(*unit).len()).sum();
@@ -241,7 +240,9 @@ impl Pipeline {
         trace.start(&PipelineStage::Place, pinned_items + sliced_items);
         let pinned_tokens = run.classified.pinned_tokens;
         let scores = &run.scores;
-        let mut merge = Merge { items, scores, pinned, pinned_tokens, scoreable, sliced };
+        let sorted = &run.sorted;
+        let mut merge =
+            Merge { items, scores, pinned, pinned_tokens, scoreable, sliced, sorted, taken };
         run.overflow = merge.handle_overflow(&budget, self.overflow_strategy)?;
         run.placed = self.place(&merge)?;
         if run.overflow.tokens_over_budget.is_some() {
@@ -265,6 +266,11 @@ impl Pipeline {
 }
 
 impl Pipeline {
+    /// Whether the order of what is selected follows from more than what is selected.
+    pub(crate) fn places_as_taken(&self) -> bool {
+        self.placer.input_order() == InputOrder::Taken
+    }
+
     /// The order of what was merged.
     pub(crate) fn place(&self, merge: &Merge<'_>) -> Result<Vec<u32>, Error> {
         match self.keep_groups_together {
@@ -350,12 +356,12 @@ impl PipelineBuilder {
         self
     }
 
-    /// Drops all but the best of items with equal content, or not.
+    /// Drops all but the best of items with equal content, or not; or of those, too, that are nearly equal.
     ///
     /// Only contents are compared: in a chat, of two messages that say "yes", one goes. Switch it off
     /// where that matters.
-    pub fn deduplication(mut self, deduplication: bool) -> Self {
-        self.0.deduplication = deduplication;
+    pub fn deduplication(mut self, deduplication: impl Into<Deduplication>) -> Self {
+        self.0.deduplication = deduplication.into();
         self
     }
 

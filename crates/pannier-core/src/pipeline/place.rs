@@ -1,7 +1,11 @@
 //! Stage 6: merges pinned and sliced items, handles overflow, and orders what stays.
 
+use std::borrow::Cow;
+
 use super::units::Units;
-use crate::{ContextBudget, ContextItem, Error, OverflowStrategy, Placer, ScoredItem, sum_tokens};
+use crate::{
+    ContextBudget, ContextItem, Error, InputOrder, OverflowStrategy, Placer, ScoredItem, sum_tokens,
+};
 
 /// The units that may go into the window.
 pub(crate) struct Merge<'m> {
@@ -12,6 +16,10 @@ pub(crate) struct Merge<'m> {
     pub(crate) scoreable: &'m Units,
     /// Selected units of `scoreable`, highest score first.
     pub(crate) sliced: Vec<u32>,
+    /// All units that competed, in order of score.
+    pub(crate) sorted: &'m [u32],
+    /// Positions among those, in the order in which the slicer took them. What was dropped since is still there.
+    pub(crate) taken: Vec<u32>,
 }
 
 /// A unit that was selected and then did not fit.
@@ -86,17 +94,34 @@ impl Merge<'_> {
 
     /// The pool indices of what is left: pinned items in pool order, then unit after unit.
     pub(super) fn indices(&self) -> Vec<u32> {
+        self.indices_of(&self.sliced)
+    }
+
+    fn indices_of(&self, sliced: &[u32]) -> Vec<u32> {
         let mut indices = self.pinned.in_pool_order().into_owned();
-        indices.reserve(self.sliced.len());
-        for unit in &self.sliced {
+        indices.reserve(sliced.len());
+        for unit in sliced {
             indices.extend(self.scoreable.members(*unit));
         }
         indices
     }
 
+    /// The selected units in the order in which a placer wants to see them.
+    fn given(&self, placer: &dyn Placer) -> Cow<'_, [u32]> {
+        match placer.input_order() {
+            InputOrder::Rank => self.sliced.as_slice().into(),
+            InputOrder::Taken => {
+                let mut stays = vec![false; self.scoreable.len()];
+                self.sliced.iter().for_each(|unit| stays[*unit as usize] = true);
+                let taken = self.taken.iter().map(|position| self.sorted[*position as usize]);
+                taken.filter(|unit| stays[*unit as usize]).collect()
+            }
+        }
+    }
+
     /// The order of single items.
     pub(super) fn place_items(&self, placer: &dyn Placer) -> Result<Vec<u32>, Error> {
-        let indices = self.indices();
+        let indices = self.indices_of(&self.given(placer));
         let order = self.ask(placer, &indices)?;
         Ok(order.into_iter().map(|position| indices[position as usize]).collect())
     }
@@ -104,7 +129,8 @@ impl Merge<'_> {
     /// The order of units, each by its best member, with its members together in pool order.
     pub(super) fn place_units(&self, placer: &dyn Placer) -> Result<Vec<u32>, Error> {
         let pinned = (0..self.pinned.len() as u32).map(|unit| self.pinned.members(unit));
-        let sliced = self.sliced.iter().map(|unit| self.scoreable.members(*unit));
+        let given = self.given(placer);
+        let sliced = given.iter().map(|unit| self.scoreable.members(*unit));
         let units: Vec<&[u32]> = pinned.chain(sliced).collect();
         let first_sliced = self.pinned.len();
         let leads: Vec<u32> = units
@@ -112,7 +138,7 @@ impl Merge<'_> {
             .enumerate()
             .map(|(i, members)| match i.checked_sub(first_sliced) {
                 None => members[0],
-                Some(i) => self.scoreable.lead(self.sliced[i], self.scores),
+                Some(i) => self.scoreable.lead(given[i], self.scores),
             })
             .collect();
         let order = self.ask(placer, &leads)?;

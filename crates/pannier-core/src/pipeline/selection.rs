@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::classify::Classified;
 use super::deduplicate::Duplicate;
 use super::fit::RenderedOut;
+use super::near::Overlap;
 use super::place::Overflow;
 use super::slice::taken;
 use crate::diagnostics::{
@@ -148,6 +149,8 @@ pub(crate) struct Run<'a> {
     /// What the rendering has whatever is selected, and what it puts around each item; nothing if there is none.
     pub(crate) fixed_tokens: i64,
     pub(super) framing: Vec<i64>,
+    /// What a heading for each item's document costs; nothing if there is no rendering.
+    pub(super) headings: Vec<i64>,
     pub(super) effective: SliceBudget,
     /// By pool index: 1 for pinned items, 0 for items that were not scored.
     pub(crate) scores: Vec<f64>,
@@ -182,6 +185,7 @@ impl<'a> Run<'a> {
             classified: Classified::default(),
             fixed_tokens: 0,
             framing: Vec::new(),
+            headings: Vec::new(),
             effective: SliceBudget { max_tokens: 0, target_tokens: 0 },
             scores: Vec::new(),
             duplicates: Vec::new(),
@@ -213,6 +217,11 @@ impl<'a> Run<'a> {
     pub(crate) fn unit_tokens(&self, unit: u32) -> i64 {
         let units = &self.classified.scoreable;
         units.tokens(unit, self.items).saturating_add(self.framing_of(units.members(unit)))
+    }
+
+    /// What a heading for an item's document costs.
+    pub(super) fn heading_tokens(&self, index: usize) -> i64 {
+        self.headings.get(index).copied().unwrap_or_default()
     }
 
     pub(super) fn overflow_event(&self, tokens_over_budget: i64) -> OverflowEvent<&'a ContextItem> {
@@ -268,13 +277,20 @@ impl<'a> Run<'a> {
             PipelineStage::Deduplicate => {
                 // A content that was kept for many is copied once.
                 let mut contents = BTreeMap::new();
-                for duplicate in &self.duplicates {
-                    let kept = units.members(duplicate.kept);
-                    for (&index, kept) in units.members(duplicate.unit).iter().zip(kept) {
-                        let content: &mut Arc<str> = contents
-                            .entry(*kept)
-                            .or_insert_with(|| self.items[*kept as usize].content().into());
-                        let deduplicated_against = Arc::clone(content);
+                let mut content = |index: u32| -> Arc<str> {
+                    let content = || self.items[index as usize].content().into();
+                    Arc::clone(contents.entry(index).or_insert_with(content))
+                };
+                for Duplicate { unit, kept, overlap } in &self.duplicates {
+                    if let Some(Overlap { shared, own }) = *overlap {
+                        let near_duplicate_of = content(units.lead(*kept, &self.scores));
+                        let reason =
+                            ExclusionReason::NearDuplicate { near_duplicate_of, shared, own };
+                        units.members(*unit).iter().for_each(|index| tell(*index, reason.clone()));
+                        continue;
+                    }
+                    for (&index, kept) in units.members(*unit).iter().zip(units.members(*kept)) {
+                        let deduplicated_against = content(*kept);
                         tell(index, ExclusionReason::Deduplicated { deduplicated_against });
                     }
                 }

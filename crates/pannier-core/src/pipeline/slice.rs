@@ -10,6 +10,8 @@ pub(super) struct Sliced {
     pub(super) shortfalls: Vec<CountRequirementShortfall>,
     /// Those that it took, still in order of score, whatever order it took them in.
     pub(super) units: Vec<u32>,
+    /// Their positions among all, in the order it took them in.
+    pub(super) taken: Vec<u32>,
 }
 
 pub(super) fn slice(
@@ -21,8 +23,8 @@ pub(super) fn slice(
     let outcome = decide(slicer, candidates, budget)?;
     let mut units = Vec::with_capacity(outcome.taken().len());
     units.extend(taken(sorted, outcome.verdicts()));
-    let (verdicts, shortfalls) = outcome.into_parts();
-    Ok(Sliced { verdicts, shortfalls, units })
+    let (verdicts, taken, shortfalls) = outcome.into_parts();
+    Ok(Sliced { verdicts, shortfalls, units, taken })
 }
 
 /// The units that were taken, in order of score.

@@ -1,9 +1,9 @@
 //! Stage 4: candidates in order of score.
 
 use super::deduplicate::Duplicate;
-use super::units::Units;
+use super::selection::Run;
+use crate::order;
 use crate::slicer::Candidate;
-use crate::{ContextItem, order};
 
 /// The units that are left, highest score first, ties by pool order of their best members.
 pub(super) struct Sorted<'a> {
@@ -11,20 +11,15 @@ pub(super) struct Sorted<'a> {
     pub(super) candidates: Vec<Candidate<'a>>,
 }
 
-pub(super) fn sort<'a>(
-    items: &'a [ContextItem],
-    units: &Units,
-    scores: &[f64],
-    dropped: &[Duplicate],
-    unit_tokens: impl Fn(u32) -> i64,
-) -> Sorted<'a> {
+pub(super) fn sort<'a>(run: &Run<'a>, scores: &[f64], dropped: &[Duplicate]) -> Sorted<'a> {
+    let (items, units) = (run.items, &run.classified.scoreable);
     let mut dropped = dropped.iter().map(|duplicate| duplicate.unit).peekable();
     let mut keys = Vec::with_capacity(units.len());
     // Read in pool order and kept apart: after the sort, looking into the items again would be one
     // cache miss for each.
     let mut tokens = Vec::with_capacity(units.len());
     for unit in 0..units.len() as u32 {
-        tokens.push(unit_tokens(unit));
+        tokens.push(run.unit_tokens(unit));
         if dropped.next_if_eq(&unit).is_none() {
             let lead = units.lead(unit, scores);
             keys.push(order::key(scores[lead as usize], lead, unit));
@@ -36,6 +31,7 @@ pub(super) fn sort<'a>(
         Candidate {
             item: &items[lead],
             tokens: tokens[unit as usize],
+            heading_tokens: run.heading_tokens(lead),
             score: scores[lead],
             value: units.value(unit, scores),
         }

@@ -1,4 +1,4 @@
-use super::Placer;
+use super::{InputOrder, Placer};
 use crate::{Previous, ScoredItem};
 
 /// What was sent before first, in the order it was sent, so that the beginning stays as it was; then everything
@@ -27,6 +27,10 @@ impl<P: Placer> Placer for StablePlacer<P> {
         // What the other placer gets wrong is checked where its answer is used.
         let is_new = |at: &u32| places.get(*at as usize).is_none_or(Option::is_none);
         sent.into_iter().map(|(_, at)| at).chain(others.into_iter().filter(is_new)).collect()
+    }
+
+    fn input_order(&self) -> InputOrder {
+        self.others.input_order()
     }
 }
 

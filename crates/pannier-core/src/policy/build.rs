@@ -5,11 +5,11 @@ use std::time::Duration;
 use super::{CurvePolicy, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
 use crate::{
     ChronologicalPlacer, CompositeScorer, CountConstrainedKnapsackSlice, CountQuotaSlice,
-    DecayCurve, DecayScorer, Error, FrequencyScorer, GreedySlice, KindScorer, KnapsackSlice,
-    MetadataKeyScorer, MetadataTrustScorer, Pipeline, Placer, Pool, Previous, PriorityScorer,
-    ProductScorer, QuotaSlice, RankPlacer, RankSlice, RecencyScorer, ReflexiveScorer, ScaledScorer,
-    ScoreExplanation, Scorer, Slicer, StabilityScorer, StablePlacer, TagScorer, Timestamp,
-    UShapedPlacer,
+    DecayCurve, DecayScorer, DocumentPlacer, DocumentSlice, Error, FrequencyScorer, GreedySlice,
+    KindScorer, KnapsackSlice, MetadataKeyScorer, MetadataTrustScorer, Pipeline, Placer, Pool,
+    Previous, PriorityScorer, ProductScorer, QuotaSlice, RankPlacer, RankSlice, RecencyScorer,
+    ReflexiveScorer, ScaledScorer, ScoreExplanation, Scorer, Slicer, StabilityScorer, StablePlacer,
+    TagScorer, TakenPlacer, Timestamp, UShapedPlacer,
 };
 
 /// What a policy leaves to whoever builds the pipeline.
@@ -183,6 +183,13 @@ impl SlicerPolicy {
                 let knapsack = KnapsackSlice::new(*bucket_size)?;
                 Box::new(CountConstrainedKnapsackSlice::new(entries.clone(), knapsack, *scarcity)?)
             }
+            Self::Document { packing, overhead, max_per_document } => {
+                let slicer = DocumentSlice::new(*packing).with_overhead(*overhead)?;
+                Box::new(match max_per_document {
+                    Some(passages) => slicer.with_max_per_document(*passages),
+                    None => slicer,
+                })
+            }
         })
     }
 }
@@ -193,6 +200,8 @@ impl PlacerPolicy {
             Self::Chronological => Box::new(ChronologicalPlacer),
             Self::UShaped => Box::new(UShapedPlacer),
             Self::Rank => Box::new(RankPlacer),
+            Self::Document => Box::new(DocumentPlacer),
+            Self::Taken => Box::new(TakenPlacer),
             Self::Stable => {
                 Box::new(StablePlacer::new(surroundings.previous(), ChronologicalPlacer))
             }

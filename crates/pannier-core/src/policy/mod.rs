@@ -15,7 +15,10 @@ mod write;
 
 pub use registry::{Moment, PolicyRegistry};
 
-use crate::{ContextKind, CountQuotaEntry, OverflowStrategy, Quota, ScarcityBehavior, Timestamp};
+use crate::{
+    ContextKind, CountQuotaEntry, Deduplication, OverflowStrategy, Packing, Quota,
+    ScarcityBehavior, Timestamp,
+};
 
 /// Everything a pipeline is made of.
 ///
@@ -41,8 +44,8 @@ pub struct Policy {
     pub slicer: SlicerPolicy,
     /// What orders the selection.
     pub placer: PlacerPolicy,
-    /// Whether items with equal content are dropped.
-    pub deduplication: bool,
+    /// Which items are dropped for being like others.
+    pub deduplication: Deduplication,
     /// What happens to a selection above its target.
     pub overflow_strategy: OverflowStrategy,
     /// Whether members of a group are placed together.
@@ -58,7 +61,7 @@ impl Policy {
             scorers: scorers.into_iter().collect(),
             slicer: SlicerPolicy::Greedy,
             placer: PlacerPolicy::Chronological,
-            deduplication: true,
+            deduplication: Deduplication::Exact,
             overflow_strategy: OverflowStrategy::Throw,
             keep_groups_together: false,
         }
@@ -195,6 +198,15 @@ pub enum SlicerPolicy {
         /// Tokens in a bucket.
         bucket_size: i64,
     },
+    /// [`DocumentSlice`](crate::DocumentSlice)
+    Document {
+        /// In which order documents get their turn, and when a heading is paid.
+        packing: Packing,
+        /// What a heading costs at least.
+        overhead: i64,
+        /// How many passages of one document may be taken.
+        max_per_document: Option<usize>,
+    },
 }
 
 /// A placer.
@@ -209,6 +221,10 @@ pub enum PlacerPolicy {
     Rank,
     /// [`StablePlacer`](crate::StablePlacer), and what was not sent before by time.
     Stable,
+    /// [`DocumentPlacer`](crate::DocumentPlacer)
+    Document,
+    /// [`TakenPlacer`](crate::TakenPlacer)
+    Taken,
 }
 
 #[cfg(feature = "serde")]

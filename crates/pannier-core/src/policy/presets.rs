@@ -1,9 +1,10 @@
 //! Policies for common work, to begin with.
 
 use super::{PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
+use crate::{Deduplication, DocumentSlice, Packing};
 
 /// All presets, in order of their names.
-pub(super) fn presets() -> [Policy; 8] {
+pub(super) fn presets() -> [Policy; 9] {
     use PlacerPolicy::{Chronological, UShaped};
     use ScorerPolicy::{Frequency, Priority, Recency, Reflexive, Stability};
     let kind = || ScorerPolicy::Kind { weights: None };
@@ -19,6 +20,21 @@ pub(super) fn presets() -> [Policy; 8] {
         ..Policy::new(scorers)
     };
     [
+        Policy {
+            // Four fifths of a passage in a better one: the rest is not worth its tokens.
+            deduplication: Deduplication::Near { threshold: 800 },
+            ..preset(
+                "assemble",
+                "Passages of documents: the most relevant, under headings, each document as it reads.",
+                vec![(Reflexive, 1.0)],
+                SlicerPolicy::Document {
+                    packing: Packing::Greedy,
+                    overhead: DocumentSlice::OVERHEAD,
+                    max_per_document: None,
+                },
+                PlacerPolicy::Document,
+            )
+        },
         preset(
             "chat",
             "Conversation: recent messages first, in the order they were said.",
@@ -70,7 +86,7 @@ pub(super) fn presets() -> [Policy; 8] {
         ),
         Policy {
             // Two messages that say "yes" are two messages.
-            deduplication: false,
+            deduplication: Deduplication::Off,
             ..preset(
                 "transcript",
                 "Messages to a provider: the latest, and the beginning of what was sent before.",

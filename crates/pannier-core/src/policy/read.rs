@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use super::build::Surroundings;
 use super::{CurvePolicy, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
 use crate::{
-    ContextKind, CountQuotaEntry, Error, Metadata, MetadataValue, OverflowStrategy, Quota,
-    ReflexiveScorer, ScarcityBehavior, Timestamp,
+    ContextKind, CountQuotaEntry, Deduplication, DocumentSlice, Error, Metadata, MetadataValue,
+    OverflowStrategy, Packing, Quota, ReflexiveScorer, ScarcityBehavior, Timestamp,
 };
 
 pub(super) const PLACERS: &[(&str, PlacerPolicy)] = &[
@@ -14,6 +14,14 @@ pub(super) const PLACERS: &[(&str, PlacerPolicy)] = &[
     ("u-shaped", PlacerPolicy::UShaped),
     ("rank", PlacerPolicy::Rank),
     ("stable", PlacerPolicy::Stable),
+    ("document", PlacerPolicy::Document),
+    ("taken", PlacerPolicy::Taken),
+];
+
+pub(super) const PACKINGS: &[(&str, Packing)] = &[
+    ("greedy", Packing::Greedy),
+    ("interleaved", Packing::Interleaved),
+    ("score-weighted", Packing::ScoreWeighted),
 ];
 
 pub(super) const STRATEGIES: &[(&str, OverflowStrategy)] = &[
@@ -34,7 +42,8 @@ const STAND_IN: Surroundings<'_> = Surroundings {
 
 const SCORERS: &str = "recency, priority, kind, tag, frequency, reflexive, composite, product, \
                        scaled, metadata_trust, metadata_key, decay, stability, custom";
-const SLICERS: &str = "greedy, rank, knapsack, quota, count_quota, count_constrained_knapsack";
+const SLICERS: &str =
+    "greedy, rank, knapsack, quota, count_quota, count_constrained_knapsack, document";
 const CURVES: &str = "exponential, window, step";
 
 impl Policy {
@@ -52,7 +61,7 @@ impl Policy {
             scorers: table.list("scorers", weighted_scorer)?,
             slicer: slicer(&table, "slicer", table.text("slicer")?.unwrap_or("greedy"))?,
             placer: table.choice("placer", PLACERS, PlacerPolicy::Chronological)?,
-            deduplication: table.flag("deduplication")?.unwrap_or(true),
+            deduplication: deduplication(&table)?,
             overflow_strategy: table.choice(
                 "overflow_strategy",
                 STRATEGIES,
@@ -64,6 +73,29 @@ impl Policy {
         // Each part is sound by now; what is left to check is how the scorers go together.
         check("scorers", policy.build(&STAND_IN))?;
         Ok(policy)
+    }
+}
+
+/// Whether equal contents are dropped, or from which share in thousandths on those that are nearly so.
+fn deduplication(table: &Table<'_>) -> Result<Deduplication, Error> {
+    match table.get("deduplication") {
+        None => Ok(Deduplication::Exact),
+        Some(MetadataValue::Bool(flag)) => Ok((*flag).into()),
+        Some(value @ MetadataValue::Object(_)) => {
+            let table = Table::new(table.at("deduplication"), value)?;
+            let near = table.need("near", table.whole("near")?)?;
+            let threshold = u16::try_from(near).ok().filter(|near| *near <= 1_000);
+            let threshold = threshold.ok_or_else(|| {
+                let problem = format!("it is {near}; it must be from 0 to 1000 thousandths");
+                invalid(&table.at("near"), problem)
+            })?;
+            table.finish()?;
+            Ok(Deduplication::Near { threshold })
+        }
+        Some(other) => {
+            let expected = "true, false or a table such as { near = 800 }";
+            Err(wrong(&table.at("deduplication"), expected, other))
+        }
     }
 }
 
@@ -215,6 +247,11 @@ fn slicer(table: &Table<'_>, key: &str, name: &str) -> Result<SlicerPolicy, Erro
             scarcity: scarcity()?,
             bucket_size: bucket_size()?,
         },
+        "document" => SlicerPolicy::Document {
+            packing: table.choice("packing", PACKINGS, Packing::Greedy)?,
+            overhead: table.whole("overhead")?.unwrap_or(DocumentSlice::OVERHEAD),
+            max_per_document: table.count("max_per_document")?,
+        },
         other => {
             let problem = format!("there is no slicer '{other}'; there are {SLICERS}");
             return Err(invalid(&table.at(key), problem));
@@ -253,15 +290,8 @@ fn quota(path: String, value: &MetadataValue) -> Result<Quota, Error> {
 
 fn entry(path: String, value: &MetadataValue) -> Result<CountQuotaEntry, Error> {
     let table = Table::new(path, value)?;
-    let count = |key| {
-        table.read(key, "a whole number, 0 or more", |value| match value {
-            MetadataValue::Integer(count) => usize::try_from(*count).ok(),
-            MetadataValue::Unsigned(count) => usize::try_from(*count).ok(),
-            _ => None,
-        })
-    };
-    let require = count("require_count")?.unwrap_or(0);
-    let cap = table.need("cap_count", count("cap_count")?)?;
+    let require = table.count("require_count")?.unwrap_or(0);
+    let cap = table.need("cap_count", table.count("cap_count")?)?;
     let entry = check(&table.path, CountQuotaEntry::new(table.kind("kind")?, require, cap))?;
     table.finish()?;
     Ok(entry)
@@ -339,6 +369,14 @@ impl<'v> Table<'v> {
     fn whole(&self, key: &'static str) -> Result<Option<i64>, Error> {
         self.read(key, "a whole number", |value| match value {
             MetadataValue::Integer(number) => Some(*number),
+            _ => None,
+        })
+    }
+
+    fn count(&self, key: &'static str) -> Result<Option<usize>, Error> {
+        self.read(key, "a whole number, 0 or more", |value| match value {
+            MetadataValue::Integer(count) => usize::try_from(*count).ok(),
+            MetadataValue::Unsigned(count) => usize::try_from(*count).ok(),
             _ => None,
         })
     }

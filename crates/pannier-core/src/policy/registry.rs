@@ -50,8 +50,8 @@ pub struct PolicyRegistry {
 }
 
 impl Default for PolicyRegistry {
-    /// A registry with the presets: `chat`, `code-review`, `debugging`, `document-qa`, `long-running`,
-    /// `rag`, `tool-use` and `transcript`.
+    /// A registry with the presets: `assemble`, `chat`, `code-review`, `debugging`, `document-qa`,
+    /// `long-running`, `rag`, `tool-use` and `transcript`.
     fn default() -> Self {
         let named = |policy: Policy| (policy.name.clone().unwrap_or_default(), policy);
         Self { policies: presets().map(named).into(), scorers: BTreeMap::new() }

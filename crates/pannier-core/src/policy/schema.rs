@@ -4,7 +4,7 @@
 //! requirement below its cap, no knapsack inside a count quota) only reading a policy can tell.
 
 use super::Policy;
-use super::read::{PLACERS, SCARCITIES, STRATEGIES};
+use super::read::{PACKINGS, PLACERS, SCARCITIES, STRATEGIES};
 use crate::{Metadata, MetadataValue};
 
 /// A part's name, its keys with their schemas, and which of them it needs.
@@ -18,7 +18,7 @@ impl Policy {
             ("description", kind_of("string")),
             ("scorers", non_empty_list(reference("weighted_scorer"))),
             ("placer", choice(PLACERS.iter().map(|(name, _)| *name))),
-            ("deduplication", kind_of("boolean")),
+            ("deduplication", any_of([kind_of("boolean"), near()])),
             ("overflow_strategy", choice(STRATEGIES.iter().map(|(name, _)| *name))),
             ("keep_groups_together", kind_of("boolean")),
             ("slicer", choice(slicers().iter().map(|(name, ..)| *name))),
@@ -38,6 +38,12 @@ impl Policy {
         put(&mut schema, "$defs", Metadata::from(definitions));
         schema.into()
     }
+}
+
+/// How much of an item may be found in a better one.
+fn near() -> Metadata {
+    let thousandths = with(with(kind_of("integer"), "minimum", 0), "maximum", 1_000);
+    object([("near", thousandths)], &["near"])
 }
 
 fn scorers() -> Vec<Part> {
@@ -110,8 +116,20 @@ fn slicers() -> Vec<Part> {
     let entries = ("entries", list(object(entry, &["kind", "cap_count"])));
     let scarcity = ("scarcity_behavior", choice(SCARCITIES.iter().map(|(name, _)| *name)));
     let bucket_size = ("bucket_size", with(kind_of("integer"), "minimum", 1));
-    let names =
-        ["greedy", "rank", "knapsack", "quota", "count_quota", "count_constrained_knapsack"];
+    let document = vec![
+        ("packing", choice(PACKINGS.iter().map(|(name, _)| *name))),
+        ("overhead", count()),
+        ("max_per_document", count()),
+    ];
+    let names = [
+        "greedy",
+        "rank",
+        "knapsack",
+        "quota",
+        "count_quota",
+        "count_constrained_knapsack",
+        "document",
+    ];
     let inner = ("inner_slicer", any_of([choice(names.into_iter()), reference("slicer")]));
     vec![
         (names[0], vec![], &[]),
@@ -120,21 +138,22 @@ fn slicers() -> Vec<Part> {
         // An inner slicer that is only a name has its options beside it.
         (
             names[3],
-            vec![
-                quotas.clone(),
-                inner.clone(),
-                bucket_size.clone(),
-                entries.clone(),
-                scarcity.clone(),
-            ],
+            [quotas.clone(), inner.clone(), bucket_size.clone(), entries.clone(), scarcity.clone()]
+                .into_iter()
+                .chain(document.clone())
+                .collect(),
             &[],
         ),
         (
             names[4],
-            vec![entries.clone(), scarcity.clone(), inner, quotas, bucket_size.clone()],
+            [entries.clone(), scarcity.clone(), inner, quotas, bucket_size.clone()]
+                .into_iter()
+                .chain(document.clone())
+                .collect(),
             &[],
         ),
         (names[5], vec![entries, scarcity, bucket_size], &[]),
+        (names[6], document, &[]),
     ]
 }
 

@@ -1,8 +1,11 @@
 //! From a policy to values. What has its default is left out.
 
-use super::read::{PLACERS, SCARCITIES, STRATEGIES};
+use super::read::{PACKINGS, PLACERS, SCARCITIES, STRATEGIES};
 use super::{CurvePolicy, Policy, ScorerPolicy, SlicerPolicy};
-use crate::{CountQuotaEntry, Metadata, MetadataValue, OverflowStrategy, ScarcityBehavior};
+use crate::{
+    CountQuotaEntry, Deduplication, DocumentSlice, Metadata, MetadataValue, OverflowStrategy,
+    Packing, ScarcityBehavior,
+};
 
 impl Policy {
     /// The policy as a tree of values, which [`from_value`](Self::from_value) reads back.
@@ -14,8 +17,14 @@ impl Policy {
         }
         put(&mut table, "scorers", weighted(&self.scorers));
         put(&mut table, "placer", name_of(PLACERS, &self.placer));
-        if !self.deduplication {
-            put(&mut table, "deduplication", false);
+        match self.deduplication {
+            Deduplication::Exact => {}
+            Deduplication::Off => put(&mut table, "deduplication", false),
+            Deduplication::Near { threshold } => {
+                let mut near = Metadata::new();
+                put(&mut near, "near", i64::from(threshold));
+                put(&mut table, "deduplication", near);
+            }
         }
         if self.overflow_strategy != OverflowStrategy::Throw {
             put(&mut table, "overflow_strategy", name_of(STRATEGIES, &self.overflow_strategy));
@@ -190,6 +199,18 @@ impl SlicerPolicy {
                 put_counts(&mut table, entries, *scarcity);
                 put(&mut table, "bucket_size", *bucket_size);
                 "count_constrained_knapsack"
+            }
+            Self::Document { packing, overhead, max_per_document } => {
+                if *packing != Packing::Greedy {
+                    put(&mut table, "packing", name_of(PACKINGS, packing));
+                }
+                if *overhead != DocumentSlice::OVERHEAD {
+                    put(&mut table, "overhead", *overhead);
+                }
+                if let Some(passages) = max_per_document {
+                    put(&mut table, "max_per_document", *passages as u64);
+                }
+                "document"
             }
         };
         put(&mut table, key, name);

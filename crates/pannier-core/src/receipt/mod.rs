@@ -17,13 +17,14 @@ use serde::{Deserialize, Serialize};
 
 use std::sync::Arc;
 
+use crate::render::render_documents;
 use crate::{
-    ContextBudget, ContextItem, Error, Policy, PolicyRegistry, Selection, SelectionReport,
-    Template, TextRendering, Timestamp, TokenCounter,
+    ContextBudget, ContextItem, DocumentRendering, Error, MetadataValue, Policy, PolicyRegistry,
+    Selection, SelectionReport, Template, TextRendering, Timestamp, TokenCounter,
 };
 
 /// Where a pool came from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiptSource {
     /// What sort of source: `items`, for a list of items.
@@ -33,6 +34,9 @@ pub struct ReceiptSource {
     /// What was asked of it, if anything was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
+    /// With which options of whoever asked, in its own form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<MetadataValue>,
 }
 
 /// What a budget bounds.
@@ -45,6 +49,8 @@ pub enum Bound {
     Items,
     /// The text that is sent.
     Text,
+    /// The same, where it is passages under the names of their documents. Then there is no template to it.
+    Documents,
 }
 
 /// What a selection was made with, besides its pool and its budget.
@@ -191,7 +197,7 @@ impl Receipt {
         let items: Vec<ReceiptItem> = selection.pool().iter().map(ReceiptItem::new).collect();
         let source = circumstances.source.unwrap_or_else(|| {
             let version = Digest::of_all(items.iter().map(|item| item.item)).to_string();
-            ReceiptSource { kind: "items".to_owned(), version, query: None }
+            ReceiptSource { kind: "items".to_owned(), version, query: None, options: None }
         });
         let mut receipt = Self {
             format: Self::FORMAT,
@@ -204,7 +210,7 @@ impl Receipt {
             budget: selection.budget().clone(),
             items,
             selected: selection.indices().collect(),
-            result: Digest::of_text(&circumstances.template, selection),
+            result: digest(circumstances.bound, &circumstances.template, selection),
             report: Digest::of_json(&selection.report()),
             template: circumstances.template,
             seal: Digest::of(&[]),
@@ -255,9 +261,13 @@ impl Receipt {
         }
 
         let mut pipeline = registry.pipeline(&self.policy, self.reference_time)?;
-        if self.bound == Bound::Text {
-            let counter = Arc::clone(counter);
-            pipeline = pipeline.rendered_by(TextRendering::new(self.template.clone(), counter));
+        let counter = Arc::clone(counter);
+        match self.bound {
+            Bound::Items => {}
+            Bound::Text => {
+                pipeline = pipeline.rendered_by(TextRendering::new(self.template.clone(), counter));
+            }
+            Bound::Documents => pipeline = pipeline.rendered_by(DocumentRendering::new(counter)),
         }
         let selection = pipeline.run(items, &self.budget)?;
         let mut found = selection.indices();
@@ -268,11 +278,19 @@ impl Receipt {
                 return Ok(Replay::Selection { position, recorded, found });
             }
         }
-        if self.result != Digest::of_text(&self.template, &selection) {
+        if self.result != digest(self.bound, &self.template, &selection) {
             return Ok(Replay::Result);
         }
         let report: SelectionReport<&ContextItem> = selection.report();
         Ok(if self.report == Digest::of_json(&report) { Replay::Identical } else { Replay::Report })
+    }
+}
+
+/// The hash of the text that is sent.
+fn digest(bound: Bound, template: &Template, selection: &Selection<'_>) -> Digest {
+    match bound {
+        Bound::Items | Bound::Text => Digest::of_text(template, selection),
+        Bound::Documents => Digest::of(render_documents(selection.items()).as_bytes()),
     }
 }
 

@@ -4,8 +4,12 @@
 //! merge across borders. So a selection that fits its budget may still be a text that does not. A pipeline that
 //! knows how its selections are rendered asks what the whole costs, and leaves out what makes it too much.
 
+mod document;
 mod template;
 
+pub use document::DocumentRendering;
+#[cfg(feature = "receipt")]
+pub(crate) use document::render as render_documents;
 pub use template::{ItemTemplate, Template, TextRendering};
 
 use crate::{ContextBudget, ContextItem, sum_tokens};
@@ -13,13 +17,20 @@ use crate::{ContextBudget, ContextItem, sum_tokens};
 /// How selections are sent, as far as a budget is concerned: what they cost as a whole, and which items cannot
 /// be sent at all.
 ///
-/// [`TextRendering`] is the usual one. A format with rules of its own, such as a chat, brings its own.
+/// [`TextRendering`] is the usual one, and [`DocumentRendering`] that of passages under the names of their documents. A format with rules of its own, such as a chat, brings its own.
 pub trait Rendering: Send + Sync {
     /// What these items cost together, in this order.
     fn cost(&self, items: &Placed<'_>) -> Cost;
 
     /// What stands around an item, where its own tokens do not say. A slicer takes it for a part of the item.
     fn framing(&self, index: usize, item: &ContextItem) -> i64 {
+        let _ = (index, item);
+        0
+    }
+
+    /// What a heading for an item's document costs, if there are headings. A slicer that knows of documents adds it
+    /// where one is opened.
+    fn heading(&self, index: usize, item: &ContextItem) -> i64 {
         let _ = (index, item);
         0
     }

@@ -275,7 +275,7 @@ impl<S: Slicer> Counted<S> {
             }
             outcome.take(position);
         }
-        let (verdicts, shortfalls) = inner.into_parts();
+        let (verdicts, _, shortfalls) = inner.into_parts();
         for (position, verdict) in positions.into_iter().zip(verdicts) {
             if verdict != Verdict::Taken {
                 outcome.leave(position as usize, verdict);

@@ -8,6 +8,7 @@
 //! whose members go together, with the sum of their tokens and of their scores.
 
 mod count;
+mod document;
 mod greedy;
 mod knapsack;
 mod outcome;
@@ -22,6 +23,7 @@ pub use count::{
     CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, CountRequirementShortfall,
     ScarcityBehavior,
 };
+pub use document::{DocumentSlice, Packing};
 pub use greedy::{GreedySlice, RankSlice};
 pub use knapsack::KnapsackSlice;
 pub use outcome::{SliceOutcome, Verdict};
@@ -38,6 +40,8 @@ pub struct Candidate<'a> {
     pub item: &'a ContextItem,
     /// What it costs.
     pub tokens: i64,
+    /// What a heading for its document costs, where selections are rendered with headings; otherwise 0.
+    pub heading_tokens: i64,
     /// Its score, which decides its place in the order.
     pub score: f64,
     /// What it is worth: its score; of a group, the sum of its members' scores.
@@ -46,7 +50,7 @@ pub struct Candidate<'a> {
 
 impl<'a> From<ScoredItem<'a>> for Candidate<'a> {
     fn from(ScoredItem { item, score }: ScoredItem<'a>) -> Self {
-        Self { item, tokens: item.tokens(), score, value: score }
+        Self { item, tokens: item.tokens(), heading_tokens: 0, score, value: score }
     }
 }
 

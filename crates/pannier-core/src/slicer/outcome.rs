@@ -107,7 +107,8 @@ impl SliceOutcome {
         self.taken.sort_unstable_by_key(|position| (key(*position as usize), *position));
     }
 
-    pub(crate) fn into_parts(self) -> (Vec<Verdict>, Vec<CountRequirementShortfall>) {
-        (self.verdicts, self.shortfalls)
+    /// The verdicts, what was taken, and what fell short.
+    pub(crate) fn into_parts(self) -> (Vec<Verdict>, Vec<u32>, Vec<CountRequirementShortfall>) {
+        (self.verdicts, self.taken, self.shortfalls)
     }
 }

@@ -289,6 +289,7 @@ impl<'a> Run<'a> {
             .map(|unit| Candidate {
                 item: &self.items[unit.best(&self.scores)],
                 tokens: unit.tokens(self.items),
+                heading_tokens: 0,
                 score: self.best_score(unit),
                 value: unit.value(&self.scores),
             })

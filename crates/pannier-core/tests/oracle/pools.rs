@@ -263,6 +263,7 @@ impl CandidatePlan {
         Candidate {
             item: &self.item,
             tokens: self.item.tokens(),
+            heading_tokens: 0,
             score: self.score,
             value: self.value,
         }

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use pannier_core::{
-    ContextBudget, ContextItem, ContextItemBuilder, ContextKind, Cost, Error, Exactness, Pipeline,
-    PipelineBuilder, Placed, ReflexiveScorer, Rendering, Selection, SelectionReport, Template,
-    TextRendering, TokenCounter,
+    ContextBudget, ContextItem, ContextItemBuilder, ContextKind, Cost, DocumentRendering, Error,
+    Exactness, Pipeline, PipelineBuilder, Placed, ReflexiveScorer, Rendering, Selection,
+    SelectionReport, Template, TextRendering, TokenCounter,
 };
 
 /// An item whose hint, and so its reflexive score, is `score`.
@@ -99,7 +99,7 @@ impl Rendering for Choosy {
 }
 
 /// How many ways of rendering there are to try.
-pub(crate) const RENDERINGS: usize = 5;
+pub(crate) const RENDERINGS: usize = 6;
 
 /// A pipeline whose selections are rendered in some way; the first ways are not to.
 pub(crate) fn rendered(pipeline: Pipeline, way: usize) -> Pipeline {
@@ -108,6 +108,7 @@ pub(crate) fn rendered(pipeline: Pipeline, way: usize) -> Pipeline {
         0 | 1 => pipeline,
         2 => pipeline.rendered_by(text(Template::default(), 3)),
         3 => pipeline.rendered_by(text(template("<all>", "[{kind}: {content}]", " ", "</all>"), 4)),
+        4 => pipeline.rendered_by(DocumentRendering::new(Arc::new(Groups(3)))),
         _ => pipeline.rendered_by(Choosy(text(Template::default(), 2))),
     }
 }

@@ -47,7 +47,7 @@ impl Patience {
 
 impl<'r, 'a> Budgets<'r, 'a> {
     /// How many steps a search may take that tries every budget, and one that leaps.
-    const TO_TRY_ALL: u64 = 1 << 28;
+    pub(super) const TO_TRY_ALL: u64 = 1 << 28;
     const TO_LEAP: u64 = 1 << 31;
 
     /// The largest budget that is tried; above it, sums might not fit.

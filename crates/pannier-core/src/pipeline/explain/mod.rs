@@ -17,7 +17,7 @@ use crate::{
     PipelineStage, Pool, ScoreExplanation, order,
 };
 use budget::Budgets;
-use score::Rematch;
+use score::{Near, Rematch};
 
 /// The answer to "why is this item in, or out?".
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +42,7 @@ pub struct Explanation<I = ContextItem> {
     /// nothing.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub density: Option<f64>,
-    /// What it lost to: the copy that was kept, the pinned items that leave it no room, or the items that
+    /// What it lost to: the copy, or near copy, that was kept, the pinned items that leave it no room, or the items that
     /// would go if it came in with [`smallest_score`](Self::smallest_score). In the order they are placed.
     pub lost_to: Vec<Rival<I>>,
     /// The smallest budget with which it is selected, from its own tokens on. For an item that is out, the
@@ -55,7 +55,8 @@ pub struct Explanation<I = ContextItem> {
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub smaller_budget: Option<FoundBudget>,
     /// The smallest score, from 0 on, with which it is selected, all other scores being the same. With the
-    /// next smaller number it is not. Absent if no score helps, or the item is not scored.
+    /// next smaller number it is not. Absent if no score helps, or the item is not scored. Where near duplicates are
+    /// dropped, a higher score may let others in that it loses to; then there may be a smaller one still.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub smallest_score: Option<f64>,
 }
@@ -171,29 +172,27 @@ impl Pipeline {
         let mut trace = Trace::none(&mut nobody);
         let Prepared { run, candidates } = self.prepare(items, budget, &mut trace)?;
         let run = self.finish(run, &candidates, &mut trace)?.run;
-        Ok(indices.iter().map(|index| self.explain_in(&run, &candidates, *index)).collect())
+        let near = Near::new(self, &run);
+        let explain = |index: &usize| self.explain_in(&run, &candidates, near.as_ref(), *index);
+        Ok(indices.iter().map(explain).collect())
     }
 
     fn explain_in<'a>(
         &self,
         run: &Run<'a>,
         candidates: &[Candidate<'a>],
+        near: Option<&Near<'a>>,
         index: usize,
     ) -> Explanation<&'a ContextItem> {
-        let (items, budget) = (run.items, &run.budget);
+        let items = run.items;
         let item = &items[index];
         let (stage, decision) = run.decision(index as u32);
 
         let scoreable = run.classified.scoreable.in_pool_order();
         let Ok(place) = scoreable.binary_search(&(index as u32)) else {
             let mut explanation = Explanation::new(index, item, stage, decision);
-            // A pinned item is in as soon as all of them fit.
             if run.classified.pinned.in_pool_order().binary_search(&(index as u32)).is_ok() {
-                let max_tokens = self.smallest_window(run);
-                let target_tokens = max_tokens.min(budget.target_tokens());
-                let is_proven = true;
-                explanation.smallest_budget =
-                    Some(FoundBudget { max_tokens, target_tokens, is_proven });
+                explanation.smallest_budget = Some(self.smallest_for_pinned(run, candidates));
             }
             return explanation;
         };
@@ -202,7 +201,7 @@ impl Pipeline {
         explanation.score = Some(self.scorer.explain(&pool, place));
         explanation.rank = Some(run.rank(index as u32, &scoreable));
 
-        let Some(mut rematch) = Rematch::new(self, run, candidates, index as u32) else {
+        let Some(mut rematch) = Rematch::new(self, run, candidates, near, index as u32) else {
             return explanation;
         };
         explanation.density = rematch.density();
@@ -297,8 +296,13 @@ impl<'a> Run<'a> {
         rivals
     }
 
-    /// What is merged if these units are selected.
-    pub(crate) fn merge<'m>(&'m self, scores: &'m [f64], sliced: Vec<u32>) -> Merge<'m> {
+    /// What is merged if of the units that compete these are selected, and were taken in this order.
+    pub(crate) fn merge<'m>(
+        &'m self,
+        scores: &'m [f64],
+        sorted: &'m [u32],
+        (sliced, taken): (Vec<u32>, Vec<u32>),
+    ) -> Merge<'m> {
         Merge {
             items: self.items,
             scores,
@@ -306,14 +310,49 @@ impl<'a> Run<'a> {
             pinned_tokens: self.classified.pinned_tokens,
             scoreable: &self.classified.scoreable,
             sliced,
+            sorted,
+            taken,
         }
     }
 }
 
 impl Pipeline {
+    /// The smallest budget with which pinned items are in: as soon as all of them fit, unless the run fails for what a
+    /// slicer guarantees besides.
+    fn smallest_for_pinned(&self, run: &Run<'_>, candidates: &[Candidate<'_>]) -> FoundBudget {
+        let (first, present) = (self.smallest_window(run), run.budget.max_tokens());
+        let target = |window: i64| window.min(run.budget.target_tokens());
+        let succeeds = |window: &i64| {
+            let budget = run.budget.with_sizes(*window, target(*window));
+            budget.is_ok_and(|budget| {
+                self.select(run, &run.sorted, candidates, &run.scores, &budget).is_ok()
+            })
+        };
+        let found = |max_tokens: i64, is_proven| FoundBudget {
+            max_tokens,
+            target_tokens: target(max_tokens),
+            is_proven,
+        };
+        if succeeds(&first) {
+            return found(first, true);
+        }
+        let rendering = self.rendering().map_or(0, |rendering| rendering.effort(present));
+        let effort = self.slicer.effort(candidates.len(), present).saturating_add(rendering);
+        let windows = present.saturating_sub(first).max(0) as u64;
+        if effort.saturating_mul(windows) <= Budgets::TO_TRY_ALL {
+            return found((first..=present).find(succeeds).unwrap_or(present), true);
+        }
+        let (mut out, mut within) = (first, present);
+        while within - out > 1 {
+            let middle = out + (within - out) / 2;
+            if succeeds(&middle) { within = middle } else { out = middle }
+        }
+        found(within, false)
+    }
+
     /// Below this, a window does not hold the reserve and the pinned items as they are sent.
     fn smallest_window(&self, run: &Run<'_>) -> i64 {
-        let merge = run.merge(&run.scores, Vec::new());
+        let merge = run.merge(&run.scores, &[], Default::default());
         let sent = match self.rendering().zip(self.place(&merge).ok()) {
             Some((rendering, placed)) => Fitting::new(&merge, &placed, rendering).total(0),
             None => 0,
@@ -331,9 +370,9 @@ impl Pipeline {
         budget: &ContextBudget,
     ) -> Result<Vec<u32>, Error> {
         let effective = budget.effective(run.committed_tokens());
-        let Sliced { units: sliced, .. } =
+        let Sliced { units: sliced, taken, .. } =
             slice::slice(candidates, units, effective, &*self.slicer)?;
-        let mut merge = run.merge(scores, sliced);
+        let mut merge = run.merge(scores, units, (sliced, taken));
         merge.handle_overflow(budget, self.overflow_strategy)?;
         let Some(rendering) = self.rendering() else {
             return Ok(merge.sliced);

@@ -3,9 +3,28 @@
 //! Scoring is the most expensive stage, and a change of one score touches no other. So a change is decided from
 //! deduplication on, by the same code as any run.
 
+use super::super::deduplicate::nearly_equal;
+use super::super::near::Fingerprints;
+use super::super::sort::{self, Sorted};
 use super::super::{Pipeline, Run};
 use crate::slicer::Candidate;
-use crate::{ExclusionReason, order};
+use crate::{Deduplication, ExclusionReason, order};
+
+/// How near duplicates are found, if they are dropped. The same for every item of a run, whatever its score.
+pub(super) struct Near<'a> {
+    fingerprints: Fingerprints<'a>,
+    threshold: u16,
+}
+
+impl<'a> Near<'a> {
+    pub(super) fn new(pipeline: &Pipeline, run: &Run<'a>) -> Option<Self> {
+        let Deduplication::Near { threshold } = pipeline.deduplication else {
+            return None;
+        };
+        let fingerprints = Fingerprints::new(run.items, &run.classified.scoreable);
+        Some(Self { fingerprints, threshold })
+    }
+}
 
 /// The same run with another score for one item.
 pub(super) struct Rematch<'r, 'a> {
@@ -21,6 +40,8 @@ pub(super) struct Rematch<'r, 'a> {
     keys: Vec<u128>,
     units: Vec<u32>,
     candidates: Vec<Candidate<'a>>,
+    /// If near duplicates are dropped, another score may change what becomes of any other item.
+    near: Option<&'r Near<'a>>,
 }
 
 impl<'r, 'a> Rematch<'r, 'a> {
@@ -28,6 +49,7 @@ impl<'r, 'a> Rematch<'r, 'a> {
         pipeline: &'r Pipeline,
         run: &'r Run<'a>,
         candidates: &[Candidate<'a>],
+        near: Option<&'r Near<'a>>,
         index: u32,
     ) -> Option<Self> {
         let scoreable = &run.classified.scoreable;
@@ -45,7 +67,7 @@ impl<'r, 'a> Rematch<'r, 'a> {
         let key = |unit: &u32| order::key(run.scores[lead(*unit) as usize], lead(*unit), *unit);
         let keys = units.iter().map(key).collect();
         let scores = run.scores.clone();
-        Some(Self { pipeline, run, index, unit, rival, scores, keys, units, candidates })
+        Some(Self { pipeline, run, index, unit, rival, scores, keys, units, candidates, near })
     }
 
     /// The units that are selected if the item has this score. None if the run fails.
@@ -53,6 +75,12 @@ impl<'r, 'a> Rematch<'r, 'a> {
         let (run, scoreable) = (self.run, &self.run.classified.scoreable);
         self.scores[self.index as usize] = score;
         let scores = &self.scores;
+        if let Some(Near { fingerprints, threshold }) = self.near {
+            let dropped = nearly_equal(run.items, scoreable, scores, fingerprints, *threshold);
+            let Sorted { units, candidates } = sort::sort(run, scores, &dropped);
+            let selected = self.pipeline.select(run, &units, &candidates, scores, &run.budget);
+            return selected.unwrap_or_default();
+        }
         let lead = |unit: u32| scoreable.lead(unit, scores);
         let strength = |unit: &u32| order::key(scores[lead(*unit) as usize], 0, *unit);
         let winner = self.rival.into_iter().chain([self.unit]).min_by_key(strength);
@@ -64,6 +92,7 @@ impl<'r, 'a> Rematch<'r, 'a> {
         let candidate = Candidate {
             item: &run.items[lead as usize],
             tokens: run.unit_tokens(winner),
+            heading_tokens: run.heading_tokens(lead as usize),
             score: scores[lead as usize],
             value: scoreable.value(winner, scores),
         };
@@ -136,9 +165,14 @@ impl<'r, 'a> Rematch<'r, 'a> {
         if matches!(reason, ExclusionReason::PinnedOverride { .. }) {
             return run.classified.pinned.in_pool_order().into_owned();
         }
+        let dropped = run.duplicates.binary_search_by_key(&self.unit, |duplicate| duplicate.unit);
+        let kept = dropped.ok().map(|dropped| run.duplicates[dropped].kept);
+        if matches!(reason, ExclusionReason::NearDuplicate { .. }) {
+            return kept.map(|kept| scoreable.lead(kept, &run.scores)).into_iter().collect();
+        }
         if matches!(reason, ExclusionReason::Deduplicated { .. }) {
             let own = scoreable.members(self.unit).iter();
-            let kept = self.rival.into_iter().flat_map(|rival| scoreable.members(rival));
+            let kept = kept.into_iter().flat_map(|kept| scoreable.members(kept));
             let pairs = own.zip(kept);
             return pairs.filter(|(own, _)| **own == self.index).map(|(_, kept)| *kept).collect();
         }
