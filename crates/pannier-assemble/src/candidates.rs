@@ -164,9 +164,11 @@ impl<'a> Candidates<'a> {
         if let (true, Some(chunk)) = (truncated, chunks.first_mut()) {
             chunk.end = chunk.start + chunk.text.len().saturating_sub(CUT.len());
         }
-        let omitted = selection.report().excluded.into_iter();
-        let omitted =
-            omitted.map(|excluded| Omitted::new(&self.hits[excluded.index], excluded, pool));
+        let excluded = selection.report().excluded.into_iter();
+        let omitted = excluded.filter_map(|excluded| {
+            let hit = excluded.index.and_then(|index| self.hits.get(index))?;
+            Some(Omitted::new(hit, excluded, pool))
+        });
         let text = self.rendering().render(selection.items());
         let count = |tokens: i64| usize::try_from(tokens).unwrap_or_default();
         let total_tokens = count(selection.tokens());

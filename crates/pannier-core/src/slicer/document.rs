@@ -13,6 +13,8 @@ use crate::{Error, ExclusionReason, Passage, SliceBudget};
 
 /// In which order documents get their turn, and when a heading is paid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Packing {
     /// The best first, and a heading once for each document. For a layout by document:

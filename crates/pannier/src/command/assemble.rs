@@ -1,6 +1,5 @@
 //! `pannier assemble`: the passages that answer a query, packed and written under the names of their documents.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
