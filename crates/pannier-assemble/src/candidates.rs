@@ -197,7 +197,6 @@ impl<'a> Candidates<'a> {
             if document != last {
                 overhead = overhead.saturating_add(rendering.heading(0, item).max(least));
             }
-            overhead = overhead.saturating_add(rendering.framing(0, item));
             last = document;
         }
         let rest = selection.ledger().sent().saturating_sub(selection.tokens());

@@ -185,7 +185,7 @@ fn only_where_nothing_fits_a_passage_is_cut() {
         assert_eq!(context.omitted.len(), usize::from(context.chunks.is_empty()), "{budget}");
     }
     // A smaller one that fits comes before a cut one.
-    let documents = Documents::new(&[("long.md", &long), ("short.md", "target")]);
+    let documents = Documents::new(&[("long.md", &long), ("short.md", "target aside")]);
     let context = documents.assemble(AssemblyConfig::default(), "target", 20);
     assert_eq!((names(&context), context.truncated), (vec!["short.md#0".to_owned()], false));
 }

@@ -54,20 +54,11 @@ impl Rendering for DocumentRendering {
             let document = Passage::of(item).map(|passage| passage.document);
             let opens = document.is_some() && document != last;
             last = document;
-            let heading = if opens { self.heading(0, item) } else { 0 };
-            heading.saturating_add(self.framing(0, item))
+            if opens { self.heading(0, item) } else { 0 }
         });
+        // Line ends are mostly paid by what a heading is charged beyond what it costs, or are merged; where they are
+        // not, the whole is counted, and they are among what it costs beyond its parts.
         Cost::of_whole(total, 0, sum_tokens(framing), items.tokens())
-    }
-
-    fn framing(&self, _: usize, item: &ContextItem) -> i64 {
-        let content = item.content();
-        let before = if Passage::of(item).is_none() { "\n" } else { "" };
-        let after = if content.ends_with('\n') { "" } else { "\n" };
-        if before.is_empty() && after.is_empty() {
-            return 0;
-        }
-        self.count(&format!("{before}{content}{after}")).saturating_sub(self.count(content))
     }
 
     fn heading(&self, _: usize, item: &ContextItem) -> i64 {

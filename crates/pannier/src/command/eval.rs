@@ -389,10 +389,13 @@ impl Measured {
         if let Some(contexts) = &self.contexts {
             for (budget, share) in &contexts.gold_in_context {
                 let fill = contexts.fill_by_budget.get(budget).copied().unwrap_or_default();
-                text.push_str(&format!("at {budget:>5} tokens  gold in context {share:.4}, fill {fill:.4}\n"));
+                text.push_str(&format!(
+                    "at {budget:>5} tokens  gold in context {share:.4}, fill {fill:.4}\n"
+                ));
             }
-            let MeasuredContexts { contexts, overruns, top3_in_first5, adjacency, coverage, .. } =
-                contexts;
+            let MeasuredContexts {
+                contexts, overruns, top3_in_first5, adjacency, coverage, ..
+            } = contexts;
             text.push_str(&format!(
                 "overruns         {overruns} of {contexts} contexts\ntop 3 in first 5 {top3_in_first5:.4}\nadjacency        {adjacency:.4}\ncoverage         {coverage:.4}\n"
             ));
@@ -435,9 +438,16 @@ fn read_grades(path: &Path) -> Result<Grades, Failure> {
     for (line, number) in input::read_text(path, LARGEST_DATA)?.lines().zip(1..) {
         let fields: Vec<&str> = line.split('\t').collect();
         let [query, document, grade] = fields[..] else {
-            return Err(invalid(path, number, "write query, document and grade, parted by tabs".to_owned()));
+            return Err(invalid(
+                path,
+                number,
+                "write query, document and grade, parted by tabs".to_owned(),
+            ));
         };
-        let grade = grade.trim().parse().map_err(|_| invalid(path, number, format!("'{grade}' is no grade")))?;
+        let grade = grade
+            .trim()
+            .parse()
+            .map_err(|_| invalid(path, number, format!("'{grade}' is no grade")))?;
         grades.entry(query.to_owned()).or_default().insert(document.to_owned(), grade);
     }
     Ok(grades)
@@ -447,7 +457,11 @@ fn read_rankings(path: &Path) -> Result<BTreeMap<String, Vec<String>>, Failure> 
     let mut rankings: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (line, number) in input::read_text(path, LARGEST_DATA)?.lines().zip(1..) {
         let Some((query, document)) = line.split_once('\t') else {
-            return Err(invalid(path, number, "write query and document, parted by a tab".to_owned()));
+            return Err(invalid(
+                path,
+                number,
+                "write query and document, parted by a tab".to_owned(),
+            ));
         };
         rankings.entry(query.to_owned()).or_default().push(document.to_owned());
     }

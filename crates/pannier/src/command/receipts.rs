@@ -6,7 +6,8 @@ use std::sync::Arc;
 use clap::{Args, ValueHint};
 use pannier_assemble::Assembler;
 use pannier_core::{
-    ContextItem, DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay, TokenCounter, UncountedItem,
+    ContextItem, DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay, TokenCounter,
+    UncountedItem,
 };
 
 use pannier_docs::Cache;
