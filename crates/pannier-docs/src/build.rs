@@ -13,9 +13,9 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::about::front_matter;
 use crate::cache::{RECORD_BYTES, Record, record_check};
 use crate::chunk::{self, Chunk, ChunkRow, chunking};
-use crate::date::front_matter_date;
 use crate::index::IndexBuilder;
 use crate::manifest::{
     CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNKS, CONTENTS, FILES, MANIFEST, PATHS, POSTINGS,
@@ -26,7 +26,7 @@ use crate::store::{self, Counted, is_draft, lock, publish, sync_folder, write_sy
 use crate::terms::Terms;
 use crate::vectors::{ChunkVectors, Vectors};
 use crate::words::Words;
-use crate::{Cache, DocsError, Manifest, Model, Sources, verify};
+use crate::{About, Cache, DocsError, Manifest, Model, Sources, verify};
 
 /// The largest document that is taken.
 const LARGEST: u64 = 64 << 20;
@@ -82,7 +82,7 @@ pub struct Built {
 /// Builds the cache at a path, or brings it up to date.
 ///
 /// Documents that have not changed are not cut into chunks again, and if nothing has changed, nothing is written. The
-/// version depends on the documents, their paths and dates, and the model of their vectors alone: not on the machine, the
+/// version depends on the documents, their paths, titles and dates, and the model of their vectors alone: not on the machine, the
 /// order of folders or the number of threads.
 ///
 /// # Errors
@@ -158,16 +158,24 @@ fn is_same(before: &Cache, files: &[SourceFile]) -> bool {
         record.is_ok_and(|record| {
             record.path == file.path
                 && hash_file(&file.file).is_ok_and(|hash| hash == record.hash)
-                && date_bytes(file.date.or_else(|| date_in(file, &record)))
-                    == date_bytes(record.date)
+                && is_same_about(file, &record)
         })
     };
     files.len() == before.len() as usize && files.par_iter().zip(0..before.len()).all(is_same)
 }
 
-/// The date that a file has of itself, if a document of the same content has one, from wherever.
-fn date_in(file: &SourceFile, record: &Record) -> Option<Timestamp> {
-    record.date.and_then(|_| front_matter_date(std::str::from_utf8(&read(file).ok()?).ok()?))
+/// Whether what is known about a file is what is known about a document of the same content.
+fn is_same_about(file: &SourceFile, record: &Record) -> bool {
+    // A document about which nothing is known has no front matter that says anything.
+    let own = match record.about == About::default() {
+        true => About::default(),
+        false => {
+            let text = read(file).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            text.map(|text| front_matter(&text)).unwrap_or_default()
+        }
+    };
+    let about = file.about.or(own);
+    about.title == record.about.title && date_bytes(about.date) == date_bytes(record.about.date)
 }
 
 /// SHA-256 of a file, read piece by piece.
@@ -204,7 +212,7 @@ fn read(file: &SourceFile) -> Result<Vec<u8>, String> {
 struct Prepared {
     content: String,
     hash: [u8; 32],
-    date: Option<Timestamp>,
+    about: About,
     chunks: Vec<Chunk>,
     is_reused: bool,
     words: Words,
@@ -220,7 +228,9 @@ impl Prepared {
         })?;
         let hash = <[u8; 32]>::from(Sha256::digest(content.as_bytes()));
         let words = Words::of(&content);
-        let same = before.filter(|(_, record)| record.hash == hash);
+        let about = file.about.or(front_matter(&content));
+        let is_same = |record: &Record| record.hash == hash && record.about.title == about.title;
+        let same = before.filter(|(_, record)| is_same(record));
         let kept = same.and_then(|(cache, record)| {
             // Read back and checked; anything wrong, and they are made again.
             let chunks = cache.chunk_bytes(record).ok()?;
@@ -229,10 +239,10 @@ impl Prepared {
             chunk::read(bytes, content.len()).filter(|_| is_sound)
         });
         let is_reused = kept.is_some();
-        let chunks = kept.unwrap_or_else(|| chunk::chunks(&file.path, &content));
+        let title = about.title.as_deref();
+        let chunks = kept.unwrap_or_else(|| chunk::chunks(&file.path, &content, title));
         let terms = chunks.iter().map(|chunk| chunk.terms(&content)).collect();
-        let date = file.date.or_else(|| front_matter_date(&content));
-        Ok(Self { content, hash, date, chunks, is_reused, words, terms })
+        Ok(Self { content, hash, about, chunks, is_reused, words, terms })
     }
 }
 
@@ -367,23 +377,26 @@ impl<'v> Writer<'v> {
     }
 
     fn add_document(&mut self, file: &SourceFile, prepared: &Prepared) -> Result<(), DocsError> {
-        let Prepared { content, hash, date, is_reused, words, terms, .. } = prepared;
+        let Prepared { content, hash, about, is_reused, words, terms, .. } = prepared;
         let chunks = chunk::write(&prepared.chunks);
-        self.root.add(&file.path, hash, *date, &chunks);
+        self.root.add(&file.path, hash, about, &chunks);
         let mut record = Vec::with_capacity(RECORD_BYTES);
         for start in [self.bytes(PATHS), self.bytes(CHUNKS)] {
             record.extend_from_slice(&start.to_le_bytes());
         }
         let chunk_count = prepared.chunks.len() as u32;
-        for number in [file.path.len() as u32, chunks.len() as u32 + 8, chunk_count] {
+        let title = about.title.as_deref().unwrap_or_default();
+        let lengths = [file.path.len() as u32, title.len() as u32, chunks.len() as u32 + 8];
+        for number in lengths.into_iter().chain([chunk_count]) {
             record.extend_from_slice(&number.to_le_bytes());
         }
-        record.extend_from_slice(&date_bytes(*date));
+        record.extend_from_slice(&date_bytes(about.date));
         record.extend_from_slice(hash);
-        record.extend_from_slice(&record_check(&record, file.path.as_bytes()).to_le_bytes());
+        let names = [file.path.as_bytes(), title.as_bytes()].concat();
+        record.extend_from_slice(&record_check(&record, &names).to_le_bytes());
         let table = [content.len() as u32, words.total, file.place].map(u32::to_le_bytes).concat();
         self.put(RECORDS, &record)?;
-        self.put(PATHS, file.path.as_bytes())?;
+        self.put(PATHS, &names)?;
         self.put(TABLE, &table)?;
         self.put(CONTENTS, content.as_bytes())?;
         self.put(CHUNKS, &chunks)?;
@@ -477,7 +490,7 @@ fn records(cache: &Cache) -> BTreeMap<String, Record> {
 }
 
 /// The hash of everything that a cache holds: how chunks are made, which model made the vectors, and of every document its
-/// path, its date, the hash of its content, and its chunks.
+/// path, its title, its date, the hash of its content, and its chunks.
 pub(crate) struct Root(blake3::Hasher);
 
 impl Root {
@@ -489,16 +502,11 @@ impl Root {
         root
     }
 
-    pub(crate) fn add(
-        &mut self,
-        path: &str,
-        hash: &[u8; 32],
-        date: Option<Timestamp>,
-        chunks: &[u8],
-    ) {
+    pub(crate) fn add(&mut self, path: &str, hash: &[u8; 32], about: &About, chunks: &[u8]) {
         self.put(path.as_bytes());
         self.put(hash);
-        self.put(&date_bytes(date));
+        self.put(about.title.as_deref().unwrap_or_default().as_bytes());
+        self.put(&date_bytes(about.date));
         self.put(chunks);
     }
 

@@ -20,11 +20,11 @@ use crate::manifest::{
 };
 use crate::source::stays_below;
 use crate::vectors::KEY_BYTES;
-use crate::{DocsError, index, words};
+use crate::{About, DocsError, index, words};
 
 /// Bytes of a document in the table, and in the records.
 pub(crate) const TABLE_BYTES: usize = 12;
-pub(crate) const RECORD_BYTES: usize = 76;
+pub(crate) const RECORD_BYTES: usize = 80;
 
 /// A compiled folder of documents.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ struct Checked {
 pub(crate) struct Record {
     pub(crate) path: String,
     pub(crate) hash: [u8; 32],
-    pub(crate) date: Option<Timestamp>,
+    pub(crate) about: About,
     pub(crate) chunks_start: u64,
     pub(crate) chunks_bytes: u32,
     pub(crate) chunk_count: u32,
@@ -329,36 +329,34 @@ impl Cache {
         };
         let mut left = Bytes(&bytes);
         let fields = (|| {
-            let (path_start, chunks_start) = (left.u64()?, left.u64()?);
-            let (path_bytes, chunks_bytes) = (left.u32()?, left.u32()?);
+            let starts = (left.u64()?, left.u64()?);
+            let lengths = (left.u32()?, left.u32()?, left.u32()?);
             let (chunk_count, seconds) = (left.u32()?, left.u64()? as i64);
-            let date = Timestamp::from_unix_seconds(seconds).ok();
             let hash: [u8; 32] = left.take(32)?.try_into().ok()?;
-            Some((
-                path_start,
-                path_bytes,
-                chunks_start,
-                chunks_bytes,
-                chunk_count,
-                date,
-                hash,
-                left.u64()?,
-            ))
+            Some((starts, lengths, chunk_count, seconds, hash, left.u64()?))
         })();
-        let (path_start, path_bytes, chunks_start, chunks_bytes, chunk_count, date, hash, check) =
-            fields.ok_or_else(damaged)?;
+        let (starts, lengths, chunk_count, seconds, hash, check) = fields.ok_or_else(damaged)?;
+        let (names_start, chunks_start) = starts;
+        let (path_bytes, title_bytes, chunks_bytes) = lengths;
         let paths = self.file(PATHS)?;
-        let path = paths.read(path_start, u64::from(path_bytes)).map_err(|error| match error {
+        let names = paths.read(names_start, u64::from(path_bytes) + u64::from(title_bytes));
+        let names = names.map_err(|error| match error {
             DocsError::Invalid { .. } => damaged(),
             error => error,
         })?;
-        if check != record_check(&bytes[..RECORD_BYTES - 8], &path) {
+        if check != record_check(&bytes[..RECORD_BYTES - 8], &names) {
             return Err(damaged());
         }
-        let path = String::from_utf8(path).ok().filter(|path| stays_below(path));
-        let path =
-            path.ok_or_else(|| paths.invalid(&format!("the path of document {document} is none")))?;
-        Ok(Record { path, hash, date, chunks_start, chunks_bytes, chunk_count })
+        let (path, title) = names.split_at(path_bytes as usize);
+        let path = std::str::from_utf8(path).ok().filter(|path| stays_below(path));
+        let title = std::str::from_utf8(title).ok();
+        let (Some(path), Some(title)) = (path, title) else {
+            return Err(paths.invalid(&format!("the path of document {document} is none")));
+        };
+        let title = Some(title.to_owned()).filter(|title| !title.is_empty());
+        let about = About { title, date: Timestamp::from_unix_seconds(seconds).ok() };
+        let path = path.to_owned();
+        Ok(Record { path, hash, about, chunks_start, chunks_bytes, chunk_count })
     }
 
     /// A document, checked against its hash.

@@ -124,8 +124,8 @@ struct Block {
     heading: Option<(HeadingLevel, String)>,
 }
 
-/// The chunks of a document, in order.
-pub(crate) fn chunks(path: &str, text: &str) -> Vec<Chunk> {
+/// The chunks of a document, in order. A title stands above all headings.
+pub(crate) fn chunks(path: &str, text: &str, title: Option<&str>) -> Vec<Chunk> {
     let is_markdown =
         [".md", ".markdown"].iter().any(|ending| path.to_lowercase().ends_with(ending));
     let is_parsed = is_markdown && text.len() <= LONGEST_PARSED;
@@ -136,7 +136,7 @@ pub(crate) fn chunks(path: &str, text: &str) -> Vec<Chunk> {
         None => blocks.push(Block { start: 0, heading: None }),
     }
     let mut cutter =
-        Cutter { text, chunks: Vec::new(), headings: Vec::new(), section: 0, fresh: 0 };
+        Cutter { text, title, chunks: Vec::new(), headings: Vec::new(), section: 0, fresh: 0 };
     let ends = blocks.iter().skip(1).map(|next| next.start).chain([text.len()]);
     let ends: Vec<usize> = ends.collect();
     let mut open: Option<Range<usize>> = None;
@@ -172,6 +172,7 @@ pub(crate) fn chunks(path: &str, text: &str) -> Vec<Chunk> {
 
 struct Cutter<'t> {
     text: &'t str,
+    title: Option<&'t str>,
     chunks: Vec<Chunk>,
     headings: Vec<(HeadingLevel, String)>,
     /// Where the present section begins, and where what the last chunk does not repeat begins.
@@ -187,7 +188,10 @@ impl Cutter<'_> {
 
     fn context(&self) -> String {
         let headings = self.headings.iter().map(|(_, text)| text.trim());
-        let headings: Vec<&str> = headings.filter(|text| !text.is_empty()).collect();
+        let mut headings: Vec<&str> =
+            self.title.into_iter().chain(headings).filter(|text| !text.is_empty()).collect();
+        // Often the first heading says the title again.
+        headings.dedup();
         let mut context = headings.join(" > ");
         context.truncate(boundary(&context, LONGEST_CONTEXT));
         context
@@ -348,7 +352,7 @@ mod tests {
     use super::*;
 
     fn shown(path: &str, text: &str) -> Vec<(String, String)> {
-        let chunks = chunks(path, text);
+        let chunks = chunks(path, text, None);
         chunks.into_iter().map(|chunk| (chunk.context, text[chunk.range].to_owned())).collect()
     }
 
@@ -368,7 +372,7 @@ mod tests {
             ]
         );
         let headings = |text: &str| -> Vec<String> {
-            chunks("a.md", text).into_iter().map(|chunk| chunk.context).collect()
+            chunks("a.md", text, None).into_iter().map(|chunk| chunk.context).collect()
         };
         assert_eq!(headings("# Alpha\n# Beta\n## Gamma\ntext"), ["Alpha", "Beta > Gamma"]);
         assert_eq!(headings("\u{feff}# Title\n\ntext"), ["Title"]);
@@ -383,7 +387,8 @@ mod tests {
     #[test]
     fn long_paragraphs_are_cut_between_sentences_and_overlap() {
         let text = "One sentence that is here. ".repeat(200);
-        let chunks = chunks("a.md", &text);
+        let chunks = chunks("a.md", &text, Some("Title"));
+        assert!(chunks.iter().all(|chunk| chunk.context == "Title"));
         assert!(chunks.len() > 3);
         for pair in chunks.windows(2) {
             let overlap = pair[0].range.end - pair[1].range.start;
@@ -414,7 +419,7 @@ mod tests {
             is_markdown: bool,
         ) {
             let text = text.concat();
-            let chunks = chunks(if is_markdown { "x.MD" } else { "x.rs" }, &text);
+            let chunks = chunks(if is_markdown { "x.MD" } else { "x.rs" }, &text, None);
             let mut covered = 0;
             for chunk in &chunks {
                 prop_assert!(chunk.range.start <= covered && chunk.range.end > covered);

@@ -26,11 +26,11 @@
 #[doc = include_str!("../../../docs/documents.md")]
 struct Guide;
 
+mod about;
 mod build;
 mod bytes;
 mod cache;
 mod chunk;
-mod date;
 mod embed;
 mod error;
 mod index;
@@ -46,10 +46,10 @@ mod vectors;
 mod verify;
 mod words;
 
+pub use about::{About, read_date};
 pub use build::{BuildOptions, Built, Progress, build};
 pub use cache::{Cache, Document};
 pub use chunk::Chunk;
-pub use date::read_date;
 pub use embed::{EmbedError, Embedder, MiniLm, Model, StaticTable, embedder, quantise};
 pub use error::DocsError;
 pub use lexical::TermScore;
@@ -63,6 +63,7 @@ pub use verify::verify;
 /// What a fuzzer calls: whatever the bytes, reading them must not panic, and what reads back must be what was written.
 #[cfg(fuzzing)]
 pub fn fuzz(data: &[u8]) {
+    embed::fuzz(data);
     if let Some(words) = index::read_block(data) {
         assert!(!words.is_empty());
     }
@@ -78,7 +79,7 @@ pub fn fuzz(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = serde_json::from_str::<Manifest>(text);
         for path in ["a.md", "a.txt"] {
-            let chunks = chunk::chunks(path, text);
+            let chunks = chunk::chunks(path, text, None);
             assert_eq!(chunk::read(&chunk::write(&chunks), text.len()), Some(chunks));
         }
         let words = words::Words::of(text);

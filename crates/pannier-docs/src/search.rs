@@ -393,7 +393,7 @@ impl Cache {
         let mut dated = Vec::with_capacity(fused.len());
         for fused in fused.into_values() {
             let document = table.rows[fused.chunk as usize].document;
-            let date = if search.prefer_recent { self.record(document)?.date } else { None };
+            let date = if search.prefer_recent { self.record(document)?.about.date } else { None };
             dated.push((fused, std::cmp::Reverse(date)));
         }
         dated.sort_by_key(|(fused, date)| {
@@ -442,7 +442,7 @@ impl Reader<'_> {
                     id: document_id(&record.path, &record.hash),
                     chunks: self.cache.chunks(document)?,
                     path: record.path,
-                    date: record.date,
+                    date: record.about.date,
                 },
             );
         }
@@ -493,9 +493,9 @@ impl<'c> Allowed<'c> {
         let globs = glob_set(paths)?;
         let is_allowed = |document: u32| {
             let record = cache.record(document)?;
-            let is_after = after.is_none_or(|after| record.date.is_some_and(|date| date >= after));
-            let is_before =
-                before.is_none_or(|before| record.date.is_some_and(|date| date < before));
+            let date = record.about.date;
+            let is_after = after.is_none_or(|after| date.is_some_and(|date| date >= after));
+            let is_before = before.is_none_or(|before| date.is_some_and(|date| date < before));
             Ok(is_after && is_before && (paths.is_empty() || globs.is_match(&record.path)))
         };
         let documents = (0..cache.len()).map(is_allowed).collect::<Result<_, DocsError>>()?;

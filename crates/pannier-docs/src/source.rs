@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::WalkBuilder;
-use pannier_core::Timestamp;
 
-use crate::DocsError;
+use crate::{About, DocsError};
 
 /// A folder of documents.
 #[derive(Clone, Debug)]
@@ -15,7 +14,7 @@ pub struct Sources {
     root: PathBuf,
     patterns: Vec<String>,
     respects_gitignore: bool,
-    dates: BTreeMap<String, Timestamp>,
+    about: BTreeMap<String, About>,
 }
 
 /// A file that is a document.
@@ -27,8 +26,8 @@ pub(crate) struct SourceFile {
     pub(crate) path: String,
     /// Where it is.
     pub(crate) file: PathBuf,
-    /// When it was written, if the caller says.
-    pub(crate) date: Option<Timestamp>,
+    /// What the caller says about it.
+    pub(crate) about: About,
     /// Its place among all documents in the order of their paths.
     pub(crate) place: u32,
 }
@@ -40,13 +39,14 @@ impl Sources {
             root: root.into(),
             patterns: Vec::new(),
             respects_gitignore: false,
-            dates: BTreeMap::new(),
+            about: BTreeMap::new(),
         }
     }
 
-    /// Says when documents were written, by their paths below the root, whatever their front matter says.
-    pub fn dates(mut self, dates: BTreeMap<String, Timestamp>) -> Self {
-        self.dates = dates;
+    /// Says what documents are called and when they were written, by their paths below the root, whatever their front
+    /// matter says.
+    pub fn about(mut self, about: BTreeMap<String, About>) -> Self {
+        self.about = about;
         self
     }
 
@@ -104,8 +104,8 @@ impl Sources {
             match name(relative) {
                 Some(path) => {
                     let id = path.to_lowercase();
-                    let date = self.dates.get(&path).copied();
-                    files.push(SourceFile { id, path, file: entry.into_path(), date, place: 0 });
+                    let about = self.about.get(&path).cloned().unwrap_or_default();
+                    files.push(SourceFile { id, path, file: entry.into_path(), about, place: 0 });
                 }
                 None => problems.push(format!(
                     "{}: its name is not UTF-8, or has a line break; rename it",
@@ -115,9 +115,9 @@ impl Sources {
         }
         files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         files.iter_mut().zip(0..).for_each(|(file, place)| file.place = place);
-        for path in self.dates.keys() {
+        for path in self.about.keys() {
             if files.binary_search_by(|file| file.path.as_str().cmp(path)).is_err() {
-                problems.push(format!("{path}: it has a date, and is no document; leave it out"));
+                problems.push(format!("{path}: it is no document; say nothing about it"));
             }
         }
         files.sort_unstable_by(|a, b| (&a.id, &a.path).cmp(&(&b.id, &b.path)));

@@ -158,7 +158,8 @@ fn check_contents(cache: &Cache, problems: &mut Vec<String>) -> Result<(), DocsE
                     document.path
                 ));
             }
-            let made = chunk::chunks(&document.path, &document.content);
+            let title = record.about.title.as_deref();
+            let made = chunk::chunks(&document.path, &document.content, title);
             if made != chunks && cache.manifest().chunking == chunking() {
                 problems.push(format!(
                     "{}: the chunks of {} are not what its content makes",
@@ -166,7 +167,7 @@ fn check_contents(cache: &Cache, problems: &mut Vec<String>) -> Result<(), DocsE
                     document.path
                 ));
             }
-            root.add(&document.path, &record.hash, record.date, &chunk::write(&chunks));
+            root.add(&document.path, &record.hash, &record.about, &chunk::write(&chunks));
             for chunk in &chunks {
                 let found = chunk.terms(&document.content);
                 let row = ChunkRow::new(number, chunk, &document.content, &found);

@@ -25,7 +25,10 @@ fn folder(name: &str) -> Option<PathBuf> {
     Some(folder)
 }
 
-/// Texts of many sorts, most of them short, so that the check is quick without optimisation.
+/// How many texts MiniLM gets without optimisation, when all of them would take minutes.
+const FEW: usize = 8;
+
+/// Texts of many sorts, a few short ones first.
 fn texts() -> Vec<String> {
     let mut texts: Vec<String> = [
         "",
@@ -66,8 +69,7 @@ fn texts() -> Vec<String> {
 }
 
 /// BLAKE3 of all vectors, as little-endian numbers.
-fn hash(embedder: &dyn Embedder) -> String {
-    let texts = texts();
+fn hash(embedder: &dyn Embedder, texts: &[String]) -> String {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let vectors = embedder.embed(&texts).unwrap();
     let mut hasher = blake3::Hasher::new();
@@ -91,7 +93,15 @@ fn minilm_gives_the_vectors_that_it_gives_everywhere() {
     assert_eq!(minilm.model().dimensions, 384);
     let fox = minilm.embed(&[FOX]).unwrap().remove(0);
     assert_eq!(fox[..8], [91, 1090, -22, 1409, 1184, -1092, 1819, -3434]);
-    assert_eq!(hash(&minilm), "7616e4d88c978f59cb22f8ea022ffd20a15a61efeeeef03e4b2df2170f129584");
+    let texts = texts();
+    let expected = "5871d0da1b17cbe75de45fa199468a475200de190e5fec3cbebfa2daecabe258";
+    assert_eq!(hash(&minilm, &texts[..FEW]), expected);
+    if cfg!(debug_assertions) {
+        eprintln!("skipped: {} of {} texts; add --release", texts.len() - FEW, texts.len());
+        return;
+    }
+    let expected = "7616e4d88c978f59cb22f8ea022ffd20a15a61efeeeef03e4b2df2170f129584";
+    assert_eq!(hash(&minilm, &texts), expected);
 }
 
 #[test]
@@ -99,5 +109,6 @@ fn a_static_table_gives_the_vectors_that_it_gives_everywhere() {
     let Some(folder) = folder("wordllama") else { return };
     let table = StaticTable::open(folder).unwrap();
     assert_eq!(table.model().dimensions, 256);
-    assert_eq!(hash(&table), "e70d482d1d49a574e128f2e54d25ac7df1c5b4249828097ac1d4461c8b866b7a");
+    let expected = "e70d482d1d49a574e128f2e54d25ac7df1c5b4249828097ac1d4461c8b866b7a";
+    assert_eq!(hash(&table, &texts()), expected);
 }

@@ -4,13 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pannier_core::ErrorCategory;
 use pannier_docs::{
-    BuildOptions, Cache, DocsError, Filters, GivenVectors, Hit, Mode, QueryVector, Search, Vectors,
-    build, read_date, verify,
+    About, BuildOptions, Cache, DocsError, Filters, GivenVectors, Hit, Mode, QueryVector, Search,
+    Vectors, build, read_date, verify,
 };
 use proptest::prelude::*;
 use support::{Folder, Letters};
 
 mod support;
+
+fn dated(date: &str) -> About {
+    let mut about = About::default();
+    about.date = read_date(date);
+    about
+}
 
 fn paths(hits: &[Hit]) -> Vec<&str> {
     hits.iter().map(|hit| hit.path.as_str()).collect()
@@ -226,10 +232,10 @@ fn of_equal_scores_the_later_document_comes_first_where_asked() {
     folder.write("b.md", "---\ndate: 2026-03-01\n---\n");
     folder.write("c.md", "bbb");
     let dates = [("a.md", "2020-01-01"), ("c.md", "2026-02-01")]
-        .map(|(path, date)| (path.to_owned(), read_date(date).unwrap()));
+        .map(|(path, date)| (path.to_owned(), dated(date)));
     let letters = Letters::new();
     let options = BuildOptions { vectors: Vectors::Embedder(&letters), ..BuildOptions::default() };
-    let sources = folder.sources().dates(dates.into());
+    let sources = folder.sources().about(dates.into());
     build(&sources, &folder.cache(), &options, &mut |_| {}).unwrap();
     let cache = folder.open();
     // One is first by words, the other by vectors.
@@ -250,10 +256,31 @@ fn of_equal_scores_the_later_document_comes_first_where_asked() {
     assert!(again.is_unchanged);
     let built = build(&folder.sources(), &folder.cache(), &options, &mut |_| {}).unwrap();
     assert!(!built.is_unchanged && built.version != version);
-    let unknown = [("x.md".to_owned(), read_date("2026-01-01").unwrap())];
+    let unknown = [("x.md".to_owned(), dated("2026-01-01"))];
     let error =
-        build(&folder.sources().dates(unknown.into()), &folder.cache(), &options, &mut |_| {});
-    assert!(error.unwrap_err().to_string().contains("x.md: it has a date, and is no document"));
+        build(&folder.sources().about(unknown.into()), &folder.cache(), &options, &mut |_| {});
+    assert!(error.unwrap_err().to_string().contains("x.md: it is no document"));
+}
+
+#[test]
+fn titles_belong_to_every_chunk_and_cost_nothing() {
+    let folder = Folder::new();
+    folder.write("a.md", "---\ntitle: Own title\n---\n# Install\n\nRun it.\n\n# Use\n\nUse it.");
+    folder.write("b.md", "# Said title\n\nText.");
+    let mut about = About::default();
+    about.title = Some("Said title".to_owned());
+    let sources = folder.sources().about([("b.md".to_owned(), about)].into());
+    let built = build(&sources, &folder.cache(), &BuildOptions::default(), &mut |_| {}).unwrap();
+    let contexts =
+        |query| lexical(&folder, query).into_iter().map(|hit| hit.context).collect::<Vec<_>>();
+    assert_eq!(contexts("own"), ["Own title", "Own title > Install", "Own title > Use"]);
+    assert_eq!(contexts("said"), ["Said title"]);
+    assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
+    let again = build(&sources, &folder.cache(), &BuildOptions::default(), &mut |_| {}).unwrap();
+    assert!(again.is_unchanged);
+    // Without what was said, other chunks.
+    let plain = folder.build();
+    assert!(plain.version != built.version && plain.reused == 1);
 }
 
 #[test]

@@ -6,8 +6,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use pannier_core::{Policy, PolicyRegistry, Receipt, Template, Timestamp, UncountedItem};
-use pannier_docs::{GivenVectors, quantise, read_date};
+use pannier_core::{Policy, PolicyRegistry, Receipt, Template, UncountedItem};
+use pannier_docs::{About, GivenVectors, quantise, read_date};
+use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, SeqAccess, Visitor};
 
 use crate::failure::Failure;
@@ -16,6 +17,7 @@ use crate::failure::Failure;
 const LONGEST_LINE: u64 = 256 << 20;
 const LARGEST_SETTINGS: u64 = 4 << 20;
 const LARGEST_RECEIPT: u64 = 1 << 30;
+const LARGEST_ABOUT: u64 = 1 << 30;
 
 /// Reads the items of all files, one after the other; `-`, or no file at all, is standard input.
 pub(crate) fn read_items(paths: &[PathBuf]) -> Result<Vec<UncountedItem>, Failure> {
@@ -293,19 +295,27 @@ pub(crate) fn read_vector(path: &Path) -> Result<Vec<i16>, Failure> {
     quantise(&vector).ok_or_else(|| invalid(path, problem.to_owned()))
 }
 
-/// Dates of documents from a file: a JSON object of paths and dates.
-pub(crate) fn read_dates(path: &Path) -> Result<BTreeMap<String, Timestamp>, Failure> {
-    let text = read_text(path, LARGEST_SETTINGS)?;
-    let dates: BTreeMap<String, String> =
+/// What is known about documents from a file: a JSON object of paths, each with a title and a date.
+pub(crate) fn read_about(path: &Path) -> Result<BTreeMap<String, About>, Failure> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Said {
+        title: Option<String>,
+        date: Option<String>,
+    }
+    let text = read_text(path, LARGEST_ABOUT)?;
+    let said: BTreeMap<String, Said> =
         serde_json::from_str(&text).map_err(|error| invalid(path, error.to_string()))?;
-    let read = |(document, date): (String, String)| match read_date(&date) {
-        Some(date) => Ok((document, date)),
-        None => Err(invalid(
-            path,
-            format!("'{date}' of {document} is no date; write one as in 2026-03-01"),
-        )),
+    let read = |(document, Said { title, date }): (String, Said)| {
+        let mut about = About::default();
+        about.title = title;
+        if let Some(date) = date {
+            let problem = format!("'{date}' of {document} is no date; write one as in 2026-03-01");
+            about.date = Some(read_date(&date).ok_or_else(|| invalid(path, problem))?);
+        }
+        Ok((document, about))
     };
-    dates.into_iter().map(read).collect()
+    said.into_iter().map(read).collect()
 }
 
 fn invalid(path: &Path, problem: String) -> Failure {

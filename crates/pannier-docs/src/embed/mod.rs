@@ -134,6 +134,26 @@ pub fn embedder(name: &str) -> Result<Option<Box<dyn Embedder>>, EmbedError> {
     }
 }
 
+/// What a fuzzer calls: the bytes of weights, of a configuration and of numbers.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(data: &[u8]) {
+    if let Ok(tensors) = safetensors::Tensors::parse(data.to_vec()) {
+        for (name, _) in tensors.shapes() {
+            if let Ok((numbers, [rows, columns])) = tensors.numbers(name, [None, None]) {
+                assert_eq!(numbers.len(), rows * columns);
+            }
+        }
+        let _ = bert::Bert::read(&tensors, &bert::Config::default());
+    }
+    let _ = bert::Config::parse(data);
+    let numbers: Vec<f32> =
+        data.as_chunks::<4>().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+    if let Some(vector) = quantise(&numbers) {
+        let squares: i64 = vector.iter().map(|&number| i64::from(number).pow(2)).sum();
+        assert!(squares < 1 << 31);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use pannier_core::ErrorCategory;

@@ -59,9 +59,10 @@ pub(crate) struct Build {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "embedder")]
     vectors: Option<PathBuf>,
 
-    /// When documents were written: a JSON object of paths and dates, before what their front matter says
+    /// What documents are called and when they were written, before what their front matter says: a JSON object, as in
+    /// {"guides/deploy.md": {"title": "Deploying", "date": "2026-03-01"}}
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    dates: Option<PathBuf>,
+    about: Option<PathBuf>,
 
     /// Make everything again, even if the cache is up to date
     #[arg(long)]
@@ -78,8 +79,8 @@ impl Build {
             Sources::new(&self.sources).patterns(&self.globs).respect_gitignore(self.gitignore);
         let is_shown = std::io::stderr().is_terminal();
         let mut last = None;
-        let sources = match &self.dates {
-            Some(path) => sources.dates(input::read_dates(path)?),
+        let sources = match &self.about {
+            Some(path) => sources.about(input::read_about(path)?),
             None => sources,
         };
         let embedder = self.embedder.open()?;

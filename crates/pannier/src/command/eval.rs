@@ -11,7 +11,7 @@ use std::sync::Arc;
 use clap::{Args, ValueHint};
 use pannier_assemble::{AssembledContext, Assembler, AssemblyConfig, Candidates, TokenBudget};
 use pannier_core::TokenCounter;
-use pannier_docs::{BuildOptions, Cache, Embedder, QueryVector, Sources, Vectors};
+use pannier_docs::{About, BuildOptions, Cache, Embedder, QueryVector, Sources, Vectors};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -156,11 +156,12 @@ impl Eval {
         queries: &[DataQuery],
         grades: &Grades,
     ) -> Result<Measured, Failure> {
-        let names = write_documents(&self.data.join("docs.jsonl"), &folder.join("docs"))?;
+        let Written { names, about } =
+            write_documents(&self.data.join("docs.jsonl"), &folder.join("docs"))?;
         let embedder = self.embedder.open()?;
         let vectors = embedder.as_deref().map_or(Vectors::None, Vectors::Embedder);
         let options = BuildOptions { vectors, ..BuildOptions::default() };
-        let sources = Sources::new(folder.join("docs")).patterns(["*.md", "*.txt"]);
+        let sources = Sources::new(folder.join("docs")).patterns(["*.txt"]).about(about);
         pannier_docs::build(&sources, &folder.join("cache"), &options, &mut |_| {})?;
         let cache = Cache::open(folder.join("cache"))?;
 
@@ -404,20 +405,26 @@ impl Measured {
     }
 }
 
-/// Writes each document into a file of its own, and tells which is which.
-fn write_documents(data: &Path, folder: &Path) -> Result<BTreeMap<String, String>, Failure> {
+/// Documents as files: what each is called in the data, and its title.
+struct Written {
+    names: BTreeMap<String, String>,
+    about: BTreeMap<String, About>,
+}
+
+/// Writes each document into a file of its own.
+fn write_documents(data: &Path, folder: &Path) -> Result<Written, Failure> {
     let failed = |error| Failure::io("write", folder, error);
     fs::create_dir_all(folder).map_err(failed)?;
-    let mut names = BTreeMap::new();
+    let mut written = Written { names: BTreeMap::new(), about: BTreeMap::new() };
     for (number, DataDocument { id, title, text }) in read_lines(data)?.into_iter().enumerate() {
-        let (name, content) = match title.is_empty() {
-            true => (format!("{number:07}.txt"), text),
-            false => (format!("{number:07}.md"), format!("# {title}\n\n{text}\n")),
-        };
-        fs::write(folder.join(&name), content).map_err(failed)?;
-        names.insert(name, id);
+        let name = format!("{number:07}.txt");
+        fs::write(folder.join(&name), text).map_err(failed)?;
+        let mut about = About::default();
+        about.title = Some(title).filter(|title| !title.is_empty());
+        written.about.insert(name.clone(), about);
+        written.names.insert(name, id);
     }
-    Ok(names)
+    Ok(written)
 }
 
 fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Failure> {

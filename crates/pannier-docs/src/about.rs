@@ -1,0 +1,123 @@
+//! What is known about a document besides its text: what it is called, and when it was written.
+//!
+//! Both come from its front matter, or from the caller. The file system is not asked: it tells when a copy was made.
+
+use pannier_core::Timestamp;
+use serde::Deserialize;
+
+/// Longer front matter is not read, and longer titles are cut.
+const LONGEST: usize = 64 << 10;
+const LONGEST_TITLE: usize = 256;
+
+/// What is known about a document besides its text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct About {
+    /// What it is called. It stands above the headings of all its chunks, so that they are found by it.
+    pub title: Option<String>,
+    /// When it was written.
+    pub date: Option<Timestamp>,
+}
+
+impl About {
+    /// What is said here, or else there.
+    pub(crate) fn or(&self, other: Self) -> Self {
+        let title = self.title.clone().or(other.title).map(|title| {
+            let line: Vec<&str> = title.split_whitespace().collect();
+            let mut title = line.join(" ");
+            title.truncate(title.floor_char_boundary(LONGEST_TITLE));
+            title
+        });
+        Self { title: title.filter(|title| !title.is_empty()), date: self.date.or(other.date) }
+    }
+}
+
+/// Reads a date, or a date and a time. Where no offset is given, it is UTC.
+///
+/// ```
+/// use pannier_docs::read_date;
+///
+/// assert_eq!(read_date("2026-03-01"), read_date("2026-03-01T01:00+01:00"));
+/// assert_eq!(read_date("spring"), None);
+/// ```
+pub fn read_date(text: &str) -> Option<Timestamp> {
+    let text = text.trim();
+    ["", "Z", "T00:00Z"].iter().find_map(|end| format!("{text}{end}").parse().ok())
+}
+
+/// What the front matter of a text says: `title`, and `updated` or else `date`. What cannot be read says nothing.
+pub(crate) fn front_matter(text: &str) -> About {
+    #[derive(Default, Deserialize)]
+    struct Keys {
+        title: Option<String>,
+        date: Option<String>,
+        updated: Option<String>,
+    }
+    let keys = front_matter_text(text).and_then(|text| serde_saphyr::from_str(text).ok());
+    let Keys { title, date, updated } = keys.unwrap_or_default();
+    let date = [updated, date].into_iter().flatten().find_map(|text| read_date(&text));
+    About { title, date }
+}
+
+/// What stands between the lines `---` at the beginning of a text.
+fn front_matter_text(text: &str) -> Option<&str> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = &text[..text.floor_char_boundary(LONGEST)];
+    let is_fence = |line: &str| line.trim_end() == "---";
+    let first = text.split_inclusive('\n').next().filter(|line| is_fence(line))?;
+    let mut end = first.len();
+    for line in text[end..].split_inclusive('\n') {
+        if is_fence(line) {
+            return Some(&text[first.len()..end]);
+        }
+        end += line.len();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_come_from_the_front_matter() {
+        let date = |text: &str| front_matter(text).date.map(|date| date.to_string());
+        let day = |text: &str| Some(format!("{text}T00:00:00Z"));
+        assert_eq!(date("---\ntitle: x\ndate: 2026-03-01\n---\ntext"), day("2026-03-01"));
+        assert_eq!(
+            date("---\r\ndate: 2026-03-01\r\nupdated: '2026-04-02'\r\n---\r\n"),
+            day("2026-04-02")
+        );
+        assert_eq!(date("---\ndate: 2026-03-01\nupdated: soon\n---\n"), day("2026-03-01"));
+        assert_eq!(
+            date("---\ndate: 2026-03-01 10:30:00\n---\n"),
+            Some("2026-03-01T10:30:00Z".to_owned())
+        );
+        assert_eq!(
+            date("---\ndate: 2026-03-01T10:30:00+02:00\n---\n"),
+            Some("2026-03-01T08:30:00Z".to_owned())
+        );
+        for none in [
+            "",
+            "---\ndate: 2026-03-01\n",
+            "date: 2026-03-01\n---\n",
+            "---\ndate: [1]\n---\n",
+            "---\n: {\n---\n",
+        ] {
+            assert_eq!(date(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_title_is_one_line() {
+        let title = |text: &str| About::default().or(front_matter(text)).title;
+        assert_eq!(
+            title("---\ntitle: \"A  long\\n title\"\n---\n").as_deref(),
+            Some("A long title")
+        );
+        assert_eq!(title("---\ntitle: 2026\ndate: x\n---\n").as_deref(), Some("2026"));
+        assert_eq!(title("---\ntitle: ''\n---\n"), None);
+        let said = About { title: Some("Said".to_owned()), date: None };
+        assert_eq!(said.or(front_matter("---\ntitle: Own\n---\n")).title.as_deref(), Some("Said"));
+    }
+}
