@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p pannier-bench` runs everything; name sections to run only those:
 //! `pipeline`, `scorers`, `knapsack`, `command`, `tokens`,
-//! `chat`, `docs`. Results are checked for equality before anything is timed.
+//! `chat`, `docs`, `retrieval`. Results are checked for equality before anything is timed.
 //! Times are wall-clock medians; the machine's noise is in both columns, so read the ratios.
 //!
 //! `run-nothing`, `run-plain` and `run-null` run the same pipeline not at all, once without a
@@ -18,6 +18,7 @@ mod knapsack;
 mod measure;
 mod pipeline;
 mod pools;
+mod retrieval;
 mod scorers;
 mod tokens;
 
@@ -28,7 +29,7 @@ static ALLOCATOR: measure::CountingAllocator = measure::CountingAllocator;
 
 type Section = (&'static str, fn());
 
-const SECTIONS: [Section; 7] = [
+const SECTIONS: [Section; 8] = [
     ("pipeline", pipeline::run),
     ("scorers", scorers::run),
     ("knapsack", knapsack::run),
@@ -36,6 +37,7 @@ const SECTIONS: [Section; 7] = [
     ("tokens", tokens::run),
     ("chat", chat::run),
     ("docs", docs::run),
+    ("retrieval", retrieval::run),
 ];
 
 const ONCE: [Section; 4] = [

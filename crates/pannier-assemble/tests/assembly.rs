@@ -395,3 +395,35 @@ proptest! {
         }
     }
 }
+
+/// The form that the documentation shows is the form that is written: the same keys, in the same order.
+#[test]
+fn the_documented_form() {
+    let page = include_str!("../../../docs/json.md");
+    let block =
+        page.split("### An assembled context").nth(1).unwrap().split("```json").nth(1).unwrap();
+    let shown: serde_json::Value =
+        serde_json::from_str(block.split("```").next().unwrap()).unwrap();
+    let deploy = "# Deploy\n\nDeploy from the main branch, never on a Friday.\n\n";
+    let rollback = "# Roll back\n\nTo roll back a deploy, deploy the version before it. A rollback takes two minutes.";
+    let documents =
+        Documents::new(&[("guides/deploy.md", deploy), ("guides/rollback.md", rollback)]);
+    let config = config(|config| config.include_metadata = true);
+    let context = documents.assemble(config, "deploy branch", 40);
+    let written = serde_json::to_value(&context).unwrap();
+    let keys =
+        |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    for path in [
+        "",
+        "/chunks/0",
+        "/chunks/0/lexical",
+        "/chunks/0/metadata",
+        "/chunks/0/metadata/terms/0",
+        "/omitted/0",
+    ] {
+        let (real, told) = (written.pointer(path).unwrap(), shown.pointer(path).unwrap());
+        assert_eq!(keys(real), keys(told), "{path}");
+    }
+    assert_eq!(written["text"], shown["text"]);
+    assert_eq!(written["chunks"][0]["text"], shown["chunks"][0]["text"]);
+}

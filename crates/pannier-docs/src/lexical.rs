@@ -25,7 +25,7 @@ pub(crate) const LONGEST_QUERY: usize = 64 << 10;
 const STOP_WORDS: [&str; 47] = [
     "a", "an", "ar", "be", "been", "can", "could", "did", "do", "doe", "ha", "had", "have", "he",
     "her", "hi", "how", "i", "it", "my", "of", "our", "s", "she", "should", "t", "that", "the",
-    "their", "thei", "these", "thi", "those", "to", "wa", "we", "were", "what", "which", "who",
+    "their", "they", "these", "thi", "those", "to", "wa", "we", "were", "what", "which", "who",
     "whose", "why", "will", "would", "you", "your", "am",
 ];
 
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn any_text_is_a_query() {
-        assert_eq!(shown("How do I deploy on Fridays?"), "deploi fridai on");
+        assert_eq!(shown("How do I deploy on Fridays?"), "deploy friday on");
         assert_eq!(shown("what did you do?"), "did do what you");
         assert_eq!(shown("\"to be\" question"), "question <to be>");
         assert_eq!(shown("“rolling back” \"x\" \"\" \"open end"), "end open x <roll back>");

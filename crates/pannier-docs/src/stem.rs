@@ -1,4 +1,4 @@
-//! What different forms of an English word have in common, after Porter (1980).
+//! What different forms of an English word have in common, after Porter (1980), but for one rule.
 //!
 //! Endings go in five steps, each only if what is left is long enough. How long a stem is, is told by its measure: how
 //! often a consonant follows a vowel. The steps are tables, so that they can be held against the paper line by line.
@@ -10,9 +10,7 @@ pub(crate) fn stem(word: &mut Vec<u8>) {
     }
     plurals(word);
     past_forms(word);
-    if word.last() == Some(&b'y') && has_vowel(&word[..word.len() - 1]) {
-        replace(word, 1, b"i");
-    }
+    last_y(word);
     replace_first(word, DOUBLE_ENDINGS, 1);
     replace_first(word, SINGLE_ENDINGS, 1);
     cut_ending(word);
@@ -21,6 +19,15 @@ pub(crate) fn stem(word: &mut Vec<u8>) {
 
 /// Endings and what they become, if a stem of measure 1 is left. Of several, the longest is the one that counts.
 type Endings = &'static [(&'static [u8], &'static [u8])];
+
+/// Step 1c, as Porter revised it later: not behind a vowel, so that `deploy` and `deployment` stay together.
+fn last_y(word: &mut [u8]) {
+    if let [_, .., before, last @ b'y'] = word
+        && !matches!(before, b'a' | b'e' | b'i' | b'o' | b'u')
+    {
+        *last = b'i';
+    }
+}
 
 /// Step 2.
 const DOUBLE_ENDINGS: Endings = &[
@@ -187,7 +194,7 @@ mod tests {
     fn the_examples_of_the_paper() {
         let examples = "caresses caress ponies poni ties ti caress caress cats cat feed feed agreed agre plastered \
              plaster bled bled motoring motor sing sing conflated conflat troubled troubl sized size hopping hop \
-             tanned tan falling fall hissing hiss fizzed fizz failing fail filing file happy happi sky sky \
+             tanned tan falling fall hissing hiss fizzed fizz failing fail filing file happy happi sky ski deploy deploy deployment deploy deployed deploy says say by by \
              relational relat conditional condit rational ration valenci valenc hesitanci hesit digitizer digit \
              conformabli conform radicalli radic differentli differ vileli vile analogousli analog \
              vietnamization vietnam predication predic operator oper feudalism feudal decisiveness decis \

@@ -24,6 +24,7 @@ fn documents_show_what_commands_print() {
         "docs/tokens.md",
         "docs/chat.md",
         "docs/documents.md",
+        "docs/assembly.md",
         "crates/pannier/tests/commands/*.md",
     ] {
         cases.case(root.join(document));

@@ -43,8 +43,8 @@ impl Man {
         let mut command = Arguments::command();
         command.build();
         if let Some(name) = &self.command {
-            let known: Vec<_> =
-                command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+            let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+            let known: Vec<_> = shown.map(|command| command.get_name().to_owned()).collect();
             let found = command.find_subcommand(name).cloned();
             command = found.ok_or_else(|| {
                 Failure::Usage(format!(
