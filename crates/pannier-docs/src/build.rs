@@ -114,9 +114,10 @@ pub fn build(
             ),
         ));
     }
-    let is_usable =
-        |before: &Cache| !options.from_scratch && before.manifest().chunking == chunking();
-    let before = before.filter(is_usable);
+    // Chunks that are made in another way are made again; a vector goes by the text it was made from.
+    let before = before.filter(|_| !options.from_scratch);
+    let vectors = ChunkVectors::new(options.vectors, before.as_ref());
+    let before = before.filter(|before| before.manifest().chunking == chunking());
     if let Some(before) = &before
         && before.manifest().model.as_ref() == options.vectors.model()
         && verify::is_whole(before)
@@ -129,7 +130,7 @@ pub fn build(
     // What an earlier build left behind when it was stopped.
     store::remove(&versions, is_draft);
     let draft = versions.join(format!("draft-{}", std::process::id()));
-    let built = Writer::new(&draft, options.vectors, before.as_ref())
+    let built = Writer::new(&draft, vectors)
         .and_then(|writer| writer.write(&files, before.as_ref(), progress));
     let built = built.inspect_err(|_| _ = fs::remove_dir_all(&draft))?;
     let name = publish(cache, &versions, &draft, &built.version)?;
@@ -261,7 +262,7 @@ struct Writer<'v> {
 }
 
 impl<'v> Writer<'v> {
-    fn new(folder: &Path, vectors: Vectors<'v>, before: Option<&Cache>) -> Result<Self, DocsError> {
+    fn new(folder: &Path, vectors: ChunkVectors<'v>) -> Result<Self, DocsError> {
         fs::create_dir(folder).map_err(|error| DocsError::io("write", folder, error))?;
         let mut files = BTreeMap::new();
         for name in FILES {
@@ -272,8 +273,8 @@ impl<'v> Writer<'v> {
             files,
             index: IndexBuilder::default(),
             chunk_index: IndexBuilder::default(),
-            vectors: ChunkVectors::new(vectors, before),
             root: Root::new(vectors.model()),
+            vectors,
             documents: 0,
             chunks: 0,
             reused: 0,

@@ -18,7 +18,7 @@ const LONGEST_TERM: usize = 256;
 /// What the version of a cache says about how terms were made.
 pub(crate) fn terms_version() -> String {
     let (major, minor, patch) = unicode_normalization::UNICODE_VERSION;
-    format!("Porter, identifiers, pairs; normalized by Unicode {major}.{minor}.{patch}")
+    format!("terms 1: Porter, identifiers, pairs; normalized by Unicode {major}.{minor}.{patch}")
 }
 
 /// A term of a text.
