@@ -88,22 +88,33 @@ impl<'a> Candidates<'a> {
     ///
     /// As [`assemble`](Self::assemble).
     pub fn pool(&self, budget: &TokenBudget) -> Result<Cow<'_, [ContextItem]>, AssembleError> {
-        let whole = Cow::Borrowed(&self.items[..]);
-        if budget.available_tokens() == 0 || self.items.is_empty() {
-            return Ok(whole);
-        }
-        let selection = self.pipeline(budget)?.run(&self.items, &budget.context_budget()?)?;
-        if !selection.is_empty() {
-            return Ok(whole);
-        }
-        Ok(match self.cut(budget)? {
-            Some(cut) => {
-                let mut items = self.items.clone();
-                items[0] = cut;
-                Cow::Owned(items)
-            }
-            None => whole,
+        self.select(budget, |pool, _| match pool.first() {
+            Some(first) if first.original_tokens().is_some() => Cow::Owned(pool.to_vec()),
+            _ => Cow::Borrowed(&self.items[..]),
         })
+    }
+
+    /// Selects, and if nothing fits, selects again with the best passage cut. Calls a function with the pool and the
+    /// selection.
+    fn select<T>(
+        &self,
+        budget: &TokenBudget,
+        f: impl FnOnce(&[ContextItem], &Selection<'_>) -> T,
+    ) -> Result<T, AssembleError> {
+        let (pipeline, tokens) = (self.pipeline(budget)?, budget.context_budget()?);
+        let selection = pipeline.run(&self.items, &tokens)?;
+        if !selection.is_empty() || budget.available_tokens() == 0 || self.items.is_empty() {
+            return Ok(f(&self.items, &selection));
+        }
+        match self.cut(budget)? {
+            Some(cut) => {
+                let mut pool = self.items.clone();
+                pool[0] = cut;
+                let selection = pipeline.run(&pool, &tokens)?;
+                Ok(f(&pool, &selection))
+            }
+            None => Ok(f(&self.items, &selection)),
+        }
     }
 
     /// The best passage, cut so that it fits with its heading, if anything of it does.
@@ -144,9 +155,7 @@ impl<'a> Candidates<'a> {
     ///
     /// Whatever keeps the engine from selecting.
     pub fn assemble(&self, budget: &TokenBudget) -> Result<AssembledContext, AssembleError> {
-        let pool = self.pool(budget)?;
-        let selection = self.pipeline(budget)?.run(&pool, &budget.context_budget()?)?;
-        Ok(self.context(&pool, &selection, budget))
+        self.select(budget, |pool, selection| self.context(pool, selection, budget))
     }
 
     fn context(
@@ -209,8 +218,6 @@ impl<'a> Candidates<'a> {
     ///
     /// As [`assemble`](Self::assemble).
     pub fn receipt(&self, budget: &TokenBudget) -> Result<Receipt, AssembleError> {
-        let pool = self.pool(budget)?;
-        let selection = self.pipeline(budget)?.run(&pool, &budget.context_budget()?)?;
         let config = self.assembler.config();
         let mut circumstances = Circumstances::new(config.policy(budget.per_doc_overhead));
         circumstances.tokenizer = self.assembler.counter().name().to_owned();
@@ -223,7 +230,7 @@ impl<'a> Candidates<'a> {
                 .ok()
                 .and_then(|value| serde_json::from_value(value).ok()),
         });
-        Ok(Receipt::new(&selection, circumstances))
+        self.select(budget, |_, selection| Receipt::new(selection, circumstances))
     }
 
     /// The pool that a receipt of these passages was made from.

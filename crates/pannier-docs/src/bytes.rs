@@ -26,7 +26,19 @@ impl<'b> Bytes<'b> {
         Some(taken)
     }
 
+    #[inline]
     pub(crate) fn number(&mut self) -> Option<u64> {
+        match self.0 {
+            // Most numbers are small.
+            [byte @ 0..0x80, rest @ ..] => {
+                self.0 = rest;
+                Some(u64::from(*byte))
+            }
+            _ => self.long_number(),
+        }
+    }
+
+    fn long_number(&mut self) -> Option<u64> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.take(1)?[0];

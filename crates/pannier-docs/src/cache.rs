@@ -49,8 +49,10 @@ pub(crate) struct ChunkTable {
     pub(crate) rows: Vec<ChunkRow>,
     /// The number of the first chunk of each document, and how many chunks there are.
     pub(crate) firsts: Vec<u32>,
+    /// How many words each chunk has.
+    pub(crate) words: Vec<u32>,
     /// How many words all chunks have.
-    pub(crate) words: u64,
+    pub(crate) total_words: u64,
 }
 
 /// A file of known size.
@@ -177,7 +179,8 @@ impl Cache {
         let mut table = ChunkTable {
             rows: Vec::with_capacity(count),
             firsts: Vec::with_capacity(self.len() as usize + 1),
-            words: 0,
+            words: Vec::with_capacity(count),
+            total_words: 0,
         };
         let damaged = || file.invalid("its chunks are not those of the documents");
         while let Some(row) = ChunkRow::read(&mut left) {
@@ -189,7 +192,8 @@ impl Cache {
             while table.firsts.len() <= row.document as usize {
                 table.firsts.push(table.rows.len() as u32);
             }
-            table.words += u64::from(row.words);
+            table.total_words += u64::from(row.words);
+            table.words.push(row.words);
             table.rows.push(row);
         }
         table.firsts.resize(self.len() as usize + 1, table.rows.len() as u32);

@@ -96,8 +96,15 @@ pub(crate) fn read_list(list: &[u8], documents: u32) -> Option<List<'_>> {
     let mut texts = Vec::with_capacity((count as usize).min(list.len()));
     let mut next = 0_u32;
     for _ in 0..count {
-        let text = next.checked_add(bytes.small()?).filter(|text| *text < documents)?;
-        texts.push((text, bytes.small().filter(|times| *times > 0)?));
+        // Most words occur once in a text: then that is said by a bit.
+        let number = bytes.number()?;
+        let skipped = u32::try_from(number >> 1).ok()?;
+        let text = next.checked_add(skipped).filter(|text| *text < documents)?;
+        let times = match number & 1 {
+            0 => 1,
+            _ => bytes.small().filter(|times| *times > 1)?,
+        };
+        texts.push((text, times));
         next = text + 1;
     }
     Some(List { word, texts, places: bytes })
@@ -217,8 +224,10 @@ fn write_list(list: &mut Vec<u8>, word: &str, found: &[(u64, u64)], places: &[u6
     put_number(list, found.len() as u64);
     let mut next = 0;
     for (text, count) in found {
-        put_number(list, text - next);
-        put_number(list, *count);
+        put_number(list, (text - next) << 1 | u64::from(*count > 1));
+        if *count > 1 {
+            put_number(list, *count);
+        }
         next = text + 1;
     }
     let mut places = places.iter();

@@ -66,6 +66,42 @@ pub(crate) struct Lexical<'c> {
     mean_words: f64,
 }
 
+/// What so many occurrences in a chunk of so many words are worth, computed before for the usual numbers.
+struct Worth {
+    mean_words: f64,
+    usual: Vec<f64>,
+}
+
+/// Up to how many occurrences, and words, are usual.
+const USUAL_COUNT: usize = 8;
+const USUAL_WORDS: usize = 512;
+
+impl Worth {
+    fn new(mean_words: f64) -> Self {
+        let words = 0..USUAL_WORDS as u32;
+        let of_count = |count| words.clone().map(move |words| worth(mean_words, count, words));
+        let usual = (0..USUAL_COUNT as u32).flat_map(of_count).collect();
+        Self { mean_words, usual }
+    }
+
+    #[inline]
+    fn of(&self, count: u32, words: u32) -> f64 {
+        match (count as usize, words as usize) {
+            (count, words) if count < USUAL_COUNT && words < USUAL_WORDS => {
+                self.usual[count * USUAL_WORDS + words]
+            }
+            _ => worth(self.mean_words, count, words),
+        }
+    }
+}
+
+/// What so many occurrences are worth in a chunk of so many words, before the weight of their term.
+fn worth(mean_words: f64, count: u32, words: u32) -> f64 {
+    let count = f64::from(count);
+    let length = K1 * (1.0 - B + B * (f64::from(words) / mean_words.max(1.0)));
+    count * (K1 + 1.0) / (count + length)
+}
+
 impl<'c> Lexical<'c> {
     pub(crate) fn new(cache: &'c Cache, query: &str) -> Result<Self, DocsError> {
         let table = cache.chunk_table()?;
@@ -88,14 +124,7 @@ impl<'c> Lexical<'c> {
             let weight = libm::log(1.0 + (count - having + 0.5) / (having + 0.5));
             found.push(Found { name, weight, chunks });
         }
-        Ok(Self { table, found, mean_words: table.words as f64 / count.max(1.0) })
-    }
-
-    /// What so many occurrences add, in a chunk of so many words.
-    fn score(&self, weight: f64, count: u32, words: u32) -> f64 {
-        let count = f64::from(count);
-        let length = K1 * (1.0 - B + B * (f64::from(words) / self.mean_words.max(1.0)));
-        weight * (count * (K1 + 1.0) / (count + length))
+        Ok(Self { table, found, mean_words: table.total_words as f64 / count.max(1.0) })
     }
 
     /// The best chunks with their scores: by score and then by `order`, of those that are allowed.
@@ -106,10 +135,11 @@ impl<'c> Lexical<'c> {
         order: impl Fn(u32) -> (u32, u32),
     ) -> Vec<(u32, f64)> {
         let mut scores = vec![0.0_f64; self.table.rows.len()];
+        let worth = Worth::new(self.mean_words);
         for found in &self.found {
             for (chunk, times) in &found.chunks {
-                let words = self.table.rows[*chunk as usize].words;
-                scores[*chunk as usize] += self.score(found.weight, *times, words);
+                let words = self.table.words[*chunk as usize];
+                scores[*chunk as usize] += found.weight * worth.of(*times, words);
             }
         }
         // What is at least as good as the worst of the best so far stays; now and then the others go.
@@ -137,11 +167,11 @@ impl<'c> Lexical<'c> {
 
     /// What each term adds to the score of a chunk.
     pub(crate) fn explain(&self, chunk: u32) -> Vec<TermScore> {
-        let words = self.table.rows[chunk as usize].words;
+        let words = self.table.words[chunk as usize];
         let terms = self.found.iter().filter_map(|found| {
             let at = found.chunks.binary_search_by_key(&chunk, |(chunk, _)| *chunk).ok()?;
             let count = found.chunks[at].1;
-            let score = self.score(found.weight, count, words);
+            let score = found.weight * worth(self.mean_words, count, words);
             Some(TermScore {
                 term: found.name.clone(),
                 count,
