@@ -5,6 +5,8 @@
 use pannier_core::Timestamp;
 use serde::Deserialize;
 
+use crate::chunk::boundary;
+
 /// Longer front matter is not read, and longer titles are cut.
 const LONGEST: usize = 64 << 10;
 const LONGEST_TITLE: usize = 256;
@@ -25,7 +27,7 @@ impl About {
         let title = self.title.clone().or(other.title).map(|title| {
             let line: Vec<&str> = title.split_whitespace().collect();
             let mut title = line.join(" ");
-            title.truncate(title.floor_char_boundary(LONGEST_TITLE));
+            title.truncate(boundary(&title, LONGEST_TITLE));
             title
         });
         Self { title: title.filter(|title| !title.is_empty()), date: self.date.or(other.date) }
@@ -62,7 +64,7 @@ pub(crate) fn front_matter(text: &str) -> About {
 /// What stands between the lines `---` at the beginning of a text.
 fn front_matter_text(text: &str) -> Option<&str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let text = &text[..text.floor_char_boundary(LONGEST)];
+    let text = &text[..boundary(text, LONGEST)];
     let is_fence = |line: &str| line.trim_end() == "---";
     let first = text.split_inclusive('\n').next().filter(|line| is_fence(line))?;
     let mut end = first.len();

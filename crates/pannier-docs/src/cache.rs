@@ -468,16 +468,16 @@ impl Cache {
         // The first block that ends at this hash or behind it. Hashes are spread evenly, so a look beside where it
         // should be mostly decides; halves keep it short where they are not.
         let (mut low, mut high) = (0, blocks);
-        let guess = (u128::from(hash) * u128::from(blocks) >> 64) as u64;
+        let guess = ((u128::from(hash) * u128::from(blocks)) >> 64) as u64;
         let mut next = guess.saturating_sub(1);
         let mut step = 2;
         while low < high {
             let middle = if step > 0 { next.clamp(low, high - 1) } else { low + (high - low) / 2 };
             let is_before = self.block(terms, middle)?.last().is_none_or(|last| last.hash < hash);
             if is_before {
-                low = middle + 1
+                low = middle + 1;
             } else {
-                high = middle
+                high = middle;
             }
             next = guess;
             step -= i32::from(step > 0);

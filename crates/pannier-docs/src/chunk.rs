@@ -243,7 +243,7 @@ impl Cutter<'_> {
 }
 
 /// The last place up to here where a character ends.
-fn boundary(text: &str, at: usize) -> usize {
+pub(crate) fn boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 

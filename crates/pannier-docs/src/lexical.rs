@@ -187,7 +187,7 @@ impl<'c> Lexical<'c> {
 fn clauses(query: &str) -> BTreeSet<Clause> {
     let mut clauses = BTreeSet::new();
     let mut parts: Vec<&str> = query.split(['"', '“', '”']).collect();
-    let last = if parts.len() % 2 == 0 { parts.pop() } else { None };
+    let last = if parts.len().is_multiple_of(2) { parts.pop() } else { None };
     let mut add_words = |text: &str| {
         each_term(text, 0, |term| _ = clauses.insert(Clause::Term(term.text.to_owned())));
     };
@@ -201,7 +201,7 @@ fn clauses(query: &str) -> BTreeSet<Clause> {
         });
         match terms.len() {
             0 => {}
-            1 => _ = clauses.extend(terms.pop().map(Clause::Term)),
+            1 => clauses.extend(terms.pop().map(Clause::Term)),
             _ => _ = clauses.insert(Clause::Phrase(terms)),
         }
     }

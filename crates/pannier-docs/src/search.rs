@@ -325,7 +325,6 @@ impl Cache {
         |chunk| (self.place(table.rows[chunk as usize].document), chunk)
     }
 
-    #[expect(clippy::type_complexity, reason = "a leg, and what it found")]
     fn lexical_leg<'c>(
         &'c self,
         query: &str,

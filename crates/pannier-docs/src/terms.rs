@@ -8,6 +8,7 @@
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
+use crate::chunk::boundary;
 use crate::index::Distinct;
 use crate::stem::stem;
 use crate::words::hash;
@@ -86,9 +87,9 @@ impl<F: FnMut(Term<'_>)> Maker<F> {
             let end = rest.find(is_other).unwrap_or(rest.len());
             let (part, after) = rest.split_at(end);
             if is_pairs {
-                self.pairs(part)
+                self.pairs(part);
             } else {
-                self.word(part)
+                self.word(part);
             }
             rest = after;
         }
@@ -187,7 +188,7 @@ fn part_end(word: &str) -> usize {
 
 fn tell(f: &mut impl FnMut(Term<'_>), term: &[u8], place: u32, is_extra: bool) {
     let text = match std::str::from_utf8(term) {
-        Ok(text) => &text[..text.floor_char_boundary(LONGEST_TERM)],
+        Ok(text) => &text[..boundary(text, LONGEST_TERM)],
         Err(_) => return,
     };
     f(Term { text, place, is_extra });

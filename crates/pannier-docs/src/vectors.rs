@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
+use std::path::Path;
 
 use rayon::prelude::*;
 use serde::Deserialize;
@@ -184,15 +185,21 @@ impl<'v> ChunkVectors<'v> {
                     .map(|(_, (_, text))| text.as_str())
                     .collect();
                 let made = embedder.embed(&new)?;
+                let dimensions = embedder.model().dimensions as usize;
+                if made.len() != new.len() || made.iter().any(|vector| vector.len() != dimensions) {
+                    let name = &embedder.model().name;
+                    let problem =
+                        format!("it did not give each text a vector of {dimensions} numbers");
+                    return Err(DocsError::model(Path::new(name), problem));
+                }
                 self.embedded += new.len() as u64;
                 let mut made = made.iter();
                 for key in &keys {
-                    match (self.before.get(key), is_new(key)) {
-                        (Some(vector), _) => all.extend_from_slice(vector),
-                        (None, _) => {
-                            all.extend(made.next().map_or_else(Vec::new, |vector| bytes(vector)))
-                        }
-                    }
+                    let kept = self.before.get(key).cloned();
+                    all.extend(
+                        kept.or_else(|| made.next().map(|vector| bytes(vector)))
+                            .unwrap_or_default(),
+                    );
                 }
             }
         }

@@ -3,23 +3,27 @@
 //! The weights are too large for a repository. `.ci/models` fetches them, and `PANNIER_MODELS` names the folder they are
 //! in; without it there is nothing to check.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use pannier_docs::{Embedder, MiniLm, StaticTable};
 
 const FOX: &str = "The quick brown fox";
 
+/// Says on the screen what is not checked, even where the output of tests is kept back.
+fn tell(message: &str) {
+    let _ = writeln!(std::io::stderr(), "{message}");
+}
+
 /// A folder with a model, or why there is none.
 fn folder(name: &str) -> Option<PathBuf> {
     let Some(models) = std::env::var_os("PANNIER_MODELS") else {
-        eprintln!(
-            "skipped: run .ci/models and set PANNIER_MODELS to the full path of target/models"
-        );
+        tell("skipped: run .ci/models and set PANNIER_MODELS to the full path of target/models");
         return None;
     };
     let folder = PathBuf::from(models).join(name);
     if !folder.is_dir() {
-        eprintln!("skipped: there is no {}; run .ci/models", folder.display());
+        tell(&format!("skipped: there is no {}; run .ci/models", folder.display()));
         return None;
     }
     Some(folder)
@@ -97,7 +101,8 @@ fn minilm_gives_the_vectors_that_it_gives_everywhere() {
     let expected = "5871d0da1b17cbe75de45fa199468a475200de190e5fec3cbebfa2daecabe258";
     assert_eq!(hash(&minilm, &texts[..FEW]), expected);
     if cfg!(debug_assertions) {
-        eprintln!("skipped: {} of {} texts; add --release", texts.len() - FEW, texts.len());
+        let (left, all) = (texts.len() - FEW, texts.len());
+        tell(&format!("skipped: {left} of {all} texts for MiniLM; add --release"));
         return;
     }
     let expected = "7616e4d88c978f59cb22f8ea022ffd20a15a61efeeeef03e4b2df2170f129584";

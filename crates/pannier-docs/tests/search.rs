@@ -193,7 +193,7 @@ fn filters_come_before_ranks() {
     for i in 0..30 {
         let date = format!("---\ndate: 2026-01-{:02}\n---\n", i + 1);
         folder.write(&format!("notes/{i:02}.md"), format!("{date}word number {i}"));
-        folder.write(&format!("other/{i:02}.md"), "word number none".to_string());
+        folder.write(&format!("other/{i:02}.md"), "word number none");
     }
     folder.build();
     let cache = folder.open();

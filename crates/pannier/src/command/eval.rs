@@ -50,6 +50,10 @@ pub(crate) struct Eval {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     run: Option<PathBuf>,
 
+    /// Ask only the first so many queries
+    #[arg(long, value_name = "COUNT")]
+    queries: Option<usize>,
+
     #[command(flatten)]
     tokenizer: TokenizerArguments,
 
@@ -117,8 +121,8 @@ impl Eval {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let queries: Vec<DataQuery> = read_lines(&self.data.join("queries.jsonl"))?;
         let grades = read_grades(&self.data.join("qrels.tsv"))?;
-        let queries: Vec<DataQuery> =
-            queries.into_iter().filter(|query| grades.contains_key(&query.id)).collect();
+        let judged = queries.into_iter().filter(|query| grades.contains_key(&query.id));
+        let queries: Vec<DataQuery> = judged.take(self.queries.unwrap_or(usize::MAX)).collect();
         let measured = match &self.run {
             Some(path) => {
                 let rankings = read_rankings(path)?;
