@@ -32,7 +32,7 @@ pub(crate) fn run() {
     match std::env::var_os("PANNIER_DATA") {
         Some(data) => quality(&root, Path::new(&data), python.as_deref()),
         None => {
-            println!("\n    quality: skipped, PANNIER_DATA does not name a folder of data sets")
+            println!("\n    quality: skipped, PANNIER_DATA does not name a folder of data sets");
         }
     }
 }
