@@ -418,35 +418,49 @@ impl Cache {
 
     /// The documents that a word is in, with how often, in order.
     pub(crate) fn postings(&self, word: &str) -> Result<Vec<(u32, u32)>, DocsError> {
-        let found = self.find(word, TERMS, POSTINGS, self.manifest.terms)?;
-        Ok(match &found {
-            Some(bytes) => self.list(bytes, word, POSTINGS, self.len())?.texts,
-            None => Vec::new(),
-        })
+        let Some((list, _)) = self.find(word, TERMS, POSTINGS, self.manifest.terms)? else {
+            return Ok(Vec::new());
+        };
+        let list = self.list(list, word, POSTINGS, self.len())?;
+        list.texts().ok_or_else(|| self.damaged_list(word, POSTINGS))
     }
 
-    /// The bytes of a term's list of chunks.
-    pub(crate) fn chunk_postings(&self, term: &str) -> Result<Option<Vec<u8>>, DocsError> {
-        self.find(term, CHUNK_TERMS, CHUNK_POSTINGS, self.manifest.chunk_terms)
+    /// The chunks that a term is in.
+    pub(crate) fn chunk_list(&self, term: &str) -> Result<Option<List>, DocsError> {
+        let found = self.find(term, CHUNK_TERMS, CHUNK_POSTINGS, self.manifest.chunk_terms)?;
+        found.map(|(list, _)| self.list(list, term, CHUNK_POSTINGS, self.chunk_count())).transpose()
     }
 
-    /// A term's list of chunks.
-    pub(crate) fn chunk_list<'l>(
+    /// The chunks that a term is in, with how often, and the places in each.
+    #[expect(clippy::type_complexity, reason = "two lists of the same length")]
+    pub(crate) fn chunk_places(
         &self,
-        bytes: &'l [u8],
         term: &str,
-    ) -> Result<List<'l>, DocsError> {
-        self.list(bytes, term, CHUNK_POSTINGS, self.manifest.chunks as u32)
+    ) -> Result<Option<(Vec<(u32, u32)>, Vec<Vec<u32>>)>, DocsError> {
+        let found = self.find(term, CHUNK_TERMS, CHUNK_POSTINGS, self.manifest.chunk_terms)?;
+        let Some((list, word)) = found else { return Ok(None) };
+        let damaged = || self.damaged_list(term, CHUNK_POSTINGS);
+        let start = word.start.checked_add(word.length).ok_or_else(damaged)?;
+        let places = self.file(CHUNK_POSTINGS)?.read(start, word.places_length)?;
+        let list = self.list(list, term, CHUNK_POSTINGS, self.chunk_count())?;
+        let texts = list.texts().ok_or_else(damaged)?;
+        let places = index::read_places(&places, &texts).ok_or_else(damaged)?;
+        Ok(Some((texts, places)))
     }
 
-    fn list<'l>(
+    /// How many chunks there are. A build takes no more than fit the number.
+    fn chunk_count(&self) -> u32 {
+        u32::try_from(self.manifest.chunks).unwrap_or(u32::MAX)
+    }
+
+    fn list(
         &self,
-        bytes: &'l [u8],
+        bytes: Vec<u8>,
         word: &str,
         postings: &'static str,
         texts: u32,
-    ) -> Result<List<'l>, DocsError> {
-        let list = index::read_list(bytes, texts);
+    ) -> Result<List, DocsError> {
+        let list = List::read(bytes).filter(|list| list.last().is_none_or(|last| last < texts));
         list.ok_or_else(|| self.damaged_list(word, postings))
     }
 
@@ -462,7 +476,7 @@ impl Cache {
         terms: &'static str,
         postings: &'static str,
         count: u64,
-    ) -> Result<Option<Vec<u8>>, DocsError> {
+    ) -> Result<Option<(Vec<u8>, index::Word)>, DocsError> {
         let hash = words::hash(word);
         let blocks = count.div_ceil(index::BLOCK_WORDS as u64);
         // The first block that ends at this hash or behind it. Hashes are spread evenly, so a look beside where it
@@ -489,7 +503,7 @@ impl Cache {
                 let found = index::read_word(&list);
                 let found = found.ok_or_else(|| self.damaged_list(word, postings))?;
                 if found == word {
-                    return Ok(Some(list));
+                    return Ok(Some((list, *entry)));
                 }
                 if words::hash(found) != hash {
                     return Err(self.damaged_list(word, postings));

@@ -2,7 +2,8 @@
 //!
 //! There are two such indexes: of whole documents, without places, and of chunks, with them. Words are kept in the order of a hash, in blocks that each carry a checksum, so that a search reads and checks a
 //! handful of blocks, whatever the number of words. Each word's list of texts begins with the word itself and ends
-//! with a checksum: whatever is used has been checked, and nothing else was read.
+//! with a checksum: whatever is used has been checked, and nothing else was read. A list has blocks, too, so that a few texts
+//! are found in a long one without reading all of it.
 
 use std::collections::BinaryHeap;
 use std::io::{self, Write};
@@ -12,11 +13,15 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::bytes::{Bytes, put_number, put_text};
 
-/// How many words a block has, and how many bytes a word takes in it: a hash, where its list is, and how long.
+/// How many words a block has, and how many bytes a word takes in it: a hash, where its list is, how long, and how long
+/// its places behind that are.
 pub(crate) const BLOCK_WORDS: usize = 128;
-const WORD_BYTES: usize = 24;
+const WORD_BYTES: usize = 32;
 const CHECK_BYTES: usize = 8;
 pub(crate) const BLOCK_BYTES: usize = BLOCK_WORDS * WORD_BYTES + CHECK_BYTES;
+
+/// How many texts a block of a list has.
+const BLOCK_TEXTS: usize = 128;
 
 /// How many documents are sorted at once.
 const RUN: usize = 512;
@@ -27,6 +32,7 @@ pub(crate) struct Word {
     pub(crate) hash: u64,
     pub(crate) start: u64,
     pub(crate) length: u64,
+    pub(crate) places_length: u64,
 }
 
 /// How many bytes so many words take.
@@ -45,69 +51,145 @@ pub(crate) fn read_block(block: &[u8]) -> Option<Vec<Word>> {
     let mut read = Vec::with_capacity(words.len() / WORD_BYTES);
     while !bytes.is_empty() {
         let (hash, start, length) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
-        read.push(Word { hash, start, length });
+        read.push(Word { hash, start, length, places_length: bytes.u64()? });
     }
     Some(read)
 }
 
-/// A word and the texts it is in.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct List<'l> {
-    pub(crate) word: &'l str,
-    /// The texts, with how often it occurs.
-    pub(crate) texts: Vec<(u32, u32)>,
-    places: Bytes<'l>,
+/// The texts that a word is in, as they are kept.
+#[derive(Debug)]
+pub(crate) struct List {
+    bytes: Vec<u8>,
+    /// How many texts there are.
+    pub(crate) count: u32,
+    blocks: Vec<Block>,
 }
 
-impl List<'_> {
-    /// For each text, the places where the word stands in it, if they are as they were written.
-    pub(crate) fn places(&self) -> Option<Vec<Vec<u32>>> {
-        let mut bytes = self.places;
-        let mut read_text = |count: u32| {
-            let mut places = Vec::with_capacity((count as usize).min(bytes.len()));
-            let mut next = 0_u32;
-            for _ in 0..count {
-                let place = next.checked_add(bytes.small()?)?;
-                places.push(place);
-                next = place.checked_add(1)?;
-            }
-            Some(places)
-        };
-        let places =
-            self.texts.iter().map(|(_, count)| read_text(*count)).collect::<Option<_>>()?;
-        bytes.is_empty().then_some(places)
+/// A part of a list.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    /// The number behind the last text of the block before, and the last text of this one.
+    next: u32,
+    last: u32,
+    /// Where it begins among the bytes, and how many texts it has.
+    start: usize,
+    count: u32,
+}
+
+impl List {
+    /// A list, if it is as it was written.
+    pub(crate) fn read(bytes: Vec<u8>) -> Option<Self> {
+        let (list, check) = bytes.split_at_checked(bytes.len().checked_sub(CHECK_BYTES)?)?;
+        if check != xxh3_64(list).to_le_bytes() {
+            return None;
+        }
+        let mut left = Bytes(list);
+        left.text()?;
+        let count = left.small()?;
+        let block_count = (count as usize).div_ceil(BLOCK_TEXTS);
+        let mut blocks = Vec::with_capacity(block_count.min(list.len()));
+        let (mut next, mut start, mut rest) = (0_u32, 0_usize, count);
+        for _ in 0..block_count {
+            let last = next.checked_add(left.small()?)?;
+            let count = rest.min(BLOCK_TEXTS as u32);
+            blocks.push(Block { next, last, start, count });
+            start = start.checked_add(usize::try_from(left.number()?).ok()?)?;
+            next = last.checked_add(1)?;
+            rest -= count;
+        }
+        let head = list.len() - left.len();
+        blocks.iter_mut().for_each(|block| block.start = block.start.saturating_add(head));
+        (start == left.len()).then_some(Self { bytes, count, blocks })
     }
+
+    /// The word.
+    #[cfg(test)]
+    pub(crate) fn word(&self) -> &str {
+        read_word(&self.bytes).unwrap_or_default()
+    }
+
+    /// The last text.
+    pub(crate) fn last(&self) -> Option<u32> {
+        self.blocks.last().map(|block| block.last)
+    }
+
+    /// Calls a function with every text and how often the word occurs in it, in order. None if the list is not as it was
+    /// written.
+    pub(crate) fn each(&self, mut f: impl FnMut(u32, u32)) -> Option<()> {
+        self.blocks.iter().try_for_each(|block| self.each_in(block, &mut f))
+    }
+
+    fn each_in(&self, block: &Block, f: &mut impl FnMut(u32, u32)) -> Option<()> {
+        let mut bytes = Bytes(self.bytes.get(block.start..)?);
+        let mut next = block.next;
+        for _ in 0..block.count {
+            // Most words occur once in a text: then that is said by a bit.
+            let number = bytes.number()?;
+            let skipped = u32::try_from(number >> 1).ok()?;
+            let text = next.checked_add(skipped).filter(|text| *text <= block.last)?;
+            let times = match number & 1 {
+                0 => 1,
+                _ => bytes.small().filter(|times| *times > 1)?,
+            };
+            f(text, times);
+            next = text.checked_add(1)?;
+        }
+        Some(())
+    }
+
+    /// All texts, and how often the word occurs in each.
+    pub(crate) fn texts(&self) -> Option<Vec<(u32, u32)>> {
+        let mut texts = Vec::with_capacity((self.count as usize).min(self.bytes.len()));
+        self.each(|text, times| texts.push((text, times)))?;
+        Some(texts)
+    }
+
+    /// Calls a function with those of these texts, which are ascending, that have the word, and how often. Blocks that have
+    /// none of them are not read.
+    pub(crate) fn each_of(&self, texts: &[u32], mut f: impl FnMut(u32, u32)) -> Option<()> {
+        let mut asked = texts.iter().copied().peekable();
+        let mut first = 0;
+        while let Some(&text) = asked.peek() {
+            let skipped = self.blocks[first..].partition_point(|block| block.last < text);
+            first += skipped;
+            let Some(block) = self.blocks.get(first) else { break };
+            self.each_in(block, &mut |found, times| {
+                while asked.next_if(|text| *text < found).is_some() {}
+                if asked.next_if_eq(&found).is_some() {
+                    f(found, times);
+                }
+            })?;
+            while asked.next_if(|text| *text <= block.last).is_some() {}
+            first += 1;
+        }
+        Some(())
+    }
+}
+
+/// For each of these texts, the places where a word stands in it, if they are as they were written.
+pub(crate) fn read_places(bytes: &[u8], texts: &[(u32, u32)]) -> Option<Vec<Vec<u32>>> {
+    let (places, check) = bytes.split_at_checked(bytes.len().checked_sub(CHECK_BYTES)?)?;
+    if check != xxh3_64(places).to_le_bytes() {
+        return None;
+    }
+    let mut bytes = Bytes(places);
+    let mut read_text = |count: u32| {
+        let mut places = Vec::with_capacity((count as usize).min(bytes.len()));
+        let mut next = 0_u32;
+        for _ in 0..count {
+            let place = next.checked_add(bytes.small()?)?;
+            places.push(place);
+            next = place.checked_add(1)?;
+        }
+        Some(places)
+    };
+    let places = texts.iter().map(|(_, count)| read_text(*count)).collect::<Option<_>>()?;
+    bytes.is_empty().then_some(places)
 }
 
 /// The word that a list is of. The list may be damaged.
 pub(crate) fn read_word(list: &[u8]) -> Option<&str> {
     Bytes(list).text()
-}
-
-/// A list, if it is as it was written and its texts are among so many.
-pub(crate) fn read_list(list: &[u8], documents: u32) -> Option<List<'_>> {
-    let (list, check) = list.split_at_checked(list.len().checked_sub(CHECK_BYTES)?)?;
-    if check != xxh3_64(list).to_le_bytes() {
-        return None;
-    }
-    let mut bytes = Bytes(list);
-    let word = bytes.text()?;
-    let count = bytes.small()?;
-    let mut texts = Vec::with_capacity((count as usize).min(list.len()));
-    let mut next = 0_u32;
-    for _ in 0..count {
-        // Most words occur once in a text: then that is said by a bit.
-        let number = bytes.number()?;
-        let skipped = u32::try_from(number >> 1).ok()?;
-        let text = next.checked_add(skipped).filter(|text| *text < documents)?;
-        let times = match number & 1 {
-            0 => 1,
-            _ => bytes.small().filter(|times| *times > 1)?,
-        };
-        texts.push((text, times));
-        next = text + 1;
-    }
-    Some(List { word, texts, places: bytes })
 }
 
 /// The distinct words of a text.
@@ -192,13 +274,16 @@ impl IndexBuilder {
                     _ => None,
                 };
             }
-            write_list(&mut list, word, &found, &places);
+            write_list(&mut list, word, &found);
             postings.write_all(&list)?;
             let length = list.len() as u64;
-            for number in [hash, start, length] {
+            write_places(&mut list, &found, &places);
+            postings.write_all(&list)?;
+            let places_length = list.len() as u64;
+            for number in [hash, start, length, places_length] {
                 block.extend_from_slice(&number.to_le_bytes());
             }
-            (count, start) = (count + 1, start + length);
+            (count, start) = (count + 1, start + length + places_length);
             if block.len() == BLOCK_WORDS * WORD_BYTES {
                 write_block(terms, &mut block)?;
             }
@@ -218,17 +303,33 @@ fn write_block(terms: &mut impl Write, block: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-fn write_list(list: &mut Vec<u8>, word: &str, found: &[(u64, u64)], places: &[u64]) {
+fn write_list(list: &mut Vec<u8>, word: &str, found: &[(u64, u64)]) {
     list.clear();
     put_text(list, word);
     put_number(list, found.len() as u64);
+    let mut blocks = Vec::new();
     let mut next = 0;
-    for (text, count) in found {
-        put_number(list, (text - next) << 1 | u64::from(*count > 1));
-        if *count > 1 {
-            put_number(list, *count);
+    for block in found.chunks(BLOCK_TEXTS) {
+        let (before, begin) = (next, blocks.len());
+        for (text, count) in block {
+            put_number(&mut blocks, (text - next) << 1 | u64::from(*count > 1));
+            if *count > 1 {
+                put_number(&mut blocks, *count);
+            }
+            next = text + 1;
         }
-        next = text + 1;
+        put_number(list, next - 1 - before);
+        put_number(list, (blocks.len() - begin) as u64);
+    }
+    list.extend_from_slice(&blocks);
+    list.extend_from_slice(&xxh3_64(list).to_le_bytes());
+}
+
+/// Nothing, if no places are kept.
+fn write_places(list: &mut Vec<u8>, found: &[(u64, u64)], places: &[u64]) {
+    list.clear();
+    if places.is_empty() {
+        return;
     }
     let mut places = places.iter();
     for (_, count) in found {
@@ -307,6 +408,45 @@ mod tests {
     use crate::words::Words;
 
     proptest! {
+        /// Long lists have many blocks, of which few are read.
+        #[test]
+        fn some_texts_are_found_in_a_long_list(
+            gaps in prop::collection::vec((1..5_u32, 1..4_u32), 0..600),
+            asked in prop::collection::btree_set(0..2_000_u32, 0..30),
+        ) {
+            let mut next = 0;
+            let texts: Vec<(u32, u32)> = gaps
+                .iter()
+                .map(|(gap, times)| {
+                    next += gap;
+                    (next, *times)
+                })
+                .collect();
+            let wide: Vec<(u64, u64)> = texts.iter().map(|(text, times)| ((*text).into(), (*times).into())).collect();
+            let mut bytes = Vec::new();
+            write_list(&mut bytes, "word", &wide);
+            let list = List::read(bytes.clone()).unwrap();
+            prop_assert_eq!(list.texts().unwrap(), texts.clone());
+            prop_assert_eq!(list.last(), texts.last().map(|(text, _)| *text));
+            let asked: Vec<u32> = asked.into_iter().collect();
+            let mut found = Vec::new();
+            list.each_of(&asked, |text, times| found.push((text, times))).unwrap();
+            let expected: Vec<(u32, u32)> =
+                texts.into_iter().filter(|(text, _)| asked.binary_search(text).is_ok()).collect();
+            prop_assert_eq!(found, expected);
+            // Whatever is in it, reading does not panic.
+            let end = bytes.len() - 8;
+            bytes.truncate(end);
+            if let Some(byte) = asked.first().and_then(|place| bytes.get_mut(*place as usize)) {
+                *byte ^= 0x55;
+            }
+            let check = xxh3_64(&bytes);
+            bytes.extend_from_slice(&check.to_le_bytes());
+            if let Some(list) = List::read(bytes) {
+                let _ = (list.texts(), list.each_of(&asked, |_, _| {}));
+            }
+        }
+
         #[test]
         fn every_term_has_its_places(texts in prop::collection::vec("[a-d ]{0,30}", 0..40)) {
             let terms: Vec<Terms> = texts.iter().map(|text| Terms::of(&[text])).collect();
@@ -316,11 +456,13 @@ mod tests {
             builder.write(&mut blocks, &mut postings).unwrap();
             let mut found: BTreeMap<(u32, String), Vec<u32>> = BTreeMap::new();
             for word in blocks.chunks(BLOCK_BYTES).flat_map(|block| read_block(block).unwrap()) {
-                let list = &postings[word.start as usize..(word.start + word.length) as usize];
-                let list = read_list(list, texts.len() as u32).unwrap();
-                for ((text, count), places) in list.texts.iter().zip(list.places().unwrap()) {
+                let end = (word.start + word.length) as usize;
+                let list = List::read(postings[word.start as usize..end].to_vec()).unwrap();
+                let in_texts = list.texts().unwrap();
+                let places = &postings[end..end + word.places_length as usize];
+                for ((text, count), places) in in_texts.iter().zip(read_places(places, &in_texts).unwrap()) {
                     prop_assert_eq!(*count as usize, places.len());
-                    found.insert((*text, list.word.to_owned()), places);
+                    found.insert((*text, list.word().to_owned()), places);
                 }
             }
             let mut expected = BTreeMap::new();
@@ -361,9 +503,10 @@ mod tests {
                     prop_assert!(word.hash >= last);
                     last = word.hash;
                     let list = &postings[word.start as usize..(word.start + word.length) as usize];
-                    let list = read_list(list, texts.len() as u32).unwrap();
-                    prop_assert_eq!(crate::words::hash(list.word), word.hash);
-                    found.insert(list.word.to_owned(), list.texts);
+                    prop_assert_eq!(word.places_length, 0);
+                    let list = List::read(list.to_vec()).unwrap();
+                    prop_assert_eq!(crate::words::hash(list.word()), word.hash);
+                    found.insert(list.word().to_owned(), list.texts().unwrap());
                 }
             }
             prop_assert_eq!(found.len() as u64, count);

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::cache::ChunkTable;
+use crate::index::List;
 use crate::manifest::CHUNK_POSTINGS;
 use crate::terms::each_term;
 use crate::{Cache, DocsError};
@@ -16,6 +17,10 @@ use crate::{Cache, DocsError};
 /// How soon more occurrences of a term add little, and how much length counts.
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
+
+/// Above what any number of occurrences is worth, and room for sums whose terms are added in another order.
+const MOST_WORTH: f64 = K1 + 1.0;
+const SLACK: f64 = 1.0 + 1e-9;
 
 /// The longest query that is taken.
 pub(crate) const LONGEST_QUERY: usize = 64 << 10;
@@ -55,13 +60,57 @@ enum Clause {
 struct Found {
     name: String,
     weight: f64,
-    chunks: Vec<(u32, u32)>,
+    chunks: Chunks,
+}
+
+/// The chunks that have a term or a phrase, with how often.
+#[derive(Debug)]
+enum Chunks {
+    Term(List),
+    Phrase(Vec<(u32, u32)>),
+}
+
+impl Chunks {
+    fn len(&self) -> u32 {
+        match self {
+            Self::Term(list) => list.count,
+            Self::Phrase(chunks) => chunks.len() as u32,
+        }
+    }
+
+    /// Calls a function with each chunk, in order. None if the list is not as it was written.
+    fn each(&self, mut f: impl FnMut(u32, u32)) -> Option<()> {
+        match self {
+            Self::Term(list) => list.each(f),
+            Self::Phrase(chunks) => {
+                chunks.iter().for_each(|(chunk, times)| f(*chunk, *times));
+                Some(())
+            }
+        }
+    }
+
+    /// The same for some chunks, which are ascending.
+    fn each_of(&self, asked: &[u32], mut f: impl FnMut(u32, u32)) -> Option<()> {
+        match self {
+            Self::Term(list) => list.each_of(asked, f),
+            Self::Phrase(chunks) => {
+                for chunk in asked {
+                    if let Ok(at) = chunks.binary_search_by_key(chunk, |(chunk, _)| *chunk) {
+                        f(*chunk, chunks[at].1);
+                    }
+                }
+                Some(())
+            }
+        }
+    }
 }
 
 /// What all clauses of a query are found in.
 #[derive(Debug)]
 pub(crate) struct Lexical<'c> {
+    cache: &'c Cache,
     table: &'c ChunkTable,
+    /// By clause. Scores are added up in this order.
     found: Vec<Found>,
     mean_words: f64,
 }
@@ -109,78 +158,146 @@ impl<'c> Lexical<'c> {
         let mut found = Vec::new();
         for clause in clauses(query) {
             let (name, chunks) = match clause {
-                Clause::Term(term) => {
-                    let chunks = match cache.chunk_postings(&term)? {
-                        Some(bytes) => cache.chunk_list(&bytes, &term)?.texts,
-                        None => Vec::new(),
-                    };
-                    (term, chunks)
-                }
+                Clause::Term(term) => match cache.chunk_list(&term)? {
+                    Some(list) => (term, Chunks::Term(list)),
+                    None => continue,
+                },
                 Clause::Phrase(terms) => {
-                    (format!("\"{}\"", terms.join(" ")), phrase(cache, &terms)?)
+                    let chunks = Chunks::Phrase(phrase(cache, &terms)?);
+                    (format!("\"{}\"", terms.join(" ")), chunks)
                 }
             };
-            let having = chunks.len() as f64;
+            let having = f64::from(chunks.len());
             let weight = libm::log(1.0 + (count - having + 0.5) / (having + 0.5));
             found.push(Found { name, weight, chunks });
         }
-        Ok(Self { table, found, mean_words: table.total_words as f64 / count.max(1.0) })
+        let mean_words = table.total_words as f64 / count.max(1.0);
+        Ok(Self { cache, table, found, mean_words })
     }
 
     /// The best chunks with their scores: by score and then by `order`, of those that are allowed.
+    ///
+    /// Rare terms come first, and where what common ones could still add does not matter to a chunk that has none of the
+    /// rare ones, their long lists are only looked into for chunks that are already good. What is found is what scoring
+    /// every chunk would find.
     pub(crate) fn best(
         &self,
         count: usize,
         is_allowed: impl Fn(u32) -> bool,
         order: impl Fn(u32) -> (u32, u32),
-    ) -> Vec<(u32, f64)> {
-        let mut scores = vec![0.0_f64; self.table.rows.len()];
-        let worth = Worth::new(self.mean_words);
-        for found in &self.found {
-            for (chunk, times) in &found.chunks {
-                let words = self.table.words[*chunk as usize];
-                scores[*chunk as usize] += found.weight * worth.of(*times, words);
-            }
+    ) -> Result<Vec<(u32, f64)>, DocsError> {
+        if count == 0 {
+            return Ok(Vec::new());
         }
-        // What is at least as good as the worst of the best so far stays; now and then the others go.
-        let room = count.saturating_mul(2).max(64);
-        let mut best: Vec<(u32, f64)> = Vec::with_capacity(room);
-        let mut least = f64::MIN_POSITIVE;
-        let by_rank = |a: &(u32, f64), b: &(u32, f64)| {
-            b.1.total_cmp(&a.1).then_with(|| order(a.0).cmp(&order(b.0)))
-        };
-        for (score, chunk) in scores.iter().zip(0..) {
-            if *score < least || !is_allowed(chunk) {
-                continue;
-            }
-            best.push((chunk, *score));
-            if best.len() == room && count > 0 {
-                best.select_nth_unstable_by(count - 1, by_rank);
-                best.truncate(count);
-                least = best[count - 1].1;
-            }
-        }
-        best.sort_unstable_by(by_rank);
+        let mut candidates = self.candidates(count, is_allowed)?;
+        candidates.sort_unstable();
+        let mut best = self.scores(&candidates)?;
+        best.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then_with(|| order(a.0).cmp(&order(b.0))));
         best.truncate(count);
-        best
+        Ok(best)
+    }
+
+    /// Chunks among which are the best so many, with all that are as good as the last of them.
+    fn candidates(
+        &self,
+        count: usize,
+        is_allowed: impl Fn(u32) -> bool,
+    ) -> Result<Vec<u32>, DocsError> {
+        let mut rare_first: Vec<&Found> = self.found.iter().collect();
+        rare_first.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        let worth = Worth::new(self.mean_words);
+        let mut scores = vec![0.0_f64; self.table.words.len()];
+        let mut touched: Vec<u32> = Vec::new();
+        for (at, found) in rare_first.iter().enumerate() {
+            // To look for the least of the best pays where the list is longer than what there is to look at.
+            if touched.len() >= count && found.chunks.len() as usize > touched.len() / 4 {
+                let common = &rare_first[at..];
+                let most: f64 = common.iter().map(|found| found.weight * MOST_WORTH).sum();
+                let least = least_of_best(&touched, &scores, count);
+                if most * SLACK < least {
+                    touched.retain(|chunk| scores[*chunk as usize] + most * SLACK >= least);
+                    touched.sort_unstable();
+                    for found in common {
+                        self.add(found, &touched, |chunk, score| scores[chunk as usize] += score)?;
+                    }
+                    break;
+                }
+            }
+            let read = found.chunks.each(|chunk, times| {
+                let at = chunk as usize;
+                if scores[at] == 0.0 {
+                    if !is_allowed(chunk) {
+                        return;
+                    }
+                    touched.push(chunk);
+                }
+                scores[at] += found.weight * worth.of(times, self.table.words[at]);
+            });
+            read.ok_or_else(|| self.damaged(found))?;
+        }
+        if touched.len() > count {
+            let least = least_of_best(&touched, &scores, count);
+            touched.retain(|chunk| scores[*chunk as usize] * SLACK >= least);
+        }
+        Ok(touched)
+    }
+
+    /// The scores of chunks, which are ascending, with the terms in their order.
+    fn scores(&self, chunks: &[u32]) -> Result<Vec<(u32, f64)>, DocsError> {
+        let mut scores: Vec<(u32, f64)> = chunks.iter().map(|chunk| (*chunk, 0.0)).collect();
+        for found in &self.found {
+            let mut next = scores.iter_mut();
+            self.add(found, chunks, |chunk, score| {
+                if let Some((_, sum)) = next.find(|(other, _)| *other == chunk) {
+                    *sum += score;
+                }
+            })?;
+        }
+        Ok(scores)
+    }
+
+    /// Calls a function with what a term adds to the scores of those of these chunks, which are ascending, that have it.
+    fn add(
+        &self,
+        found: &Found,
+        chunks: &[u32],
+        mut f: impl FnMut(u32, f64),
+    ) -> Result<(), DocsError> {
+        let read = found.chunks.each_of(chunks, |chunk, times| {
+            let words = self.table.words[chunk as usize];
+            f(chunk, found.weight * worth(self.mean_words, times, words));
+        });
+        read.ok_or_else(|| self.damaged(found))
+    }
+
+    fn damaged(&self, found: &Found) -> DocsError {
+        self.cache.damaged_list(&found.name, CHUNK_POSTINGS)
     }
 
     /// What each term adds to the score of a chunk.
-    pub(crate) fn explain(&self, chunk: u32) -> Vec<TermScore> {
+    pub(crate) fn explain(&self, chunk: u32) -> Result<Vec<TermScore>, DocsError> {
         let words = self.table.words[chunk as usize];
-        let terms = self.found.iter().filter_map(|found| {
-            let at = found.chunks.binary_search_by_key(&chunk, |(chunk, _)| *chunk).ok()?;
-            let count = found.chunks[at].1;
-            let score = found.weight * worth(self.mean_words, count, words);
-            Some(TermScore {
-                term: found.name.clone(),
-                count,
-                chunks: found.chunks.len() as u32,
-                score,
-            })
-        });
-        terms.collect()
+        let mut terms = Vec::new();
+        for found in &self.found {
+            let read = found.chunks.each_of(&[chunk], |_, count| {
+                terms.push(TermScore {
+                    term: found.name.clone(),
+                    count,
+                    chunks: found.chunks.len(),
+                    score: found.weight * worth(self.mean_words, count, words),
+                });
+            });
+            read.ok_or_else(|| self.damaged(found))?;
+        }
+        Ok(terms)
     }
+}
+
+/// The score of the last of the best so many chunks, of which there are at least that many.
+fn least_of_best(chunks: &[u32], scores: &[f64], count: usize) -> f64 {
+    let mut best: Vec<f64> = chunks.iter().map(|chunk| scores[*chunk as usize]).collect();
+    let (_, least, _) = best.select_nth_unstable_by(count - 1, |a, b| b.total_cmp(a));
+    *least
 }
 
 /// The distinct clauses of a query. Whatever is typed is a query: a quote without its other half is a blank.
@@ -220,10 +337,8 @@ fn phrase(cache: &Cache, terms: &[String]) -> Result<Vec<(u32, u32)>, DocsError>
     // For each chunk, the places where the phrase begins.
     let mut begins: Option<Vec<(u32, Vec<u32>)>> = None;
     for (offset, term) in (0_u32..).zip(terms) {
-        let Some(bytes) = cache.chunk_postings(term)? else { return Ok(Vec::new()) };
-        let list = cache.chunk_list(&bytes, term)?;
-        let places = list.places().ok_or_else(|| cache.damaged_list(term, CHUNK_POSTINGS))?;
-        let found = list.texts.iter().map(|(chunk, _)| *chunk).zip(places);
+        let Some((chunks, places)) = cache.chunk_places(term)? else { return Ok(Vec::new()) };
+        let found = chunks.into_iter().map(|(chunk, _)| chunk).zip(places);
         begins = Some(match begins {
             None => found.collect(),
             Some(begins) => {

@@ -67,9 +67,12 @@ pub fn fuzz(data: &[u8]) {
     if let Some(words) = index::read_block(data) {
         assert!(!words.is_empty());
     }
-    if let Some(list) = index::read_list(data, u32::MAX) {
-        assert!(list.texts.is_sorted_by(|a, b| a.0 < b.0), "{}", list.word);
-        let _ = list.places();
+    if let Some(list) = index::List::read(data.to_vec()) {
+        if let Some(texts) = list.texts() {
+            assert!(texts.is_sorted_by(|a, b| a.0 < b.0));
+            let _ = index::read_places(data, &texts);
+        }
+        let _ = list.each_of(&[0, 1, 5, 1_000], |_, _| {});
     }
     for length in [0, 1, 10, 1_000] {
         if let Some(chunks) = chunk::read(data, length) {

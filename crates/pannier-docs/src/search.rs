@@ -240,10 +240,10 @@ impl Cache {
         for fused in fused {
             let mut hit = reader.hit(fused.chunk)?;
             hit.score = fused.score;
-            hit.lexical =
-                fused.lexical.zip(lexical.as_ref()).map(|((rank, score), (lexical, _))| {
-                    LexicalScore { rank, score, terms: lexical.explain(fused.chunk) }
-                });
+            if let (Some((rank, score)), Some((lexical, _))) = (fused.lexical, &lexical) {
+                let terms = lexical.explain(fused.chunk)?;
+                hit.lexical = Some(LexicalScore { rank, score, terms });
+            }
             hit.semantic = fused.semantic.map(|(rank, product)| SemanticScore {
                 rank,
                 score: f64::from(product) / (32_767.0 * 32_767.0),
@@ -356,13 +356,8 @@ impl Cache {
         };
         let vectors = self.vectors()?;
         allowed.first(count, table, |count| {
-            closest(
-                vectors,
-                &made,
-                count,
-                |chunk| allowed.document(table, chunk),
-                self.order(table),
-            )
+            let is_allowed = |chunk| allowed.document(table, chunk);
+            Ok(closest(vectors, &made, count, is_allowed, self.order(table)))
         })
     }
 
@@ -513,14 +508,14 @@ impl<'c> Allowed<'c> {
         &self,
         count: usize,
         table: &ChunkTable,
-        best: impl Fn(usize) -> Vec<(u32, S)>,
+        best: impl Fn(usize) -> Result<Vec<(u32, S)>, DocsError>,
     ) -> Result<Vec<(u32, S)>, DocsError> {
         if self.contains.is_empty() {
-            return Ok(best(count));
+            return best(count);
         }
         let mut asked = count.max(1);
         loop {
-            let ranked = best(asked);
+            let ranked = best(asked)?;
             let is_all = ranked.len() < asked;
             let mut kept = Vec::new();
             for (chunk, score) in ranked {
