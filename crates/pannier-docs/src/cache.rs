@@ -14,6 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::bytes::Bytes;
 use crate::chunk::{self, Chunk, ChunkRow};
 use crate::index::List;
+use crate::lexical::Worth;
 use crate::manifest::{
     CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNKS, CONTENTS, Current, FILES, Manifest, PATHS,
     POSTINGS, RECORDS, TABLE, TERMS, VECTOR_KEYS, VECTORS, check_kind, unopened,
@@ -51,8 +52,8 @@ pub(crate) struct ChunkTable {
     pub(crate) firsts: Vec<u32>,
     /// How many words each chunk has.
     pub(crate) words: Vec<u32>,
-    /// How many words all chunks have.
-    pub(crate) total_words: u64,
+    /// What occurrences in chunks of so many words are worth.
+    pub(crate) worth: Worth,
 }
 
 /// A file of known size.
@@ -180,8 +181,9 @@ impl Cache {
             rows: Vec::with_capacity(count),
             firsts: Vec::with_capacity(self.len() as usize + 1),
             words: Vec::with_capacity(count),
-            total_words: 0,
+            worth: Worth::default(),
         };
+        let mut total_words = 0_u64;
         let damaged = || file.invalid("its chunks are not those of the documents");
         while let Some(row) = ChunkRow::read(&mut left) {
             let end = u64::from(row.start) + u64::from(row.length);
@@ -192,7 +194,7 @@ impl Cache {
             while table.firsts.len() <= row.document as usize {
                 table.firsts.push(table.rows.len() as u32);
             }
-            table.total_words += u64::from(row.words);
+            total_words += u64::from(row.words);
             table.words.push(row.words);
             table.rows.push(row);
         }
@@ -200,6 +202,7 @@ impl Cache {
         if !left.is_empty() || table.rows.len() as u64 != self.manifest.chunks {
             return Err(damaged());
         }
+        table.worth = Worth::new(total_words as f64 / (count as f64).max(1.0));
         Ok(self.chunk_table.get_or_init(|| table))
     }
 

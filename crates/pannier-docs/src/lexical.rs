@@ -112,11 +112,11 @@ pub(crate) struct Lexical<'c> {
     table: &'c ChunkTable,
     /// By clause. Scores are added up in this order.
     found: Vec<Found>,
-    mean_words: f64,
 }
 
 /// What so many occurrences in a chunk of so many words are worth, computed before for the usual numbers.
-struct Worth {
+#[derive(Debug, Default)]
+pub(crate) struct Worth {
     mean_words: f64,
     usual: Vec<f64>,
 }
@@ -126,7 +126,7 @@ const USUAL_COUNT: usize = 8;
 const USUAL_WORDS: usize = 512;
 
 impl Worth {
-    fn new(mean_words: f64) -> Self {
+    pub(crate) fn new(mean_words: f64) -> Self {
         let words = 0..USUAL_WORDS as u32;
         let of_count = |count| words.clone().map(move |words| worth(mean_words, count, words));
         let usual = (0..USUAL_COUNT as u32).flat_map(of_count).collect();
@@ -136,8 +136,8 @@ impl Worth {
     #[inline]
     fn of(&self, count: u32, words: u32) -> f64 {
         match (count as usize, words as usize) {
-            (count, words) if count < USUAL_COUNT && words < USUAL_WORDS => {
-                self.usual[count * USUAL_WORDS + words]
+            (times, length) if times < USUAL_COUNT && length < USUAL_WORDS => {
+                self.usual[times * USUAL_WORDS + length]
             }
             _ => worth(self.mean_words, count, words),
         }
@@ -171,8 +171,7 @@ impl<'c> Lexical<'c> {
             let weight = libm::log(1.0 + (count - having + 0.5) / (having + 0.5));
             found.push(Found { name, weight, chunks });
         }
-        let mean_words = table.total_words as f64 / count.max(1.0);
-        Ok(Self { cache, table, found, mean_words })
+        Ok(Self { cache, table, found })
     }
 
     /// The best chunks with their scores: by score and then by `order`, of those that are allowed.
@@ -205,7 +204,7 @@ impl<'c> Lexical<'c> {
     ) -> Result<Vec<u32>, DocsError> {
         let mut rare_first: Vec<&Found> = self.found.iter().collect();
         rare_first.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-        let worth = Worth::new(self.mean_words);
+        let worth = &self.table.worth;
         let mut scores = vec![0.0_f64; self.table.words.len()];
         let mut touched: Vec<u32> = Vec::new();
         for (at, found) in rare_first.iter().enumerate() {
@@ -265,7 +264,7 @@ impl<'c> Lexical<'c> {
     ) -> Result<(), DocsError> {
         let read = found.chunks.each_of(chunks, |chunk, times| {
             let words = self.table.words[chunk as usize];
-            f(chunk, found.weight * worth(self.mean_words, times, words));
+            f(chunk, found.weight * self.table.worth.of(times, words));
         });
         read.ok_or_else(|| self.damaged(found))
     }
@@ -284,7 +283,7 @@ impl<'c> Lexical<'c> {
                     term: found.name.clone(),
                     count,
                     chunks: found.chunks.len(),
-                    score: found.weight * worth(self.mean_words, count, words),
+                    score: found.weight * self.table.worth.of(count, words),
                 });
             });
             read.ok_or_else(|| self.damaged(found))?;
