@@ -284,6 +284,11 @@ impl Cache {
         &self.manifest
     }
 
+    /// The folder of the cache.
+    pub(crate) fn root(&self) -> &Path {
+        self.folder.ancestors().nth(2).unwrap_or(&self.folder)
+    }
+
     /// The folder of the version that is open.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder

@@ -284,14 +284,15 @@ impl Cache {
 
     /// Whether the query has the vector that a mode needs, of the model that made those of the cache.
     fn check_mode(&self, mode: Mode, vector: QueryVector<'_>) -> Result<(), DocsError> {
-        let wrong = |problem: String| Err(DocsError::model(self.folder(), problem));
+        let wrong = |problem: String| Err(DocsError::model(self.root(), problem));
         let Some(model) = &self.manifest().model else {
-            return match mode {
-                Mode::Semantic => wrong(
-                    "the cache has no vectors; build it with an embedder, or search by words"
+            let has_vector = !matches!(vector, QueryVector::None) && mode == Mode::Hybrid;
+            return match mode == Mode::Semantic || has_vector {
+                true => wrong(
+                    "the cache has no vectors; build it with the embedder, or search by words alone"
                         .to_owned(),
                 ),
-                _ => Ok(()),
+                false => Ok(()),
             };
         };
         if mode == Mode::Lexical {

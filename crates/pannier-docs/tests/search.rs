@@ -344,6 +344,9 @@ fn the_vector_of_a_query_must_be_of_the_same_model() {
                 .contains("its vectors have 8 numbers, and that of the query 2")
         );
     }
+    search.mode = Mode::Hybrid;
+    folder.build_with(Vectors::None).unwrap();
+    assert!(ask(&search, QueryVector::Embedder(&letters)).contains("the cache has no vectors"));
     search.mode = Mode::Lexical;
     assert_eq!(folder.open().search("abc", &search, QueryVector::None).unwrap().len(), 1);
     let long = "x".repeat(1 << 20);

@@ -289,10 +289,10 @@ pub(crate) fn read_vectors(path: &Path) -> Result<GivenVectors, Failure> {
 /// The vector of a query from a file: a JSON array of numbers.
 pub(crate) fn read_vector(path: &Path) -> Result<Vec<i16>, Failure> {
     let text = read_text(path, LARGEST_SETTINGS)?;
-    let vector: Vec<f32> =
-        serde_json::from_str(&text).map_err(|error| invalid(path, error.to_string()))?;
-    let problem = "it is no vector; write numbers that are not all 0, as in [0.1, -0.2]";
-    quantise(&vector).ok_or_else(|| invalid(path, problem.to_owned()))
+    let vector: Option<Vec<f32>> = serde_json::from_str(&text).ok();
+    let problem =
+        "it is no vector; write an array of numbers that are not all 0, as in [0.1, -0.2]";
+    vector.and_then(|vector| quantise(&vector)).ok_or_else(|| invalid(path, problem.to_owned()))
 }
 
 /// What is known about documents from a file: a JSON object of paths, each with a title and a date.
@@ -304,8 +304,12 @@ pub(crate) fn read_about(path: &Path) -> Result<BTreeMap<String, About>, Failure
         date: Option<String>,
     }
     let text = read_text(path, LARGEST_ABOUT)?;
-    let said: BTreeMap<String, Said> =
-        serde_json::from_str(&text).map_err(|error| invalid(path, error.to_string()))?;
+    let said: BTreeMap<String, Said> = serde_json::from_str(&text).map_err(|error| {
+        let (line, form) = (error.line(), r#"{"a.md": {"title": "A", "date": "2026-03-01"}}"#);
+        let problem = format!("it does not say something about documents; write it as in {form}");
+        let place = format!(", line {line}");
+        Failure::Input { path: Some(path.to_owned()), place, problem }
+    })?;
     let read = |(document, Said { title, date }): (String, Said)| {
         let mut about = About::default();
         about.title = title;
