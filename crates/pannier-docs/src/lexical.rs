@@ -50,7 +50,7 @@ pub struct TermScore {
 
 /// What is looked for.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Clause {
+pub(crate) enum Clause {
     Term(String),
     Phrase(Vec<String>),
 }
@@ -300,7 +300,7 @@ fn least_of_best(chunks: &[u32], scores: &[f64], count: usize) -> f64 {
 }
 
 /// The distinct clauses of a query. Whatever is typed is a query: a quote without its other half is a blank.
-fn clauses(query: &str) -> BTreeSet<Clause> {
+pub(crate) fn clauses(query: &str) -> BTreeSet<Clause> {
     let mut clauses = BTreeSet::new();
     let mut parts: Vec<&str> = query.split(['"', '“', '”']).collect();
     let last = if parts.len().is_multiple_of(2) { parts.pop() } else { None };

@@ -339,6 +339,11 @@ fn the_vector_of_a_query_must_be_of_the_same_model() {
         assert!(
             ask(&search, QueryVector::None).contains("vectors by letters, and the query has none")
         );
+        let other = ask(&search, QueryVector::Embedder(&Letters::of_hash("f00d")));
+        assert!(
+            other.contains("by letters 0123456789ab…, and the embedder is letters f00d"),
+            "{other}"
+        );
         assert!(
             ask(&search, QueryVector::Given(&[1, 2]))
                 .contains("its vectors have 8 numbers, and that of the query 2")

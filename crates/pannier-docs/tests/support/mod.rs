@@ -77,7 +77,11 @@ pub(crate) struct Letters(Model);
 
 impl Letters {
     pub(crate) fn new() -> Self {
-        Self(Model::new("letters", "0123456789abcdef", 8))
+        Self::of_hash("0123456789abcdef")
+    }
+
+    pub(crate) fn of_hash(hash: &str) -> Self {
+        Self(Model::new("letters", hash, 8))
     }
 
     pub(crate) fn vector(text: &str) -> Vec<i16> {
