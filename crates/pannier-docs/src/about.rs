@@ -2,13 +2,17 @@
 //!
 //! Both come from its front matter, or from the caller. The file system is not asked: it tells when a copy was made.
 
+use std::collections::BTreeMap;
+
 use pannier_core::Timestamp;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_saphyr::DuplicateKeyPolicy;
 
 use crate::chunk::boundary;
 
 /// Longer front matter is not read, and longer titles are cut.
-const LONGEST: usize = 64 << 10;
+pub(crate) const LONGEST_FRONT_MATTER: usize = 64 << 10;
 const LONGEST_TITLE: usize = 256;
 
 /// What is known about a document besides its text.
@@ -43,28 +47,51 @@ impl About {
 /// assert_eq!(read_date("spring"), None);
 /// ```
 pub fn read_date(text: &str) -> Option<Timestamp> {
-    let text = text.trim();
+    let mut text = text.trim().to_owned();
+    // As Hugo and Jekyll write it: a blank before the offset.
+    if let Some((time, offset)) = text.rsplit_once(' ')
+        && offset.starts_with(['+', '-'])
+    {
+        text = format!("{time}{offset}");
+    }
     ["", "Z", "T00:00Z"].iter().find_map(|end| format!("{text}{end}").parse().ok())
 }
 
 /// What the front matter of a text says: `title`, and `updated` or else `date`. What cannot be read says nothing.
 pub(crate) fn front_matter(text: &str) -> About {
-    #[derive(Default, Deserialize)]
-    struct Keys {
-        title: Option<String>,
-        date: Option<String>,
-        updated: Option<String>,
-    }
-    let keys = front_matter_text(text).and_then(|text| serde_saphyr::from_str(text).ok());
-    let Keys { title, date, updated } = keys.unwrap_or_default();
-    let date = [updated, date].into_iter().flatten().find_map(|text| read_date(&text));
-    About { title, date }
+    let Some(text) = front_matter_text(text) else { return About::default() };
+    let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
+    let keys = serde_saphyr::from_str_with_options::<BTreeMap<String, Value>>(text, options);
+    let keys = keys.unwrap_or_else(|_| plain_keys(text));
+    let mut found = ["title", "updated", "date"].map(|key| match keys.get(key) {
+        Some(Value::Text(text)) => Some(text.clone()),
+        Some(Value::Number(number)) => Some(number.to_string()),
+        _ => None,
+    });
+    let title = found[0].take();
+    About { title, date: found.into_iter().flatten().find_map(|text| read_date(&text)) }
+}
+
+/// A value in front matter: a text, a number that is meant as one, or something that is not looked into.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Value {
+    Text(String),
+    Number(i64),
+    Other(IgnoredAny),
+}
+
+/// The keys of what looks like front matter and is no YAML, line by line: people write `title: Notes: the beginning`.
+fn plain_keys(text: &str) -> BTreeMap<String, Value> {
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    let text = |value: &str| Value::Text(value.trim().trim_matches(['"', '\'']).to_owned());
+    lines.map(|(key, value)| (key.to_owned(), text(value))).collect()
 }
 
 /// What stands between the lines `---` at the beginning of a text.
 fn front_matter_text(text: &str) -> Option<&str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let text = &text[..boundary(text, LONGEST)];
+    let text = &text[..boundary(text, LONGEST_FRONT_MATTER)];
     let is_fence = |line: &str| line.trim_end() == "---";
     let first = text.split_inclusive('\n').next().filter(|line| is_fence(line))?;
     let mut end = first.len();
@@ -119,6 +146,12 @@ mod tests {
         );
         assert_eq!(title("---\ntitle: 2026\ndate: x\n---\n").as_deref(), Some("2026"));
         assert_eq!(title("---\ntitle: ''\n---\n"), None);
+        assert_eq!(title("---\ntitle: Good\ndate: [1]\n---\n").as_deref(), Some("Good"));
+        assert_eq!(title("---\ntags: [a]\ntitle: Good\ntags: [b]\n---\n").as_deref(), Some("Good"));
+        assert_eq!(
+            title("---\ntitle: Notes: the beginning\n---\n").as_deref(),
+            Some("Notes: the beginning")
+        );
         let said = About { title: Some("Said".to_owned()), date: None };
         assert_eq!(said.or(front_matter("---\ntitle: Own\n---\n")).title.as_deref(), Some("Said"));
     }

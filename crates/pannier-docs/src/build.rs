@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::about::front_matter;
+use crate::about::{LONGEST_FRONT_MATTER, front_matter};
 use crate::cache::{RECORD_BYTES, Record, record_check};
 use crate::chunk::{self, Chunk, ChunkRow, chunking};
 use crate::index::IndexBuilder;
@@ -158,34 +158,35 @@ fn is_same(before: &Cache, files: &[SourceFile]) -> bool {
         let record = before.record(document);
         record.is_ok_and(|record| {
             record.path == file.path
-                && hash_file(&file.file).is_ok_and(|hash| hash == record.hash)
-                && is_same_about(file, &record)
+                && hash_file(&file.file).is_ok_and(|(hash, beginning)| {
+                    hash == record.hash && is_same_about(file, &beginning, &record)
+                })
         })
     };
     files.len() == before.len() as usize && files.par_iter().zip(0..before.len()).all(is_same)
 }
 
-/// Whether what is known about a file is what is known about a document of the same content.
-fn is_same_about(file: &SourceFile, record: &Record) -> bool {
-    // A document about which nothing is known has no front matter that says anything.
-    let own = match record.about == About::default() {
-        true => About::default(),
-        false => {
-            let text = read(file).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-            text.map(|text| front_matter(&text)).unwrap_or_default()
-        }
+/// Whether what is known about a file, of which this is the beginning, is what is known about a document.
+fn is_same_about(file: &SourceFile, beginning: &[u8], record: &Record) -> bool {
+    let text = match std::str::from_utf8(beginning) {
+        Ok(text) => text,
+        // Cut in the middle of a character.
+        Err(error) => std::str::from_utf8(&beginning[..error.valid_up_to()]).unwrap_or_default(),
     };
-    let about = file.about.or(own);
+    let about = file.about.or(front_matter(text));
     about.title == record.about.title && date_bytes(about.date) == date_bytes(record.about.date)
 }
 
-/// SHA-256 of a file, read piece by piece.
-fn hash_file(path: &Path) -> io::Result<[u8; 32]> {
+/// SHA-256 of a file, read piece by piece, and the first piece, which has the front matter.
+fn hash_file(path: &Path) -> io::Result<([u8; 32], Vec<u8>)> {
     let mut file = File::open(path)?;
-    let (mut hash, mut piece) = (Sha256::new(), vec![0; 1 << 16]);
+    let (mut hash, mut first) = (Sha256::new(), Vec::with_capacity(LONGEST_FRONT_MATTER));
+    Read::by_ref(&mut file).take(LONGEST_FRONT_MATTER as u64).read_to_end(&mut first)?;
+    hash.update(&first);
+    let mut piece = vec![0; if first.len() < LONGEST_FRONT_MATTER { 1 } else { 1 << 16 }];
     loop {
         match file.read(&mut piece)? {
-            0 => return Ok(hash.finalize().into()),
+            0 => return Ok((hash.finalize().into(), first)),
             read => hash.update(&piece[..read]),
         }
     }
@@ -237,7 +238,8 @@ impl Prepared {
             let chunks = cache.chunk_bytes(record).ok()?;
             let (bytes, check) = chunks.split_at_checked(chunks.len().checked_sub(8)?)?;
             let is_sound = check == xxh3_64(bytes).to_le_bytes();
-            chunk::read(bytes, content.len()).filter(|_| is_sound)
+            let chunks = chunk::read(bytes, content.len()).filter(|_| is_sound)?;
+            chunk::are_of(&chunks, &content).then_some(chunks)
         });
         let is_reused = kept.is_some();
         let title = about.title.as_deref();
@@ -273,7 +275,7 @@ impl<'v> Writer<'v> {
             files,
             index: IndexBuilder::default(),
             chunk_index: IndexBuilder::default(),
-            root: Root::new(vectors.model()),
+            root: Root::new(&chunking(), vectors.model()),
             vectors,
             documents: 0,
             chunks: 0,
@@ -495,10 +497,10 @@ fn records(cache: &Cache) -> BTreeMap<String, Record> {
 pub(crate) struct Root(blake3::Hasher);
 
 impl Root {
-    pub(crate) fn new(model: Option<&Model>) -> Self {
+    pub(crate) fn new(chunking: &str, model: Option<&Model>) -> Self {
         let mut root = Self(blake3::Hasher::new());
         root.put(b"pannier cache 2");
-        root.put(chunking().as_bytes());
+        root.put(chunking.as_bytes());
         root.put(model.map_or("", |model| &model.hash).as_bytes());
         root
     }

@@ -235,9 +235,9 @@ impl Cache {
         String::from_utf8(bytes).map_err(|_| changed())
     }
 
-    /// The place of a document in the order of paths.
-    pub(crate) fn place(&self, document: u32) -> u32 {
-        self.places[document as usize]
+    /// The place of each document in the order of paths.
+    pub(crate) fn places(&self) -> &[u32] {
+        &self.places
     }
 
     fn check_counts(&self) -> Result<(), DocsError> {

@@ -46,7 +46,11 @@ impl Chunk {
     /// What it is searched by: its words, and those of the headings it stands under and does not have in it.
     pub(crate) fn terms(&self, content: &str) -> Terms {
         let text = &content[self.range.clone()];
-        let headings = self.context.split(" > ").filter(|heading| !text.contains(heading));
+        let is_in_text = |heading: &&str| {
+            let mut lines = text.lines().map(|line| line.trim_matches(['#', ' ', '\t']));
+            lines.any(|line| line == *heading)
+        };
+        let headings = self.context.split(" > ").filter(|heading| !is_in_text(heading));
         let texts: Vec<&str> = headings.chain([text]).collect();
         Terms::of(&texts)
     }
@@ -181,7 +185,10 @@ struct Cutter<'t> {
 }
 
 impl Cutter<'_> {
-    fn enter(&mut self, level: HeadingLevel, heading: String) {
+    fn enter(&mut self, level: HeadingLevel, mut heading: String) {
+        // Every chunk below has a copy.
+        heading.truncate(boundary(&heading, LONGEST_CONTEXT));
+        heading.shrink_to_fit();
         self.headings.retain(|(other, _)| *other < level);
         self.headings.push((level, heading));
     }
@@ -194,6 +201,7 @@ impl Cutter<'_> {
         headings.dedup();
         let mut context = headings.join(" > ");
         context.truncate(boundary(&context, LONGEST_CONTEXT));
+        context.shrink_to_fit();
         context
     }
 
@@ -203,7 +211,11 @@ impl Cutter<'_> {
             return;
         };
         while start < end {
-            let from = self.overlap(start);
+            let mut from = self.overlap(start);
+            if end - start <= LONGEST && end - from > LONGEST {
+                // Rather whole than with what the chunk before has.
+                from = start;
+            }
             let to = if end - from <= LONGEST { end } else { self.cut(start, from + TARGET) };
             self.chunks.push(Chunk { range: from..to, context: self.context() });
             self.fresh = start;
@@ -323,6 +335,11 @@ pub(crate) fn write(chunks: &[Chunk]) -> Vec<u8> {
         put_text(&mut bytes, &chunk.context);
     }
     bytes
+}
+
+/// Whether every chunk begins and ends between characters of its document.
+pub(crate) fn are_of(chunks: &[Chunk], content: &str) -> bool {
+    chunks.iter().all(|chunk| content.get(chunk.range.clone()).is_some())
 }
 
 /// Chunks from bytes, if they are some of a document of this length: they cover it from its beginning to its end.

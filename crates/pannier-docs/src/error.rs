@@ -63,6 +63,16 @@ pub enum DocsError {
         problem: String,
     },
 
+    /// A cache was made in another way than queries are read.
+    #[error(
+        "the cache at {} was made by another version of Pannier, or of Unicode; build it again",
+        path.display()
+    )]
+    Outdated {
+        /// The cache.
+        path: PathBuf,
+    },
+
     /// What is asked of a cache does not go with the model of its vectors.
     #[error("{}: {problem}", path.display())]
     Model {
@@ -152,7 +162,7 @@ impl DocsError {
             | Self::NotACache { .. } => ErrorCategory::InvalidInput,
             Self::Embed(error) => error.category(),
             Self::NoCache { .. } => ErrorCategory::CacheMissing,
-            Self::Invalid { .. } => ErrorCategory::CacheInvalid,
+            Self::Invalid { .. } | Self::Outdated { .. } => ErrorCategory::CacheInvalid,
             Self::Busy { .. } | Self::Io { .. } => ErrorCategory::Io,
         }
     }

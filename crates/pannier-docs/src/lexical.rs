@@ -4,7 +4,7 @@
 //! many have it. The arithmetic is the same everywhere, the logarithm included, so no two machines order two chunks
 //! differently; and as it is only this, a score is told term by term.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -333,28 +333,34 @@ pub(crate) fn clauses(query: &str) -> BTreeSet<Clause> {
 
 /// The chunks in which terms follow each other, with how often.
 fn phrase(cache: &Cache, terms: &[String]) -> Result<Vec<(u32, u32)>, DocsError> {
+    // What is said twice is read once.
+    let mut lists: BTreeMap<&str, BTreeMap<u32, Vec<u32>>> = BTreeMap::new();
     // For each chunk, the places where the phrase begins.
     let mut begins: Option<Vec<(u32, Vec<u32>)>> = None;
     for (offset, term) in (0_u32..).zip(terms) {
-        let Some((chunks, places)) = cache.chunk_places(term)? else { return Ok(Vec::new()) };
-        let found = chunks.into_iter().map(|(chunk, _)| chunk).zip(places);
+        if !lists.contains_key(term.as_str()) {
+            let Some((chunks, places)) = cache.chunk_places(term)? else { return Ok(Vec::new()) };
+            let chunks = chunks.into_iter().map(|(chunk, _)| chunk);
+            lists.insert(term, chunks.zip(places).collect());
+        }
+        let Some(found) = lists.get(term.as_str()) else { continue };
         begins = Some(match begins {
-            None => found.collect(),
-            Some(begins) => {
-                let mut found = found.peekable();
-                let both = begins.into_iter().filter_map(|(chunk, mut begins)| {
-                    while found.next_if(|(other, _)| *other < chunk).is_some() {}
-                    let (_, places) = found.next_if(|(other, _)| *other == chunk)?;
+            None => found.iter().map(|(chunk, places)| (*chunk, places.clone())).collect(),
+            Some(mut begins) => {
+                begins.retain_mut(|(chunk, begins)| {
+                    let places = found.get(chunk).map_or(&[][..], Vec::as_slice);
                     begins.retain(|begin| {
-                        begin
-                            .checked_add(offset)
-                            .is_some_and(|place| places.binary_search(&place).is_ok())
+                        let place = begin.checked_add(offset);
+                        place.is_some_and(|place| places.binary_search(&place).is_ok())
                     });
-                    (!begins.is_empty()).then_some((chunk, begins))
+                    !begins.is_empty()
                 });
-                both.collect()
+                begins
             }
         });
+        if begins.as_ref().is_some_and(Vec::is_empty) {
+            break;
+        }
     }
     let begins = begins.unwrap_or_default();
     Ok(begins.into_iter().map(|(chunk, begins)| (chunk, begins.len() as u32)).collect())

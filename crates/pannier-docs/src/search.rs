@@ -3,6 +3,8 @@
 //! The two legs rank chunks apart, and their ranks are fused, not their scores, which have nothing in common. Fused scores
 //! are whole numbers, so that ties are ties, and are broken by a total order: paths, and places in documents.
 
+use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -10,7 +12,7 @@ use pannier_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::cache::ChunkTable;
-use crate::chunk::{Chunk, chunk_id, document_id};
+use crate::chunk::{Chunk, chunk_id, chunking, document_id};
 use crate::lexical::{LONGEST_QUERY, Lexical, TermScore};
 use crate::source::glob_set;
 use crate::vectors::closest;
@@ -206,7 +208,7 @@ impl Cache {
     /// # Errors
     ///
     /// [`DocsError::LongQuery`], [`DocsError::Pattern`], [`DocsError::Model`] if the vector of the query is missing or not
-    /// of the cache's model, and [`DocsError::Invalid`] if anything that is needed is not as it was built.
+    /// of the cache's model, [`DocsError::Outdated`], and [`DocsError::Invalid`] if anything that is needed is not as it was built.
     pub fn search(
         &self,
         query: &str,
@@ -218,23 +220,27 @@ impl Cache {
             return Err(DocsError::LongQuery { bytes, most });
         }
         self.check_mode(search.mode, vector)?;
+        if self.manifest().chunking != chunking() {
+            return Err(DocsError::Outdated { path: self.root().to_owned() });
+        }
         let table = self.chunk_table()?;
         let allowed = Allowed::new(self, &search.filters)?;
+        let order = Order::new(self, table, search.prefer_recent)?;
         let has_vectors = self.manifest().model.is_some();
         let (lexical, semantic) = rayon::join(
             || match search.mode {
                 Mode::Semantic => Ok(None),
-                _ => self.lexical_leg(query, search.lexical_k, table, &allowed).map(Some),
+                _ => self.lexical_leg(query, search.lexical_k, &order, &allowed).map(Some),
             },
             || match search.mode {
                 Mode::Lexical => Ok(Vec::new()),
                 _ if !has_vectors => Ok(Vec::new()),
-                _ => self.semantic_leg(query, vector, search.semantic_k, table, &allowed),
+                _ => self.semantic_leg(query, vector, search.semantic_k, &order, &allowed),
             },
         );
         let lexical = lexical?;
         let ranked = lexical.as_ref().map_or(&[][..], |(_, ranked)| ranked);
-        let fused = self.fuse(search, ranked, &semantic?, table)?;
+        let fused = fuse(search, ranked, &semantic?, &order);
         let mut reader = Reader { cache: self, table, chunks: BTreeMap::new() };
         let mut hits = Vec::with_capacity(fused.len());
         for fused in fused {
@@ -261,6 +267,9 @@ impl Cache {
     pub fn neighbours(&self, hit: &Hit) -> Result<Vec<Hit>, DocsError> {
         let table = self.chunk_table()?;
         let mut reader = Reader { cache: self, table, chunks: BTreeMap::new() };
+        if hit.document >= self.len() {
+            return Ok(Vec::new());
+        }
         let beside = [hit.sequence.checked_sub(1), hit.sequence.checked_add(1)];
         let chunks = table.of_document(hit.document);
         let chunks =
@@ -321,21 +330,17 @@ impl Cache {
         }
     }
 
-    /// The order of chunks with the same score.
-    fn order<'c>(&'c self, table: &'c ChunkTable) -> impl Fn(u32) -> (u32, u32) + Sync + 'c {
-        |chunk| (self.place(table.rows[chunk as usize].document), chunk)
-    }
-
     fn lexical_leg<'c>(
         &'c self,
         query: &str,
         count: usize,
-        table: &'c ChunkTable,
+        order: &Order<'_>,
         allowed: &Allowed<'_>,
     ) -> Result<(Lexical<'c>, Vec<(u32, f64)>), DocsError> {
         let lexical = Lexical::new(self, query)?;
-        let best = allowed.first(count, table, |count| {
-            lexical.best(count, |chunk| allowed.document(table, chunk), self.order(table))
+        let best = allowed.first(count, order.table, |count| {
+            let is_allowed = |chunk| allowed.document(order.table, chunk);
+            lexical.best(count, is_allowed, |chunk| order.of(chunk))
         })?;
         Ok((lexical, best))
     }
@@ -345,7 +350,7 @@ impl Cache {
         query: &str,
         vector: QueryVector<'_>,
         count: usize,
-        table: &ChunkTable,
+        order: &Order<'_>,
         allowed: &Allowed<'_>,
     ) -> Result<Vec<(u32, i32)>, DocsError> {
         let made = match vector {
@@ -355,47 +360,76 @@ impl Cache {
                 embedder.embed(&[query])?.into_iter().next().unwrap_or_default()
             }
         };
+        let dimensions = self.manifest().model.as_ref().map_or(0, |model| model.dimensions);
+        if made.len() != dimensions as usize {
+            let found = made.len();
+            let problem =
+                format!("the query got a vector of {found} numbers, and not of {dimensions}");
+            return Err(DocsError::model(self.root(), problem));
+        }
         let vectors = self.vectors()?;
-        allowed.first(count, table, |count| {
-            let is_allowed = |chunk| allowed.document(table, chunk);
-            Ok(closest(vectors, &made, count, is_allowed, self.order(table)))
+        allowed.first(count, order.table, |count| {
+            let is_allowed = |chunk| allowed.document(order.table, chunk);
+            Ok(closest(vectors, &made, count, is_allowed, |chunk| order.of(chunk)))
         })
     }
+}
 
-    fn fuse(
-        &self,
-        search: &Search,
-        lexical: &[(u32, f64)],
-        semantic: &[(u32, i32)],
-        table: &ChunkTable,
-    ) -> Result<Vec<Fused>, DocsError> {
-        let mut fused: BTreeMap<u32, Fused> = BTreeMap::new();
-        let worth = |rank: u32, weight: u32| {
-            ONE / (u64::from(search.rrf_k) + u64::from(rank)) * u64::from(weight)
-        };
-        let new = |chunk| Fused { chunk, score: 0, lexical: None, semantic: None };
-        for ((chunk, score), rank) in lexical.iter().zip(1..) {
-            let entry = fused.entry(*chunk).or_insert_with(|| new(*chunk));
-            entry.score += worth(rank, search.lexical_weight);
-            entry.lexical = Some((rank, *score));
+/// One ranking of the ranks in both legs.
+fn fuse(
+    search: &Search,
+    lexical: &[(u32, f64)],
+    semantic: &[(u32, i32)],
+    order: &Order<'_>,
+) -> Vec<Fused> {
+    let mut fused: BTreeMap<u32, Fused> = BTreeMap::new();
+    let worth = |rank: u32, weight: u32| {
+        ONE / (u64::from(search.rrf_k) + u64::from(rank)) * u64::from(weight)
+    };
+    let new = |chunk| Fused { chunk, score: 0, lexical: None, semantic: None };
+    for ((chunk, score), rank) in lexical.iter().zip(1..) {
+        let entry = fused.entry(*chunk).or_insert_with(|| new(*chunk));
+        entry.score = entry.score.saturating_add(worth(rank, search.lexical_weight));
+        entry.lexical = Some((rank, *score));
+    }
+    for ((chunk, product), rank) in semantic.iter().zip(1..) {
+        let entry = fused.entry(*chunk).or_insert_with(|| new(*chunk));
+        entry.score = entry.score.saturating_add(worth(rank, search.semantic_weight));
+        entry.semantic = Some((rank, *product));
+    }
+    let mut fused: Vec<Fused> = fused.into_values().collect();
+    fused.sort_unstable_by_key(|fused| (Reverse(fused.score), order.of(fused.chunk)));
+    fused.truncate(search.top_k);
+    fused
+}
+
+/// The order of chunks with the same score: by their documents, and by their places in them.
+struct Order<'c> {
+    table: &'c ChunkTable,
+    /// The place of each document.
+    places: Cow<'c, [u32]>,
+}
+
+impl<'c> Order<'c> {
+    /// By the paths of documents, or by their dates first, the latest before all.
+    fn new(cache: &'c Cache, table: &'c ChunkTable, by_date: bool) -> Result<Self, DocsError> {
+        if !by_date {
+            return Ok(Self { table, places: cache.places().into() });
         }
-        for ((chunk, product), rank) in semantic.iter().zip(1..) {
-            let entry = fused.entry(*chunk).or_insert_with(|| new(*chunk));
-            entry.score += worth(rank, search.semantic_weight);
-            entry.semantic = Some((rank, *product));
+        let mut documents = Vec::with_capacity(cache.len() as usize);
+        for (document, place) in (0..cache.len()).zip(cache.places()) {
+            documents.push((Reverse(cache.record(document)?.about.date), *place, document));
         }
-        let order = self.order(table);
-        let mut dated = Vec::with_capacity(fused.len());
-        for fused in fused.into_values() {
-            let document = table.rows[fused.chunk as usize].document;
-            let date = if search.prefer_recent { self.record(document)?.about.date } else { None };
-            dated.push((fused, std::cmp::Reverse(date)));
+        documents.sort_unstable();
+        let mut places = vec![0; documents.len()];
+        for ((_, _, document), place) in documents.into_iter().zip(0..) {
+            places[document as usize] = place;
         }
-        dated.sort_by_key(|(fused, date)| {
-            (std::cmp::Reverse(fused.score), *date, order(fused.chunk))
-        });
-        dated.truncate(search.top_k);
-        Ok(dated.into_iter().map(|(fused, _)| fused).collect())
+        Ok(Self { table, places: places.into() })
+    }
+
+    fn of(&self, chunk: u32) -> (u32, u32) {
+        (self.places[self.table.rows[chunk as usize].document as usize], chunk)
     }
 }
 

@@ -139,13 +139,16 @@ fn replace(word: &mut Vec<u8>, ending: usize, replacement: &[u8]) {
     word.extend_from_slice(replacement);
 }
 
-/// A `y` is a vowel behind a consonant.
+/// A `y` is a vowel behind a consonant, so in a run of them every other one is.
 fn is_consonant(word: &[u8], at: usize) -> bool {
-    match word[at] {
-        b'a' | b'e' | b'i' | b'o' | b'u' => false,
-        b'y' => at == 0 || !is_consonant(word, at - 1),
-        _ => true,
+    let is_vowel = |letter: u8| matches!(letter, b'a' | b'e' | b'i' | b'o' | b'u');
+    if word[at] != b'y' {
+        return !is_vowel(word[at]);
     }
+    let before = word[..at].iter().rev().take_while(|letter| **letter == b'y').count();
+    let first = at - before;
+    let is_first = first == 0 || is_vowel(word[first - 1]);
+    is_first == before.is_multiple_of(2)
 }
 
 fn has_vowel(word: &[u8]) -> bool {

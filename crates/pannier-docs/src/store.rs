@@ -21,8 +21,9 @@ pub(crate) fn lock(cache: &Path) -> Result<File, DocsError> {
     let failed = |error| DocsError::io("write", cache, error);
     fs::create_dir_all(cache).map_err(failed)?;
     let path = cache.join(LOCK);
+    // A build that was stopped right at its beginning leaves an empty one.
     let is_marked = check_kind(&path, false).is_ok()
-        && fs::read(&path).is_ok_and(|text| text == MARK.as_bytes());
+        && fs::read(&path).is_ok_and(|text| text == MARK.as_bytes() || text.is_empty());
     let is_link = fs::symlink_metadata(cache.join(VERSIONS)).is_ok_and(|found| !found.is_dir());
     let is_empty = fs::read_dir(cache).map_err(failed)?.next().is_none();
     if !(is_marked || is_empty) || is_link {
@@ -37,8 +38,10 @@ pub(crate) fn lock(cache: &Path) -> Result<File, DocsError> {
         }
         Err(fs::TryLockError::Error(error)) => return Err(DocsError::io("lock", &path, error)),
     }
-    if !is_marked {
-        file.write_all(MARK.as_bytes()).map_err(|error| DocsError::io("write", &path, error))?;
+    let is_empty = file.metadata().is_ok_and(|found| found.len() == 0);
+    if is_empty {
+        let marked = file.write_all(MARK.as_bytes()).and_then(|()| file.sync_all());
+        marked.map_err(|error| DocsError::io("write", &path, error))?;
     }
     Ok(file)
 }

@@ -8,7 +8,6 @@
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-use crate::chunk::boundary;
 use crate::index::Distinct;
 use crate::stem::stem;
 use crate::words::hash;
@@ -80,7 +79,8 @@ impl<F: FnMut(Term<'_>)> Maker<F> {
         if run.is_ascii() {
             return self.word(run);
         }
-        let mut rest = run;
+        let composed: String = run.nfkc().collect();
+        let mut rest = composed.as_str();
         while let Some(first) = rest.chars().next() {
             let is_pairs = is_unspaced(first);
             let is_other = |c: char| is_unspaced(c) != is_pairs && !is_combining_mark(c);
@@ -106,6 +106,7 @@ impl<F: FnMut(Term<'_>)> Maker<F> {
             rest = after;
         }
         if self.place > first + 1 {
+            self.whole.truncate(LONGEST_TERM);
             stem(&mut self.whole);
             tell(&mut self.f, &self.whole, first, true);
         }
@@ -134,6 +135,8 @@ impl<F: FnMut(Term<'_>)> Maker<F> {
         if self.term.is_empty() {
             return;
         }
+        // Nobody looks for more, and what follows takes time.
+        self.term.truncate(LONGEST_TERM);
         self.whole.extend_from_slice(&self.term);
         stem(&mut self.term);
         tell(&mut self.f, &self.term, self.place, false);
@@ -188,9 +191,13 @@ fn part_end(word: &str) -> usize {
 
 fn tell(f: &mut impl FnMut(Term<'_>), term: &[u8], place: u32, is_extra: bool) {
     let text = match std::str::from_utf8(term) {
-        Ok(text) => &text[..boundary(text, LONGEST_TERM)],
-        Err(_) => return,
+        Ok(text) => text,
+        // Cut in the middle of a character.
+        Err(error) => std::str::from_utf8(&term[..error.valid_up_to()]).unwrap_or_default(),
     };
+    if text.is_empty() {
+        return;
+    }
     f(Term { text, place, is_extra });
 }
 

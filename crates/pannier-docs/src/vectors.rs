@@ -62,7 +62,8 @@ impl GivenVectors {
     ///
     /// # Errors
     ///
-    /// [`DocsError::Vectors`] with the first line that is not one, or has another number of dimensions than those before.
+    /// [`DocsError::Vectors`] with the first line that is not one, or has another number of dimensions than those before,
+    /// and [`DocsError::Io`].
     pub fn read(mut lines: impl BufRead) -> Result<Self, DocsError> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -78,7 +79,8 @@ impl GivenVectors {
             text.clear();
             let read =
                 std::io::Read::take(&mut lines, LONGEST_LINE + 1).read_until(b'\n', &mut text);
-            match read.map_err(|error| invalid(error.to_string()))? as u64 {
+            let failed = |error| DocsError::io("read", Path::new("the vectors"), error);
+            match read.map_err(failed)? as u64 {
                 0 => break,
                 length if length > LONGEST_LINE => {
                     return Err(invalid(format!("it is longer than {LONGEST_LINE} bytes")));

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use pannier_core::{Policy, PolicyRegistry, Receipt, Template, UncountedItem};
-use pannier_docs::{About, GivenVectors, quantise, read_date};
+use pannier_docs::{About, DocsError, GivenVectors, quantise, read_date};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, SeqAccess, Visitor};
 
@@ -283,7 +283,10 @@ pub(crate) fn read_receipt(path: &Path) -> Result<Receipt, Failure> {
 /// Vectors of chunks from a file.
 pub(crate) fn read_vectors(path: &Path) -> Result<GivenVectors, Failure> {
     let file = File::open(path).map_err(|error| Failure::io("read", path, error))?;
-    GivenVectors::read(BufReader::new(file)).map_err(|error| invalid(path, error.to_string()))
+    GivenVectors::read(BufReader::new(file)).map_err(|error| match error {
+        DocsError::Io { error, .. } => Failure::io("read", path, error),
+        error => invalid(path, error.to_string()),
+    })
 }
 
 /// The vector of a query from a file: a JSON array of numbers.

@@ -64,7 +64,7 @@ impl MiniLm {
             )));
         }
         // Of the configuration only what counts is hashed: with the same values or without the file it is one model.
-        let rules = format!("{RULES}; {}", config.rules());
+        let rules = format!("{RULES}; {}; {}", config.rules(), super::tokens::VERSION);
         let files: [&[u8]; 2] = [tensors.bytes(), &tokens_bytes];
         let model = Model::of("minilm", &rules, &files, bert.dimensions());
         Ok(Self { model, path, tokens, begin, end, most, bert, width: Width::best() })

@@ -47,7 +47,9 @@ impl StaticTable {
             )));
         }
         tokens.check_rows(count)?;
-        let rules = format!("{RULES}; table {name}");
+        let (major, minor, patch) = char::UNICODE_VERSION;
+        let versions = format!("{}, Unicode {major}.{minor}.{patch}", super::tokens::VERSION);
+        let rules = format!("{RULES}; table {name}; {versions}");
         let model = Model::of("static", &rules, &[tensors.bytes(), &tokens_bytes], dimensions);
         Ok(Self { model, path, tokens, dimensions, rows })
     }

@@ -10,6 +10,25 @@ use tokenizers::{ModelWrapper, Tokenizer};
 use super::EmbedError;
 use super::files::{Folder, LARGEST_TOKENIZER};
 
+/// What splits texts, as far as vectors depend on its version.
+pub(super) const VERSION: &str = "tokenizers 0.23";
+
+/// Refuses a part whose data the library trusts: it would fail on a text, or ask for any amount of memory.
+fn check_parts(bytes: &[u8]) -> Result<(), String> {
+    let value: serde_json::Value =
+        serde_json::from_slice(bytes).map_err(|error| format!("it is not a tokenizer: {error}"))?;
+    let mut open = vec![&value["normalizer"]];
+    while let Some(part) = open.pop() {
+        if part["type"] == "Precompiled" {
+            return Err(
+                "its normalizer is Precompiled, which is not taken; give another model".to_owned()
+            );
+        }
+        open.extend(part["normalizers"].as_array().into_iter().flatten());
+    }
+    Ok(())
+}
+
 /// A tokenizer from a file.
 pub(super) struct Tokens {
     path: PathBuf,
@@ -24,6 +43,7 @@ impl Tokens {
         let bytes = folder.read(Self::FILE, LARGEST_TOKENIZER)?;
         let path = folder.file(Self::FILE);
         let not_one = |error| EmbedError::invalid(&path, format!("it is not a tokenizer: {error}"));
+        check_parts(&bytes).map_err(|problem| EmbedError::invalid(&path, problem))?;
         let mut tokenizer = Tokenizer::from_bytes(&bytes).map_err(not_one)?;
         // What is left to chance in training must not be in use.
         match tokenizer.get_model().clone() {
