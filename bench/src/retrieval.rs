@@ -92,8 +92,6 @@ fn compare(root: &Path, count: usize, python: Option<&Path>) {
     let mut config = AssemblyConfig::default();
     config.search.mode = Mode::Lexical;
     let assembler = Assembler::new(&cache, config);
-    let mut bare = assembler.config().search.clone();
-    (bare.lexical_k, bare.top_k) = (10, 10);
     let budget = TokenBudget::available(4_000);
     let whole = percentiles(&queries, |query| {
         assembler.assemble(query, &budget, QueryVector::None).expect("a context").chunks.len()
@@ -210,12 +208,13 @@ fn quality(root: &Path, data: &Path, python: Option<&Path>) {
         let run = root.join(format!("{name}.run"));
         peers(root, python, &texts, &asked, Some(&run));
         // Numbers are what the script knows; the data has names.
-        let named =
-            fs::read_to_string(&run).expect("a run").lines().fold(String::new(), |named, line| {
-                let (query, document) = line.split_once('\t').expect("two numbers");
-                let at = |number: &str| number.parse::<usize>().expect("a number");
-                format!("{named}{}\t{}\n", queries[at(query)].id, documents[at(document)].id)
-            });
+        let at = |number: &str| number.parse::<usize>().expect("a number");
+        let text = fs::read_to_string(&run).expect("a run");
+        let lines_of_run = text.lines().map(|line| {
+            let (query, document) = line.split_once('\t').expect("two numbers");
+            format!("{}\t{}\n", queries[at(query)].id, documents[at(document)].id)
+        });
+        let named: String = lines_of_run.collect();
         fs::write(&run, named).expect("a run");
         let eval = |more: &[&str]| {
             let mut command = Command::new(&ours);

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pannier_core::{
-    Bound, Circumstances, ContextItem, ContextKind, DocumentRendering, Passage, Pipeline,
-    PolicyRegistry, Receipt, ReceiptSource, Rendering, Selection,
+    Bound, Circumstances, ContextItem, ContextItemBuilder, ContextKind, DocumentRendering, Passage,
+    Pipeline, PolicyRegistry, Receipt, ReceiptSource, Rendering, Selection,
 };
 use pannier_docs::Hit;
 
@@ -23,6 +23,8 @@ pub struct Candidates<'a> {
     query: String,
     hits: Vec<Hit>,
     items: Vec<ContextItem>,
+    /// Which of them is the best.
+    best: usize,
 }
 
 impl<'a> Candidates<'a> {
@@ -40,26 +42,16 @@ impl<'a> Candidates<'a> {
         let best = hits.iter().map(|hit| hit.score).max().unwrap_or_default().max(1) as f64;
         let mut items = Vec::with_capacity(hits.len());
         for (hit, tokens) in hits.iter().zip(tokens) {
-            let passage = Passage {
-                document: &hit.path,
-                sequence: hit.sequence.into(),
-                range: hit.range.start as u64..hit.range.end as u64,
-            };
             let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
-            let mut item = ContextItem::builder(&hit.text, tokens)
-                .kind(ContextKind::DOCUMENT)
-                .id(&hit.id)
-                .passage(&passage)
-                .future_relevance_hint(hit.score as f64 / best);
-            if let Some(date) = hit.date {
-                item = item.timestamp(date);
-            }
+            let mut item = new_item(hit, &hit.text, tokens, hit.score as f64 / best);
             if let Some(group) = groups.get(&hit.id) {
                 item = item.group(group);
             }
             items.push(item.build()?);
         }
-        Ok(Self { assembler, query: query.to_owned(), hits, items })
+        let is_best = |hit: &Hit| hit.score as f64 >= best;
+        let best = hits.iter().position(is_best).unwrap_or_default();
+        Ok(Self { assembler, query: query.to_owned(), hits, items, best })
     }
 
     /// The passages.
@@ -88,9 +80,9 @@ impl<'a> Candidates<'a> {
     ///
     /// As [`assemble`](Self::assemble).
     pub fn pool(&self, budget: &TokenBudget) -> Result<Cow<'_, [ContextItem]>, AssembleError> {
-        self.select(budget, |pool, _| match pool.first() {
-            Some(first) if first.original_tokens().is_some() => Cow::Owned(pool.to_vec()),
-            _ => Cow::Borrowed(&self.items[..]),
+        self.select(budget, |pool, _| match std::ptr::eq(pool, &self.items[..]) {
+            true => Cow::Borrowed(&self.items[..]),
+            false => Cow::Owned(pool.to_vec()),
         })
     }
 
@@ -109,7 +101,7 @@ impl<'a> Candidates<'a> {
         match self.cut(budget)? {
             Some(cut) => {
                 let mut pool = self.items.clone();
-                pool[0] = cut;
+                pool[self.best] = cut;
                 let selection = pipeline.run(&pool, &tokens)?;
                 Ok(f(&pool, &selection))
             }
@@ -117,33 +109,27 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// The best passage, cut so that it fits with its heading, if anything of it does.
+    /// The best passage by itself, cut so that it fits with its heading, if anything of it does.
     fn cut(&self, budget: &TokenBudget) -> Result<Option<ContextItem>, AssembleError> {
-        let (item, hit) = (&self.items[0], &self.hits[0]);
+        let (item, hit) = (&self.items[self.best], &self.hits[self.best]);
         let (rendering, counter) = (self.rendering(), self.assembler.counter());
         let heading = usize::try_from(rendering.heading(0, item)).unwrap_or(usize::MAX);
         let heading = heading.max(budget.per_doc_overhead);
         let Some(room) = budget.available_tokens().checked_sub(heading) else { return Ok(None) };
+        if item.group().is_some() && item.tokens() <= i64::try_from(room).unwrap_or(i64::MAX) {
+            // Only its neighbours are too many.
+            return Ok(Some(new_item(hit, &hit.text, item.tokens(), 1.0).build()?));
+        }
         // What is added may cost more than it does by itself, so less is tried until it fits.
         for limit in (1..=room).rev().take(16) {
             let kept = counter.truncate(&hit.text, limit).trim_end();
             let text = format!("{kept}{CUT}");
             let sent = counter.count(&format!("{text}\n"));
             if !kept.is_empty() && sent <= room {
-                let tokens = counter.count(&text);
+                let tokens = i64::try_from(counter.count(&text)).unwrap_or(i64::MAX);
+                let cut = new_item(hit, &text, tokens, 1.0).original_tokens(item.tokens());
                 let end = (hit.range.start + kept.len()) as u64;
-                let passage = Passage {
-                    document: &hit.path,
-                    sequence: hit.sequence.into(),
-                    range: hit.range.start as u64..end,
-                };
-                let cut = ContextItem::builder(text, i64::try_from(tokens).unwrap_or(i64::MAX))
-                    .kind(ContextKind::DOCUMENT)
-                    .id(&hit.id)
-                    .passage(&passage)
-                    .future_relevance_hint(1.0)
-                    .original_tokens(item.tokens());
-                return Ok(Some(cut.build()?));
+                return Ok(Some(cut.metadata("end", end).build()?));
             }
         }
         Ok(None)
@@ -165,14 +151,11 @@ impl<'a> Candidates<'a> {
         budget: &TokenBudget,
     ) -> AssembledContext {
         let include_metadata = self.assembler.config().include_metadata;
-        let mut chunks: Vec<ContextChunk> = selection
+        let chunks: Vec<ContextChunk> = selection
             .indices()
             .map(|index| ContextChunk::new(&self.hits[index], &pool[index], include_metadata))
             .collect();
-        let truncated = matches!(pool, [first, ..] if first.original_tokens().is_some());
-        if let (true, Some(chunk)) = (truncated, chunks.first_mut()) {
-            chunk.end = chunk.start + chunk.text.len().saturating_sub(CUT.len());
-        }
+        let truncated = selection.items().any(|item| item.original_tokens().is_some());
         let excluded = selection.report().excluded.into_iter();
         let omitted = excluded.filter_map(|excluded| {
             let hit = excluded.index.and_then(|index| self.hits.get(index))?;
@@ -251,7 +234,25 @@ impl<'a> Candidates<'a> {
 /// What receipts call the source of passages.
 pub(crate) const KIND: &str = "passages";
 
-/// Adds the passages before and after each one that is there, and tells which group each belongs to. A neighbour that was
+/// A passage as an item of the engine.
+fn new_item(hit: &Hit, text: &str, tokens: i64, hint: f64) -> ContextItemBuilder {
+    let passage = Passage {
+        document: &hit.path,
+        sequence: hit.sequence.into(),
+        range: hit.range.start as u64..hit.range.end as u64,
+    };
+    let item = ContextItem::builder(text, tokens)
+        .kind(ContextKind::DOCUMENT)
+        .id(&hit.id)
+        .passage(&passage)
+        .future_relevance_hint(hint);
+    match hit.date {
+        Some(date) => item.timestamp(date),
+        None => item,
+    }
+}
+
+/// Puts the passages before and after each one beside it, and tells which group each belongs to. A neighbour that was
 /// found by itself stays by itself, and one between two goes with the better one.
 fn add_neighbours(
     assembler: &Assembler<'_>,
@@ -259,17 +260,23 @@ fn add_neighbours(
 ) -> Result<BTreeMap<String, String>, AssembleError> {
     let mut known: BTreeSet<String> = hits.iter().map(|hit| hit.id.clone()).collect();
     let mut groups = BTreeMap::new();
-    let mut added = Vec::new();
-    for hit in hits.iter() {
-        for mut beside in assembler.cache().neighbours(hit)? {
+    let mut all = Vec::with_capacity(hits.len() * 3);
+    for hit in hits.drain(..) {
+        let (mut before, mut after) = (None, None);
+        for beside in assembler.cache().neighbours(&hit)? {
             if !beside.text.trim().is_empty() && known.insert(beside.id.clone()) {
                 groups.insert(hit.id.clone(), hit.id.clone());
                 groups.insert(beside.id.clone(), hit.id.clone());
-                beside.score = 0;
-                added.push(beside);
+                let is_before = beside.sequence < hit.sequence;
+                if is_before {
+                    before = Some(beside)
+                } else {
+                    after = Some(beside)
+                };
             }
         }
+        all.extend(before.into_iter().chain([hit]).chain(after));
     }
-    hits.append(&mut added);
+    *hits = all;
     Ok(groups)
 }

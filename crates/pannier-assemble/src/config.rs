@@ -13,7 +13,7 @@ pub struct AssemblyConfig {
     pub search: Search,
     /// In which order passages are taken, and how they are laid out.
     pub packing: Packing,
-    /// From which share on, in thousandths, what a passage has in common with a better one makes it superfluous.
+    /// Above which share, in thousandths, what a passage has in common with a better one makes it superfluous.
     pub dedup_threshold: u16,
     /// How many passages of one document may be taken.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,6 @@
 //! What comes out: passages in the order they are sent, the text of them, and what was left out, with the reasons.
 
-use pannier_core::{ContextItem, ExcludedItem, ExclusionReason};
+use pannier_core::{ContextItem, ExcludedItem, ExclusionReason, Passage};
 use pannier_docs::{Hit, LexicalScore, SemanticScore};
 use serde::Serialize;
 
@@ -145,7 +145,8 @@ impl ContextChunk {
             document_path: hit.path.clone(),
             sequence: hit.sequence,
             start: hit.range.start,
-            end: hit.range.end,
+            // Before that of the passage, if it was cut.
+            end: Passage::of(item).map_or(hit.range.end, |passage| passage.range.end as usize),
             score: hit.score,
             lexical: hit.lexical.as_ref().map(Leg::from),
             semantic: hit.semantic.as_ref().map(Leg::from),

@@ -236,6 +236,9 @@ fn a_document_may_be_limited() {
         documents.assemble(config(|config| config.max_chunks_per_doc = Some(2)), "target", 4_000);
     assert_eq!(context.chunks.iter().filter(|chunk| chunk.document_path == "a.md").count(), 2);
     assert_eq!(context.omitted.len(), 4);
+    let none =
+        documents.assemble(config(|config| config.max_chunks_per_doc = Some(0)), "target", 4_000);
+    assert_eq!((none.truncated, none.text.as_str()), (false, ""));
     let json = serde_json::to_value(&context.omitted[0]).unwrap();
     assert_eq!(
         (&json["reason"], &json["document"], &json["cap"]),
@@ -262,9 +265,17 @@ fn neighbours_go_together_and_read_as_the_document() {
         context.chunks.iter().map(|chunk| chunk.score > 0).collect::<Vec<_>>(),
         [false, true, false]
     );
-    // All of them, or none: what fits one of them does not fit the group.
-    let few = with(neighbours, alone.total_tokens + alone.overhead_tokens);
-    assert!(few.truncated && few.chunks.len() == 1, "{:?}", names(&few));
+    // Laid out as taken, they still read as the document.
+    for packing in [Packing::Interleaved, Packing::ScoreWeighted] {
+        let mut taken = neighbours.clone();
+        taken.packing = packing;
+        assert_eq!(with(taken, 4_000).text, context.text);
+    }
+    // All of them, or none: what fits one of them does not fit the group. By itself it fits as a whole.
+    let few = with(neighbours.clone(), alone.total_tokens + alone.overhead_tokens);
+    assert_eq!((few.truncated, &few.text), (false, &alone.text));
+    let fewer = with(neighbours, alone.total_tokens + alone.overhead_tokens - 1);
+    assert!(fewer.truncated && fewer.chunks.len() == 1, "{:?}", names(&fewer));
 }
 
 #[test]

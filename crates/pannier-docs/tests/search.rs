@@ -409,3 +409,89 @@ fn neighbours_stand_beside_a_chunk() {
     let cut: Vec<String> = cache.all_chunks().unwrap().map(|chunk| chunk.unwrap().text).collect();
     assert_eq!(cut.concat(), "# A\n\none\n\n# B\n\ntwo\n\n# C\n\nthree\ntwo");
 }
+
+#[test]
+fn what_is_asked_for_may_be_any_number() {
+    let folder = Folder::new();
+    folder.write("a.md", "alpha one");
+    folder.write("b.md", "alpha two");
+    let letters = Letters::new();
+    folder.build_with(Vectors::Embedder(&letters)).unwrap();
+    let mut search = Search::default();
+    (search.lexical_k, search.semantic_k, search.top_k) = (usize::MAX, usize::MAX, usize::MAX);
+    (search.rrf_k, search.lexical_weight, search.semantic_weight) = (0, u32::MAX, u32::MAX);
+    search.filters.contains = vec!["a".to_owned()];
+    let hits = folder.open().search("alpha", &search, QueryVector::Embedder(&letters)).unwrap();
+    assert_eq!(hits.len(), 2);
+    for query in [
+        "y".repeat(60_000) + "ed",
+        format!("\"{}\"", "alpha ".repeat(10_000)),
+        "yyyY ".repeat(9_000),
+    ] {
+        folder.open().search(&query, &Search::default(), QueryVector::Embedder(&letters)).unwrap();
+    }
+}
+
+#[test]
+fn of_equal_words_the_later_document_comes_first_where_asked() {
+    let folder = Folder::new();
+    folder.write("a.md", "---\ndate: 2020-01-01\n---\nalpha one");
+    folder.write("b.md", "---\ndate: 2026-01-01\n---\nalpha two");
+    folder.write("c.md", "---\ntext: 2026-01-01\n---\nalpha six");
+    folder.build();
+    let mut search = Search::default();
+    assert_eq!(paths(&lexical(&folder, "alpha")), ["a.md", "b.md", "c.md"]);
+    search.prefer_recent = true;
+    let hits = folder.open().search("alpha", &search, QueryVector::None).unwrap();
+    assert_eq!(paths(&hits), ["b.md", "a.md", "c.md"]);
+}
+
+#[test]
+fn a_short_heading_is_not_lost_in_longer_words() {
+    let folder = Folder::new();
+    folder.write("a.md", format!("# Go\n\n{}Google", "Some words of Google. ".repeat(150)));
+    folder.build();
+    assert_eq!(lexical(&folder, "go").len() as u64, folder.open().manifest().chunks);
+}
+
+#[test]
+fn a_long_heading_costs_no_more_than_its_text() {
+    let folder = Folder::new();
+    folder.write("a.md", format!("# {}\n\ntext", "word ".repeat(400_000)));
+    folder.build();
+    let cache = folder.open();
+    assert!(cache.chunks(0).unwrap().iter().all(|chunk| chunk.context.len() <= 512));
+}
+
+#[test]
+fn what_is_said_about_a_document_is_never_stale() {
+    let folder = Folder::new();
+    folder.write("a.md", "---\ntitle: Zebra\n---\ntext");
+    let fresh = folder.build();
+    let mut about = About::default();
+    about.title = Some(String::new());
+    let sources = folder.sources().about([("a.md".to_owned(), about)].into());
+    build(&sources, &folder.cache(), &BuildOptions::default(), &mut |_| {}).unwrap();
+    let again = folder.build();
+    assert_eq!((again.is_unchanged, again.version), (false, fresh.version));
+}
+
+#[test]
+fn letters_are_found_in_whatever_form_they_are_written() {
+    let folder = Folder::new();
+    folder.write("a.md", "\u{1109}\u{1165}\u{1107}\u{1165} and ｻｰﾊﾞ and cafe\u{301}");
+    folder.build();
+    for query in ["서버", "サーバ", "café", "CAFE"] {
+        assert_eq!(lexical(&folder, query).len(), 1, "{query}");
+    }
+}
+
+#[test]
+fn an_empty_lock_is_taken_over() {
+    let folder = Folder::new();
+    folder.write("a.md", "text");
+    std::fs::create_dir_all(folder.cache()).unwrap();
+    std::fs::write(folder.cache().join("LOCK"), "").unwrap();
+    folder.build();
+    assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
+}

@@ -149,7 +149,7 @@ fn each_failure_has_its_code() {
     let version = fs::read_to_string(cache.join("CURRENT")).unwrap();
     fs::write(
         cache.join("versions").join(version.split(' ').next().unwrap()).join("table"),
-        "12345678",
+        "123456789012",
     )
     .unwrap();
     assert_eq!(code(&resolve), Some(5));

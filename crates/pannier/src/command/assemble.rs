@@ -49,11 +49,11 @@ pub(crate) struct Assemble {
     #[arg(long, value_enum, default_value_t, help_heading = "Packing")]
     packing: PackingArgument,
 
-    /// How many passages of one document may be taken
+    /// How many passages of one document may be taken; with --neighbours, each with its neighbours
     #[arg(long, value_name = "COUNT", help_heading = "Packing")]
     max_chunks_per_doc: Option<usize>,
 
-    /// From which share on what a passage has in common with a better one makes it superfluous
+    /// Above which share what a passage has in common with a better one makes it superfluous
     #[arg(long, value_name = "SHARE", default_value_t = 0.8, help_heading = "Packing")]
     dedup_threshold: f64,
 

@@ -418,6 +418,8 @@ struct Written {
 /// Writes each document into a file of its own.
 fn write_documents(data: &Path, folder: &Path) -> Result<Written, Failure> {
     let failed = |error| Failure::io("write", folder, error);
+    // What an earlier run left may be of other data.
+    let _ = fs::remove_dir_all(folder);
     fs::create_dir_all(folder).map_err(failed)?;
     let mut written = Written { names: BTreeMap::new(), about: BTreeMap::new() };
     for (number, DataDocument { id, title, text }) in read_lines(data)?.into_iter().enumerate() {
