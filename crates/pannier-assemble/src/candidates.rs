@@ -267,12 +267,8 @@ fn add_neighbours(
             if !beside.text.trim().is_empty() && known.insert(beside.id.clone()) {
                 groups.insert(hit.id.clone(), hit.id.clone());
                 groups.insert(beside.id.clone(), hit.id.clone());
-                let is_before = beside.sequence < hit.sequence;
-                if is_before {
-                    before = Some(beside)
-                } else {
-                    after = Some(beside)
-                };
+                let place = if beside.sequence < hit.sequence { &mut before } else { &mut after };
+                *place = Some(beside);
             }
         }
         all.extend(before.into_iter().chain([hit]).chain(after));

@@ -26,7 +26,7 @@ use crate::store::{self, Counted, is_draft, lock, publish, sync_folder, write_sy
 use crate::terms::Terms;
 use crate::vectors::{ChunkVectors, Vectors};
 use crate::words::Words;
-use crate::{About, Cache, DocsError, Manifest, Model, Sources, verify};
+use crate::{About, Cache, DocsError, Hit, Manifest, Model, Sources, verify};
 
 /// The largest document that is taken.
 const LARGEST: u64 = 64 << 20;
@@ -95,7 +95,7 @@ pub fn build(
     options: &BuildOptions<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Built, DocsError> {
-    let files = sources.files(cache)?;
+    let files = sources.files(Some(cache))?;
     let _lock = lock(cache)?;
     let before = match Cache::open(cache) {
         Ok(before) => Some(before),
@@ -136,6 +136,47 @@ pub fn build(
     let name = publish(cache, &versions, &draft, &built.version)?;
     store::remove(&versions, |other| is_version_name(other) && other != name);
     Ok(built)
+}
+
+/// Calls a function with every chunk that a cache of these documents would have, in order.
+///
+/// # Errors
+///
+/// [`DocsError::Sources`] with every document that cannot be used.
+pub fn each_chunk<E: From<DocsError>>(
+    sources: &Sources,
+    mut f: impl FnMut(Hit) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut problems = Vec::new();
+    for file in sources.files(None)? {
+        match Prepared::new(&file, None) {
+            Ok(prepared) if problems.is_empty() => {
+                let document = chunk::document_id(&file.path, &prepared.hash);
+                for (chunk, sequence) in prepared.chunks.into_iter().zip(0..) {
+                    let text = &prepared.content[chunk.range.clone()];
+                    f(Hit {
+                        id: chunk::chunk_id(&document, sequence, text),
+                        path: file.path.clone(),
+                        document: 0,
+                        sequence,
+                        text: text.to_owned(),
+                        range: chunk.range,
+                        context: chunk.context,
+                        date: prepared.about.date,
+                        score: 0,
+                        lexical: None,
+                        semantic: None,
+                    })?;
+                }
+            }
+            Ok(_) => {}
+            Err(problem) => problems.push(problem),
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(DocsError::Sources { problems }.into()),
+    }
 }
 
 impl Built {
@@ -308,6 +349,7 @@ impl<'v> Writer<'v> {
         if !self.problems.is_empty() {
             return Err(DocsError::Sources { problems: self.problems });
         }
+        self.vectors.check()?;
         self.finish()
     }
 

@@ -93,12 +93,14 @@ pub enum DocsError {
         problem: String,
     },
 
-    /// A chunk has no vector.
+    /// Chunks have no vector.
     #[error(
-        "the vectors have none for chunk {id} ('{text}'); give one for every chunk that `pannier chunks` prints"
+        "the vectors have none for {count} chunks, of which the first is {id} ('{text}'); give one for every chunk that `pannier chunks` prints"
     )]
     NoVector {
-        /// Its id.
+        /// How many.
+        count: u64,
+        /// The id of the first.
         id: String,
         /// How it begins.
         text: String,

@@ -47,7 +47,7 @@ mod verify;
 mod words;
 
 pub use about::{About, read_date};
-pub use build::{BuildOptions, Built, Progress, build};
+pub use build::{BuildOptions, Built, Progress, build, each_chunk};
 pub use cache::{Cache, Document};
 pub use chunk::Chunk;
 pub use embed::{EmbedError, Embedder, MiniLm, Model, StaticTable, embedder, quantise};

@@ -68,13 +68,14 @@ impl Sources {
         glob_set(if self.patterns.is_empty() { &default } else { &self.patterns })
     }
 
-    /// The documents in the order of their ids, whatever the order of the folders. The cache itself is not looked into.
-    pub(crate) fn files(&self, cache: &Path) -> Result<Vec<SourceFile>, DocsError> {
+    /// The documents in the order of their ids, whatever the order of the folders. A cache among them is not looked
+    /// into.
+    pub(crate) fn files(&self, cache: Option<&Path>) -> Result<Vec<SourceFile>, DocsError> {
         if !self.root.is_dir() {
             return Err(DocsError::NoSources { path: self.root.clone() });
         }
         let globs = self.globs()?;
-        let cache = cache.canonicalize().ok();
+        let cache = cache.and_then(|cache| cache.canonicalize().ok());
         let (mut files, mut problems) = (Vec::new(), Vec::new());
         let mut walk = WalkBuilder::new(&self.root);
         walk.standard_filters(false).require_git(false);

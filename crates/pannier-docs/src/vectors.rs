@@ -138,6 +138,9 @@ pub(crate) struct ChunkVectors<'v> {
     vectors: Vectors<'v>,
     before: BTreeMap<[u8; KEY_BYTES], Vec<u8>>,
     embedded: u64,
+    /// The first chunk that has no vector among those that were given, and how many there are.
+    missing: Option<(String, String)>,
+    missing_count: u64,
 }
 
 impl<'v> ChunkVectors<'v> {
@@ -148,11 +151,23 @@ impl<'v> ChunkVectors<'v> {
             (Some(cache), Vectors::Embedder(_)) => kept(cache).unwrap_or_default(),
             _ => BTreeMap::new(),
         };
-        Self { vectors, before: kept, embedded: 0 }
+        Self { vectors, before: kept, embedded: 0, missing: None, missing_count: 0 }
     }
 
     pub(crate) fn model(&self) -> Option<&'v Model> {
         self.vectors.model()
+    }
+
+    /// Whether every chunk has got one.
+    pub(crate) fn check(&self) -> Result<(), DocsError> {
+        match &self.missing {
+            None => Ok(()),
+            Some((id, text)) => Err(DocsError::NoVector {
+                count: self.missing_count,
+                id: id.clone(),
+                text: text.chars().take(40).collect(),
+            }),
+        }
     }
 
     /// How many chunks have got a vector from the model.
@@ -170,12 +185,14 @@ impl<'v> ChunkVectors<'v> {
         match self.vectors {
             Vectors::Unsaid | Vectors::None => {}
             Vectors::Given(given) => {
-                for (id, text) in chunks {
-                    let vector = given.vectors.get(id).ok_or_else(|| DocsError::NoVector {
-                        id: id.clone(),
-                        text: text.chars().take(40).collect(),
-                    })?;
-                    all.extend(bytes(vector));
+                for chunk in chunks {
+                    match given.vectors.get(&chunk.0) {
+                        Some(vector) => all.extend(bytes(vector)),
+                        None => {
+                            self.missing.get_or_insert_with(|| chunk.clone());
+                            self.missing_count += 1;
+                        }
+                    }
                 }
             }
             Vectors::Embedder(embedder) => {

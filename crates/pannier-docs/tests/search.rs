@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pannier_core::ErrorCategory;
 use pannier_docs::{
     About, BuildOptions, Cache, DocsError, Filters, GivenVectors, Hit, Mode, QueryVector, Search,
-    Vectors, build, read_date, verify,
+    Vectors, build, each_chunk, read_date, verify,
 };
 use proptest::prelude::*;
 use support::{Folder, Letters};
@@ -372,11 +372,18 @@ fn the_caller_may_bring_vectors() {
     folder.build();
     let ids: Vec<String> =
         folder.open().all_chunks().unwrap().map(|chunk| chunk.unwrap().id).collect();
+    let mut planned = Vec::new();
+    let plan = each_chunk(&folder.sources(), |chunk| {
+        planned.push(chunk.id);
+        Ok::<(), DocsError>(())
+    });
+    plan.unwrap();
+    assert_eq!(planned, ids);
     let line = |id: &str, vector: &str| format!("{{\"id\":\"{id}\",\"vector\":{vector}}}\n");
     let given = |text: String| GivenVectors::read(text.as_bytes()).unwrap();
     let one = given(line(&ids[0], "[1,0]"));
     let error = folder.build_with(Vectors::Given(&one)).unwrap_err().to_string();
-    assert!(error.contains(&ids[1]) && error.contains("'two'"), "{error}");
+    assert!(error.contains(&ids[1]) && error.contains("none for 1 chunks"), "{error}");
     let both = given(line(&ids[0], "[1,0]") + &line(&ids[1], "[3,4]"));
     folder.build_with(Vectors::Given(&both)).unwrap();
     assert!(folder.build_with(Vectors::Given(&both)).unwrap().is_unchanged);

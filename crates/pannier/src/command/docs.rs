@@ -1,7 +1,7 @@
 //! `pannier build`, `resolve`, `inspect` and `verify`: documents, compiled and found again.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_core::{Circumstances, ContextBudget, PolicyRegistry, Receipt};
@@ -25,6 +25,33 @@ pub(crate) struct CacheArguments {
     pub(crate) cache: PathBuf,
 }
 
+/// Which files of a folder are documents, and what is known about them.
+#[derive(Args, Debug)]
+pub(crate) struct FileArguments {
+    /// Which files are documents: by name, or by path if there is a slash in it [default: *.md]
+    #[arg(long = "glob", value_name = "PATTERN")]
+    globs: Vec<String>,
+
+    /// Leave out what .gitignore files say
+    #[arg(long)]
+    gitignore: bool,
+
+    /// What documents are called and when they were written, before what their front matter says: a JSON object, as in
+    /// {"guides/deploy.md": {"title": "Deploying", "date": "2026-03-01"}}
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    about: Option<PathBuf>,
+}
+
+impl FileArguments {
+    fn read(&self, folder: &Path) -> Result<Sources, Failure> {
+        let sources = Sources::new(folder).patterns(&self.globs).respect_gitignore(self.gitignore);
+        Ok(match &self.about {
+            Some(path) => sources.about(input::read_about(path)?),
+            None => sources,
+        })
+    }
+}
+
 /// Compile a folder of documents into a cache
 ///
 /// A cache is brought up to date: what has not changed is used again, and if nothing has changed, nothing is written. The
@@ -43,13 +70,8 @@ pub(crate) struct Build {
     #[command(flatten)]
     cache: CacheArguments,
 
-    /// Which files are documents: by name, or by path if there is a slash in it [default: *.md]
-    #[arg(long = "glob", value_name = "PATTERN")]
-    globs: Vec<String>,
-
-    /// Leave out what .gitignore files say
-    #[arg(long)]
-    gitignore: bool,
+    #[command(flatten)]
+    files: FileArguments,
 
     #[command(flatten)]
     embedder: EmbedderArguments,
@@ -58,11 +80,6 @@ pub(crate) struct Build {
     /// prints
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "embedder")]
     vectors: Option<PathBuf>,
-
-    /// What documents are called and when they were written, before what their front matter says: a JSON object, as in
-    /// {"guides/deploy.md": {"title": "Deploying", "date": "2026-03-01"}}
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    about: Option<PathBuf>,
 
     /// Make everything again, even if the cache is up to date
     #[arg(long)]
@@ -75,14 +92,9 @@ pub(crate) struct Build {
 
 impl Build {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let sources =
-            Sources::new(&self.sources).patterns(&self.globs).respect_gitignore(self.gitignore);
+        let sources = self.files.read(&self.sources)?;
         let is_shown = std::io::stderr().is_terminal();
         let mut last = None;
-        let sources = match &self.about {
-            Some(path) => sources.about(input::read_about(path)?),
-            None => sources,
-        };
         let embedder = self.embedder.open()?;
         let given = self.vectors.as_deref().map(input::read_vectors).transpose()?;
         let vectors = match (&embedder, &given) {
@@ -152,16 +164,25 @@ impl EmbedderArguments {
     }
 }
 
-/// Print the chunks of a cache
+/// Print the chunks of a cache, or those that a cache of a folder would have
 ///
 /// One JSON object a line: its id, path, place, headings and text. What `build --vectors` takes has the same ids.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  pannier chunks --cache .cache/docs | head -3")]
+  pannier chunks --cache .cache/docs | head -3
+  pannier chunks --sources docs --glob '*.txt'")]
 pub(crate) struct Chunks {
+    /// The folder of the cache
+    #[arg(long, value_name = "CACHE", value_hint = ValueHint::DirPath, required_unless_present = "sources")]
+    cache: Option<PathBuf>,
+
+    /// A folder with documents
+    #[arg(long, value_name = "DOCS", value_hint = ValueHint::DirPath, conflicts_with = "cache")]
+    sources: Option<PathBuf>,
+
     #[command(flatten)]
-    cache: CacheArguments,
+    files: FileArguments,
 }
 
 /// A chunk as it is printed.
@@ -178,12 +199,19 @@ struct PrintedChunk {
 
 impl Chunks {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let cache = Cache::open(&self.cache.cache)?;
         let mut output = Output::new();
-        for chunk in cache.all_chunks()? {
-            let Hit { id, path, sequence, range, context, text, .. } = chunk?;
+        let mut print = |chunk: Hit| {
+            let Hit { id, path, sequence, range, context, text, .. } = chunk;
             let (start, end) = (range.start, range.end);
-            output.json(&PrintedChunk { id, path, sequence, start, end, context, text })?;
+            output.json(&PrintedChunk { id, path, sequence, start, end, context, text })
+        };
+        if let Some(folder) = &self.sources {
+            pannier_docs::each_chunk(&self.files.read(folder)?, &mut print)?;
+        }
+        if let Some(cache) = &self.cache {
+            for chunk in Cache::open(cache)?.all_chunks()? {
+                print(chunk?)?;
+            }
         }
         output.finish()
     }
