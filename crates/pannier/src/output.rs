@@ -72,12 +72,20 @@ pub(crate) fn room() -> usize {
     if io::stdout().is_terminal() { width() } else { usize::MAX }
 }
 
-/// Replaces a file by a new one at once: the old one stays until the new one is complete.
+/// Replaces a file by a new one at once: the old one stays until the new one is complete. A link stays a link, and what is
+/// no file, such as a pipe, is written to.
 pub(crate) fn write_file(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Failure> {
     let failed = |error| Failure::io("write", path, error);
+    let found = std::fs::metadata(path).ok();
+    if found.as_ref().is_some_and(|found| !found.is_file() && !found.is_dir()) {
+        let mut file = File::options().write(true).open(path).map_err(failed)?;
+        return write(&mut file).map_err(failed);
+    }
+    let target = path.canonicalize().ok().filter(|_| found.is_some());
+    let path = target.as_deref().unwrap_or(path);
     let mut beside =
         path.file_name().ok_or_else(|| failed(io::ErrorKind::IsADirectory.into()))?.to_owned();
     beside.push(format!(".{}.tmp", std::process::id()));
