@@ -229,15 +229,15 @@ fn the_committed_schema_is_the_one_that_is_printed() {
 #[cfg(unix)]
 #[test]
 fn a_receipt_replaces_files_only() {
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("receipt-places");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("receipt-places");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     let (file, link) = (folder.join("file.json"), folder.join("link.json"));
     std::fs::write(&file, "old").unwrap();
     std::os::unix::fs::symlink(&file, &link).unwrap();
     let items = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/support-chat.jsonl");
-    let select = |receipt: &std::path::Path| {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_pannier"))
+    let select = |receipt: &Path| {
+        let output = Command::new(env!("CARGO_BIN_EXE_pannier"))
             .args(["select", items, "--budget", "100", "--receipt"])
             .arg(receipt)
             .output()
@@ -247,7 +247,7 @@ fn a_receipt_replaces_files_only() {
     select(&link);
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(std::fs::read_to_string(&file).unwrap().starts_with("{\"receipt\":1"));
-    select(std::path::Path::new("/dev/null"));
+    select(Path::new("/dev/null"));
     assert!(!std::fs::symlink_metadata("/dev/null").unwrap().is_file());
     std::fs::remove_dir_all(&folder).unwrap();
 }
