@@ -24,7 +24,7 @@ use crate::manifest::{
 use crate::source::SourceFile;
 use crate::store::{self, Counted, is_draft, lock, publish, sync_folder, write_synced};
 use crate::terms::Terms;
-use crate::vectors::{ChunkVectors, Vectors};
+use crate::vectors::{ChunkVectors, GIVEN, Vectors};
 use crate::words::Words;
 use crate::{About, Cache, DocsError, Hit, Manifest, Model, Sources, verify};
 
@@ -109,8 +109,9 @@ pub fn build(
         return Err(DocsError::model(
             cache,
             format!(
-                "the cache has vectors by {}; give the same embedder to bring them up to date, or `none` to drop them",
-                model.name
+                "the cache has vectors by {}; give {} again to bring them up to date, or the embedder `none` to drop them",
+                model.name,
+                if model.name == GIVEN { "vectors for all chunks" } else { "the same embedder" }
             ),
         ));
     }

@@ -21,7 +21,7 @@ const OVERLAP: usize = 32 * 4;
 pub(crate) fn chunking() -> String {
     let (major, minor, patch) = char::UNICODE_VERSION;
     format!(
-        "markdown sections, target 256, at most 512, overlap 32, bytes/4; pulldown-cmark 0.13; Unicode {major}.{minor}.{patch}; {}",
+        "markdown sections, target 256, at most 512, overlap 32 by lines, bytes/4; pulldown-cmark 0.13; Unicode {major}.{minor}.{patch}; {}",
         terms_version()
     )
 }
@@ -234,7 +234,9 @@ impl Cutter<'_> {
         let before = &self.text[earliest..start];
         let word = before.find(char::is_whitespace).map(|at| earliest + at);
         let word = word.map(|at| self.text[at..start].trim_start().len()).map(|left| start - left);
-        word.filter(|word| *word > self.fresh).unwrap_or(start)
+        // At a line, if one begins there, or else at a word.
+        let line = before.find('\n').map(|at| earliest + at + 1).filter(|line| *line < start);
+        line.or(word).filter(|word| *word > self.fresh).unwrap_or(start)
     }
 
     /// Where a piece ends that begins here and should end there at the latest: behind a line, a sentence, a word, or

@@ -15,7 +15,7 @@ use crate::cache::ChunkTable;
 use crate::chunk::{Chunk, chunk_id, chunking, document_id};
 use crate::lexical::{LONGEST_QUERY, Lexical, TermScore};
 use crate::source::glob_set;
-use crate::vectors::closest;
+use crate::vectors::{GIVEN, closest};
 use crate::{Cache, DocsError, Embedder};
 
 /// What a rank of 1 is worth, times the sum of the rank and `rrf_k`.
@@ -308,6 +308,10 @@ impl Cache {
             return Ok(());
         }
         match vector {
+            QueryVector::None if model.name == GIVEN => wrong(
+                "the cache has vectors of your own, and the query has none; give it one, or search by words alone"
+                    .to_owned(),
+            ),
             QueryVector::None => wrong(format!(
                 "the cache has vectors by {}, and the query has none; give the embedder, or search by words alone",
                 model.name

@@ -19,6 +19,9 @@ pub(crate) const KEY_BYTES: usize = 16;
 /// How many vectors a thread compares at once.
 const RUN: usize = 4_096;
 
+/// What stands for the model of vectors that the caller has made.
+pub(crate) const GIVEN: &str = "given";
+
 /// The longest line of a file with vectors.
 const LONGEST_LINE: u64 = 1 << 20;
 
@@ -123,7 +126,7 @@ impl GivenVectors {
         }
         let dimensions = dimensions.unwrap_or_default() as u32;
         Ok(Self {
-            model: Model::new("given", hash.finalize().to_hex().as_str(), dimensions),
+            model: Model::new(GIVEN, hash.finalize().to_hex().as_str(), dimensions),
             vectors,
         })
     }
@@ -165,7 +168,13 @@ impl<'v> ChunkVectors<'v> {
             Some((id, text)) => Err(DocsError::NoVector {
                 count: self.missing_count,
                 id: id.clone(),
-                text: text.chars().take(40).collect(),
+                text: text
+                    .split_whitespace()
+                    .collect::<Vec<_>>()
+                    .join(" ")
+                    .chars()
+                    .take(40)
+                    .collect(),
             }),
         }
     }

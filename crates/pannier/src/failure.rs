@@ -43,7 +43,7 @@ pub(crate) enum Failure {
     Embed(#[from] EmbedError),
 
     /// A cache is not as it was built, and what is wrong has been told.
-    #[error("the cache is damaged: {0} problems; build it again, with --force")]
+    #[error("the cache is damaged, as told above ({0}); build it again, with --force")]
     CacheDamaged(usize),
 
     /// There is no such counter, or it does not work.

@@ -66,7 +66,7 @@ pub enum ExclusionReason {
         /// The content that was kept.
         deduplicated_against: Arc<str>,
     },
-    /// Too much of it is found in another item, which was kept.
+    /// Too much of it is found in an item that ranks higher, whether that is selected or not.
     NearDuplicate {
         /// The content that was kept.
         near_duplicate_of: Arc<str>,
@@ -265,7 +265,7 @@ impl fmt::Display for ExclusionReason {
             }
             Self::Deduplicated { .. } => write!(f, ": another item with the same content was kept"),
             Self::NearDuplicate { shared, own, .. } => {
-                write!(f, ": {shared} of its {own} parts are in another item, which was kept")
+                write!(f, ": {shared} of its {own} parts are in an item that ranks higher")
             }
             Self::QuotaCapExceeded { kind, cap, actual } => {
                 write!(f, ": kind {kind} would be at {actual}, its cap is {cap}")

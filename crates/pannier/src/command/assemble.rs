@@ -1,10 +1,11 @@
 //! `pannier assemble`: the passages that answer a query, packed and written under the names of their documents.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum, ValueHint};
-use pannier_assemble::{Assembler, AssemblyConfig, Candidates, TokenBudget};
+use pannier_assemble::{AssembledContext, Assembler, AssemblyConfig, Candidates, TokenBudget};
 use pannier_core::{Packing, Timestamp, TokenCounter};
 use pannier_docs::{Cache, Embedder, Filters, Mode, QueryVector, Search, read_date};
 
@@ -25,7 +26,7 @@ use crate::output::{self, Output};
 Examples:
   pannier assemble --cache .cache/docs --query 'how do we roll back a deployment?' --budget 2000
   pannier assemble --cache .cache/docs --query '\"rolling back\"' --budget 2000 --path 'guides/**' --format pretty
-  pannier assemble --cache .cache/docs --query deploy --budget 2000 --format items | pannier simulate -p assemble --sweep 500..4000")]
+  pannier assemble --cache .cache/docs --query deploy --budget 2000 --format items | pannier simulate -p assemble --sweep --from 500 --to 4000")]
 pub(crate) struct Assemble {
     #[command(flatten)]
     cache: CacheArguments,
@@ -61,7 +62,7 @@ pub(crate) struct Assemble {
     #[arg(long, value_name = "TOKENS", default_value_t = 10, help_heading = "Packing")]
     per_doc_overhead: usize,
 
-    /// Take the passages before and after each one with it, or none of them
+    /// Take the passages before and after each one with it, or none of them; one that was found by itself stays by itself
     #[arg(long, help_heading = "Packing")]
     neighbours: bool,
 
@@ -142,7 +143,7 @@ pub(crate) struct SearchArguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 60)]
     rrf_k: u32,
 
-    /// What a rank by words counts
+    /// What a rank by words counts: a whole number, as in --lexical-weight 3 --semantic-weight 1
     #[arg(long, value_name = "WEIGHT", default_value_t = 1)]
     lexical_weight: u32,
 
@@ -154,15 +155,15 @@ pub(crate) struct SearchArguments {
     #[arg(long)]
     prefer_recent: bool,
 
-    /// Look only at documents whose path matches one of these patterns
+    /// Look only at documents whose path matches one of these patterns, as in 'guides/**'; case matters
     #[arg(long = "path", value_name = "PATTERN")]
     paths: Vec<String>,
 
-    /// Look only at documents dated then or later: 2026-03-01
+    /// Look only at documents dated then or later: 2026-03-01; those without a date are left out
     #[arg(long, value_name = "DATE", value_parser = date)]
     after: Option<Timestamp>,
 
-    /// Look only at documents dated earlier
+    /// Look only at documents dated earlier; those without a date are left out
     #[arg(long, value_name = "DATE", value_parser = date)]
     before: Option<Timestamp>,
 
@@ -243,6 +244,18 @@ impl Vector {
     }
 }
 
+/// Why a context is empty.
+fn nothing(context: &AssembledContext) -> String {
+    let smallest = context.omitted.iter().map(|omitted| omitted.tokens).min();
+    match smallest {
+        None => "nothing was found; try other words, or fewer filters".to_owned(),
+        Some(tokens) => format!(
+            "nothing fits: {} passages were found, the smallest of {tokens} tokens, besides the line with its path",
+            context.omitted.len()
+        ),
+    }
+}
+
 impl Assemble {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let counter: Arc<dyn TokenCounter> = Arc::from(self.tokenizer.counter()?);
@@ -269,7 +282,13 @@ impl Assemble {
                 let numbers: Vec<usize> = numbers.collect::<Result<_, _>>()?;
                 let pipeline = candidates.pipeline(&budget)?;
                 let answers = pipeline.explain_all(&pool, &budget.context_budget()?, &numbers)?;
-                output.text(&explanation::texts(&answers, false))?;
+                match self.format {
+                    ContextFormat::Json => output.json(&answers)?,
+                    ContextFormat::Pretty => output.pretty_json(&answers)?,
+                    ContextFormat::Text | ContextFormat::Items => {
+                        output.text(&explanation::texts(&answers, false))?;
+                    }
+                }
             }
         }
         output.finish()
@@ -308,7 +327,13 @@ impl Assemble {
         match self.format {
             ContextFormat::Json => output.json(&context),
             ContextFormat::Pretty => output.pretty_json(&context),
-            ContextFormat::Text | ContextFormat::Items => output.text(&context.text),
+            ContextFormat::Text | ContextFormat::Items => {
+                if context.chunks.is_empty() {
+                    // Nothing is an answer, too; people and agents want to know which.
+                    let _ = writeln!(std::io::stderr(), "{}", nothing(&context));
+                }
+                output.text(&context.text)
+            }
         }
     }
 }
