@@ -404,17 +404,25 @@ impl Cache {
     ///
     /// As [`document`](Self::document).
     pub fn chunks(&self, document: u32) -> Result<Vec<Chunk>, DocsError> {
+        if document >= self.len() {
+            return Err(self.file(CHUNKS)?.invalid(&format!("there is no document {document}")));
+        }
+        self.chunks_of(document, &self.record(document)?)
+    }
+
+    /// The same, for a document whose record was read before.
+    pub(crate) fn chunks_of(
+        &self,
+        document: u32,
+        record: &Record,
+    ) -> Result<Vec<Chunk>, DocsError> {
         let chunks = self.file(CHUNKS)?;
         let damaged = || {
             chunks
                 .invalid(&format!("the chunks of document {document} are not as they were written"))
         };
-        if document >= self.len() {
-            return Err(damaged());
-        }
-        let record = self.record(document)?;
         let length = usize::try_from(self.content_bytes(document)).map_err(|_| damaged())?;
-        let bytes = self.chunk_bytes(&record)?;
+        let bytes = self.chunk_bytes(record)?;
         let (bytes, check) =
             bytes.split_at_checked(bytes.len().saturating_sub(8)).ok_or_else(damaged)?;
         if check != xxh3_64(bytes).to_le_bytes() {

@@ -226,18 +226,15 @@ impl Cache {
         let table = self.chunk_table()?;
         let allowed = Allowed::new(self, &search.filters)?;
         let order = Order::new(self, table, search.prefer_recent)?;
-        let has_vectors = self.manifest().model.is_some();
-        let (lexical, semantic) = rayon::join(
-            || match search.mode {
-                Mode::Semantic => Ok(None),
-                _ => self.lexical_leg(query, search.lexical_k, &order, &allowed).map(Some),
-            },
-            || match search.mode {
-                Mode::Lexical => Ok(Vec::new()),
-                _ if !has_vectors => Ok(Vec::new()),
-                _ => self.semantic_leg(query, vector, search.semantic_k, &order, &allowed),
-            },
-        );
+        let has_vectors = self.manifest().model.is_some() && search.mode != Mode::Lexical;
+        let by_words = || self.lexical_leg(query, search.lexical_k, &order, &allowed).map(Some);
+        let by_vectors = || self.semantic_leg(query, vector, search.semantic_k, &order, &allowed);
+        // To hand one leg to another thread takes longer than a search by words.
+        let (lexical, semantic) = match search.mode {
+            Mode::Semantic => (Ok(None), by_vectors()),
+            _ if !has_vectors => (by_words(), Ok(Vec::new())),
+            _ => rayon::join(by_words, by_vectors),
+        };
         let lexical = lexical?;
         let ranked = lexical.as_ref().map_or(&[][..], |(_, ranked)| ranked);
         let fused = fuse(search, ranked, &semantic?, &order);
@@ -473,7 +470,7 @@ impl Reader<'_> {
                 document,
                 Document {
                     id: document_id(&record.path, &record.hash),
-                    chunks: self.cache.chunks(document)?,
+                    chunks: self.cache.chunks_of(document, &record)?,
                     path: record.path,
                     date: record.about.date,
                 },
