@@ -66,7 +66,7 @@ fn compare(root: &Path, count: usize, python: Option<&Path>) {
         for (peer, times) in peers(root, python, &texts, &queries, None) {
             let (p50, p99) = (Duration::from_nanos(times.p50), Duration::from_nanos(times.p99));
             println!(
-                "                     {peer:<12} p50 {:>9}   p99 {:>9}   {:.0}x, {:.0}x",
+                "                     {peer:<12} p50 {:>9}   p99 {:>9}   {:.1}x, {:.1}x",
                 show(p50),
                 show(p99),
                 ratio(p50, ours.0),
