@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use pannier_core::{Exactness, Receipt, TokenCounter};
+use pannier_core::{Receipt, TokenCounter};
 use pannier_docs::{Cache, QueryVector};
+use pannier_tokens::BytesOverFour;
 
 use crate::candidates::KIND;
 use crate::{AssembleError, AssembledContext, AssemblyConfig, Candidates, TokenBudget};
@@ -24,7 +25,7 @@ impl std::fmt::Debug for Assembler<'_> {
 impl<'c> Assembler<'c> {
     /// An assembler that counts a token for every four bytes.
     pub fn new(cache: &'c Cache, config: AssemblyConfig) -> Self {
-        Self { cache, config, counter: Arc::new(QuarterOfBytes) }
+        Self { cache, config, counter: Arc::new(BytesOverFour) }
     }
 
     /// Counts tokens by another counter.
@@ -107,21 +108,4 @@ pub fn verify_determinism(
     let first = assembler.assemble(query, budget, vector)?;
     let second = assembler.assemble(query, budget, vector)?;
     Ok(first == second && serde_json::to_string(&first).ok() == serde_json::to_string(&second).ok())
-}
-
-/// Four bytes a token, as chunks are cut.
-struct QuarterOfBytes;
-
-impl TokenCounter for QuarterOfBytes {
-    fn name(&self) -> &str {
-        "bytes/4"
-    }
-
-    fn exactness(&self) -> Exactness {
-        Exactness::Estimate
-    }
-
-    fn count(&self, text: &str) -> usize {
-        text.len().div_ceil(4)
-    }
 }
