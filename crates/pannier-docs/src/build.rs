@@ -115,17 +115,19 @@ pub fn build(
             ),
         ));
     }
-    // Chunks that are made in another way are made again; a vector goes by the text it was made from.
     let before = before.filter(|_| !options.from_scratch);
-    let vectors = ChunkVectors::new(options.vectors, before.as_ref());
-    let before = before.filter(|before| before.manifest().chunking == chunking());
+    let is_alike = |before: &Cache| before.manifest().chunking == chunking();
     if let Some(before) = &before
+        && is_alike(before)
         && before.manifest().model.as_ref() == options.vectors.model()
         && verify::is_whole(before)
         && is_same(before, &files)
     {
         return Ok(Built::of(before.manifest(), before.len(), 0, true));
     }
+    // Chunks that are made in another way are made again; a vector goes by the text it was made from.
+    let vectors = ChunkVectors::new(options.vectors, before.as_ref());
+    let before = before.filter(is_alike);
     let versions = cache.join(VERSIONS);
     fs::create_dir_all(&versions).map_err(|error| DocsError::io("write", &versions, error))?;
     // What an earlier build left behind when it was stopped.

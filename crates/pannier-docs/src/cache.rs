@@ -1,9 +1,8 @@
 //! A cache that is open: documents by number, and words by name.
 //!
 //! What is read is checked. The table of sizes is small and read at once; everything else is read where it is needed, and
-//! carries its own checksum or hash. Nothing is mapped into memory: a file that shrinks is an error, not a fault.
+//! carries its own checksum or hash.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -13,11 +12,12 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::bytes::Bytes;
 use crate::chunk::{self, Chunk, ChunkRow};
+use crate::file::Checked;
 use crate::index::List;
 use crate::lexical::Worth;
 use crate::manifest::{
     CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNKS, CONTENTS, Current, FILES, Manifest, PATHS,
-    POSTINGS, RECORDS, TABLE, TERMS, VECTOR_KEYS, VECTORS, check_kind, unopened,
+    POSTINGS, RECORDS, TABLE, TERMS, VECTOR_KEYS, VECTORS,
 };
 use crate::source::stays_below;
 use crate::vectors::KEY_BYTES;
@@ -54,14 +54,6 @@ pub(crate) struct ChunkTable {
     pub(crate) words: Vec<u32>,
     /// What occurrences in chunks of so many words are worth.
     pub(crate) worth: Worth,
-}
-
-/// A file of known size.
-#[derive(Debug)]
-struct Checked {
-    path: PathBuf,
-    file: File,
-    bytes: u64,
 }
 
 /// What is known about a document besides its content.
@@ -553,59 +545,4 @@ pub(crate) fn checksum(bytes: &[u8]) -> String {
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-impl Checked {
-    fn open(path: PathBuf, bytes: u64) -> Result<Self, DocsError> {
-        let found = check_kind(&path, false)?;
-        if found != bytes {
-            let problem = format!("it has {found} bytes, and should have {bytes}");
-            return Err(DocsError::invalid(&path, problem));
-        }
-        let file = File::open(&path).map_err(|error| unopened(&path, error))?;
-        Ok(Self { path, file, bytes })
-    }
-
-    fn invalid(&self, problem: &str) -> DocsError {
-        DocsError::invalid(&self.path, problem)
-    }
-
-    /// So many bytes from a place on, if they are there.
-    fn read(&self, start: u64, length: u64) -> Result<Vec<u8>, DocsError> {
-        let is_within = start.checked_add(length).is_some_and(|end| end <= self.bytes);
-        let size = usize::try_from(length).ok().filter(|_| is_within);
-        let size =
-            size.ok_or_else(|| self.invalid("something in it is said to be beyond its end"))?;
-        let mut bytes = Vec::new();
-        bytes
-            .try_reserve_exact(size)
-            .map_err(|_| self.invalid("something in it is said to be too long"))?;
-        bytes.resize(size, 0);
-        read_exact_at(&self.file, &mut bytes, start).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => self.invalid("it is shorter than it was"),
-            _ => DocsError::io("read", &self.path, error),
-        })?;
-        Ok(bytes)
-    }
-}
-
-#[cfg(unix)]
-fn read_exact_at(file: &File, bytes: &mut [u8], start: u64) -> std::io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, bytes, start)
-}
-
-#[cfg(windows)]
-fn read_exact_at(file: &File, mut bytes: &mut [u8], mut start: u64) -> std::io::Result<()> {
-    use std::os::windows::fs::FileExt;
-
-    while !bytes.is_empty() {
-        match file.seek_read(bytes, start)? {
-            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-            read => {
-                bytes = &mut bytes[read..];
-                start += read as u64;
-            }
-        }
-    }
-    Ok(())
 }

@@ -33,6 +33,7 @@ mod cache;
 mod chunk;
 mod embed;
 mod error;
+mod file;
 mod index;
 mod lexical;
 mod manifest;
