@@ -73,7 +73,7 @@ fn pool(mut next: impl FnMut(&mut Numbers) -> (i64, f64)) -> ScoredPool {
 fn ours(name: &str, pool: &ScoredPool, bucket: i64) -> Figures {
     let candidates: Vec<Candidate<'_>> =
         pool.iter().map(|(item, score)| ScoredItem { item, score: *score }.into()).collect();
-    let budget = SliceBudget { max_tokens: TARGET, target_tokens: TARGET };
+    let budget = SliceBudget::new(TARGET);
     let slicer = KnapsackSlice::new(bucket).expect("it is valid");
     let run = || slicer.slice(&candidates, budget).expect("it fits");
     let taken = run().taken().to_vec();

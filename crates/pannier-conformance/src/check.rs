@@ -182,8 +182,10 @@ impl Check {
             .zip(scores)
             .map(|(item, score)| ScoredItem { item, score }.into())
             .collect();
-        let budget =
-            SliceBudget { max_tokens: budget.max_tokens(), target_tokens: budget.target_tokens() };
+        let budget = SliceBudget {
+            max_tokens: budget.max_tokens(),
+            ..SliceBudget::new(budget.target_tokens())
+        };
         let result = slicer.slice(&candidates, budget);
         let Some(outcome) = self.result(expected.error.as_deref(), result)? else {
             return Ok(());

@@ -125,7 +125,7 @@ pub use slicer::{
     Candidate, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice,
     CountRequirementShortfall, DocumentSlice, GreedySlice, KnapsackSlice, Packing, Quota,
     QuotaSlice, RankSlice, ScarcityBehavior, SliceOutcome, Slicer, SlicerProperties, StreamOutcome,
-    StreamSlice, TargetRanges, Verdict,
+    StreamSlice, TargetRanges, Tier, TieredSlice, Verdict,
 };
 
 pub use tokens::{Exactness, TokenCounter};

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use crate::pipeline::{Fitting, Prepared, Run, Trace, fewest};
+use crate::pipeline::{Fitting, Forms, Prepared, Run, Trace, fewest};
 use crate::slicer::{Candidate, decide};
 use crate::{
     ContextBudget, ContextItem, Error, NullTraceCollector, Pipeline, Policy, Rendering,
@@ -167,6 +167,9 @@ impl Pipeline {
         asked.sort_unstable();
         asked.dedup();
         let targets = target(*budgets.start())..=target(*budgets.end());
+        if self.slicer().properties().takes_tiers {
+            return self.sweep_tiers(&prepared, base, budgets, indices, extent);
+        }
         if let Some(rendering) = self.rendering() {
             if let (Extent::First, [index]) = (extent, indices) {
                 let first = self.first_rendered(run, candidates, base, budgets.clone(), *index)?;
@@ -245,6 +248,34 @@ impl Pipeline {
         Ok(None)
     }
 
+    /// The same, where the slicer needs to know the whole budget: each is tried by itself.
+    fn sweep_tiers(
+        &self,
+        Prepared { run, candidates }: &Prepared<'_>,
+        base: &ContextBudget,
+        budgets: RangeInclusive<i64>,
+        indices: &[usize],
+        extent: Extent,
+    ) -> Result<Vec<Vec<RangeInclusive<i64>>>, Error> {
+        let mut ranges = vec![Vec::new(); run.items.len()];
+        let mut effort = Effort::default();
+        for tokens in budgets {
+            effort.spend(self.effort(run, tokens))?;
+            let Ok(budget) = base.resized(tokens) else { continue };
+            let selected = self.select(run, &run.sorted, candidates, &run.scores, &budget);
+            let Ok(units) = selected else { continue };
+            let scored = units.iter().flat_map(|unit| run.classified.scoreable.members(*unit));
+            for index in scored.chain(&*run.classified.pinned.in_pool_order()) {
+                extend(&mut ranges[*index as usize], &(tokens..=tokens));
+            }
+            let is_found = |index: &usize| !ranges[*index].is_empty();
+            if extent == Extent::First && indices.iter().all(is_found) {
+                break;
+            }
+        }
+        Ok(indices.iter().map(|index| ranges[*index].clone()).collect())
+    }
+
     /// About how many steps it takes to select and to render once.
     fn effort(&self, run: &Run<'_>, target: i64) -> u64 {
         // However large the target, there is no more to render than there is.
@@ -288,7 +319,7 @@ impl Pipeline {
                 }
                 false => Vec::new(),
             };
-            let merge = run.merge(&run.scores, &run.sorted, (units, order));
+            let merge = run.merge(&run.scores, &run.sorted, (units, order), Forms::default());
             let placed = self.place(&merge)?;
             let fitting = Fitting::new(&merge, &placed, rendering);
             self.sweep_stretch(&fitting, base.output_reserve(), stretch, |left, budgets| {

@@ -150,7 +150,7 @@ fn negative_tokens_are_left_by_every_slicer() {
         Box::new(CountQuotaSlice::new(one(), GreedySlice, degrade).unwrap()),
         Box::new(CountConstrainedKnapsackSlice::new(one(), knapsack, degrade).unwrap()),
     ] {
-        let budget = SliceBudget { max_tokens: 10, target_tokens: 10 };
+        let budget = SliceBudget::new(10);
         assert_eq!(slicer.slice(&candidates, budget).unwrap().taken(), [2]);
     }
 }

@@ -239,6 +239,7 @@ proptest! {
             .map(|(item, (tokens, document))| Candidate {
                 item,
                 tokens: *tokens,
+                short_tokens: None,
                 heading_tokens: heading(*document),
                 score: 0.5,
                 value: 0.5,
@@ -249,7 +250,7 @@ proptest! {
             slicer = slicer.with_max_per_document(cap);
         }
         let sliced = |target: i64| {
-            let budget = SliceBudget { max_tokens: target.max(0), target_tokens: target };
+            let budget = SliceBudget { max_tokens: target.max(0), ..SliceBudget::new(target) };
             slicer.slice(&candidates, budget).unwrap()
         };
         let outcome = sliced(target);

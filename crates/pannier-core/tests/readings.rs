@@ -28,7 +28,7 @@ fn c1_slots_and_margin_reduce_the_effective_budget_and_both_are_floored() {
         .build()
         .unwrap();
     // max: (1000 - 50 - 100 - 53) * 0.925 = 737.225; target: (900 - 100 - 53) * 0.925 = 690.975.
-    let expected = SliceBudget { max_tokens: 737, target_tokens: 690 };
+    let expected = SliceBudget { max_tokens: 737, target_tokens: 690, whole_tokens: 900 };
     assert_eq!(budget.effective(100), expected);
 }
 

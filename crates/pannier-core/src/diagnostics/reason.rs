@@ -15,6 +15,8 @@ pub enum InclusionReason {
     Pinned,
     /// It costs nothing.
     ZeroToken,
+    /// It was selected in its short form, because all of it was too much.
+    Shortened,
     /// A reason of another implementation.
     #[cfg_attr(feature = "serde", serde(other))]
     Unknown,
@@ -27,6 +29,7 @@ impl InclusionReason {
             Self::Scored => "Scored",
             Self::Pinned => "Pinned",
             Self::ZeroToken => "ZeroToken",
+            Self::Shortened => "Shortened",
             Self::Unknown => "Unknown",
         }
     }

@@ -41,6 +41,16 @@ pub struct SliceBudget {
     pub max_tokens: i64,
     /// What to aim for; never above the ceiling.
     pub target_tokens: i64,
+    /// What there was to aim for before pinned items, slots and the margin were taken off. Only shares of the whole are
+    /// measured by it.
+    pub whole_tokens: i64,
+}
+
+impl SliceBudget {
+    /// So many tokens, of which nothing was taken off.
+    pub fn new(tokens: i64) -> Self {
+        Self { max_tokens: tokens, target_tokens: tokens, whole_tokens: tokens }
+    }
 }
 
 impl ContextBudget {
@@ -133,15 +143,18 @@ impl ContextBudget {
         let reserved =
             self.reserved_slots.values().fold(0_i64, |sum, slot| sum.saturating_add(*slot));
         let taken = pinned_tokens.saturating_add(reserved);
-        let max_tokens = (max_tokens - self.output_reserve).saturating_sub(taken).max(0);
+        let input_tokens = max_tokens - self.output_reserve;
+        let whole_tokens = target_tokens.min(input_tokens).max(0);
+        let max_tokens = input_tokens.saturating_sub(taken).max(0);
         let target_tokens = target_tokens.saturating_sub(taken).max(0).min(max_tokens);
         if self.estimation_safety_margin_percent == 0.0 {
-            return SliceBudget { max_tokens, target_tokens };
+            return SliceBudget { max_tokens, target_tokens, whole_tokens };
         }
         let multiplier = 1.0 - self.estimation_safety_margin_percent / 100.0;
         let reduced = |tokens: i64| ((tokens as f64 * multiplier).floor() as i64).min(tokens);
         let max_tokens = reduced(max_tokens);
-        SliceBudget { max_tokens, target_tokens: reduced(target_tokens).min(max_tokens) }
+        let target_tokens = reduced(target_tokens).min(max_tokens);
+        SliceBudget { max_tokens, target_tokens, whole_tokens }
     }
 }
 
@@ -316,7 +329,8 @@ mod tests {
         assert!(ContextBudget::new(0, 0).is_ok());
         let budget = ContextBudget::builder(10, 10).output_reserve(10);
         let budget = budget.estimation_safety_margin_percent(100.0).build().unwrap();
-        assert_eq!(budget.effective(0), SliceBudget { max_tokens: 0, target_tokens: 0 });
+        let effective = budget.effective(0);
+        assert_eq!((effective.max_tokens, effective.target_tokens), (0, 0));
         let huge = ContextBudget::builder(i64::MAX, i64::MAX)
             .reserved_slot(ContextKind::MEMORY, i64::MAX)
             .reserved_slot(ContextKind::MESSAGE, i64::MAX)

@@ -48,6 +48,10 @@ pub struct ContextItem {
     id: Option<String>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     group: Option<String>,
+    /// The same item with less in it, and without another one below.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "wire::write_short_form"))]
+    short_form: Option<Box<ContextItem>>,
 }
 
 impl ContextItem {
@@ -76,6 +80,7 @@ impl ContextItem {
             original_tokens: None,
             id: None,
             group: None,
+            short_form: None,
         })
     }
 
@@ -129,7 +134,8 @@ impl ContextItem {
         self.pinned
     }
 
-    /// The token count before someone shortened the content. Kept for the caller; not used.
+    /// The token count before someone shortened the content. Of a [short form](Self::short_form), that of the item.
+    /// Kept for the caller; not used.
     pub fn original_tokens(&self) -> Option<i64> {
         self.original_tokens
     }
@@ -142,6 +148,11 @@ impl ContextItem {
     /// The group the item belongs to. The members of a group are selected or excluded together.
     pub fn group(&self) -> Option<&str> {
         self.group.as_deref()
+    }
+
+    /// What may be sent in its place where the whole is too much: the same item with a shorter content.
+    pub fn short_form(&self) -> Option<&ContextItem> {
+        self.short_form.as_deref()
     }
 }
 
@@ -220,16 +231,45 @@ impl ContextItemBuilder {
         self
     }
 
+    /// Sets what may be sent in its place where the whole is too much: a title, a summary. Slicers that know of short
+    /// forms, such as [`TieredSlice`](crate::TieredSlice), choose between the two; others know the whole only.
+    ///
+    /// ```
+    /// use pannier_core::ContextItem;
+    ///
+    /// let item = ContextItem::builder("Use SQLite. It needs no server, and backups are copies.", 14)
+    ///     .id("storage")
+    ///     .short_form("Use SQLite.", 3)
+    ///     .build()?;
+    /// let short = item.short_form().unwrap();
+    /// assert_eq!((short.tokens(), short.original_tokens(), short.id()), (3, Some(14), Some("storage")));
+    /// # Ok::<(), pannier_core::Error>(())
+    /// ```
+    pub fn short_form(mut self, content: impl Into<String>, tokens: i64) -> Self {
+        // The other fields are filled in when the item is built.
+        self.0.short_form = Some(Box::new(ContextItem::builder(content, tokens).0));
+        self
+    }
+
     /// Checks and returns the item.
     ///
     /// # Errors
     ///
-    /// [`Error::EmptyContent`] if there is no content, [`Error::BlankName`] if the id or the group
-    /// is blank.
+    /// [`Error::EmptyContent`] if there is no content, or its short form has none, [`Error::BlankName`] if the id or the
+    /// group is blank.
     pub fn build(self) -> Result<ContextItem, Error> {
-        let item = self.0;
+        let mut item = self.0;
         if item.content.is_empty() {
             return Err(Error::EmptyContent);
+        }
+        if let Some(short) = item.short_form.take() {
+            let ContextItem { content, tokens, .. } = *short;
+            let original_tokens = item.original_tokens.or(Some(item.tokens));
+            let short = ContextItem { content, tokens, original_tokens, ..item.clone() };
+            if short.content.is_empty() {
+                return Err(Error::EmptyContent);
+            }
+            item.short_form = Some(Box::new(short));
         }
         for (field, name) in [("id", &item.id), ("group", &item.group)] {
             if name.as_ref().is_some_and(|name| name.trim().is_empty()) {
@@ -240,7 +280,7 @@ impl ContextItemBuilder {
     }
 }
 
-/// An item as it is read, whose tokens may not have been counted yet.
+/// An item as it is read, whose tokens, or those of its short form, may not have been counted yet.
 ///
 /// ```
 /// # #[cfg(feature = "serde")] {
@@ -255,6 +295,7 @@ impl ContextItemBuilder {
 pub struct UncountedItem {
     item: ContextItem,
     is_counted: bool,
+    is_short_form_counted: bool,
 }
 
 #[cfg(feature = "serde")]
@@ -264,21 +305,35 @@ impl UncountedItem {
         &self.item.content
     }
 
-    /// Whether it came with its tokens.
+    /// Whether it came with its tokens, and with those of its short form if it has one.
     pub fn is_counted(&self) -> bool {
-        self.is_counted
+        self.is_counted && self.is_short_form_counted
+    }
+
+    /// Its texts that came without tokens, and where those go.
+    fn uncounted(&mut self) -> impl Iterator<Item = (&str, &mut i64)> {
+        let ContextItem { content, tokens, short_form, .. } = &mut self.item;
+        let own = (!self.is_counted).then_some((content.as_str(), tokens));
+        let short = short_form.as_deref_mut().filter(|_| !self.is_short_form_counted);
+        own.into_iter().chain(short.map(|short| (short.content.as_str(), &mut short.tokens)))
     }
 
     /// The items, with the tokens they came with, or else those that a counter finds in their contents. Equal
     /// contents are counted once.
     pub fn count(mut items: Vec<Self>, counter: &dyn TokenCounter) -> Vec<ContextItem> {
-        let uncounted = items.iter().filter(|item| !item.is_counted).map(Self::content);
-        let counts = counter.count_each(&uncounted.collect::<Vec<_>>());
-        let uncounted = items.iter_mut().filter(|item| !item.is_counted);
-        for (uncounted, count) in uncounted.zip(counts) {
-            uncounted.item.tokens = i64::try_from(count).unwrap_or(i64::MAX);
+        let (texts, tokens): (Vec<&str>, Vec<&mut i64>) =
+            items.iter_mut().flat_map(Self::uncounted).unzip();
+        for (tokens, count) in tokens.into_iter().zip(counter.count_each(&texts)) {
+            *tokens = i64::try_from(count).unwrap_or(i64::MAX);
         }
-        items.into_iter().map(|item| item.item).collect()
+        let counted = items.into_iter().map(|UncountedItem { mut item, is_counted, .. }| {
+            if let Some(short) = item.short_form.as_deref_mut().filter(|_| !is_counted) {
+                // What it was before it was shortened was not known when it was read.
+                short.original_tokens = item.original_tokens.or(Some(item.tokens));
+            }
+            item
+        });
+        counted.collect()
     }
 }
 
@@ -300,6 +355,7 @@ mod wire {
 
     use serde::de::value::MapAccessDeserializer;
     use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+    use serde::{Serialize as _, Serializer};
 
     use super::{ContextItem, ContextKind, ContextSource, Metadata, Timestamp, UncountedItem};
     use crate::Error;
@@ -325,6 +381,26 @@ mod wire {
         original_tokens: Option<i64>,
         id: Option<String>,
         group: Option<String>,
+        short_form: Option<ShortForm>,
+    }
+
+    #[derive(serde::Serialize, serde::Deserialize)]
+    #[serde(deny_unknown_fields, expecting = "a short form: an object with a content")]
+    struct ShortForm<C = String> {
+        content: C,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tokens: Option<i64>,
+    }
+
+    /// Everything else in it is the item's.
+    pub(super) fn write_short_form<S: Serializer>(
+        short: &Option<Box<ContextItem>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let short = short.as_deref();
+        let short =
+            short.map(|short| ShortForm { content: &short.content, tokens: Some(short.tokens) });
+        short.serialize(serializer)
     }
 
     impl<'de> Deserialize<'de> for UncountedItem {
@@ -350,8 +426,8 @@ mod wire {
 
     impl<'de> Deserialize<'de> for ContextItem {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            let UncountedItem { item, is_counted } = UncountedItem::deserialize(deserializer)?;
-            if is_counted { Ok(item) } else { Err(D::Error::custom(Error::NoTokens)) }
+            let read = UncountedItem::deserialize(deserializer)?;
+            if read.is_counted() { Ok(read.item) } else { Err(D::Error::custom(Error::NoTokens)) }
         }
     }
 
@@ -360,6 +436,11 @@ mod wire {
 
         fn try_from(item: Item) -> Result<Self, Error> {
             let is_counted = item.tokens.is_some();
+            let short_form = item.short_form.as_ref();
+            let is_short_form_counted = short_form.is_none_or(|short| short.tokens.is_some());
+            let short_form = item.short_form.map(|ShortForm { content, tokens }| {
+                Box::new(ContextItem::builder(content, tokens.unwrap_or_default()).0)
+            });
             let item = super::ContextItemBuilder(ContextItem {
                 content: item.content,
                 tokens: item.tokens.unwrap_or_default(),
@@ -374,8 +455,9 @@ mod wire {
                 original_tokens: item.original_tokens,
                 id: item.id,
                 group: item.group,
+                short_form,
             });
-            Ok(Self { item: item.build()?, is_counted })
+            Ok(Self { item: item.build()?, is_counted, is_short_form_counted })
         }
     }
 

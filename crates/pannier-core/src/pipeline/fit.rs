@@ -90,7 +90,7 @@ impl<'f> Fitting<'f> {
     }
 
     fn of<'l>(&'l self, left: &'l Left) -> Placed<'l> {
-        Placed::new(self.merge.items, &left.placed)
+        Placed::new(self.merge.items, &left.placed, &self.merge.forms)
     }
 
     /// What the whole costs without so many of the lowest rank.

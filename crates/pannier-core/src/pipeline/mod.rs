@@ -8,6 +8,7 @@ mod classify;
 mod deduplicate;
 mod explain;
 mod fit;
+mod forms;
 mod near;
 mod place;
 mod score;
@@ -31,6 +32,7 @@ use crate::{
     InputOrder, Ledger, OverflowStrategy, Placed, Placer, Rendering, Scorer, Slicer,
 };
 pub(crate) use fit::{Fitting, fewest};
+pub(crate) use forms::Forms;
 pub(crate) use place::Merge;
 pub(crate) use selection::Run;
 use slice::Sliced;
@@ -175,10 +177,14 @@ impl Pipeline {
         run.classified = classify::classify(items, budget, self.rendering())?;
         run.fixed_tokens = self
             .rendering()
-            .map_or(0, |rendering| rendering.cost(&Placed::new(items, &[])).total());
+            .map_or(0, |rendering| rendering.cost(&Placed::new(items, &[], Forms::WHOLE)).total());
         if let Some(rendering) = self.rendering() {
             let framing = |(index, item)| rendering.framing(index, item).max(0);
             run.framing = items.iter().enumerate().map(framing).collect();
+            let short = |(index, item): (usize, &ContextItem)| {
+                item.short_form().map_or(0, |short| rendering.short_framing(index, short).max(0))
+            };
+            run.short_framing = items.iter().enumerate().map(short).collect();
             let heading = |(index, item)| rendering.heading(index, item).max(0);
             run.headings = items.iter().enumerate().map(heading).collect();
         }
@@ -231,8 +237,8 @@ impl Pipeline {
 
         let unique_items = run.unique_items();
         trace.start(&PipelineStage::Slice, unique_items);
-        let Sliced { verdicts, shortfalls, units: sliced, taken } =
-            slice::slice(candidates, &run.sorted, run.effective, &*self.slicer)?;
+        let Sliced { verdicts, shortfalls, units: sliced, taken, forms } =
+            self.slice(&run, &run.sorted, candidates, &run.scores, &budget)?;
         (run.verdicts, run.shortfalls) = (verdicts, shortfalls);
         let sliced_items = sliced.iter().map(|unit| scoreable.members(*unit).len()).sum();
         trace.end(&PipelineStage::Slice, unique_items, sliced_items, &run);
@@ -242,7 +248,7 @@ impl Pipeline {
         let scores = &run.scores;
         let sorted = &run.sorted;
         let mut merge =
-            Merge { items, scores, pinned, pinned_tokens, scoreable, sliced, sorted, taken };
+            Merge { items, scores, pinned, pinned_tokens, scoreable, sliced, sorted, taken, forms };
         run.overflow = merge.handle_overflow(&budget, self.overflow_strategy)?;
         run.placed = self.place(&merge)?;
         if run.overflow.tokens_over_budget.is_some() {
@@ -253,6 +259,7 @@ impl Pipeline {
             let (left, out) = fitting.fit(&budget, self.overflow_strategy)?;
             (run.placed, run.rendered_out) = (left.placed, out);
         }
+        run.forms = merge.forms;
         run.ledger = self.ledger(&run);
         let over = run.ledger.sent().saturating_sub(budget.target_tokens());
         let is_rendered = self.rendering().is_some();
@@ -280,7 +287,7 @@ impl Pipeline {
     }
 
     fn ledger(&self, run: &Run<'_>) -> Ledger {
-        let placed = Placed::new(run.items, &run.placed);
+        let placed = Placed::new(run.items, &run.placed, &run.forms);
         let plain = || Cost { items: placed.tokens(), ..Cost::default() };
         let cost = self.rendering().map_or_else(plain, |rendering| rendering.cost(&placed));
         Ledger::new(&run.budget, cost)

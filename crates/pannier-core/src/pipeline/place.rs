@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::forms::Forms;
 use super::units::Units;
 use crate::{
     ContextBudget, ContextItem, Error, InputOrder, OverflowStrategy, Placer, ScoredItem, sum_tokens,
@@ -14,12 +15,14 @@ pub(crate) struct Merge<'m> {
     pub(crate) pinned: &'m Units,
     pub(crate) pinned_tokens: i64,
     pub(crate) scoreable: &'m Units,
-    /// Selected units of `scoreable`, highest score first.
+    /// Selected units of `scoreable`, highest score first, or as they were taken by a slicer that takes tiers.
     pub(crate) sliced: Vec<u32>,
     /// All units that competed, in order of score.
     pub(crate) sorted: &'m [u32],
     /// Positions among those, in the order in which the slicer took them. What was dropped since is still there.
     pub(crate) taken: Vec<u32>,
+    /// Which items are sent in their short form.
+    pub(crate) forms: Forms,
 }
 
 /// A unit that was selected and then did not fit.
@@ -40,8 +43,17 @@ pub(crate) struct Overflow {
 
 impl Merge<'_> {
     fn tokens(&self) -> i64 {
-        let sliced = self.sliced.iter().map(|unit| self.scoreable.tokens(*unit, self.items));
+        let sliced = self.sliced.iter().map(|unit| self.unit_tokens(*unit));
         sum_tokens(sliced.chain([self.pinned_tokens]))
+    }
+
+    /// What a unit costs, as it is sent.
+    fn unit_tokens(&self, unit: u32) -> i64 {
+        if self.forms.is_whole() {
+            return self.scoreable.tokens(unit, self.items);
+        }
+        let members = self.scoreable.members(unit).iter();
+        sum_tokens(members.map(|index| self.forms.of(self.items, *index).tokens()))
     }
 
     /// Applies the strategy if the units are over the target, and refuses what the window cannot
@@ -76,9 +88,9 @@ impl Merge<'_> {
     fn truncate(&mut self, target_tokens: i64) -> Vec<Cut> {
         let mut kept_tokens = self.pinned_tokens;
         let mut cut = Vec::new();
-        let (items, scoreable) = (self.items, self.scoreable);
-        self.sliced.retain(|&unit| {
-            let tokens = scoreable.tokens(unit, items);
+        let mut sliced = std::mem::take(&mut self.sliced);
+        sliced.retain(|&unit| {
+            let tokens = self.unit_tokens(unit);
             let available_tokens = (target_tokens - kept_tokens).max(0);
             // In terms of the whole target: with pins above it, not even a free unit fits.
             let fits = kept_tokens.saturating_add(tokens) <= target_tokens;
@@ -89,6 +101,7 @@ impl Merge<'_> {
             }
             fits
         });
+        self.sliced = sliced;
         cut
     }
 

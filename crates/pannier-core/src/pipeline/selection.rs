@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::classify::Classified;
 use super::deduplicate::Duplicate;
 use super::fit::RenderedOut;
+use super::forms::Forms;
 use super::near::Overlap;
 use super::place::Overflow;
 use super::slice::taken;
@@ -16,8 +17,8 @@ use crate::diagnostics::{
 };
 use crate::slicer::Verdict;
 use crate::{
-    ContextBudget, ContextItem, Cost, CountRequirementShortfall, Ledger, SliceBudget, order,
-    sum_tokens,
+    ContextBudget, ContextItem, Cost, CountRequirementShortfall, Ledger, Placed, SliceBudget,
+    order, sum_tokens,
 };
 
 /// The selected items in their final order, and why the others are not among them.
@@ -34,15 +35,26 @@ impl<'a> Selection<'a> {
         Self { run }
     }
 
-    /// The selected items, in the order they should be sent.
+    /// The selected items, in the order they should be sent; or their short forms, where those should be.
     pub fn items(&self) -> impl ExactSizeIterator<Item = &'a ContextItem> + Clone {
-        let items = self.run.items;
-        self.run.placed.iter().map(move |index| &items[*index as usize])
+        let (items, forms) = (self.run.items, &self.run.forms);
+        self.run.placed.iter().map(move |index| forms.of(items, *index))
     }
 
     /// Their indices in the pool, in the same order.
     pub fn indices(&self) -> impl ExactSizeIterator<Item = usize> + Clone {
         self.run.placed.iter().map(|index| *index as usize)
+    }
+
+    /// Whether each of them is a short form, in the same order.
+    pub fn shortened(&self) -> impl ExactSizeIterator<Item = bool> + Clone {
+        let forms = &self.run.forms;
+        self.run.placed.iter().map(move |index| forms.is_short(*index))
+    }
+
+    /// What is sent, for a [rendering](crate::Rendering) to write.
+    pub fn placed(&self) -> Placed<'_> {
+        Placed::new(self.run.items, &self.run.placed, &self.run.forms)
     }
 
     /// How many items are selected.
@@ -117,7 +129,8 @@ impl<'a> Selection<'a> {
         let run = &self.run;
         let mut included = Vec::with_capacity(run.placed.len());
         run.each_included(|index, reason| {
-            let (index, item, score) = run.entry(index);
+            let item = run.forms.of(run.items, index);
+            let (index, _, score) = run.entry(index);
             included.push(IncludedItem { index: Some(index), item, score, reason });
         });
         let mut excluded = Vec::with_capacity(run.items.len() - included.len());
@@ -149,6 +162,8 @@ pub(crate) struct Run<'a> {
     /// What the rendering has whatever is selected, and what it puts around each item; nothing if there is none.
     pub(crate) fixed_tokens: i64,
     pub(super) framing: Vec<i64>,
+    /// The same for its short form.
+    pub(super) short_framing: Vec<i64>,
     /// What a heading for each item's document costs; nothing if there is no rendering.
     pub(super) headings: Vec<i64>,
     pub(super) effective: SliceBudget,
@@ -167,6 +182,8 @@ pub(crate) struct Run<'a> {
     /// Everything that overflowed, before it was placed.
     pub(super) merged: Vec<u32>,
     pub(super) placed: Vec<u32>,
+    /// Which items are sent in their short form.
+    pub(super) forms: Forms,
 }
 
 impl<'a> Run<'a> {
@@ -185,8 +202,9 @@ impl<'a> Run<'a> {
             classified: Classified::default(),
             fixed_tokens: 0,
             framing: Vec::new(),
+            short_framing: Vec::new(),
             headings: Vec::new(),
-            effective: SliceBudget { max_tokens: 0, target_tokens: 0 },
+            effective: SliceBudget::new(0),
             scores: Vec::new(),
             duplicates: Vec::new(),
             sorted: Vec::new(),
@@ -197,6 +215,7 @@ impl<'a> Run<'a> {
             ledger: Ledger::new(budget, Cost::default()),
             merged: Vec::new(),
             placed: Vec::new(),
+            forms: Forms::default(),
         }
     }
 
@@ -217,6 +236,16 @@ impl<'a> Run<'a> {
     pub(crate) fn unit_tokens(&self, unit: u32) -> i64 {
         let units = &self.classified.scoreable;
         units.tokens(unit, self.items).saturating_add(self.framing_of(units.members(unit)))
+    }
+
+    /// What a unit costs in its short form, if it is one item that has one.
+    pub(crate) fn unit_short_tokens(&self, unit: u32) -> Option<i64> {
+        let [index] = *self.classified.scoreable.members(unit) else {
+            return None;
+        };
+        let tokens = self.items[index as usize].short_form()?.tokens();
+        let framing = self.short_framing.get(index as usize).copied().unwrap_or_default();
+        (tokens >= 0).then(|| tokens.saturating_add(framing))
     }
 
     /// What a heading for an item's document costs.
@@ -251,6 +280,8 @@ impl<'a> Run<'a> {
         for &index in &self.placed {
             let reason = if pinned.binary_search(&index).is_ok() {
                 InclusionReason::Pinned
+            } else if self.forms.is_short(index) {
+                InclusionReason::Shortened
             } else if self.items[index as usize].tokens() == 0 {
                 InclusionReason::ZeroToken
             } else {
@@ -347,7 +378,7 @@ impl<'a> Run<'a> {
         pin: &OnceCell<Arc<str>>,
         tell: &mut impl FnMut(u32, ExclusionReason),
     ) {
-        if *verdict == Verdict::Taken {
+        if verdict.is_taken() {
             return;
         }
         let units = &self.classified.scoreable;
@@ -378,7 +409,7 @@ impl<'a> Run<'a> {
                     available_tokens: *available_tokens,
                     outcompeted: false,
                 },
-                Verdict::Taken => return,
+                Verdict::Taken | Verdict::Shortened => return,
             };
             tell(index, reason);
         }

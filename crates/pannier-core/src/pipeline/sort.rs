@@ -19,7 +19,7 @@ pub(super) fn sort<'a>(run: &Run<'a>, scores: &[f64], dropped: &[Duplicate]) -> 
     // cache miss for each.
     let mut tokens = Vec::with_capacity(units.len());
     for unit in 0..units.len() as u32 {
-        tokens.push(run.unit_tokens(unit));
+        tokens.push((run.unit_tokens(unit), run.unit_short_tokens(unit)));
         if dropped.next_if_eq(&unit).is_none() {
             let lead = units.lead(unit, scores);
             keys.push(order::key(scores[lead as usize], lead, unit));
@@ -28,9 +28,11 @@ pub(super) fn sort<'a>(run: &Run<'a>, scores: &[f64], dropped: &[Duplicate]) -> 
     keys.sort_unstable();
     let candidates = keys.iter().map(|key| {
         let (lead, unit) = (order::first(*key) as usize, order::second(*key));
+        let (tokens, short_tokens) = tokens[unit as usize];
         Candidate {
             item: &items[lead],
-            tokens: tokens[unit as usize],
+            tokens,
+            short_tokens,
             heading_tokens: run.heading_tokens(lead),
             score: scores[lead],
             value: units.value(unit, scores),

@@ -9,7 +9,7 @@ use crate::{
     KindScorer, KnapsackSlice, MetadataKeyScorer, MetadataTrustScorer, Pipeline, Placer, Pool,
     Previous, PriorityScorer, ProductScorer, QuotaSlice, RankPlacer, RankSlice, RecencyScorer,
     ReflexiveScorer, ScaledScorer, ScoreExplanation, Scorer, Slicer, StabilityScorer, StablePlacer,
-    TagScorer, TakenPlacer, Timestamp, UShapedPlacer,
+    TagScorer, TakenPlacer, TieredSlice, Timestamp, UShapedPlacer,
 };
 
 /// What a policy leaves to whoever builds the pipeline.
@@ -189,6 +189,9 @@ impl SlicerPolicy {
                     Some(passages) => slicer.with_max_per_document(*passages),
                     None => slicer,
                 })
+            }
+            Self::Tiered { tiers, whole_percent } => {
+                Box::new(TieredSlice::new(tiers.clone())?.with_whole_percent(*whole_percent)?)
             }
         })
     }

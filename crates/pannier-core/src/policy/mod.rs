@@ -17,7 +17,7 @@ pub use registry::{Moment, PolicyRegistry};
 
 use crate::{
     ContextKind, CountQuotaEntry, Deduplication, OverflowStrategy, Packing, Quota,
-    ScarcityBehavior, Timestamp,
+    ScarcityBehavior, Tier, Timestamp,
 };
 
 /// Everything a pipeline is made of.
@@ -206,6 +206,13 @@ pub enum SlicerPolicy {
         overhead: i64,
         /// How many passages of one document may be taken.
         max_per_document: Option<usize>,
+    },
+    /// [`TieredSlice`](crate::TieredSlice)
+    Tiered {
+        /// The tiers, the first one first.
+        tiers: Vec<Tier>,
+        /// How much of a share whole candidates may fill before titles, in percent.
+        whole_percent: f64,
     },
 }
 

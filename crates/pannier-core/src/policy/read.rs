@@ -6,7 +6,8 @@ use super::build::Surroundings;
 use super::{CurvePolicy, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
 use crate::{
     ContextKind, CountQuotaEntry, Deduplication, DocumentSlice, Error, Metadata, MetadataValue,
-    OverflowStrategy, Packing, Quota, ReflexiveScorer, ScarcityBehavior, Timestamp,
+    OverflowStrategy, Packing, Quota, ReflexiveScorer, ScarcityBehavior, Tier, TieredSlice,
+    Timestamp,
 };
 
 pub(super) const PLACERS: &[(&str, PlacerPolicy)] = &[
@@ -43,7 +44,7 @@ const STAND_IN: Surroundings<'_> = Surroundings {
 const SCORERS: &str = "recency, priority, kind, tag, frequency, reflexive, composite, product, \
                        scaled, metadata_trust, metadata_key, decay, stability, custom";
 const SLICERS: &str =
-    "greedy, rank, knapsack, quota, count_quota, count_constrained_knapsack, document";
+    "greedy, rank, knapsack, quota, count_quota, count_constrained_knapsack, document, tiered";
 const CURVES: &str = "exponential, window, step";
 
 impl Policy {
@@ -252,6 +253,10 @@ fn slicer(table: &Table<'_>, key: &str, name: &str) -> Result<SlicerPolicy, Erro
             overhead: table.whole("overhead")?.unwrap_or(DocumentSlice::OVERHEAD),
             max_per_document: table.count("max_per_document")?,
         },
+        "tiered" => SlicerPolicy::Tiered {
+            tiers: table.list("tiers", tier)?,
+            whole_percent: table.number("whole")?.unwrap_or(TieredSlice::WHOLE_PERCENT),
+        },
         other => {
             let problem = format!("there is no slicer '{other}'; there are {SLICERS}");
             return Err(invalid(&table.at(key), problem));
@@ -286,6 +291,22 @@ fn quota(path: String, value: &MetadataValue) -> Result<Quota, Error> {
     };
     table.finish()?;
     Ok(quota)
+}
+
+fn tier(path: String, value: &MetadataValue) -> Result<Tier, Error> {
+    let table = Table::new(path, value)?;
+    let kinds = table.list("kinds", |path, value| match value {
+        MetadataValue::String(text) => check(&path, ContextKind::new(text)),
+        other => Err(wrong(&path, "a text", other)),
+    })?;
+    let tier = Tier {
+        cap_percent: table.number("cap")?.unwrap_or(100.0),
+        floor_percent: table.number("floor")?.unwrap_or(0.0),
+        drop_worthless: table.flag("drop_worthless")?.unwrap_or(false),
+        ..Tier::new(kinds)
+    };
+    table.finish()?;
+    Ok(tier)
 }
 
 fn entry(path: String, value: &MetadataValue) -> Result<CountQuotaEntry, Error> {

@@ -121,6 +121,13 @@ fn slicers() -> Vec<Part> {
         ("overhead", count()),
         ("max_per_document", count()),
     ];
+    let tier = [
+        ("kinds", non_empty_list(kind_of("string"))),
+        ("cap", percent()),
+        ("floor", percent()),
+        ("drop_worthless", kind_of("boolean")),
+    ];
+    let tiered = vec![("tiers", list(object(tier, &["kinds"]))), ("whole", percent())];
     let names = [
         "greedy",
         "rank",
@@ -129,6 +136,7 @@ fn slicers() -> Vec<Part> {
         "count_quota",
         "count_constrained_knapsack",
         "document",
+        "tiered",
     ];
     let inner = ("inner_slicer", any_of([choice(names.into_iter()), reference("slicer")]));
     vec![
@@ -141,6 +149,7 @@ fn slicers() -> Vec<Part> {
             [quotas.clone(), inner.clone(), bucket_size.clone(), entries.clone(), scarcity.clone()]
                 .into_iter()
                 .chain(document.clone())
+                .chain(tiered.clone())
                 .collect(),
             &[],
         ),
@@ -154,6 +163,7 @@ fn slicers() -> Vec<Part> {
         ),
         (names[5], vec![entries, scarcity, bucket_size], &[]),
         (names[6], document, &[]),
+        (names[7], tiered, &[]),
     ]
 }
 

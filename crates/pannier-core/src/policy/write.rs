@@ -4,7 +4,7 @@ use super::read::{PACKINGS, PLACERS, SCARCITIES, STRATEGIES};
 use super::{CurvePolicy, Policy, ScorerPolicy, SlicerPolicy};
 use crate::{
     CountQuotaEntry, Deduplication, DocumentSlice, Metadata, MetadataValue, OverflowStrategy,
-    Packing, ScarcityBehavior,
+    Packing, ScarcityBehavior, Tier,
 };
 
 impl Policy {
@@ -211,6 +211,21 @@ impl SlicerPolicy {
                     put(&mut table, "max_per_document", *passages as u64);
                 }
                 "document"
+            }
+            Self::Tiered { tiers, whole_percent } => {
+                let tier = |tier: &Tier| {
+                    let kinds: Vec<MetadataValue> =
+                        tier.kinds.iter().map(|kind| kind.as_str().into()).collect();
+                    let mut table = Metadata::new();
+                    put(&mut table, "kinds", kinds);
+                    put(&mut table, "cap", tier.cap_percent);
+                    put(&mut table, "floor", tier.floor_percent);
+                    put(&mut table, "drop_worthless", tier.drop_worthless);
+                    table.into()
+                };
+                put(&mut table, "tiers", tiers.iter().map(tier).collect::<Vec<_>>());
+                put(&mut table, "whole", *whole_percent);
+                "tiered"
             }
         };
         put(&mut table, key, name);

@@ -118,7 +118,12 @@ impl Receipt {
 
     fn selection(&self) -> Vec<&ReceiptItem> {
         // Indices are checked where a receipt is read, and made by the engine where it is not.
-        self.selected.iter().filter_map(|index| self.items.get(*index)).collect()
+        let sent = |index: &usize| {
+            let item = self.items.get(*index)?;
+            let is_short = self.shortened.binary_search(index).is_ok();
+            item.short_form.as_deref().filter(|_| is_short).or(Some(item))
+        };
+        self.selected.iter().filter_map(sent).collect()
     }
 }
 
@@ -175,7 +180,8 @@ fn matching_keys(items: &[&ReceiptItem], others: &[&ReceiptItem]) -> Vec<Key> {
 }
 
 fn contents(items: &[ReceiptItem]) -> Vec<Digest> {
-    let mut contents: Vec<Digest> = items.iter().map(|item| item.content).collect();
+    let forms = items.iter().flat_map(|item| [Some(item), item.short_form.as_deref()]);
+    let mut contents: Vec<Digest> = forms.flatten().map(|item| item.content).collect();
     contents.sort_unstable();
     contents
 }

@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use crate::render::render_documents;
 use crate::{
-    ContextBudget, ContextItem, DocumentRendering, Error, MetadataValue, Policy, PolicyRegistry,
-    Selection, SelectionReport, Template, TextRendering, Timestamp, TokenCounter,
+    ContextBudget, ContextItem, DocumentRendering, Error, MetadataValue, Pipeline, Policy,
+    PolicyRegistry, Selection, SelectionReport, Template, TextRendering, Timestamp, TokenCounter,
 };
 
 /// Where a pool came from.
@@ -51,6 +51,8 @@ pub enum Bound {
     Text,
     /// The same, where it is passages under the names of their documents. Then there is no template to it.
     Documents,
+    /// The same, where the source has a form of its own for it. Whoever replays it brings the rendering.
+    Own,
 }
 
 /// What a selection was made with, besides its pool and its budget.
@@ -114,6 +116,9 @@ pub struct Receipt {
     pub items: Vec<ReceiptItem>,
     /// The indices of the selected items, as they are placed.
     pub selected: Vec<usize>,
+    /// Those of them that are sent in their short form, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shortened: Vec<usize>,
     /// The text that is sent.
     pub result: Digest,
     /// The report, without events.
@@ -135,6 +140,9 @@ pub struct ReceiptItem {
     pub item: Digest,
     /// Its content.
     pub content: Digest,
+    /// Its short form, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub short_form: Option<Box<ReceiptItem>>,
 }
 
 impl ReceiptItem {
@@ -144,6 +152,7 @@ impl ReceiptItem {
             tokens: item.tokens(),
             item: Digest::of_json(item),
             content: Digest::of(item.content().as_bytes()),
+            short_form: item.short_form().map(|short| Box::new(Self::new(short))),
         }
     }
 
@@ -182,6 +191,11 @@ pub enum Replay {
         /// The index of the item that stands there, if any does.
         found: Option<usize>,
     },
+    /// An item was sent whole and is not any more, or the other way round; the first one.
+    Form {
+        /// Its index.
+        index: usize,
+    },
     /// The same items in the same order make another text.
     Result,
     /// The selection is the same, but a score, a reason or a count in its report is not.
@@ -194,6 +208,24 @@ impl Receipt {
 
     /// The receipt of a selection.
     pub fn new(selection: &Selection<'_>, circumstances: Circumstances) -> Self {
+        let result = digest(circumstances.bound, &circumstances.template, selection);
+        Self::of_result(selection, circumstances, result)
+    }
+
+    /// The receipt of a selection that was rendered by a [`Rendering`](crate::Rendering) of your own, which gave this text.
+    pub fn of_text(
+        selection: &Selection<'_>,
+        mut circumstances: Circumstances,
+        text: &str,
+    ) -> Self {
+        circumstances.bound = Bound::Own;
+        Self::of_result(selection, circumstances, Digest::of(text.as_bytes()))
+    }
+
+    fn of_result(selection: &Selection<'_>, circumstances: Circumstances, result: Digest) -> Self {
+        let pairs = selection.indices().zip(selection.shortened());
+        let mut shortened: Vec<usize> = pairs.filter(|pair| pair.1).map(|pair| pair.0).collect();
+        shortened.sort_unstable();
         let items: Vec<ReceiptItem> = selection.pool().iter().map(ReceiptItem::new).collect();
         let source = circumstances.source.unwrap_or_else(|| {
             let version = Digest::of_all(items.iter().map(|item| item.item)).to_string();
@@ -210,7 +242,8 @@ impl Receipt {
             budget: selection.budget().clone(),
             items,
             selected: selection.indices().collect(),
-            result: digest(circumstances.bound, &circumstances.template, selection),
+            shortened,
+            result,
             report: Digest::of_json(&selection.report()),
             template: circumstances.template,
             seal: Digest::of(&[]),
@@ -233,6 +266,7 @@ impl Receipt {
             budget: &self.budget,
             items: &self.items,
             selected: &self.selected,
+            shortened: &self.shortened,
             result: self.result,
             report: self.report,
         })
@@ -250,16 +284,6 @@ impl Receipt {
         registry: &PolicyRegistry,
         counter: &Arc<dyn TokenCounter>,
     ) -> Result<Replay, Error> {
-        let (recorded, found) = (self.items.len(), items.len());
-        if recorded != found {
-            return Ok(Replay::ItemCount { recorded, found });
-        }
-        let mut pool = self.items.iter().zip(items).enumerate();
-        let changed = pool.find(|(_, (recorded, found))| **recorded != ReceiptItem::new(found));
-        if let Some((index, (recorded, _))) = changed {
-            return Ok(Replay::Item { index, name: recorded.name() });
-        }
-
         let mut pipeline = registry.pipeline(&self.policy, self.reference_time)?;
         let counter = Arc::clone(counter);
         match self.bound {
@@ -268,6 +292,44 @@ impl Receipt {
                 pipeline = pipeline.rendered_by(TextRendering::new(self.template.clone(), counter));
             }
             Bound::Documents => pipeline = pipeline.rendered_by(DocumentRendering::new(counter)),
+            Bound::Own => {
+                let problem =
+                    "its text has a form of its own; replay it where it was made".to_owned();
+                return Err(Error::InvalidReceipt { problem });
+            }
+        }
+        self.compare(items, &pipeline, |selection| digest(self.bound, &self.template, selection))
+    }
+
+    /// As [`replay`](Self::replay), for a receipt [of a text](Self::of_text): with the pipeline that made it, and what
+    /// wrote it.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the selection from being made.
+    pub fn replay_text(
+        &self,
+        items: &[ContextItem],
+        pipeline: &Pipeline,
+        write: impl FnOnce(&Selection<'_>) -> String,
+    ) -> Result<Replay, Error> {
+        self.compare(items, pipeline, |selection| Digest::of(write(selection).as_bytes()))
+    }
+
+    fn compare(
+        &self,
+        items: &[ContextItem],
+        pipeline: &Pipeline,
+        result: impl FnOnce(&Selection<'_>) -> Digest,
+    ) -> Result<Replay, Error> {
+        let (recorded, found) = (self.items.len(), items.len());
+        if recorded != found {
+            return Ok(Replay::ItemCount { recorded, found });
+        }
+        let mut pool = self.items.iter().zip(items).enumerate();
+        let changed = pool.find(|(_, (recorded, found))| **recorded != ReceiptItem::new(found));
+        if let Some((index, (recorded, _))) = changed {
+            return Ok(Replay::Item { index, name: recorded.name() });
         }
         let selection = pipeline.run(items, &self.budget)?;
         let mut found = selection.indices();
@@ -278,7 +340,14 @@ impl Receipt {
                 return Ok(Replay::Selection { position, recorded, found });
             }
         }
-        if self.result != digest(self.bound, &self.template, &selection) {
+        let mut forms = selection.indices().zip(selection.shortened());
+        let is_other = |(index, is_short): &(usize, bool)| {
+            self.shortened.binary_search(index).is_ok() != *is_short
+        };
+        if let Some((index, _)) = forms.find(is_other) {
+            return Ok(Replay::Form { index });
+        }
+        if self.result != result(&selection) {
             return Ok(Replay::Result);
         }
         let report: SelectionReport<&ContextItem> = selection.report();
@@ -289,7 +358,7 @@ impl Receipt {
 /// The hash of the text that is sent.
 fn digest(bound: Bound, template: &Template, selection: &Selection<'_>) -> Digest {
     match bound {
-        Bound::Items | Bound::Text => Digest::of_text(template, selection),
+        Bound::Items | Bound::Text | Bound::Own => Digest::of_text(template, selection),
         Bound::Documents => Digest::of(render_documents(selection.items()).as_bytes()),
     }
 }
@@ -317,6 +386,8 @@ mod wire {
         budget: ContextBudget,
         items: Vec<ReceiptItem>,
         selected: Vec<usize>,
+        #[serde(default)]
+        shortened: Vec<usize>,
         result: Digest,
         report: Digest,
         seal: Digest,
@@ -356,6 +427,8 @@ mod wire {
         pub(super) budget: &'r ContextBudget,
         pub(super) items: &'r [ReceiptItem],
         pub(super) selected: &'r [usize],
+        #[serde(skip_serializing_if = "<[usize]>::is_empty")]
+        pub(super) shortened: &'r [usize],
         pub(super) result: Digest,
         pub(super) report: Digest,
     }
@@ -377,6 +450,15 @@ mod wire {
                     }
                 }
             }
+            let is_ascending = read.shortened.is_sorted_by(|one, two| one < two);
+            let is_short = |index: &usize| {
+                seen.get(*index) == Some(&true) && read.items[*index].short_form.is_some()
+            };
+            if !is_ascending || !read.shortened.iter().all(is_short) {
+                let problem = "it shortens items that it does not select, or that have no short form; write \
+                               the receipt again";
+                return Err(Error::InvalidReceipt { problem: problem.to_owned() });
+            }
             let receipt = Self {
                 format: read.receipt.0,
                 engine: read.engine,
@@ -389,6 +471,7 @@ mod wire {
                 budget: read.budget,
                 items: read.items,
                 selected: read.selected,
+                shortened: read.shortened,
                 result: read.result,
                 report: read.report,
                 seal: read.seal,

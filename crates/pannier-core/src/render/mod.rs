@@ -12,6 +12,7 @@ pub use document::DocumentRendering;
 pub(crate) use document::render as render_documents;
 pub use template::{ItemTemplate, Template, TextRendering};
 
+use crate::pipeline::Forms;
 use crate::{ContextBudget, ContextItem, sum_tokens};
 
 /// How selections are sent, as far as a budget is concerned: what they cost as a whole, and which items cannot
@@ -28,8 +29,13 @@ pub trait Rendering: Send + Sync {
         0
     }
 
-    /// What a heading for an item's document costs, if there are headings. A slicer that knows of documents adds it
-    /// where one is opened.
+    /// The same for an item in its [short form](ContextItem::short_form), which is what is given.
+    fn short_framing(&self, index: usize, short: &ContextItem) -> i64 {
+        self.framing(index, short)
+    }
+
+    /// What a heading for an item's document or section costs, if there are headings. A slicer that knows of them adds
+    /// it where one is opened.
     fn heading(&self, index: usize, item: &ContextItem) -> i64 {
         let _ = (index, item);
         0
@@ -66,17 +72,24 @@ pub trait Rendering: Send + Sync {
 pub struct Placed<'p> {
     pool: &'p [ContextItem],
     indices: &'p [u32],
+    forms: &'p Forms,
 }
 
 impl<'p> Placed<'p> {
-    pub(crate) fn new(pool: &'p [ContextItem], indices: &'p [u32]) -> Self {
-        Self { pool, indices }
+    pub(crate) fn new(pool: &'p [ContextItem], indices: &'p [u32], forms: &'p Forms) -> Self {
+        Self { pool, indices, forms }
     }
 
-    /// The items.
+    /// The items, or their short forms where those are sent.
     pub fn items(&self) -> impl ExactSizeIterator<Item = &'p ContextItem> + Clone {
-        let pool = self.pool;
-        self.indices.iter().map(move |index| &pool[*index as usize])
+        let (pool, forms) = (self.pool, self.forms);
+        self.indices.iter().map(move |index| forms.of(pool, *index))
+    }
+
+    /// Whether each of them is a short form.
+    pub fn shortened(&self) -> impl ExactSizeIterator<Item = bool> + Clone {
+        let forms = self.forms;
+        self.indices.iter().map(move |index| forms.is_short(*index))
     }
 
     /// Their indices in the pool.

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use super::{Cost, Placed, Rendering};
+use crate::pipeline::Forms;
 use crate::{ContextItem, ContextKind, Error, MetadataValue, Selection, TokenCounter};
 
 /// How a selection is written as text: the items in placed order, with something around and between them.
@@ -315,7 +316,7 @@ impl TextRendering {
 impl Rendering for TextRendering {
     fn cost(&self, items: &Placed<'_>) -> Cost {
         let total = self.count(&self.text(items));
-        let fixed = self.text(&Placed::new(&[], &[]));
+        let fixed = self.text(&Placed::new(&[], &[], Forms::WHOLE));
         let (fixed, framing) = (self.count(&fixed), self.framing(items));
         Cost::of_whole(total, fixed, framing, items.tokens())
     }

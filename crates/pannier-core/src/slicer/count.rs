@@ -309,7 +309,7 @@ impl<S: Slicer> Counted<S> {
     }
 
     fn properties(&self) -> SlicerProperties {
-        SlicerProperties { commits_counts: true, ..self.inner.properties() }
+        SlicerProperties { commits_counts: true, takes_tiers: false, ..self.inner.properties() }
     }
 }
 

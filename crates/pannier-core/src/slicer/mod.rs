@@ -15,6 +15,7 @@ mod outcome;
 mod quota;
 mod stream;
 mod sweep;
+mod tiered;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub use outcome::{SliceOutcome, Verdict};
 pub use quota::{Quota, QuotaSlice};
 pub use stream::{StreamOutcome, StreamSlice};
 pub use sweep::TargetRanges;
+pub use tiered::{Tier, TieredSlice};
 
 use crate::{ContextItem, Error, ScoredItem, SliceBudget};
 
@@ -40,6 +42,8 @@ pub struct Candidate<'a> {
     pub item: &'a ContextItem,
     /// What it costs.
     pub tokens: i64,
+    /// What its [short form](ContextItem::short_form) costs, if it has one. A group has none.
+    pub short_tokens: Option<i64>,
     /// What a heading for its document costs, where selections are rendered with headings; otherwise 0.
     pub heading_tokens: i64,
     /// Its score, which decides its place in the order.
@@ -50,7 +54,8 @@ pub struct Candidate<'a> {
 
 impl<'a> From<ScoredItem<'a>> for Candidate<'a> {
     fn from(ScoredItem { item, score }: ScoredItem<'a>) -> Self {
-        Self { item, tokens: item.tokens(), heading_tokens: 0, score, value: score }
+        let short_tokens = item.short_form().map(ContextItem::tokens).filter(|tokens| *tokens >= 0);
+        Self { item, tokens: item.tokens(), short_tokens, heading_tokens: 0, score, value: score }
     }
 }
 
@@ -66,12 +71,20 @@ pub struct SlicerProperties {
     pub shares_budget: bool,
     /// Some candidates are taken for their number, whatever the budget.
     pub commits_counts: bool,
+    /// Candidates are taken in tiers: what is taken first matters most, whatever it scores, and if the selection as it
+    /// is rendered is too much, what was taken last goes first. Where everything fits as it is rendered, everything is
+    /// taken, and the slicer is not asked. Shares are of the whole budget.
+    pub takes_tiers: bool,
 }
 
 impl SlicerProperties {
     /// Fills one budget, best candidates first.
-    pub const BEST_FIRST: Self =
-        Self { takes_best_first: true, shares_budget: false, commits_counts: false };
+    pub const BEST_FIRST: Self = Self {
+        takes_best_first: true,
+        shares_budget: false,
+        commits_counts: false,
+        takes_tiers: false,
+    };
 
     /// Fills one budget, in an order that says nothing.
     pub const UNORDERED: Self = Self { takes_best_first: false, ..Self::BEST_FIRST };
@@ -136,9 +149,17 @@ pub(crate) fn decide<S: Slicer + ?Sized>(
 ) -> Result<SliceOutcome, Error> {
     let outcome = slicer.slice(candidates, budget)?;
     let (given, decided) = (candidates.len(), outcome.verdicts().len());
+    let broken =
+        |problem: String| Err(Error::CustomPart { part: "the slicer".to_owned(), problem });
     if given != decided {
-        let problem = format!("it got {given} candidates and decided about {decided}");
-        return Err(Error::CustomPart { part: "the slicer".to_owned(), problem });
+        return broken(format!("it got {given} candidates and decided about {decided}"));
+    }
+    let mut verdicts = candidates.iter().zip(outcome.verdicts());
+    let has_no_short_form = |(candidate, verdict): (&Candidate<'_>, &Verdict)| {
+        *verdict == Verdict::Shortened && candidate.short_tokens.is_none()
+    };
+    if let Some(position) = verdicts.position(has_no_short_form) {
+        return broken(format!("it shortened candidate {position}, which has no short form"));
     }
     Ok(outcome)
 }

@@ -8,6 +8,8 @@ use crate::{CountRequirementShortfall, ExclusionReason};
 pub enum Verdict {
     /// It is selected.
     Taken,
+    /// It is selected in its short form.
+    Shortened,
     /// It did not fit what was left of its budget when the slicer looked at it.
     Left {
         /// What was left.
@@ -30,6 +32,13 @@ pub enum Verdict {
     Excluded(Box<ExclusionReason>),
 }
 
+impl Verdict {
+    /// Whether it is selected, in whatever form.
+    pub fn is_taken(&self) -> bool {
+        matches!(self, Self::Taken | Self::Shortened)
+    }
+}
+
 /// A slicer's decisions: a verdict for every candidate, the order in which they were taken, and
 /// requirements that could not be met.
 #[derive(Clone, Debug)]
@@ -49,26 +58,38 @@ impl SliceOutcome {
         }
     }
 
-    /// Takes a candidate. Taking it twice is the same as taking it once.
+    /// Takes a candidate, all of it. Taking it twice is the same as taking it once.
     ///
     /// # Panics
     ///
     /// If there is no candidate at this position.
     pub fn take(&mut self, position: usize) {
-        if self.verdicts[position] != Verdict::Taken {
-            self.verdicts[position] = Verdict::Taken;
+        if !self.verdicts[position].is_taken() {
             self.taken.push(position as u32);
+        }
+        self.verdicts[position] = Verdict::Taken;
+    }
+
+    /// Takes a candidate in its short form. Has no effect on one that is already taken.
+    ///
+    /// # Panics
+    ///
+    /// If there is no candidate at this position.
+    pub fn shorten(&mut self, position: usize) {
+        if !self.verdicts[position].is_taken() {
+            self.taken.push(position as u32);
+            self.verdicts[position] = Verdict::Shortened;
         }
     }
 
     /// Leaves a candidate out, for a reason. Has no effect on one that is already taken, or if the
-    /// reason is [`Verdict::Taken`].
+    /// reason is none.
     ///
     /// # Panics
     ///
     /// If there is no candidate at this position.
     pub fn leave(&mut self, position: usize, verdict: Verdict) {
-        if self.verdicts[position] != Verdict::Taken && verdict != Verdict::Taken {
+        if !self.verdicts[position].is_taken() && !verdict.is_taken() {
             self.verdicts[position] = verdict;
         }
     }

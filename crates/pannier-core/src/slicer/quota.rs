@@ -86,7 +86,8 @@ impl QuotaSlice {
     }
 
     /// The target split among the kinds that have candidates: for each, its ceiling and its share.
-    fn distribute(&self, kinds: &[Partition<'_, '_>], target: i64) -> Vec<SliceBudget> {
+    fn distribute(&self, kinds: &[Partition<'_, '_>], budget: SliceBudget) -> Vec<SliceBudget> {
+        let target = budget.target_tokens;
         let share = |percent: f64| (percent / 100.0 * target as f64).floor() as i64;
         let required = sum_tokens(self.quotas.iter().map(|quota| share(quota.require_percent)));
         let unassigned = target.saturating_sub(required).max(0);
@@ -111,7 +112,7 @@ impl QuotaSlice {
                 0
             };
             let target_tokens = require.saturating_add(proportional).min(cap);
-            SliceBudget { max_tokens: cap, target_tokens }
+            SliceBudget { max_tokens: cap, target_tokens, ..budget }
         });
         budgets.collect()
     }
@@ -166,7 +167,7 @@ impl Slicer for QuotaSlice {
             return Ok(outcome);
         }
         let partitions = partition(candidates);
-        let budgets = self.distribute(&partitions, budget.target_tokens);
+        let budgets = self.distribute(&partitions, budget);
         for (partition, budget) in partitions.iter().zip(budgets) {
             if budget.target_tokens > 0 {
                 let inner = decide(&*self.inner, &partition.candidates, budget)?;
@@ -181,7 +182,7 @@ impl Slicer for QuotaSlice {
     }
 
     fn properties(&self) -> SlicerProperties {
-        SlicerProperties { shares_budget: true, ..self.inner.properties() }
+        SlicerProperties { shares_budget: true, takes_tiers: false, ..self.inner.properties() }
     }
 }
 

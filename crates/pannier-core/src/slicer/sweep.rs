@@ -40,8 +40,7 @@ pub(super) fn sweep_one_by_one<S: Slicer + ?Sized>(
 ) -> Result<Vec<TargetRanges>, Error> {
     let mut taken = vec![TargetRanges::default(); positions.len()];
     for target in targets {
-        let budget = SliceBudget { max_tokens: target, target_tokens: target };
-        let outcome = decide(slicer, candidates, budget)?;
+        let outcome = decide(slicer, candidates, SliceBudget::new(target))?;
         for (ranges, position) in taken.iter_mut().zip(positions) {
             if outcome.verdicts()[*position] == Verdict::Taken {
                 ranges.push(target..=target);

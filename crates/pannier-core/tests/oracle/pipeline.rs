@@ -116,7 +116,11 @@ fn effective_budget(budget: &ContextBudget, pinned_tokens: i64) -> SliceBudget {
         effective_target = (effective_target as f64 * multiplier).floor() as i64;
         effective_target = i64::min(effective_target, effective_max);
     }
-    SliceBudget { max_tokens: effective_max, target_tokens: effective_target }
+    SliceBudget {
+        max_tokens: effective_max,
+        target_tokens: effective_target,
+        whole_tokens: i64::min(budget.target_tokens(), budget.input_tokens()),
+    }
 }
 
 pub(crate) fn run(
@@ -289,6 +293,7 @@ impl<'a> Run<'a> {
             .map(|unit| Candidate {
                 item: &self.items[unit.best(&self.scores)],
                 tokens: unit.tokens(self.items),
+                short_tokens: None,
                 heading_tokens: 0,
                 score: self.best_score(unit),
                 value: unit.value(&self.scores),

@@ -263,6 +263,7 @@ impl CandidatePlan {
         Candidate {
             item: &self.item,
             tokens: self.item.tokens(),
+            short_tokens: None,
             heading_tokens: 0,
             score: self.score,
             value: self.value,
@@ -312,6 +313,6 @@ pub(crate) fn slice_budget(largest: i64) -> impl Strategy<Value = SliceBudget> {
     let target = prop_oneof![1 => -3..=0_i64, 15 => 1..largest];
     (target, 0..100_i64).prop_map(|(target_tokens, more)| SliceBudget {
         max_tokens: target_tokens.max(0) + more,
-        target_tokens,
+        ..SliceBudget::new(target_tokens)
     })
 }

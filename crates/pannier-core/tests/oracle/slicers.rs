@@ -199,7 +199,7 @@ fn quota(
         if kind_budget <= 0 {
             continue;
         }
-        let sub_budget = SliceBudget { max_tokens: cap, target_tokens: kind_budget };
+        let sub_budget = SliceBudget { max_tokens: cap, target_tokens: kind_budget, ..budget };
         let selected = slice(inner, &at(candidates, positions), sub_budget)?;
         for position in selected.taken {
             sliced.taken.push(positions[position]);
@@ -261,10 +261,8 @@ fn count<'a>(
         .filter(|position| sliced.verdicts[*position] != Verdict::Taken)
         .collect();
     let residual_target = i64::max(0, budget.target_tokens - pre_allocated_tokens);
-    let residual_budget = SliceBudget {
-        max_tokens: budget.max_tokens,
-        target_tokens: i64::min(residual_target, budget.max_tokens),
-    };
+    let residual_budget =
+        SliceBudget { target_tokens: i64::min(residual_target, budget.max_tokens), ..budget };
     let filled = fill(&at(candidates, &residual), residual_budget)?;
     for (position, verdict) in residual.iter().zip(filled.verdicts) {
         sliced.verdicts[*position] = verdict;

@@ -125,7 +125,8 @@ impl<'r, 'a> Budgets<'r, 'a> {
 
     /// The first of these stands with which the item is in.
     ///
-    /// Where counts are guaranteed, overflow handling has a say, and each stand is tried by itself. Otherwise
+    /// Where counts are guaranteed, overflow handling has a say, and where tiers are, the whole budget has: each stand is
+    /// tried by itself. Otherwise
     /// the slicer answers for all of them: what it takes is what is selected, unless the rendering has a say,
     /// and then it is tried where the slicer takes it.
     fn first_in(
@@ -134,7 +135,7 @@ impl<'r, 'a> Budgets<'r, 'a> {
         patience: &mut Patience,
     ) -> Result<Option<i64>, TooMany> {
         let slicer = &self.pipeline.slicer;
-        if slicer.properties().commits_counts {
+        if slicer.properties().commits_counts || slicer.properties().takes_tiers {
             let count = (stands.end() - stands.start() + 1) as u64;
             patience.spend(self.effort(*stands.end()).saturating_mul(count))?;
             return Ok(stands.find(|tokens| self.is_in(*tokens)));

@@ -9,8 +9,8 @@ mod budget;
 mod score;
 
 use super::place::Merge;
-use super::slice::{self, Sliced};
-use super::{Fitting, Pipeline, Prepared, Run, Trace};
+use super::slice::Sliced;
+use super::{Fitting, Forms, Pipeline, Prepared, Run, Trace};
 use crate::slicer::Candidate;
 use crate::{
     ContextBudget, ContextItem, Error, ExclusionReason, InclusionReason, NullTraceCollector,
@@ -207,6 +207,9 @@ impl Pipeline {
         explanation.density = rematch.density();
         explanation.smallest_score = rematch.smallest_score();
         let lost_to = match &explanation.decision {
+            Decision::Included { reason: InclusionReason::Shortened, .. } => {
+                rematch.displaces(explanation.smallest_score)
+            }
             Decision::Included { .. } => Vec::new(),
             Decision::Excluded { reason } => rematch.lost_to(reason, explanation.smallest_score),
         };
@@ -302,6 +305,7 @@ impl<'a> Run<'a> {
         scores: &'m [f64],
         sorted: &'m [u32],
         (sliced, taken): (Vec<u32>, Vec<u32>),
+        forms: Forms,
     ) -> Merge<'m> {
         Merge {
             items: self.items,
@@ -312,6 +316,7 @@ impl<'a> Run<'a> {
             sliced,
             sorted,
             taken,
+            forms,
         }
     }
 }
@@ -352,7 +357,7 @@ impl Pipeline {
 
     /// Below this, a window does not hold the reserve and the pinned items as they are sent.
     fn smallest_window(&self, run: &Run<'_>) -> i64 {
-        let merge = run.merge(&run.scores, &[], Default::default());
+        let merge = run.merge(&run.scores, &[], Default::default(), Forms::default());
         let sent = match self.rendering().zip(self.place(&merge).ok()) {
             Some((rendering, placed)) => Fitting::new(&merge, &placed, rendering).total(0),
             None => 0,
@@ -360,7 +365,7 @@ impl Pipeline {
         sent.max(merge.pinned_tokens).saturating_add(run.budget.output_reserve())
     }
 
-    /// The units that are selected from these candidates.
+    /// The units that are selected from these candidates, all of them and not a short form.
     pub(crate) fn select(
         &self,
         run: &Run<'_>,
@@ -369,21 +374,24 @@ impl Pipeline {
         scores: &[f64],
         budget: &ContextBudget,
     ) -> Result<Vec<u32>, Error> {
-        let effective = budget.effective(run.committed_tokens());
-        let Sliced { units: sliced, taken, .. } =
-            slice::slice(candidates, units, effective, &*self.slicer)?;
-        let mut merge = run.merge(scores, units, (sliced, taken));
+        let Sliced { units: sliced, taken, forms, .. } =
+            self.slice(run, units, candidates, scores, budget)?;
+        let mut merge = run.merge(scores, units, (sliced, taken), forms);
         merge.handle_overflow(budget, self.overflow_strategy)?;
-        let Some(rendering) = self.rendering() else {
-            return Ok(merge.sliced);
-        };
-        let placed = self.place(&merge)?;
-        let (_, out) =
-            Fitting::new(&merge, &placed, rendering).fit(budget, self.overflow_strategy)?;
-        let mut refused: Vec<u32> = out.refused.iter().map(|(unit, _)| *unit).collect();
-        refused.sort_unstable();
-        merge.sliced.truncate(merge.sliced.len() - out.over.len());
-        merge.sliced.retain(|unit| refused.binary_search(unit).is_err());
-        Ok(merge.sliced)
+        if let Some(rendering) = self.rendering() {
+            let placed = self.place(&merge)?;
+            let (_, out) =
+                Fitting::new(&merge, &placed, rendering).fit(budget, self.overflow_strategy)?;
+            let mut refused: Vec<u32> = out.refused.iter().map(|(unit, _)| *unit).collect();
+            refused.sort_unstable();
+            merge.sliced.truncate(merge.sliced.len() - out.over.len());
+            merge.sliced.retain(|unit| refused.binary_search(unit).is_err());
+        }
+        let Merge { mut sliced, forms, scoreable, .. } = merge;
+        if !forms.is_whole() {
+            let is_whole = |index: &u32| !forms.is_short(*index);
+            sliced.retain(|unit| scoreable.members(*unit).iter().all(is_whole));
+        }
+        Ok(sliced)
     }
 }

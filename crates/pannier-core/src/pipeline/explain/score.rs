@@ -70,7 +70,7 @@ impl<'r, 'a> Rematch<'r, 'a> {
         Some(Self { pipeline, run, index, unit, rival, scores, keys, units, candidates, near })
     }
 
-    /// The units that are selected if the item has this score. None if the run fails.
+    /// The units that are selected, and not shortened, if the item has this score. None if the run fails.
     fn decide(&mut self, score: f64) -> Vec<u32> {
         let (run, scoreable) = (self.run, &self.run.classified.scoreable);
         self.scores[self.index as usize] = score;
@@ -92,6 +92,7 @@ impl<'r, 'a> Rematch<'r, 'a> {
         let candidate = Candidate {
             item: &run.items[lead as usize],
             tokens: run.unit_tokens(winner),
+            short_tokens: run.unit_short_tokens(winner),
             heading_tokens: run.heading_tokens(lead as usize),
             score: scores[lead as usize],
             value: scoreable.value(winner, scores),
@@ -176,15 +177,24 @@ impl<'r, 'a> Rematch<'r, 'a> {
             let pairs = own.zip(kept);
             return pairs.filter(|(own, _)| **own == self.index).map(|(_, kept)| *kept).collect();
         }
-        let Some(score) = smallest_score else {
+        self.displaces(smallest_score)
+    }
+
+    /// The indices of the items that go, or are shortened, if the item comes in with a score.
+    pub(super) fn displaces(&mut self, score: Option<f64>) -> Vec<u32> {
+        let Some(score) = score else {
             return Vec::new();
         };
+        let run = self.run;
+        let scoreable = &run.classified.scoreable;
         let mut stays = vec![false; run.items.len()];
         let still_in = self.decide(score);
         let members = still_in.iter().flat_map(|unit| scoreable.members(*unit));
         let pinned = run.classified.pinned.in_pool_order();
         members.chain(&*pinned).for_each(|index| stays[*index as usize] = true);
-        run.placed.iter().copied().filter(|index| !stays[*index as usize]).collect()
+        let was_whole = |index: &u32| !run.forms.is_short(*index);
+        let placed = run.placed.iter().copied().filter(was_whole);
+        placed.filter(|index| !stays[*index as usize]).collect()
     }
 
     pub(super) fn density(&self) -> Option<f64> {

@@ -1,0 +1,330 @@
+//! Fills the budget tier by tier, and sends titles where texts do not fit.
+//!
+//! Some context comes before other context, whatever it scores: open tasks before conventions, those before old
+//! decisions. A tier is one or more kinds with a cap, and gets what the tiers before it left. Where a tier does not fit,
+//! its best candidates are taken whole and the others in their short form, so that at least their titles are known.
+//!
+//! Whole candidates may fill a part of a share only, or the first long text would leave no room for any title. What
+//! titles do not need goes back: a candidate is shortened only if all of it does not fit what is left in the end.
+
+use std::collections::BTreeMap;
+
+use super::{Candidate, SliceOutcome, Slicer, SlicerProperties, Verdict};
+use crate::{ContextKind, Error, SliceBudget, sum_tokens};
+
+const NAME: &str = "TieredSlice";
+
+/// Kinds that get their turn together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tier {
+    /// The kinds. Of a share that they have together, each gets a part in proportion to what its candidates cost.
+    pub kinds: Vec<ContextKind>,
+    /// How much of the whole budget they may use, in percent. Never more than what is left.
+    pub cap_percent: f64,
+    /// How much of a share each kind gets at least, in percent, if it can use it.
+    pub floor_percent: f64,
+    /// Whether candidates with a score of 0 or less are left out, title and all, unless the whole tier fits.
+    pub drop_worthless: bool,
+}
+
+impl Tier {
+    /// A tier of these kinds, which may use all that is left.
+    pub fn new(kinds: impl IntoIterator<Item = ContextKind>) -> Self {
+        Self {
+            kinds: kinds.into_iter().collect(),
+            cap_percent: 100.0,
+            floor_percent: 0.0,
+            drop_worthless: false,
+        }
+    }
+}
+
+/// Takes candidates tier by tier, whole where they fit and in their [short form](crate::ContextItem::short_form) where
+/// they do not.
+///
+/// Kinds of no tier are one more tier, the last. If everything fits, everything is taken, whatever the caps.
+///
+/// ```
+/// use pannier_core::{ContextKind, Tier, TieredSlice};
+///
+/// let tasks = Tier { cap_percent: 40.0, ..Tier::new([ContextKind::new("task")?]) };
+/// let slicer = TieredSlice::new([tasks, Tier::new([ContextKind::MEMORY])])?;
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TieredSlice {
+    tiers: Vec<Tier>,
+    whole_percent: f64,
+}
+
+impl TieredSlice {
+    /// How much of a share whole candidates may fill before titles, unless set.
+    pub const WHOLE_PERCENT: f64 = 80.0;
+
+    /// Fills these tiers, the first one first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidSlicer`] if a tier has no kind, a kind is in two tiers, or a number is not a percentage.
+    pub fn new(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, Error> {
+        let slicer =
+            Self { tiers: tiers.into_iter().collect(), whole_percent: Self::WHOLE_PERCENT };
+        let mut kinds = BTreeMap::new();
+        for (number, tier) in slicer.tiers.iter().enumerate() {
+            if tier.kinds.is_empty() {
+                return Err(invalid(format!(
+                    "tier {} has no kinds; name at least one",
+                    number + 1
+                )));
+            }
+            check_percent("cap", tier.cap_percent)?;
+            check_percent("floor", tier.floor_percent)?;
+            if tier.floor_percent * tier.kinds.len() as f64 > 100.0 + 1e-9 {
+                let (floor, count) = (tier.floor_percent, tier.kinds.len());
+                return Err(invalid(format!(
+                    "{count} kinds cannot have {floor} percent of a share each; lower the floor"
+                )));
+            }
+            for kind in &tier.kinds {
+                if kinds.insert(kind, number).is_some() {
+                    return Err(invalid(format!("kind '{kind}' is named twice; name it once")));
+                }
+            }
+        }
+        Ok(slicer)
+    }
+
+    /// Sets how much of a share whole candidates may fill before titles, where not everything fits.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidSlicer`] if it is not from 0 to 100.
+    pub fn with_whole_percent(mut self, percent: f64) -> Result<Self, Error> {
+        self.whole_percent = check_percent("whole", percent)?;
+        Ok(self)
+    }
+
+    /// The candidates by tier, and within a tier by kind; the kinds of no tier at the end, as one.
+    fn groups(&self, candidates: &[Candidate<'_>]) -> Vec<Vec<Section>> {
+        let mut groups: Vec<Vec<Section>> =
+            self.tiers.iter().map(|tier| vec![Section::default(); tier.kinds.len()]).collect();
+        groups.push(vec![Section::default()]);
+        let mut places = BTreeMap::new();
+        for (tier, place) in self.tiers.iter().zip(0..) {
+            places
+                .extend(tier.kinds.iter().zip(0..).map(|(kind, section)| (kind, (place, section))));
+        }
+        let rest = (self.tiers.len(), 0);
+        for (position, candidate) in candidates.iter().enumerate() {
+            let (tier, section) = places.get(candidate.item.kind()).copied().unwrap_or(rest);
+            groups[tier][section].positions.push(position);
+        }
+        groups
+    }
+}
+
+fn invalid(problem: String) -> Error {
+    Error::InvalidSlicer { slicer: NAME, problem }
+}
+
+fn check_percent(name: &str, percent: f64) -> Result<f64, Error> {
+    match (0.0..=100.0).contains(&percent) {
+        true => Ok(percent),
+        false => Err(invalid(format!("{name} is {percent}; it must be from 0 to 100 percent"))),
+    }
+}
+
+fn share(percent: f64, tokens: i64) -> i64 {
+    (percent / 100.0 * tokens as f64).floor() as i64
+}
+
+impl Slicer for TieredSlice {
+    fn slice(
+        &self,
+        candidates: &[Candidate<'_>],
+        budget: SliceBudget,
+    ) -> Result<SliceOutcome, Error> {
+        let mut outcome = SliceOutcome::new(candidates.len());
+        if budget.target_tokens <= 0 {
+            return Ok(outcome);
+        }
+        let mut filling = Filling {
+            candidates,
+            whole_percent: self.whole_percent,
+            taken: vec![Form::Out; candidates.len()],
+            outcome: &mut outcome,
+        };
+        let mut groups = self.groups(candidates);
+        let everything = sum_tokens(groups.iter().flatten().map(|section| filling.need(section)));
+        let mut remaining = budget.target_tokens;
+        let rest = Tier::new([]);
+        for (tier, sections) in self.tiers.iter().chain([&rest]).zip(&mut groups) {
+            let cap = match everything <= budget.target_tokens {
+                true => remaining,
+                false => share(tier.cap_percent, budget.whole_tokens).min(remaining),
+            };
+            remaining -= filling.fill(tier, sections, cap);
+        }
+        filling.tell(&groups);
+        Ok(outcome)
+    }
+
+    fn properties(&self) -> SlicerProperties {
+        SlicerProperties { shares_budget: true, takes_tiers: true, ..SlicerProperties::UNORDERED }
+    }
+}
+
+/// The candidates of one kind in a tier, in order of score.
+#[derive(Clone, Default)]
+struct Section {
+    positions: Vec<usize>,
+    /// Whether its heading is paid, as it is with the first whole candidate.
+    is_open: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Out,
+    Short,
+    Whole,
+}
+
+struct Filling<'f, 'a> {
+    candidates: &'f [Candidate<'a>],
+    whole_percent: f64,
+    /// By position.
+    taken: Vec<Form>,
+    outcome: &'f mut SliceOutcome,
+}
+
+impl Filling<'_, '_> {
+    /// What a section costs, all of it.
+    fn need(&self, section: &Section) -> i64 {
+        let candidates = section.positions.iter().map(|position| &self.candidates[*position]);
+        let heading = candidates.clone().map(|candidate| candidate.heading_tokens).max();
+        sum_tokens(candidates.map(|candidate| candidate.tokens).chain(heading))
+    }
+
+    /// Fills a tier, and says what it used.
+    fn fill(&mut self, tier: &Tier, sections: &mut [Section], tokens: i64) -> i64 {
+        if sum_tokens(sections.iter().map(|section| self.need(section))) > tokens
+            && tier.drop_worthless
+        {
+            for section in &mut *sections {
+                section.positions.retain(|position| {
+                    let is_worth = self.candidates[*position].score > 0.0;
+                    if !is_worth {
+                        let verdict = Verdict::Outcompeted { available_tokens: tokens };
+                        self.outcome.leave(*position, verdict);
+                    }
+                    is_worth
+                });
+            }
+        }
+        let needs: Vec<i64> = sections.iter().map(|section| self.need(section)).collect();
+        let shares = split(tokens, &needs, tier.floor_percent);
+        // What one section does not use, the next may; and what the last does not, all of them.
+        let mut left = tokens - sum_tokens(shares.iter().copied());
+        for (section, share) in sections.iter_mut().zip(&shares) {
+            left = self.fill_section(section, left.saturating_add(*share));
+        }
+        for section in sections.iter_mut() {
+            left = self.shorten(section, left);
+            left = self.complete(section, left, 0);
+        }
+        tokens - left
+    }
+
+    /// Fills a section, and says what is left of its share.
+    fn fill_section(&mut self, section: &mut Section, share: i64) -> i64 {
+        let reserved = match self.need(section) <= share {
+            true => 0,
+            false => share - self::share(self.whole_percent, share),
+        };
+        let left = self.complete(section, share, reserved);
+        let left = self.shorten(section, left);
+        self.complete(section, left, 0)
+    }
+
+    /// Takes what is not whole yet, best first, as long as so much stays reserved. What is left is returned.
+    fn complete(&mut self, section: &mut Section, mut left: i64, reserved: i64) -> i64 {
+        for &position in &section.positions {
+            let candidate = &self.candidates[position];
+            let short_tokens = match self.taken[position] {
+                Form::Whole => continue,
+                Form::Short => candidate.short_tokens.unwrap_or_default(),
+                Form::Out => 0,
+            };
+            let heading_tokens = if section.is_open { 0 } else { candidate.heading_tokens };
+            let cost = candidate.tokens.saturating_add(heading_tokens) - short_tokens;
+            if cost <= left - reserved && left >= reserved {
+                left -= cost;
+                section.is_open = true;
+                self.taken[position] = Form::Whole;
+            } else if self.taken[position] == Form::Out {
+                let available_tokens = (left - reserved - heading_tokens).max(0);
+                self.outcome.leave(position, Verdict::Left { available_tokens });
+            }
+        }
+        left
+    }
+
+    /// Takes the short forms of what is not taken yet, best first. What is left is returned.
+    fn shorten(&mut self, section: &Section, mut left: i64) -> i64 {
+        for &position in &section.positions {
+            let short_tokens = self.candidates[position].short_tokens;
+            if let (Form::Out, Some(tokens)) = (self.taken[position], short_tokens)
+                && tokens <= left
+            {
+                left -= tokens;
+                self.taken[position] = Form::Short;
+            }
+        }
+        left
+    }
+
+    /// Tells what was taken: tier by tier, and within a tier what is whole before what is short.
+    fn tell(self, groups: &[Vec<Section>]) {
+        for sections in groups {
+            let positions = || sections.iter().flat_map(|section| &section.positions).copied();
+            for position in positions().filter(|position| self.taken[*position] == Form::Whole) {
+                self.outcome.take(position);
+            }
+            for position in positions().filter(|position| self.taken[*position] == Form::Short) {
+                self.outcome.shorten(position);
+            }
+        }
+    }
+}
+
+/// Splits tokens among sections in proportion to what they need. None gets less than its floor, unless it needs less;
+/// and if all needs can be met, they are.
+fn split(tokens: i64, needs: &[i64], floor_percent: f64) -> Vec<i64> {
+    if sum_tokens(needs.iter().copied()) <= tokens {
+        return needs.to_vec();
+    }
+    let floor = share(floor_percent, tokens);
+    let mut shares: Vec<Option<i64>> = vec![None; needs.len()];
+    loop {
+        let given = sum_tokens(shares.iter().flatten().copied());
+        let left = i128::from(tokens.saturating_sub(given).max(0));
+        let open = shares.iter().zip(needs).filter(|(share, _)| share.is_none());
+        let needed: i128 = open.map(|(_, need)| i128::from(*need)).sum();
+        let proportion = |need: i64| match needed {
+            0 => 0,
+            // A part of `left`, so it is not larger.
+            needed => (left * i128::from(need) / needed) as i64,
+        };
+        let low = shares
+            .iter()
+            .zip(needs)
+            .position(|(share, need)| share.is_none() && proportion(*need) < floor.min(*need));
+        match low {
+            Some(low) => shares[low] = Some(floor.min(needs[low])),
+            None => {
+                let shares = shares.iter().zip(needs);
+                return shares.map(|(share, need)| share.unwrap_or(proportion(*need))).collect();
+            }
+        }
+    }
+}
