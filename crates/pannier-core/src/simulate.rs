@@ -94,12 +94,15 @@ impl Pipeline {
     ) -> Result<Option<i64>, Error> {
         let is_in = |tokens: &i64| {
             let selection = base.resized(*tokens).and_then(|budget| self.run(items, &budget));
-            selection.is_ok_and(|selection| selection.indices().any(|other| other == index))
+            let is_whole = |sent: (usize, bool)| sent == (index, false);
+            selection
+                .is_ok_and(|selection| selection.indices().zip(selection.shortened()).any(is_whole))
         };
         Ok(searched(items, index, ceiling)?.find(is_in))
     }
 
-    /// For every item of the pool, the budgets within a range at which it is selected, as ascending ranges.
+    /// For every item of the pool, the budgets within a range at which it is selected, as ascending ranges. Its short
+    /// form is not the item.
     ///
     /// Budgets are as in [`find_min_budget_for`](Self::find_min_budget_for). For greedy and knapsack slicers
     /// one pass serves the whole range; others take a slice for each budget.

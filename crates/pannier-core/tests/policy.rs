@@ -443,6 +443,14 @@ fn any_slicer() -> impl Strategy<Value = SlicerPolicy> {
                 max_per_document,
             }
         ),
+        (0.0..=100.0, 0.0..=50.0, any::<bool>(), 0.0..=100.0).prop_map(
+            |(cap_percent, floor_percent, drop_worthless, whole_percent)| {
+                let first = Tier { cap_percent, ..Tier::new([kind("task")]) };
+                let kinds = [kind("decision"), kind("learning")];
+                let second = Tier { floor_percent, drop_worthless, ..Tier::new(kinds) };
+                SlicerPolicy::Tiered { tiers: vec![first, second], whole_percent }
+            }
+        ),
         (counts, 1_i64..500).prop_map(|((entries, scarcity), bucket_size)| {
             SlicerPolicy::CountConstrainedKnapsack { entries, scarcity, bucket_size }
         }),
@@ -548,6 +556,7 @@ fn the_schema_has_the_keys_that_the_reader_reads() {
             .into_iter()
             .chain(counts)
             .chain(document)
+            .chain(known(&format!("slicer = \"tiered\"\n{tail}")))
             .collect::<std::collections::BTreeSet<_>>()
             .into_iter()
             .collect()

@@ -237,7 +237,7 @@ impl Pipeline {
 
         let unique_items = run.unique_items();
         trace.start(&PipelineStage::Slice, unique_items);
-        let Sliced { verdicts, shortfalls, units: sliced, taken, forms } =
+        let Sliced { verdicts, shortfalls, units: sliced, taken, forms, is_known_to_fit } =
             self.slice(&run, &run.sorted, candidates, &run.scores, &budget)?;
         (run.verdicts, run.shortfalls) = (verdicts, shortfalls);
         let sliced_items = sliced.iter().map(|unit| scoreable.members(*unit).len()).sum();
@@ -249,7 +249,9 @@ impl Pipeline {
         let sorted = &run.sorted;
         let mut merge =
             Merge { items, scores, pinned, pinned_tokens, scoreable, sliced, sorted, taken, forms };
-        run.overflow = merge.handle_overflow(&budget, self.overflow_strategy)?;
+        if !is_known_to_fit {
+            run.overflow = merge.handle_overflow(&budget, self.overflow_strategy)?;
+        }
         run.placed = self.place(&merge)?;
         if run.overflow.tokens_over_budget.is_some() {
             run.merged = merge.indices();

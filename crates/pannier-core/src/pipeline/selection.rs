@@ -144,6 +144,10 @@ impl<'a> Selection<'a> {
         excluded.sort_unstable_by_key(|(key, _)| *key);
         let excluded = excluded.into_iter().map(|(_, entry)| entry).collect();
         let mut report = SelectionReport::new(included, excluded);
+        if !run.forms.is_whole() {
+            // What was considered is the whole of what is sent in short forms.
+            report.total_tokens_considered = sum_tokens(run.items.iter().map(ContextItem::tokens));
+        }
         report.events = events;
         report.stages = run.stage_counts();
         report.count_requirement_shortfalls.clone_from(&run.shortfalls);

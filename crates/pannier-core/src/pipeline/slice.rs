@@ -17,6 +17,8 @@ pub(super) struct Sliced {
     pub(super) taken: Vec<u32>,
     /// Which items it took in their short form.
     pub(super) forms: Forms,
+    /// Whether this was rendered and fits, whatever its parts cost by themselves.
+    pub(super) is_known_to_fit: bool,
 }
 
 impl Pipeline {
@@ -34,13 +36,15 @@ impl Pipeline {
             && let Some(rendering) = self.rendering()
         {
             // What parts cost by themselves is not what they cost together: so the whole is asked for first.
-            let everything = slice(candidates, sorted, SliceBudget::new(i64::MAX), &*self.slicer)?;
+            let mut everything =
+                slice(candidates, sorted, SliceBudget::new(i64::MAX), &*self.slicer)?;
             let all_whole = everything.verdicts.iter().all(|verdict| *verdict == Verdict::Taken);
             let taken = (everything.units.clone(), everything.taken.clone());
             let merge = run.merge(scores, sorted, taken, Forms::default());
             let placed = self.place(&merge)?;
             let limit = super::Fitting::limit(budget, self.overflow_strategy);
             if all_whole && rendering.fits(&Placed::new(run.items, &placed, Forms::WHOLE), limit) {
+                everything.is_known_to_fit = true;
                 return Ok(everything);
             }
         }
@@ -66,7 +70,8 @@ fn slice(
         false => units.extend(taken(sorted, outcome.verdicts())),
     }
     let (verdicts, taken, shortfalls) = outcome.into_parts();
-    Ok(Sliced { verdicts, shortfalls, units, taken, forms: Forms::default() })
+    let forms = Forms::default();
+    Ok(Sliced { verdicts, shortfalls, units, taken, forms, is_known_to_fit: false })
 }
 
 /// The units that were taken, in order of score.

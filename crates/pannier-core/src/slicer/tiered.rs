@@ -328,3 +328,42 @@ fn split(tokens: i64, needs: &[i64], floor_percent: f64) -> Vec<i64> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_split_by_need_and_nobody_falls_below_the_floor() {
+        // In proportion, where that is enough for everybody.
+        assert_eq!(split(1_000, &[900, 600], 30.0), [600, 400]);
+        // The floor, and the rest for the other.
+        assert_eq!(split(1_000, &[9_000, 1_000], 30.0), [700, 300]);
+        assert_eq!(split(1_000, &[1_000, 9_000], 30.0), [300, 700]);
+        // A floor that is not needed goes to the others.
+        assert_eq!(split(1_000, &[9_000, 100], 30.0), [900, 100]);
+        assert_eq!(split(1_000, &[9_000, 0], 30.0), [1_000, 0]);
+        // Three of them.
+        assert_eq!(split(1_000, &[100, 5_000, 5_000], 30.0), [100, 450, 450]);
+        assert_eq!(split(1_000, &[400, 9_000, 9_000], 30.0), [300, 350, 350]);
+        // Everything fits.
+        assert_eq!(split(1_000, &[400, 600], 30.0), [400, 600]);
+        assert_eq!(split(0, &[400, 600], 30.0), [0, 0]);
+        assert_eq!(split(i64::MAX, &[i64::MAX, i64::MAX], 0.0), [i64::MAX / 2, i64::MAX / 2]);
+    }
+
+    #[test]
+    fn impossible_tiers_are_refused() {
+        let kind = |name: &str| ContextKind::new(name).unwrap();
+        let problem = |tiers: Vec<Tier>| TieredSlice::new(tiers).unwrap_err().to_string();
+        assert!(problem(vec![Tier::new([])]).contains("tier 1 has no kinds"));
+        let twice = vec![Tier::new([kind("a")]), Tier::new([kind("b"), kind("A")])];
+        assert!(problem(twice).contains("named twice"));
+        let floor = Tier { floor_percent: 51.0, ..Tier::new([kind("a"), kind("b")]) };
+        assert!(problem(vec![floor]).contains("lower the floor"));
+        for cap_percent in [-1.0, 100.5, f64::NAN] {
+            let tier = Tier { cap_percent, ..Tier::new([kind("a")]) };
+            assert!(problem(vec![tier]).contains("from 0 to 100 percent"), "{cap_percent}");
+        }
+    }
+}

@@ -374,10 +374,12 @@ impl Pipeline {
         scores: &[f64],
         budget: &ContextBudget,
     ) -> Result<Vec<u32>, Error> {
-        let Sliced { units: sliced, taken, forms, .. } =
+        let Sliced { units: sliced, taken, forms, is_known_to_fit, .. } =
             self.slice(run, units, candidates, scores, budget)?;
         let mut merge = run.merge(scores, units, (sliced, taken), forms);
-        merge.handle_overflow(budget, self.overflow_strategy)?;
+        if !is_known_to_fit {
+            merge.handle_overflow(budget, self.overflow_strategy)?;
+        }
         if let Some(rendering) = self.rendering() {
             let placed = self.place(&merge)?;
             let (_, out) =

@@ -1,0 +1,376 @@
+//! Tiers and short forms: what is taken whole, what is shortened, and that nothing is shortened without need.
+
+mod support;
+
+use std::sync::Arc;
+
+use pannier_core::*;
+use proptest::prelude::*;
+use support::*;
+
+fn task(content: &str, tokens: i64, score: f64, title_tokens: i64) -> ContextItem {
+    let title = format!("title of {content}");
+    scored(content, tokens, score)
+        .kind(kind("task"))
+        .short_form(title, title_tokens)
+        .build()
+        .unwrap()
+}
+
+fn forty_percent() -> TieredSlice {
+    let tasks = Tier { cap_percent: 40.0, ..Tier::new([kind("task")]) };
+    TieredSlice::new([tasks]).unwrap()
+}
+
+fn forms(selection: &Selection<'_>) -> Vec<(String, bool)> {
+    let contents = selection.items().map(|item| item.content().to_owned());
+    contents.zip(selection.shortened()).collect()
+}
+
+#[test]
+fn a_tier_over_its_cap_keeps_the_best_whole_and_the_titles_of_others() {
+    let items = [
+        task("one", 100, 0.9, 10),
+        task("two", 100, 0.8, 10),
+        task("three", 100, 0.7, 10),
+        task("four", 300, 0.6, 10),
+        scored("rest", 500, 0.1).build().unwrap(),
+    ];
+    let pipeline = pipeline().slicer(forty_percent()).placer(TakenPlacer).build();
+    // 400 for tasks, of which 320 may be whole: three of them, and the title of the last.
+    let selection = pipeline.run(&items, &budget(1_000)).unwrap();
+    let expected = ["one", "two", "three", "title of four", "rest"];
+    assert_eq!(placed(&selection), expected);
+    let report = selection.report();
+    assert_eq!(report.included[3].reason, InclusionReason::Shortened);
+    assert_eq!(report.included[3].item.original_tokens(), Some(300));
+    assert_eq!((selection.tokens(), report.total_tokens_considered), (810, 1_100));
+    // As soon as everything fits, the cap is nobody's business.
+    let selection = pipeline.run(&items, &budget(1_100)).unwrap();
+    assert_eq!(placed(&selection), ["one", "two", "three", "four", "rest"]);
+}
+
+#[test]
+fn what_titles_do_not_need_goes_back_to_what_was_shortened() {
+    // 80 of 100 for whole ones: the second does not fit that, and yet it fits what the titles leave.
+    let items = [task("one", 60, 0.9, 5), task("two", 30, 0.8, 5), task("three", 90, 0.7, 5)];
+    let slicer = TieredSlice::new([Tier::new([kind("task")])]).unwrap();
+    let pipeline = pipeline().slicer(slicer).placer(TakenPlacer).build();
+    let selection = pipeline.run(&items, &budget(100)).unwrap();
+    assert_eq!(placed(&selection), ["one", "two", "title of three"]);
+    // With two tokens less it does not.
+    let selection = pipeline.run(&items, &budget(94)).unwrap();
+    assert_eq!(placed(&selection), ["one", "title of two", "title of three"]);
+}
+
+#[test]
+fn an_explanation_of_a_shortened_item_says_what_makes_it_whole() {
+    let items = [task("one", 100, 0.9, 10), task("two", 100, 0.8, 10), task("three", 90, 0.3, 10)];
+    let slicer = TieredSlice::new([Tier::new([kind("task")])]).unwrap();
+    let pipeline = pipeline().slicer(slicer).placer(TakenPlacer).build();
+    let answer = pipeline.explain(&items, &budget(150), 1).unwrap();
+    let reason = InclusionReason::Shortened;
+    assert_eq!(answer.decision, Decision::Included { reason, position: 1 });
+    let found = answer.smallest_budget.unwrap();
+    assert!(found.is_proven && found.max_tokens > 150);
+    for (tokens, is_whole) in [(found.max_tokens - 1, false), (found.max_tokens, true)] {
+        let selection = pipeline.run(&items, &budget(tokens)).unwrap();
+        assert_eq!(forms(&selection).contains(&("two".to_owned(), false)), is_whole, "{tokens}");
+    }
+    // With a better score it would be whole, and the one that is whole now would not.
+    assert_eq!(answer.lost_to[0].item.content(), "one");
+    let score = answer.smallest_score.unwrap();
+    assert!(score > 0.9 && score < 0.91, "{score}");
+}
+
+#[test]
+fn a_sweep_tells_where_items_are_whole() {
+    let items = [
+        task("one", 100, 0.9, 10),
+        task("two", 70, 0.8, 10),
+        task("three", 90, 0.3, 10),
+        scored("rest", 40, 0.1).build().unwrap(),
+    ];
+    let pipeline = pipeline().slicer(forty_percent()).build();
+    let base = budget(400);
+    let swept = pipeline.budget_sweep(&items, &base, 0..=400).unwrap();
+    for tokens in 1..=400 {
+        let selection = pipeline.run(&items, &budget(tokens)).unwrap();
+        for (index, ranges) in swept.iter().enumerate() {
+            let mut sent = selection.indices().zip(selection.shortened());
+            let is_whole = sent.any(|(other, is_short)| other == index && !is_short);
+            let is_told = ranges.iter().any(|range| range.contains(&tokens));
+            assert_eq!(is_told, is_whole, "{index} at {tokens}");
+        }
+    }
+}
+
+/// A token for every four bytes.
+struct BytesOverFour;
+
+impl TokenCounter for BytesOverFour {
+    fn name(&self) -> &str {
+        "bytes/4"
+    }
+
+    fn exactness(&self) -> Exactness {
+        Exactness::Estimate
+    }
+
+    fn count(&self, text: &str) -> usize {
+        text.len().div_ceil(4)
+    }
+}
+
+#[test]
+fn everything_is_taken_as_soon_as_its_text_fits() {
+    // Each is rounded up by itself: together they cost less than their parts.
+    let words = ["a", "bb", "ccc", "dddd", "eeeee"];
+    let items: Vec<ContextItem> = words
+        .iter()
+        .zip(1..)
+        .map(|(word, score)| {
+            let content = word.repeat(5);
+            let tokens = content.len().div_ceil(4) as i64;
+            let item = scored(&content, tokens, f64::from(score) / 10.0).kind(kind("task"));
+            item.short_form("x", 1).build().unwrap()
+        })
+        .collect();
+    let rendering = TextRendering::new(template("", "{content}", "", ""), Arc::new(BytesOverFour));
+    let pipeline = pipeline().slicer(forty_percent()).build().rendered_by(rendering);
+    let whole = pipeline.run(&items, &budget(1_000)).unwrap();
+    let needed = whole.ledger().sent();
+    assert!(needed < sum(&items), "{needed}");
+    let selection = pipeline.run(&items, &budget(needed)).unwrap();
+    assert_eq!((selection.len(), selection.shortened().any(|short| short)), (5, false));
+    let selection = pipeline.run(&items, &budget(needed - 1)).unwrap();
+    assert!(selection.ledger().sent() < needed);
+    assert!(selection.shortened().any(|short| short) || selection.len() < 5);
+}
+
+fn sum(items: &[ContextItem]) -> i64 {
+    items.iter().map(ContextItem::tokens).sum()
+}
+
+#[test]
+fn a_receipt_tells_short_forms_from_whole_ones() {
+    let items = [task("one", 100, 0.9, 10), task("two", 100, 0.8, 10)];
+    let tiers = vec![Tier::new([kind("task")])];
+    let policy = Policy {
+        slicer: SlicerPolicy::Tiered { tiers, whole_percent: TieredSlice::WHOLE_PERCENT },
+        placer: PlacerPolicy::Taken,
+        ..Policy::new([(ScorerPolicy::Reflexive, 1.0)])
+    };
+    let registry = PolicyRegistry::default();
+    let pipeline = registry.pipeline(&policy, None).unwrap();
+    let receipt = |tokens: i64| {
+        let selection = pipeline.run(&items, &budget(tokens)).unwrap();
+        Receipt::new(&selection, Circumstances::new(policy.clone()))
+    };
+    let short = receipt(150);
+    assert_eq!(short.shortened, [1]);
+    let json = serde_json::to_string(&short).unwrap();
+    assert_eq!(serde_json::from_str::<Receipt>(&json).unwrap(), short);
+    let counter: Arc<dyn TokenCounter> = Arc::new(BytesOverFour);
+    assert_eq!(short.replay(&items, &registry, &counter).unwrap(), Replay::Identical);
+    let diff = short.diff(&receipt(200));
+    let names =
+        |entries: &[DiffEntry]| entries.iter().map(|entry| entry.tokens).collect::<Vec<_>>();
+    assert_eq!((names(&diff.included), names(&diff.excluded)), (vec![100], vec![10]));
+    assert!(diff.included[0].in_both_pools && diff.excluded[0].in_both_pools);
+    // Another short form is another item.
+    let other = [items[0].clone(), task("two", 100, 0.8, 11)];
+    let replay = short.replay(&other, &registry, &counter).unwrap();
+    assert!(matches!(replay, Replay::Item { index: 1, .. }), "{replay:?}");
+}
+
+#[test]
+fn items_are_read_and_written_with_their_short_forms() {
+    let json = r#"{"content":"A long text.","tokens":4,"kind":"Message","shortForm":{"content":"A text.","tokens":2}}"#;
+    let item: ContextItem = serde_json::from_str(json).unwrap();
+    assert_eq!(item.short_form().unwrap().content(), "A text.");
+    assert_eq!(serde_json::to_string(&item).unwrap(), json);
+    // Tokens of either may be counted later.
+    for (own, short) in [("", ""), (r#","tokens":7"#, ""), ("", r#","tokens":7"#)] {
+        let json = format!(
+            r#"{{"content":"A long text."{own},"shortForm":{{"content":"A text."{short}}}}}"#
+        );
+        assert!(serde_json::from_str::<ContextItem>(&json).is_err());
+        let read: UncountedItem = serde_json::from_str(&json).unwrap();
+        assert!(!read.is_counted());
+        let counted = UncountedItem::count(vec![read], &BytesOverFour).remove(0);
+        let (whole, title) = (counted.tokens(), counted.short_form().unwrap());
+        let expected = (if own.is_empty() { 3 } else { 7 }, if short.is_empty() { 2 } else { 7 });
+        assert_eq!((whole, title.tokens()), expected);
+        assert_eq!(title.original_tokens(), Some(whole));
+    }
+    let empty = r#"{"content":"A","tokens":1,"shortForm":{"content":"","tokens":0}}"#;
+    assert!(serde_json::from_str::<ContextItem>(empty).is_err());
+}
+
+/// A slicer may only shorten what has a short form.
+#[test]
+fn a_slicer_that_shortens_what_cannot_be_is_named() {
+    struct Shortens;
+
+    impl Slicer for Shortens {
+        fn slice(
+            &self,
+            candidates: &[Candidate<'_>],
+            _: SliceBudget,
+        ) -> Result<SliceOutcome, Error> {
+            let mut outcome = SliceOutcome::new(candidates.len());
+            (0..candidates.len()).for_each(|position| outcome.shorten(position));
+            Ok(outcome)
+        }
+
+        fn properties(&self) -> SlicerProperties {
+            SlicerProperties::UNORDERED
+        }
+    }
+
+    let items = [task("one", 10, 0.9, 1), item("two", 10, 0.5)];
+    let pipeline = pipeline().slicer(Shortens).build();
+    let problem = pipeline.run(&items, &budget(30)).unwrap_err().to_string();
+    assert!(problem.contains("shortened candidate 1, which has no short form"), "{problem}");
+    assert_eq!(pipeline.run(&items[..1], &budget(30)).unwrap().tokens(), 1);
+}
+
+#[derive(Clone, Debug)]
+struct Plan {
+    /// Kind, tokens, tokens of the short form, score.
+    candidates: Vec<(usize, i64, Option<i64>, i32)>,
+    headings: [i64; 4],
+    cap: f64,
+    floor: f64,
+    drop_worthless: bool,
+    whole: f64,
+    target: i64,
+    committed: i64,
+}
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let candidate = (0..4_usize, 0..60_i64, prop::option::of(0..9_i64), 0..4_i32);
+    let candidates = prop::collection::vec(candidate, 0..30);
+    let percents = (0..=100_u32, 0..=50_u32, 0..=100_u32);
+    let tokens = (0..900_i64, 0..200_i64);
+    (candidates, prop::array::uniform4(0..6_i64), percents, any::<bool>(), tokens).prop_map(
+        |(mut candidates, headings, (cap, floor, whole), drop_worthless, (target, committed))| {
+            candidates.sort_by_key(|candidate| -candidate.3);
+            let (cap, floor, whole) = (f64::from(cap), f64::from(floor), f64::from(whole));
+            Plan { candidates, headings, cap, floor, drop_worthless, whole, target, committed }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn budgets_hold_and_nothing_is_shortened_without_need(plan in plans()) {
+        // The last kind is of no tier.
+        let kinds = ["task", "decision", "learning", "other"].map(kind);
+        let items: Vec<ContextItem> = plan
+            .candidates
+            .iter()
+            .map(|(of, tokens, _, _)| {
+                ContextItem::builder("text", *tokens).kind(kinds[*of].clone()).build().unwrap()
+            })
+            .collect();
+        let candidates: Vec<Candidate<'_>> = items
+            .iter()
+            .zip(&plan.candidates)
+            .map(|(item, (of, tokens, short_tokens, score))| Candidate {
+                item,
+                tokens: *tokens,
+                short_tokens: *short_tokens,
+                heading_tokens: plan.headings[*of],
+                score: f64::from(*score),
+                value: f64::from(*score),
+            })
+            .collect();
+        let first = Tier { cap_percent: plan.cap, ..Tier::new([kinds[0].clone()]) };
+        let second = Tier {
+            floor_percent: plan.floor,
+            drop_worthless: plan.drop_worthless,
+            ..Tier::new(kinds[1..3].iter().cloned())
+        };
+        let slicer = TieredSlice::new([first, second]).unwrap();
+        let slicer = slicer.with_whole_percent(plan.whole).unwrap();
+        let whole_tokens = plan.target + plan.committed;
+        let budget = SliceBudget { whole_tokens, ..SliceBudget::new(plan.target) };
+        let outcome = slicer.slice(&candidates, budget).unwrap();
+        let verdicts = outcome.verdicts();
+
+        // What a kind costs as it was taken, and what it would cost as a whole.
+        let members_of: [Vec<usize>; 4] = std::array::from_fn(|of| {
+            (0..candidates.len()).filter(|at| plan.candidates[*at].0 == of).collect()
+        });
+        let members = |of: usize| members_of[of].iter().copied();
+        let used = |of: usize| -> i64 {
+            let whole = members(of).filter(|at| verdicts[*at] == Verdict::Taken);
+            let short = members(of).filter(|at| verdicts[*at] == Verdict::Shortened);
+            let heading = if whole.clone().next().is_some() { plan.headings[of] } else { 0 };
+            heading
+                + whole.map(|at| candidates[at].tokens).sum::<i64>()
+                + short.map(|at| candidates[at].short_tokens.unwrap()).sum::<i64>()
+        };
+        let need = |of: usize| -> i64 {
+            let heading = if members(of).next().is_some() { plan.headings[of] } else { 0 };
+            heading + members(of).map(|at| candidates[at].tokens).sum::<i64>()
+        };
+        let all: i64 = (0..4).map(need).sum();
+        if plan.target > 0 && all <= plan.target {
+            prop_assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Taken));
+            return Ok(());
+        }
+        let cap = ((plan.cap / 100.0 * whole_tokens as f64).floor() as i64).min(plan.target);
+        let mut left = plan.target;
+        for (tier, share) in [(0..1, cap), (1..3, i64::MAX), (3..4, i64::MAX)] {
+            let share = share.min(left);
+            let spent: i64 = tier.clone().map(used).sum();
+            prop_assert!(spent <= share || share <= 0 && spent == 0, "{spent} of {share}");
+            let fits = tier.clone().map(need).sum::<i64>() <= share;
+            for of in tier.clone() {
+                let is_open = members(of).any(|at| verdicts[at] == Verdict::Taken);
+                for at in members(of) {
+                    let candidate = &candidates[at];
+                    let heading = if is_open { 0 } else { plan.headings[of] };
+                    let is_worthless = plan.drop_worthless && of != 0 && of != 3 && candidate.score <= 0.0;
+                    match &verdicts[at] {
+                        Verdict::Taken => prop_assert!(fits || !is_worthless),
+                        Verdict::Shortened => {
+                            prop_assert!(!fits && !is_worthless);
+                            let more = candidate.tokens + heading - candidate.short_tokens.unwrap();
+                            prop_assert!(more > share - spent, "{at} would fit: {more}");
+                        }
+                        Verdict::Outcompeted { .. } => prop_assert!(is_worthless && !fits),
+                        Verdict::Left { .. } => {
+                            prop_assert!(!is_worthless || plan.target == 0);
+                            if plan.target > 0 {
+                                prop_assert!(candidate.tokens + heading > share - spent);
+                                let short = candidate.short_tokens.unwrap_or(i64::MAX);
+                                prop_assert!(short > share - spent, "{at} has a title");
+                            }
+                        }
+                        other => prop_assert!(false, "{other:?}"),
+                    }
+                }
+            }
+            left -= spent;
+        }
+        // The best of the first tier are whole, as long as they fit the part that is theirs.
+        let part = (plan.whole / 100.0 * cap as f64).floor() as i64;
+        let mut total = plan.headings[0];
+        let fit = members(0).take_while(|at| {
+            total += candidates[*at].tokens;
+            total <= part
+        });
+        for at in fit.filter(|_| plan.target > 0) {
+            prop_assert_eq!(&verdicts[at], &Verdict::Taken);
+        }
+        // Tier after tier.
+        let tier_of = |at: &u32| [0, 1, 1, 2][plan.candidates[*at as usize].0];
+        prop_assert!(outcome.taken().is_sorted_by_key(tier_of));
+    }
+}
