@@ -193,7 +193,7 @@ fn scorer(table: &Table<'_>, name: &str) -> Result<ScorerPolicy, Error> {
         "keyword" => {
             table.need("keywords", table.get("keywords"))?;
             ScorerPolicy::Keyword {
-                keywords: table.list("keywords", text)?,
+                keywords: table.list("keywords", |path, value| text(&path, value))?,
                 enough: table.need("enough", table.count("enough")?)?,
             }
         }
@@ -224,10 +224,8 @@ fn scorer_of_kinds(
             return Err(invalid(&table.at("kinds"), problem));
         }
         (_, None) => vec![table.kind("kind")?],
-        (None, Some(_)) => table.list("kinds", |path, value| {
-            let kind = ContextKind::new(text(path.clone(), value)?);
-            check(&path, kind)
-        })?,
+        (None, Some(_)) => table
+            .list("kinds", |path, value| check(&path, ContextKind::new(text(&path, value)?)))?,
     };
     let scorer = table.need("scorer", table.get("scorer"))?;
     let scorer = plain_scorer(table.at("scorer"), scorer)?;
@@ -338,10 +336,10 @@ fn entry(path: String, value: &MetadataValue) -> Result<CountQuotaEntry, Error> 
     Ok(entry)
 }
 
-fn text(path: String, value: &MetadataValue) -> Result<String, Error> {
+fn text(path: &str, value: &MetadataValue) -> Result<String, Error> {
     match value {
         MetadataValue::String(text) => Ok(text.clone()),
-        other => Err(wrong(&path, "a text", other)),
+        other => Err(wrong(path, "a text", other)),
     }
 }
 
