@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use pannier_core::{
-    ChronologicalPlacer, CompositeScorer, ContextKind, CountConstrainedKnapsackSlice,
+    ByKindScorer, ChronologicalPlacer, CompositeScorer, ContextKind, CountConstrainedKnapsackSlice,
     CountQuotaEntry, CountQuotaSlice, DecayCurve, DecayScorer, DocumentPlacer, DocumentSlice,
-    Error, FrequencyScorer, GreedySlice, KindScorer, KnapsackSlice, MetadataKeyScorer,
-    MetadataTrustScorer, Packing, Placer, PriorityScorer, ProductScorer, Quota, QuotaSlice,
-    RankPlacer, RecencyScorer, ReflexiveScorer, ScaledScorer, ScarcityBehavior, Scorer, Slicer,
-    TagScorer, TakenPlacer, UShapedPlacer,
+    Error, FrequencyScorer, GreedySlice, KeywordScorer, KindScorer, KnapsackSlice,
+    MetadataKeyScorer, MetadataTrustScorer, Packing, Placer, PriorityScorer, ProductScorer, Quota,
+    QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer, ScaledScorer, ScarcityBehavior, Scorer,
+    Slicer, SumScorer, TagScorer, TakenPlacer, UShapedPlacer,
 };
 use serde::Deserialize;
 
@@ -74,6 +74,20 @@ pub(crate) struct ScorerConfig {
     key: Option<String>,
     value: Option<String>,
     boost: Option<f64>,
+    #[serde(default)]
+    kinds: Vec<ScorerOfKinds>,
+    otherwise: Option<Box<ScorerConfig>>,
+    keywords: Option<Vec<String>>,
+    enough: Option<i64>,
+}
+
+/// What scores a kind, or several together.
+#[derive(Deserialize)]
+struct ScorerOfKinds {
+    kind: Option<String>,
+    #[serde(default)]
+    kinds: Vec<String>,
+    scorer: ScorerConfig,
 }
 
 #[derive(Deserialize)]
@@ -155,6 +169,14 @@ impl ScorerConfig {
                 }
                 Box::new(product.build()?)
             }
+            "sum" => {
+                let mut sum = SumScorer::builder();
+                for child in children() {
+                    sum = sum.add(child.build()?);
+                }
+                Box::new(sum.build()?)
+            }
+            "by_kind" => self.by_kind()?,
             "scaled" => {
                 let inner =
                     match need("a scaled scorer", "inner_scorer", self.inner_scorer.as_ref())? {
@@ -179,8 +201,28 @@ impl ScorerConfig {
                     scorer.with_null_timestamp_score(self.null_timestamp_score.unwrap_or(0.5))?,
                 )
             }
+            "keyword" => {
+                let keywords = need("a keyword scorer", "keywords", self.keywords.as_ref())?;
+                let enough = need("a keyword scorer", "enough", self.enough)?;
+                // What is negative is refused as nothing is.
+                let enough = usize::try_from(enough).unwrap_or(0);
+                Box::new(KeywordScorer::new(keywords, enough)?)
+            }
             other => return unknown("scorer", other),
         })
+    }
+
+    fn by_kind(&self) -> Result<Box<dyn Scorer>, Problem> {
+        let mut by_kind = ByKindScorer::builder();
+        for entry in &self.kinds {
+            let kinds = entry.kind.iter().chain(&entry.kinds).map(ContextKind::new);
+            let kinds = kinds.collect::<Result<Vec<_>, Error>>()?;
+            by_kind = by_kind.kinds(kinds, entry.scorer.build()?);
+        }
+        if let Some(scorer) = &self.otherwise {
+            by_kind = by_kind.otherwise(scorer.build()?);
+        }
+        Ok(Box::new(by_kind.build()?))
     }
 
     /// An inner scorer that is only a name takes its options from the same table.

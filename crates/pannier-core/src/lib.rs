@@ -112,10 +112,11 @@ pub use render::{
     Cost, DocumentRendering, ItemTemplate, Ledger, Placed, Rendering, Template, TextRendering,
 };
 pub use scorer::{
-    CompositeScorer, CompositeScorerBuilder, DecayCurve, DecayScorer, FnScorer, FrequencyScorer,
-    KindScorer, MetadataKeyScorer, MetadataTrustScorer, Pool, PriorityScorer, ProductScorer,
-    ProductScorerBuilder, RecencyScorer, ReflexiveScorer, ScaledScorer, ScoreExplanation, Scorer,
-    StabilityScorer, TagScorer, TimeProvider,
+    ByKindScorer, ByKindScorerBuilder, CompositeScorer, CompositeScorerBuilder, DecayCurve,
+    DecayScorer, FnScorer, FrequencyScorer, KeywordScorer, KindScorer, MetadataKeyScorer,
+    MetadataTrustScorer, Pool, PriorityScorer, ProductScorer, ProductScorerBuilder, RecencyScorer,
+    ReflexiveScorer, ScaledScorer, ScoreExplanation, Scorer, StabilityScorer, SumScorer,
+    SumScorerBuilder, TagScorer, TimeProvider,
 };
 pub use simulate::{
     ItemStatus, MAX_SWEEP_RANGES, PolicySensitivityDiffEntry, PolicySensitivityReport,

@@ -63,6 +63,17 @@ const FULL: &str = r#"
     default_score = 0.1
 
     [[scorers]]
+    type = "sum"
+    weight = 1.0
+    children = [
+        { type = "keyword", keywords = ["Deploy", "roll-back"], enough = 2 },
+        { type = "by_kind", kinds = [
+            { kind = "task", scorer = { type = "priority" } },
+            { kinds = ["decision", "Learning"], scorer = { type = "frequency" } },
+        ], otherwise = { type = "stability" } },
+    ]
+
+    [[scorers]]
     type = "custom"
     weight = 1.0
     name = "mine"
@@ -215,6 +226,71 @@ fn every_mistake_is_found_where_it_is() {
             "type = \"recency\"",
             "type = \"recent\"",
             "in the policy, scorers[0].type: there is no scorer 'recent'; there are recency, priority,",
+        ),
+        (
+            "enough = 2",
+            "enough = 0",
+            "in the policy, scorers[5].children[0]: KeywordScorer: enough is 0; it must be 1 or more",
+        ),
+        (
+            "enough = 2",
+            "enough = -2",
+            "in the policy, scorers[5].children[0].enough: it must be a whole number, 0 or more, and \
+             is a number",
+        ),
+        (", enough = 2", "", "in the policy, scorers[5].children[0].enough: it is missing; add it"),
+        (
+            "\"roll-back\"",
+            "7",
+            "in the policy, scorers[5].children[0].keywords[1]: it must be a text, and is a number",
+        ),
+        (
+            "keywords = [\"Deploy\", \"roll-back\"]",
+            "words = []",
+            "in the policy, scorers[5].children[0].keywords: it is missing; add it",
+        ),
+        (
+            "kind = \"task\"",
+            "kind = \"LEARNING\"",
+            "in the policy, scorers[5].children[1]: ByKindScorer: the kind 'Learning' is listed \
+             twice; list it once",
+        ),
+        (
+            "kind = \"task\"",
+            "kind = \" \"",
+            "in the policy, scorers[5].children[1].kinds[0].kind: the kind is blank",
+        ),
+        (
+            "kind = \"task\", ",
+            "",
+            "in the policy, scorers[5].children[1].kinds[0].kind: it is missing; add it",
+        ),
+        (
+            "kind = \"task\"",
+            "kind = \"task\", kinds = [\"note\"]",
+            "in the policy, scorers[5].children[1].kinds[0].kinds: there is a kind beside it; list \
+             all kinds here, or none",
+        ),
+        (
+            "[\"decision\", \"Learning\"]",
+            "[\"decision\", \"\"]",
+            "in the policy, scorers[5].children[1].kinds[1].kinds[1]: the kind is blank",
+        ),
+        (
+            "[\"decision\", \"Learning\"]",
+            "[]",
+            "in the policy, scorers[5].children[1]: ByKindScorer: scorer 1 has no kinds; give it at \
+             least one",
+        ),
+        (
+            "scorer = { type = \"frequency\" }",
+            "scorer = { type = \"often\" }",
+            "in the policy, scorers[5].children[1].kinds[1].scorer.type: there is no scorer 'often'",
+        ),
+        (
+            "otherwise = { type = \"stability\" }",
+            "otherwise = { type = \"stability\", weight = 1 }",
+            "in the policy, scorers[5].children[1].otherwise.weight: it is not known here",
         ),
         (
             "2026-03-01T12:00:00Z",
@@ -405,6 +481,8 @@ fn any_scorer() -> impl Strategy<Value = ScorerPolicy> {
             null_timestamp_score: 0.5,
         }),
         text.prop_map(|name| ScorerPolicy::Custom { name }),
+        (prop::collection::vec(text, 0..3), 1_usize..9)
+            .prop_map(|(keywords, enough)| ScorerPolicy::Keyword { keywords, enough }),
     ];
     leaf.prop_recursive(3, 12, 3, |inner| {
         let weighted = prop::collection::vec((inner.clone(), 0.5..9.0), 1..3);
@@ -412,6 +490,17 @@ fn any_scorer() -> impl Strategy<Value = ScorerPolicy> {
             weighted.prop_map(|children| ScorerPolicy::Composite { children }),
             prop::collection::vec(inner.clone(), 1..3)
                 .prop_map(|children| ScorerPolicy::Product { children }),
+            prop::collection::vec(inner.clone(), 1..3)
+                .prop_map(|children| ScorerPolicy::Sum { children }),
+            (inner.clone(), inner.clone(), prop::option::of(inner.clone())).prop_map(
+                |(one, several, otherwise)| ScorerPolicy::ByKind {
+                    kinds: vec![
+                        (vec![kind("One")], one),
+                        (vec![kind("two"), kind("Three")], several),
+                    ],
+                    otherwise: otherwise.map(Box::new),
+                }
+            ),
             inner.prop_map(|inner| ScorerPolicy::Scaled { inner: Box::new(inner) }),
         ]
     })
@@ -530,6 +619,9 @@ fn the_schema_has_the_keys_that_the_reader_reads() {
     let needs = [
         ("composite", "children = [{ type = \"recency\" }]"),
         ("product", "children = [{ type = \"recency\" }]"),
+        ("sum", "children = [{ type = \"recency\" }]"),
+        ("by_kind", "kinds = [{ kind = \"k\", scorer = { type = \"recency\" } }]"),
+        ("keyword", "keywords = [\"k\"], enough = 1"),
         ("metadata_key", "key = \"k\", value = \"v\", boost = 2"),
         ("decay", "curve = { type = \"window\", max_age_secs = 1 }"),
         ("custom", "name = \"n\""),

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use super::{CurvePolicy, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
 use crate::{
-    ChronologicalPlacer, CompositeScorer, CountConstrainedKnapsackSlice, CountQuotaSlice,
-    DecayCurve, DecayScorer, DocumentPlacer, DocumentSlice, Error, FrequencyScorer, GreedySlice,
-    KindScorer, KnapsackSlice, MetadataKeyScorer, MetadataTrustScorer, Pipeline, Placer, Pool,
-    Previous, PriorityScorer, ProductScorer, QuotaSlice, RankPlacer, RankSlice, RecencyScorer,
-    ReflexiveScorer, ScaledScorer, ScoreExplanation, Scorer, Slicer, StabilityScorer, StablePlacer,
-    TagScorer, TakenPlacer, TieredSlice, Timestamp, UShapedPlacer,
+    ByKindScorer, ChronologicalPlacer, CompositeScorer, CountConstrainedKnapsackSlice,
+    CountQuotaSlice, DecayCurve, DecayScorer, DocumentPlacer, DocumentSlice, Error,
+    FrequencyScorer, GreedySlice, KeywordScorer, KindScorer, KnapsackSlice, MetadataKeyScorer,
+    MetadataTrustScorer, Pipeline, Placer, Pool, Previous, PriorityScorer, ProductScorer,
+    QuotaSlice, RankPlacer, RankSlice, RecencyScorer, ReflexiveScorer, ScaledScorer,
+    ScoreExplanation, Scorer, Slicer, StabilityScorer, StablePlacer, SumScorer, TagScorer,
+    TakenPlacer, TieredSlice, Timestamp, UShapedPlacer,
 };
 
 /// What a policy leaves to whoever builds the pipeline.
@@ -91,6 +92,23 @@ impl ScorerPolicy {
                 }
                 Box::new(product.build()?)
             }
+            Self::Sum { children } => {
+                let mut sum = SumScorer::builder();
+                for child in children {
+                    sum = sum.add(child.build(surroundings)?);
+                }
+                Box::new(sum.build()?)
+            }
+            Self::ByKind { kinds, otherwise } => {
+                let mut by_kind = ByKindScorer::builder();
+                for (kinds, scorer) in kinds {
+                    by_kind = by_kind.kinds(kinds.clone(), scorer.build(surroundings)?);
+                }
+                if let Some(scorer) = otherwise {
+                    by_kind = by_kind.otherwise(scorer.build(surroundings)?);
+                }
+                Box::new(by_kind.build()?)
+            }
             Self::Scaled { inner } => Box::new(ScaledScorer::new(inner.build(surroundings)?)),
             Self::MetadataTrust { default_score } => {
                 Box::new(MetadataTrustScorer::new(*default_score)?)
@@ -105,6 +123,7 @@ impl ScorerPolicy {
                 let scorer = DecayScorer::new(now, curve.build()?);
                 Box::new(scorer.with_null_timestamp_score(*null_timestamp_score)?)
             }
+            Self::Keyword { keywords, enough } => Box::new(KeywordScorer::new(keywords, *enough)?),
             Self::Stability => Box::new(StabilityScorer::new(surroundings.previous())),
             Self::Custom { name } => {
                 Box::new(Named { name: name.clone(), scorer: (surroundings.custom)(name)? })

@@ -102,6 +102,18 @@ pub enum ScorerPolicy {
         /// The factors.
         children: Vec<ScorerPolicy>,
     },
+    /// [`SumScorer`](crate::SumScorer)
+    Sum {
+        /// What is added up.
+        children: Vec<ScorerPolicy>,
+    },
+    /// [`ByKindScorer`](crate::ByKindScorer)
+    ByKind {
+        /// Kinds that are scored together, and by what.
+        kinds: Vec<(Vec<ContextKind>, ScorerPolicy)>,
+        /// What scores all other kinds.
+        otherwise: Option<Box<ScorerPolicy>>,
+    },
     /// [`ScaledScorer`](crate::ScaledScorer)
     Scaled {
         /// The scorer that is scaled.
@@ -129,6 +141,13 @@ pub enum ScorerPolicy {
         curve: CurvePolicy,
         /// The score of items without a timestamp.
         null_timestamp_score: f64,
+    },
+    /// [`KeywordScorer`](crate::KeywordScorer)
+    Keyword {
+        /// The keywords, as they were given.
+        keywords: Vec<String>,
+        /// How many of them make a score of 1.
+        enough: usize,
     },
     /// [`StabilityScorer`](crate::StabilityScorer); what was sent before, whoever builds the pipeline says.
     Stability,

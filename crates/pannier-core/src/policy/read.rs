@@ -42,7 +42,8 @@ const STAND_IN: Surroundings<'_> = Surroundings {
 };
 
 const SCORERS: &str = "recency, priority, kind, tag, frequency, reflexive, composite, product, \
-                       scaled, metadata_trust, metadata_key, decay, stability, custom";
+                       sum, by_kind, scaled, metadata_trust, metadata_key, decay, keyword, \
+                       stability, custom";
 const SLICERS: &str =
     "greedy, rank, knapsack, quota, count_quota, count_constrained_knapsack, document, tiered";
 const CURVES: &str = "exponential, window, step";
@@ -158,6 +159,16 @@ fn scorer(table: &Table<'_>, name: &str) -> Result<ScorerPolicy, Error> {
             ScorerPolicy::Composite { children: table.list("children", weighted_scorer)? }
         }
         "product" => ScorerPolicy::Product { children: table.list("children", plain_scorer)? },
+        "sum" => ScorerPolicy::Sum { children: table.list("children", plain_scorer)? },
+        "by_kind" => {
+            let otherwise = table.get("otherwise");
+            let otherwise =
+                otherwise.map(|value| plain_scorer(table.at("otherwise"), value)).transpose()?;
+            ScorerPolicy::ByKind {
+                kinds: table.list("kinds", scorer_of_kinds)?,
+                otherwise: otherwise.map(Box::new),
+            }
+        }
         "scaled" => {
             let inner = table.need("inner_scorer", table.get("inner_scorer"))?;
             let path = table.at("inner_scorer");
@@ -180,6 +191,13 @@ fn scorer(table: &Table<'_>, name: &str) -> Result<ScorerPolicy, Error> {
             curve: curve(table)?,
             null_timestamp_score: table.number("null_timestamp_score")?.unwrap_or(0.5),
         },
+        "keyword" => {
+            table.need("keywords", table.get("keywords"))?;
+            ScorerPolicy::Keyword {
+                keywords: table.list("keywords", |path, value| text(&path, value))?,
+                enough: table.need("enough", table.count("enough")?)?,
+            }
+        }
         "stability" => ScorerPolicy::Stability,
         "custom" => {
             ScorerPolicy::Custom { name: table.need("name", table.text("name")?)?.to_owned() }
@@ -193,6 +211,27 @@ fn scorer(table: &Table<'_>, name: &str) -> Result<ScorerPolicy, Error> {
     };
     check(&table.path, scorer.build(&STAND_IN))?;
     Ok(scorer)
+}
+
+/// One kind or several, and what scores them.
+fn scorer_of_kinds(
+    path: String,
+    value: &MetadataValue,
+) -> Result<(Vec<ContextKind>, ScorerPolicy), Error> {
+    let table = Table::new(path, value)?;
+    let kinds = match (table.get("kind"), table.get("kinds")) {
+        (Some(_), Some(_)) => {
+            let problem = "there is a kind beside it; list all kinds here, or none";
+            return Err(invalid(&table.at("kinds"), problem));
+        }
+        (_, None) => vec![table.kind("kind")?],
+        (None, Some(_)) => table
+            .list("kinds", |path, value| check(&path, ContextKind::new(text(&path, value)?)))?,
+    };
+    let scorer = table.need("scorer", table.get("scorer"))?;
+    let scorer = plain_scorer(table.at("scorer"), scorer)?;
+    table.finish()?;
+    Ok((kinds, scorer))
 }
 
 fn curve(table: &Table<'_>) -> Result<CurvePolicy, Error> {
@@ -316,6 +355,13 @@ fn entry(path: String, value: &MetadataValue) -> Result<CountQuotaEntry, Error> 
     let entry = check(&table.path, CountQuotaEntry::new(table.kind("kind")?, require, cap))?;
     table.finish()?;
     Ok(entry)
+}
+
+fn text(path: &str, value: &MetadataValue) -> Result<String, Error> {
+    match value {
+        MetadataValue::String(text) => Ok(text.clone()),
+        other => Err(wrong(path, "a text", other)),
+    }
 }
 
 /// A name and a number.

@@ -68,6 +68,12 @@ fn scorers() -> Vec<Part> {
             &["children"],
         ),
         ("product", vec![("children", non_empty_list(reference("scorer")))], &["children"]),
+        ("sum", vec![("children", non_empty_list(reference("scorer")))], &["children"]),
+        (
+            "by_kind",
+            vec![("kinds", non_empty_list(scorer_of_kinds())), ("otherwise", reference("scorer"))],
+            &["kinds"],
+        ),
         ("metadata_trust", vec![("default_score", unit())], &[]),
         (
             "metadata_key",
@@ -83,6 +89,14 @@ fn scorers() -> Vec<Part> {
             ],
             &["curve"],
         ),
+        (
+            "keyword",
+            vec![
+                ("keywords", list(kind_of("string"))),
+                ("enough", with(kind_of("integer"), "minimum", 1)),
+            ],
+            &["keywords", "enough"],
+        ),
         ("stability", vec![], &[]),
         ("custom", vec![("name", kind_of("string"))], &["name"]),
     ];
@@ -92,6 +106,14 @@ fn scorers() -> Vec<Part> {
     options.extend(all_options(parts.clone()).into_iter().filter(|(key, _)| *key != "children"));
     parts.push(("scaled", options, &["inner_scorer"]));
     parts
+}
+
+/// One kind or several, and what scores them.
+fn scorer_of_kinds() -> Metadata {
+    let scorer = || ("scorer", reference("scorer"));
+    let one = object([("kind", kind_of("string")), scorer()], &["kind", "scorer"]);
+    let kinds = ("kinds", non_empty_list(kind_of("string")));
+    any_of([one, object([kinds, scorer()], &["kinds", "scorer"])])
 }
 
 fn curves() -> Vec<Part> {

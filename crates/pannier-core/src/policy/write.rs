@@ -3,8 +3,8 @@
 use super::read::{PACKINGS, PLACERS, SCARCITIES, STRATEGIES};
 use super::{CurvePolicy, Policy, ScorerPolicy, SlicerPolicy};
 use crate::{
-    CountQuotaEntry, Deduplication, DocumentSlice, Metadata, MetadataValue, OverflowStrategy,
-    Packing, ScarcityBehavior, Tier,
+    ContextKind, CountQuotaEntry, Deduplication, DocumentSlice, Metadata, MetadataValue,
+    OverflowStrategy, Packing, ScarcityBehavior, Tier,
 };
 
 impl Policy {
@@ -57,6 +57,24 @@ fn weighted(scorers: &[(ScorerPolicy, f64)]) -> Vec<MetadataValue> {
     scorers.iter().map(scorer).collect()
 }
 
+fn plain(scorers: &[ScorerPolicy]) -> Vec<MetadataValue> {
+    scorers.iter().map(|scorer| scorer.to_table().into()).collect()
+}
+
+fn texts<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<MetadataValue> {
+    texts.map(Into::into).collect()
+}
+
+fn scorer_of_kinds((kinds, scorer): &(Vec<ContextKind>, ScorerPolicy)) -> MetadataValue {
+    let mut table = Metadata::new();
+    match &kinds[..] {
+        [kind] => put(&mut table, "kind", kind.as_str()),
+        kinds => put(&mut table, "kinds", texts(kinds.iter().map(ContextKind::as_str))),
+    }
+    put(&mut table, "scorer", scorer.to_table());
+    table.into()
+}
+
 fn pairs<'p>(name: &str, pairs: impl Iterator<Item = (&'p str, f64)>) -> Vec<MetadataValue> {
     let pair = |(text, weight): (&str, f64)| {
         let mut table = Metadata::new();
@@ -98,9 +116,20 @@ impl ScorerPolicy {
             }
             Self::Product { children } => {
                 let mut table = typed("product");
-                let children: Vec<MetadataValue> =
-                    children.iter().map(|child| child.to_table().into()).collect();
-                put(&mut table, "children", children);
+                put(&mut table, "children", plain(children));
+                table
+            }
+            Self::Sum { children } => {
+                let mut table = typed("sum");
+                put(&mut table, "children", plain(children));
+                table
+            }
+            Self::ByKind { kinds, otherwise } => {
+                let mut table = typed("by_kind");
+                put(&mut table, "kinds", kinds.iter().map(scorer_of_kinds).collect::<Vec<_>>());
+                if let Some(scorer) = otherwise {
+                    put(&mut table, "otherwise", scorer.to_table());
+                }
                 table
             }
             Self::Scaled { inner } => {
@@ -127,6 +156,12 @@ impl ScorerPolicy {
                 }
                 put(&mut table, "curve", curve.to_table());
                 put(&mut table, "null_timestamp_score", *null_timestamp_score);
+                table
+            }
+            Self::Keyword { keywords, enough } => {
+                let mut table = typed("keyword");
+                put(&mut table, "keywords", texts(keywords.iter().map(String::as_str)));
+                put(&mut table, "enough", *enough as u64);
                 table
             }
             Self::Stability => typed("stability"),

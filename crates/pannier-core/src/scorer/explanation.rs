@@ -5,7 +5,7 @@
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ScoreExplanation {
-    /// The scorer, by the name it has in a policy.
+    /// The scorer, by the name it has in a policy; below a scorer that looks for words, the word.
     pub scorer: String,
     /// What it gave the item.
     pub score: f64,

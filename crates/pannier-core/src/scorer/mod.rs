@@ -8,10 +8,13 @@
 //! Scorers are values that own their children, and a child must be finished before its parent can take
 //! it. So the built-in scorers cannot contain themselves, and no search for cycles is needed.
 
+mod by_kind;
+mod children;
 mod composite;
 mod decay;
 mod explanation;
 mod frequency;
+mod keyword;
 mod kind;
 mod metadata;
 mod pool;
@@ -20,14 +23,17 @@ mod rank;
 mod reflexive;
 mod scaled;
 mod stability;
+mod sum;
 mod tag;
 
 use std::sync::Arc;
 
+pub use by_kind::{ByKindScorer, ByKindScorerBuilder};
 pub use composite::{CompositeScorer, CompositeScorerBuilder};
 pub use decay::{DecayCurve, DecayScorer, TimeProvider};
 pub use explanation::ScoreExplanation;
 pub use frequency::FrequencyScorer;
+pub use keyword::KeywordScorer;
 pub use kind::KindScorer;
 pub use metadata::{MetadataKeyScorer, MetadataTrustScorer};
 pub use pool::Pool;
@@ -36,6 +42,7 @@ pub use rank::{PriorityScorer, RecencyScorer};
 pub use reflexive::ReflexiveScorer;
 pub use scaled::ScaledScorer;
 pub use stability::StabilityScorer;
+pub use sum::{SumScorer, SumScorerBuilder};
 pub use tag::TagScorer;
 
 use crate::{ContextItem, Error};

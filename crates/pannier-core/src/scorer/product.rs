@@ -1,5 +1,8 @@
 //! Several scorers as one: the product.
 
+use std::ops::Mul;
+
+use super::children::Children;
 use super::{Pool, ScoreExplanation, Scorer};
 use crate::Error;
 
@@ -19,7 +22,7 @@ use crate::Error;
 /// # Ok::<(), pannier_core::Error>(())
 /// ```
 pub struct ProductScorer {
-    children: Vec<Box<dyn Scorer>>,
+    children: Children,
 }
 
 impl ProductScorer {
@@ -31,14 +34,7 @@ impl ProductScorer {
 
 impl Scorer for ProductScorer {
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
-        scores.fill(1.0);
-        let mut factor = vec![0.0; scores.len()];
-        for child in &self.children {
-            child.score(pool, &mut factor);
-            for (product, score) in scores.iter_mut().zip(&factor) {
-                *product *= score;
-            }
-        }
+        self.children.score(1.0, Mul::mul, pool, scores);
     }
 
     fn name(&self) -> &str {
@@ -46,10 +42,7 @@ impl Scorer for ProductScorer {
     }
 
     fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
-        let children = self.children.iter().map(|child| child.explain(pool, item));
-        let children: Vec<ScoreExplanation> = children.collect();
-        let product = children.iter().fold(1.0, |product, child| product * child.score);
-        ScoreExplanation::new(self.name(), product).with_children(children)
+        self.children.explain(self.name(), 1.0, Mul::mul, (pool, item))
     }
 }
 
@@ -70,11 +63,7 @@ impl ProductScorerBuilder {
     ///
     /// [`Error::InvalidScorer`] if there is no factor.
     pub fn build(self) -> Result<ProductScorer, Error> {
-        if self.0.is_empty() {
-            let problem = "it has no scorers; add at least one".to_owned();
-            return Err(Error::InvalidScorer { scorer: "ProductScorer", problem });
-        }
-        Ok(ProductScorer { children: self.0 })
+        Ok(ProductScorer { children: Children::new("ProductScorer", self.0)? })
     }
 }
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use pannier_core::{
-    ChronologicalPlacer, CompositeScorer, ContextItem, ContextKind, CountConstrainedKnapsackSlice,
-    CountQuotaEntry, CountQuotaSlice, DecayCurve, DecayScorer, FnScorer, FrequencyScorer,
-    GreedySlice, KindScorer, KnapsackSlice, MetadataKeyScorer, MetadataTrustScorer,
-    OverflowStrategy, Pipeline, Placer, PriorityScorer, ProductScorer, Quota, QuotaSlice,
-    RankPlacer, RecencyScorer, ReflexiveScorer, ScaledScorer, ScarcityBehavior, Scorer, Slicer,
-    TagScorer, Timestamp, UShapedPlacer,
+    ByKindScorer, ChronologicalPlacer, CompositeScorer, ContextItem, ContextKind,
+    CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, DecayCurve, DecayScorer,
+    FnScorer, FrequencyScorer, GreedySlice, KeywordScorer, KindScorer, KnapsackSlice,
+    MetadataKeyScorer, MetadataTrustScorer, OverflowStrategy, Pipeline, Placer, PriorityScorer,
+    ProductScorer, Quota, QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer, ScaledScorer,
+    ScarcityBehavior, Scorer, Slicer, SumScorer, TagScorer, Timestamp, UShapedPlacer,
 };
 
 /// The time to which ages are measured.
@@ -44,6 +44,13 @@ pub(crate) enum ScorerPlan {
     Composite(Vec<(ScorerPlan, f64)>),
     Scaled(Box<ScorerPlan>),
     Product(Vec<ScorerPlan>),
+    Sum(Vec<ScorerPlan>),
+    /// Kinds that share a scorer, each kind once; and the scorer of all others.
+    ByKind(Vec<(Vec<&'static str>, ScorerPlan)>, Option<Box<ScorerPlan>>),
+    Keyword {
+        keywords: Vec<&'static str>,
+        enough: usize,
+    },
 }
 
 /// A curve, with its times in seconds.
@@ -148,6 +155,25 @@ impl ScorerPlan {
                     .iter()
                     .fold(ProductScorer::builder(), |product, child| product.factor(child.build()));
                 Box::new(product.build().unwrap())
+            }
+            Self::Sum(children) => {
+                let sum =
+                    children.iter().fold(SumScorer::builder(), |sum, child| sum.add(child.build()));
+                Box::new(sum.build().unwrap())
+            }
+            Self::ByKind(entries, otherwise) => {
+                let mut by_kind = ByKindScorer::builder();
+                for (kinds, child) in entries {
+                    let kinds = kinds.iter().map(|kind| ContextKind::new(*kind).unwrap());
+                    by_kind = by_kind.kinds(kinds, child.build());
+                }
+                if let Some(child) = otherwise {
+                    by_kind = by_kind.otherwise(child.build());
+                }
+                Box::new(by_kind.build().unwrap())
+            }
+            Self::Keyword { keywords, enough } => {
+                Box::new(KeywordScorer::new(keywords, *enough).unwrap())
             }
         }
     }

@@ -182,6 +182,45 @@ pub(crate) fn item() -> impl Strategy<Value = ItemPlan> {
     })
 }
 
+/// Words in many spellings, glued together in many ways.
+fn prose() -> impl Strategy<Value = String> {
+    let word = select(
+        &[
+            "alpha",
+            "ALPHA",
+            "alphas",
+            "text",
+            "7",
+            "größe",
+            "GRÖSSE",
+            "GRÖßE",
+            "ΑΣ",
+            "ας",
+            "b_c",
+            "B_C",
+            "auth/login.rs",
+            "Auth",
+            "LOGIN",
+            "two",
+            "words",
+            "_",
+            "İ",
+            "i",
+        ][..],
+    );
+    let glue =
+        select(&[" ", " ", " ", "  ", "\n", "\u{2003}", ".", ", ", "/", "_", "-", " (", "'"][..]);
+    vec((word, glue), 0..12).prop_map(|words| {
+        words.into_iter().flat_map(|(word, glue)| [word, glue]).collect::<String>() + "end"
+    })
+}
+
+/// Items whose contents are more than a word or two.
+pub(crate) fn pool_of_prose() -> impl Strategy<Value = Vec<ItemPlan>> {
+    let item = (item(), prose()).prop_map(|(item, content)| ItemPlan { content, ..item });
+    vec(item, 0..20)
+}
+
 /// An item that may belong to a group, of contents so few that groups can be equal.
 fn member() -> impl Strategy<Value = ItemPlan> {
     let group = option::weighted(0.6, (0..10).prop_map(|number| format!("group {number}")));

@@ -2,6 +2,7 @@
 
 use pannier_core::{CountQuotaEntry, OverflowStrategy, Quota, ScarcityBehavior};
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
@@ -52,6 +53,25 @@ pub(crate) fn key_scorer() -> impl Strategy<Value = ScorerPlan> {
     })
 }
 
+pub(crate) fn keyword_scorer() -> impl Strategy<Value = ScorerPlan> {
+    const KEYWORDS: &[&str] = &[
+        "alpha",
+        "Alpha.",
+        "text",
+        "7",
+        "Größe",
+        "ΑΣ",
+        "b_c",
+        "auth/login.rs",
+        "login",
+        "two words",
+        "…",
+        "İ",
+    ];
+    (subsequence(KEYWORDS, 0..=KEYWORDS.len()).prop_shuffle(), 1..5_usize)
+        .prop_map(|(keywords, enough)| ScorerPlan::Keyword { keywords, enough })
+}
+
 fn decay_scorer(curve: impl Strategy<Value = CurvePlan>) -> impl Strategy<Value = ScorerPlan> {
     (curve, default_score())
         .prop_map(|(curve, null_timestamp_score)| ScorerPlan::Decay { curve, null_timestamp_score })
@@ -85,6 +105,7 @@ fn simple_scorer() -> impl Strategy<Value = ScorerPlan> {
         trust_scorer(),
         (decay_scorers(), 0..3_usize).prop_map(|(scorers, choice)| scorers[choice].clone()),
         key_scorer(),
+        keyword_scorer(),
     ]
 }
 
@@ -100,9 +121,32 @@ fn product(depth: u32) -> impl Strategy<Value = ScorerPlan> {
     vec(scorer(depth), 1..4).prop_map(ScorerPlan::Product)
 }
 
+fn sum(depth: u32) -> impl Strategy<Value = ScorerPlan> {
+    vec(scorer(depth), 1..4).prop_map(ScorerPlan::Sum)
+}
+
+/// The kinds cut in two, so that some scorers have several.
+fn by_kind(depth: u32) -> impl Strategy<Value = ScorerPlan> {
+    let kinds = subsequence(KINDS, 2..=KINDS.len());
+    let otherwise = option::of(scorer(depth).prop_map(Box::new));
+    (kinds, 1..KINDS.len(), vec(scorer(depth), 2), otherwise).prop_map(
+        |(mut first, cut, children, otherwise)| {
+            let second = first.split_off(cut.min(first.len() - 1));
+            let entries = [first, second].into_iter().zip(children).collect();
+            ScorerPlan::ByKind(entries, otherwise)
+        },
+    )
+}
+
 /// One of each scorer that has children, with children down to this depth.
-pub(crate) fn nested_scorers(depth: u32) -> impl Strategy<Value = [ScorerPlan; 3]> {
-    [composite(depth).boxed(), scaled(depth).boxed(), product(depth).boxed()]
+pub(crate) fn nested_scorers(depth: u32) -> impl Strategy<Value = [ScorerPlan; 5]> {
+    [
+        composite(depth).boxed(),
+        scaled(depth).boxed(),
+        product(depth).boxed(),
+        sum(depth).boxed(),
+        by_kind(depth).boxed(),
+    ]
 }
 
 /// Any scorer, with children down to this depth.
@@ -115,6 +159,8 @@ fn scorer(depth: u32) -> BoxedStrategy<ScorerPlan> {
         2 => composite(below),
         1 => scaled(below),
         1 => product(below),
+        1 => sum(below),
+        1 => by_kind(below),
     ]
     .boxed()
 }

@@ -2,6 +2,8 @@
 //!
 //! An item is named by its index, which is what "is the same item" means in the pseudocode.
 
+use std::collections::BTreeSet;
+
 use pannier_core::{ContextItem, MetadataTrustScorer, MetadataValue};
 
 use super::plan::{CurvePlan, ScorerPlan, now};
@@ -41,6 +43,13 @@ fn score(plan: &ScorerPlan, index: usize, items: &[&ContextItem]) -> f64 {
         ScorerPlan::Product(children) => {
             children.iter().map(|child| score(child, index, items)).product()
         }
+        ScorerPlan::Sum(children) => {
+            children.iter().fold(0.0, |sum, child| sum + score(child, index, items))
+        }
+        ScorerPlan::ByKind(entries, otherwise) => {
+            by_kind(entries, otherwise.as_deref(), index, items)
+        }
+        ScorerPlan::Keyword { keywords, enough } => keyword(item, keywords, *enough),
     }
 }
 
@@ -205,4 +214,48 @@ fn scaled(inner: &ScorerPlan, index: usize, items: &[&ContextItem]) -> f64 {
         return 0.5;
     }
     (raw_score - min) / (max - min)
+}
+
+fn by_kind(
+    entries: &[(Vec<&str>, ScorerPlan)],
+    otherwise: Option<&ScorerPlan>,
+    index: usize,
+    items: &[&ContextItem],
+) -> f64 {
+    let entry_of = |item: &ContextItem| {
+        let lists = |kinds: &[&str]| kinds.iter().any(|kind| same_name(kind, item.kind().as_str()));
+        entries.iter().position(|(kinds, _)| lists(kinds))
+    };
+    let own = entry_of(items[index]);
+    let Some(child) = own.map(|entry| &entries[entry].1).or(otherwise) else {
+        return 0.0;
+    };
+    let mut pool = Vec::new();
+    let mut place = 0;
+    for (other, item) in items.iter().enumerate() {
+        if other == index {
+            place = pool.len();
+        }
+        if entry_of(item) == own {
+            pool.push(*item);
+        }
+    }
+    score(child, place, &pool)
+}
+
+fn keyword(item: &ContextItem, keywords: &[&str], enough: usize) -> f64 {
+    let trim = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
+    let mut words = BTreeSet::new();
+    for word in item.content().split_whitespace() {
+        let word = trim(word);
+        for part in word.split(|c: char| !(c.is_alphanumeric() || c == '_')) {
+            words.insert(part.to_lowercase());
+        }
+        words.insert(word.to_lowercase());
+    }
+    words.remove("");
+    let keywords: BTreeSet<String> =
+        keywords.iter().map(|keyword| trim(keyword).to_lowercase()).collect();
+    let matches = keywords.intersection(&words).count();
+    f64::min(matches as f64 / enough as f64, 1.0)
 }
