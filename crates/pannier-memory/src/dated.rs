@@ -1,0 +1,259 @@
+//! Entries with a heading and a date: decisions and learnings.
+//!
+//! A heading with a date in brackets begins an entry, `## [2026-07-25-194549] Title` or one level deeper, and every other
+//! heading that is not below it ends it. Only headings with `#` count: a paragraph right above the `---` that closes an
+//! entry is a heading too, by the rules of Markdown, and by nobody's intention.
+
+use std::ops::Range;
+
+use crate::date;
+use crate::entry::Draft;
+use crate::markdown::{Heading, Outline, closed, trimmed};
+use crate::memory::Problem;
+
+/// The beginning of an entry.
+struct Begun {
+    level: u8,
+    range: Range<usize>,
+    title: String,
+    /// What stands in its brackets.
+    stamp: String,
+    found: date::Found,
+}
+
+/// The entries of a text.
+pub(crate) fn entries(outline: &Outline, problems: &mut Vec<Problem>) -> Vec<Draft> {
+    let mut entries = Vec::new();
+    let mut open: Option<Begun> = None;
+    for heading in &outline.headings {
+        let begun = begin(outline, heading);
+        let is_end = open.as_ref().is_some_and(|open| heading.level <= open.level);
+        if begun.is_none() && !is_end {
+            continue;
+        }
+        let ended = std::mem::replace(&mut open, begun);
+        entries.extend(ended.map(|begun| end(outline, begun, heading.range.start, problems)));
+    }
+    entries.extend(open.map(|begun| end(outline, begun, outline.text().len(), problems)));
+    entries
+}
+
+/// What a heading says, if it is one of an entry.
+fn begin(outline: &Outline, heading: &Heading) -> Option<Begun> {
+    if !matches!(heading.level, 2 | 3) {
+        return None;
+    }
+    let line = outline.without_comments(heading.range.clone());
+    let line = line.trim().trim_start_matches('#').trim();
+    // Markdown takes a heading with marks at its end for the same heading.
+    let unmarked = line.trim_end_matches('#');
+    let line = if unmarked.ends_with([' ', '\t']) { unmarked.trim_end() } else { line };
+    let (stamp, title) = line.strip_prefix('[')?.split_once(']')?;
+    let (stamp, title) = (stamp.trim().to_owned(), title.trim().to_owned());
+    let found = date::read(&stamp)?;
+    Some(Begun { level: heading.level, range: heading.range.clone(), title, stamp, found })
+}
+
+/// The entry that begins there and ends here.
+fn end(outline: &Outline, begun: Begun, end: usize, problems: &mut Vec<Problem>) -> Draft {
+    let Begun { range, mut title, stamp, found, .. } = begun;
+    let line = outline.line(range.start);
+    problems.extend(found.problem.map(|problem| Problem { line, problem }));
+    let body = without_rule(outline, range.end..end);
+    let text = closed(trimmed(&outline.without_comments(body.clone())));
+    if title.is_empty() {
+        let first = text.lines().map(str::trim).find(|line| !line.is_empty());
+        title = first.unwrap_or(&stamp).to_owned();
+    }
+    let is_superseded = says_superseded(&title) || is_superseded(outline, body);
+    Draft { title, text, date: found.date, is_superseded, line }
+}
+
+/// A body without the line that closes it.
+fn without_rule(outline: &Outline, body: Range<usize>) -> Range<usize> {
+    let mut body = body;
+    loop {
+        body.end = outline.trimmed_end(&body);
+        let text = &outline.text()[body.clone()];
+        let line = text.rfind('\n').map_or(0, |at| at + 1);
+        let is_rule =
+            text[line..].trim().len() >= 3 && text[line..].trim().bytes().all(|byte| byte == b'-');
+        if !is_rule || outline.is_hidden(body.start + line) {
+            return body;
+        }
+        body.end = body.start + line;
+    }
+}
+
+/// Whether a line of a body says that the entry is superseded.
+fn is_superseded(outline: &Outline, body: Range<usize>) -> bool {
+    let mut at = body.start;
+    outline.text()[body].split_inclusive('\n').any(|line| {
+        let start = at;
+        at += line.len();
+        let indent = line.len() - line.trim_start().len();
+        (says_superseded(line.trim_start()) || is_status_superseded(line))
+            && !outline.is_hidden(start + indent)
+    })
+}
+
+/// Whether a line begins with `~~Superseded`.
+fn says_superseded(line: &str) -> bool {
+    line.strip_prefix("~~").is_some_and(begins_superseded)
+}
+
+/// Whether a line is the status of an entry that is superseded, and not a list of all there are.
+fn is_status_superseded(line: &str) -> bool {
+    let line = line.trim_start();
+    let line =
+        line.strip_prefix(['-', '*', '+']).filter(|rest| rest.starts_with(' ')).unwrap_or(line);
+    let Some((name, value)) = line.split_once(':') else { return false };
+    let name = name.trim_matches([' ', '\t', '*', '_']);
+    let value = value.trim_matches([' ', '\t', '\n', '*', '_', '~', '`']);
+    let is_bold = line.trim_start().starts_with(['*', '_']);
+    is_bold
+        && name.eq_ignore_ascii_case("status")
+        && begins_superseded(value)
+        && !value[SUPERSEDED.len()..].trim_start().starts_with(['|', '/'])
+}
+
+const SUPERSEDED: &str = "superseded";
+
+fn begins_superseded(text: &str) -> bool {
+    let word = text.get(..SUPERSEDED.len());
+    word.is_some_and(|word| word.eq_ignore_ascii_case(SUPERSEDED))
+        && !text[SUPERSEDED.len()..].starts_with(char::is_alphanumeric)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Vec<Draft> {
+        let mut problems = Vec::new();
+        let entries = entries(&Outline::new(text), &mut problems);
+        assert_eq!(problems, [], "{text}");
+        entries
+    }
+
+    fn titles(text: &str) -> Vec<String> {
+        read(text).into_iter().map(|entry| entry.title).collect()
+    }
+
+    #[test]
+    fn headings_with_dates_begin_entries() {
+        let text = "# Decisions\n\nIntro.\n\n## [2026-07-25-194549] Row east\n\n**Context**: Wind.\n\n---\n\n## [2026-07-24] Rest ##\nBody.\n### [2026-07-23] Deeper\nBelow.\n";
+        let entries = read(text);
+        let shown: Vec<(&str, &str, usize)> = entries
+            .iter()
+            .map(|entry| (entry.title.as_str(), entry.text.as_str(), entry.line))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("Row east", "**Context**: Wind.", 5),
+                ("Rest", "Body.", 11),
+                ("Deeper", "Below.", 13)
+            ]
+        );
+        assert_eq!(entries[0].date, "2026-07-25T19:45:49Z".parse().ok());
+        assert_eq!(entries[1].date, "2026-07-24T00:00:00Z".parse().ok());
+    }
+
+    #[test]
+    fn other_headings_are_no_entries() {
+        let none = "# [2026-07-25] one\n#### [2026-07-25] four\n## [YYYY-MM-DD] form\n## Title\n## 2026-07-25 bare\n##[2026-07-25] tight\n> ## [2026-07-25] quoted\n\n- ## [2026-07-25] item\n\n[2026-07-25] underlined\n---\n\n    ## [2026-07-25] code\n";
+        assert_eq!(titles(none), Vec::<String>::new());
+        let hidden = "<!--\n## [2026-07-25] decoy\n-->\n```\n## [2026-07-25] decoy\n```\n## [2026-07-25] real\n~~~md\n## [2026-07-25] decoy\n~~~\n";
+        assert_eq!(titles(hidden), ["real"]);
+        assert_eq!(titles("text\n   ## [2026-07-25] indented\n"), ["indented"]);
+    }
+
+    #[test]
+    fn an_entry_ends_at_a_heading_that_is_not_below_it() {
+        let text = |ending: &str| {
+            let text = format!(
+                "## [2026-07-25] a\nin\n{ending}\nafter\n### [2026-07-24] b\nin\n{ending}\nafter\n"
+            );
+            read(&text).into_iter().map(|entry| entry.text).collect::<Vec<_>>()
+        };
+        assert_eq!(text("## Other"), ["in", "in"]);
+        assert_eq!(text("# Other"), ["in", "in"]);
+        assert_eq!(text("### Other"), ["in\n### Other\nafter", "in"]);
+        assert_eq!(text("#### Other"), ["in\n#### Other\nafter", "in\n#### Other\nafter"]);
+        assert_eq!(text("Other\n==="), ["in\nOther\n===\nafter", "in\nOther\n===\nafter"]);
+    }
+
+    #[test]
+    fn the_line_that_closes_an_entry_is_no_part_of_it() {
+        let body = |text: &str| read(&format!("## [2026-07-25] a\n{text}")).remove(0).text;
+        assert_eq!(body("\n\nwords\n\n---\n\n"), "words");
+        // By the rules of Markdown, the words are a heading.
+        assert_eq!(body("words\n---\n"), "words");
+        assert_eq!(body("words\n\n---\n<!-- c -->\n\n---\n"), "words");
+        assert_eq!(body("one\n\n---\n\ntwo"), "one\n\n---\n\ntwo");
+        assert_eq!(body("```\nwords\n---\n"), "```\nwords\n---\n```");
+        assert_eq!(body(""), "");
+        assert_eq!(body("---\n"), "");
+    }
+
+    #[test]
+    fn what_is_open_is_closed() {
+        let body = |text: &str| read(&format!("## [2026-07-25] a\n{text}")).remove(0).text;
+        assert_eq!(
+            body("~~~~ sh\n~~~\n## [2026-07-24] b"),
+            "~~~~ sh\n~~~\n## [2026-07-24] b\n~~~~"
+        );
+        assert_eq!(body("```\nx\n```"), "```\nx\n```");
+        assert_eq!(body("<pre>\nx"), "<pre>\nx\n</pre>");
+        assert_eq!(body("words <!-- kept"), "words <!-- kept");
+        assert_eq!(body("words\n<!-- gone\n"), "words");
+        assert_eq!(body("- a\n  ```\n  b"), "- a\n  ```\n  b");
+    }
+
+    #[test]
+    fn a_heading_without_a_title_is_called_by_what_follows() {
+        assert_eq!(titles("## [2026-07-25]\n\nFirst line.\nSecond.\n"), ["First line."]);
+        assert_eq!(titles("## [2026-07-25] <!-- c -->\n"), ["2026-07-25"]);
+        assert_eq!(titles("## [2026-07-25]Tight C#\n"), ["Tight C#"]);
+    }
+
+    #[test]
+    fn superseded_is_said_in_two_ways() {
+        let is_superseded =
+            |body: &str| read(&format!("## [2026-07-25] a\n{body}\n"))[0].is_superseded;
+        for yes in [
+            "~~Superseded by b~~",
+            "words\n\n  ~~Superseded~~",
+            "**Status**: Superseded by [2026-07-26] b",
+            "**Status:** superseded",
+            "**Status**: ~~Superseded~~",
+            "- **STATUS**: Superseded.",
+        ] {
+            assert!(is_superseded(yes), "{yes}");
+        }
+        for no in [
+            "**Status**: Accepted | Superseded | Deprecated",
+            "**Status**: Superseded | Accepted",
+            "**Status**: Accepted (the old one is superseded)",
+            "**Status**: Supersededness",
+            "It says ~~Superseded~~ somewhere",
+            "```\n~~Superseded~~\n```",
+            "<!-- \n**Status**: Superseded\n-->",
+            "<!-- c -->\n    ~~Superseded~~",
+            "Status: Superseded",
+            "**Supersedes**: b",
+        ] {
+            assert!(!is_superseded(no), "{no}");
+        }
+        assert!(read("## [2026-07-25] ~~Superseded: a~~\n")[0].is_superseded);
+    }
+
+    #[test]
+    fn an_impossible_date_is_told() {
+        let mut problems = Vec::new();
+        let entries = entries(&Outline::new("\n## [2026-13-45] a\nb"), &mut problems);
+        assert_eq!((entries[0].date, entries[0].title.as_str()), (None, "a"));
+        assert_eq!(problems[0].line, 2);
+    }
+}

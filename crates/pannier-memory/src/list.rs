@@ -1,0 +1,222 @@
+//! Entries that are items of lists: rules, conventions and tasks.
+//!
+//! An item belongs together with everything in it, its further lines and its sub-items, whoever wrote them on whatever
+//! bullet. Rules and conventions are the outermost items, with a box or without. A task is an item with an empty box,
+//! however deep, that stands in no other task.
+
+use crate::date;
+use crate::entry::Draft;
+use crate::markdown::{Item, Outline};
+use crate::memory::Problem;
+
+/// What stands in the box of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    Open,
+    Done,
+    Skipped,
+    None,
+}
+
+impl Mark {
+    /// The mark at the beginning of an item, and how many bytes it takes.
+    fn read(item: &str) -> (Self, usize) {
+        let mark = match item.get(..3) {
+            Some("[ ]") => Self::Open,
+            Some("[x]" | "[X]") => Self::Done,
+            Some("[-]") => Self::Skipped,
+            _ => return (Self::None, 0),
+        };
+        let behind = &item[3..];
+        let blanks = behind.len() - behind.trim_start_matches([' ', '\t']).len();
+        match behind.is_empty() || behind.starts_with('\n') || blanks > 0 {
+            true => (mark, 3 + blanks),
+            false => (Self::None, 0),
+        }
+    }
+}
+
+/// The rules or conventions of a text. A box is not part of what they say, unless it says that they were skipped.
+pub(crate) fn rules(outline: &Outline) -> Vec<Draft> {
+    let outermost = outline.items.iter().filter(|item| item.depth == 0);
+    let rules = outermost.filter_map(|item| {
+        let skip = match Mark::read(outline.item_start(item)) {
+            (Mark::Open | Mark::Done, length) => length,
+            _ => 0,
+        };
+        draft(outline, item, skip)
+    });
+    rules.collect()
+}
+
+/// The open tasks of a text.
+pub(crate) fn tasks(outline: &Outline, problems: &mut Vec<Problem>) -> Vec<Draft> {
+    let mut tasks = Vec::new();
+    // Where the last task ends: what begins before is part of it.
+    let mut end = 0;
+    for (place, item) in outline.items.iter().enumerate() {
+        let (mark, length) = Mark::read(outline.item_start(item));
+        if mark != Mark::Open || item.range.start < end {
+            continue;
+        }
+        end = item.range.end;
+        let Some(mut task) = draft(outline, item, length) else { continue };
+        let title = without_tags(&task.title);
+        if !title.is_empty() {
+            task.title = title;
+        }
+        // The tags of a sub-item are its own.
+        let next = outline.items.get(place + 1).map_or(end, |next| next.range.start.min(end));
+        if let Some(found) = added(&outline.text()[item.range.start..next]) {
+            task.date = found.date;
+            problems.extend(found.problem.map(|problem| Problem { line: task.line, problem }));
+        }
+        tasks.push(task);
+    }
+    tasks
+}
+
+/// An item as an entry, if it says anything.
+fn draft(outline: &Outline, item: &Item, skip: usize) -> Option<Draft> {
+    let text = outline.item_text(item, skip);
+    let title = text.lines().next().unwrap_or_default().trim().to_owned();
+    let line = outline.line(item.range.start);
+    (!title.is_empty()).then_some(Draft { title, text, date: None, is_superseded: false, line })
+}
+
+/// When a task was added, if one of its tags says so.
+fn added(text: &str) -> Option<date::Found> {
+    let tags = text.split_whitespace().filter_map(|word| word.strip_prefix("#added:"));
+    tags.into_iter().find_map(date::read)
+}
+
+/// A line without its tags.
+fn without_tags(line: &str) -> String {
+    let words: Vec<&str> = line.split_whitespace().filter(|word| !is_tag(word)).collect();
+    words.join(" ")
+}
+
+/// Whether a word is a tag: `#blocked` or `#priority:high`, but not `#42`, which is a number of something.
+fn is_tag(word: &str) -> bool {
+    word.strip_prefix('#').is_some_and(|tag| {
+        tag.starts_with(|first: char| first.is_alphabetic())
+            && !tag.ends_with([',', ';', '.', ')', '?', '!'])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules_of(text: &str) -> Vec<String> {
+        rules(&Outline::new(text)).into_iter().map(|rule| rule.text).collect()
+    }
+
+    fn tasks_of(text: &str) -> Vec<Draft> {
+        let mut problems = Vec::new();
+        let tasks = tasks(&Outline::new(text), &mut problems);
+        assert_eq!(problems, [], "{text}");
+        tasks
+    }
+
+    fn task_texts(text: &str) -> Vec<String> {
+        tasks_of(text).into_iter().map(|task| task.text).collect()
+    }
+
+    #[test]
+    fn every_outermost_item_is_a_rule() {
+        let text = "# Rules\n## Safety\n- [ ] Wear a vest.\n- [x] Count heads\n  twice.\n\n* plain\n+ plus\n\nWords.\n\n1. first\n2) second\n";
+        assert_eq!(
+            rules_of(text),
+            ["Wear a vest.", "Count heads\ntwice.", "plain", "plus", "first", "second"]
+        );
+        assert_eq!(rules_of("Do not:\n- this\n- that\n"), ["this", "that"]);
+        assert_eq!(rules_of("-\n- [ ]\n- [x] \n-   \n"), Vec::<String>::new());
+        // Withdrawn, which must be seen.
+        assert_eq!(
+            rules_of("- [-] old\n- [ ]unboxed\n- [1] note\n"),
+            ["[-] old", "[ ]unboxed", "[1] note"]
+        );
+    }
+
+    #[test]
+    fn further_lines_and_sub_items_belong_to_their_item() {
+        let text = "- one\n  goes on\nlazily\n  - sub\n    - [x] subsub\n\n  A paragraph.\n\n      code\n- two\n";
+        assert_eq!(
+            rules_of(text),
+            ["one\ngoes on\nlazily\n- sub\n  - [x] subsub\n\nA paragraph.\n\n    code", "two"]
+        );
+        assert_eq!(rules_of("10. ten\n    more\n\n    - sub\n"), ["ten\nmore\n\n- sub"]);
+        assert_eq!(rules_of("-\ttab\n\tmore\n\t- sub\n"), ["tab\nmore\n- sub"]);
+        assert_eq!(rules_of("- [ ] a\n\n      b\n"), ["a\n\n    b"]);
+        assert_eq!(rules_of("-     code\n"), ["    code"]);
+        assert_eq!(rules_of("-\n  late\n"), ["late"]);
+        assert_eq!(rules_of("   - a\n     b\n"), ["a\nb"]);
+    }
+
+    #[test]
+    fn quoted_lists_lose_their_marks() {
+        let text = "> [!IMPORTANT]\n> - Never row\n>   alone.\n>   - Not even\n> - Swim\nlazily\n";
+        assert_eq!(rules_of(text), ["Never row\nalone.\n- Not even", "Swim\nlazily"]);
+        // A list in a quotation in an item is part of the item.
+        assert_eq!(rules_of("- a\n  > - b\n"), ["a\n> - b"]);
+        assert_eq!(task_texts("- plain\n  > - [ ] quoted\n"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_in_comments_and_code_is_no_item() {
+        let text = "<!--\n- decoy\n\n- [ ] decoy\n--> \n- real <!-- aside --> rule\n  <!-- a line\n  or two -->\n  end\n\n```\n- decoy\n```\n\n    - decoy\n";
+        assert_eq!(rules_of(text), ["real  rule\nend"]);
+        assert_eq!(
+            task_texts("```\n- [ ] decoy\n```\n<!-- - [ ] decoy -->\n- [ ] real\n"),
+            ["real"]
+        );
+        assert_eq!(rules_of("- a<!-- x -->b\n"), ["a b"]);
+        assert_eq!(rules_of("- `<!-- kept -->` is code\n"), ["`<!-- kept -->` is code"]);
+        assert_eq!(rules_of("- <!-- only -->\n- <!-- open\n  and on\n- next\n"), ["next"]);
+        assert_eq!(rules_of("- a\n\n  <!-- x -->\n\n  b\n"), ["a\n\nb"]);
+    }
+
+    #[test]
+    fn code_in_an_item_stays_and_is_closed() {
+        assert_eq!(
+            rules_of("- Run\n  ```sh\n    make\n  ```\n- b\n"),
+            ["Run\n```sh\n  make\n```", "b"]
+        );
+        assert_eq!(rules_of("- Run\n  ````sh\n  make\n- b\n"), ["Run\n````sh\nmake\n````", "b"]);
+    }
+
+    #[test]
+    fn open_items_are_tasks() {
+        let text = "# Tasks\n- [ ] one\n- [x] done\n  - [ ] left over\n- [-] skipped\n- plain\n  - [ ] below\n    - [ ] part\n    - [x] done part\n* [ ] star\n1. [ ] first\n";
+        assert_eq!(
+            task_texts(text),
+            ["one", "left over", "below\n- [ ] part\n- [x] done part", "star", "first"]
+        );
+        let lines: Vec<usize> = tasks_of(text).iter().map(|task| task.line).collect();
+        assert_eq!(lines, [2, 4, 7, 10, 11]);
+    }
+
+    #[test]
+    fn the_title_of_a_task_has_no_tags() {
+        let text = "- [ ] Mend #42 in C# #priority:high #added:2026-07-25-101112 #blocked (see `#x`)\n  and more #tag\n- [ ] #only:tags\n";
+        let tasks = tasks_of(text);
+        assert_eq!(tasks[0].title, "Mend #42 in C# (see `#x`)");
+        assert!(tasks[0].text.contains("#priority:high") && tasks[0].text.contains("#tag"));
+        assert_eq!(tasks[0].date, "2026-07-25T10:11:12Z".parse().ok());
+        assert_eq!(tasks[1].title, "#only:tags");
+    }
+
+    #[test]
+    fn the_date_of_a_task_is_its_own() {
+        let date = |text: &str| tasks_of(text)[0].date.map(|date| date.to_string());
+        let day = Some("2026-07-25T00:00:00Z".to_owned());
+        assert_eq!(date("- [ ] a\n  b #added:2026-07-25\n"), day);
+        assert_eq!(date("- [ ] a\n  - [ ] b #added:2026-07-25\n"), None);
+        assert_eq!(date("- [ ] a `#added:2026-07-25`\n- [ ] b #added:2026-07-25\n"), None);
+        assert_eq!(date("- [ ] a #added:soon\n"), None);
+        let mut problems = Vec::new();
+        let tasks = tasks(&Outline::new("\n- [ ] a #added:2026-02-30\n"), &mut problems);
+        assert_eq!((tasks[0].date, problems[0].line), (None, 2));
+    }
+}
