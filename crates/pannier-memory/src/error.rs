@@ -89,6 +89,14 @@ pub enum MemoryError {
         path: PathBuf,
     },
 
+    /// A receipt is not of a packet.
+    #[error("the receipt is not of a packet; replay it as what it is")]
+    NoPacket,
+
+    /// The engine refuses what it was given.
+    #[error(transparent)]
+    Engine(#[from] pannier_core::Error),
+
     /// Reading or writing failed.
     #[error("cannot {action} {}: {error}", path.display())]
     Io {
@@ -110,6 +118,7 @@ impl MemoryError {
     pub fn category(&self) -> ErrorCategory {
         match self {
             Self::Io { .. } => ErrorCategory::Io,
+            Self::Engine(error) => error.category(),
             _ => ErrorCategory::InvalidInput,
         }
     }

@@ -20,10 +20,17 @@ mod date;
 mod dated;
 mod entry;
 mod error;
+mod keywords;
 mod list;
 mod markdown;
 mod memory;
+mod packer;
+mod policy;
+mod render;
 
 pub use entry::{Entry, Section};
 pub use error::MemoryError;
+pub use keywords::keywords;
 pub use memory::{Memory, Warning};
+pub use packer::{Packer, Packet, PacketOptions};
+pub use render::PacketFormat;

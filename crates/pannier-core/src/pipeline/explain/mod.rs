@@ -122,6 +122,13 @@ pub struct FoundBudget {
     pub is_proven: bool,
 }
 
+impl FoundBudget {
+    /// A budget of these sizes that somebody tried.
+    pub fn new(max_tokens: i64, target_tokens: i64, is_proven: bool) -> Self {
+        Self { max_tokens, target_tokens, is_proven }
+    }
+}
+
 impl Pipeline {
     /// Why the item at an index is selected or not, and what would change that.
     ///

@@ -1,0 +1,61 @@
+//! What open tasks are about, in words.
+
+use std::collections::BTreeSet;
+
+/// Words that say nothing about what a task is about. Shorter ones are not looked at.
+const COMMON: [&str; 93] = [
+    "about", "after", "again", "all", "also", "and", "any", "are", "because", "been", "before",
+    "being", "between", "both", "but", "can", "could", "did", "does", "doing", "done", "down",
+    "during", "each", "every", "few", "for", "from", "had", "has", "have", "her", "here", "him",
+    "his", "how", "into", "its", "just", "like", "may", "might", "more", "most", "must", "nor",
+    "not", "now", "off", "once", "one", "only", "other", "our", "out", "over", "own", "per",
+    "same", "she", "should", "some", "such", "than", "that", "the", "their", "them", "then",
+    "there", "these", "they", "this", "those", "through", "too", "under", "until", "upon", "use",
+    "very", "via", "was", "were", "what", "when", "where", "which", "while", "who", "why", "will",
+    "with",
+];
+
+/// A keyword has at least so many characters.
+const SHORTEST: usize = 3;
+
+/// The keywords of texts, each once, in the order in which they come: what stands between white space, in lower case,
+/// without what is neither letter nor digit at its ends; without tags, common words and short ones.
+///
+/// ```
+/// assert_eq!(
+///     pannier_memory::keywords(["Fix the login flow, see `auth/login.rs` #priority:high", "fix it"]),
+///     ["fix", "login", "flow", "see", "auth/login.rs"]
+/// );
+/// ```
+pub fn keywords<'t>(texts: impl IntoIterator<Item = &'t str>) -> Vec<String> {
+    let words = texts.into_iter().flat_map(str::split_whitespace);
+    let words = words.filter(|word| !word.starts_with('#'));
+    let words = words
+        .map(|word| word.trim_matches(|letter: char| !letter.is_alphanumeric()).to_lowercase());
+    let mut known = BTreeSet::new();
+    let mut is_keyword = |word: &String| {
+        word.chars().nth(SHORTEST - 1).is_some()
+            && COMMON.binary_search(&word.as_str()).is_err()
+            && known.insert(word.clone())
+    };
+    words.filter(|word| is_keyword(word)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn common_words_are_in_order() {
+        assert!(COMMON.is_sorted());
+        assert!(COMMON.iter().all(|word| word.chars().count() >= SHORTEST));
+    }
+
+    #[test]
+    fn stop_words_short_words_and_tags_are_dropped_and_the_rest_comes_once() {
+        let texts = ["Add the CI job for Über-tests.", "add IT to ci #ci:tests #jobs (CI-job)"];
+        assert_eq!(keywords(texts), ["add", "job", "über-tests", "ci-job"]);
+        assert_eq!(keywords(["a an of -- #x **\"", ""]), Vec::<String>::new());
+        assert_eq!(keywords([]), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,465 @@
+//! From what a project remembers to what an agent is told of it.
+//!
+//! The budget bounds what is printed: headings, bullets and the number of tokens itself included. What is always there,
+//! the constitution before all, is the frame; everything else competes for the rest of the budget.
+//!
+//! Which decisions and learnings matter depends on the tasks that are in, and which tasks are in depends on the budget
+//! alone. So there are two runs: one without keywords, to see which tasks are in, and one with theirs.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use pannier_core::{
+    Circumstances, ContextBudget, ContextItem, ContextSource, Explanation, FoundBudget,
+    MetadataTrustScorer, MetadataValue, Pipeline, Policy, PolicyRegistry, Receipt, ReceiptSource,
+    Replay, Selection, SelectionReport, Timestamp, TokenCounter,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::policy::{Choice, kind};
+use crate::render::{Frame, PacketFormat, PacketRendering, Room, content, short_content};
+use crate::{Entry, Memory, MemoryError, Section, keywords};
+
+/// What receipts call the source of packets.
+const KIND: &str = "memory";
+
+/// How a packet is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PacketOptions {
+    /// How many tokens it may have.
+    pub budget: usize,
+    /// How many characters it may have, if that is limited, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_characters: Option<usize>,
+    /// How it is written.
+    pub format: PacketFormat,
+    /// How much of the budget tasks may use, in percent.
+    pub task_percent: f64,
+    /// How much of the budget conventions may use, in percent.
+    pub convention_percent: f64,
+    /// What somebody is about to do: entries that have to do with it count for more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
+    /// What time it is. Entries are the more relevant the younger they are.
+    pub now: Timestamp,
+    /// Whether the packet tells that time (JSON).
+    pub tells_time: bool,
+}
+
+impl PacketOptions {
+    /// What a budget is, unless somebody says otherwise.
+    pub const BUDGET: usize = 8_000;
+    /// What tasks may use of it, in percent.
+    pub const TASK_PERCENT: f64 = 40.0;
+    /// What conventions may use of it, in percent.
+    pub const CONVENTION_PERCENT: f64 = 20.0;
+
+    /// A packet of 8,000 tokens in Markdown, made at this time.
+    pub fn new(now: Timestamp) -> Self {
+        Self {
+            budget: Self::BUDGET,
+            max_characters: None,
+            format: PacketFormat::default(),
+            task_percent: Self::TASK_PERCENT,
+            convention_percent: Self::CONVENTION_PERCENT,
+            query: None,
+            now,
+            tells_time: false,
+        }
+    }
+}
+
+/// Makes packets of what a project remembers.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pannier_memory::{Memory, Packer, PacketOptions};
+/// use pannier_tokens::BytesOverFour;
+///
+/// let memory = Memory::from_files([
+///     ("CONSTITUTION.md", "- [ ] Never row alone.\n"),
+///     ("TASKS.md", "- [ ] Paint the oars\n"),
+/// ]);
+/// let options = PacketOptions::new("2026-11-16T12:00:00Z".parse()?);
+/// let packet = Packer::new(&memory, options, Arc::new(BytesOverFour))?.packet()?;
+/// assert!(packet.text.contains("- [ ] Paint the oars\n") && packet.tokens_used < 100);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Packer<'m> {
+    memory: &'m Memory,
+    options: PacketOptions,
+    counter: Arc<dyn TokenCounter>,
+    /// The entries of the pool: all but the rules.
+    entries: Vec<&'m Entry>,
+    pool: Vec<ContextItem>,
+    /// With room for the rest, with none, and over the budget.
+    renderings: [PacketRendering; 3],
+    /// What everything costs together.
+    whole_tokens: usize,
+}
+
+impl std::fmt::Debug for Packer<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Packer").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// What an agent is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Packet {
+    /// The text, with its final line break.
+    pub text: String,
+    /// How many tokens it has.
+    pub tokens_used: usize,
+    /// How many it was to have at most. Where characters are limited, too, this may be less than what was asked for.
+    pub budget: usize,
+    /// Whether it has more: only if what is always there has.
+    pub is_over_budget: bool,
+    /// Whether it has more characters than it may: only if what is always there has.
+    pub is_over_characters: bool,
+}
+
+/// A pipeline, and what it is given.
+struct Setup {
+    rendering: PacketRendering,
+    policy: Policy,
+    pipeline: Pipeline,
+    budget: ContextBudget,
+}
+
+impl<'m> Packer<'m> {
+    /// Makes packets of these entries.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::Engine`] if an option is out of its range.
+    pub fn new(
+        memory: &'m Memory,
+        options: PacketOptions,
+        counter: Arc<dyn TokenCounter>,
+    ) -> Result<Self, MemoryError> {
+        let entries = pool_entries(memory);
+        let generated = options.tells_time.then_some(options.now);
+        let frame = Frame::new(memory, &entries, options.format, options.budget, generated);
+        let pool = pool(&entries, &frame, &*counter)?;
+        let frame = Arc::new(frame);
+        let rendering = |room| PacketRendering::new(Arc::clone(&frame), Arc::clone(&counter), room);
+        let rest = rendering(Room::Rest);
+        let whole_tokens = rest.whole().1;
+        let renderings = [
+            rest,
+            rendering(Room::None { is_over: false }),
+            rendering(Room::None { is_over: true }),
+        ];
+        let packer = Self { memory, options, counter, entries, pool, renderings, whole_tokens };
+        // Whatever is wrong with the options is wrong with the policy.
+        packer.policy(Vec::new())?;
+        Ok(packer)
+    }
+
+    /// How packets are made.
+    pub fn options(&self) -> &PacketOptions {
+        &self.options
+    }
+
+    /// What competes for the budget, as items of the engine: tasks, conventions, decisions and learnings. What an item
+    /// costs is what it costs as it is printed.
+    pub fn pool(&self) -> &[ContextItem] {
+        &self.pool
+    }
+
+    /// The entries of the pool, in its order.
+    pub fn entries(&self) -> &[&'m Entry] {
+        &self.entries
+    }
+
+    /// The policy by which they are chosen, for questions of your own.
+    ///
+    /// # Errors
+    ///
+    /// As [`packet`](Self::packet).
+    pub fn chosen_by(&self) -> Result<Policy, MemoryError> {
+        Ok(self.setup(self.budget()?)?.policy)
+    }
+
+    /// The packet.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::Engine`], if the budget is above what can be counted.
+    pub fn packet(&self) -> Result<Packet, MemoryError> {
+        self.packet_of(self.budget()?)
+    }
+
+    /// The largest budget, up to the one that was asked for, whose packet keeps to the characters: found by halves,
+    /// and tried. If not even the frame does, the frame's.
+    fn budget(&self) -> Result<usize, MemoryError> {
+        let asked = self.options.budget;
+        let alone = self.renderings[1].alone().1;
+        if self.options.max_characters.is_none() || asked <= alone {
+            return Ok(asked);
+        }
+        let fits = |budget: usize| self.packet_of(budget).map(|packet| !packet.is_over_characters);
+        if fits(asked)? {
+            return Ok(asked);
+        }
+        let (mut low, mut high) = (alone, asked);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if fits(middle)? { low = middle } else { high = middle }
+        }
+        Ok(low)
+    }
+
+    pub(crate) fn packet_of(&self, budget: usize) -> Result<Packet, MemoryError> {
+        let setup = self.setup(budget)?;
+        let selection = setup.pipeline.run(&self.pool, &setup.budget)?;
+        let (text, tokens_used) = setup.rendering.text(&selection.placed());
+        let most = self.options.max_characters;
+        let is_over_characters = most.is_some_and(|most| text.chars().count() > most);
+        Ok(Packet {
+            text,
+            tokens_used,
+            budget,
+            is_over_budget: tokens_used > budget,
+            is_over_characters,
+        })
+    }
+
+    fn policy(&self, keywords: Vec<String>) -> Result<Policy, MemoryError> {
+        let choice = Choice {
+            task_percent: self.options.task_percent,
+            convention_percent: self.options.convention_percent,
+            keywords,
+            query: self.options.query.as_deref(),
+            now: self.options.now,
+        };
+        let policy = choice.policy()?;
+        policy.pipeline()?;
+        Ok(policy)
+    }
+
+    /// What makes a packet of a budget.
+    fn setup(&self, budget: usize) -> Result<Setup, MemoryError> {
+        let [rest, alone, over] = &self.renderings;
+        let everything_fits = self.whole_tokens <= budget;
+        let limit = i64::try_from(budget).unwrap_or(i64::MAX);
+        let (rendering, limit) = if everything_fits || rest.fixed() <= limit {
+            (rest, limit)
+        } else if alone.alone().1 <= budget {
+            (alone, limit.max(alone.fixed()))
+        } else {
+            (over, limit.max(over.fixed()))
+        };
+        let budget = ContextBudget::new(limit, limit)?;
+        let pipeline = |policy: &Policy| -> Result<Pipeline, MemoryError> {
+            let pipeline = PolicyRegistry::default().pipeline(policy, None)?;
+            Ok(pipeline.rendered_by(rendering.clone()))
+        };
+        let task = |index: &usize| self.entries[*index].section() == Section::Tasks;
+        let tasks: Vec<usize> = match everything_fits {
+            true => (0..self.entries.len()).filter(task).collect(),
+            false => {
+                let pipeline = pipeline(&self.policy(Vec::new())?)?;
+                let selection = pipeline.run(&self.pool, &budget)?;
+                whole(&selection).filter(task).collect()
+            }
+        };
+        let keywords = keywords(tasks.iter().map(|index| self.entries[*index].text()));
+        let policy = self.policy(keywords)?;
+        let pipeline = pipeline(&policy)?;
+        Ok(Setup { rendering: rendering.clone(), policy, pipeline, budget })
+    }
+
+    /// Every entry that competes, in or out, with its score and its reason.
+    ///
+    /// # Errors
+    ///
+    /// As [`packet`](Self::packet).
+    pub fn report(&self) -> Result<SelectionReport<&ContextItem>, MemoryError> {
+        let setup = self.setup(self.budget()?)?;
+        Ok(setup.pipeline.run(&self.pool, &setup.budget)?.report())
+    }
+
+    /// What is needed to make the packet again, and to see that it is the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`packet`](Self::packet).
+    pub fn receipt(&self) -> Result<Receipt, MemoryError> {
+        let setup = self.setup(self.budget()?)?;
+        let selection = setup.pipeline.run(&self.pool, &setup.budget)?;
+        let mut circumstances = Circumstances::new(setup.policy);
+        circumstances.tokenizer = self.counter.name().to_owned();
+        let options = serde_json::to_value(&self.options).ok();
+        circumstances.source = Some(ReceiptSource {
+            kind: KIND.to_owned(),
+            version: self.memory.version().to_owned(),
+            query: self.options.query.clone(),
+            options: options.and_then(|options| serde_json::from_value(options).ok()),
+        });
+        let text = setup.rendering.text(&selection.placed()).0;
+        Ok(Receipt::of_text(&selection, circumstances, &text))
+    }
+
+    /// The options that the packet of a receipt was made with.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::NoPacket`] if the receipt is of something else.
+    pub fn options_of(receipt: &Receipt) -> Result<PacketOptions, MemoryError> {
+        let options = receipt.source.options.as_ref().filter(|_| receipt.source.kind == KIND);
+        let options = options.and_then(|options| serde_json::to_value(options).ok());
+        options
+            .and_then(|options| serde_json::from_value(options).ok())
+            .ok_or(MemoryError::NoPacket)
+    }
+
+    /// Makes the packet of a receipt again, and compares.
+    ///
+    /// # Errors
+    ///
+    /// As [`packet`](Self::packet).
+    pub fn replay(&self, receipt: &Receipt) -> Result<Replay, MemoryError> {
+        let setup = self.setup(self.budget()?)?;
+        let write = |selection: &Selection<'_>| setup.rendering.text(&selection.placed()).0;
+        Ok(receipt.replay_text(&self.pool, &setup.pipeline, write)?)
+    }
+
+    /// Why entries of the [pool](Self::pool) are in or out, and what would change that.
+    ///
+    /// The smallest budgets are those of whole packets: with another budget, other tasks may be in, and with them other
+    /// decisions matter.
+    ///
+    /// # Errors
+    ///
+    /// As [`packet`](Self::packet), and if there is no entry at an index.
+    pub fn explain(
+        &self,
+        indices: &[usize],
+    ) -> Result<Vec<Explanation<&ContextItem>>, MemoryError> {
+        let budget = self.budget()?;
+        let setup = self.setup(budget)?;
+        let mut answers = setup.pipeline.explain_all(&self.pool, &setup.budget, indices)?;
+        for answer in &mut answers {
+            answer.smallest_budget = Some(self.smallest_budget(answer.index, budget)?);
+            answer.smaller_budget = None;
+        }
+        Ok(answers)
+    }
+
+    fn is_whole(&self, index: usize, budget: usize) -> Result<bool, MemoryError> {
+        let setup = self.setup(budget)?;
+        let selection = setup.pipeline.run(&self.pool, &setup.budget)?;
+        Ok(whole(&selection).any(|other| other == index))
+    }
+
+    /// The smallest budget with which an entry is in, all of it: of one that is not, the smallest above this one. With
+    /// room for everything, everything is.
+    fn smallest_budget(&self, index: usize, present: usize) -> Result<FoundBudget, MemoryError> {
+        let (mut low, mut high) = match self.is_whole(index, present)? {
+            true => (self.renderings[1].alone().1, present),
+            false => (present + 1, self.whole_tokens),
+        };
+        let bytes = self.renderings[0].whole().0.len() as u64;
+        let is_proven = bytes.saturating_mul((high - low) as u64) <= Self::TO_TRY_ALL;
+        let found = |tokens: usize| {
+            let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
+            FoundBudget::new(tokens, tokens, is_proven)
+        };
+        if is_proven {
+            for budget in low..high {
+                if self.is_whole(index, budget)? {
+                    return Ok(found(budget));
+                }
+            }
+            return Ok(found(high));
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.is_whole(index, middle)? { high = middle } else { low = middle + 1 }
+        }
+        Ok(found(high))
+    }
+
+    /// How many bytes of packets may be made for one answer, if every budget is tried.
+    const TO_TRY_ALL: u64 = 1 << 28;
+}
+
+/// The indices of what is in a selection, all of it.
+fn whole(selection: &Selection<'_>) -> impl Iterator<Item = usize> {
+    let sent = selection.indices().zip(selection.shortened());
+    sent.filter(|(_, is_short)| !is_short).map(|(index, _)| index)
+}
+
+/// The entries that compete, in the order that breaks ties: lists as their files read, the rest newest first.
+fn pool_entries(memory: &Memory) -> Vec<&Entry> {
+    let mut entries: Vec<&Entry> = memory.entries().iter().collect();
+    entries.retain(|entry| entry.section() != Section::Constitution);
+    entries.sort_by_key(|entry| {
+        let date = entry.date().filter(|_| entry.section().is_dated());
+        (entry.section(), Reverse(date))
+    });
+    entries
+}
+
+/// Entries as items, which cost what they cost as they are printed.
+fn pool(
+    entries: &[&Entry],
+    frame: &Frame,
+    counter: &dyn TokenCounter,
+) -> Result<Vec<ContextItem>, MemoryError> {
+    let pieces: Vec<(String, String)> = frame.pieces().collect();
+    let texts: Vec<&str> =
+        pieces.iter().flat_map(|(whole, short)| [whole, short]).map(String::as_str).collect();
+    let counts = counter.count_each(&texts);
+    let tokens = |place: usize| i64::try_from(counts[place]).unwrap_or(i64::MAX);
+    let newest = newest_first(entries);
+    let mut items = Vec::with_capacity(entries.len());
+    for (index, entry) in entries.iter().enumerate() {
+        let mut item = ContextItem::builder(content(entry), tokens(2 * index))
+            .kind(kind(entry.section())?)
+            .source(ContextSource::new("memory")?)
+            .id(entry.id())
+            .metadata("place", format!("{}:{}", entry.path(), entry.line()));
+        if let Some(date) = entry.date() {
+            item = item.timestamp(date);
+        }
+        item = match entry.section() {
+            Section::Tasks => item.priority(newest[index]),
+            // The first conventions come first.
+            Section::Conventions => item.priority(-(index as i64)),
+            _ => item,
+        };
+        if entry.is_superseded() {
+            item = item.metadata(MetadataTrustScorer::KEY, MetadataValue::Integer(0));
+        }
+        // A convention that does not fit is only counted.
+        if entry.section() != Section::Conventions {
+            item = item.short_form(short_content(entry), tokens(2 * index + 1));
+        }
+        items.push(item.build()?);
+    }
+    Ok(items)
+}
+
+/// How new each task is, by its rank; 0 for the oldest. A task without a date is as old as the one before it in the
+/// file, where later is newer.
+fn newest_first(entries: &[&Entry]) -> Vec<i64> {
+    let mut dates = Vec::with_capacity(entries.len());
+    let mut last = None;
+    for entry in entries.iter().filter(|entry| entry.section() == Section::Tasks) {
+        last = entry.date().or(last);
+        dates.push(last);
+    }
+    let mut order: Vec<usize> = (0..dates.len()).collect();
+    order.sort_by_key(|index| (dates[*index], *index));
+    let mut ranks = vec![0; entries.len()];
+    for (rank, index) in order.into_iter().enumerate() {
+        ranks[index] = rank as i64;
+    }
+    ranks
+}

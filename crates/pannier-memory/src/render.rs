@@ -1,0 +1,435 @@
+//! A packet as text, in Markdown or as JSON.
+//!
+//! A packet tells how many tokens it has, and so its text depends on its own length. The number is the smallest one that
+//! is true once it is written.
+//!
+//! What entries look like is fixed before anything is chosen, so that a text is put together from pieces, and costs what
+//! copying it costs.
+
+use std::sync::Arc;
+
+use pannier_core::{ContextItem, Cost, Placed, Rendering, Timestamp, TokenCounter};
+
+use crate::{Entry, Memory, Section};
+
+/// What an agent is told at the end.
+const INSTRUCTION: &str = "Before you begin, tell the user that you have read the context files above and that you \
+                           follow their rules and conventions.";
+
+/// Why nothing but the frame is there.
+pub(crate) const ALONE: &str =
+    "the constitution, the files to read and the instruction leave no room for anything else";
+
+/// How a packet is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum PacketFormat {
+    /// Markdown, for a model.
+    #[default]
+    Markdown,
+    /// One line of JSON.
+    Json,
+}
+
+/// The sections that are chosen from, in the order in which they are written.
+const CHOSEN: [(Section, &str); 4] = [
+    (Section::Tasks, "## Current Tasks\n\n"),
+    (Section::Conventions, "## Key Conventions\n\n"),
+    (Section::Decisions, "## Recent Decisions\n\n"),
+    (Section::Learnings, "## Recent Learnings\n\n"),
+];
+
+/// What stands in a packet whatever is chosen, and how each entry looks.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    format: PacketFormat,
+    budget: usize,
+    generated: Option<Timestamp>,
+    read_order: Vec<String>,
+    rules: Vec<String>,
+    /// By the entry's place in the pool.
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    /// Which of the sections that are chosen from.
+    section: usize,
+    whole: String,
+    short: String,
+    /// Whether it is missed where it is left out. What is superseded is not.
+    is_missed: bool,
+}
+
+/// What is in a packet besides the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// As much as fits.
+    Rest,
+    /// Nothing, because there is none. Whether the frame is over the budget, and the packet says so.
+    None { is_over: bool },
+}
+
+impl Frame {
+    /// A frame for these entries, which are those of the pool.
+    pub(crate) fn new(
+        memory: &Memory,
+        entries: &[&Entry],
+        format: PacketFormat,
+        budget: usize,
+        generated: Option<Timestamp>,
+    ) -> Self {
+        let rules = memory.section(Section::Constitution).iter();
+        let rules = rules.map(|rule| match format {
+            PacketFormat::Markdown => bullet("- ", rule.text()),
+            PacketFormat::Json => json(rule.text()),
+        });
+        // Without a budget, not even the files to read are told.
+        let read_order = if budget == 0 { &[] } else { memory.read_order() };
+        Self {
+            format,
+            budget,
+            generated,
+            read_order: read_order.to_vec(),
+            rules: rules.collect(),
+            pieces: entries.iter().map(|entry| Piece::new(entry, format)).collect(),
+        }
+    }
+
+    /// The text before the number of tokens, and the one behind it.
+    ///
+    /// What is placed is given by its index, and whether it is short.
+    fn around_number(
+        &self,
+        placed: impl Iterator<Item = (usize, bool)>,
+        room: Room,
+    ) -> (String, String) {
+        let mut sections: [Vec<usize>; 4] = Default::default();
+        let mut notes: Vec<&str> = Vec::new();
+        let mut missed: [usize; 4] = [0; 4];
+        for piece in self.pieces.iter().filter(|piece| piece.is_missed) {
+            missed[piece.section] += 1;
+        }
+        let mut length = 1_024 + self.rules.iter().map(String::len).sum::<usize>();
+        for (index, is_short) in placed {
+            let piece = &self.pieces[index];
+            if piece.is_missed {
+                missed[piece.section] -= 1;
+            }
+            if is_short {
+                notes.push(&piece.short);
+                length += piece.short.len();
+            } else {
+                sections[piece.section].push(index);
+                length += piece.whole.len() + 1;
+            }
+        }
+        // Lists read as their files do; the rest by rank.
+        sections[0].sort_unstable();
+        sections[1].sort_unstable();
+        let more = more(&missed);
+        let mut texts = (String::new(), String::with_capacity(length));
+        match self.format {
+            PacketFormat::Markdown => {
+                self.write_markdown(&mut texts, &sections, &notes, more, room)
+            }
+            PacketFormat::Json => self.write_json(&mut texts, &sections, &notes, more, room),
+        }
+        texts
+    }
+
+    fn write_markdown(
+        &self,
+        (head, text): &mut (String, String),
+        sections: &[Vec<usize>; 4],
+        notes: &[&str],
+        more: Option<String>,
+        room: Room,
+    ) {
+        let budget = self.budget;
+        head.push_str(&format!("# Context Packet\n\nBudget: {budget} tokens | Used: "));
+        text.push_str(" tokens");
+        if let (Room::None { is_over: true }, more) = (room, &more) {
+            text.push_str(&over(more.as_deref()));
+        }
+        text.push_str("\n\n");
+        if !self.read_order.is_empty() {
+            text.push_str("## Read These Files\n\n");
+            for (number, path) in self.read_order.iter().enumerate() {
+                text.push_str(&format!("{}. {path}\n", number + 1));
+            }
+            text.push('\n');
+        }
+        if !self.rules.is_empty() {
+            text.push_str("## Constitution (NEVER VIOLATE)\n\n");
+            self.rules.iter().for_each(|rule| text.push_str(rule));
+            text.push('\n');
+        }
+        for (indices, (section, heading)) in sections.iter().zip(CHOSEN) {
+            if indices.is_empty() {
+                continue;
+            }
+            text.push_str(heading);
+            indices.iter().for_each(|index| text.push_str(&self.pieces[*index].whole));
+            text.push_str(end(section));
+        }
+        let more = more.filter(|_| room == Room::Rest);
+        if !notes.is_empty() || more.is_some() {
+            text.push_str("Also noted:\n\n");
+            notes.iter().for_each(|note| text.push_str(note));
+            if let Some(more) = more {
+                text.push_str(&format!("- {more}\n"));
+            }
+            text.push('\n');
+        }
+        text.push_str(INSTRUCTION);
+        text.push('\n');
+    }
+
+    fn write_json(
+        &self,
+        (head, text): &mut (String, String),
+        sections: &[Vec<usize>; 4],
+        notes: &[&str],
+        more: Option<String>,
+        room: Room,
+    ) {
+        head.push('{');
+        if let Some(time) = self.generated {
+            head.push_str(&format!("\"generated\":\"{time}\","));
+        }
+        head.push_str(&format!("\"budget\":{},\"tokens_used\":", self.budget));
+        let list = |text: &mut String, name: &str, pieces: &mut dyn Iterator<Item = &str>| {
+            text.push_str(&format!(",\"{name}\":["));
+            for (number, piece) in pieces.enumerate() {
+                if number > 0 {
+                    text.push(',');
+                }
+                text.push_str(piece);
+            }
+            text.push(']');
+        };
+        let read_order: Vec<String> = self.read_order.iter().map(|path| json(path)).collect();
+        list(text, "read_order", &mut read_order.iter().map(String::as_str));
+        list(text, "constitution", &mut self.rules.iter().map(String::as_str));
+        for (indices, (section, _)) in sections.iter().zip(CHOSEN) {
+            let pieces = indices.iter().map(|index| self.pieces[*index].whole.as_str());
+            list(text, section.name(), &mut { pieces });
+        }
+        let more = match room {
+            Room::Rest => more,
+            Room::None { is_over: true } => {
+                Some(over(more.as_deref()).trim_start_matches([' ', '|']).to_owned())
+            }
+            Room::None { is_over: false } => None,
+        };
+        let more = more.map(|more| json(&more));
+        list(text, "summaries", &mut notes.iter().copied().chain(more.as_deref()));
+        text.push_str(&format!(",\"instruction\":{}}}\n", json(INSTRUCTION)));
+    }
+
+    /// What is written of each entry, whole and short. What an entry costs is what this costs.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = (String, String)> {
+        let comma = if self.format == PacketFormat::Json { "," } else { "" };
+        let pieces = self.pieces.iter();
+        pieces.map(move |piece| {
+            (format!("{}{comma}", piece.whole), format!("{}{comma}", piece.short))
+        })
+    }
+}
+
+impl Piece {
+    fn new(entry: &Entry, format: PacketFormat) -> Self {
+        let section = CHOSEN.iter().position(|(section, _)| *section == entry.section());
+        let content = content(entry);
+        let (whole, short) = match (format, entry.section()) {
+            (PacketFormat::Json, _) => (json(&content), json(&short_content(entry))),
+            (PacketFormat::Markdown, of) => {
+                let whole = match of {
+                    Section::Tasks => bullet("- [ ] ", &content),
+                    Section::Decisions | Section::Learnings => format!("### {content}\n\n"),
+                    _ => bullet("- ", &content),
+                };
+                (whole, bullet("- ", &short_content(entry)))
+            }
+        };
+        Self {
+            // Rules are in no pool.
+            section: section.unwrap_or_default(),
+            whole,
+            short,
+            is_missed: !entry.is_superseded(),
+        }
+    }
+}
+
+/// What an entry says: of a decision or a learning with its day and its title.
+pub(crate) fn content(entry: &Entry) -> String {
+    if !entry.section().is_dated() {
+        return entry.text().to_owned();
+    }
+    let day = entry.date().map(|date| format!("[{:.10}] ", date.to_string())).unwrap_or_default();
+    let (title, text) = (entry.title(), entry.text());
+    if text.is_empty() { format!("{day}{title}") } else { format!("{day}{title}\n\n{text}") }
+}
+
+/// How many characters of a title are told: some tasks are a paragraph in one line.
+const LONGEST_TITLE: usize = 200;
+
+/// What ends a section, beside what ends its last entry.
+fn end(section: Section) -> &'static str {
+    if section.is_dated() { "" } else { "\n" }
+}
+
+/// What is told of an entry that does not fit.
+pub(crate) fn short_content(entry: &Entry) -> String {
+    let title = entry.title();
+    let Some((end, _)) = title.char_indices().nth(LONGEST_TITLE) else {
+        return title.to_owned();
+    };
+    // At the last word, unless that is most of it.
+    let cut = &title[..end];
+    let word = cut.rfind(char::is_whitespace).filter(|at| *at > end / 2).unwrap_or(end);
+    format!("{} …", cut[..word].trim_end())
+}
+
+/// A list item whose further lines are indented as its first one is.
+fn bullet(mark: &str, text: &str) -> String {
+    let mut item = String::with_capacity(mark.len() + text.len() + 16);
+    for (number, line) in text.lines().enumerate() {
+        match (number, line.is_empty()) {
+            (0, _) => item.push_str(mark),
+            (_, true) => {}
+            (_, false) => item.push_str("  "),
+        }
+        item.push_str(line);
+        item.push('\n');
+    }
+    item
+}
+
+fn json(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// How many are left out, by what they are.
+fn more(missed: &[usize; 4]) -> Option<String> {
+    let all: usize = missed.iter().sum();
+    if all == 0 {
+        return None;
+    }
+    let kinds = missed.iter().zip(CHOSEN).filter(|(count, _)| **count > 0);
+    let kinds = kinds.map(|(count, (section, _))| {
+        // Their names are plural words.
+        let name = section.name();
+        format!("{count} {}", if *count == 1 { &name[..name.len() - 1] } else { name })
+    });
+    Some(format!("+{all} more: {}", kinds.collect::<Vec<_>>().join(", ")))
+}
+
+fn over(more: Option<&str>) -> String {
+    let more = more.map_or_else(String::new, |more| format!("; {more}"));
+    format!(" | over budget: {ALONE}{more}")
+}
+
+/// How packets are sent, and what that costs.
+#[derive(Clone)]
+pub(crate) struct PacketRendering {
+    frame: Arc<Frame>,
+    counter: Arc<dyn TokenCounter>,
+    room: Room,
+    /// What the frame costs.
+    fixed: i64,
+    /// What the headings of the sections cost.
+    headings: [i64; 4],
+}
+
+impl PacketRendering {
+    pub(crate) fn new(frame: Arc<Frame>, counter: Arc<dyn TokenCounter>, room: Room) -> Self {
+        let count = |text: &str| i64::try_from(counter.count(text)).unwrap_or(i64::MAX);
+        let headings = CHOSEN.map(|(section, heading)| match frame.format {
+            PacketFormat::Markdown => count(&format!("{heading}{}", end(section))),
+            PacketFormat::Json => 0,
+        });
+        let mut rendering = Self { frame, counter, room, fixed: 0, headings };
+        // As if the number were as long as it may become.
+        let (head, tail) = rendering.frame.around_number([].into_iter(), room);
+        let number = rendering.frame.budget.max(rendering.alone().1);
+        let fixed = rendering.counter.count(&format!("{head}{number}{tail}"));
+        rendering.fixed = i64::try_from(fixed).unwrap_or(i64::MAX);
+        rendering
+    }
+
+    /// What the frame costs.
+    pub(crate) fn fixed(&self) -> i64 {
+        self.fixed
+    }
+
+    /// The text of what is placed, and how many tokens it has, as it says.
+    pub(crate) fn text(&self, placed: &Placed<'_>) -> (String, usize) {
+        let (head, tail) = self.around_number(placed);
+        self.numbered(&head, &tail)
+    }
+
+    /// The text of the frame alone.
+    pub(crate) fn alone(&self) -> (String, usize) {
+        let (head, tail) = self.frame.around_number([].into_iter(), self.room);
+        self.numbered(&head, &tail)
+    }
+
+    /// The text of everything, all of it.
+    pub(crate) fn whole(&self) -> (String, usize) {
+        let all = (0..self.frame.pieces.len()).map(|index| (index, false));
+        let (head, tail) = self.frame.around_number(all, self.room);
+        self.numbered(&head, &tail)
+    }
+
+    fn around_number(&self, placed: &Placed<'_>) -> (String, String) {
+        self.frame.around_number(placed.indices().zip(placed.shortened()), self.room)
+    }
+
+    /// Writes the smallest number between the two that is then true.
+    fn numbered(&self, head: &str, tail: &str) -> (String, usize) {
+        let written = |number: usize| format!("{head}{number}{tail}");
+        // From below: a longer number never makes a text shorter, so that the first that holds is the smallest.
+        let (mut number, mut largest) = (0, 0);
+        for _ in 0..16 {
+            let text = written(number);
+            let count = self.counter.count(&text);
+            if count == number {
+                return (text, number);
+            }
+            largest = largest.max(count);
+            number = count;
+        }
+        // Where an encoding makes it go in circles, the largest of them is not too small.
+        (written(largest), largest)
+    }
+}
+
+impl Rendering for PacketRendering {
+    fn cost(&self, placed: &Placed<'_>) -> Cost {
+        if placed.indices().len() == 0 {
+            return Cost { fixed: self.fixed, ..Cost::default() };
+        }
+        let total = i64::try_from(self.text(placed).1).unwrap_or(i64::MAX);
+        Cost::of_whole(total, self.fixed, 0, placed.tokens())
+    }
+
+    fn heading(&self, index: usize, _: &ContextItem) -> i64 {
+        self.headings[self.frame.pieces[index].section]
+    }
+
+    fn fits(&self, placed: &Placed<'_>, limit: i64) -> bool {
+        let limit = usize::try_from(limit).unwrap_or_default();
+        let (head, tail) = self.around_number(placed);
+        // Most texts that do not fit are far too long, and need not be counted to the end.
+        self.counter.count_up_to(&format!("{head}0{tail}"), limit).is_some()
+            && self.numbered(&head, &tail).1 <= limit
+    }
+
+    fn refuses(&self, _: usize, _: &ContextItem) -> Option<&str> {
+        matches!(self.room, Room::None { .. }).then_some(ALONE)
+    }
+}

@@ -1,0 +1,629 @@
+//! Packets: what is in them, in which form, and that they keep to their budgets.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pannier_core::{
+    ContextItem, Decision, IncludedItem, InclusionReason, Receipt, Replay, SelectionReport,
+    TokenCounter,
+};
+use pannier_memory::{Memory, MemoryError, Packer, Packet, PacketFormat, PacketOptions, Section};
+use pannier_tokens::BytesOverFour;
+
+const NOW: &str = "2026-11-16T09:30:00Z";
+
+fn options(budget: usize) -> PacketOptions {
+    let mut options = PacketOptions::new(NOW.parse().unwrap());
+    options.budget = budget;
+    options
+}
+
+fn json_options(budget: usize) -> PacketOptions {
+    let mut options = options(budget);
+    options.format = PacketFormat::Json;
+    options
+}
+
+fn pack(memory: &Memory, options: PacketOptions) -> Packet {
+    Packer::new(memory, options, Arc::new(BytesOverFour)).unwrap().packet().unwrap()
+}
+
+fn packet(memory: &Memory, budget: usize) -> String {
+    pack(memory, options(budget)).text
+}
+
+fn json(memory: &Memory, budget: usize) -> serde_json::Value {
+    serde_json::from_str(&pack(memory, json_options(budget)).text).unwrap()
+}
+
+fn strings(value: &serde_json::Value) -> Vec<&str> {
+    value.as_array().unwrap().iter().map(|value| value.as_str().unwrap()).collect()
+}
+
+/// Scores by the title of the entry.
+fn scores(memory: &Memory) -> BTreeMap<String, f64> {
+    let packer = Packer::new(memory, options(1 << 30), Arc::new(BytesOverFour)).unwrap();
+    let all: Vec<usize> = (0..packer.pool().len()).collect();
+    let answers = packer.explain(&all).unwrap();
+    let titles = packer.entries().iter().map(|entry| entry.title().to_owned());
+    titles.zip(answers.into_iter().map(|answer| answer.score.unwrap().score)).collect()
+}
+
+fn decisions(days: &[(&str, &str)]) -> Memory {
+    let text: String =
+        days.iter().map(|(day, title)| format!("## [{day}] {title}\n\nbody of it\n\n")).collect();
+    Memory::from_files([("DECISIONS.md", text)])
+}
+
+// What the specification lists for scores.
+
+#[test]
+fn recency_falls_in_brackets_of_whole_days() {
+    let memory = decisions(&[
+        ("2026-11-17", "tomorrow"),
+        ("2026-11-16-235959", "later today"),
+        ("2026-11-09-000000", "seven days"),
+        ("2026-11-08-235959", "eight days"),
+        ("2026-10-17", "thirty days"),
+        ("2026-10-16", "thirty-one days"),
+        ("2026-08-18", "ninety days"),
+        ("2026-08-17", "ninety-one days"),
+        ("1999-01-01", "long ago"),
+        ("2026-13-01", "never"),
+    ]);
+    let expected = [
+        ("tomorrow", 1.0),
+        ("later today", 1.0),
+        ("seven days", 1.0),
+        ("eight days", 0.7),
+        ("thirty days", 0.7),
+        ("thirty-one days", 0.4),
+        ("ninety days", 0.4),
+        ("ninety-one days", 0.2),
+        ("long ago", 0.2),
+        ("never", 0.2),
+    ];
+    let expected = expected.map(|(title, score)| (title.to_owned(), score));
+    assert_eq!(scores(&memory), BTreeMap::from(expected));
+}
+
+#[test]
+fn keywords_of_the_tasks_count_once_each_and_three_are_enough() {
+    let body = |words: &str| format!("{words}\n");
+    let memory = Memory::from_files([
+        (
+            "TASKS.md",
+            "- [ ] Deploy the gateway with retries #added:2026-11-01 #deploy\n- [x] ignore done\n"
+                .to_owned(),
+        ),
+        (
+            "LEARNINGS.md",
+            [
+                ("none", "nothing of it; deployment is not it"),
+                ("one", "deploy deploy DEPLOY"),
+                ("two", "the gateway, (deploy)"),
+                ("three", "`gateway` deploy; retries"),
+                ("Retries, deploy", "gateway"),
+            ]
+            .iter()
+            .map(|(title, words)| format!("## [2020-01-01] {title}\n\n{}\n", body(words)))
+            .collect(),
+        ),
+    ]);
+    let scores = scores(&memory);
+    let near = |title: &str, score: f64| (scores[title] - score).abs() < 1e-12;
+    assert!(near("none", 0.2), "{scores:?}");
+    assert!(near("one", 0.2 + 1.0 / 3.0), "{scores:?}");
+    assert!(near("two", 0.2 + 2.0 / 3.0), "{scores:?}");
+    assert!(near("three", 1.2), "{scores:?}");
+    assert!(near("Retries, deploy", 1.2), "{scores:?}");
+}
+
+#[test]
+fn superseded_entries_score_nothing_and_are_dropped_unless_everything_fits() {
+    let text = "## [2026-11-10] Old way\n\n**Status**: Superseded\n\nold body\n\n\
+                ## [2026-11-11] Older way\n\n~~Superseded by the new way~~\n\nolder body\n\n\
+                ## [2026-11-12] New way\n\nnew body\n";
+    let memory = Memory::from_files([("DECISIONS.md", text)]);
+    let scores = scores(&memory);
+    assert_eq!((scores["Old way"], scores["Older way"]), (0.0, 0.0));
+    assert!(scores["New way"] > 0.9);
+    let full = packet(&memory, 8_000);
+    assert!(full.contains("old body") && full.contains("older body") && full.contains("new body"));
+    let tight = (0..200).rev().map(|budget| packet(&memory, budget));
+    let tight = tight.into_iter().find(|text| !text.contains("old body")).unwrap();
+    assert!(tight.contains("new body"), "{tight}");
+    assert!(!tight.contains("Old way") && !tight.contains("Older way"), "{tight}");
+    assert!(!tight.contains("more"), "what is superseded is not missed: {tight}");
+}
+
+#[test]
+fn newer_and_relevant_comes_before_older_and_irrelevant() {
+    let memory = Memory::from_files([
+        ("TASKS.md", "- [ ] Deploy gateway retries\n"),
+        (
+            "DECISIONS.md",
+            "## [2026-01-01] Old and irrelevant\n\nx\n\n## [2026-01-02] Old and relevant\n\ndeploy gateway retries\n\n\
+             ## [2026-11-15] New and relevant\n\ndeploy gateway retries\n\n## [2026-11-14] New and irrelevant\n\nx\n",
+        ),
+    ]);
+    let text = packet(&memory, 8_000);
+    let place = |title: &str| text.find(title).unwrap();
+    let order =
+        ["New and relevant", "Old and relevant", "New and irrelevant", "Old and irrelevant"];
+    assert!(order.is_sorted_by_key(|title| place(title)), "{text}");
+}
+
+// What the specification lists for budgets.
+
+/// A folder in which everything is there, about so large.
+fn folder(count: usize, words: usize) -> Memory {
+    let body = |number: usize| {
+        let word = |place: usize| ["oak", "elm", "ash", "fir", "yew"][(number * 7 + place * 3) % 5];
+        (0..words).map(word).collect::<Vec<_>>().join(" ")
+    };
+    let dated = |name: &str, shift: usize| -> String {
+        let entry = |number: usize| {
+            let (month, day) = (1 + (number + shift) % 11, 1 + number % 28);
+            let status = if number % 9 == 4 { "**Status**: Superseded\n\n" } else { "" };
+            format!(
+                "## [2026-{month:02}-{day:02}] {name} number {number}\n\n{status}{}\n\n",
+                body(number)
+            )
+        };
+        (0..count).map(entry).collect()
+    };
+    let tasks = (0..count).map(|number| {
+        format!("- [ ] Task number {number}\n  {}\n  - part of {number}\n", body(number))
+    });
+    let conventions = (0..count).map(|number| format!("- Convention {number}: {}\n", body(number)));
+    Memory::from_files([
+        ("CONSTITUTION.md", "# Rules\n\n- [ ] Never row\n  alone.\n- Wear the vest.\n".to_owned()),
+        ("TASKS.md", tasks.collect()),
+        ("CONVENTIONS.md", conventions.collect()),
+        ("DECISIONS.md", dated("Decision", 0)),
+        ("LEARNINGS.md", dated("Learning", 3)),
+    ])
+}
+
+const SECTIONS: [&str; 4] =
+    ["## Current Tasks", "## Key Conventions", "## Recent Decisions", "## Recent Learnings"];
+
+/// The part of a packet from one heading to the next.
+fn section<'t>(text: &'t str, heading: &str) -> &'t str {
+    let Some(start) = text.find(heading) else { return "" };
+    let rest = &text[start..];
+    let end = ["\n## ", "\nAlso noted:", "\nBefore you begin"];
+    &rest[..end.iter().filter_map(|end| rest.find(end)).min().unwrap()]
+}
+
+#[test]
+fn tier_one_is_always_whole() {
+    let memory = folder(20, 30);
+    for budget in [1, 50, 100] {
+        let packet = pack(&memory, options(budget));
+        let text = &packet.text;
+        assert!(text.contains("- Never row\n  alone.\n- Wear the vest.\n"), "{text}");
+        assert!(
+            text.contains("1. .context/CONSTITUTION.md\n") && text.contains("Before you begin")
+        );
+        assert!(SECTIONS.iter().all(|heading| !text.contains(heading)), "{text}");
+        assert_eq!(packet.is_over_budget, packet.tokens_used > budget);
+        assert_eq!(text.contains("over budget"), packet.is_over_budget, "{text}");
+    }
+}
+
+#[test]
+fn a_budget_of_nothing_gives_the_constitution_and_the_instruction() {
+    let text = packet(&folder(5, 10), 0);
+    assert!(text.contains("Wear the vest") && text.contains("Before you begin"), "{text}");
+    assert!(!text.contains("Read These Files") && !text.contains("Also noted"), "{text}");
+    let json = json(&folder(5, 10), 0);
+    assert_eq!(strings(&json["constitution"]), ["Never row\nalone.", "Wear the vest."]);
+    for empty in ["read_order", "tasks", "conventions", "decisions", "learnings"] {
+        assert!(strings(&json[empty]).is_empty(), "{json}");
+    }
+}
+
+#[test]
+fn tasks_are_capped_at_forty_percent_newest_first_and_the_rest_is_noted() {
+    let memory = folder(60, 40);
+    let budget = 4_000;
+    let text = packet(&memory, budget);
+    let tasks = section(&text, "## Current Tasks");
+    assert!(tasks.len() / 4 <= budget * 40 / 100, "{}", tasks.len() / 4);
+    assert!(tasks.len() / 4 > budget * 30 / 100, "{}", tasks.len() / 4);
+    assert!(tasks.contains("Task number 59\n") && !tasks.contains("Task number 0\n"), "{tasks}");
+    // In the order of the file, whole.
+    assert!(tasks.find("Task number 58\n") < tasks.find("Task number 59\n"));
+    assert!(tasks.contains("  - part of 59\n"));
+    let noted = &text[text.find("Also noted:").unwrap()..];
+    assert!(noted.contains("- Task number 0\n"), "{noted}");
+}
+
+#[test]
+fn tasks_are_as_new_as_they_say_or_as_the_one_before() {
+    let text = "- [ ] a #added:2026-03-01\n- [ ] b\n- [ ] c #added:2026-01-01\n- [ ] d\n- [ ] e #added:2026-02-01-120000\n";
+    let memory = Memory::from_files([("TASKS.md", text)]);
+    let packer = Packer::new(&memory, options(8_000), Arc::new(BytesOverFour)).unwrap();
+    let mut tasks: Vec<_> = packer.pool().iter().zip(packer.entries()).collect();
+    tasks.sort_by_key(|(item, _)| std::cmp::Reverse(item.priority()));
+    let titles: Vec<&str> = tasks.iter().map(|(_, entry)| entry.title()).collect();
+    assert_eq!(titles, ["b", "a", "e", "d", "c"]);
+}
+
+#[test]
+fn conventions_are_capped_at_twenty_percent_the_first_first() {
+    let text = packet(&folder(60, 40), 4_000);
+    let conventions = section(&text, "## Key Conventions");
+    assert!(conventions.len() / 4 <= 800, "{}", conventions.len() / 4);
+    assert!(conventions.len() / 4 > 600, "{}", conventions.len() / 4);
+    assert!(conventions.contains("Convention 0:") && !conventions.contains("Convention 59:"));
+    assert!(text.contains("conventions"), "what does not fit is counted: {text}");
+}
+
+#[test]
+fn the_rest_is_split_between_decisions_and_learnings() {
+    for (decisions, learnings, least) in [(60, 60, 40), (60, 6, 10), (6, 60, 10), (60, 0, 0)] {
+        let (many, few) = (folder(decisions.max(1), 40), folder(learnings.max(1), 40));
+        let text_of = |memory: &Memory, section: Section| -> String {
+            let entries = memory.section(section).iter();
+            entries
+                .map(|entry| format!("## [2026-05-05] {}\n\n{}\n\n", entry.title(), entry.text()))
+                .collect()
+        };
+        let mut files = vec![("DECISIONS.md", text_of(&many, Section::Decisions))];
+        if learnings > 0 {
+            files.push(("LEARNINGS.md", text_of(&few, Section::Learnings)));
+        }
+        let memory = Memory::from_files(files);
+        let text = packet(&memory, 2_000);
+        let (one, two) = (section(&text, SECTIONS[2]).len(), section(&text, SECTIONS[3]).len());
+        let smaller = 100 * one.min(two) / (one + two);
+        assert!(smaller >= least, "{decisions} and {learnings}: {one} and {two}");
+        assert!(pack(&memory, options(2_000)).tokens_used > 1_800);
+    }
+}
+
+#[test]
+fn entries_degrade_from_texts_to_titles_to_a_number() {
+    let memory = folder(60, 40);
+    let text = packet(&memory, 4_000);
+    let noted = &text[text.find("Also noted:").unwrap()..];
+    assert!(section(&text, SECTIONS[2]).contains("### [2026-"), "{text}");
+    assert!(noted.contains("- Decision number"), "{noted}");
+    let tiny = packet(&memory, 400);
+    let (_, more) = tiny.split_once("- +").unwrap();
+    assert!(more.contains("tasks") && more.contains("learnings"), "{tiny}");
+    let few = packet(&memory, 40_000);
+    assert!(!few.contains("Also noted"), "{few}");
+}
+
+#[test]
+fn missing_and_empty_files_are_empty_sections() {
+    for files in [vec![], vec![("TASKS.md", ""), ("DECISIONS.md", "# D\n"), ("LEARNINGS.md", "\n")]]
+    {
+        let memory = Memory::from_files(files);
+        let text = packet(&memory, 8_000);
+        assert!(text.starts_with("# Context Packet\n\nBudget: 8000 tokens | Used: "), "{text}");
+        assert_eq!(text.matches("## ").count(), 0, "{text}");
+        let json = json(&memory, 8_000);
+        let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut expected = vec![
+            "budget",
+            "constitution",
+            "conventions",
+            "decisions",
+            "instruction",
+            "learnings",
+            "read_order",
+            "summaries",
+            "tasks",
+            "tokens_used",
+        ];
+        expected.sort_unstable();
+        assert_eq!(keys, expected);
+    }
+}
+
+#[test]
+fn json_has_its_fields_in_order_and_whole_texts() {
+    let memory = Memory::from_files([
+        ("CONSTITUTION.md", "- [ ] One \"rule\"\n"),
+        (
+            "DECISIONS.md",
+            "## [2026-11-12-101010] Use SQLite\n\n**Context**: small\n\n**Decision**: it\n",
+        ),
+        ("LEARNINGS.md", "## [2026-11-12] Undo\n\nbody\n"),
+        ("TASKS.md", "- [ ] Do #added:2026-11-11\n  more\n"),
+        ("CONVENTIONS.md", "- tabs\n"),
+    ]);
+    let mut options = json_options(8_000);
+    options.tells_time = true;
+    let packet = pack(&memory, options);
+    let text = packet.text;
+    let used = packet.tokens_used;
+    assert_eq!(used, text.len().div_ceil(4));
+    let expected = format!(
+        r#"{{"generated":"2026-11-16T09:30:00Z","budget":8000,"tokens_used":{used},"#
+    ) + r#""read_order":[".context/CONSTITUTION.md",".context/TASKS.md",".context/CONVENTIONS.md",".context/DECISIONS.md",".context/LEARNINGS.md"],"#
+        + r#""constitution":["One \"rule\""],"tasks":["Do #added:2026-11-11\nmore"],"conventions":["tabs"],"#
+        + r#""decisions":["[2026-11-12] Use SQLite\n\n**Context**: small\n\n**Decision**: it"],"#
+        + r#""learnings":["[2026-11-12] Undo\n\nbody"],"summaries":[],"instruction":""#;
+    assert!(text.starts_with(&expected), "{text}\n{expected}");
+    assert!(text.ends_with("\"}\n"));
+}
+
+// The budget, at every size.
+
+/// A packet keeps to its budget, unless it is the frame alone; and says how long it is.
+fn check_budget(memory: &Memory, packer: &Packer<'_>, packet: &Packet, counter: &dyn TokenCounter) {
+    let (budget, text) = (packer.options().budget, &packet.text);
+    assert_eq!(counter.count(text), packet.tokens_used, "at {budget}");
+    let is_markdown = packer.options().format == PacketFormat::Markdown;
+    if is_markdown {
+        assert!(text.contains(&format!("| Used: {} tokens", packet.tokens_used)));
+    } else {
+        let value: serde_json::Value = serde_json::from_str(text).unwrap();
+        assert_eq!(value["tokens_used"], packet.tokens_used);
+        assert_eq!(
+            strings(&value["constitution"]).len(),
+            memory.section(Section::Constitution).len()
+        );
+    }
+    if packet.tokens_used > budget {
+        let nothing = match is_markdown {
+            true => SECTIONS.iter().all(|heading| !text.contains(&format!("\n{heading}\n"))),
+            false => text.contains(r#""tasks":[],"conventions":[],"decisions":[],"learnings":[],"#),
+        };
+        assert!(
+            packet.is_over_budget && nothing && text.contains("over budget"),
+            "at {budget}: {text}"
+        );
+    }
+}
+
+fn tokens_of(entries: &[IncludedItem<&ContextItem>], kinds: &[&str]) -> i64 {
+    let of = |entry: &&IncludedItem<&ContextItem>| kinds.contains(&entry.item.kind().as_str());
+    entries.iter().filter(of).map(|entry| entry.item.tokens()).sum()
+}
+
+/// Nothing is cut to its title while all of it would fit the share of its section.
+fn check_shares(packer: &Packer<'_>, report: &SelectionReport<&ContextItem>) {
+    let budget = packer.options().budget as i64;
+    let Some(ledger) = &report.ledger else { return };
+    let included = &report.included;
+    let is_markdown = packer.options().format == PacketFormat::Markdown;
+    let is_open = |kind: &str| {
+        let of = |entry: &IncludedItem<&ContextItem>| {
+            entry.item.kind().as_str() == kind && entry.reason != InclusionReason::Shortened
+        };
+        included.iter().any(of)
+    };
+    let headings = [("Task", 5), ("Convention", 6), ("Decision", 6), ("Learning", 6)];
+    let heading = |kind: &str| -> i64 {
+        let (_, tokens) = headings.iter().find(|(name, _)| *name == kind).unwrap();
+        if is_markdown { *tokens } else { 0 }
+    };
+    let used = |kinds: &[&str]| -> i64 {
+        let open = kinds.iter().filter(|kind| is_open(kind)).map(|kind| heading(kind));
+        tokens_of(included, kinds) + open.sum::<i64>()
+    };
+    let left = budget - ledger.fixed;
+    let shortened = included.iter().filter(|entry| entry.reason == InclusionReason::Shortened);
+    for entry in shortened {
+        let kind = entry.item.kind().as_str();
+        let opens = if is_open(kind) { 0 } else { heading(kind) };
+        let more = entry.item.original_tokens().unwrap() - entry.item.tokens() + opens;
+        let (share, used) = match kind {
+            "Task" => ((budget * 40 / 100).min(left), used(&["Task"])),
+            _ => (left, used(&["Task", "Convention", "Decision", "Learning"])),
+        };
+        assert!(used <= share, "{kind} at {budget}: {used} of {share}");
+        assert!(
+            used + more > share,
+            "{kind} at {budget}: {more} more would fit, {used} of {share}"
+        );
+    }
+}
+
+/// What everything costs at a budget, by plain arithmetic: a token for every four bytes, and two numbers in it.
+fn whole_tokens(memory: &Memory, format: PacketFormat) -> impl Fn(usize) -> usize {
+    let digits = |number: usize| number.to_string().len();
+    let mut options = options(1 << 30);
+    options.format = format;
+    let packet = pack(memory, options);
+    let bytes = packet.text.len() - digits(1 << 30) - digits(packet.tokens_used);
+    move |budget| {
+        let count = |used: usize| (bytes + digits(budget) + digits(used)).div_ceil(4);
+        (0..).find(|used| count(*used) == *used).unwrap()
+    }
+}
+
+fn sweep(name: &str, memory: &Memory, budgets: impl Iterator<Item = usize> + Clone) {
+    let counter: Arc<dyn TokenCounter> = Arc::new(BytesOverFour);
+    for format in [PacketFormat::Markdown, PacketFormat::Json] {
+        let whole_tokens = whole_tokens(memory, format);
+        for budget in budgets.clone() {
+            let mut options = options(budget);
+            options.format = format;
+            let packer = Packer::new(memory, options, Arc::clone(&counter)).unwrap();
+            let packet = packer.packet().unwrap();
+            check_budget(memory, &packer, &packet, &*counter);
+            let everything_fits = whole_tokens(budget) <= budget && budget > 0;
+            let report = packer.report().unwrap();
+            let is_whole = report.excluded.is_empty()
+                && report.included.iter().all(|entry| entry.reason != InclusionReason::Shortened);
+            let is_expected = everything_fits || packer.pool().is_empty();
+            assert_eq!(is_whole, is_expected, "{name} at {budget}, {format:?}");
+            check_shares(&packer, &report);
+        }
+    }
+}
+
+/// A folder with a little of everything that files have.
+fn small() -> Memory {
+    Memory::from_files(read_folder(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/small/.context"),
+    ))
+}
+
+fn read_folder(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    for below in ["", "decisions/", "learnings/"] {
+        for entry in std::fs::read_dir(folder.join(below)).into_iter().flatten() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_file() {
+                let name = entry.file_name().into_string().unwrap();
+                files.push((format!("{below}{name}"), std::fs::read(entry.path()).unwrap()));
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn budgets_hold_at_every_size() {
+    for (name, memory) in [("small", small()), ("none", Memory::from_files([("", "")]))] {
+        sweep(name, &memory, 0..1_500);
+        sweep(name, &memory, (1_500..=20_000).step_by(13 * 37));
+    }
+    sweep("generated", &folder(15, 30), (0..=20_000).step_by(13));
+}
+
+/// Where there is real data, the same with it.
+#[test]
+fn budgets_hold_for_a_real_folder() {
+    #[allow(clippy::disallowed_methods, reason = "a test may look at its environment")]
+    let data = std::env::var_os("PANNIER_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let folder = data.join("context-folder/spike");
+    if !folder.is_dir() {
+        let _ = writeln!(std::io::stderr(), "skipped: there is no folder {}", folder.display());
+        return;
+    }
+    let memory = Memory::from_files(read_folder(&folder));
+    assert_eq!(memory.warnings(), []);
+    let count = |section| memory.section(section).len();
+    assert_eq!((count(Section::Decisions), count(Section::Learnings)), (6, 7));
+    assert!(count(Section::Constitution) > 20 && count(Section::Tasks) > 0);
+    sweep("real", &memory, (0..=20_000).step_by(13));
+}
+
+#[test]
+fn other_encodings_keep_to_budgets_too() {
+    let counter: Arc<dyn TokenCounter> = Arc::from(pannier_tokens::counter("o200k").unwrap());
+    for memory in [small(), folder(25, 30)] {
+        for format in [PacketFormat::Markdown, PacketFormat::Json] {
+            for budget in (0..4_000).step_by(61) {
+                let mut options = options(budget);
+                options.format = format;
+                let packer = Packer::new(&memory, options, Arc::clone(&counter)).unwrap();
+                let packet = packer.packet().unwrap();
+                check_budget(&memory, &packer, &packet, &*counter);
+            }
+        }
+    }
+}
+
+#[test]
+fn characters_are_limited_too() {
+    let memory = folder(25, 30);
+    let make = |most: usize| {
+        let mut options = options(8_000);
+        options.max_characters = Some(most);
+        pack(&memory, options)
+    };
+    let alone = pack(&memory, options(200)).text.chars().count();
+    for most in (alone..30_000).step_by(977) {
+        let packet = make(most);
+        let characters = packet.text.chars().count();
+        assert!(characters <= most && !packet.is_over_characters, "{characters} of {most}");
+        assert!(packet.text.contains("Budget: 8000 tokens"));
+        assert!(characters > most * 3 / 4 || most > 24_000, "{characters} of {most}");
+    }
+    assert!(make(10).is_over_characters);
+    assert!(make(10).text.contains("Wear the vest"));
+}
+
+#[test]
+fn what_somebody_is_about_to_do_counts() {
+    let entry = |title: &str, body: &str| format!("## [2026-05-05] {title}\n\n{body}\n\n");
+    let text: String = (0..30)
+        .map(|number| entry(&format!("Learning {number}"), "oak elm ash fir yew, and so on and on"))
+        .chain([entry("Rolling back", "Deployments are rolled back with one command.")])
+        .collect();
+    let memory = Memory::from_files([("LEARNINGS.md", text)]);
+    let asked = |query: Option<&str>| {
+        let mut options = options(300);
+        options.query = query.map(str::to_owned);
+        pack(&memory, options).text
+    };
+    assert!(!asked(None).contains("one command"));
+    let text = asked(Some("roll back a deployment"));
+    assert!(section(&text, SECTIONS[3]).contains("Rolling back\n\nDeployments are"), "{text}");
+    // Something that is not there changes nothing.
+    assert_eq!(asked(Some("zebra")), asked(None));
+}
+
+#[test]
+fn an_explanation_holds_when_it_is_done() {
+    let memory = folder(25, 30);
+    let packer = Packer::new(&memory, options(1_500), Arc::new(BytesOverFour)).unwrap();
+    let all: Vec<usize> = (0..packer.pool().len()).step_by(9).collect();
+    for answer in packer.explain(&all).unwrap() {
+        let found = answer.smallest_budget.unwrap();
+        let is_whole = |budget: i64| {
+            let packer =
+                Packer::new(&memory, options(budget as usize), Arc::new(BytesOverFour)).unwrap();
+            let report = packer.report().unwrap();
+            report.included.iter().any(|entry| {
+                entry.index == Some(answer.index) && entry.reason != InclusionReason::Shortened
+            })
+        };
+        // The digits of the budget that is told are those of this one, which has as many as most.
+        if (1_000..10_000).contains(&found.max_tokens) {
+            assert!(is_whole(found.max_tokens), "{answer:?}");
+            assert!(!is_whole(found.max_tokens - 1), "{answer:?}");
+        }
+        if let Decision::Included { reason: InclusionReason::Shortened, .. } = answer.decision {
+            assert!(found.max_tokens > 1_500);
+        }
+    }
+}
+
+#[test]
+fn a_receipt_makes_the_packet_again_and_sees_changes() {
+    let memory = folder(25, 30);
+    for budget in [0, 50, 150, 1_500, 100_000] {
+        for most in [None, Some(2_000)] {
+            let mut options = json_options(budget);
+            (options.max_characters, options.query) = (most, Some("oak and elm".to_owned()));
+            let counter: Arc<dyn TokenCounter> = Arc::new(BytesOverFour);
+            let packer = Packer::new(&memory, options.clone(), Arc::clone(&counter)).unwrap();
+            let receipt = packer.receipt().unwrap();
+            let text = serde_json::to_string(&receipt).unwrap();
+            let receipt: Receipt = serde_json::from_str(&text).unwrap();
+            assert_eq!(Packer::options_of(&receipt).unwrap(), options);
+            assert_eq!(packer.replay(&receipt).unwrap(), Replay::Identical, "{budget} {most:?}");
+            let other = folder(25, 31);
+            let other = Packer::new(&other, options, counter).unwrap();
+            assert_ne!(other.replay(&receipt).unwrap(), Replay::Identical);
+        }
+    }
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    let memory = folder(1, 1);
+    for percent in [-1.0, 100.5, f64::NAN] {
+        let mut options = options(100);
+        options.task_percent = percent;
+        let error = Packer::new(&memory, options, Arc::new(BytesOverFour)).unwrap_err();
+        assert!(matches!(error, MemoryError::Engine(_)), "{error}");
+    }
+}
