@@ -76,6 +76,7 @@ mod render;
 mod scorer;
 mod simulate;
 mod slicer;
+pub mod terms;
 mod tokens;
 
 pub use analytics::{QuotaLimit, QuotaUnit, QuotaUtilization};
