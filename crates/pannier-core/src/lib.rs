@@ -76,6 +76,7 @@ mod render;
 mod scorer;
 mod simulate;
 mod slicer;
+pub mod terms;
 mod tokens;
 
 pub use analytics::{QuotaLimit, QuotaUnit, QuotaUtilization};
@@ -113,10 +114,10 @@ pub use render::{
 };
 pub use scorer::{
     ByKindScorer, ByKindScorerBuilder, CompositeScorer, CompositeScorerBuilder, DecayCurve,
-    DecayScorer, FnScorer, FrequencyScorer, KeywordScorer, KindScorer, MetadataKeyScorer,
-    MetadataTrustScorer, Pool, PriorityScorer, ProductScorer, ProductScorerBuilder, RecencyScorer,
-    ReflexiveScorer, ScaledScorer, ScoreExplanation, Scorer, StabilityScorer, SumScorer,
-    SumScorerBuilder, TagScorer, TimeProvider,
+    DecayScorer, FnScorer, FrequencyScorer, KeywordScorer, KindScorer, LexicalScorer,
+    MetadataKeyScorer, MetadataTrustScorer, Pool, PriorityScorer, ProductScorer,
+    ProductScorerBuilder, RecencyScorer, ReflexiveScorer, ScaledScorer, ScoreExplanation, Scorer,
+    StabilityScorer, SumScorer, SumScorerBuilder, TagScorer, TimeProvider,
 };
 pub use simulate::{
     ItemStatus, MAX_SWEEP_RANGES, PolicySensitivityDiffEntry, PolicySensitivityReport,

@@ -179,6 +179,11 @@ proptest! {
     }
 
     #[test]
+    fn queries(items in pools::pool_of_prose(), scorer in random_plans::lexical_scorer()) {
+        check_scores(&scorer, &items)?;
+    }
+
+    #[test]
     fn nested_scorers(
         items in vec(pools::item(), 0..14),
         scorers in random_plans::nested_scorers(2),

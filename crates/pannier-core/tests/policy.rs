@@ -74,6 +74,11 @@ const FULL: &str = r#"
     ]
 
     [[scorers]]
+    type = "lexical"
+    weight = 1.0
+    query = "roll back a deployment"
+
+    [[scorers]]
     type = "custom"
     weight = 1.0
     name = "mine"
@@ -293,6 +298,16 @@ fn every_mistake_is_found_where_it_is() {
             "in the policy, scorers[5].children[1].otherwise.weight: it is not known here",
         ),
         (
+            "query = \"roll back a deployment\"",
+            "query = [\"roll\", \"back\"]",
+            "in the policy, scorers[6].query: it must be a text, and is a list",
+        ),
+        (
+            "query = \"roll",
+            "search = \"roll",
+            "in the policy, scorers[6].query: it is missing; add it",
+        ),
+        (
             "2026-03-01T12:00:00Z",
             "noon",
             "in the policy, scorers[3].reference_time: 'noon' is not a timestamp",
@@ -481,6 +496,7 @@ fn any_scorer() -> impl Strategy<Value = ScorerPolicy> {
             null_timestamp_score: 0.5,
         }),
         text.prop_map(|name| ScorerPolicy::Custom { name }),
+        text.prop_map(|query| ScorerPolicy::Lexical { query }),
         (prop::collection::vec(text, 0..3), 1_usize..9)
             .prop_map(|(keywords, enough)| ScorerPolicy::Keyword { keywords, enough }),
     ];
@@ -622,6 +638,7 @@ fn the_schema_has_the_keys_that_the_reader_reads() {
         ("sum", "children = [{ type = \"recency\" }]"),
         ("by_kind", "kinds = [{ kind = \"k\", scorer = { type = \"recency\" } }]"),
         ("keyword", "keywords = [\"k\"], enough = 1"),
+        ("lexical", "query = \"q\""),
         ("metadata_key", "key = \"k\", value = \"v\", boost = 2"),
         ("decay", "curve = { type = \"window\", max_age_secs = 1 }"),
         ("custom", "name = \"n\""),

@@ -10,7 +10,7 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::bytes::{Bytes, put_number, put_text};
-use crate::terms::{Terms, terms_version};
+use crate::terms::Terms;
 
 /// How long a chunk should be, may be, and how much of the one before it repeats.
 const TARGET: usize = 256 * 4;
@@ -22,7 +22,7 @@ pub(crate) fn chunking() -> String {
     let (major, minor, patch) = char::UNICODE_VERSION;
     format!(
         "markdown sections, target 256, at most 512, overlap 32 by lines, bytes/4; pulldown-cmark 0.13; Unicode {major}.{minor}.{patch}; {}",
-        terms_version()
+        pannier_core::terms::version()
     )
 }
 

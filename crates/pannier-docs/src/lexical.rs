@@ -6,33 +6,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pannier_core::terms::{MOST_WORTH, each_term, rarity, says_little, worth};
 use serde::Serialize;
 
 use crate::cache::ChunkTable;
 use crate::index::List;
 use crate::manifest::CHUNK_POSTINGS;
-use crate::terms::each_term;
 use crate::{Cache, DocsError};
 
-/// How soon more occurrences of a term add little, and how much length counts.
-const K1: f64 = 1.2;
-const B: f64 = 0.75;
-
-/// Above what any number of occurrences is worth, and room for sums whose terms are added in another order.
-const MOST_WORTH: f64 = K1 + 1.0;
+/// Room for sums whose terms are added in another order.
 const SLACK: f64 = 1.0 + 1e-9;
 
 /// The longest query that is taken.
 pub(crate) const LONGEST_QUERY: usize = 64 << 10;
-
-/// Words that say little about what is looked for, by their stems. They count only where there are no others, and in
-/// phrases. Words that programs are made of (if, not, from, with) are none of them.
-const STOP_WORDS: [&str; 47] = [
-    "a", "an", "ar", "be", "been", "can", "could", "did", "do", "doe", "ha", "had", "have", "he",
-    "her", "hi", "how", "i", "it", "my", "of", "our", "s", "she", "should", "t", "that", "the",
-    "their", "they", "these", "thi", "those", "to", "wa", "we", "were", "what", "which", "who",
-    "whose", "why", "will", "would", "you", "your", "am",
-];
 
 /// What a term of a query adds to the score of a chunk.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -128,7 +114,7 @@ const USUAL_WORDS: usize = 512;
 impl Worth {
     pub(crate) fn new(mean_words: f64) -> Self {
         let words = 0..USUAL_WORDS as u32;
-        let of_count = |count| words.clone().map(move |words| worth(mean_words, count, words));
+        let of_count = |count| words.clone().map(move |words| worth(count, words, mean_words));
         let usual = (0..USUAL_COUNT as u32).flat_map(of_count).collect();
         Self { mean_words, usual }
     }
@@ -139,22 +125,14 @@ impl Worth {
             (times, length) if times < USUAL_COUNT && length < USUAL_WORDS => {
                 self.usual[times * USUAL_WORDS + length]
             }
-            _ => worth(self.mean_words, count, words),
+            _ => worth(count, words, self.mean_words),
         }
     }
-}
-
-/// What so many occurrences are worth in a chunk of so many words, before the weight of their term.
-fn worth(mean_words: f64, count: u32, words: u32) -> f64 {
-    let count = f64::from(count);
-    let length = K1 * (1.0 - B + B * (f64::from(words) / mean_words.max(1.0)));
-    count * (K1 + 1.0) / (count + length)
 }
 
 impl<'c> Lexical<'c> {
     pub(crate) fn new(cache: &'c Cache, query: &str) -> Result<Self, DocsError> {
         let table = cache.chunk_table()?;
-        let count = table.rows.len() as f64;
         let mut found = Vec::new();
         for clause in clauses(query) {
             let (name, chunks) = match clause {
@@ -167,8 +145,7 @@ impl<'c> Lexical<'c> {
                     (format!("\"{}\"", terms.join(" ")), chunks)
                 }
             };
-            let having = f64::from(chunks.len());
-            let weight = libm::log(1.0 + (count - having + 0.5) / (having + 0.5));
+            let weight = rarity(chunks.len(), table.rows.len());
             found.push(Found { name, weight, chunks });
         }
         Ok(Self { cache, table, found })
@@ -321,12 +298,13 @@ pub(crate) fn clauses(query: &str) -> BTreeSet<Clause> {
             _ => _ = clauses.insert(Clause::Phrase(terms)),
         }
     }
-    let says_little = |clause: &Clause| match clause {
-        Clause::Term(term) => STOP_WORDS.contains(&term.as_str()),
+    // Words that say little count only where there are no others, and in phrases.
+    let is_weak = |clause: &Clause| match clause {
+        Clause::Term(term) => says_little(term),
         Clause::Phrase(_) => false,
     };
-    if !clauses.iter().all(says_little) {
-        clauses.retain(|clause| !says_little(clause));
+    if !clauses.iter().all(is_weak) {
+        clauses.retain(|clause| !is_weak(clause));
     }
     clauses
 }

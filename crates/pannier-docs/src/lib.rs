@@ -40,7 +40,6 @@ mod manifest;
 mod resolve;
 mod search;
 mod source;
-mod stem;
 mod store;
 mod terms;
 mod vectors;
@@ -94,7 +93,7 @@ pub fn fuzz(data: &[u8]) {
         let about = About::default().or(about::front_matter(text));
         assert!(about.title.is_none_or(|title| !title.is_empty() && title.len() <= 256));
         let mut places = 0;
-        let words = terms::each_term(text, 0, |term| {
+        let words = pannier_core::terms::each_term(text, 0, |term| {
             assert!(!term.text.is_empty());
             places = places.max(term.place + 1);
         });

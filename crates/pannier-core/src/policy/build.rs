@@ -6,9 +6,9 @@ use super::{CurvePolicy, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
 use crate::{
     ByKindScorer, ChronologicalPlacer, CompositeScorer, CountConstrainedKnapsackSlice,
     CountQuotaSlice, DecayCurve, DecayScorer, DocumentPlacer, DocumentSlice, Error,
-    FrequencyScorer, GreedySlice, KeywordScorer, KindScorer, KnapsackSlice, MetadataKeyScorer,
-    MetadataTrustScorer, Pipeline, Placer, Pool, Previous, PriorityScorer, ProductScorer,
-    QuotaSlice, RankPlacer, RankSlice, RecencyScorer, ReflexiveScorer, ScaledScorer,
+    FrequencyScorer, GreedySlice, KeywordScorer, KindScorer, KnapsackSlice, LexicalScorer,
+    MetadataKeyScorer, MetadataTrustScorer, Pipeline, Placer, Pool, Previous, PriorityScorer,
+    ProductScorer, QuotaSlice, RankPlacer, RankSlice, RecencyScorer, ReflexiveScorer, ScaledScorer,
     ScoreExplanation, Scorer, Slicer, StabilityScorer, StablePlacer, SumScorer, TagScorer,
     TakenPlacer, TieredSlice, Timestamp, UShapedPlacer,
 };
@@ -124,6 +124,7 @@ impl ScorerPolicy {
                 Box::new(scorer.with_null_timestamp_score(*null_timestamp_score)?)
             }
             Self::Keyword { keywords, enough } => Box::new(KeywordScorer::new(keywords, *enough)?),
+            Self::Lexical { query } => Box::new(LexicalScorer::new(query)),
             Self::Stability => Box::new(StabilityScorer::new(surroundings.previous())),
             Self::Custom { name } => {
                 Box::new(Named { name: name.clone(), scorer: (surroundings.custom)(name)? })

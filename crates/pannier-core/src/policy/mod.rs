@@ -149,6 +149,11 @@ pub enum ScorerPolicy {
         /// How many of them make a score of 1.
         enough: usize,
     },
+    /// [`LexicalScorer`](crate::LexicalScorer)
+    Lexical {
+        /// What is looked for.
+        query: String,
+    },
     /// [`StabilityScorer`](crate::StabilityScorer); what was sent before, whoever builds the pipeline says.
     Stability,
     /// A scorer of your own, from a [`PolicyRegistry`].

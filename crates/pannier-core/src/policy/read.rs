@@ -42,7 +42,7 @@ const STAND_IN: Surroundings<'_> = Surroundings {
 };
 
 const SCORERS: &str = "recency, priority, kind, tag, frequency, reflexive, composite, product, \
-                       sum, by_kind, scaled, metadata_trust, metadata_key, decay, keyword, \
+                       sum, by_kind, scaled, metadata_trust, metadata_key, decay, keyword, lexical, \
                        stability, custom";
 const SLICERS: &str =
     "greedy, rank, knapsack, quota, count_quota, count_constrained_knapsack, document, tiered";
@@ -197,6 +197,9 @@ fn scorer(table: &Table<'_>, name: &str) -> Result<ScorerPolicy, Error> {
                 keywords: table.list("keywords", |path, value| text(&path, value))?,
                 enough: table.need("enough", table.count("enough")?)?,
             }
+        }
+        "lexical" => {
+            ScorerPolicy::Lexical { query: table.need("query", table.text("query")?)?.to_owned() }
         }
         "stability" => ScorerPolicy::Stability,
         "custom" => {

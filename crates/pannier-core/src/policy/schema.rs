@@ -97,6 +97,7 @@ fn scorers() -> Vec<Part> {
             ],
             &["keywords", "enough"],
         ),
+        ("lexical", vec![("query", kind_of("string"))], &["query"]),
         ("stability", vec![], &[]),
         ("custom", vec![("name", kind_of("string"))], &["name"]),
     ];

@@ -164,6 +164,11 @@ impl ScorerPolicy {
                 put(&mut table, "enough", *enough as u64);
                 table
             }
+            Self::Lexical { query } => {
+                let mut table = typed("lexical");
+                put(&mut table, "query", query.as_str());
+                table
+            }
             Self::Stability => typed("stability"),
             Self::Custom { name } => {
                 let mut table = typed("custom");

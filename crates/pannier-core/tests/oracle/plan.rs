@@ -6,9 +6,9 @@ use pannier_core::{
     ByKindScorer, ChronologicalPlacer, CompositeScorer, ContextItem, ContextKind,
     CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, DecayCurve, DecayScorer,
     FnScorer, FrequencyScorer, GreedySlice, KeywordScorer, KindScorer, KnapsackSlice,
-    MetadataKeyScorer, MetadataTrustScorer, OverflowStrategy, Pipeline, Placer, PriorityScorer,
-    ProductScorer, Quota, QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer, ScaledScorer,
-    ScarcityBehavior, Scorer, Slicer, SumScorer, TagScorer, Timestamp, UShapedPlacer,
+    LexicalScorer, MetadataKeyScorer, MetadataTrustScorer, OverflowStrategy, Pipeline, Placer,
+    PriorityScorer, ProductScorer, Quota, QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer,
+    ScaledScorer, ScarcityBehavior, Scorer, Slicer, SumScorer, TagScorer, Timestamp, UShapedPlacer,
 };
 
 /// The time to which ages are measured.
@@ -47,6 +47,7 @@ pub(crate) enum ScorerPlan {
     Sum(Vec<ScorerPlan>),
     /// Kinds that share a scorer, each kind once; and the scorer of all others.
     ByKind(Vec<(Vec<&'static str>, ScorerPlan)>, Option<Box<ScorerPlan>>),
+    Lexical(&'static str),
     Keyword {
         keywords: Vec<&'static str>,
         enough: usize,
@@ -172,6 +173,7 @@ impl ScorerPlan {
                 }
                 Box::new(by_kind.build().unwrap())
             }
+            Self::Lexical(query) => Box::new(LexicalScorer::new(query)),
             Self::Keyword { keywords, enough } => {
                 Box::new(KeywordScorer::new(keywords, *enough).unwrap())
             }

@@ -206,6 +206,9 @@ fn prose() -> impl Strategy<Value = String> {
             "_",
             "İ",
             "i",
+            "ing_ing",
+            "authLogin",
+            "the",
         ][..],
     );
     let glue =

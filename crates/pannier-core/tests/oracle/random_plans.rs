@@ -72,6 +72,20 @@ pub(crate) fn keyword_scorer() -> impl Strategy<Value = ScorerPlan> {
         .prop_map(|(keywords, enough)| ScorerPlan::Keyword { keywords, enough })
 }
 
+pub(crate) fn lexical_scorer() -> impl Strategy<Value = ScorerPlan> {
+    let queries = &[
+        "",
+        "the how",
+        "nowhere",
+        "alpha",
+        "text 7 text",
+        "Alphas, \"two words\" of auth",
+        "ing_ing authLogin b_c größe",
+        "ΑΣ i login rs login",
+    ];
+    select(&queries[..]).prop_map(ScorerPlan::Lexical)
+}
+
 fn decay_scorer(curve: impl Strategy<Value = CurvePlan>) -> impl Strategy<Value = ScorerPlan> {
     (curve, default_score())
         .prop_map(|(curve, null_timestamp_score)| ScorerPlan::Decay { curve, null_timestamp_score })
@@ -106,6 +120,7 @@ fn simple_scorer() -> impl Strategy<Value = ScorerPlan> {
         (decay_scorers(), 0..3_usize).prop_map(|(scorers, choice)| scorers[choice].clone()),
         key_scorer(),
         keyword_scorer(),
+        lexical_scorer(),
     ]
 }
 

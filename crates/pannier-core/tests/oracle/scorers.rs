@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use pannier_core::terms::{each_term, says_little};
 use pannier_core::{ContextItem, MetadataTrustScorer, MetadataValue};
 
 use super::plan::{CurvePlan, ScorerPlan, now};
@@ -49,6 +50,7 @@ fn score(plan: &ScorerPlan, index: usize, items: &[&ContextItem]) -> f64 {
         ScorerPlan::ByKind(entries, otherwise) => {
             by_kind(entries, otherwise.as_deref(), index, items)
         }
+        ScorerPlan::Lexical(query) => lexical(query, index, items),
         ScorerPlan::Keyword { keywords, enough } => keyword(item, keywords, *enough),
     }
 }
@@ -258,4 +260,42 @@ fn keyword(item: &ContextItem, keywords: &[&str], enough: usize) -> f64 {
         keywords.iter().map(|keyword| trim(keyword).to_lowercase()).collect();
     let matches = keywords.intersection(&words).count();
     f64::min(matches as f64 / enough as f64, 1.0)
+}
+
+/// What terms are is not the scorer's business, and is the one thing taken from the engine.
+fn lexical(query: &str, index: usize, items: &[&ContextItem]) -> f64 {
+    let query: Vec<String> = terms(query).0.into_iter().filter(|term| !says_little(term)).collect();
+    let mut distinct = query.clone();
+    distinct.sort();
+    distinct.dedup();
+    if distinct.is_empty() {
+        return 0.0;
+    }
+    let texts: Vec<(Vec<String>, u32)> = items.iter().map(|item| terms(item.content())).collect();
+    let mut all_words = 0.0;
+    for (_, words) in &texts {
+        all_words += f64::from(*words);
+    }
+    let mean = f64::max(1.0, all_words / items.len() as f64);
+    let mut sums = vec![0.0; items.len()];
+    for term in distinct {
+        let count = |terms: &[String]| terms.iter().filter(|other| **other == term).count() as f64;
+        let having = texts.iter().filter(|(terms, _)| terms.contains(&term)).count() as f64;
+        let idf = libm::log(1.0 + (items.len() as f64 - having + 0.5) / (having + 0.5));
+        for (sum, (own, words)) in sums.iter_mut().zip(&texts) {
+            let length = 1.2 * (1.0 - 0.75 + 0.75 * (f64::from(*words) / mean));
+            *sum += count(&query) * idf * (count(own) * (1.2 + 1.0) / (count(own) + length));
+        }
+    }
+    let best = sums.iter().copied().fold(0.0, f64::max);
+    if best == 0.0 { 0.0 } else { sums[index] / best }
+}
+
+/// The terms of a text, each once for each place, and how many words there are.
+fn terms(text: &str) -> (Vec<String>, u32) {
+    let mut terms = BTreeSet::new();
+    let words = each_term(text, 0, |term| {
+        terms.insert((term.place, term.text.to_owned()));
+    });
+    (terms.into_iter().map(|(_, term)| term).collect(), words)
 }

@@ -4,7 +4,7 @@
 //! often a consonant follows a vowel. The steps are tables, so that they can be held against the paper line by line.
 
 /// Cuts a word down to its stem. Words of other letters than a to z stay as they are.
-pub(crate) fn stem(word: &mut Vec<u8>) {
+pub(super) fn stem(word: &mut Vec<u8>) {
     if word.len() < 3 || !word.iter().all(u8::is_ascii_lowercase) {
         return;
     }
