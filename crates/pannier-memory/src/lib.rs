@@ -16,14 +16,21 @@
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
+mod config;
 mod date;
 mod dated;
 mod entry;
 mod error;
+mod file;
+mod folder;
 mod list;
 mod markdown;
 mod memory;
+#[cfg(test)]
+mod test;
 
+pub use config::Config;
 pub use entry::{Entry, Section};
 pub use error::MemoryError;
+pub use folder::Folder;
 pub use memory::{Memory, Warning};

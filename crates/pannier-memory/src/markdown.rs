@@ -234,7 +234,9 @@ impl Reader<'_> {
             match event {
                 Event::Start(Tag::Heading { level, .. }) => {
                     is_heading = true;
-                    if items + outer_quotes == 0 && self.text[range.clone()].trim_start().starts_with('#') {
+                    if items + outer_quotes == 0
+                        && self.text[range.clone()].trim_start().starts_with('#')
+                    {
                         self.headings.push(Heading { level: level as u8, range });
                     }
                 }
