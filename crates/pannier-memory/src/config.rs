@@ -139,7 +139,8 @@ impl Value {
 }
 
 fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().trim_end_matches('.').to_owned()
+    let line = text.lines().next().unwrap_or_default();
+    line.trim_start_matches("error: ").trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -177,7 +178,6 @@ mod tests {
             ("agent_cooldown_minutes: 2.5", "2.5"),
             ("task_budget_pct: 40", "40"),
             ("task_budget_pct: -0.1", "-0.1"),
-            ("convention_budget_pct: .nan", "NaN"),
             ("convention_budget_pct: 20%", "'20%'"),
         ] {
             let error = parse(text).unwrap_err();
@@ -192,7 +192,9 @@ mod tests {
 
     #[test]
     fn what_is_not_yaml_is_an_error() {
-        for text in ["token_budget: [", "just words", "- a\n- b\n", "a: 1\na: 2\n"] {
+        for text in
+            ["token_budget: [", "just words", "- a\n- b\n", "a: 1\na: 2\n", "task_budget_pct: .nan"]
+        {
             let error = parse(text).unwrap_err();
             assert!(matches!(error, MemoryError::Config { .. }), "{text}: {error}");
         }

@@ -23,9 +23,12 @@ mod entry;
 mod error;
 mod file;
 mod folder;
+mod hook;
 mod list;
 mod markdown;
 mod memory;
+mod session;
+mod starter;
 #[cfg(test)]
 mod test;
 
@@ -33,4 +36,7 @@ pub use config::Config;
 pub use entry::{Entry, Section};
 pub use error::MemoryError;
 pub use folder::Folder;
+pub use hook::{HookInput, Host, envelope};
 pub use memory::{Memory, Warning};
+pub use session::{Cooldowns, SessionId};
+pub use starter::init;
