@@ -16,10 +16,14 @@
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
+mod config;
 mod date;
 mod dated;
 mod entry;
 mod error;
+mod file;
+mod folder;
+mod hook;
 mod keywords;
 mod list;
 mod markdown;
@@ -27,10 +31,19 @@ mod memory;
 mod packer;
 mod policy;
 mod render;
+mod session;
+mod starter;
+#[cfg(test)]
+mod test;
 
+pub use config::Config;
 pub use entry::{Entry, Section};
 pub use error::MemoryError;
+pub use folder::Folder;
+pub use hook::{HookInput, Host, envelope};
 pub use keywords::keywords;
 pub use memory::{Memory, Warning};
 pub use packer::{Packer, Packet, PacketOptions};
 pub use render::PacketFormat;
+pub use session::{Cooldowns, SessionId};
+pub use starter::init;

@@ -54,7 +54,7 @@ impl Choice<'_> {
     pub(crate) fn policy(&self) -> Result<Policy, MemoryError> {
         let (tasks, conventions) = (kind(Section::Tasks)?, kind(Section::Conventions)?);
         let scored = vec![kind(Section::Decisions)?, kind(Section::Learnings)?];
-        let relevance = vec![
+        let mut relevance = vec![
             ScorerPolicy::Decay {
                 reference_time: Some(end_of_day(self.now)?),
                 curve: CurvePolicy::Step {
@@ -64,7 +64,7 @@ impl Choice<'_> {
             },
             ScorerPolicy::Keyword { keywords: self.keywords.clone(), enough: ENOUGH_KEYWORDS },
         ];
-        //LEX
+        relevance.extend(self.query.map(|query| ScorerPolicy::Lexical { query: query.to_owned() }));
         let relevance = ScorerPolicy::Sum { children: relevance };
         // What is superseded is not to be trusted at all, and so scores 0.
         let trust = ScorerPolicy::MetadataTrust { default_score: 1.0 };

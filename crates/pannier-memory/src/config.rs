@@ -1,0 +1,216 @@
+//! What the file `.ctxrc` beside a context folder says about packets.
+//!
+//! The file is shared with other tools and has many more keys, which are none of our business. The few that are must say
+//! something that can be meant: a budget that is mistyped should not silently become another.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::file::{Reading, read};
+use crate::{Folder, MemoryError};
+
+const NAME: &str = ".ctxrc";
+
+/// Longer files are not read.
+const LONGEST: u64 = 64 << 10;
+
+/// What is configured about packets. What is not is left to whoever makes them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Config {
+    /// How many tokens a packet may have.
+    pub token_budget: Option<usize>,
+    /// Which share of them tasks may take, from 0 to 1.
+    pub task_budget_pct: Option<f64>,
+    /// Which share of them conventions may take, from 0 to 1.
+    pub convention_budget_pct: Option<f64>,
+    /// For how many minutes a session is not given another packet.
+    pub agent_cooldown_minutes: Option<u64>,
+}
+
+/// A value as YAML reads it.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Value {
+    Whole(u64),
+    Number(f64),
+    Truth(bool),
+    Text(String),
+    Other(IgnoredAny),
+}
+
+impl Config {
+    /// Reads the file `.ctxrc` at the root of a project. Without one, nothing is configured.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::Config`] if it is not YAML, [`MemoryError::ConfigValue`] if a key says what it cannot mean,
+    /// [`MemoryError::TooLong`] above 64 KiB, and [`MemoryError::Io`] if it cannot be read.
+    pub fn read(folder: &Folder) -> Result<Self, MemoryError> {
+        let path = folder.root().join(NAME);
+        let problem =
+            |problem: &str| MemoryError::Config { path: path.clone(), problem: problem.to_owned() };
+        match read(folder.root(), &path, LONGEST)? {
+            Reading::Missing => Ok(Self::default()),
+            Reading::Refused(said) => Err(problem(said)),
+            Reading::Bytes(bytes) => {
+                let text = str::from_utf8(&bytes).map_err(|_| problem("it is not UTF-8"))?;
+                Self::parse(&path, text)
+            }
+        }
+    }
+
+    /// Reads the text of such a file. The path is for messages.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::read`], but for those of reading the file.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, MemoryError> {
+        let options = serde_saphyr::options! {
+            budget: serde_saphyr::budget! { max_depth: 32, max_nodes: 20_000, max_documents: 1 },
+        };
+        let keys =
+            serde_saphyr::from_str_with_options::<Option<BTreeMap<String, Value>>>(text, options);
+        let keys = keys.map_err(|error| MemoryError::Config {
+            path: path.to_owned(),
+            problem: first_line(&error.to_string()),
+        })?;
+        let keys = Keys { path, keys: keys.unwrap_or_default() };
+        Ok(Self {
+            token_budget: keys.whole("token_budget")?,
+            task_budget_pct: keys.share("task_budget_pct")?,
+            convention_budget_pct: keys.share("convention_budget_pct")?,
+            agent_cooldown_minutes: keys.whole("agent_cooldown_minutes")?,
+        })
+    }
+}
+
+struct Keys<'a> {
+    path: &'a Path,
+    keys: BTreeMap<String, Value>,
+}
+
+impl Keys<'_> {
+    fn whole<T: TryFrom<u64>>(&self, key: &'static str) -> Result<Option<T>, MemoryError> {
+        self.value(key, "a whole number from 0 on", |value| match value {
+            Value::Whole(number) => T::try_from(*number).ok(),
+            _ => None,
+        })
+    }
+
+    fn share(&self, key: &'static str) -> Result<Option<f64>, MemoryError> {
+        let share = |number: f64| (0.0..=1.0).contains(&number).then_some(number);
+        self.value(key, "a number from 0 to 1", |value| match value {
+            Value::Whole(number) => share(*number as f64),
+            Value::Number(number) => share(*number),
+            _ => None,
+        })
+    }
+
+    fn value<T>(
+        &self,
+        key: &'static str,
+        allowed: &'static str,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Option<T>, MemoryError> {
+        let Some(value) = self.keys.get(key) else { return Ok(None) };
+        read(value).map(Some).ok_or_else(|| MemoryError::ConfigValue {
+            path: self.path.to_owned(),
+            key,
+            value: value.shown(),
+            allowed,
+        })
+    }
+}
+
+impl Value {
+    fn shown(&self) -> String {
+        match self {
+            Self::Whole(number) => number.to_string(),
+            Self::Number(number) => number.to_string(),
+            Self::Truth(truth) => truth.to_string(),
+            Self::Text(text) => format!("'{}'", text.chars().take(40).collect::<String>()),
+            Self::Other(IgnoredAny) => "empty, or a list or a mapping".to_owned(),
+        }
+    }
+}
+
+fn first_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    line.trim_start_matches("error: ").trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test::Scratch;
+
+    fn parse(text: &str) -> Result<Config, MemoryError> {
+        Config::parse(Path::new(".ctxrc"), text)
+    }
+
+    #[test]
+    fn known_keys_are_read_and_others_ignored() {
+        let text = "# mine\ncontext_dir: .context\ntoken_budget: 4000\ntask_budget_pct: 0.25\nconvention_budget_pct: 1\nagent_cooldown_minutes: 0\npriority_order:\n  - A\n  - {b: [c]}\n";
+        let config = parse(text).unwrap();
+        assert_eq!(config.token_budget, Some(4_000));
+        assert_eq!(config.task_budget_pct, Some(0.25));
+        assert_eq!(config.convention_budget_pct, Some(1.0));
+        assert_eq!(config.agent_cooldown_minutes, Some(0));
+        for empty in ["", "# nothing\n", "---\n", "other: 1\n"] {
+            assert_eq!(parse(empty).unwrap(), Config::default(), "{empty}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_what_is_allowed() {
+        for (text, value) in [
+            ("token_budget: lots", "'lots'"),
+            ("token_budget: -1", "-1"),
+            ("token_budget: 1.5", "1.5"),
+            ("token_budget: '4000'", "'4000'"),
+            ("token_budget:", "empty, or a list or a mapping"),
+            ("token_budget: [1]", "empty, or a list or a mapping"),
+            ("token_budget: true", "true"),
+            ("agent_cooldown_minutes: 2.5", "2.5"),
+            ("task_budget_pct: 40", "40"),
+            ("task_budget_pct: -0.1", "-0.1"),
+            ("convention_budget_pct: 20%", "'20%'"),
+        ] {
+            let error = parse(text).unwrap_err();
+            let key = text.split(':').next().unwrap();
+            let message = error.to_string();
+            assert!(
+                message.starts_with(&format!(".ctxrc: {key} is {value}, and must be ")),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_yaml_is_an_error() {
+        for text in
+            ["token_budget: [", "just words", "- a\n- b\n", "a: 1\na: 2\n", "task_budget_pct: .nan"]
+        {
+            let error = parse(text).unwrap_err();
+            assert!(matches!(error, MemoryError::Config { .. }), "{text}: {error}");
+        }
+        let bomb = format!("a: &a [x]\nb: {}\n", "[".repeat(1_000));
+        assert!(parse(&bomb).is_err());
+    }
+
+    #[test]
+    fn the_file_stands_beside_the_folder() {
+        let scratch = Scratch::new("config");
+        scratch.write(".context/TASKS.md", "");
+        let folder = Folder::find(scratch.path()).unwrap();
+        assert_eq!(Config::read(&folder).unwrap(), Config::default());
+        scratch.write(".ctxrc", "token_budget: 10\n");
+        assert_eq!(Config::read(&folder).unwrap().token_budget, Some(10));
+        scratch.write(".ctxrc", &"#".repeat(1 + (64 << 10)));
+        assert!(matches!(Config::read(&folder).unwrap_err(), MemoryError::TooLong { .. }));
+    }
+}

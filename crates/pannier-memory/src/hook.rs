@@ -1,0 +1,251 @@
+//! How a packet reaches a model through the hooks of its host.
+//!
+//! A host runs a command at certain events, writes JSON to it, and reads what it prints. What it then shows the model
+//! depends on the host: mere text is shown at some events and dropped at others. Each form in here is shown at each of
+//! the events it is allowed for.
+
+use std::io::Read;
+use std::str::FromStr;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::MemoryError;
+
+/// What hosts write is far shorter.
+const LONGEST: u64 = 1 << 20;
+
+/// A program that runs hooks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Host {
+    /// Claude Code.
+    ClaudeCode,
+    /// GitHub Copilot, in its own command line and in Visual Studio Code.
+    Copilot,
+    /// Any other, which takes the packet as it is.
+    Plain,
+}
+
+impl Host {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::ClaudeCode, Self::Copilot, Self::Plain];
+
+    /// What it is called on a command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Copilot => "copilot",
+            Self::Plain => "plain",
+        }
+    }
+
+    /// How many characters of a packet it shows the model. Of a longer one, it shows a preview or drops the end.
+    pub fn max_characters(self) -> Option<usize> {
+        match self {
+            Self::ClaudeCode | Self::Copilot => Some(10_000),
+            Self::Plain => None,
+        }
+    }
+
+    /// The events at which it shows the model what a hook prints, the usual one first.
+    pub fn events(self) -> &'static [&'static str] {
+        match self {
+            Self::ClaudeCode => {
+                &["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStart"]
+            }
+            // At others, one of its two programs drops it.
+            Self::Copilot => &["SessionStart", "SubagentStart", "PostToolUse"],
+            Self::Plain => &[],
+        }
+    }
+}
+
+impl FromStr for Host {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let host = Self::ALL.into_iter().find(|host| host.name() == name);
+        host.ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("there is no host '{name}'; use one of {names}")
+        })
+    }
+}
+
+/// What a host says about the event that a hook is run for. All of it may be missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HookInput {
+    /// The event.
+    pub event: Option<String>,
+    /// The name of the session, which need not be a [`SessionId`](crate::SessionId).
+    pub session_id: Option<String>,
+    /// The folder in which the session is at work.
+    pub cwd: Option<String>,
+}
+
+impl HookInput {
+    /// Reads what a host writes to its hook. Nothing at all says nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::HookInput`] if it cannot be read, is longer than 1 MiB, or is no JSON object.
+    pub fn read(input: impl Read) -> Result<Self, MemoryError> {
+        let failed = |problem: String| MemoryError::HookInput { problem };
+        let mut bytes = Vec::new();
+        let read = input.take(LONGEST + 1).read_to_end(&mut bytes);
+        read.map_err(|error| failed(error.to_string()))?;
+        if bytes.len() as u64 > LONGEST {
+            return Err(failed(format!("it has more than {LONGEST} bytes")));
+        }
+        let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+        if text.trim_ascii().is_empty() {
+            return Ok(Self::default());
+        }
+        let fields: Map<String, Value> =
+            serde_json::from_slice(text).map_err(|error| failed(error.to_string()))?;
+        // Which spelling a host uses depends on the host, and on how the event is spelled in its settings.
+        let field = |names: [&str; 2]| {
+            let mut values = names.iter().filter_map(|name| fields.get(*name)?.as_str());
+            values.find(|value| !value.is_empty()).map(str::to_owned)
+        };
+        Ok(Self {
+            event: field(["hook_event_name", "hookEventName"]),
+            session_id: field(["session_id", "sessionId"]),
+            cwd: field(["cwd", "workingDirectory"]),
+        })
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Output<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    additional_context: Option<&'a str>,
+    hook_specific_output: Specific<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Specific<'a> {
+    hook_event_name: &'a str,
+    additional_context: &'a str,
+}
+
+/// Wraps a packet so that a host shows it to the model. Without an event, it is the beginning of a session.
+///
+/// ```
+/// use pannier_memory::{Host, envelope};
+///
+/// let wrapped = envelope(Host::ClaudeCode, None, "# Context\n")?;
+/// assert_eq!(
+///     wrapped,
+///     r##"{"hookSpecificOutput":{"hookEventName":"SessionStart","additionalContext":"# Context\n"}}"##
+/// );
+/// # Ok::<(), pannier_memory::MemoryError>(())
+/// ```
+///
+/// # Errors
+///
+/// [`MemoryError::HookEvent`] for an event at which the host does not show the model what a hook prints.
+pub fn envelope(host: Host, event: Option<&str>, packet: &str) -> Result<String, MemoryError> {
+    if host == Host::Plain {
+        return Ok(packet.to_owned());
+    }
+    let known = host.events();
+    let event = match event {
+        None => known.first(),
+        // Copilot also writes its events with a small letter at the beginning.
+        Some(event) => known.iter().find(|known| known.eq_ignore_ascii_case(event)),
+    }
+    .ok_or_else(|| MemoryError::HookEvent {
+        host: host.name(),
+        event: event.unwrap_or_default().to_owned(),
+        known,
+    })?;
+    let output = Output {
+        // The command line of Copilot reads this one, Visual Studio Code the other.
+        additional_context: (host == Host::Copilot).then_some(packet),
+        hook_specific_output: Specific { hook_event_name: event, additional_context: packet },
+    };
+    // Plain texts, which are always written.
+    Ok(serde_json::to_string(&output).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> HookInput {
+        HookInput::read(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn both_spellings_of_fields_are_read() {
+        let snake =
+            read(r#"{"hook_event_name":"SessionStart","session_id":"a","cwd":"/x","more":[1]}"#);
+        assert_eq!(snake.event.as_deref(), Some("SessionStart"));
+        assert_eq!(snake.session_id.as_deref(), Some("a"));
+        assert_eq!(snake.cwd.as_deref(), Some("/x"));
+        let camel = read(r#"{"sessionId":"b","timestamp":1,"cwd":"/y","source":"new"}"#);
+        assert_eq!((camel.event, camel.session_id.as_deref()), (None, Some("b")));
+        let both = read(r#"{"session_id":"a","sessionId":"b","hookEventName":"PostToolUse"}"#);
+        assert_eq!(both.session_id.as_deref(), Some("a"));
+        assert_eq!(both.event.as_deref(), Some("PostToolUse"));
+        for nothing in
+            ["", " \n", "\u{feff}", "{}", r#"{"session_id":7,"cwd":null,"hook_event_name":""}"#]
+        {
+            assert_eq!(read(nothing), HookInput::default(), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_object_is_an_error() {
+        for text in ["words", "[]", "{", "null", "{} {}"] {
+            assert!(HookInput::read(text.as_bytes()).is_err(), "{text}");
+        }
+        assert!(HookInput::read(b"\xff".as_slice()).is_err());
+        let long = format!("{{\"x\":\"{}\"}}", "x".repeat(LONGEST as usize));
+        assert!(HookInput::read(long.as_bytes()).unwrap_err().to_string().contains("1048576"));
+        assert!(HookInput::read("[".repeat(100_000).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn each_host_gets_what_it_takes() {
+        let packet = "a \"b\"\n</x> é\u{1}";
+        assert_eq!(envelope(Host::Plain, Some("Anything"), packet).unwrap(), packet);
+        for host in [Host::ClaudeCode, Host::Copilot] {
+            for event in host.events() {
+                let wrapped = envelope(host, Some(event), packet).unwrap();
+                assert!(!wrapped.contains('\n'));
+                let value: Value = serde_json::from_str(&wrapped).unwrap();
+                assert_eq!(value["hookSpecificOutput"]["hookEventName"], *event);
+                assert_eq!(value["hookSpecificOutput"]["additionalContext"], packet);
+                let at_top = value.get("additionalContext").and_then(Value::as_str);
+                assert_eq!(at_top, (host == Host::Copilot).then_some(packet));
+            }
+        }
+        let copilot = envelope(Host::Copilot, Some("sessionStart"), "x").unwrap();
+        assert!(copilot.contains(r#""hookEventName":"SessionStart""#));
+        assert_eq!(copilot, envelope(Host::Copilot, None, "x").unwrap());
+    }
+
+    #[test]
+    fn an_event_that_shows_nothing_is_an_error() {
+        let error = envelope(Host::ClaudeCode, Some("Stop"), "x").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "claude-code takes no context from a hook of 'Stop'; use one of SessionStart, UserPromptSubmit, PreToolUse, PostToolUse, SubagentStart"
+        );
+        assert!(envelope(Host::Copilot, Some("userPromptSubmitted"), "x").is_err());
+    }
+
+    #[test]
+    fn hosts_have_names() {
+        for host in Host::ALL {
+            assert_eq!(host.name().parse(), Ok(host));
+        }
+        assert!("emacs".parse::<Host>().unwrap_err().contains("claude-code, copilot, plain"));
+    }
+}

@@ -1,0 +1,134 @@
+//! A small folder with everything that people write into one, and the traps among it.
+
+use std::path::{Path, PathBuf};
+
+use pannier_memory::{Config, Entry, Folder, Memory, Section};
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/small")
+}
+
+fn read() -> Memory {
+    Folder::find(fixture()).unwrap().read().unwrap()
+}
+
+fn texts(memory: &Memory, section: Section) -> Vec<&str> {
+    memory.section(section).iter().map(Entry::text).collect()
+}
+
+#[test]
+fn rules_are_all_there_and_whole() {
+    let expected = [
+        "Never row alone: two boats, or one boat\nand somebody on the shore who knows.",
+        "Everybody wears a vest.",
+        "A boat goes out only if\n- its plugs are in,\n- its oars are counted.",
+        "lend the key",
+        "leave the gate open",
+        "In fog, nobody leaves the harbour,\nwhoever asks.",
+    ];
+    assert_eq!(texts(&read(), Section::Constitution), expected);
+}
+
+#[test]
+fn conventions_have_even_line_breaks() {
+    let expected = [
+        "**Boats** are named after rivers:\nthe oldest river, the oldest boat",
+        "Oars are numbered from the stern",
+        "Write down the wind",
+        "and the depth",
+    ];
+    assert_eq!(texts(&read(), Section::Conventions), expected);
+}
+
+#[test]
+fn open_tasks_are_all_there_and_whole() {
+    let memory = read();
+    let shown: Vec<(&str, usize, Option<String>)> = memory
+        .section(Section::Tasks)
+        .iter()
+        .map(|task| (task.title(), task.line(), task.date().map(|date| date.to_string())))
+        .collect();
+    let at = |date: &str| Some(date.to_owned());
+    assert_eq!(
+        shown,
+        [
+            ("Mend the leak of the double scull", 6, at("2026-05-02T08:15:00Z")),
+            ("Paint the spare oars as well", 16, at("2026-04-28T00:00:00Z")),
+            ("Ask the harbour master for another berth", 19, None),
+            ("Replace the lock, see #288.", 22, None),
+            ("Air the attic", 23, None),
+        ]
+    );
+    assert_eq!(
+        texts(&memory, Section::Tasks)[0],
+        "Mend the leak of the double scull #priority:high #added:2026-05-02-081500\nIt is under the second seat, and only shows\nwith two people in the boat. #session:6d40ae08\n- [x] take out the seat\n- [ ] seal the seam\n\n```sh\n- [ ] decoy in code\n```"
+    );
+}
+
+#[test]
+fn decisions_and_learnings_come_from_files_and_pages() {
+    let memory = read();
+    let shown = |section| -> Vec<(&str, bool, &str)> {
+        let entries = memory.section(section).iter();
+        entries.map(|entry| (entry.title(), entry.is_superseded(), entry.path())).collect()
+    };
+    assert_eq!(
+        shown(Section::Decisions),
+        [
+            ("Train in the morning", false, ".context/DECISIONS.md"),
+            ("Keep the log on paper", true, ".context/DECISIONS.md"),
+            ("Meet on the 45th", false, ".context/DECISIONS.md"),
+            ("Two boats are enough", true, ".context/decisions/boats.md"),
+            ("Keep the log in a file", false, ".context/decisions/log.md"),
+        ]
+    );
+    assert_eq!(
+        shown(Section::Learnings),
+        [
+            ("The pump needs water before it pumps", false, ".context/LEARNINGS.md"),
+            ("Fog comes with the east wind", false, ".context/learnings/weather.md"),
+        ]
+    );
+    let decisions = texts(&memory, Section::Decisions);
+    assert!(decisions[0].ends_with("**Decision**: Training begins at seven."));
+    assert!(decisions[4].ends_with("A file that everybody can read."));
+    assert!(texts(&memory, Section::Learnings)[0].ends_with("```sh\npour --cups 1\n```"));
+    let first = &memory.section(Section::Decisions)[0];
+    assert!(first.id().starts_with("decision-2026-05-03-"), "{}", first.id());
+    assert_eq!(first.line(), 15);
+}
+
+#[test]
+fn the_read_order_leaves_out_templates() {
+    let expected = ["CONSTITUTION", "TASKS", "CONVENTIONS", "DECISIONS", "LEARNINGS", "GLOSSARY"];
+    assert_eq!(read().read_order(), expected.map(|name| format!(".context/{name}.md")));
+}
+
+#[test]
+fn what_is_wrong_is_told_and_nothing_else() {
+    let warnings: Vec<String> = read().warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            ".context/TASKS.md:23: there is no day 2026-02-30, so the entry counts as undated",
+            ".context/DECISIONS.md:30: there is no day 2026-13-45, so the entry counts as undated",
+            ".context/LEARNINGS.md:9: the code block is never closed, so all that follows is code",
+        ]
+    );
+}
+
+#[test]
+fn the_configuration_stands_beside_the_folder() {
+    let config = Config::read(&Folder::find(fixture()).unwrap()).unwrap();
+    assert_eq!(config.token_budget, Some(3_000));
+    assert_eq!(config.task_budget_pct, Some(0.3));
+    assert_eq!(config.convention_budget_pct, None);
+    assert_eq!(config.agent_cooldown_minutes, Some(5));
+}
+
+#[test]
+fn the_same_files_have_the_same_version() {
+    let memory = read();
+    assert_eq!(memory, read());
+    assert_eq!(memory.version().len(), 64);
+}
