@@ -5,7 +5,7 @@ use std::time::Duration;
 use pannier_core::{
     ByKindScorer, ChronologicalPlacer, CompositeScorer, ContextKind, CountConstrainedKnapsackSlice,
     CountQuotaEntry, CountQuotaSlice, DecayCurve, DecayScorer, DocumentPlacer, DocumentSlice,
-    Error, FrequencyScorer, GreedySlice, KeywordScorer, KindScorer, KnapsackSlice,
+    Error, FrequencyScorer, GreedySlice, KeywordScorer, KindScorer, KnapsackSlice, LexicalScorer,
     MetadataKeyScorer, MetadataTrustScorer, Packing, Placer, PriorityScorer, ProductScorer, Quota,
     QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer, ScaledScorer, ScarcityBehavior, Scorer,
     Slicer, SumScorer, TagScorer, TakenPlacer, UShapedPlacer,
@@ -79,6 +79,7 @@ pub(crate) struct ScorerConfig {
     otherwise: Option<Box<ScorerConfig>>,
     keywords: Option<Vec<String>>,
     enough: Option<i64>,
+    query: Option<String>,
 }
 
 /// What scores a kind, or several together.
@@ -207,6 +208,10 @@ impl ScorerConfig {
                 // What is negative is refused as nothing is.
                 let enough = usize::try_from(enough).unwrap_or(0);
                 Box::new(KeywordScorer::new(keywords, enough)?)
+            }
+            "lexical" => {
+                let query = need("a lexical scorer", "query", self.query.as_deref())?;
+                Box::new(LexicalScorer::new(query))
             }
             other => return unknown("scorer", other),
         })

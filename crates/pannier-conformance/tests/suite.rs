@@ -33,7 +33,7 @@ const KEYS: &str = "
     items_in items_out keep_groups_together key keywords kind kinds max_age_secs max_per_document max_tokens
     memory_limit metadata name near near_duplicate_of null_timestamp_score ordered_contents otherwise
     outcompeted output_reserve overflow overflow_strategy overflowing_contents overhead own
-    packing pinned placer priority quotas reference_time require require_count required_count
+    packing pinned placer priority query quotas reference_time require require_count required_count
     reserved_slots satisfied_count scarcity_behavior score score_approx scored_items scorer
     scorers selected_contents shared shortfall_count shortfalls slicer source stage stages summary
     tag tag_weights tags target_tokens test timestamp tokens tokens_over_budget total_candidates

@@ -194,6 +194,24 @@ proptest! {
     }
 
     #[test]
+    fn explanations_have_the_scores_that_they_explain(
+        items in pools::pool_of_prose(),
+        scorers in random_plans::nested_scorers(1),
+        keyword in random_plans::keyword_scorer(),
+        lexical in random_plans::lexical_scorer(),
+    ) {
+        let items = pools::build_all(&items);
+        let pool = Pool::new(&items);
+        for plan in scorers.iter().chain([&keyword, &lexical]) {
+            let scorer = plan.build();
+            for (item, score) in scorer.scores(&pool).into_iter().enumerate() {
+                let told = scorer.explain(&pool, item).score;
+                prop_assert!(told.to_bits() == score.to_bits() || told.is_nan() && score.is_nan());
+            }
+        }
+    }
+
+    #[test]
     fn greedy(candidates in pools::candidates(), budget in pools::slice_budget(400)) {
         check_slices(&SlicerPlan::Greedy, &candidates, budget)?;
     }

@@ -570,3 +570,51 @@ fn g6_members_that_are_in_have_their_own_reasons() {
     let reasons: Vec<_> = report.included.iter().map(|entry| entry.reason.name()).collect();
     assert_eq!(reasons, ["ZeroToken", "Scored"]);
 }
+
+#[test]
+fn s1_a_sum_divides_by_nothing() {
+    let items = [item("text", 1, 0.75)];
+    let sum = SumScorer::builder().add(ReflexiveScorer).add(ReflexiveScorer).build().unwrap();
+    assert_eq!(sum.scores(&Pool::new(&items)), [1.5]);
+}
+
+#[test]
+fn s2_kinds_that_share_a_scorer_are_one_pool() {
+    let of = |name: &str, priority| {
+        ContextItem::builder("text", 1).kind(kind(name)).priority(priority).build().unwrap()
+    };
+    let items = [of("a", 1), of("b", 2), of("A", 3), of("c", 9), of("d", 8)];
+    let by_kind = ByKindScorer::builder().kinds([kind("a"), kind("b")], PriorityScorer);
+    let scores = by_kind.otherwise(PriorityScorer).build().unwrap().scores(&Pool::new(&items));
+    assert_eq!(scores, [0.0, 0.5, 1.0, 1.0, 0.0]);
+    let twice = ByKindScorer::builder().kinds([kind("a"), kind("A")], PriorityScorer);
+    assert!(matches!(twice.build(), Err(Error::InvalidScorer { .. })));
+}
+
+fn has_keyword(content: &str, keyword: &str) -> bool {
+    let items = [item(content, 1, 0.0)];
+    KeywordScorer::new([keyword], 1).unwrap().scores(&Pool::new(&items)) == [1.0]
+}
+
+#[test]
+fn s3_a_word_is_found_as_a_whole_and_by_its_parts() {
+    assert!(has_keyword("(auth/login.rs)", "auth/login.rs") && has_keyword("auth/login.rs", "rs"));
+    // A full stop does not end a word for a small sigma, but it ends a part.
+    assert!(has_keyword("\u{391}\u{3a3}.x", "\u{3b1}\u{3c2}"));
+    assert!(has_keyword("_b", "b") && !has_keyword("a/_b", "b"));
+}
+
+#[test]
+fn s4_a_keyword_is_trimmed_and_not_parted() {
+    assert!(has_keyword("Deploy now", " \"DEPLOY\", "));
+    assert!(!has_keyword("auth login rs", "auth/login.rs"));
+    assert!(!has_keyword("roll back", "roll back"));
+}
+
+#[test]
+fn s5_words_that_say_little_never_count_in_a_query() {
+    let items = [item("how to do that", 1, 0.0), item("deployments", 1, 0.0)];
+    let scores = |query| LexicalScorer::new(query).scores(&Pool::new(&items));
+    assert_eq!(scores("how to do that"), [0.0, 0.0]);
+    assert_eq!(scores("how to \"deploy that\""), [0.0, 1.0]);
+}
