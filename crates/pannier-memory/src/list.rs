@@ -81,7 +81,8 @@ fn draft(outline: &Outline, item: &Item, skip: usize) -> Option<Draft> {
     let text = outline.item_text(item, skip);
     let title = text.lines().next().unwrap_or_default().trim().to_owned();
     let line = outline.line(item.range.start);
-    (!title.is_empty()).then_some(Draft { title, text, date: None, is_superseded: false, line })
+    let is_empty = title.is_empty() || Mark::read(&text).1 == text.len();
+    (!is_empty).then_some(Draft { title, text, date: None, is_superseded: false, line })
 }
 
 /// When a task was added, if one of its tags says so.
@@ -131,7 +132,7 @@ mod tests {
             ["Wear a vest.", "Count heads\ntwice.", "plain", "plus", "first", "second"]
         );
         assert_eq!(rules_of("Do not:\n- this\n- that\n"), ["this", "that"]);
-        assert_eq!(rules_of("-\n- [ ]\n- [x] \n-   \n"), Vec::<String>::new());
+        assert_eq!(rules_of("-\n- [ ]\n- [x] \n-   \n- [ ]<!-- x -->\n"), Vec::<String>::new());
         // Withdrawn, which must be seen.
         assert_eq!(
             rules_of("- [-] old\n- [ ]unboxed\n- [1] note\n"),

@@ -408,7 +408,8 @@ pub(crate) fn closed(text: String) -> String {
         Some(first @ ('`' | '~')) => &mark[..mark.len() - mark.trim_start_matches(first).len()],
         _ => "",
     };
-    let endings = [fence, "-->", "?>", "]]>", "</pre>", ">"];
+    let endings =
+        [fence, "-->", "?>", "]]>", ">", "</pre>", "</script>", "</style>", "</textarea>"];
     let mut endings = endings.iter().filter(|ending| !ending.is_empty());
     let closed = endings.find_map(|ending| {
         let closed = format!("{text}\n{ending}");
