@@ -173,6 +173,7 @@ mod tests {
             ["real"]
         );
         assert_eq!(rules_of("- a<!-- x -->b\n"), ["a b"]);
+        assert_eq!(rules_of("- <!-- x --> b\n- <!-- x -->\n  c\n"), ["b", "c"]);
         assert_eq!(rules_of("- `<!-- kept -->` is code\n"), ["`<!-- kept -->` is code"]);
         assert_eq!(rules_of("- <!-- only -->\n- <!-- open\n  and on\n- next\n"), ["next"]);
         assert_eq!(rules_of("- a\n\n  <!-- x -->\n\n  b\n"), ["a\n\nb"]);

@@ -389,6 +389,8 @@ pub(crate) fn trimmed(text: &str) -> String {
     let text = text.trim_end();
     let blank = text.len() - text.trim_start().len();
     let start = text[..blank].rfind('\n').map_or(0, |at| at + 1);
+    // Less than four blanks do not make it code: a comment stood there.
+    let start = if columns(0, &text[start..blank]) < 4 { blank } else { start };
     text[start..].to_owned()
 }
 
