@@ -157,7 +157,11 @@ impl Outline {
     pub(crate) fn item_text(&self, item: &Item, skip: usize) -> String {
         let kept = self.without_comments((item.start + skip).min(item.range.end)..item.range.end);
         let mut lines = kept.split('\n');
-        let mut text = lines.next().unwrap_or_default().to_owned();
+        let first = lines.next().unwrap_or_default();
+        let words = first.trim_start_matches([' ', '\t']);
+        // How far a tab reaches depends on where it stands.
+        let indent = columns(item.column, &first[..first.len() - words.len()]) - item.column;
+        let mut text = " ".repeat(indent) + words;
         for line in lines {
             text.push('\n');
             dedent(&mut text, unquoted(line, item.quotes), item.column);
