@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use libfuzzer_sys::fuzz_target;
 use pannier_memory::Memory;
@@ -23,13 +23,14 @@ fuzz_target!(|data: &[u8]| {
     let files: Vec<(&str, &[u8])> =
         NAMES.into_iter().zip(data.split(|byte| *byte == 0xff)).collect();
     let memory = Memory::from_files(files.clone());
+    let lines = files.iter().map(|(name, bytes)| {
+        let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
+        (format!(".context/{name}"), 1 + text.matches(['\n', '\r']).count())
+    });
+    let lines: BTreeMap<String, usize> = lines.collect();
     let mut ids = BTreeSet::new();
     for entry in memory.entries() {
-        let name = entry.path().strip_prefix(".context/").unwrap();
-        let (_, bytes) = files.iter().find(|(path, _)| *path == name).unwrap();
-        let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
-        let lines = 1 + text.matches(['\n', '\r']).count();
-        assert!((1..=lines).contains(&entry.line()));
+        assert!((1..=lines[entry.path()]).contains(&entry.line()));
         assert!(ids.insert(entry.id()));
         assert!(!entry.title().trim().is_empty());
         // A decision may be a heading and nothing else.

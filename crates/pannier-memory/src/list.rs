@@ -81,7 +81,8 @@ fn draft(outline: &Outline, item: &Item, skip: usize) -> Option<Draft> {
     let text = outline.item_text(item, skip);
     let title = text.lines().next().unwrap_or_default().trim().to_owned();
     let line = outline.line(item.range.start);
-    (!title.is_empty()).then_some(Draft { title, text, date: None, is_superseded: false, line })
+    let is_empty = title.is_empty() || Mark::read(&text).1 == text.len();
+    (!is_empty).then_some(Draft { title, text, date: None, is_superseded: false, line })
 }
 
 /// When a task was added, if one of its tags says so.
@@ -131,7 +132,7 @@ mod tests {
             ["Wear a vest.", "Count heads\ntwice.", "plain", "plus", "first", "second"]
         );
         assert_eq!(rules_of("Do not:\n- this\n- that\n"), ["this", "that"]);
-        assert_eq!(rules_of("-\n- [ ]\n- [x] \n-   \n"), Vec::<String>::new());
+        assert_eq!(rules_of("-\n- [ ]\n- [x] \n-   \n- [ ]<!-- x -->\n"), Vec::<String>::new());
         // Withdrawn, which must be seen.
         assert_eq!(
             rules_of("- [-] old\n- [ ]unboxed\n- [1] note\n"),
@@ -172,6 +173,7 @@ mod tests {
             ["real"]
         );
         assert_eq!(rules_of("- a<!-- x -->b\n"), ["a b"]);
+        assert_eq!(rules_of("- <!-- x --> b\n- <!-- x -->\n  c\n"), ["b", "c"]);
         assert_eq!(rules_of("- `<!-- kept -->` is code\n"), ["`<!-- kept -->` is code"]);
         assert_eq!(rules_of("- <!-- only -->\n- <!-- open\n  and on\n- next\n"), ["next"]);
         assert_eq!(rules_of("- a\n\n  <!-- x -->\n\n  b\n"), ["a\n\nb"]);

@@ -157,7 +157,11 @@ impl Outline {
     pub(crate) fn item_text(&self, item: &Item, skip: usize) -> String {
         let kept = self.without_comments((item.start + skip).min(item.range.end)..item.range.end);
         let mut lines = kept.split('\n');
-        let mut text = lines.next().unwrap_or_default().to_owned();
+        let first = lines.next().unwrap_or_default();
+        let words = first.trim_start_matches([' ', '\t']);
+        // How far a tab reaches depends on where it stands.
+        let indent = columns(item.column, &first[..first.len() - words.len()]) - item.column;
+        let mut text = " ".repeat(indent) + words;
         for line in lines {
             text.push('\n');
             dedent(&mut text, unquoted(line, item.quotes), item.column);
@@ -389,6 +393,8 @@ pub(crate) fn trimmed(text: &str) -> String {
     let text = text.trim_end();
     let blank = text.len() - text.trim_start().len();
     let start = text[..blank].rfind('\n').map_or(0, |at| at + 1);
+    // Less than four blanks do not make it code: a comment stood there.
+    let start = if columns(0, &text[start..blank]) < 4 { blank } else { start };
     text[start..].to_owned()
 }
 
@@ -408,7 +414,8 @@ pub(crate) fn closed(text: String) -> String {
         Some(first @ ('`' | '~')) => &mark[..mark.len() - mark.trim_start_matches(first).len()],
         _ => "",
     };
-    let endings = [fence, "-->", "?>", "]]>", "</pre>", ">"];
+    let endings =
+        [fence, "-->", "?>", "]]>", ">", "</pre>", "</script>", "</style>", "</textarea>"];
     let mut endings = endings.iter().filter(|ending| !ending.is_empty());
     let closed = endings.find_map(|ending| {
         let closed = format!("{text}\n{ending}");
