@@ -247,8 +247,11 @@ impl<'m> Packer<'m> {
         let [rest, alone, over] = &self.renderings;
         let everything_fits = self.whole_tokens <= budget;
         let limit = i64::try_from(budget).unwrap_or(i64::MAX);
-        let (rendering, limit) = if everything_fits || rest.fixed() <= limit {
+        let (rendering, limit) = if rest.fixed() <= limit {
             (rest, limit)
+        } else if everything_fits {
+            // Less than what it would cost to say that nothing is there.
+            (rest, rest.fixed())
         } else if alone.alone().1 <= budget {
             (alone, limit.max(alone.fixed()))
         } else {

@@ -52,6 +52,19 @@ pub(crate) struct Frame {
     pieces: Vec<Piece>,
 }
 
+/// What is in a packet besides the frame.
+struct Contents<'c> {
+    /// Places in the pool, by section, of what is whole.
+    sections: [Vec<usize>; 4],
+    /// What is short.
+    notes: Vec<&'c str>,
+    /// How many are left out.
+    more: Option<String>,
+    room: Room,
+    /// About how long the text will be.
+    length: usize,
+}
+
 #[derive(Debug)]
 struct Piece {
     /// Which of the sections that are chosen from.
@@ -62,12 +75,12 @@ struct Piece {
     is_missed: bool,
 }
 
-/// What is in a packet besides the frame.
+/// What there is room for besides the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// As much as fits.
     Rest,
-    /// Nothing, because there is none. Whether the frame is over the budget, and the packet says so.
+    /// Nothing. Whether the frame is over the budget, and the packet says so.
     None { is_over: bool },
 }
 
@@ -128,30 +141,21 @@ impl Frame {
         // Lists read as their files do; the rest by rank.
         sections[0].sort_unstable();
         sections[1].sort_unstable();
-        let more = more(&missed);
-        let mut texts = (String::new(), String::with_capacity(length));
+        let contents = Contents { sections, notes, more: more(&missed), room, length };
         match self.format {
-            PacketFormat::Markdown => {
-                self.write_markdown(&mut texts, &sections, &notes, more, room)
-            }
-            PacketFormat::Json => self.write_json(&mut texts, &sections, &notes, more, room),
+            PacketFormat::Markdown => self.markdown(contents),
+            PacketFormat::Json => self.json(contents),
         }
-        texts
     }
 
-    fn write_markdown(
-        &self,
-        (head, text): &mut (String, String),
-        sections: &[Vec<usize>; 4],
-        notes: &[&str],
-        more: Option<String>,
-        room: Room,
-    ) {
+    fn markdown(&self, contents: Contents<'_>) -> (String, String) {
+        let Contents { sections, notes, more, room, length } = contents;
+        let mut text = String::with_capacity(length);
         let budget = self.budget;
-        head.push_str(&format!("# Context Packet\n\nBudget: {budget} tokens | Used: "));
+        let head = format!("# Context Packet\n\nBudget: {budget} tokens | Used: ");
         text.push_str(" tokens");
-        if let (Room::None { is_over: true }, more) = (room, &more) {
-            text.push_str(&over(more.as_deref()));
+        if let Room::None { is_over: true } = room {
+            text.push_str(&format!(" | {}", over(more.as_deref())));
         }
         text.push_str("\n\n");
         if !self.read_order.is_empty() {
@@ -185,22 +189,17 @@ impl Frame {
         }
         text.push_str(INSTRUCTION);
         text.push('\n');
+        (head, text)
     }
 
-    fn write_json(
-        &self,
-        (head, text): &mut (String, String),
-        sections: &[Vec<usize>; 4],
-        notes: &[&str],
-        more: Option<String>,
-        room: Room,
-    ) {
-        head.push('{');
+    fn json(&self, contents: Contents<'_>) -> (String, String) {
+        let Contents { sections, notes, more, room, length } = contents;
+        let (mut head, mut text) = (String::from("{"), String::with_capacity(length));
         if let Some(time) = self.generated {
             head.push_str(&format!("\"generated\":\"{time}\","));
         }
         head.push_str(&format!("\"budget\":{},\"tokens_used\":", self.budget));
-        let list = |text: &mut String, name: &str, pieces: &mut dyn Iterator<Item = &str>| {
+        let mut list = |name: &str, pieces: &mut dyn Iterator<Item = &str>| {
             text.push_str(&format!(",\"{name}\":["));
             for (number, piece) in pieces.enumerate() {
                 if number > 0 {
@@ -211,22 +210,21 @@ impl Frame {
             text.push(']');
         };
         let read_order: Vec<String> = self.read_order.iter().map(|path| json(path)).collect();
-        list(text, "read_order", &mut read_order.iter().map(String::as_str));
-        list(text, "constitution", &mut self.rules.iter().map(String::as_str));
+        list("read_order", &mut read_order.iter().map(String::as_str));
+        list("constitution", &mut self.rules.iter().map(String::as_str));
         for (indices, (section, _)) in sections.iter().zip(CHOSEN) {
             let pieces = indices.iter().map(|index| self.pieces[*index].whole.as_str());
-            list(text, section.name(), &mut { pieces });
+            list(section.name(), &mut { pieces });
         }
         let more = match room {
             Room::Rest => more,
-            Room::None { is_over: true } => {
-                Some(over(more.as_deref()).trim_start_matches([' ', '|']).to_owned())
-            }
+            Room::None { is_over: true } => Some(over(more.as_deref())),
             Room::None { is_over: false } => None,
         };
         let more = more.map(|more| json(&more));
-        list(text, "summaries", &mut notes.iter().copied().chain(more.as_deref()));
+        list("summaries", &mut notes.iter().copied().chain(more.as_deref()));
         text.push_str(&format!(",\"instruction\":{}}}\n", json(INSTRUCTION)));
+        (head, text)
     }
 
     /// What is written of each entry, whole and short. What an entry costs is what this costs.
@@ -330,7 +328,7 @@ fn more(missed: &[usize; 4]) -> Option<String> {
 
 fn over(more: Option<&str>) -> String {
     let more = more.map_or_else(String::new, |more| format!("; {more}"));
-    format!(" | over budget: {ALONE}{more}")
+    format!("over budget: {ALONE}{more}")
 }
 
 /// How packets are sent, and what that costs.

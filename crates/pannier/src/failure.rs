@@ -10,6 +10,7 @@ use pannier_chat::ChatError;
 use pannier_conformance::SuiteError;
 use pannier_core::{Error, ErrorCategory};
 use pannier_docs::{DocsError, EmbedError};
+use pannier_memory::MemoryError;
 use pannier_tokens::TokenError;
 
 use crate::output;
@@ -37,6 +38,14 @@ pub(crate) enum Failure {
     /// A context cannot be assembled.
     #[error("{0}")]
     Assemble(#[from] AssembleError),
+
+    /// A context folder cannot be used.
+    #[error("{0}")]
+    Memory(#[from] MemoryError),
+
+    /// A hook failed. Whatever the reason, that must not stop its host.
+    #[error("{0}")]
+    Hook(Box<Failure>),
 
     /// A model cannot be used.
     #[error("{0}")]
@@ -96,10 +105,12 @@ impl Failure {
             Self::Docs(error) => error.category(),
             Self::Assemble(error) => error.category(),
             Self::Embed(error) => error.category(),
+            Self::Memory(error) => error.category(),
             Self::CacheDamaged(_) => ErrorCategory::CacheInvalid,
             Self::Usage(_) | Self::Input { .. } | Self::Tokens(_) => ErrorCategory::InvalidInput,
             Self::Io { .. } | Self::Suite(_) => ErrorCategory::Io,
-            Self::Check => ErrorCategory::CheckFailed,
+            // Some hosts take a code of 2 for an order.
+            Self::Check | Self::Hook(_) => ErrorCategory::CheckFailed,
             Self::OutputClosed | Self::Internal(_) => ErrorCategory::Internal,
         }
     }

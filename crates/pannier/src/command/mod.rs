@@ -9,6 +9,7 @@ mod eval;
 mod explanation;
 mod manual;
 mod overview;
+mod packet;
 mod policy;
 mod receipts;
 mod select;
@@ -28,6 +29,7 @@ pub(crate) enum Command {
     Build(docs::Build),
     Resolve(docs::Resolve),
     Assemble(Box<assemble::Assemble>),
+    Packet(Box<packet::PacketCommand>),
     Chunks(docs::Chunks),
     Inspect(docs::Inspect),
     Verify(docs::Verify),
@@ -54,6 +56,7 @@ impl Command {
             Self::Build(command) => command.run(),
             Self::Resolve(command) => command.run(),
             Self::Assemble(command) => command.run(),
+            Self::Packet(command) => command.run(),
             Self::Chunks(command) => command.run(),
             Self::Inspect(command) => command.run(),
             Self::Verify(command) => command.run(),

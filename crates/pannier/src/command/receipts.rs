@@ -1,6 +1,6 @@
 //! `pannier replay` and `pannier diff`: selections made again, and selections compared.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueHint};
@@ -11,6 +11,7 @@ use pannier_core::{
 };
 
 use pannier_docs::Cache;
+use pannier_memory::{Folder, Packer};
 
 use super::AnswerFormat;
 use super::assemble::VectorArguments;
@@ -43,6 +44,10 @@ pub(crate) struct ReplayCommand {
     #[arg(long, value_name = "CACHE", value_hint = ValueHint::DirPath, conflicts_with = "files")]
     cache: Option<PathBuf>,
 
+    /// The same .context folder as in the first run, or where to look for it, if it was `packet`
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["files", "cache"])]
+    context: Option<PathBuf>,
+
     #[command(flatten)]
     vector: VectorArguments,
 }
@@ -52,6 +57,9 @@ impl ReplayCommand {
         let receipt = input::read_receipt(&self.receipt)?;
         let counter: Arc<dyn TokenCounter> =
             Arc::from(pannier_tokens::counter(&receipt.tokenizer)?);
+        if let ("memory", Some(context)) = (receipt.source.kind.as_str(), &self.context) {
+            return packet(&receipt, context, counter);
+        }
         let items = match (receipt.source.kind.as_str(), &self.cache) {
             // Counted as they were then.
             ("items", None) => UncountedItem::count(input::read_items(&self.files)?, &*counter),
@@ -59,11 +67,7 @@ impl ReplayCommand {
                 let cache = Cache::open(cache)?;
                 let (recorded, found) = (&receipt.source.version, &cache.manifest().version);
                 if recorded != found {
-                    let mut output = Output::new();
-                    let written = output.text(&format!(
-                        "the cache is another one: its version was {recorded}, and is {found}\n"
-                    ));
-                    return Failure::of_check(written.and_then(|()| output.finish()), false);
+                    return other_source("cache", recorded, found);
                 }
                 let query = receipt.source.query.as_deref().unwrap_or_default();
                 match kind {
@@ -73,9 +77,10 @@ impl ReplayCommand {
             }
             (kind, _) => {
                 let hint = match kind {
-                    "items" => "give its files, and no --cache",
+                    "items" => "give its files, and nothing else",
                     "documents" | "passages" => "add --cache, and give no files",
-                    _ => "this version of Pannier replays items, documents and passages",
+                    "memory" => "add --context, and give no files",
+                    _ => "this version of Pannier replays items, documents, passages and memory",
                 };
                 let problem = format!("it was made from {kind}; {hint}");
                 let place = String::new();
@@ -83,10 +88,35 @@ impl ReplayCommand {
             }
         };
         let replay = receipt.replay(&items, &PolicyRegistry::default(), &counter)?;
-        let mut output = Output::new();
-        let written = output.text(&verdict(&receipt, &replay)).and_then(|()| output.finish());
-        Failure::of_check(written, replay == Replay::Identical)
+        tell(&receipt, &replay)
     }
+}
+
+/// Makes a packet again.
+fn packet(
+    receipt: &Receipt,
+    context: &Path,
+    counter: Arc<dyn TokenCounter>,
+) -> Result<(), Failure> {
+    let memory = Folder::find(context)?.read()?;
+    if receipt.source.version != memory.version() {
+        return other_source("context folder", &receipt.source.version, memory.version());
+    }
+    let packer = Packer::new(&memory, Packer::options_of(receipt)?, counter)?;
+    tell(receipt, &packer.replay(receipt)?)
+}
+
+fn tell(receipt: &Receipt, replay: &Replay) -> Result<(), Failure> {
+    let mut output = Output::new();
+    let written = output.text(&verdict(receipt, replay)).and_then(|()| output.finish());
+    Failure::of_check(written, *replay == Replay::Identical)
+}
+
+fn other_source(what: &str, recorded: &str, found: &str) -> Result<(), Failure> {
+    let mut output = Output::new();
+    let written = output
+        .text(&format!("the {what} is another one: its version was {recorded}, and is {found}\n"));
+    Failure::of_check(written.and_then(|()| output.finish()), false)
 }
 
 impl ReplayCommand {
@@ -123,6 +153,11 @@ fn verdict(receipt: &Receipt, replay: &Replay) -> String {
                 "the selection differs: at place {place} stood {}, and now {}",
                 item(recorded),
                 item(found)
+            )
+        }
+        Replay::Form { index } => {
+            format!(
+                "the selection differs: item {index} was whole and is not any more, or the other way round"
             )
         }
         Replay::Result => "the text differs, although the items are the same".to_owned(),
