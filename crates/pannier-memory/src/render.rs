@@ -93,11 +93,21 @@ impl Frame {
         budget: usize,
         generated: Option<Timestamp>,
     ) -> Self {
-        let rules = memory.section(Section::Constitution).iter();
-        let rules = rules.map(|rule| match format {
-            PacketFormat::Markdown => bullet("- ", rule.text()),
-            PacketFormat::Json => json(rule.text()),
-        });
+        let rules = memory.section(Section::Constitution);
+        let mut written = Vec::with_capacity(rules.len());
+        for (number, rule) in rules.iter().enumerate() {
+            let before = number.checked_sub(1).and_then(|before| rules[before].lead());
+            written.push(match (format, rule.lead()) {
+                (PacketFormat::Json, _) => json(&content(rule)),
+                (PacketFormat::Markdown, None) => bullet("- ", rule.text()),
+                (PacketFormat::Markdown, Some(lead)) if before == Some(lead) => {
+                    bullet("  - ", rule.text())
+                }
+                (PacketFormat::Markdown, Some(lead)) => {
+                    bullet("- ", lead) + &bullet("  - ", rule.text())
+                }
+            });
+        }
         // Without a budget, not even the files to read are told.
         let read_order = if budget == 0 { &[] } else { memory.read_order() };
         Self {
@@ -105,7 +115,7 @@ impl Frame {
             budget,
             generated,
             read_order: read_order.to_vec(),
-            rules: rules.collect(),
+            rules: written,
             pieces: entries.iter().map(|entry| Piece::new(entry, format)).collect(),
         }
     }
@@ -262,10 +272,11 @@ impl Piece {
     }
 }
 
-/// What an entry says: of a decision or a learning with its day and its title.
+/// What an entry says: of a decision or a learning with its day and its title, of others with what introduces them.
 pub(crate) fn content(entry: &Entry) -> String {
     if !entry.section().is_dated() {
-        return entry.text().to_owned();
+        let text = entry.text();
+        return entry.lead().map_or_else(|| text.to_owned(), |lead| format!("{lead} {text}"));
     }
     let day = entry.date().map(|date| format!("[{:.10}] ", date.to_string())).unwrap_or_default();
     let (title, text) = (entry.title(), entry.text());
@@ -294,12 +305,13 @@ pub(crate) fn short_content(entry: &Entry) -> String {
 
 /// A list item whose further lines are indented as its first one is.
 fn bullet(mark: &str, text: &str) -> String {
+    let indent = if mark.starts_with(' ') { "    " } else { "  " };
     let mut item = String::with_capacity(mark.len() + text.len() + 16);
     for (number, line) in text.lines().enumerate() {
         match (number, line.is_empty()) {
             (0, _) => item.push_str(mark),
             (_, true) => {}
-            (_, false) => item.push_str("  "),
+            (_, false) => item.push_str(indent),
         }
         item.push_str(line);
         item.push('\n');
