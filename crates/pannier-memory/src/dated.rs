@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use crate::date;
 use crate::entry::Draft;
-use crate::markdown::{Heading, Outline, closed, trimmed};
+use crate::markdown::{Heading, Outline, closed};
 use crate::memory::Problem;
+use crate::text::trimmed;
 
 /// The beginning of an entry.
 struct Begun {

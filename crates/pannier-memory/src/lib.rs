@@ -31,6 +31,7 @@ mod session;
 mod starter;
 #[cfg(test)]
 mod test;
+mod text;
 
 pub use config::Config;
 pub use entry::{Entry, Section};

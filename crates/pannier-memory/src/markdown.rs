@@ -17,8 +17,7 @@ use std::sync::Arc;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-/// How many lists and quotations may be open at once.
-const DEEPEST: usize = 100;
+use crate::text::{DEEPEST, columns, dedent, even, trimmed, unquoted};
 
 /// Longer paragraphs do not lead into a list.
 const LONGEST_LEAD: usize = 300;
@@ -360,88 +359,6 @@ impl Reader<'_> {
         }
         self.comments.push(range);
     }
-}
-
-/// A text with `\n` at the end of its lines, without a byte order mark, and no deeper than [`DEEPEST`]; with the lines
-/// that were.
-fn even(text: &str) -> (String, Vec<usize>) {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    let mut deep = Vec::new();
-    let mut kept = String::with_capacity(text.len() + PROBE.len());
-    for (number, line) in (1..).zip(text.split_inclusive('\n')) {
-        match deep_prefix(line) {
-            0 => kept.push_str(line),
-            prefix => {
-                deep.push(number);
-                kept.push_str(&line[prefix..]);
-            }
-        }
-    }
-    (kept, deep)
-}
-
-/// The length of what a line begins with, if it could open or continue more than [`DEEPEST`] lists and quotations. Each
-/// takes a mark, or two columns of indentation.
-fn deep_prefix(line: &str) -> usize {
-    let mut halves = 0;
-    let bytes = line.trim_end().as_bytes();
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let is_mark = || bytes.get(at + 1).is_none_or(|next| matches!(next, b' ' | b'\t'));
-        halves += match byte {
-            b' ' => 1,
-            b'\t' => 4,
-            b'>' => 2,
-            b'-' | b'+' | b'*' | b'.' | b')' if is_mark() => 2,
-            b'0'..=b'9' => 0,
-            _ => break,
-        };
-        at += 1;
-    }
-    if halves > 2 * DEEPEST { at } else { 0 }
-}
-
-/// In which column a text ends that begins in this one.
-fn columns(from: usize, text: &str) -> usize {
-    text.chars().fold(from, |column, character| match character {
-        '\t' => column + 4 - column % 4,
-        _ => column + 1,
-    })
-}
-
-/// A line without the marks of so many quotations. A line that goes on with a paragraph may have fewer.
-fn unquoted(mut line: &str, quotes: usize) -> &str {
-    for _ in 0..quotes {
-        let Some(rest) = line.trim_start_matches([' ', '\t']).strip_prefix('>') else { break };
-        line = rest.strip_prefix(' ').unwrap_or(rest);
-    }
-    line
-}
-
-/// Appends a line without its first columns, as far as they are blank.
-fn dedent(text: &mut String, line: &str, most: usize) {
-    let mut column = 0;
-    for (at, character) in line.char_indices() {
-        if column >= most || !matches!(character, ' ' | '\t') {
-            // Of a tab, what reaches beyond stays.
-            text.extend(std::iter::repeat_n(' ', column.saturating_sub(most)));
-            text.push_str(&line[at..]);
-            return;
-        }
-        column = columns(column, if character == '\t' { "\t" } else { " " });
-    }
-}
-
-/// A text without empty lines at its beginning and its end.
-pub(crate) fn trimmed(text: &str) -> String {
-    let text = text.trim_end();
-    // There are other blanks, which Markdown takes for words.
-    let blank = text.len() - text.trim_start_matches([' ', '\t', '\n']).len();
-    let start = text[..blank].rfind('\n').map_or(0, |at| at + 1);
-    // Less than four blanks do not make it code: a comment stood there.
-    let start = if columns(0, &text[start..blank]) < 4 { blank } else { start };
-    text[start..].to_owned()
 }
 
 /// Closes what is still open at the end of a text, so that it does not swallow what is printed after it: a code block, or a
