@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use crate::date;
 use crate::entry::Draft;
-use crate::markdown::{Heading, Outline, closed, trimmed};
+use crate::markdown::{Heading, Outline, closed};
 use crate::memory::Problem;
+use crate::text::trimmed;
 
 /// The beginning of an entry.
 struct Begun {
@@ -59,14 +60,19 @@ fn end(outline: &Outline, begun: Begun, end: usize, problems: &mut Vec<Problem>)
     let Begun { range, mut title, stamp, found, .. } = begun;
     let line = outline.line(range.start);
     problems.extend(found.problem.map(|problem| Problem { line, problem }));
-    let body = without_rule(outline, range.end..end);
-    let text = closed(trimmed(&outline.without_comments(body.clone())));
+    let whole = range.end..end;
+    let body = without_rule(outline, whole.clone());
+    let text = trimmed(&outline.without_comments(body.clone()));
+    // What is open at the end of an entry is open to the end of the file, or the next heading would be none. Without its
+    // comments, an entry may be read in another way.
+    let may_be_open = outline.unclosed.is_some() || outline.has_comment(&whole);
+    let text = if may_be_open { closed(text) } else { text };
     if title.is_empty() {
         let first = text.lines().map(str::trim).find(|line| !line.is_empty());
         title = first.unwrap_or(&stamp).to_owned();
     }
     let is_superseded = says_superseded(&title) || is_superseded(outline, body);
-    Draft { title, text, date: found.date, is_superseded, line }
+    Draft { title, lead: None, text, date: found.date, is_superseded, line }
 }
 
 /// A body without the line that closes it.

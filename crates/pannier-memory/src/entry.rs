@@ -5,6 +5,7 @@
 //! else.
 
 use std::fmt;
+use std::sync::Arc;
 
 use pannier_core::Timestamp;
 use serde::Serialize;
@@ -70,6 +71,8 @@ pub struct Entry {
     section: Section,
     id: String,
     title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lead: Option<Arc<str>>,
     text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     date: Option<Timestamp>,
@@ -82,6 +85,7 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Draft {
     pub(crate) title: String,
+    pub(crate) lead: Option<Arc<str>>,
     pub(crate) text: String,
     pub(crate) date: Option<Timestamp>,
     pub(crate) is_superseded: bool,
@@ -91,7 +95,7 @@ pub(crate) struct Draft {
 impl Entry {
     /// An entry of a file. Its id is that of the first entry with this title; see [`Entry::number`].
     pub(crate) fn new(section: Section, path: &str, draft: Draft) -> Self {
-        let Draft { title, text, date, is_superseded, line } = draft;
+        let Draft { title, lead, text, date, is_superseded, line } = draft;
         let hash = blake3::hash(title.as_bytes()).to_hex();
         let kind = section.singular();
         let id = match date {
@@ -102,7 +106,7 @@ impl Entry {
             None if section.is_dated() => format!("{kind}-{hash:.6}"),
             _ => format!("{kind}-{hash:.8}"),
         };
-        Self { section, id, title, text, date, is_superseded, path: path.to_owned(), line }
+        Self { section, id, title, lead, text, date, is_superseded, path: path.to_owned(), line }
     }
 
     /// Tells it from earlier entries with the same id.
@@ -126,6 +130,12 @@ impl Entry {
     /// tags. Never empty.
     pub fn title(&self) -> &str {
         &self.title
+    }
+
+    /// What leads into the list that it is an item of, if a paragraph right before the list ends with a colon. Below `Do
+    /// not:`, an item alone says the opposite of what is meant.
+    pub fn lead(&self) -> Option<&str> {
+        self.lead.as_deref()
     }
 
     /// What it says, in Markdown.
@@ -165,7 +175,11 @@ mod tests {
     fn entry(section: Section, title: &str, text: &str, date: Option<&str>) -> Entry {
         let date = date.map(|date| date.parse().unwrap());
         let (title, text) = (title.to_owned(), text.to_owned());
-        Entry::new(section, "x.md", Draft { title, text, date, is_superseded: false, line: 1 })
+        Entry::new(
+            section,
+            "x.md",
+            Draft { title, lead: None, text, date, is_superseded: false, line: 1 },
+        )
     }
 
     #[test]

@@ -109,6 +109,7 @@ impl Folder {
             let name = entry.map_err(failed)?.file_name().into_string();
             names.extend(name.ok().filter(|name| is_page(name)));
         }
+        // Warnings come in this order too.
         names.sort_unstable();
         Ok(Pages::Names(names))
     }

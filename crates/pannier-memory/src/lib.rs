@@ -35,6 +35,7 @@ mod session;
 mod starter;
 #[cfg(test)]
 mod test;
+mod text;
 
 pub use config::Config;
 pub use entry::{Entry, Section};

@@ -79,10 +79,12 @@ pub(crate) fn tasks(outline: &Outline, problems: &mut Vec<Problem>) -> Vec<Draft
 /// An item as an entry, if it says anything.
 fn draft(outline: &Outline, item: &Item, skip: usize) -> Option<Draft> {
     let text = outline.item_text(item, skip);
-    let title = text.lines().next().unwrap_or_default().trim().to_owned();
+    let title = text.lines().map(str::trim).find(|line| !line.is_empty());
+    let title = title.unwrap_or_default().to_owned();
     let line = outline.line(item.range.start);
     let is_empty = title.is_empty() || Mark::read(&text).1 == text.len();
-    (!is_empty).then_some(Draft { title, text, date: None, is_superseded: false, line })
+    let lead = item.lead.clone();
+    (!is_empty).then_some(Draft { lead, title, text, date: None, is_superseded: false, line })
 }
 
 /// When a task was added, if one of its tags says so.
@@ -153,6 +155,25 @@ mod tests {
         assert_eq!(rules_of("-     code\n"), ["    code"]);
         assert_eq!(rules_of("-\n  late\n"), ["late"]);
         assert_eq!(rules_of("   - a\n     b\n"), ["a\nb"]);
+    }
+
+    #[test]
+    fn what_leads_into_a_list_is_kept() {
+        let leads = |text: &str| -> Vec<Option<String>> {
+            let rules = rules(&Outline::new(text)).into_iter();
+            rules.map(|rule| rule.lead.as_deref().map(str::to_owned)).collect()
+        };
+        let lead = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            leads("Do not:\n- a\n- b\n\nWords.\n- c\n"),
+            [lead("Do not:"), lead("Do not:"), None]
+        );
+        assert_eq!(leads("# H\nNever\nsay <!-- x -->:\n\n* a\n  - b\n"), [lead("Never say :")]);
+        assert_eq!(leads("> Not:\n>\n> - a\n"), [lead("Not:")]);
+        assert_eq!(leads("Not:\n\n## H\n- a\n"), [None]);
+        assert_eq!(leads("Not:\n```\n```\n- a\n"), [None]);
+        assert_eq!(leads("- a\n\n  Not:\n  - b\n\n1. c\n"), [None, None]);
+        assert_eq!(leads(&format!("{}:\n- a\n", "x".repeat(400))), [None]);
     }
 
     #[test]

@@ -13,11 +13,14 @@
 //! by a binary search.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-/// How many lists and quotations may be open at once.
-const DEEPEST: usize = 100;
+use crate::text::{DEEPEST, columns, dedent, even, trimmed, unquoted};
+
+/// Longer paragraphs do not lead into a list.
+const LONGEST_LEAD: usize = 300;
 
 /// What is appended to a text before it is parsed. If it is not read as a heading, something before it is still open.
 const PROBE: &str = "\n\n# x\n";
@@ -57,6 +60,8 @@ pub(crate) struct Item {
     pub(crate) depth: usize,
     /// In how many quotations its list stands.
     quotes: usize,
+    /// What leads into its list: the paragraph right before it, if that ends with a colon.
+    pub(crate) lead: Option<Arc<str>>,
     /// Where its text begins, in bytes of the whole and in columns of its line.
     start: usize,
     column: usize,
@@ -77,13 +82,16 @@ impl Outline {
         text.push_str(PROBE);
         let mut reader = Reader { text: &text, end, ..Reader::default() };
         reader.read();
-        let Reader { headings, places, comments, code, has_content, indexed, open, .. } = reader;
+        let Reader { headings, places, leads, comments, code, has_content, indexed, open, .. } =
+            reader;
         text.truncate(end);
         let mut outline =
             Self { text, lines, headings, comments, code, deep_lines, ..Self::default() };
         // What follows the beginning of an index without an end is no index.
         outline.has_content = has_content || indexed == Some(true);
-        outline.items = places.into_iter().map(|place| outline.item(place)).collect();
+        let leads = leads.into_iter().map(|lead| outline.lead(lead?)).collect::<Vec<_>>();
+        let items = places.into_iter().map(|place| outline.item(place, &leads));
+        outline.items = items.collect();
         outline.unclosed = open.map(|(at, is_code)| Unclosed { line: outline.line(at), is_code });
         outline
     }
@@ -104,6 +112,12 @@ impl Outline {
             let after = ranges.partition_point(|range| range.start <= at);
             after.checked_sub(1).is_some_and(|before| at < ranges[before].end)
         })
+    }
+
+    /// Whether there is a comment within a range.
+    pub(crate) fn has_comment(&self, range: &Range<usize>) -> bool {
+        let first = self.comments.partition_point(|comment| comment.end <= range.start);
+        self.comments.get(first).is_some_and(|comment| comment.start < range.end)
     }
 
     /// Where a range ends that is to have no comment and no empty line at its end.
@@ -176,8 +190,9 @@ impl Outline {
 
     /// Finds out where the text of an item begins: behind its bullet and the blanks after it, unless they are so many
     /// that they begin a code block.
-    fn item(&self, place: Place) -> Item {
-        let Place { range, depth, quotes } = place;
+    fn item(&self, place: Place, leads: &[Option<Arc<str>>]) -> Item {
+        let Place { range, depth, quotes, list } = place;
+        let lead = leads.get(list).cloned().flatten().filter(|_| depth == 0);
         let indented = &self.text[range.clone()];
         let indent = indented.len() - indented.trim_start_matches([' ', '\t']).len();
         let range = range.start + indent..range.end;
@@ -193,9 +208,20 @@ impl Outline {
         let is_empty = behind[blanks..].is_empty() || behind[blanks..].starts_with('\n');
         if is_empty || column - bullet > 4 {
             let start = range.start + marker + usize::from(blanks > 0);
-            return Item { range, depth, quotes, start, column: bullet + 1 };
+            return Item { range, depth, quotes, lead, start, column: bullet + 1 };
         }
-        Item { start: range.start + marker + blanks, range, depth, quotes, column }
+        Item { start: range.start + marker + blanks, range, depth, quotes, lead, column }
+    }
+
+    /// What a paragraph right before a list says, in one line, if it leads into the list.
+    fn lead(&self, paragraph: Range<usize>) -> Option<Arc<str>> {
+        if paragraph.len() > LONGEST_LEAD {
+            return None;
+        }
+        let text = self.without_comments(paragraph);
+        let lines: Vec<&str> = text.lines().map(|line| unquoted(line, DEEPEST).trim()).collect();
+        let lead = lines.join(" ");
+        lead.ends_with(':').then(|| lead.into())
     }
 }
 
@@ -205,6 +231,8 @@ struct Place {
     range: Range<usize>,
     depth: usize,
     quotes: usize,
+    /// Which of the outermost lists it is in.
+    list: usize,
 }
 
 /// What is gathered on the way through a text.
@@ -215,6 +243,10 @@ struct Reader<'t> {
     end: usize,
     headings: Vec<Heading>,
     places: Vec<Place>,
+    /// For each outermost list, the paragraph right before it.
+    leads: Vec<Option<Range<usize>>>,
+    /// The last paragraph that stood in no list.
+    paragraph: Option<Range<usize>>,
     comments: Vec<Range<usize>>,
     code: Vec<Range<usize>>,
     has_content: bool,
@@ -239,7 +271,7 @@ impl Reader<'_> {
                 Event::Start(Tag::Heading { level, .. }) => {
                     is_heading = true;
                     if items + outer_quotes == 0
-                        && self.text[range.clone()].trim_start().starts_with('#')
+                        && self.text[range.clone()].trim_start_matches(' ').starts_with('#')
                     {
                         self.headings.push(Heading { level: level as u8, range });
                     }
@@ -251,11 +283,23 @@ impl Reader<'_> {
                 Event::End(TagEnd::BlockQuote(_)) => inner_quotes -= 1,
                 Event::Start(Tag::Item) => {
                     if inner_quotes == 0 {
-                        self.places.push(Place { range, depth: items, quotes: outer_quotes });
+                        let list = self.leads.len().saturating_sub(1);
+                        let (depth, quotes) = (items, outer_quotes);
+                        self.places.push(Place { range, depth, quotes, list });
                     }
                     items += 1;
                 }
                 Event::End(TagEnd::Item) => items -= 1,
+                Event::Start(Tag::Paragraph) if items == 0 => self.paragraph = Some(range),
+                Event::Start(Tag::List(_)) if items == 0 => {
+                    let lead = self.paragraph.take().filter(|paragraph| {
+                        let between = &self.text[paragraph.end.min(range.start)..range.start];
+                        between
+                            .trim_matches(|mark: char| mark == '>' || mark.is_whitespace())
+                            .is_empty()
+                    });
+                    self.leads.push(lead);
+                }
                 Event::Start(Tag::CodeBlock(_)) => {
                     self.open = Some((range.start, true));
                     self.code.push(range);
@@ -315,87 +359,6 @@ impl Reader<'_> {
         }
         self.comments.push(range);
     }
-}
-
-/// A text with `\n` at the end of its lines, without a byte order mark, and no deeper than [`DEEPEST`]; with the lines
-/// that were.
-fn even(text: &str) -> (String, Vec<usize>) {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    let mut deep = Vec::new();
-    let mut kept = String::with_capacity(text.len() + PROBE.len());
-    for (number, line) in (1..).zip(text.split_inclusive('\n')) {
-        match deep_prefix(line) {
-            0 => kept.push_str(line),
-            prefix => {
-                deep.push(number);
-                kept.push_str(&line[prefix..]);
-            }
-        }
-    }
-    (kept, deep)
-}
-
-/// The length of what a line begins with, if it could open or continue more than [`DEEPEST`] lists and quotations. Each
-/// takes a mark, or two columns of indentation.
-fn deep_prefix(line: &str) -> usize {
-    let mut halves = 0;
-    let bytes = line.trim_end().as_bytes();
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let is_mark = || bytes.get(at + 1).is_none_or(|next| matches!(next, b' ' | b'\t'));
-        halves += match byte {
-            b' ' => 1,
-            b'\t' => 4,
-            b'>' => 2,
-            b'-' | b'+' | b'*' | b'.' | b')' if is_mark() => 2,
-            b'0'..=b'9' => 0,
-            _ => break,
-        };
-        at += 1;
-    }
-    if halves > 2 * DEEPEST { at } else { 0 }
-}
-
-/// In which column a text ends that begins in this one.
-fn columns(from: usize, text: &str) -> usize {
-    text.chars().fold(from, |column, character| match character {
-        '\t' => column + 4 - column % 4,
-        _ => column + 1,
-    })
-}
-
-/// A line without the marks of so many quotations. A line that goes on with a paragraph may have fewer.
-fn unquoted(mut line: &str, quotes: usize) -> &str {
-    for _ in 0..quotes {
-        let Some(rest) = line.trim_start_matches([' ', '\t']).strip_prefix('>') else { break };
-        line = rest.strip_prefix(' ').unwrap_or(rest);
-    }
-    line
-}
-
-/// Appends a line without its first columns, as far as they are blank.
-fn dedent(text: &mut String, line: &str, most: usize) {
-    let mut column = 0;
-    for (at, character) in line.char_indices() {
-        if column >= most || !matches!(character, ' ' | '\t') {
-            // Of a tab, what reaches beyond stays.
-            text.extend(std::iter::repeat_n(' ', column.saturating_sub(most)));
-            text.push_str(&line[at..]);
-            return;
-        }
-        column = columns(column, if character == '\t' { "\t" } else { " " });
-    }
-}
-
-/// A text without empty lines at its beginning and its end.
-pub(crate) fn trimmed(text: &str) -> String {
-    let text = text.trim_end();
-    let blank = text.len() - text.trim_start().len();
-    let start = text[..blank].rfind('\n').map_or(0, |at| at + 1);
-    // Less than four blanks do not make it code: a comment stood there.
-    let start = if columns(0, &text[start..blank]) < 4 { blank } else { start };
-    text[start..].to_owned()
 }
 
 /// Closes what is still open at the end of a text, so that it does not swallow what is printed after it: a code block, or a

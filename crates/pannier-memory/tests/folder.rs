@@ -26,7 +26,11 @@ fn rules_are_all_there_and_whole() {
         "leave the gate open",
         "In fog, nobody leaves the harbour,\nwhoever asks.",
     ];
-    assert_eq!(texts(&read(), Section::Constitution), expected);
+    let memory = read();
+    assert_eq!(texts(&memory, Section::Constitution), expected);
+    let leads = memory.section(Section::Constitution).iter().map(Entry::lead);
+    let expected = [None, None, None, Some("Do not:"), Some("Do not:"), None];
+    assert_eq!(leads.collect::<Vec<_>>(), expected);
 }
 
 #[test]
