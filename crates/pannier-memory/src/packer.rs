@@ -147,8 +147,8 @@ impl<'m> Packer<'m> {
         let pool = pool(&entries, &frame, &*counter)?;
         let frame = Arc::new(frame);
         let rendering = |room| PacketRendering::new(Arc::clone(&frame), Arc::clone(&counter), room);
-        let rest = rendering(Room::Rest);
-        let whole_tokens = rest.whole().1;
+        let mut rest = rendering(Room::Rest);
+        let whole_tokens = rest.count_whole();
         let renderings = [
             rest,
             rendering(Room::None { is_over: false }),
@@ -156,7 +156,7 @@ impl<'m> Packer<'m> {
         ];
         let packer = Self { memory, options, counter, entries, pool, renderings, whole_tokens };
         // Whatever is wrong with the options is wrong with the policy.
-        packer.policy(Vec::new())?;
+        packer.policy(Some(Vec::new()))?.pipeline()?;
         Ok(packer)
     }
 
@@ -229,7 +229,7 @@ impl<'m> Packer<'m> {
         })
     }
 
-    fn policy(&self, keywords: Vec<String>) -> Result<Policy, MemoryError> {
+    fn policy(&self, keywords: Option<Vec<String>>) -> Result<Policy, MemoryError> {
         let choice = Choice {
             task_percent: self.options.task_percent,
             convention_percent: self.options.convention_percent,
@@ -237,9 +237,7 @@ impl<'m> Packer<'m> {
             query: self.options.query.as_deref(),
             now: self.options.now,
         };
-        let policy = choice.policy()?;
-        policy.pipeline()?;
-        Ok(policy)
+        choice.policy()
     }
 
     /// What makes a packet of a budget.
@@ -266,13 +264,13 @@ impl<'m> Packer<'m> {
         let tasks: Vec<usize> = match everything_fits {
             true => (0..self.entries.len()).filter(task).collect(),
             false => {
-                let pipeline = pipeline(&self.policy(Vec::new())?)?;
+                let pipeline = pipeline(&self.policy(None)?)?;
                 let selection = pipeline.run(&self.pool, &budget)?;
                 whole(&selection).filter(task).collect()
             }
         };
         let keywords = keywords(tasks.iter().map(|index| self.entries[*index].text()));
-        let policy = self.policy(keywords)?;
+        let policy = self.policy(Some(keywords))?;
         let pipeline = pipeline(&policy)?;
         Ok(Setup { rendering: rendering.clone(), policy, pipeline, budget })
     }
@@ -367,7 +365,7 @@ impl<'m> Packer<'m> {
             true => (self.renderings[1].alone().1, present),
             false => (present + 1, self.whole_tokens),
         };
-        let bytes = self.renderings[0].whole().0.len() as u64;
+        let bytes = self.pool.iter().map(|item| item.content().len() as u64).sum::<u64>();
         let is_proven = bytes.saturating_mul((high - low) as u64) <= Self::TO_TRY_ALL;
         let found = |tokens: usize| {
             let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);

@@ -31,8 +31,8 @@ const DAY: u64 = 86_400;
 pub(crate) struct Choice<'c> {
     pub(crate) task_percent: f64,
     pub(crate) convention_percent: f64,
-    /// Of the tasks that are in.
-    pub(crate) keywords: Vec<String>,
+    /// Of the tasks that are in, once they are known. Until then, nothing depends on decisions and learnings.
+    pub(crate) keywords: Option<Vec<String>>,
     /// What somebody is about to do, if that is known.
     pub(crate) query: Option<&'c str>,
     pub(crate) now: Timestamp,
@@ -54,16 +54,18 @@ impl Choice<'_> {
     pub(crate) fn policy(&self) -> Result<Policy, MemoryError> {
         let (tasks, conventions) = (kind(Section::Tasks)?, kind(Section::Conventions)?);
         let scored = vec![kind(Section::Decisions)?, kind(Section::Learnings)?];
-        let mut relevance = vec![
-            ScorerPolicy::Decay {
-                reference_time: Some(end_of_day(self.now)?),
-                curve: CurvePolicy::Step {
-                    windows: RECENCY.map(|(days, score)| ((days * DAY) as f64, score)).to_vec(),
-                },
-                null_timestamp_score: RECENCY[RECENCY.len() - 1].1,
+        let mut relevance = vec![ScorerPolicy::Decay {
+            reference_time: Some(end_of_day(self.now)?),
+            curve: CurvePolicy::Step {
+                windows: RECENCY.map(|(days, score)| ((days * DAY) as f64, score)).to_vec(),
             },
-            ScorerPolicy::Keyword { keywords: self.keywords.clone(), enough: ENOUGH_KEYWORDS },
-        ];
+            null_timestamp_score: RECENCY[RECENCY.len() - 1].1,
+        }];
+        relevance.extend(
+            self.keywords
+                .clone()
+                .map(|keywords| ScorerPolicy::Keyword { keywords, enough: ENOUGH_KEYWORDS }),
+        );
         relevance.extend(self.query.map(|query| ScorerPolicy::Lexical { query: query.to_owned() }));
         let relevance = ScorerPolicy::Sum { children: relevance };
         // What is superseded is not to be trusted at all, and so scores 0.
@@ -80,14 +82,14 @@ impl Choice<'_> {
                 ..Tier::new(scored.clone())
             },
         ];
-        let by_kind = ScorerPolicy::ByKind {
-            kinds: vec![
-                (vec![tasks], ScorerPolicy::Priority),
-                (vec![conventions], ScorerPolicy::Priority),
-                (scored, relevance),
-            ],
-            otherwise: None,
-        };
+        let mut kinds = vec![
+            (vec![tasks], ScorerPolicy::Priority),
+            (vec![conventions], ScorerPolicy::Priority),
+        ];
+        if self.keywords.is_some() {
+            kinds.push((scored, relevance));
+        }
+        let by_kind = ScorerPolicy::ByKind { kinds, otherwise: None };
         Ok(Policy {
             name: Some("packet".to_owned()),
             description: Some(

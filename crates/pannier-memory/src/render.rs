@@ -353,6 +353,8 @@ pub(crate) struct PacketRendering {
     fixed: i64,
     /// What the headings of the sections cost.
     headings: [i64; 4],
+    /// What everything costs together, once it is counted.
+    whole_tokens: Option<usize>,
 }
 
 impl PacketRendering {
@@ -362,7 +364,7 @@ impl PacketRendering {
             PacketFormat::Markdown => count(&format!("{heading}{}", end(section))),
             PacketFormat::Json => 0,
         });
-        let mut rendering = Self { frame, counter, room, fixed: 0, headings };
+        let mut rendering = Self { frame, counter, room, fixed: 0, headings, whole_tokens: None };
         // As if the number were as long as it may become.
         let (head, tail) = rendering.frame.around_number([].into_iter(), room);
         let number = rendering.frame.budget.max(rendering.alone().1);
@@ -388,11 +390,19 @@ impl PacketRendering {
         self.numbered(&head, &tail)
     }
 
-    /// The text of everything, all of it.
-    pub(crate) fn whole(&self) -> (String, usize) {
+    /// What everything costs, all of it.
+    pub(crate) fn count_whole(&mut self) -> usize {
         let all = (0..self.frame.pieces.len()).map(|index| (index, false));
         let (head, tail) = self.frame.around_number(all, self.room);
-        self.numbered(&head, &tail)
+        *self.whole_tokens.insert(self.numbered(&head, &tail).1)
+    }
+
+    /// Whether this is everything, and far too much. That is asked first, and mostly so.
+    fn is_far_too_much(&self, placed: &Placed<'_>, limit: usize) -> bool {
+        // In another order it may cost a little more or less.
+        self.whole_tokens.is_some_and(|tokens| tokens / 2 > limit)
+            && placed.indices().len() == self.frame.pieces.len()
+            && !placed.shortened().any(|is_short| is_short)
     }
 
     fn around_number(&self, placed: &Placed<'_>) -> (String, String) {
@@ -433,6 +443,9 @@ impl Rendering for PacketRendering {
 
     fn fits(&self, placed: &Placed<'_>, limit: i64) -> bool {
         let limit = usize::try_from(limit).unwrap_or_default();
+        if self.is_far_too_much(placed, limit) {
+            return false;
+        }
         let (head, tail) = self.around_number(placed);
         // Most texts that do not fit are far too long, and need not be counted to the end.
         self.counter.count_up_to(&format!("{head}0{tail}"), limit).is_some()

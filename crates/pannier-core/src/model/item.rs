@@ -264,11 +264,14 @@ impl ContextItemBuilder {
         }
         if let Some(short) = item.short_form.take() {
             let ContextItem { content, tokens, .. } = *short;
-            let original_tokens = item.original_tokens.or(Some(item.tokens));
-            let short = ContextItem { content, tokens, original_tokens, ..item.clone() };
-            if short.content.is_empty() {
+            if content.is_empty() {
                 return Err(Error::EmptyContent);
             }
+            let original_tokens = item.original_tokens.or(Some(item.tokens));
+            // All but the content is the same, and that may be long.
+            let whole = std::mem::take(&mut item.content);
+            let short = ContextItem { content, tokens, original_tokens, ..item.clone() };
+            item.content = whole;
             item.short_form = Some(Box::new(short));
         }
         for (field, name) in [("id", &item.id), ("group", &item.group)] {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Pool, ScoreExplanation, Scorer};
-use crate::terms::{each_term, rarity, says_little, worth};
+use crate::terms::{each_term, each_term_beginning, rarity, says_little, worth};
 
 /// How well contents answer a query, by BM25 among the items of the pool: the best has 1.
 ///
@@ -35,6 +35,8 @@ use crate::terms::{each_term, rarity, says_little, worth};
 pub struct LexicalScorer {
     /// The distinct terms that count, in their order, with how often the query has them.
     terms: Vec<(String, u32)>,
+    /// With which bytes they begin.
+    beginnings: Box<[bool; 256]>,
 }
 
 /// The items that have a term, in the order of the pool, with how often.
@@ -54,7 +56,11 @@ impl LexicalScorer {
         for (term, _) in occurrences {
             *counts.entry(term).or_default() += 1;
         }
-        Self { terms: counts.into_iter().collect() }
+        let mut beginnings = Box::new([false; 256]);
+        for byte in counts.keys().filter_map(|term| term.bytes().next()) {
+            beginnings[usize::from(byte)] = true;
+        }
+        Self { terms: counts.into_iter().collect(), beginnings }
     }
 
     /// The terms that are looked for, each once.
@@ -94,7 +100,7 @@ impl LexicalScorer {
     /// Finds the terms in a text, each with its place, and returns how many words the text has.
     fn occurrences(&self, text: &str, found: &mut Vec<(usize, u32)>) -> u32 {
         found.clear();
-        each_term(text, 0, |term| {
+        each_term_beginning(&self.beginnings, text, 0, |term| {
             let known = self.terms.binary_search_by(|(known, _)| known.as_str().cmp(term.text));
             let Ok(known) = known else { return };
             // A whole identifier comes behind its parts, and may be the same as the first of them.

@@ -66,7 +66,18 @@ pub struct Term<'t> {
 /// Calls a function with every term of a text, and returns the place behind its last word: with a first place of 0, how
 /// many words there are. Whole identifiers come behind their parts, with the place of the first.
 pub fn each_term(text: &str, first: u32, f: impl FnMut(Term<'_>)) -> u32 {
-    let mut maker = Maker { term: Vec::new(), whole: Vec::new(), place: first, f };
+    each_term_beginning(&[true; 256], text, first, f)
+}
+
+/// As [`each_term`], for those who look for few terms: words that give a term with another first byte are counted, and
+/// not told of unless that is no work. The first byte of a word in small letters is the first byte of its term.
+pub(crate) fn each_term_beginning(
+    bytes: &[bool; 256],
+    text: &str,
+    first: u32,
+    f: impl FnMut(Term<'_>),
+) -> u32 {
+    let mut maker = Maker { term: Vec::new(), whole: Vec::new(), place: first, bytes, f };
     let mut rest = text;
     while let Some(start) = rest.find(is_word) {
         rest = &rest[start..];
@@ -100,14 +111,16 @@ fn is_unspaced(c: char) -> bool {
 }
 
 /// Makes terms of runs of word characters.
-struct Maker<F> {
+struct Maker<'b, F> {
     term: Vec<u8>,
     whole: Vec<u8>,
     place: u32,
+    /// With which bytes the terms begin that are asked for.
+    bytes: &'b [bool; 256],
     f: F,
 }
 
-impl<F: FnMut(Term<'_>)> Maker<F> {
+impl<F: FnMut(Term<'_>)> Maker<'_, F> {
     fn run(&mut self, run: &str) {
         if run.is_ascii() {
             return self.word(run);
@@ -138,7 +151,7 @@ impl<F: FnMut(Term<'_>)> Maker<F> {
             self.part(part);
             rest = after;
         }
-        if self.place > first + 1 {
+        if self.place > first + 1 && self.is_asked_for(&self.whole) {
             self.whole.truncate(LONGEST_TERM);
             stem(&mut self.whole);
             tell(&mut self.f, &self.whole, first, true);
@@ -171,9 +184,15 @@ impl<F: FnMut(Term<'_>)> Maker<F> {
         // Nobody looks for more, and what follows takes time.
         self.term.truncate(LONGEST_TERM);
         self.whole.extend_from_slice(&self.term);
-        stem(&mut self.term);
-        tell(&mut self.f, &self.term, self.place, false);
+        if self.is_asked_for(&self.term) {
+            stem(&mut self.term);
+            tell(&mut self.f, &self.term, self.place, false);
+        }
         self.place = self.place.saturating_add(1);
+    }
+
+    fn is_asked_for(&self, word: &[u8]) -> bool {
+        word.first().is_some_and(|byte| self.bytes[usize::from(*byte)])
     }
 
     /// Characters, and pairs of them.
@@ -284,6 +303,25 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn terms_with_other_beginnings_are_counted_all_the_same(text in "(\\PC|[ a-zA-Z_])*", byte in 0..=255_u8) {
+            let mut bytes = [false; 256];
+            bytes[usize::from(byte)] = true;
+            let begins = |term: &Term<'_>| term.text.as_bytes()[0] == byte;
+            let (mut all, mut some) = (Vec::new(), Vec::new());
+            let words = each_term(&text, 0, |term| {
+                if begins(&term) {
+                    all.push((term.text.to_owned(), term.place));
+                }
+            });
+            let counted = each_term_beginning(&bytes, &text, 0, |term| {
+                if begins(&term) {
+                    some.push((term.text.to_owned(), term.place));
+                }
+            });
+            prop_assert_eq!((words, all), (counted, some));
+        }
+
         #[test]
         fn any_text_has_terms_in_order(text in "\\PC*") {
             let mut last = 0;
