@@ -6,6 +6,7 @@
 //! Which decisions and learnings matter depends on the tasks that are in, and which tasks are in depends on the budget
 //! alone. So there are two runs: one without keywords, to see which tasks are in, and one with theirs.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -413,9 +414,8 @@ fn pool(
     frame: &Frame,
     counter: &dyn TokenCounter,
 ) -> Result<Vec<ContextItem>, MemoryError> {
-    let pieces: Vec<(String, String)> = frame.pieces().collect();
-    let texts: Vec<&str> =
-        pieces.iter().flat_map(|(whole, short)| [whole, short]).map(String::as_str).collect();
+    let pieces: Vec<Cow<'_, str>> = frame.pieces().flatten().collect();
+    let texts: Vec<&str> = pieces.iter().map(|piece| &**piece).collect();
     let counts = counter.count_each(&texts);
     let tokens = |place: usize| i64::try_from(counts[place]).unwrap_or(i64::MAX);
     let newest = newest_first(entries);

@@ -6,6 +6,7 @@
 //! What entries look like is fixed before anything is chosen, so that a text is put together from pieces, and costs what
 //! copying it costs.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use pannier_core::{ContextItem, Cost, Placed, Rendering, Timestamp, TokenCounter};
@@ -238,11 +239,13 @@ impl Frame {
     }
 
     /// What is written of each entry, whole and short. What an entry costs is what this costs.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = (String, String)> {
-        let comma = if self.format == PacketFormat::Json { "," } else { "" };
-        let pieces = self.pieces.iter();
-        pieces.map(move |piece| {
-            (format!("{}{comma}", piece.whole), format!("{}{comma}", piece.short))
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = [Cow<'_, str>; 2]> {
+        let pieces = self.pieces.iter().map(|piece| [piece.whole.as_str(), piece.short.as_str()]);
+        pieces.map(|forms| {
+            forms.map(|form| match self.format {
+                PacketFormat::Markdown => Cow::Borrowed(form),
+                PacketFormat::Json => Cow::Owned(format!("{form},")),
+            })
         })
     }
 }

@@ -6,7 +6,7 @@
 use crate::ContextItem;
 
 /// Which items of a pool are sent in their short form. Mostly none are, and then this is empty.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Forms {
     /// By pool index.
     is_short: Vec<bool>,

@@ -3,7 +3,7 @@
 use super::forms::Forms;
 use super::{Pipeline, Run};
 use crate::slicer::{Candidate, Slicer, Verdict, decide};
-use crate::{ContextBudget, CountRequirementShortfall, Error, Placed, SliceBudget};
+use crate::{ContextBudget, CountRequirementShortfall, Error, Placed, Rendering, SliceBudget};
 
 /// The slicer's decisions about the sorted units.
 pub(super) struct Sliced {
@@ -32,28 +32,111 @@ impl Pipeline {
         budget: &ContextBudget,
     ) -> Result<Sliced, Error> {
         let effective = budget.effective(run.committed_tokens());
-        if self.slicer.properties().takes_tiers
-            && let Some(rendering) = self.rendering()
-        {
-            // What parts cost by themselves is not what they cost together: so the whole is asked for first.
-            let mut everything =
-                slice(candidates, sorted, SliceBudget::new(i64::MAX), &*self.slicer)?;
-            let all_whole = everything.verdicts.iter().all(|verdict| *verdict == Verdict::Taken);
-            let taken = (everything.units.clone(), everything.taken.clone());
-            let merge = run.merge(scores, sorted, taken, Forms::default());
-            let placed = self.place(&merge)?;
-            let limit = super::Fitting::limit(budget, self.overflow_strategy);
-            if all_whole && rendering.fits(&Placed::new(run.items, &placed, Forms::WHOLE), limit) {
-                everything.is_known_to_fit = true;
-                return Ok(everything);
+        let sliced = self.slice_within(run, sorted, candidates, effective)?;
+        match self.rendering() {
+            Some(rendering) if self.slicer.properties().takes_tiers => {
+                let rendered =
+                    Rendered { pipeline: self, rendering, run, sorted, candidates, scores };
+                let limit = super::Fitting::limit(budget, self.overflow_strategy);
+                rendered.fill(sliced, effective, limit)
             }
+            _ => Ok(sliced),
         }
-        let mut sliced = slice(candidates, sorted, effective, &*self.slicer)?;
+    }
+
+    fn slice_within(
+        &self,
+        run: &Run<'_>,
+        sorted: &[u32],
+        candidates: &[Candidate<'_>],
+        budget: SliceBudget,
+    ) -> Result<Sliced, Error> {
+        let mut sliced = slice(candidates, sorted, budget, &*self.slicer)?;
         let verdicts = sorted.iter().zip(&sliced.verdicts);
         let shortened = verdicts.filter(|(_, verdict)| **verdict == Verdict::Shortened);
         let members = shortened.flat_map(|(unit, _)| run.classified.scoreable.members(*unit));
         sliced.forms = Forms::new(run.items.len(), members.copied());
         Ok(sliced)
+    }
+}
+
+/// A slice that is rendered to see what it really costs.
+///
+/// What parts cost by themselves is mostly more than what they cost together: each is rounded up, and what says how much
+/// is missing is there for the case that everything is. So there is room left when parts have used it up, and the slicer
+/// is asked again with more of it, as long as the whole fits.
+struct Rendered<'r> {
+    pipeline: &'r Pipeline,
+    rendering: &'r dyn Rendering,
+    run: &'r Run<'r>,
+    sorted: &'r [u32],
+    candidates: &'r [Candidate<'r>],
+    scores: &'r [f64],
+}
+
+impl Rendered<'_> {
+    /// How often the slicer is asked again at most.
+    const TRIES: usize = 24;
+
+    /// What is added to the room that is left, because the next one is rounded up, too.
+    const ROUNDING: i64 = 8;
+
+    fn fill(&self, mut best: Sliced, effective: SliceBudget, limit: i64) -> Result<Sliced, Error> {
+        let slice = |budget: SliceBudget| {
+            self.pipeline.slice_within(self.run, self.sorted, self.candidates, budget)
+        };
+        let is_whole =
+            |sliced: &Sliced| sliced.verdicts.iter().all(|verdict| *verdict == Verdict::Taken);
+        if is_whole(&best) {
+            return Ok(best);
+        }
+        let mut everything = slice(SliceBudget::new(i64::MAX))?;
+        if is_whole(&everything) && self.fits(&everything, limit)? {
+            everything.is_known_to_fit = true;
+            return Ok(everything);
+        }
+        let (mut given, mut tries) = (effective.target_tokens, 0);
+        let mut left = limit.saturating_sub(self.cost(&best)?);
+        let mut more = left.saturating_add(Self::ROUNDING);
+        while left > 0 && more > 0 && tries < Self::TRIES {
+            tries += 1;
+            let target_tokens = given.saturating_add(more);
+            let max_tokens = effective.max_tokens.max(target_tokens);
+            let mut next = slice(SliceBudget { max_tokens, target_tokens, ..effective })?;
+            if next
+                .verdicts
+                .iter()
+                .map(Verdict::is_taken)
+                .eq(best.verdicts.iter().map(Verdict::is_taken))
+                && next.forms == best.forms
+            {
+                break;
+            }
+            if self.fits(&next, limit)? {
+                left = limit.saturating_sub(self.cost(&next)?);
+                next.is_known_to_fit = true;
+                (best, given) = (next, target_tokens);
+                more = left.saturating_add(Self::ROUNDING);
+            } else {
+                more = if more > left { left + (more - left) / 2 } else { more / 2 };
+            }
+        }
+        Ok(best)
+    }
+
+    fn fits(&self, sliced: &Sliced, limit: i64) -> Result<bool, Error> {
+        self.ask(sliced, |placed| self.rendering.fits(&placed, limit))
+    }
+
+    fn cost(&self, sliced: &Sliced) -> Result<i64, Error> {
+        self.ask(sliced, |placed| self.rendering.cost(&placed).total())
+    }
+
+    fn ask<T>(&self, sliced: &Sliced, ask: impl FnOnce(Placed<'_>) -> T) -> Result<T, Error> {
+        let (taken, forms) = ((sliced.units.clone(), sliced.taken.clone()), sliced.forms.clone());
+        let merge = self.run.merge(self.scores, self.sorted, taken, forms);
+        let placed = self.pipeline.place(&merge)?;
+        Ok(ask(Placed::new(self.run.items, &placed, &sliced.forms)))
     }
 }
 
