@@ -16,6 +16,10 @@
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/memory.md")]
+struct Guide;
+
 mod config;
 mod date;
 mod dated;

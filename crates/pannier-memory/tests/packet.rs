@@ -9,7 +9,9 @@ use pannier_core::{
     ContextItem, Decision, IncludedItem, InclusionReason, Receipt, Replay, SelectionReport,
     TokenCounter,
 };
-use pannier_memory::{Memory, MemoryError, Packer, Packet, PacketFormat, PacketOptions, Section};
+use pannier_memory::{
+    Folder, Memory, MemoryError, Packer, Packet, PacketFormat, PacketOptions, Section,
+};
 use pannier_tokens::BytesOverFour;
 
 const NOW: &str = "2026-11-16T09:30:00Z";
@@ -630,4 +632,19 @@ fn options_out_of_range_are_refused() {
         let error = Packer::new(&memory, options, Arc::new(BytesOverFour)).unwrap_err();
         assert!(matches!(error, MemoryError::Engine(_)), "{error}");
     }
+}
+
+#[test]
+fn the_documented_json_is_what_is_printed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let guide = std::fs::read_to_string(root.join("docs/memory.md")).unwrap();
+    let mut blocks = guide.split("```json\n").skip(1).filter_map(|block| block.split("```").next());
+    let documented = blocks.find(|block| block.contains("tokens_used")).unwrap();
+    let memory = Folder::find(root.join("examples/harbour")).unwrap().read().unwrap();
+    let mut options = PacketOptions::new("2026-11-16T12:00:00Z".parse().unwrap());
+    (options.budget, options.format, options.tells_time) = (420, PacketFormat::Json, true);
+    options.query = Some("how berths are stored".to_owned());
+    let packet = pack(&memory, options);
+    let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    assert_eq!(value(documented), value(&packet.text));
 }

@@ -1,7 +1,9 @@
 //! An explanation, for people.
 
 use anstyle::Style;
-use pannier_core::{ContextItem, Decision, Explanation, FoundBudget, ScoreExplanation};
+use pannier_core::{
+    ContextItem, Decision, Explanation, FoundBudget, InclusionReason, ScoreExplanation,
+};
 
 use super::label;
 use crate::output;
@@ -31,6 +33,13 @@ fn text(answer: &Explanation<&ContextItem>, has_target: bool) -> String {
 
     let stage = &answer.stage;
     match &answer.decision {
+        Decision::Included { reason: InclusionReason::Shortened, position } => {
+            let place = position + 1;
+            let short = item.short_form().map_or(0, ContextItem::tokens);
+            text.push_str(&format!(
+                "  In by its short form of {short} tokens, at place {place}. Decided by {stage}: all of it is too much\n"
+            ));
+        }
         Decision::Included { reason, position } => {
             let place = position + 1;
             text.push_str(&format!("  In, at place {place}. Decided by {stage}: {reason}\n"));
@@ -114,7 +123,10 @@ fn counterfactuals(answer: &Explanation<&ContextItem>, has_target: bool) -> Stri
     }
     let mut table = Table::new(output::width(), 4, &[]);
     rows.into_iter().for_each(|(what, told)| table.row([what.to_owned(), told]));
-    format!("\n  Selected with\n{}", table.render(false))
+    let is_short =
+        matches!(answer.decision, Decision::Included { reason: InclusionReason::Shortened, .. });
+    let title = if is_short { "Whole with" } else { "Selected with" };
+    format!("\n  {title}\n{}", table.render(false))
 }
 
 /// A score with four digits if that is still enough, otherwise with all of them.
