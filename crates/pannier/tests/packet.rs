@@ -1,0 +1,304 @@
+//! `pannier packet` as a shell and as a hook's host see it: folders, settings, sessions, envelopes and exit codes.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const HARBOUR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/harbour");
+const NOW: &str = "2026-11-16T12:00:00Z";
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packet").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// The command in a folder, with a state folder of its own there.
+fn pannier(at: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pannier"));
+    command.current_dir(at).arg("packet").args(arguments);
+    command.env("XDG_STATE_HOME", at.join("state")).env_remove("CTX_TOKEN_BUDGET");
+    command.stdin(Stdio::null());
+    command
+}
+
+fn run(at: &Path, arguments: &[&str]) -> Output {
+    pannier(at, arguments).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output, code: i32) -> String {
+    assert_eq!(output.status.code(), Some(code));
+    assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A folder with a `.context` of these files.
+fn project(name: &str, files: &[(&str, &str)]) -> PathBuf {
+    let root = folder(name);
+    fs::create_dir_all(root.join(".context")).unwrap();
+    for (path, text) in files {
+        fs::write(root.join(path), text).unwrap();
+    }
+    root
+}
+
+#[test]
+fn the_folder_is_found_from_below_and_a_missing_one_says_what_to_do() {
+    let root = project("below", &[(".context/TASKS.md", "- [ ] Mend the roof\n")]);
+    let below = root.join("src/deep");
+    fs::create_dir_all(&below).unwrap();
+    let text = stdout(&run(&below, &[]));
+    assert!(text.contains("1. .context/TASKS.md\n") && text.contains("- [ ] Mend the roof\n"));
+    assert_eq!(text, stdout(&run(&root, &[])));
+    assert_eq!(text, stdout(&run(&root, &[".context"])));
+    // The alias is the same command.
+    let alias =
+        Command::new(env!("CARGO_BIN_EXE_pannier")).arg("agent").current_dir(&root).output();
+    assert_eq!(text, stdout(&alias.unwrap()));
+    let error = stderr(&run(Path::new("/"), &[]), 2);
+    assert!(error.contains("there is no .context folder") && error.contains("pannier packet init"));
+}
+
+#[test]
+fn init_writes_a_folder_that_packs_and_never_writes_over_one() {
+    let root = folder("init");
+    let written = stdout(&run(&root, &["init"]));
+    assert_eq!(written.lines().count(), 5, "{written}");
+    let output = run(&root, &[]);
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(stdout(&output).contains("## Constitution (NEVER VIOLATE)"));
+    let before = fs::read_to_string(root.join(".context/TASKS.md")).unwrap();
+    let error = stderr(&run(&root, &["init"]), 2);
+    assert!(error.contains("is there already"), "{error}");
+    assert_eq!(before, fs::read_to_string(root.join(".context/TASKS.md")).unwrap());
+}
+
+#[test]
+fn a_flag_goes_before_the_environment_and_that_before_the_file() {
+    let root = project(
+        "settings",
+        &[(".context/TASKS.md", "- [ ] a\n"), (".ctxrc", "token_budget: 700\nother: [1]\n")],
+    );
+    let budget = |arguments: &[&str], variable: Option<&str>| {
+        let mut command = pannier(&root, arguments);
+        if let Some(value) = variable {
+            command.env("CTX_TOKEN_BUDGET", value);
+        }
+        let text = stdout(&command.output().unwrap());
+        text.split("Budget: ").nth(1).unwrap().split(' ').next().unwrap().to_owned()
+    };
+    assert_eq!(budget(&[], None), "700");
+    assert_eq!(budget(&[], Some("")), "700");
+    assert_eq!(budget(&[], Some("800")), "800");
+    assert_eq!(budget(&["--budget", "900"], Some("800")), "900");
+    let error = pannier(&root, &[]).env("CTX_TOKEN_BUDGET", "many").output().unwrap();
+    assert!(stderr(&error, 2).contains("CTX_TOKEN_BUDGET is 'many'"));
+    fs::write(root.join(".ctxrc"), "task_budget_pct: 1.5\n").unwrap();
+    let error = stderr(&run(&root, &[]), 2);
+    assert!(error.contains(".ctxrc") && error.contains("task_budget_pct is 1.5"), "{error}");
+    // Shares are those of the file.
+    let tasks: String = (0..90).map(|number| format!("- [ ] task number {number}\n")).collect();
+    fs::write(root.join(".context/TASKS.md"), tasks).unwrap();
+    let count = |share: &str| {
+        fs::write(root.join(".ctxrc"), format!("task_budget_pct: {share}\n")).unwrap();
+        stdout(&run(&root, &["--budget", "300"])).matches("- [ ] ").count()
+    };
+    assert!(count("0.0") == 0 && count("0.2") < count("0.5"));
+}
+
+#[test]
+fn a_session_is_given_a_packet_once_in_a_while() {
+    let root = project("sessions", &[(".context/TASKS.md", "- [ ] a\n")]);
+    let at = |session: &str, time: &str, more: &[&str]| {
+        let mut arguments = vec!["--session", session, "--now", time];
+        arguments.extend(more);
+        stdout(&run(&root, &arguments))
+    };
+    assert!(!at("one", "2026-11-16T12:00:00Z", &[]).is_empty());
+    assert!(at("one", "2026-11-16T12:09:59Z", &[]).is_empty());
+    assert!(!at("two", "2026-11-16T12:00:01Z", &[]).is_empty());
+    assert!(!at("one", "2026-11-16T12:10:00Z", &[]).is_empty());
+    assert!(at("one", "2026-11-16T12:15:00Z", &["--cooldown", "1h"]).is_empty());
+    assert!(!at("one", "2026-11-16T12:15:00Z", &["--cooldown", "90s"]).is_empty());
+    fs::write(root.join(".ctxrc"), "agent_cooldown_minutes: 1\n").unwrap();
+    assert!(!at("one", "2026-11-16T12:16:00Z", &[]).is_empty());
+    // Another folder has packets of its own.
+    let other = project("sessions-too", &[(".context/TASKS.md", "- [ ] b\n")]);
+    let mut command = pannier(&root, &[other.to_str().unwrap(), "--session", "one"]);
+    assert!(!stdout(&command.args(["--now", "2026-11-16T12:16:01Z"]).output().unwrap()).is_empty());
+    // What fails is not remembered.
+    let failed = ["--session", "three", "--now", NOW, "--tokenizer", "none-such"];
+    assert!(!run(&root, &failed).status.success());
+    assert!(!at("three", NOW, &[]).is_empty());
+}
+
+#[test]
+fn names_of_sessions_do_not_lead_anywhere() {
+    let root = project("names", &[(".context/TASKS.md", "- [ ] a\n")]);
+    for name in ["x/../../evil", "..", ".hidden", "a b", "", "a\u{0}b", "/tmp/x", "é"] {
+        if name.contains('\u{0}') {
+            continue;
+        }
+        let error = stderr(&run(&root, &["--session", name]), 2);
+        assert!(error.contains("cannot name a session"), "{error}");
+    }
+    let entries: Vec<_> =
+        fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(entries, [".context"]);
+    let error = stderr(&run(&root, &["--cooldown", "10m"]), 2);
+    assert!(error.contains("--session"), "{error}");
+    for wrong in ["10", "m", "-1m", "1d", "99999999999999999999h"] {
+        assert_eq!(
+            run(&root, &["--session", "a", &format!("--cooldown={wrong}")]).status.code(),
+            Some(2)
+        );
+    }
+}
+
+/// Runs the command as a hook that is given this.
+fn hook(at: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut command = pannier(at, arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn hooks_print_what_their_hosts_read() {
+    let root = folder("hooks");
+    let packet = stdout(&run(&root, &[HARBOUR, "--now", NOW]));
+    let input = |event: &str| {
+        let event = format!("{{\"hook_event_name\":\"{event}\",\"session_id\":\"s-1\"}}");
+        event.replace("\"hook_event_name\":\"\",", "")
+    };
+    let told = |host: &str, event: &str| {
+        let output = hook(&root, &[HARBOUR, "--now", NOW, "--hook", host], &input(event));
+        serde_json::from_str::<serde_json::Value>(&stdout(&output)).unwrap()
+    };
+    for event in ["SessionStart", "UserPromptSubmit", "PreToolUse"] {
+        let value = told("claude-code", event);
+        assert_eq!(value["hookSpecificOutput"]["hookEventName"], event);
+        assert_eq!(value["hookSpecificOutput"]["additionalContext"], *packet);
+    }
+    assert_eq!(told("claude-code", "")["hookSpecificOutput"]["hookEventName"], "SessionStart");
+    let value = told("copilot", "sessionStart");
+    assert_eq!(value["additionalContext"], *packet);
+    assert_eq!(value["hookSpecificOutput"]["additionalContext"], *packet);
+    let plain = hook(&root, &[HARBOUR, "--now", NOW, "--hook", "plain"], "");
+    assert_eq!(stdout(&plain), packet);
+    // The host says which session it is, and where it is at work.
+    let input = format!(
+        "{{\"hook_event_name\":\"PreToolUse\",\"session_id\":\"s-2\",\"cwd\":{HARBOUR:?}}}"
+    );
+    let arguments = ["--now", NOW, "--hook", "claude-code", "--cooldown", "10m"];
+    assert!(stdout(&hook(&root, &arguments, &input)).contains("Berth numbers"));
+    assert_eq!(stdout(&hook(&root, &arguments, &input)), "");
+}
+
+/// An exit code of 2 would block what the user is doing.
+#[test]
+fn a_hook_that_fails_does_not_give_orders() {
+    let root = folder("failing-hooks");
+    for (arguments, input) in [
+        (vec!["/", "--hook", "claude-code"], ""),
+        (vec![HARBOUR, "--hook", "claude-code"], "no JSON"),
+        (vec![HARBOUR, "--hook", "claude-code"], "{\"hook_event_name\":\"Stop\"}"),
+        (vec![HARBOUR, "--hook", "copilot", "--tokenizer", "none-such"], "{}"),
+        (vec![HARBOUR, "--hook", "claude-code", "--session", "../x"], "{}"),
+    ] {
+        let error = stderr(&hook(&root, &arguments, input), 1);
+        assert!(error.starts_with("error: "), "{error}");
+    }
+}
+
+#[test]
+fn a_packet_for_a_host_keeps_to_its_characters() {
+    let learnings: String = (0..300)
+        .map(|number| format!("## [2026-11-01] Learning {number}\n\n{}\n\n", "wörd ".repeat(40)))
+        .collect();
+    let root = project("characters", &[(".context/LEARNINGS.md", &learnings)]);
+    let output = hook(&root, &["--hook", "claude-code", "--now", NOW, "--budget", "50000"], "{}");
+    let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let text = value["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
+    let characters = text.chars().count();
+    assert!((9_000..=10_000).contains(&characters), "{characters}");
+    assert!(text.contains("more: "), "{text}");
+    let text = stdout(&run(&root, &["--max-chars", "2000", "--now", NOW]));
+    assert!(text.chars().count() <= 2_000);
+}
+
+#[test]
+fn what_cannot_be_used_is_told_with_its_place_and_the_rest_is_used() {
+    let root = project("warnings", &[]);
+    fs::write(root.join(".context/TASKS.md"), b"- [ ] good\n- [ ] b\xffd\n").unwrap();
+    let output = run(&root, &[]);
+    let text = stdout(&output);
+    assert!(text.contains("- [ ] good\n- [ ] b\u{fffd}d\n"), "{text}");
+    let warnings = String::from_utf8(output.stderr).unwrap();
+    assert!(warnings.starts_with("warning: .context/TASKS.md:2: byte 18"), "{warnings}");
+}
+
+#[test]
+fn items_and_policy_go_to_the_other_commands() {
+    let root = folder("questions");
+    let write = |name: &str, format: &str| {
+        let text = stdout(&run(&root, &[HARBOUR, "--now", NOW, "--format", format]));
+        fs::write(root.join(name), text).unwrap();
+    };
+    write("items.jsonl", "items");
+    write("policy.toml", "policy");
+    let simulate = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pannier"));
+        stdout(&command.current_dir(&root).args(arguments).output().unwrap())
+    };
+    let select = [
+        "select",
+        "items.jsonl",
+        "--policy",
+        "policy.toml",
+        "--budget",
+        "300",
+        "--format",
+        "table",
+    ];
+    assert!(simulate(&select).contains("Shortened"), "{}", simulate(&select));
+    let sweep = simulate(&[
+        "simulate",
+        "items.jsonl",
+        "--policy",
+        "policy.toml",
+        "--sweep",
+        "--from",
+        "100",
+        "--to",
+        "600",
+    ]);
+    assert!(sweep.contains("learning-2026-11-12"), "{sweep}");
+}
+
+#[test]
+fn a_packet_is_made_again_from_its_receipt() {
+    let root = project("receipts", &[(".context/LEARNINGS.md", "## [2026-11-01] One\n\nbody\n")]);
+    stdout(&run(&root, &["--now", NOW, "--receipt", "run.json", "--query", "one"]));
+    let replay = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pannier"));
+        command.current_dir(&root).arg("replay").arg("run.json").args(arguments).output().unwrap()
+    };
+    assert_eq!(stdout(&replay(&["--context", "."])), "identical\n");
+    let error = stderr(&replay(&[]), 2);
+    assert!(error.contains("it was made from memory; add --context"), "{error}");
+    fs::write(root.join(".context/LEARNINGS.md"), "## [2026-11-01] One\n\nbodies\n").unwrap();
+    let changed = replay(&["--context", "."]);
+    assert_eq!(changed.status.code(), Some(1));
+    assert!(
+        String::from_utf8(changed.stdout).unwrap().starts_with("the context folder is another one")
+    );
+}
