@@ -15,7 +15,9 @@ struct Input {
 fn slicers() -> Vec<Box<dyn Slicer>> {
     let kind = ContextKind::DOCUMENT;
     let quota = Quota { kind: kind.clone(), require_percent: 20.0, cap_percent: 60.0 };
-    let entry = CountQuotaEntry::new(kind, 1, 3).unwrap();
+    let entry = CountQuotaEntry::new(kind.clone(), 1, 3).unwrap();
+    let capped = Tier { cap_percent: 40.0, ..Tier::new([ContextKind::MESSAGE]) };
+    let shared = Tier { floor_percent: 30.0, drop_worthless: true, ..Tier::new([kind, ContextKind::MEMORY]) };
     let knapsack = KnapsackSlice::new(3).unwrap().with_memory_limit(1 << 24);
     let degrade = ScarcityBehavior::Degrade;
     vec![
@@ -24,6 +26,7 @@ fn slicers() -> Vec<Box<dyn Slicer>> {
         Box::new(QuotaSlice::new([quota], GreedySlice).unwrap()),
         Box::new(CountQuotaSlice::new([entry.clone()], GreedySlice, degrade).unwrap()),
         Box::new(CountConstrainedKnapsackSlice::new([entry], knapsack, degrade).unwrap()),
+        Box::new(TieredSlice::new([capped, shared]).unwrap()),
     ]
 }
 

@@ -197,6 +197,14 @@ impl Check {
             actual.sort();
             self.equal("selected contents", &contents, &actual);
         }
+        if let Some(mut contents) = expected.shortened_contents {
+            let verdicts = items.iter().zip(outcome.verdicts());
+            let shortened = verdicts.filter(|(_, verdict)| **verdict == Verdict::Shortened);
+            let mut actual: Vec<_> = shortened.map(|(item, _)| item.content().to_owned()).collect();
+            contents.sort();
+            actual.sort();
+            self.equal("shortened contents", &contents, &actual);
+        }
         if let Some(count) = expected.shortfall_count {
             self.equal("shortfalls", &count, &outcome.shortfalls().len());
         }

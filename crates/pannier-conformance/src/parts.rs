@@ -8,7 +8,7 @@ use pannier_core::{
     Error, FrequencyScorer, GreedySlice, KeywordScorer, KindScorer, KnapsackSlice, LexicalScorer,
     MetadataKeyScorer, MetadataTrustScorer, Packing, Placer, PriorityScorer, ProductScorer, Quota,
     QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer, ScaledScorer, ScarcityBehavior, Scorer,
-    Slicer, SumScorer, TagScorer, TakenPlacer, UShapedPlacer,
+    Slicer, SumScorer, TagScorer, TakenPlacer, Tier, TieredSlice, UShapedPlacer,
 };
 use serde::Deserialize;
 
@@ -296,6 +296,18 @@ pub(crate) struct SlicerConfig {
     packing: Option<String>,
     overhead: Option<i64>,
     max_per_document: Option<i64>,
+    #[serde(default)]
+    tiers: Vec<TierConfig>,
+    whole: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct TierConfig {
+    kinds: Vec<String>,
+    cap: Option<f64>,
+    floor: Option<f64>,
+    #[serde(default)]
+    drop_worthless: bool,
 }
 
 #[derive(Deserialize)]
@@ -341,8 +353,24 @@ impl SlicerConfig {
                 Box::new(CountConstrainedKnapsackSlice::new(entries, knapsack, self.scarcity()?)?)
             }
             "document" => Box::new(self.document()?),
+            "tiered" => Box::new(self.tiered()?),
             other => return unknown("slicer", other),
         })
+    }
+
+    fn tiered(&self) -> Result<TieredSlice, Problem> {
+        let tier = |tier: &TierConfig| -> Result<Tier, Error> {
+            let kinds: Result<Vec<_>, Error> = tier.kinds.iter().map(ContextKind::new).collect();
+            Ok(Tier {
+                cap_percent: tier.cap.unwrap_or(100.0),
+                floor_percent: tier.floor.unwrap_or(0.0),
+                drop_worthless: tier.drop_worthless,
+                ..Tier::new(kinds?)
+            })
+        };
+        let tiers: Result<Vec<_>, Error> = self.tiers.iter().map(tier).collect();
+        let whole = self.whole.unwrap_or(TieredSlice::WHOLE_PERCENT);
+        Ok(TieredSlice::new(tiers?)?.with_whole_percent(whole)?)
     }
 
     fn document(&self) -> Result<DocumentSlice, Problem> {

@@ -51,8 +51,16 @@ pub(crate) struct Item {
     pub(crate) metadata: Metadata,
     pub(crate) id: Option<String>,
     pub(crate) group: Option<String>,
+    #[serde(rename = "shortForm")]
+    pub(crate) short_form: Option<ShortForm>,
     /// Given beforehand, where slicers and placers are tested by themselves.
     pub(crate) score: Option<f64>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ShortForm {
+    content: String,
+    tokens: i64,
 }
 
 impl Item {
@@ -76,6 +84,9 @@ impl Item {
         }
         if let Some(id) = self.id {
             item = item.id(id);
+        }
+        if let Some(short) = self.short_form {
+            item = item.short_form(short.content, short.tokens);
         }
         if let Some(group) = self.group {
             item = item.group(group);
@@ -146,6 +157,8 @@ pub(crate) struct ExpectedScore {
 #[derive(Deserialize, Default)]
 pub(crate) struct Expected {
     pub(crate) selected_contents: Option<Vec<String>>,
+    /// Those of them that are selected by their short forms.
+    pub(crate) shortened_contents: Option<Vec<String>>,
     pub(crate) shortfall_count: Option<usize>,
     pub(crate) cap_excluded_count: Option<usize>,
     pub(crate) ordered_contents: Option<Vec<String>>,

@@ -60,7 +60,7 @@ pub(crate) struct ItemArguments {
     /// Files with items: one JSON object a line, or one JSON array [default: standard input]
     ///
     /// An item has a "content", and may have "tokens", "kind", "source", "priority", "tags", "metadata",
-    /// "timestamp", "futureRelevanceHint", "pinned", "originalTokens", "id" and "group". Where "tokens" is
+    /// "timestamp", "futureRelevanceHint", "pinned", "originalTokens", "id", "group" and "shortForm". Where "tokens" is
     /// absent, --tokenizer counts. As soon as anything is counted, the text that is sent is, too, and the budget
     /// bounds it.
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
