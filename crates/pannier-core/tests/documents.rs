@@ -9,23 +9,6 @@ use pannier_core::*;
 use proptest::prelude::*;
 use support::*;
 
-/// A token for every four bytes.
-struct BytesOverFour;
-
-impl TokenCounter for BytesOverFour {
-    fn name(&self) -> &str {
-        "bytes/4"
-    }
-
-    fn exactness(&self) -> Exactness {
-        Exactness::Estimate
-    }
-
-    fn count(&self, text: &str) -> usize {
-        text.len().div_ceil(4)
-    }
-}
-
 fn passage(content: &str, tokens: i64, score: f64, document: &str, sequence: u64) -> ContextItem {
     let start = sequence * 1_000;
     let range = start..start + content.len() as u64;

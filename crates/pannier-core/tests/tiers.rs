@@ -105,23 +105,6 @@ fn a_sweep_tells_where_items_are_whole() {
     }
 }
 
-/// A token for every four bytes.
-struct BytesOverFour;
-
-impl TokenCounter for BytesOverFour {
-    fn name(&self) -> &str {
-        "bytes/4"
-    }
-
-    fn exactness(&self) -> Exactness {
-        Exactness::Estimate
-    }
-
-    fn count(&self, text: &str) -> usize {
-        text.len().div_ceil(4)
-    }
-}
-
 #[test]
 fn everything_is_taken_as_soon_as_its_text_fits() {
     // Each is rounded up by itself: together they cost less than their parts.

@@ -72,9 +72,17 @@ pub(crate) fn room() -> usize {
     if io::stdout().is_terminal() { width() } else { usize::MAX }
 }
 
+/// Writes a value to a file, as one line of JSON.
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
+    write_file(path, |file| {
+        serde_json::to_writer(&mut *file, value)?;
+        file.write_all(b"\n")
+    })
+}
+
 /// Replaces a file by a new one at once: the old one stays until the new one is complete. A link stays a link, and what is
 /// no file, such as a pipe, is written to.
-pub(crate) fn write_file(
+fn write_file(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Failure> {

@@ -51,6 +51,24 @@ pub(crate) fn excluded<'a>(report: &SelectionReport<&'a ContextItem>) -> Vec<(&'
     report.excluded.iter().map(|entry| (entry.item.content(), entry.reason.to_string())).collect()
 }
 
+/// A token for every four bytes.
+#[derive(Debug)]
+pub(crate) struct BytesOverFour;
+
+impl TokenCounter for BytesOverFour {
+    fn name(&self) -> &str {
+        "bytes/4"
+    }
+
+    fn exactness(&self) -> Exactness {
+        Exactness::Estimate
+    }
+
+    fn count(&self, text: &str) -> usize {
+        text.len().div_ceil(4)
+    }
+}
+
 /// Counts characters in groups of so many, so that parts do not add up to the whole: short of it where a group
 /// ends with its part, and beyond it where parts share one.
 #[derive(Debug)]

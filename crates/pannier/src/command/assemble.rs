@@ -268,10 +268,7 @@ impl Assemble {
         budget.per_doc_overhead = self.per_doc_overhead;
         if let Some(path) = &self.receipt {
             let receipt = candidates.receipt(&budget)?;
-            output::write_file(path, |file| {
-                serde_json::to_writer(&mut *file, &receipt)?;
-                file.write_all(b"\n")
-            })?;
+            output::write_json(path, &receipt)?;
         }
         let mut output = Output::new();
         match self.explain.is_empty() {

@@ -191,10 +191,7 @@ impl Chat {
                     repairs,
                     report: trimmed.selection().report(),
                 };
-                output::write_file(path, |file| {
-                    serde_json::to_writer(&mut *file, &report)?;
-                    file.write_all(b"\n")
-                })?;
+                output::write_json(path, &report)?;
             }
             Some(_) => {
                 let styled = output::is_styled(&std::io::stderr());

@@ -290,10 +290,7 @@ impl Resolve {
             circumstances.tokenizer = "bytes/4".to_owned();
             circumstances.source = Some(cache.receipt_source(&self.query));
             let receipt = Receipt::new(&selection, circumstances);
-            output::write_file(path, |file| {
-                serde_json::to_writer(&mut *file, &receipt)?;
-                file.write_all(b"\n")
-            })?;
+            output::write_json(path, &receipt)?;
         }
         let explained = self.explain.iter().map(|name| find_item(&items, name));
         let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;

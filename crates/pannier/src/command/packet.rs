@@ -225,10 +225,7 @@ impl PacketArguments {
         let packer = Packer::new(&memory, self.options(&config)?, counter)?;
         if let Some(path) = &self.receipt {
             let receipt = packer.receipt()?;
-            output::write_file(path, |file| {
-                serde_json::to_writer(&mut *file, &receipt)?;
-                file.write_all(b"\n")
-            })?;
+            output::write_json(path, &receipt)?;
         }
         let mut output = Output::new();
         match self.explain.is_empty() {

@@ -80,10 +80,7 @@ impl Select {
         warn_of_invalid(items);
         if let Some(path) = &self.receipt {
             let receipt = Receipt::new(&selection, self.circumstances(policy, &input));
-            output::write_file(path, |file| {
-                serde_json::to_writer(&mut *file, &receipt)?;
-                file.write_all(b"\n")
-            })?;
+            output::write_json(path, &receipt)?;
         }
         let mut output = Output::new();
         if !explained.is_empty() {
