@@ -83,6 +83,10 @@ pub struct HookInput {
     pub session_id: Option<String>,
     /// The folder in which the session is at work.
     pub cwd: Option<String>,
+    /// What the user asks for, where the event is that.
+    pub prompt: Option<String>,
+    /// The file that a tool is about to work on, or has, where the event is about a tool.
+    pub file: Option<String>,
 }
 
 impl HookInput {
@@ -114,6 +118,12 @@ impl HookInput {
             event: field(["hook_event_name", "hookEventName"]),
             session_id: field(["session_id", "sessionId"]),
             cwd: field(["cwd", "workingDirectory"]),
+            prompt: field(["prompt", "userPrompt"]),
+            file: ["tool_input", "toolInput"].iter().find_map(|name| {
+                let tool = fields.get(*name)?;
+                let path = tool.get("file_path").or_else(|| tool.get("filePath"))?;
+                path.as_str().map(str::to_owned)
+            }),
         })
     }
 }

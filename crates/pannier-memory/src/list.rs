@@ -127,6 +127,19 @@ mod tests {
     }
 
     #[test]
+    fn tabs_indent_as_blanks_do() {
+        for (text, tasks) in [
+            ("- Phase 2\n\t- [ ] child\n", vec!["child"]),
+            ("* Phase 2\n\n\t* [ ] child\n", vec!["child"]),
+            ("- [x] done\n\t- [ ] child\n\t\t- [ ] grandchild\n", vec!["child\n  - [ ] grandchild"]),
+            ("- [ ] open\n\tmore\n\t- sub\n", vec!["open\n  more\n  - sub"]),
+            ("1. Phase\n\t- [ ] child\n\t- [ ] other\n", vec!["child", "other"]),
+        ] {
+            assert_eq!(task_texts(text), tasks, "{text:?}");
+        }
+    }
+
+    #[test]
     fn every_outermost_item_is_a_rule() {
         let text = "# Rules\n## Safety\n- [ ] Wear a vest.\n- [x] Count heads\n  twice.\n\n* plain\n+ plus\n\nWords.\n\n1. first\n2) second\n";
         assert_eq!(

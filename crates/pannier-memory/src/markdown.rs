@@ -194,7 +194,8 @@ impl Outline {
         let Place { range, depth, quotes, list } = place;
         let lead = leads.get(list).cloned().flatten().filter(|_| depth == 0);
         let indented = &self.text[range.clone()];
-        let indent = indented.len() - indented.trim_start_matches([' ', '\t']).len();
+        // Below an item that is indented by a tab, the parser begins at the end of the line before.
+        let indent = indented.len() - indented.trim_start_matches([' ', '\t', '\n']).len();
         let range = range.start + indent..range.end;
         let line = self.lines[self.line(range.start) - 1];
         let before = columns(0, unquoted(&self.text[line..range.start], quotes));

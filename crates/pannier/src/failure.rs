@@ -88,6 +88,25 @@ pub(crate) enum Failure {
     Internal(String),
 }
 
+/// Says what is wrong with the arguments, or what was asked about them. The exit code is that of any wrong input, unless a
+/// host runs this as its hook: a mistake in the host's settings must not stop whatever its user does.
+pub(crate) fn misuse(
+    problem: &clap::Error,
+    arguments: impl Iterator<Item = std::ffi::OsString>,
+) -> ExitCode {
+    // Nobody is left to tell if this fails.
+    let _ = problem.print();
+    let code = u8::try_from(problem.exit_code()).unwrap_or(u8::MAX);
+    let is_hook = |argument: std::ffi::OsString| {
+        let text = argument.to_string_lossy();
+        text == "--hook" || text.starts_with("--hook=")
+    };
+    if code != 0 && arguments.into_iter().any(is_hook) {
+        return ExitCode::from(ErrorCategory::CheckFailed.exit_code());
+    }
+    ExitCode::from(code)
+}
+
 /// A file as it is named in messages.
 fn name(path: &Option<PathBuf>) -> String {
     path.as_ref().map_or_else(|| "standard input".to_owned(), |path| path.display().to_string())

@@ -18,7 +18,10 @@ use clap::Parser;
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let command = arguments::Arguments::parse().command;
+    let command = match arguments::Arguments::try_parse() {
+        Ok(arguments) => arguments.command,
+        Err(problem) => return failure::misuse(&problem, std::env::args_os()),
+    };
     // A panic has told where it happened; what is left is to end with the code for it.
     match std::panic::catch_unwind(|| command.run()) {
         Ok(Ok(())) => ExitCode::SUCCESS,
