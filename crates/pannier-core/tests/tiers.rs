@@ -327,7 +327,7 @@ proptest! {
                             let more = candidate.tokens + heading - candidate.short_tokens.unwrap();
                             prop_assert!(more > share - spent, "{at} would fit: {more}");
                         }
-                        Verdict::Outcompeted { .. } => prop_assert!(is_worthless && !fits),
+                        Verdict::Excluded(_) => prop_assert!(is_worthless && !fits),
                         Verdict::Left { .. } => {
                             prop_assert!(!is_worthless || plan.target == 0);
                             if plan.target > 0 {

@@ -131,7 +131,10 @@ mod tests {
         for (text, tasks) in [
             ("- Phase 2\n\t- [ ] child\n", vec!["child"]),
             ("* Phase 2\n\n\t* [ ] child\n", vec!["child"]),
-            ("- [x] done\n\t- [ ] child\n\t\t- [ ] grandchild\n", vec!["child\n  - [ ] grandchild"]),
+            (
+                "- [x] done\n\t- [ ] child\n\t\t- [ ] grandchild\n",
+                vec!["child\n  - [ ] grandchild"],
+            ),
             ("- [ ] open\n\tmore\n\t- sub\n", vec!["open\n  more\n  - sub"]),
             ("1. Phase\n\t- [ ] child\n\t- [ ] other\n", vec!["child", "other"]),
         ] {

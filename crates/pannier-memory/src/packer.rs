@@ -18,7 +18,7 @@ use pannier_core::{
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{Choice, kind};
-use crate::render::{Frame, PacketFormat, PacketRendering, Room, content, short_content};
+use crate::render::{Frame, PacketFormat, PacketRendering, Pieces, Room, content, short_content};
 use crate::{Entry, Memory, MemoryError, Section, keywords};
 
 /// What receipts call the source of packets.
@@ -93,10 +93,11 @@ pub struct Packer<'m> {
     options: PacketOptions,
     counter: Arc<dyn TokenCounter>,
     /// The entries of the pool: all but the rules.
-    entries: Vec<&'m Entry>,
-    pool: Vec<ContextItem>,
-    /// With room for the rest, with none, and over the budget.
-    renderings: [PacketRendering; 3],
+    entries: Arc<[&'m Entry]>,
+    pool: Arc<[ContextItem]>,
+    pieces: Arc<Pieces>,
+    /// By how much room there is, the most first.
+    renderings: [PacketRendering; 4],
     /// What everything costs together.
     whole_tokens: usize,
 }
@@ -117,7 +118,9 @@ pub struct Packet {
     pub tokens_used: usize,
     /// How many it was to have at most. Where characters are limited, too, this may be less than what was asked for.
     pub budget: usize,
-    /// Whether it has more: only if what is always there has.
+    /// How many it would have if only what is always there were in it.
+    pub least_tokens: usize,
+    /// Whether it has more than it may: only if what is always there has.
     pub is_over_budget: bool,
     /// Whether it has more characters than it may: only if what is always there has.
     pub is_over_characters: bool,
@@ -143,22 +146,48 @@ impl<'m> Packer<'m> {
         counter: Arc<dyn TokenCounter>,
     ) -> Result<Self, MemoryError> {
         let entries = pool_entries(memory);
-        let generated = options.tells_time.then_some(options.now);
-        let frame = Frame::new(memory, &entries, options.format, options.budget, generated);
-        let pool = pool(&entries, &frame, &*counter)?;
-        let frame = Arc::new(frame);
-        let rendering = |room| PacketRendering::new(Arc::clone(&frame), Arc::clone(&counter), room);
-        let mut rest = rendering(Room::Rest);
-        let whole_tokens = rest.count_whole();
-        let renderings = [
-            rest,
-            rendering(Room::None { is_over: false }),
-            rendering(Room::None { is_over: true }),
-        ];
-        let packer = Self { memory, options, counter, entries, pool, renderings, whole_tokens };
+        let pieces = Pieces::new(memory, &entries, options.format);
+        let pool = pool(&entries, &pieces, &*counter)?;
+        let pieces = Arc::new(pieces);
+        let (entries, pool) = (entries.into(), pool.into());
+        let packer = Self::assemble(memory, options, counter, entries, pool, pieces);
         // Whatever is wrong with the options is wrong with the policy.
         packer.policy(Some(Vec::new()))?.pipeline()?;
         Ok(packer)
+    }
+
+    fn assemble(
+        memory: &'m Memory,
+        options: PacketOptions,
+        counter: Arc<dyn TokenCounter>,
+        entries: Arc<[&'m Entry]>,
+        pool: Arc<[ContextItem]>,
+        pieces: Arc<Pieces>,
+    ) -> Self {
+        let frame = Frame::new(Arc::clone(&pieces), &options);
+        let rooms = [Room::Rest, Room::Count, Room::Nothing, Room::Over];
+        let mut renderings =
+            rooms.map(|room| PacketRendering::new(frame.clone(), Arc::clone(&counter), room));
+        let whole_tokens = renderings[0].count_whole();
+        Self { memory, options, counter, entries, pool, pieces, renderings, whole_tokens }
+    }
+
+    /// The same with another budget.
+    fn asked(&self, budget: usize) -> Self {
+        let options = PacketOptions { budget, ..self.options.clone() };
+        Self::assemble(
+            self.memory,
+            options,
+            Arc::clone(&self.counter),
+            Arc::clone(&self.entries),
+            Arc::clone(&self.pool),
+            Arc::clone(&self.pieces),
+        )
+    }
+
+    /// What is always there has so many tokens.
+    fn least_tokens(&self) -> usize {
+        self.renderings[2].alone().1
     }
 
     /// How packets are made.
@@ -199,7 +228,7 @@ impl<'m> Packer<'m> {
     /// and tried. If not even the frame does, the frame's.
     fn budget(&self) -> Result<usize, MemoryError> {
         let asked = self.options.budget;
-        let alone = self.renderings[1].alone().1;
+        let alone = self.least_tokens();
         if self.options.max_characters.is_none() || asked <= alone {
             return Ok(asked);
         }
@@ -225,6 +254,7 @@ impl<'m> Packer<'m> {
             text,
             tokens_used,
             budget,
+            least_tokens: self.least_tokens(),
             is_over_budget: tokens_used > budget,
             is_over_characters,
         })
@@ -243,19 +273,15 @@ impl<'m> Packer<'m> {
 
     /// What makes a packet of a budget.
     fn setup(&self, budget: usize) -> Result<Setup, MemoryError> {
-        let [rest, alone, over] = &self.renderings;
+        let [rest, others @ .., over] = &self.renderings;
         let everything_fits = self.whole_tokens <= budget;
         let limit = i64::try_from(budget).unwrap_or(i64::MAX);
-        let (rendering, limit) = if rest.fixed() <= limit {
-            (rest, limit)
-        } else if everything_fits {
-            // Less than what it would cost to say that nothing is there.
-            (rest, rest.fixed())
-        } else if alone.alone().1 <= budget {
-            (alone, limit.max(alone.fixed()))
-        } else {
-            (over, limit.max(over.fixed()))
+        let rendering = match rest.fixed() <= limit || everything_fits {
+            true => rest,
+            false => others.iter().find(|room| room.alone().1 <= budget).unwrap_or(over),
         };
+        // What says nothing of what is missing may cost less; and so may everything.
+        let limit = limit.max(rendering.fixed());
         let budget = ContextBudget::new(limit, limit)?;
         let pipeline = |policy: &Policy| -> Result<Pipeline, MemoryError> {
             let pipeline = PolicyRegistry::default().pipeline(policy, None)?;
@@ -343,52 +369,81 @@ impl<'m> Packer<'m> {
         &self,
         indices: &[usize],
     ) -> Result<Vec<Explanation<&ContextItem>>, MemoryError> {
-        let budget = self.budget()?;
-        let setup = self.setup(budget)?;
+        let setup = self.setup(self.budget()?)?;
         let mut answers = setup.pipeline.explain_all(&self.pool, &setup.budget, indices)?;
         for answer in &mut answers {
-            answer.smallest_budget = Some(self.smallest_budget(answer.index, budget)?);
-            answer.smaller_budget = None;
+            (answer.smallest_budget, answer.smaller_budget) = self.budgets_for(answer.index)?;
         }
         Ok(answers)
     }
 
-    fn is_whole(&self, index: usize, budget: usize) -> Result<bool, MemoryError> {
-        let setup = self.setup(budget)?;
+    /// Whether an entry is in the packet, all of it.
+    fn is_whole(&self, index: usize) -> Result<bool, MemoryError> {
+        let setup = self.setup(self.budget()?)?;
         let selection = setup.pipeline.run(&self.pool, &setup.budget)?;
         Ok(whole(&selection).any(|other| other == index))
     }
 
-    /// The smallest budget with which an entry is in, all of it: of one that is not, the smallest above this one. With
-    /// room for everything, everything is.
-    fn smallest_budget(&self, index: usize, present: usize) -> Result<FoundBudget, MemoryError> {
-        let (mut low, mut high) = match self.is_whole(index, present)? {
-            true => (self.renderings[1].alone().1, present),
-            false => (present + 1, self.whole_tokens),
+    /// The smallest budget with which an entry is in, all of it. Of one that is not, the smallest above the present one,
+    /// and the smallest below, if there is one.
+    fn budgets_for(
+        &self,
+        index: usize,
+    ) -> Result<(Option<FoundBudget>, Option<FoundBudget>), MemoryError> {
+        let is_in = |budget: usize| self.asked(budget).is_whole(index);
+        let present = self.options.budget;
+        // The number of the budget is in the packet, and may be shorter.
+        let lowest = self.least_tokens().saturating_sub(8);
+        if is_in(present)? {
+            return Ok((self.first(lowest, present, is_in)?, None));
+        }
+        // With room for everything, everything is in; unless it has too many characters.
+        let highest = self.whole_tokens.max(present).saturating_add(32);
+        let above = match is_in(highest)? {
+            true => self.first(present.saturating_add(1), highest, is_in)?,
+            false => None,
         };
-        let bytes = self.pool.iter().map(|item| item.content().len() as u64).sum::<u64>();
-        let is_proven = bytes.saturating_mul((high - low) as u64) <= Self::TO_TRY_ALL;
+        let below = match self.can_try_all(present.saturating_sub(lowest)) && present > lowest {
+            true => self.first(lowest, present - 1, is_in)?,
+            false => None,
+        };
+        Ok((above, below))
+    }
+
+    /// The first of these budgets with which something holds, if it holds with the last; or if all of them can be tried.
+    fn first(
+        &self,
+        mut low: usize,
+        mut high: usize,
+        holds: impl Fn(usize) -> Result<bool, MemoryError>,
+    ) -> Result<Option<FoundBudget>, MemoryError> {
+        let is_proven = self.can_try_all(high.saturating_sub(low));
         let found = |tokens: usize| {
             let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
-            FoundBudget::new(tokens, tokens, is_proven)
+            Some(FoundBudget::new(tokens, tokens, is_proven))
         };
         if is_proven {
-            for budget in low..high {
-                if self.is_whole(index, budget)? {
+            for budget in low..=high {
+                if holds(budget)? {
                     return Ok(found(budget));
                 }
             }
-            return Ok(found(high));
+            return Ok(None);
         }
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.is_whole(index, middle)? { high = middle } else { low = middle + 1 }
+            if holds(middle)? { high = middle } else { low = middle + 1 }
         }
         Ok(found(high))
     }
 
-    /// How many bytes of packets may be made for one answer, if every budget is tried.
-    const TO_TRY_ALL: u64 = 1 << 28;
+    /// Whether so many packets can be made for one answer.
+    fn can_try_all(&self, packets: usize) -> bool {
+        let bytes: usize = self.pool.iter().map(|item| item.content().len()).sum();
+        // Where characters are limited, a packet is found by halves.
+        let tries = if self.options.max_characters.is_some() { 16 } else { 1 };
+        bytes.saturating_mul(tries).saturating_mul(packets) <= 1 << 28
+    }
 }
 
 /// The indices of what is in a selection, all of it.
@@ -411,11 +466,11 @@ fn pool_entries(memory: &Memory) -> Vec<&Entry> {
 /// Entries as items, which cost what they cost as they are printed.
 fn pool(
     entries: &[&Entry],
-    frame: &Frame,
+    pieces: &Pieces,
     counter: &dyn TokenCounter,
 ) -> Result<Vec<ContextItem>, MemoryError> {
-    let pieces: Vec<Cow<'_, str>> = frame.pieces().flatten().collect();
-    let texts: Vec<&str> = pieces.iter().map(|piece| &**piece).collect();
+    let forms: Vec<Cow<'_, str>> = pieces.forms().flatten().collect();
+    let texts: Vec<&str> = forms.iter().map(|form| &**form).collect();
     let counts = counter.count_each(&texts);
     let tokens = |place: usize| i64::try_from(counts[place]).unwrap_or(i64::MAX);
     let newest = newest_first(entries);

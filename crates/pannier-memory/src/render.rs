@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use pannier_core::{ContextItem, Cost, Placed, Rendering, Timestamp, TokenCounter};
 
-use crate::{Entry, Memory, Section};
+use crate::{Entry, Memory, PacketOptions, Section};
 
 /// What an agent is told at the end.
-const INSTRUCTION: &str = "Before you begin, tell the user that you have read the context files above and that you \
-                           follow their rules and conventions.";
+const INSTRUCTION: &str = "Before you begin, tell the user that you have read this project's context files and follow \
+                           their rules and conventions.";
 
 /// Why nothing but the frame is there.
 pub(crate) const ALONE: &str =
@@ -41,16 +41,23 @@ const CHOSEN: [(Section, &str); 4] = [
     (Section::Learnings, "## Recent Learnings\n\n"),
 ];
 
-/// What stands in a packet whatever is chosen, and how each entry looks.
+/// How everything looks that may be in a packet.
 #[derive(Debug)]
-pub(crate) struct Frame {
+pub(crate) struct Pieces {
     format: PacketFormat,
-    budget: usize,
-    generated: Option<Timestamp>,
     read_order: Vec<String>,
     rules: Vec<String>,
     /// By the entry's place in the pool.
-    pieces: Vec<Piece>,
+    entries: Vec<Piece>,
+}
+
+/// What a packet says about itself, and what stands in it whatever is chosen.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pieces: Arc<Pieces>,
+    budget: usize,
+    max_characters: Option<usize>,
+    generated: Option<Timestamp>,
 }
 
 /// What is in a packet besides the frame.
@@ -59,7 +66,7 @@ struct Contents<'c> {
     sections: [Vec<usize>; 4],
     /// What is short.
     notes: Vec<&'c str>,
-    /// How many are left out.
+    /// What is said about those that are left out.
     more: Option<String>,
     room: Room,
     /// About how long the text will be.
@@ -79,21 +86,19 @@ struct Piece {
 /// What there is room for besides the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// As much as fits.
+    /// As much as fits, and how many of what are left out.
     Rest,
-    /// Nothing. Whether the frame is over the budget, and the packet says so.
-    None { is_over: bool },
+    /// Only for how many are left out.
+    Count,
+    /// Nothing at all.
+    Nothing,
+    /// Not even for the frame, and the packet says so.
+    Over,
 }
 
-impl Frame {
-    /// A frame for these entries, which are those of the pool.
-    pub(crate) fn new(
-        memory: &Memory,
-        entries: &[&Entry],
-        format: PacketFormat,
-        budget: usize,
-        generated: Option<Timestamp>,
-    ) -> Self {
+impl Pieces {
+    /// The looks of these entries, which are those of the pool, and of everything that is always there.
+    pub(crate) fn new(memory: &Memory, entries: &[&Entry], format: PacketFormat) -> Self {
         let rules = memory.section(Section::Constitution);
         let mut written = Vec::with_capacity(rules.len());
         for (number, rule) in rules.iter().enumerate() {
@@ -109,16 +114,39 @@ impl Frame {
                 }
             });
         }
-        // Without a budget, not even the files to read are told.
-        let read_order = if budget == 0 { &[] } else { memory.read_order() };
         Self {
             format,
-            budget,
-            generated,
-            read_order: read_order.to_vec(),
+            read_order: memory.read_order().to_vec(),
             rules: written,
-            pieces: entries.iter().map(|entry| Piece::new(entry, format)).collect(),
+            entries: entries.iter().map(|entry| Piece::new(entry, format)).collect(),
         }
+    }
+
+    /// What is written of each entry, whole and short. What an entry costs is what this costs.
+    pub(crate) fn forms(&self) -> impl Iterator<Item = [Cow<'_, str>; 2]> {
+        let entries = self.entries.iter().map(|piece| [piece.whole.as_str(), piece.short.as_str()]);
+        entries.map(|forms| {
+            forms.map(|form| match self.format {
+                PacketFormat::Markdown => Cow::Borrowed(form),
+                PacketFormat::Json => Cow::Owned(format!("{form},")),
+            })
+        })
+    }
+}
+
+impl Frame {
+    pub(crate) fn new(pieces: Arc<Pieces>, options: &PacketOptions) -> Self {
+        Self {
+            pieces,
+            budget: options.budget,
+            max_characters: options.max_characters,
+            generated: options.tells_time.then_some(options.now),
+        }
+    }
+
+    /// The files to read. Without a budget, not even they are told.
+    fn read_order(&self) -> &[String] {
+        if self.budget == 0 { &[] } else { &self.pieces.read_order }
     }
 
     /// The text before the number of tokens, and the one behind it.
@@ -132,12 +160,12 @@ impl Frame {
         let mut sections: [Vec<usize>; 4] = Default::default();
         let mut notes: Vec<&str> = Vec::new();
         let mut missed: [usize; 4] = [0; 4];
-        for piece in self.pieces.iter().filter(|piece| piece.is_missed) {
+        for piece in self.pieces.entries.iter().filter(|piece| piece.is_missed) {
             missed[piece.section] += 1;
         }
-        let mut length = 1_024 + self.rules.iter().map(String::len).sum::<usize>();
+        let mut length = 1_024 + self.pieces.rules.iter().map(String::len).sum::<usize>();
         for (index, is_short) in placed {
-            let piece = &self.pieces[index];
+            let piece = &self.pieces.entries[index];
             if piece.is_missed {
                 missed[piece.section] -= 1;
             }
@@ -152,8 +180,16 @@ impl Frame {
         // Lists read as their files do; the rest by rank.
         sections[0].sort_unstable();
         sections[1].sort_unstable();
-        let contents = Contents { sections, notes, more: more(&missed), room, length };
-        match self.format {
+        let all: usize = missed.iter().sum();
+        let more = match room {
+            Room::Rest => more(&missed),
+            Room::Count if all > 0 => Some(format!("+{all} more")),
+            Room::Over if all > 0 => Some(format!("over budget, +{all} more")),
+            Room::Over => Some("over budget".to_owned()),
+            Room::Count | Room::Nothing => None,
+        };
+        let contents = Contents { sections, notes, more, room, length };
+        match self.pieces.format {
             PacketFormat::Markdown => self.markdown(contents),
             PacketFormat::Json => self.json(contents),
         }
@@ -163,22 +199,25 @@ impl Frame {
         let Contents { sections, notes, more, room, length } = contents;
         let mut text = String::with_capacity(length);
         let budget = self.budget;
-        let head = format!("# Context Packet\n\nBudget: {budget} tokens | Used: ");
+        let limit =
+            self.max_characters.map_or_else(String::new, |most| format!(", {most} characters"));
+        let head = format!("# Context Packet\n\nBudget: {budget} tokens{limit} | Used: ");
         text.push_str(" tokens");
-        if let Room::None { is_over: true } = room {
-            text.push_str(&format!(" | {}", over(more.as_deref())));
+        // Where there is no room for notes, it is said where it costs least.
+        if let Some(more) = more.as_ref().filter(|_| room != Room::Rest) {
+            text.push_str(&format!(" | {more}"));
         }
         text.push_str("\n\n");
-        if !self.read_order.is_empty() {
+        if !self.read_order().is_empty() {
             text.push_str("## Read These Files\n\n");
-            for (number, path) in self.read_order.iter().enumerate() {
+            for (number, path) in self.read_order().iter().enumerate() {
                 text.push_str(&format!("{}. {path}\n", number + 1));
             }
             text.push('\n');
         }
-        if !self.rules.is_empty() {
+        if !self.pieces.rules.is_empty() {
             text.push_str("## Constitution (NEVER VIOLATE)\n\n");
-            self.rules.iter().for_each(|rule| text.push_str(rule));
+            self.pieces.rules.iter().for_each(|rule| text.push_str(rule));
             text.push('\n');
         }
         for (indices, (section, heading)) in sections.iter().zip(CHOSEN) {
@@ -186,7 +225,7 @@ impl Frame {
                 continue;
             }
             text.push_str(heading);
-            indices.iter().for_each(|index| text.push_str(&self.pieces[*index].whole));
+            indices.iter().for_each(|index| text.push_str(&self.pieces.entries[*index].whole));
             text.push_str(end(section));
         }
         let more = more.filter(|_| room == Room::Rest);
@@ -204,7 +243,7 @@ impl Frame {
     }
 
     fn json(&self, contents: Contents<'_>) -> (String, String) {
-        let Contents { sections, notes, more, room, length } = contents;
+        let Contents { sections, notes, more, length, .. } = contents;
         let (mut head, mut text) = (String::from("{"), String::with_capacity(length));
         if let Some(time) = self.generated {
             head.push_str(&format!("\"generated\":\"{time}\","));
@@ -220,33 +259,17 @@ impl Frame {
             }
             text.push(']');
         };
-        let read_order: Vec<String> = self.read_order.iter().map(|path| json(path)).collect();
+        let read_order: Vec<String> = self.read_order().iter().map(|path| json(path)).collect();
         list("read_order", &mut read_order.iter().map(String::as_str));
-        list("constitution", &mut self.rules.iter().map(String::as_str));
+        list("constitution", &mut self.pieces.rules.iter().map(String::as_str));
         for (indices, (section, _)) in sections.iter().zip(CHOSEN) {
-            let pieces = indices.iter().map(|index| self.pieces[*index].whole.as_str());
+            let pieces = indices.iter().map(|index| self.pieces.entries[*index].whole.as_str());
             list(section.name(), &mut { pieces });
         }
-        let more = match room {
-            Room::Rest => more,
-            Room::None { is_over: true } => Some(over(more.as_deref())),
-            Room::None { is_over: false } => None,
-        };
         let more = more.map(|more| json(&more));
         list("summaries", &mut notes.iter().copied().chain(more.as_deref()));
         text.push_str(&format!(",\"instruction\":{}}}\n", json(INSTRUCTION)));
         (head, text)
-    }
-
-    /// What is written of each entry, whole and short. What an entry costs is what this costs.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = [Cow<'_, str>; 2]> {
-        let pieces = self.pieces.iter().map(|piece| [piece.whole.as_str(), piece.short.as_str()]);
-        pieces.map(|forms| {
-            forms.map(|form| match self.format {
-                PacketFormat::Markdown => Cow::Borrowed(form),
-                PacketFormat::Json => Cow::Owned(format!("{form},")),
-            })
-        })
     }
 }
 
@@ -341,15 +364,10 @@ fn more(missed: &[usize; 4]) -> Option<String> {
     Some(format!("+{all} more: {}", kinds.collect::<Vec<_>>().join(", ")))
 }
 
-fn over(more: Option<&str>) -> String {
-    let more = more.map_or_else(String::new, |more| format!("; {more}"));
-    format!("over budget: {ALONE}{more}")
-}
-
 /// How packets are sent, and what that costs.
 #[derive(Clone)]
 pub(crate) struct PacketRendering {
-    frame: Arc<Frame>,
+    frame: Frame,
     counter: Arc<dyn TokenCounter>,
     room: Room,
     /// What the frame costs.
@@ -361,9 +379,9 @@ pub(crate) struct PacketRendering {
 }
 
 impl PacketRendering {
-    pub(crate) fn new(frame: Arc<Frame>, counter: Arc<dyn TokenCounter>, room: Room) -> Self {
+    pub(crate) fn new(frame: Frame, counter: Arc<dyn TokenCounter>, room: Room) -> Self {
         let count = |text: &str| i64::try_from(counter.count(text)).unwrap_or(i64::MAX);
-        let headings = CHOSEN.map(|(section, heading)| match frame.format {
+        let headings = CHOSEN.map(|(section, heading)| match frame.pieces.format {
             PacketFormat::Markdown => count(&format!("{heading}{}", end(section))),
             PacketFormat::Json => 0,
         });
@@ -395,7 +413,7 @@ impl PacketRendering {
 
     /// What everything costs, all of it.
     pub(crate) fn count_whole(&mut self) -> usize {
-        let all = (0..self.frame.pieces.len()).map(|index| (index, false));
+        let all = (0..self.frame.pieces.entries.len()).map(|index| (index, false));
         let (head, tail) = self.frame.around_number(all, self.room);
         *self.whole_tokens.insert(self.numbered(&head, &tail).1)
     }
@@ -404,7 +422,7 @@ impl PacketRendering {
     fn is_far_too_much(&self, placed: &Placed<'_>, limit: usize) -> bool {
         // In another order it may cost a little more or less.
         self.whole_tokens.is_some_and(|tokens| tokens / 2 > limit)
-            && placed.indices().len() == self.frame.pieces.len()
+            && placed.indices().len() == self.frame.pieces.entries.len()
             && !placed.shortened().any(|is_short| is_short)
     }
 
@@ -441,7 +459,7 @@ impl Rendering for PacketRendering {
     }
 
     fn heading(&self, index: usize, _: &ContextItem) -> i64 {
-        self.headings[self.frame.pieces[index].section]
+        self.headings[self.frame.pieces.entries[index].section]
     }
 
     fn fits(&self, placed: &Placed<'_>, limit: i64) -> bool {
@@ -456,6 +474,6 @@ impl Rendering for PacketRendering {
     }
 
     fn refuses(&self, _: usize, _: &ContextItem) -> Option<&str> {
-        matches!(self.room, Room::None { .. }).then_some(ALONE)
+        (self.room != Room::Rest).then_some(ALONE)
     }
 }

@@ -112,10 +112,11 @@ impl Rendered<'_> {
             {
                 break;
             }
-            if self.fits(&next, limit)? {
-                left = limit.saturating_sub(self.cost(&next)?);
+            // With more room, a slicer may choose what uses less of it.
+            let spare = limit.saturating_sub(self.cost(&next)?);
+            if (0..left).contains(&spare) && self.fits(&next, limit)? {
                 next.is_known_to_fit = true;
-                (best, given) = (next, target_tokens);
+                (best, given, left) = (next, target_tokens, spare);
                 more = left.saturating_add(Self::ROUNDING);
             } else {
                 more = if more > left { left + (more - left) / 2 } else { more / 2 };

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::{Candidate, SliceOutcome, Slicer, SlicerProperties, Verdict};
-use crate::{ContextKind, Error, SliceBudget, sum_tokens};
+use crate::{ContextKind, Error, ExclusionReason, SliceBudget, sum_tokens};
 
 const NAME: &str = "TieredSlice";
 
@@ -214,8 +214,9 @@ impl Filling<'_, '_> {
                 section.positions.retain(|position| {
                     let is_worth = self.candidates[*position].score > 0.0;
                     if !is_worth {
-                        let verdict = Verdict::Outcompeted { available_tokens: tokens };
-                        self.outcome.leave(*position, verdict);
+                        let filter_name = "drop_worthless".to_owned();
+                        let reason = Box::new(ExclusionReason::Filtered { filter_name });
+                        self.outcome.leave(*position, Verdict::Excluded(reason));
                     }
                     is_worth
                 });
