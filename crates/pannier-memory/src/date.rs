@@ -11,9 +11,14 @@ pub(crate) struct Found {
     pub(crate) problem: Option<String>,
 }
 
+/// The day that a text begins with, if it looks like one.
+pub(crate) fn day(text: &str) -> Option<&str> {
+    text.get(..10).filter(|day| has_form(day, "dddd-dd-dd"))
+}
+
 /// Reads what looks like a date. Of a date with a time that cannot be, the day still counts.
 pub(crate) fn read(text: &str) -> Option<Found> {
-    let day = text.get(..10).filter(|day| has_form(day, "dddd-dd-dd"))?;
+    let day = day(text)?;
     let time = &text[10..];
     let instant = |time: &str| format!("{day}T{time}Z").parse::<Timestamp>().ok();
     let Some(midnight) = instant("00:00:00") else {

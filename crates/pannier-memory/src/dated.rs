@@ -29,6 +29,9 @@ pub(crate) fn entries(outline: &Outline, problems: &mut Vec<Problem>) -> Vec<Dra
     for heading in &outline.headings {
         let begun = begin(outline, heading);
         let is_end = open.as_ref().is_some_and(|open| heading.level <= open.level);
+        if begun.is_none() && (is_end || open.is_none()) {
+            problems.extend(missed(outline, heading));
+        }
         if begun.is_none() && !is_end {
             continue;
         }
@@ -55,6 +58,14 @@ fn begin(outline: &Outline, heading: &Heading) -> Option<Begun> {
     Some(Begun { level: heading.level, range: heading.range.clone(), title, stamp, found })
 }
 
+/// What is said about a heading that has a date and is yet no entry.
+fn missed(outline: &Outline, heading: &Heading) -> Option<Problem> {
+    let text = &outline.text()[heading.range.clone()];
+    let day = text.char_indices().find_map(|(at, _)| date::day(&text[at..]))?;
+    let problem = format!("the heading has a date and is no entry; write '## [{day}] Title'");
+    Some(Problem { line: outline.line(heading.range.start), problem })
+}
+
 /// The entry that begins there and ends here.
 fn end(outline: &Outline, begun: Begun, end: usize, problems: &mut Vec<Problem>) -> Draft {
     let Begun { range, mut title, stamp, found, .. } = begun;
@@ -67,10 +78,16 @@ fn end(outline: &Outline, begun: Begun, end: usize, problems: &mut Vec<Problem>)
     // comments, an entry may be read in another way.
     let may_be_open = outline.unclosed.is_some() || outline.has_comment(&whole);
     let text = if may_be_open { closed(text) } else { text };
-    if title.is_empty() {
-        let first = text.lines().map(str::trim).find(|line| !line.is_empty());
-        title = first.unwrap_or(&stamp).to_owned();
-    }
+    let text = match title.is_empty() {
+        // The first line is the next best title, and is not said twice.
+        true => {
+            let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
+            title = first.trim().to_owned();
+            trimmed(rest)
+        }
+        false => text,
+    };
+    let title = if title.is_empty() { stamp } else { title };
     let is_superseded = says_superseded(&title) || is_superseded(outline, body);
     Draft { title, lead: None, text, date: found.date, is_superseded, line }
 }
@@ -169,10 +186,22 @@ mod tests {
     #[test]
     fn other_headings_are_no_entries() {
         let none = "# [2026-07-25] one\n#### [2026-07-25] four\n## [YYYY-MM-DD] form\n## Title\n## 2026-07-25 bare\n##[2026-07-25] tight\n> ## [2026-07-25] quoted\n\n- ## [2026-07-25] item\n\n[2026-07-25] underlined\n---\n\n    ## [2026-07-25] code\n";
-        assert_eq!(titles(none), Vec::<String>::new());
+        let mut problems = Vec::new();
+        assert_eq!(entries(&Outline::new(none), &mut problems), []);
+        let lines: Vec<usize> = problems.iter().map(|problem| problem.line).collect();
+        assert_eq!(lines, [1, 2, 5], "{problems:?}");
+        assert!(problems[2].problem.contains("write '## [2026-07-25] Title'"));
         let hidden = "<!--\n## [2026-07-25] decoy\n-->\n```\n## [2026-07-25] decoy\n```\n## [2026-07-25] real\n~~~md\n## [2026-07-25] decoy\n~~~\n";
         assert_eq!(titles(hidden), ["real"]);
         assert_eq!(titles("text\n   ## [2026-07-25] indented\n"), ["indented"]);
+    }
+
+    #[test]
+    fn without_a_title_the_first_line_is_one() {
+        let entries = read("## [2026-07-25]\n\nFirst line.\n\nMore.\n## [2026-07-24]\n");
+        let shown = |entry: &Draft| (entry.title.clone(), entry.text.clone());
+        assert_eq!(shown(&entries[0]), ("First line.".to_owned(), "More.".to_owned()));
+        assert_eq!(shown(&entries[1]), ("2026-07-24".to_owned(), String::new()));
     }
 
     #[test]

@@ -56,7 +56,14 @@ pub(crate) fn tasks(outline: &Outline, problems: &mut Vec<Problem>) -> Vec<Draft
     let mut end = 0;
     for (place, item) in outline.items.iter().enumerate() {
         let (mark, length) = Mark::read(outline.item_start(item));
-        if mark != Mark::Open || item.range.start < end {
+        if item.range.start < end {
+            continue;
+        }
+        if mark == Mark::None && is_nearly_open(outline.item_start(item)) {
+            let problem = "this looks like a task and is none; write '- [ ] text'".to_owned();
+            problems.push(Problem { line: outline.line(item.range.start), problem });
+        }
+        if mark != Mark::Open {
             continue;
         }
         end = item.range.end;
@@ -74,6 +81,11 @@ pub(crate) fn tasks(outline: &Outline, problems: &mut Vec<Problem>) -> Vec<Draft
         tasks.push(task);
     }
     tasks
+}
+
+/// Whether an item begins with a box that somebody meant to be open.
+fn is_nearly_open(item: &str) -> bool {
+    item.starts_with("[]") || item.starts_with("[ ]") || item.starts_with("[_]")
 }
 
 /// An item as an entry, if it says anything.
@@ -124,6 +136,15 @@ mod tests {
 
     fn task_texts(text: &str) -> Vec<String> {
         tasks_of(text).into_iter().map(|task| task.text).collect()
+    }
+
+    #[test]
+    fn what_looks_like_a_task_is_told() {
+        let mut problems = Vec::new();
+        let text = "- [] no\n- [ ]no\n- plain\n- [/] half\n- [ ] yes\n  - [] part of it\n";
+        assert_eq!(tasks(&Outline::new(text), &mut problems).len(), 1);
+        let lines: Vec<usize> = problems.iter().map(|problem| problem.line).collect();
+        assert_eq!(lines, [1, 2]);
     }
 
     #[test]

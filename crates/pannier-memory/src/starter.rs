@@ -29,6 +29,10 @@ pub fn init(root: &Path) -> Result<Vec<PathBuf>, MemoryError> {
     if fs::symlink_metadata(&folder).is_ok() {
         return Err(MemoryError::Exists { path: folder });
     }
+    if !root.is_dir() {
+        let error = std::io::ErrorKind::NotFound.into();
+        return Err(MemoryError::io("make a folder in", root, error));
+    }
     let draft = root.join(format!("{FOLDER}.{}.tmp", std::process::id()));
     let written = write(&draft).and_then(|()| {
         fs::rename(&draft, &folder).map_err(|error| MemoryError::io("write", &folder, error))

@@ -643,7 +643,7 @@ fn the_documented_json_is_what_is_printed() {
     let memory = Folder::find(root.join("examples/harbour")).unwrap().read().unwrap();
     let mut options = PacketOptions::new("2026-11-16T12:00:00Z".parse().unwrap());
     (options.budget, options.format, options.tells_time) = (420, PacketFormat::Json, true);
-    options.query = Some("how berths are stored".to_owned());
+    options.query = Some("back up the database of one harbour".to_owned());
     let packet = pack(&memory, options);
     let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
     assert_eq!(value(documented), value(&packet.text));

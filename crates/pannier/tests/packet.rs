@@ -174,7 +174,7 @@ fn hook(at: &Path, arguments: &[&str], input: &str) -> Output {
 #[test]
 fn hooks_print_what_their_hosts_read() {
     let root = folder("hooks");
-    let packet = stdout(&run(&root, &[HARBOUR, "--now", NOW]));
+    let packet = stdout(&run(&root, &[HARBOUR, "--now", NOW, "--max-chars", "10000"]));
     let input = |event: &str| {
         let event = format!("{{\"hook_event_name\":\"{event}\",\"session_id\":\"s-1\"}}");
         event.replace("\"hook_event_name\":\"\",", "")
@@ -193,7 +193,7 @@ fn hooks_print_what_their_hosts_read() {
     assert_eq!(value["additionalContext"], *packet);
     assert_eq!(value["hookSpecificOutput"]["additionalContext"], *packet);
     let plain = hook(&root, &[HARBOUR, "--now", NOW, "--hook", "plain"], "");
-    assert_eq!(stdout(&plain), packet);
+    assert_eq!(stdout(&plain), stdout(&run(&root, &[HARBOUR, "--now", NOW])));
     // The host says which session it is, and where it is at work.
     let input = format!(
         "{{\"hook_event_name\":\"PreToolUse\",\"session_id\":\"s-2\",\"cwd\":{HARBOUR:?}}}"
@@ -208,7 +208,9 @@ fn hooks_print_what_their_hosts_read() {
 fn a_hook_that_fails_does_not_give_orders() {
     let root = folder("failing-hooks");
     for (arguments, input) in [
-        (vec!["/", "--hook", "claude-code"], ""),
+        (vec![HARBOUR, "--hook", "claude-code", "--budgt", "5"], ""),
+        (vec![HARBOUR, "--hook=claude-code", "--budget", "many"], ""),
+        (vec![HARBOUR, "--hook", "claude"], ""),
         (vec![HARBOUR, "--hook", "claude-code"], "no JSON"),
         (vec![HARBOUR, "--hook", "claude-code"], "{\"hook_event_name\":\"Stop\"}"),
         (vec![HARBOUR, "--hook", "copilot", "--tokenizer", "none-such"], "{}"),
@@ -216,6 +218,52 @@ fn a_hook_that_fails_does_not_give_orders() {
     ] {
         let error = stderr(&hook(&root, &arguments, input), 1);
         assert!(error.starts_with("error: "), "{error}");
+    }
+    // A project that remembers nothing is no failure.
+    let output = hook(&root, &["/", "--hook", "claude-code"], "{}");
+    assert!(output.status.success() && output.stdout.is_empty());
+}
+
+#[test]
+fn a_session_that_begins_is_always_given_a_packet() {
+    let root = project("begins", &[(".context/TASKS.md", "- [ ] a\n")]);
+    let arguments = ["--hook", "claude-code", "--cooldown", "10m", "--now", NOW];
+    let tell = |event: &str| {
+        let input = format!("{{\"hook_event_name\":\"{event}\",\"session_id\":\"s\"}}");
+        stdout(&hook(&root, &arguments, &input))
+    };
+    assert!(!tell("PreToolUse").is_empty() && tell("PreToolUse").is_empty());
+    assert!(!tell("SessionStart").is_empty() && !tell("SessionStart").is_empty());
+    assert!(tell("PreToolUse").is_empty());
+}
+
+#[test]
+fn what_the_user_asks_a_host_counts_as_a_query() {
+    let root = folder("prompts");
+    let arguments = [HARBOUR, "--hook", "plain", "--now", NOW, "--budget", "400"];
+    let told = |input: &str| stdout(&hook(&root, &arguments, input));
+    let (heading, input) = ("### [2026-09-14] One database", |field: &str| format!("{{{field}}}"));
+    assert!(!told("{}").contains(heading));
+    assert!(told(&input("\"prompt\":\"back up the database of one harbour\"")).contains(heading));
+    let file = input("\"tool_input\":{\"file_path\":\"src/database/harbour.rs\"}");
+    assert!(told(&file).contains(heading));
+    let asked = ["--now", NOW, "--budget", "400", "--files", "src/database/harbour.rs"];
+    let asked = stdout(&run(Path::new(HARBOUR), &asked));
+    assert!(asked.contains(heading));
+}
+
+#[test]
+fn without_a_place_for_sessions_the_packet_is_there_all_the_same() {
+    let root = project("stateless", &[(".context/TASKS.md", "- [ ] a\n"), ("file", "")]);
+    let run = |state: &str| {
+        let mut command = pannier(&root, &["--session", "s"]);
+        command.env("XDG_STATE_HOME", state).env_remove("HOME").env_remove("LOCALAPPDATA");
+        command.output().unwrap()
+    };
+    for state in ["", root.join("file").to_str().unwrap()] {
+        let output = run(state);
+        assert!(stdout(&output).contains("- [ ] a\n"));
+        assert!(String::from_utf8(output.stderr).unwrap().starts_with("warning: "));
     }
 }
 

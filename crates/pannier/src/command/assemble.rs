@@ -183,7 +183,7 @@ enum ModeArgument {
     Semantic,
 }
 
-fn date(text: &str) -> Result<Timestamp, String> {
+pub(super) fn date(text: &str) -> Result<Timestamp, String> {
     read_date(text)
         .ok_or_else(|| "write a date, as in 2026-03-01 or 2026-03-01T12:00:00Z".to_owned())
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use pannier_core::{Policy, Timestamp, TokenCounter};
 use pannier_memory::{
-    Config, Cooldowns, Folder, HookInput, Host, Memory, Packer, Packet, PacketFormat,
+    Config, Cooldowns, Folder, HookInput, Host, Memory, MemoryError, Packer, Packet, PacketFormat,
     PacketOptions, Section, SessionId, envelope,
 };
 
@@ -23,8 +23,8 @@ const COOLDOWN: Duration = Duration::from_secs(600);
 
 /// Pack what a project remembers into one text for an agent
 ///
-/// Reads the project's .context folder: the constitution is always whole; of tasks, conventions, decisions and learnings as
-/// much as the budget allows, the newest and most relevant whole, the others by their titles.
+/// Reads the project's .context folder: all rules of the constitution, always; of tasks, conventions, decisions and learnings
+/// as much as the budget allows, the newest and most relevant whole, the others by their titles.
 #[derive(Args, Debug)]
 #[command(
     visible_alias = "agent",
@@ -84,12 +84,12 @@ struct PacketArguments {
     #[arg(long, value_name = "TEXT")]
     query: Option<String>,
 
-    /// Files you are about to work on: entries that speak of them count for more
+    /// Files you are about to work on: entries that speak of them count for more. DIR comes before it
     #[arg(long, value_name = "PATH", num_args = 1.., value_hint = ValueHint::AnyPath)]
     files: Vec<String>,
 
-    /// What time it is, for the age of entries: 2026-03-01T12:00:00Z [default: what the clock says]
-    #[arg(long, value_name = "TIME")]
+    /// What time it is, for the age of entries: 2026-03-01, or 2026-03-01T12:00:00Z [default: what the clock says]
+    #[arg(long, value_name = "TIME", value_parser = super::assemble::date)]
     now: Option<Timestamp>,
 
     /// How many characters the packet may have, too, for hosts that cut off the rest
@@ -100,7 +100,8 @@ struct PacketArguments {
     #[arg(long, value_name = "ID", help_heading = "Sessions and hooks")]
     session: Option<String>,
 
-    /// How long a packet is fresh: 10m, 90s, 1h. With --hook, the host says which session it is [default: 10m]
+    /// How long a packet is fresh: 10m, 90s, 1h. With --hook, the host says which session it is, and one that begins is
+    /// always given a packet [default with --session: 10m]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Sessions and hooks")]
     cooldown: Option<Duration>,
 
@@ -206,23 +207,26 @@ impl PacketArguments {
             _ => HookInput::default(),
         };
         let here = input.cwd.as_deref().unwrap_or(".");
-        let folder = Folder::find(self.folder.as_deref().unwrap_or(Path::new(here)))?;
+        let folder = Folder::find(self.folder.as_deref().unwrap_or(Path::new(here)));
+        if let (Some(_), Err(problem @ MemoryError::NoFolder { .. })) = (self.hook, &folder) {
+            // A hook may be set for all projects, and most have nothing to remember.
+            tell("nothing to do", &problem.to_string());
+            return Ok(());
+        }
+        let folder = folder?;
         let config = Config::read(&folder)?;
         let session = self.session(&input)?;
-        if let Some(session) = &session {
-            let minutes = config.agent_cooldown_minutes;
-            let minutes = minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
-            let cooldown = self.cooldown.or(minutes).unwrap_or(COOLDOWN);
-            if session.cooldowns.is_fresh(&session.id, folder.path(), session.now, cooldown)? {
-                return Ok(());
-            }
+        if let Some(session) = &session
+            && self.is_fresh(session, &folder, &config, &input)?
+        {
+            return Ok(());
         }
         let memory = folder.read()?;
         for warning in memory.warnings() {
             tell("warning", &warning.to_string());
         }
         let counter: Arc<dyn TokenCounter> = Arc::from(self.tokenizer.counter()?);
-        let packer = Packer::new(&memory, self.options(&config)?, counter)?;
+        let packer = Packer::new(&memory, self.options(&config, &input)?, counter)?;
         if let Some(path) = &self.receipt {
             let receipt = packer.receipt()?;
             output::write_json(path, &receipt)?;
@@ -233,13 +237,44 @@ impl PacketArguments {
             false => self.explain(&packer, &memory, &mut output)?,
         }
         output.finish()?;
-        match session {
-            Some(session) => Ok(session.cooldowns.mark(&session.id, folder.path(), session.now)?),
-            None => Ok(()),
+        if let Some(session) = session {
+            let marked = session.cooldowns.mark(&session.id, folder.path(), session.now);
+            // The packet is there. That it will come again is no reason to fail.
+            if let Err(problem) = marked {
+                tell("warning", &problem.to_string());
+            }
         }
+        Ok(())
     }
 
-    fn options(&self, config: &Config) -> Result<PacketOptions, Failure> {
+    /// Whether a session has a packet that is fresh. One that begins anew has none, whatever it had.
+    fn is_fresh(
+        &self,
+        session: &Session,
+        folder: &Folder,
+        config: &Config,
+        input: &HookInput,
+    ) -> Result<bool, Failure> {
+        let event = input.event.as_deref().unwrap_or_default();
+        if self.hook.is_some() && event.eq_ignore_ascii_case("SessionStart") {
+            return Ok(false);
+        }
+        let minutes = config.agent_cooldown_minutes;
+        let minutes = minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
+        let cooldown = self.cooldown.or(minutes).unwrap_or(COOLDOWN);
+        let Session { id, cooldowns, now } = session;
+        let is_fresh = cooldowns.is_fresh(id, folder.path(), *now, cooldown)?;
+        if is_fresh && self.hook.is_none() {
+            let seconds = cooldown.as_secs();
+            tell(
+                "nothing to do",
+                &format!("session {} has a packet of the last {seconds} seconds", id.as_str()),
+            );
+        }
+        Ok(is_fresh)
+    }
+
+    fn options(&self, config: &Config, input: &HookInput) -> Result<PacketOptions, Failure> {
         let mut options = PacketOptions::new(self.now.unwrap_or_else(clock));
         options.tells_time = self.now.is_some();
         options.format = match self.format {
@@ -258,7 +293,9 @@ impl PacketArguments {
         options.task_percent = percent(config.task_budget_pct, PacketOptions::TASK_PERCENT);
         options.convention_percent =
             percent(config.convention_budget_pct, PacketOptions::CONVENTION_PERCENT);
-        let asked = self.query.iter().chain(&self.files).map(String::as_str);
+        // What the host's user is about to do is as good as what was asked.
+        let told = input.prompt.iter().chain(&input.file);
+        let asked = self.query.iter().chain(&self.files).chain(told).map(String::as_str);
         let asked = asked.collect::<Vec<_>>().join(" ");
         options.query = Some(asked).filter(|asked| !asked.trim().is_empty());
         let host = self.hook.map(Host::from);
@@ -278,7 +315,13 @@ impl PacketArguments {
                 _ => Ok(None),
             };
         };
-        let (id, cooldowns) = (SessionId::new(id)?, Cooldowns::in_folder(state_folder()?));
+        let id = SessionId::new(id)?;
+        let Some(folder) = state_folder() else {
+            let problem = "there is no folder to remember sessions in; set XDG_STATE_HOME, or HOME, to an absolute path";
+            tell("warning", problem);
+            return Ok(None);
+        };
+        let cooldowns = Cooldowns::in_folder(folder);
         Ok(Some(Session { id, cooldowns, now: self.now.unwrap_or_else(clock) }))
     }
 
@@ -324,10 +367,19 @@ impl PacketArguments {
             }
         }
         let answers = packer.explain(&indices)?;
-        match self.format {
-            Format::Json => output.json(&answers),
-            _ => output.text(&explanation::texts(&answers, false)),
+        if self.format == Format::Json {
+            return output.json(&answers);
         }
+        for answer in &answers {
+            let entry = packer.entries()[answer.index];
+            let text = explanation::texts(std::slice::from_ref(answer), false);
+            let superseded =
+                if entry.is_superseded() { ", and says that it is superseded" } else { "" };
+            let path = printable(entry.path());
+            output
+                .text(&format!("{text}\n  It stands at {path}:{}{superseded}\n", entry.line()))?;
+        }
+        Ok(())
     }
 }
 
@@ -338,8 +390,9 @@ fn warn(packet: &Packet, options: &PacketOptions) {
         tell(
             "warning",
             &format!(
-                "the packet has {used} tokens, above the budget of {budget}: the constitution is always whole; raise \
-                 the budget, or shorten the constitution"
+                "the packet has {used} tokens, above the budget of {budget}: the rules, the files to read and the \
+                 instruction are in every packet; raise the budget to {}, or shorten the constitution",
+                packet.least_tokens
             ),
         );
     }
@@ -348,8 +401,8 @@ fn warn(packet: &Packet, options: &PacketOptions) {
         tell(
             "warning",
             &format!(
-                "the packet has {count} characters, above the {most} that are shown: the constitution is always whole; \
-                 shorten it"
+                "the packet has {count} characters, above the {most} that are shown: the rules are in every packet; \
+                 shorten the constitution"
             ),
         );
     }
@@ -382,15 +435,11 @@ fn variable_budget() -> Result<Option<usize>, Failure> {
 }
 
 /// Where programs keep what they remember between runs.
-fn state_folder() -> Result<PathBuf, Failure> {
+fn state_folder() -> Option<PathBuf> {
     let folder =
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = folder("XDG_STATE_HOME")
         .or_else(|| folder("LOCALAPPDATA"))
         .or_else(|| Some(folder("HOME")?.join(".local/state")));
-    let state = state.ok_or_else(|| {
-        let problem = "there is no folder for what sessions have seen; set XDG_STATE_HOME, or HOME, to an absolute path";
-        Failure::Usage(problem.to_owned())
-    })?;
-    Ok(state.join("pannier").join("packets"))
+    Some(state?.join("pannier").join("packets"))
 }
