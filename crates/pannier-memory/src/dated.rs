@@ -115,8 +115,9 @@ fn is_superseded(outline: &Outline, body: Range<usize>) -> bool {
         let start = at;
         at += line.len();
         let indent = line.len() - line.trim_start().len();
-        (says_superseded(line.trim_start()) || is_status_superseded(line))
-            && !outline.is_hidden(start + indent)
+        // It may be quoted, an item or bold.
+        let bare = line.trim_start_matches([' ', '\t', '>', '-', '*', '+']);
+        (says_superseded(bare) || is_status_superseded(line)) && !outline.is_hidden(start + indent)
     })
 }
 

@@ -4,7 +4,7 @@
 //! depends on the host: mere text is shown at some events and dropped at others. Each form in here is shown at each of
 //! the events it is allowed for.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::str::FromStr;
 
 use serde::Serialize;
@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 
 use crate::MemoryError;
 
-/// What hosts write is far shorter.
-const LONGEST: u64 = 1 << 20;
+/// More is not read of what a host writes. It may hold what a tool answered, such as a file.
+const LONGEST: u64 = 64 << 20;
 
 /// A program that runs hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,21 +94,18 @@ impl HookInput {
     ///
     /// # Errors
     ///
-    /// [`MemoryError::HookInput`] if it cannot be read, is longer than 1 MiB, or is no JSON object.
+    /// [`MemoryError::HookInput`] if it cannot be read, does not end within 64 MiB, or is no JSON object.
     pub fn read(input: impl Read) -> Result<Self, MemoryError> {
         let failed = |problem: String| MemoryError::HookInput { problem };
-        let mut bytes = Vec::new();
-        let read = input.take(LONGEST + 1).read_to_end(&mut bytes);
-        read.map_err(|error| failed(error.to_string()))?;
-        if bytes.len() as u64 > LONGEST {
-            return Err(failed(format!("it has more than {LONGEST} bytes")));
-        }
-        let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-        if text.trim_ascii().is_empty() {
-            return Ok(Self::default());
-        }
-        let fields: Map<String, Value> =
-            serde_json::from_slice(text).map_err(|error| failed(error.to_string()))?;
+        let mut input = BufReader::new(input.take(LONGEST));
+        let beginning = input.fill_buf().map_err(|error| failed(error.to_string()))?;
+        let mark = if beginning.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+        input.consume(mark);
+        // Only as far as the first value goes: a host may leave its end open.
+        let mut values =
+            serde_json::Deserializer::from_reader(input).into_iter::<Map<String, Value>>();
+        let fields = values.next().transpose().map_err(|error| failed(error.to_string()))?;
+        let fields = fields.unwrap_or_default();
         // Which spelling a host uses depends on the host, and on how the event is spelled in its settings.
         let field = |names: [&str; 2]| {
             let mut values = names.iter().filter_map(|name| fields.get(*name)?.as_str());
@@ -212,12 +209,12 @@ mod tests {
 
     #[test]
     fn what_is_no_object_is_an_error() {
-        for text in ["words", "[]", "{", "null", "{} {}"] {
+        for text in ["words", "[]", "{", "null"] {
             assert!(HookInput::read(text.as_bytes()).is_err(), "{text}");
         }
         assert!(HookInput::read(b"\xff".as_slice()).is_err());
-        let long = format!("{{\"x\":\"{}\"}}", "x".repeat(LONGEST as usize));
-        assert!(HookInput::read(long.as_bytes()).unwrap_err().to_string().contains("1048576"));
+        let long = format!("{{\"cwd\":\"a\",\"x\":\"{}\"}} and so on", "x".repeat(2 << 20));
+        assert_eq!(HookInput::read(long.as_bytes()).unwrap().cwd.as_deref(), Some("a"));
         assert!(HookInput::read("[".repeat(100_000).as_bytes()).is_err());
     }
 

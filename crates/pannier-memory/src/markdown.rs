@@ -140,18 +140,25 @@ impl Outline {
         let first = self.comments.partition_point(|comment| comment.end <= range.start);
         let mut kept = String::new();
         let mut at = range.start;
+        // Where the last line of what is kept begins, and whether there is anything in it: so that a line with many
+        // comments is not read again for each.
+        let (mut begun, mut is_blank) = (0, true);
         for comment in &self.comments[first..] {
             if comment.start >= range.end {
                 break;
             }
-            kept.push_str(&self.text[at..comment.start.max(at)]);
+            let before = &self.text[at..comment.start.max(at)];
+            if let Some(end) = before.rfind('\n') {
+                (begun, is_blank) = (kept.len() + end + 1, before[end..].trim().is_empty());
+            } else {
+                is_blank &= before.trim().is_empty();
+            }
+            kept.push_str(before);
             at = comment.end.min(range.end);
             let rest = &self.text[at..range.end];
-            let line = rest.find('\n').map_or(rest, |end| &rest[..=end]);
-            let begun = kept.rfind('\n').map_or(0, |end| end + 1);
-            if kept[begun..].trim().is_empty() && line.trim().is_empty() {
+            if is_blank && let Some(length) = blank_line(rest) {
                 kept.truncate(begun);
-                at += line.len();
+                at += length;
                 let is_after_gap = kept.is_empty() || kept.ends_with("\n\n");
                 let gap = self.text[at..range.end].starts_with('\n');
                 at += usize::from(is_after_gap && gap);
@@ -223,6 +230,17 @@ impl Outline {
         let lines: Vec<&str> = text.lines().map(|line| unquoted(line, DEEPEST).trim()).collect();
         let lead = lines.join(" ");
         lead.ends_with(':').then(|| lead.into())
+    }
+}
+
+/// How long the rest of a line is, its end included, if there is nothing in it.
+fn blank_line(text: &str) -> Option<usize> {
+    let rest =
+        text.trim_start_matches(|character: char| character != '\n' && character.is_whitespace());
+    let length = text.len() - rest.len();
+    match rest.is_empty() {
+        true => Some(length),
+        false => rest.starts_with('\n').then_some(length + 1),
     }
 }
 

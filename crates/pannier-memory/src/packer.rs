@@ -3,15 +3,16 @@
 //! The budget bounds what is printed: headings, bullets and the number of tokens itself included. What is always there,
 //! the constitution before all, is the frame; everything else competes for the rest of the budget.
 //!
-//! Which decisions and learnings matter depends on the tasks that are in, and which tasks are in depends on the budget
-//! alone. So there are two runs: one without keywords, to see which tasks are in, and one with theirs.
+//! Which decisions and learnings matter depends on the tasks that are in, and which tasks are in depends, at the margin, on
+//! what decisions and learnings leave. So there is a run without keywords, to see which tasks are in, then one with theirs,
+//! and another one if that changed the tasks.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pannier_core::{
-    Circumstances, ContextBudget, ContextItem, ContextSource, Explanation, FoundBudget,
+    Circumstances, ContextBudget, ContextItem, ContextSource, Exactness, Explanation, FoundBudget,
     MetadataTrustScorer, MetadataValue, Pipeline, Policy, PolicyRegistry, Receipt, ReceiptSource,
     Replay, Selection, SelectionReport, Timestamp, TokenCounter,
 };
@@ -100,6 +101,8 @@ pub struct Packer<'m> {
     renderings: [PacketRendering; 4],
     /// What everything costs together.
     whole_tokens: usize,
+    /// The budget that is kept, once it is known.
+    kept: OnceLock<usize>,
 }
 
 impl std::fmt::Debug for Packer<'_> {
@@ -169,7 +172,8 @@ impl<'m> Packer<'m> {
         let mut renderings =
             rooms.map(|room| PacketRendering::new(frame.clone(), Arc::clone(&counter), room));
         let whole_tokens = renderings[0].count_whole();
-        Self { memory, options, counter, entries, pool, pieces, renderings, whole_tokens }
+        let kept = OnceLock::new();
+        Self { memory, options, counter, entries, pool, pieces, renderings, whole_tokens, kept }
     }
 
     /// The same with another budget.
@@ -227,21 +231,25 @@ impl<'m> Packer<'m> {
     /// The largest budget, up to the one that was asked for, whose packet keeps to the characters: found by halves,
     /// and tried. If not even the frame does, the frame's.
     fn budget(&self) -> Result<usize, MemoryError> {
+        if let Some(kept) = self.kept.get() {
+            return Ok(*kept);
+        }
         let asked = self.options.budget;
         let alone = self.least_tokens();
-        if self.options.max_characters.is_none() || asked <= alone {
-            return Ok(asked);
-        }
         let fits = |budget: usize| self.packet_of(budget).map(|packet| !packet.is_over_characters);
-        if fits(asked)? {
-            return Ok(asked);
-        }
-        let (mut low, mut high) = (alone, asked);
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if fits(middle)? { low = middle } else { high = middle }
-        }
-        Ok(low)
+        let is_free = self.options.max_characters.is_none() || asked <= alone;
+        let kept = if is_free || fits(asked)? {
+            asked
+        } else {
+            // Above what everything needs, all budgets are the same.
+            let (mut low, mut high) = (alone, asked.min(self.whole_tokens.max(alone)));
+            while high - low > 1 {
+                let middle = low + (high - low) / 2;
+                if fits(middle)? { low = middle } else { high = middle }
+            }
+            low
+        };
+        Ok(*self.kept.get_or_init(|| kept))
     }
 
     pub(crate) fn packet_of(&self, budget: usize) -> Result<Packet, MemoryError> {
@@ -287,20 +295,36 @@ impl<'m> Packer<'m> {
             let pipeline = PolicyRegistry::default().pipeline(policy, None)?;
             Ok(pipeline.rendered_by(rendering.clone()))
         };
-        let task = |index: &usize| self.entries[*index].section() == Section::Tasks;
-        let tasks: Vec<usize> = match everything_fits {
-            true => (0..self.entries.len()).filter(task).collect(),
-            false => {
-                let pipeline = pipeline(&self.policy(None)?)?;
-                let selection = pipeline.run(&self.pool, &budget)?;
-                whole(&selection).filter(task).collect()
-            }
+        let is_task = |index: &usize| self.entries[*index].section() == Section::Tasks;
+        let tasks_in = |policy: &Policy| -> Result<Vec<usize>, MemoryError> {
+            let pipeline = pipeline(policy)?;
+            let selection = pipeline.run(&self.pool, &budget)?;
+            let mut tasks: Vec<usize> = whole(&selection).filter(is_task).collect();
+            tasks.sort_unstable();
+            Ok(tasks)
         };
-        let keywords = keywords(tasks.iter().map(|index| self.entries[*index].text()));
-        let policy = self.policy(Some(keywords))?;
+        let mut tasks: Vec<usize> = match everything_fits {
+            true => (0..self.entries.len()).filter(is_task).collect(),
+            false => tasks_in(&self.policy(None)?)?,
+        };
+        // Other keywords make other decisions whole, which may leave another rest of the budget to the last of the tasks.
+        let mut tries = 0;
+        let policy = loop {
+            let texts = tasks.iter().map(|index| self.entries[*index].text());
+            let policy = self.policy(Some(keywords(texts)))?;
+            let found = if everything_fits { tasks.clone() } else { tasks_in(&policy)? };
+            tries += 1;
+            if found == tasks || tries == Self::TRIES {
+                break policy;
+            }
+            tasks = found;
+        };
         let pipeline = pipeline(&policy)?;
         Ok(Setup { rendering: rendering.clone(), policy, pipeline, budget })
     }
+
+    /// How often tasks and keywords are matched with each other at most.
+    const TRIES: usize = 8;
 
     /// Every entry that competes, in or out, with its score and its reason.
     ///
@@ -440,8 +464,9 @@ impl<'m> Packer<'m> {
     /// Whether so many packets can be made for one answer.
     fn can_try_all(&self, packets: usize) -> bool {
         let bytes: usize = self.pool.iter().map(|item| item.content().len()).sum();
-        // Where characters are limited, a packet is found by halves.
+        // Where characters are limited, a packet is found by halves; and what is no estimate takes longer.
         let tries = if self.options.max_characters.is_some() { 16 } else { 1 };
+        let tries = tries * if self.counter.exactness() == Exactness::Estimate { 1 } else { 32 };
         bytes.saturating_mul(tries).saturating_mul(packets) <= 1 << 28
     }
 }

@@ -31,7 +31,8 @@ const DAY: u64 = 86_400;
 pub(crate) struct Choice<'c> {
     pub(crate) task_percent: f64,
     pub(crate) convention_percent: f64,
-    /// Of the tasks that are in, once they are known. Until then, nothing depends on decisions and learnings.
+    /// Of the tasks that are in, once they are known. Until then, decisions and learnings are only as relevant as they are
+    /// recent.
     pub(crate) keywords: Option<Vec<String>>,
     /// What somebody is about to do, if that is known.
     pub(crate) query: Option<&'c str>,
@@ -55,7 +56,7 @@ impl Choice<'_> {
         let (tasks, conventions) = (kind(Section::Tasks)?, kind(Section::Conventions)?);
         let scored = vec![kind(Section::Decisions)?, kind(Section::Learnings)?];
         let mut relevance = vec![ScorerPolicy::Decay {
-            reference_time: Some(end_of_day(self.now)?),
+            reference_time: Some(end_of_day(self.now)),
             curve: CurvePolicy::Step {
                 windows: RECENCY.map(|(days, score)| ((days * DAY) as f64, score)).to_vec(),
             },
@@ -66,7 +67,8 @@ impl Choice<'_> {
                 .clone()
                 .map(|keywords| ScorerPolicy::Keyword { keywords, enough: ENOUGH_KEYWORDS }),
         );
-        relevance.extend(self.query.map(|query| ScorerPolicy::Lexical { query: query.to_owned() }));
+        let query = self.query.filter(|_| self.keywords.is_some());
+        relevance.extend(query.map(|query| ScorerPolicy::Lexical { query: query.to_owned() }));
         let relevance = ScorerPolicy::Sum { children: relevance };
         // What is superseded is not to be trusted at all, and so scores 0.
         let trust = ScorerPolicy::MetadataTrust { default_score: 1.0 };
@@ -82,13 +84,11 @@ impl Choice<'_> {
                 ..Tier::new(scored.clone())
             },
         ];
-        let mut kinds = vec![
+        let kinds = vec![
             (vec![tasks], ScorerPolicy::Priority),
             (vec![conventions], ScorerPolicy::Priority),
+            (scored, relevance),
         ];
-        if self.keywords.is_some() {
-            kinds.push((scored, relevance));
-        }
         let by_kind = ScorerPolicy::ByKind { kinds, otherwise: None };
         Ok(Policy {
             name: Some("packet".to_owned()),
@@ -106,12 +106,12 @@ impl Choice<'_> {
 
 /// The last second of a day in UTC. From there, whole days of age are whole days between two dates: what was written
 /// today is less than a day old, whatever the hour.
-fn end_of_day(now: Timestamp) -> Result<Timestamp, MemoryError> {
+fn end_of_day(now: Timestamp) -> Timestamp {
     let day = Duration::from_secs(DAY).as_nanos() as i128;
     let days = now.unix_nanoseconds().div_euclid(day);
     let last = (days + 1) * i128::from(DAY) - 1;
-    // A timestamp of any year is far within 64 bits of seconds.
-    Ok(Timestamp::from_unix_seconds(last as i64)?)
+    // A timestamp of any year is far within 64 bits of seconds. The last day that there is ends early.
+    Timestamp::from_unix_seconds(last as i64).unwrap_or(now)
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_day_ends_with_its_last_second() {
-        let end = |text: &str| end_of_day(text.parse().unwrap()).unwrap().to_string();
+        let end = |text: &str| end_of_day(text.parse().unwrap()).to_string();
         assert_eq!(end("2026-11-16T00:00:00Z"), "2026-11-16T23:59:59Z");
         assert_eq!(end("2026-11-16T23:59:59.5Z"), "2026-11-16T23:59:59Z");
         assert_eq!(end("1969-12-31T05:00:00Z"), "1969-12-31T23:59:59Z");

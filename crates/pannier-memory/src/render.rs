@@ -278,11 +278,15 @@ impl Piece {
         let section = CHOSEN.iter().position(|(section, _)| *section == entry.section());
         let content = content(entry);
         let (whole, short) = match (format, entry.section()) {
-            (PacketFormat::Json, _) => (json(&content), json(&short_content(entry))),
+            (PacketFormat::Json, _) => {
+                (json(&format!("{}{content}", day(entry))), json(&short_content(entry)))
+            }
             (PacketFormat::Markdown, of) => {
                 let whole = match of {
                     Section::Tasks => bullet("- [ ] ", &content),
-                    Section::Decisions | Section::Learnings => format!("### {content}\n\n"),
+                    Section::Decisions | Section::Learnings => {
+                        format!("### {}{}\n\n", day(entry), below_entry(&content))
+                    }
                     _ => bullet("- ", &content),
                 };
                 (whole, bullet("- ", &short_content(entry)))
@@ -298,15 +302,56 @@ impl Piece {
     }
 }
 
-/// What an entry says: of a decision or a learning with its day and its title, of others with what introduces them.
+/// What an entry says: of a decision or a learning with its title, of others with what introduces them.
 pub(crate) fn content(entry: &Entry) -> String {
-    if !entry.section().is_dated() {
-        let text = entry.text();
-        return entry.lead().map_or_else(|| text.to_owned(), |lead| format!("{lead} {text}"));
-    }
-    let day = entry.date().map(|date| format!("[{:.10}] ", date.to_string())).unwrap_or_default();
     let (title, text) = (entry.title(), entry.text());
-    if text.is_empty() { format!("{day}{title}") } else { format!("{day}{title}\n\n{text}") }
+    match (entry.section().is_dated(), entry.lead()) {
+        (true, _) if text.is_empty() => title.to_owned(),
+        (true, _) => format!("{title}\n\n{text}"),
+        (false, None) => text.to_owned(),
+        // A block that is no paragraph cannot go on with the line.
+        (false, Some(lead)) if is_block(text) => format!("{lead}\n\n{text}"),
+        (false, Some(lead)) => format!("{lead} {text}"),
+    }
+}
+
+/// Whether a text begins with something else than a paragraph, as far as its first characters tell.
+fn is_block(text: &str) -> bool {
+    let marks = ["```", "~~~", ">", "|", "#", "- ", "* ", "+ ", "    ", "<"];
+    let digits = text.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    let is_numbered = digits.len() < text.len() && digits.starts_with([')', '.']);
+    is_numbered || marks.iter().any(|mark| text.starts_with(mark))
+}
+
+/// The day of a decision or a learning, in brackets.
+fn day(entry: &Entry) -> String {
+    let date = entry.date().filter(|_| entry.section().is_dated());
+    date.map(|date| format!("[{:.10}] ", date.to_string())).unwrap_or_default()
+}
+
+/// A text whose headings are below that of an entry in a packet. Those that are underlined stay.
+fn below_entry(text: &str) -> Cow<'_, str> {
+    if !text.lines().any(|line| line.starts_with('#')) {
+        return Cow::Borrowed(text);
+    }
+    let mut fence: Option<&str> = None;
+    let mut lines = Vec::new();
+    for line in text.split('\n') {
+        let bare = line.trim_start();
+        let mark = ["```", "~~~"].into_iter().find(|mark| bare.starts_with(mark));
+        fence = match (fence, mark) {
+            (None, mark) => mark,
+            (Some(open), Some(mark)) if open == mark => None,
+            (open, _) => open,
+        };
+        let level = line.len() - line.trim_start_matches('#').len();
+        let is_heading = (1..=3).contains(&level) && line[level..].starts_with(' ');
+        match is_heading && fence.is_none() {
+            true => lines.push(format!("####{}", &line[level..])),
+            false => lines.push(line.to_owned()),
+        }
+    }
+    Cow::Owned(lines.join("\n"))
 }
 
 /// How many characters of a title are told: some tasks are a paragraph in one line.

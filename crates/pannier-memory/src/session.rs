@@ -53,6 +53,11 @@ impl SessionId {
         }
     }
 
+    /// The name that a host gave a session. One that cannot be a name of ours is known by its hash.
+    pub fn of_host(id: &str) -> Self {
+        Self::new(id).unwrap_or_else(|_| Self(blake3::hash(id.as_bytes()).to_hex().to_string()))
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -103,7 +108,7 @@ impl Cooldowns {
         let failed = |error| MemoryError::io("write", &path, error);
         fs::create_dir_all(&self.folder)
             .map_err(|error| MemoryError::io("write", &self.folder, error))?;
-        self.forget(now);
+        self.forget();
         let mut beside = path.clone().into_os_string();
         beside.push(format!(".{}.tmp", std::process::id()));
         let beside = PathBuf::from(beside);
@@ -132,16 +137,21 @@ impl Cooldowns {
     }
 
     /// Removes old files. One that cannot be removed does no harm.
-    fn forget(&self, now: Timestamp) {
+    fn forget(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
-        for entry in entries.flatten().take(MOST_LOOKED_AT) {
+        let entries: Vec<_> = entries.flatten().take(MOST_LOOKED_AT).collect();
+        // Against the latest of them, not against a time that somebody made up.
+        let times = entries.iter().filter_map(|entry| entry.metadata().ok()?.modified().ok());
+        let Some(latest) = times.max() else { return };
+        for entry in entries {
             let name = entry.file_name();
             let name = name.to_string_lossy();
             let is_ours = name.ends_with(ENDING)
                 || name.ends_with(".tmp") && name.contains(&format!("{ENDING}."));
             // Of a link, this is about the link.
             let Ok(found) = entry.metadata() else { continue };
-            let is_old = || found.modified().is_ok_and(|time| now.since(time.into()) > OLD);
+            let age = |time| latest.duration_since(time).unwrap_or_default();
+            let is_old = || found.modified().is_ok_and(|time| age(time) > OLD);
             if is_ours && found.is_file() && is_old() {
                 let _ = fs::remove_file(entry.path());
             }
@@ -151,9 +161,10 @@ impl Cooldowns {
 
 /// The time that a file holds, if it is a file and holds one.
 fn read(path: &Path) -> Option<Timestamp> {
-    let is_file = fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+    // What is no file, such as a pipe, may never open.
+    fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
     let mut text = String::new();
-    File::open(path).ok().filter(|_| is_file)?.take(LONGEST).read_to_string(&mut text).ok()?;
+    File::open(path).ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
     text.strip_suffix('\n')?.parse().ok()
 }
 
@@ -269,15 +280,18 @@ mod tests {
     fn old_files_are_forgotten_and_others_left_alone() {
         let scratch = Scratch::new("forget");
         let cooldowns = Cooldowns::in_folder(scratch.path());
-        scratch.write("0-old.cooldown", "");
-        scratch.write("0-old.cooldown.1.tmp", "");
-        scratch.write("notes.txt", "");
+        for name in ["0-old.cooldown", "0-old.cooldown.1.tmp", "notes.txt"] {
+            scratch.write(name, "");
+            let file = File::options().write(true).open(scratch.path().join(name)).unwrap();
+            file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        }
         let context = std::env::temp_dir();
-        cooldowns.mark(&session("a"), &context, at("2020-01-01T00:00:00Z")).unwrap();
+        // Whatever time somebody says it is, files are as old as they are.
+        cooldowns.mark(&session("a"), &context, at("2199-01-01T00:00:00Z")).unwrap();
         assert_eq!(scratch.names().len(), 4);
-        cooldowns.mark(&session("b"), &context, at("2199-01-01T00:00:00Z")).unwrap();
+        cooldowns.mark(&session("b"), &context, at("2020-01-01T00:00:00Z")).unwrap();
         let names = scratch.names();
-        assert_eq!(names.len(), 2, "{names:?}");
-        assert!(names[0].ends_with("-b.cooldown") && names[1] == "notes.txt");
+        assert_eq!(names.len(), 3, "{names:?}");
+        assert!(names.iter().all(|name| !name.starts_with("0-old")), "{names:?}");
     }
 }

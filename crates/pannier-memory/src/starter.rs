@@ -34,6 +34,7 @@ pub fn init(root: &Path) -> Result<Vec<PathBuf>, MemoryError> {
         return Err(MemoryError::io("make a folder in", root, error));
     }
     let draft = root.join(format!("{FOLDER}.{}.tmp", std::process::id()));
+    fs::create_dir(&draft).map_err(|error| MemoryError::io("write", &draft, error))?;
     let written = write(&draft).and_then(|()| {
         fs::rename(&draft, &folder).map_err(|error| MemoryError::io("write", &folder, error))
     });
@@ -44,7 +45,6 @@ pub fn init(root: &Path) -> Result<Vec<PathBuf>, MemoryError> {
 }
 
 fn write(draft: &Path) -> Result<(), MemoryError> {
-    fs::create_dir(draft).map_err(|error| MemoryError::io("write", draft, error))?;
     for (name, text) in FILES {
         let path = draft.join(name);
         let written = File::create_new(&path).and_then(|mut file| {

@@ -194,6 +194,22 @@ fn hooks_print_what_their_hosts_read() {
     assert_eq!(value["hookSpecificOutput"]["additionalContext"], *packet);
     let plain = hook(&root, &[HARBOUR, "--now", NOW, "--hook", "plain"], "");
     assert_eq!(stdout(&plain), stdout(&run(&root, &[HARBOUR, "--now", NOW])));
+    // What a host of its own kind writes is its own business, and its end may stay open.
+    assert_eq!(
+        stdout(&hook(&root, &[HARBOUR, "--now", NOW, "--hook", "plain"], "hello")),
+        stdout(&plain)
+    );
+    let mut open = pannier(&root, &[HARBOUR, "--now", NOW, "--hook", "claude-code"]);
+    let mut open = open.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = open.stdin.take().unwrap();
+    input.write_all(b"{\"hook_event_name\":\"SessionStart\"}\n").unwrap();
+    assert!(open.wait().unwrap().success());
+    drop(input);
+    // Any name of a session will do, if the host gives it.
+    let odd = "{\"session_id\":\"a:b/../c\",\"hook_event_name\":\"PreToolUse\"}";
+    let arguments = [HARBOUR, "--now", NOW, "--hook", "claude-code", "--cooldown", "10m"];
+    assert!(!stdout(&hook(&root, &arguments, odd)).is_empty());
+    assert_eq!(stdout(&hook(&root, &arguments, odd)), "");
     // The host says which session it is, and where it is at work.
     let input = format!(
         "{{\"hook_event_name\":\"PreToolUse\",\"session_id\":\"s-2\",\"cwd\":{HARBOUR:?}}}"

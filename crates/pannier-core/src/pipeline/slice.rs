@@ -6,6 +6,7 @@ use crate::slicer::{Candidate, Slicer, Verdict, decide};
 use crate::{ContextBudget, CountRequirementShortfall, Error, Placed, Rendering, SliceBudget};
 
 /// The slicer's decisions about the sorted units.
+#[derive(Clone)]
 pub(super) struct Sliced {
     /// The verdict on each of them.
     pub(super) verdicts: Vec<Verdict>,
@@ -52,11 +53,16 @@ impl Pipeline {
         budget: SliceBudget,
     ) -> Result<Sliced, Error> {
         let mut sliced = slice(candidates, sorted, budget, &*self.slicer)?;
-        let verdicts = sorted.iter().zip(&sliced.verdicts);
+        sliced.forms = self.forms(run, sorted, &sliced.verdicts);
+        Ok(sliced)
+    }
+
+    /// Which items are sent in their short form.
+    fn forms(&self, run: &Run<'_>, sorted: &[u32], verdicts: &[Verdict]) -> Forms {
+        let verdicts = sorted.iter().zip(verdicts);
         let shortened = verdicts.filter(|(_, verdict)| **verdict == Verdict::Shortened);
         let members = shortened.flat_map(|(unit, _)| run.classified.scoreable.members(*unit));
-        sliced.forms = Forms::new(run.items.len(), members.copied());
-        Ok(sliced)
+        Forms::new(run.items.len(), members.copied())
     }
 }
 
@@ -120,6 +126,51 @@ impl Rendered<'_> {
                 more = left.saturating_add(Self::ROUNDING);
             } else {
                 more = if more > left { left + (more - left) / 2 } else { more / 2 };
+            }
+        }
+        self.complete(best, effective, limit)
+    }
+
+    /// Sends whole what was shortened, and by its short form what was left, one by one, as long as it fits and its share
+    /// allows it. Asked for more at once, a slicer may not have found that.
+    fn complete(
+        &self,
+        mut best: Sliced,
+        effective: SliceBudget,
+        limit: i64,
+    ) -> Result<Sliced, Error> {
+        let shortened = best.taken.iter().map(|position| (*position as usize, Verdict::Taken));
+        let shortened = shortened.filter(|(at, _)| best.verdicts[*at] == Verdict::Shortened);
+        let left = (0..self.candidates.len()).map(|at| (at, Verdict::Shortened));
+        let left = left.filter(|(at, _)| matches!(best.verdicts[*at], Verdict::Left { .. }));
+        let proposals: Vec<(usize, Verdict)> = shortened.chain(left).collect();
+        let (mut spare, mut tries) = (limit.saturating_sub(self.cost(&best)?), 0);
+        for (position, verdict) in proposals {
+            let candidate = &self.candidates[position];
+            let more = match (&verdict, candidate.short_tokens) {
+                (Verdict::Taken, Some(short)) => candidate.tokens.saturating_sub(short),
+                (_, Some(short)) => short,
+                (_, None) => continue,
+            };
+            // What a part costs by itself may be a little more than what it adds.
+            if spare <= 0 || more > spare.saturating_add(Self::ROUNDING) || tries == Self::TRIES {
+                continue;
+            }
+            tries += 1;
+            let mut next = best.clone();
+            if !next.verdicts[position].is_taken() {
+                next.units.push(self.sorted[position]);
+                next.taken.push(position as u32);
+            }
+            next.verdicts[position] = verdict;
+            next.forms = self.pipeline.forms(self.run, self.sorted, &next.verdicts);
+            let slicer = &self.pipeline.slicer;
+            if slicer.keeps_shares(self.candidates, &next.verdicts, effective)
+                && self.fits(&next, limit)?
+            {
+                spare = limit.saturating_sub(self.cost(&next)?);
+                next.is_known_to_fit = true;
+                best = next;
             }
         }
         Ok(best)

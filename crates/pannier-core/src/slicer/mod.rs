@@ -110,6 +110,20 @@ pub trait Slicer: Send + Sync {
     /// What may be relied on.
     fn properties(&self) -> SlicerProperties;
 
+    /// Whether these verdicts keep to the shares of the budget that the slicer gives, whatever they cost in all.
+    ///
+    /// A slicer that [takes tiers](SlicerProperties::takes_tiers) is asked before what it shortened or left is sent
+    /// after all, because a selection as it is rendered leaves room for it.
+    fn keeps_shares(
+        &self,
+        candidates: &[Candidate<'_>],
+        verdicts: &[Verdict],
+        budget: SliceBudget,
+    ) -> bool {
+        let _ = (candidates, verdicts, budget);
+        true
+    }
+
     /// About how many steps a slice takes at worst, where a step is a look at a candidate. Whoever slices many
     /// times for one answer asks this first.
     fn effort(&self, candidates: usize, target: i64) -> u64 {
@@ -177,6 +191,15 @@ macro_rules! forward {
 
             fn properties(&self) -> SlicerProperties {
                 (**self).properties()
+            }
+
+            fn keeps_shares(
+                &self,
+                candidates: &[Candidate<'_>],
+                verdicts: &[Verdict],
+                budget: SliceBudget,
+            ) -> bool {
+                (**self).keeps_shares(candidates, verdicts, budget)
             }
 
             fn effort(&self, candidates: usize, target: i64) -> u64 {

@@ -169,6 +169,35 @@ impl Slicer for TieredSlice {
         Ok(outcome)
     }
 
+    fn keeps_shares(
+        &self,
+        candidates: &[Candidate<'_>],
+        verdicts: &[Verdict],
+        budget: SliceBudget,
+    ) -> bool {
+        let groups = self.groups(candidates);
+        let used = |section: &Section| {
+            let taken =
+                section.positions.iter().map(|position| (*position, &candidates[*position]));
+            let mut heading = 0;
+            let tokens = taken.map(|(position, candidate)| match &verdicts[position] {
+                Verdict::Taken => {
+                    heading = heading.max(candidate.heading_tokens);
+                    candidate.tokens
+                }
+                Verdict::Shortened => candidate.short_tokens.unwrap_or_default(),
+                _ => 0,
+            });
+            let tokens = sum_tokens(tokens);
+            tokens.saturating_add(heading)
+        };
+        self.tiers.iter().zip(&groups).all(|(tier, sections)| {
+            tier.cap_percent >= 100.0
+                || sum_tokens(sections.iter().map(used))
+                    <= share(tier.cap_percent, budget.whole_tokens)
+        })
+    }
+
     fn properties(&self) -> SlicerProperties {
         SlicerProperties { shares_budget: true, takes_tiers: true, ..SlicerProperties::UNORDERED }
     }

@@ -202,9 +202,18 @@ struct Session {
 
 impl PacketArguments {
     fn run(&self) -> Result<(), Failure> {
+        if matches!(self.format, Format::Items | Format::Policy)
+            && (self.hook.is_some() || self.session.is_some())
+        {
+            let problem = "items and policies are no packets; leave --hook and --session out, or print md or json";
+            return Err(Failure::Usage(problem.to_owned()));
+        }
         let input = match self.hook {
-            Some(_) if !io::stdin().is_terminal() => HookInput::read(io::stdin().lock())?,
-            _ => HookInput::default(),
+            None => HookInput::default(),
+            Some(_) if io::stdin().is_terminal() => HookInput::default(),
+            // A host of its own kind may write anything.
+            Some(HostArgument::Plain) => HookInput::read(io::stdin().lock()).unwrap_or_default(),
+            Some(_) => HookInput::read(io::stdin().lock())?,
         };
         let here = input.cwd.as_deref().unwrap_or(".");
         let folder = Folder::find(self.folder.as_deref().unwrap_or(Path::new(here)));
@@ -306,7 +315,11 @@ impl PacketArguments {
     /// The session that this is about, if it is about one.
     fn session(&self, input: &HookInput) -> Result<Option<Session>, Failure> {
         let told = input.session_id.as_deref().filter(|_| self.cooldown.is_some());
-        let Some(id) = self.session.as_deref().or(told) else {
+        let id = match (self.session.as_deref(), told) {
+            (Some(id), _) => Some(SessionId::new(id)?),
+            (None, told) => told.map(SessionId::of_host),
+        };
+        let Some(id) = id else {
             return match self.cooldown {
                 Some(_) if self.hook.is_none() => {
                     let problem = "--cooldown is about a session; add --session ID, or --hook HOST";
@@ -315,7 +328,6 @@ impl PacketArguments {
                 _ => Ok(None),
             };
         };
-        let id = SessionId::new(id)?;
         let Some(folder) = state_folder() else {
             let problem = "there is no folder to remember sessions in; set XDG_STATE_HOME, or HOME, to an absolute path";
             tell("warning", problem);
@@ -357,12 +369,10 @@ impl PacketArguments {
         for name in &self.explain {
             let mut rules = memory.section(Section::Constitution).iter();
             match rules.find(|rule| rule.id() == name) {
-                Some(rule) => output.text(&format!(
-                    "{} ({}:{}) is a rule, and rules are in every packet\n",
-                    rule.id(),
-                    printable(rule.path()),
-                    rule.line()
-                ))?,
+                Some(rule) => {
+                    let (id, path, line) = (rule.id(), rule.path(), rule.line());
+                    tell(id, &format!("{path}:{line} is a rule, and rules are in every packet"));
+                }
                 None => indices.push(find_item(packer.pool(), name)?),
             }
         }
