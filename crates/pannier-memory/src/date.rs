@@ -22,8 +22,7 @@ pub(crate) fn read(text: &str) -> Option<Found> {
     let time = &text[10..];
     let instant = |time: &str| format!("{day}T{time}Z").parse::<Timestamp>().ok();
     let Some(midnight) = instant("00:00:00") else {
-        let problem =
-            format!("there is no day {day}, so the entry counts as undated");
+        let problem = format!("there is no day {day}, so the entry counts as undated");
         return Some(Found { date: None, problem: Some(problem) });
     };
     let exact = match time {
