@@ -332,7 +332,9 @@ proptest! {
                             prop_assert!(!is_worthless || plan.target == 0);
                             if plan.target > 0 {
                                 prop_assert!(candidate.tokens + heading > share - spent);
-                                let short = candidate.short_tokens.unwrap_or(i64::MAX);
+                                let is_shorter = |short: &i64| *short < candidate.tokens;
+                                let short = candidate.short_tokens.filter(is_shorter);
+                                let short = short.unwrap_or(i64::MAX);
                                 prop_assert!(short > share - spent, "{at} has a title");
                             }
                         }

@@ -303,7 +303,9 @@ impl Filling<'_, '_> {
     fn shorten(&mut self, section: &Section, mut left: i64) -> i64 {
         for &position in &section.positions {
             let short_tokens = self.candidates[position].short_tokens;
+            // One that is not shorter is no use.
             if let (Form::Out, Some(tokens)) = (self.taken[position], short_tokens)
+                && tokens < self.candidates[position].tokens
                 && tokens <= left
             {
                 left -= tokens;
