@@ -10,7 +10,7 @@ const FARTHEST: usize = 8;
 
 /// The ids that look like this one, the closest first: a few characters away, or the same without what stands before it.
 pub(crate) fn close(catalogue: &Catalogue<'_>, id: &str) -> Vec<String> {
-    let farthest = (id.len() / 3).clamp(1, FARTHEST);
+    let farthest = (id.len() / 4).clamp(1, FARTHEST);
     let name = |id: &str| id.rsplit('/').next().unwrap_or_default().to_owned();
     let last = name(id);
     let mut found: Vec<(usize, &str)> = Vec::new();
