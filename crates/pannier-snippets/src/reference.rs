@@ -18,10 +18,9 @@ pub(crate) fn paths(root: &Root, name: &str) -> Vec<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in name.split('/') {
         match part {
-            "." => {}
             // What leads out of the root means nothing.
             ".." if parts.pop().is_none() => return Vec::new(),
-            ".." => {}
+            "." | ".." => {}
             part => parts.push(part),
         }
     }

@@ -168,13 +168,15 @@ impl<'r> Reader<'r> {
             return Err(refused("its path leads out of the root"));
         }
         let file = self.find(path)?;
-        let mut file = File::open(&file).map_err(unread)?;
-        let length = file.metadata().map_err(unread)?.len();
+        let mut file = File::open(&file).map_err(|error| unread(&error))?;
+        let length = file.metadata().map_err(|error| unread(&error))?.len();
         let mut bytes = Vec::new();
         if length <= most {
             // A file that has grown meanwhile is no longer than this, either.
             bytes.reserve_exact(usize::try_from(length).unwrap_or(0).saturating_add(1));
-            Read::take(&mut file, most + 1).read_to_end(&mut bytes).map_err(unread)?;
+            Read::take(&mut file, most + 1)
+                .read_to_end(&mut bytes)
+                .map_err(|error| unread(&error))?;
         }
         if length.max(bytes.len() as u64) > most {
             return Err(Unread::Refused(format!("it has more than {most} bytes")));
@@ -191,10 +193,10 @@ impl<'r> Reader<'r> {
         }
         let missing = Err(Unread::Missing);
         let mut file = self.folders.get(folder).unwrap_or(&missing).clone()?.join(name);
-        let mut found = fs::symlink_metadata(&file).map_err(unread)?;
+        let mut found = fs::symlink_metadata(&file).map_err(|error| unread(&error))?;
         if found.is_symlink() {
             file = self.resolve(&file)?;
-            found = fs::metadata(&file).map_err(unread)?;
+            found = fs::metadata(&file).map_err(|error| unread(&error))?;
         }
         // Opening a pipe would wait for somebody to write to it.
         match found.is_file() {
@@ -204,7 +206,7 @@ impl<'r> Reader<'r> {
     }
 
     fn resolve(&self, path: &Path) -> Result<PathBuf, Unread> {
-        let found = path.canonicalize().map_err(unread)?;
+        let found = path.canonicalize().map_err(|error| unread(&error))?;
         match found.starts_with(&self.root.real) {
             true => Ok(found),
             false => Err(Unread::Refused("a link leads out of the root".to_owned())),
@@ -212,7 +214,7 @@ impl<'r> Reader<'r> {
     }
 }
 
-fn unread(error: std::io::Error) -> Unread {
+fn unread(error: &std::io::Error) -> Unread {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => Unread::Missing,
         _ => Unread::Refused(format!("it cannot be read: {error}")),

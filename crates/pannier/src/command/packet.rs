@@ -3,16 +3,17 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use pannier_core::{Policy, Timestamp, TokenCounter};
 use pannier_memory::{
-    Config, Cooldowns, Folder, HookInput, Host, Memory, Packer, Packet, PacketFormat,
+    Config, Cooldowns, Folder, HookInput, Host, Memory, MemoryError, Packer, Packet, PacketFormat,
     PacketOptions, Section, SessionId, envelope,
 };
 
 use super::explanation;
+use super::state::{self, clock};
 use crate::arguments::{TokenizerArguments, find_item};
 use crate::failure::Failure;
 use crate::output::{self, Output};
@@ -281,7 +282,8 @@ impl PacketArguments {
                 _ => Ok(None),
             };
         };
-        let (id, cooldowns) = (SessionId::new(id)?, Cooldowns::in_folder(state_folder()?));
+        let id = SessionId::new(id).map_err(MemoryError::from)?;
+        let cooldowns = Cooldowns::in_folder(state::folder("packets")?);
         Ok(Some(Session { id, cooldowns, now: self.now.unwrap_or_else(clock) }))
     }
 
@@ -367,10 +369,6 @@ fn policy(policy: &Policy) -> Result<String, Failure> {
     toml::to_string(policy).map_err(|error| Failure::Internal(error.to_string()))
 }
 
-fn clock() -> Timestamp {
-    SystemTime::now().into()
-}
-
 /// What the environment says about the budget.
 fn variable_budget() -> Result<Option<usize>, Failure> {
     const NAME: &str = "CTX_TOKEN_BUDGET";
@@ -382,18 +380,4 @@ fn variable_budget() -> Result<Option<usize>, Failure> {
         let value = printable(&value.to_string_lossy());
         Failure::Usage(format!("{NAME} is '{value}'; it must be a number of tokens, as in 8000"))
     })
-}
-
-/// Where programs keep what they remember between runs.
-fn state_folder() -> Result<PathBuf, Failure> {
-    let folder =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = folder("XDG_STATE_HOME")
-        .or_else(|| folder("LOCALAPPDATA"))
-        .or_else(|| Some(folder("HOME")?.join(".local/state")));
-    let state = state.ok_or_else(|| {
-        let problem = "there is no folder for what sessions have seen; set XDG_STATE_HOME, or HOME, to an absolute path";
-        Failure::Usage(problem.to_owned())
-    })?;
-    Ok(state.join("pannier").join("packets"))
 }
