@@ -26,15 +26,15 @@ pub(crate) fn over(
     requested: &[u32],
     options: &GetOptions,
     bodies: &mut Bodies<'_>,
-    context: &Context,
+    context: &Context<'_>,
     tokens: usize,
     budget: usize,
 ) -> OverBudget {
-    let asked: BTreeSet<&str> = context.requested.iter().map(String::as_str).collect();
+    let asked: BTreeSet<&str> = context.requested.iter().copied().collect();
     let costs = context.snippets.iter().map(|snippet| SnippetCost {
-        id: snippet.id.clone(),
+        id: snippet.id.to_owned(),
         tokens: snippet.tokens,
-        is_requested: asked.contains(snippet.id.as_str()),
+        is_requested: asked.contains(snippet.id),
     });
     let mut over = OverBudget {
         tokens,
@@ -50,7 +50,7 @@ pub(crate) fn over(
     let closure = Closure::new(catalogue, requested);
     let mut costs = vec![0; closure.len()];
     for (snippet, count) in context.snippets.iter().zip(counts) {
-        let number = catalogue.find(&snippet.id);
+        let number = catalogue.find(snippet.id);
         if let Some(node) = number.and_then(|number| closure.snippets.binary_search(&number).ok()) {
             costs[node] = count;
         }

@@ -5,11 +5,12 @@
 //! asks for.
 
 use std::borrow::Cow;
-use std::cell::OnceCell;
+use std::sync::OnceLock;
 
 use crate::error::DuplicateId;
 use crate::id::{beginning, is_id};
 use crate::kind::{Scope, SnippetType};
+use crate::names::Names;
 use crate::reference;
 use crate::root::{INDEX, LONGEST_INDEX, Reader, Unread, is_below};
 use crate::yaml::{self, Entry, Index, List};
@@ -65,7 +66,8 @@ impl Indexes {
             tokenizers: Vec::new(),
             baselines: Vec::new(),
             warnings: Vec::new(),
-            paths: OnceCell::new(),
+            names: OnceLock::new(),
+            paths: OnceLock::new(),
         };
         for (place, (root, text)) in self.roots.iter().zip(&self.texts).enumerate() {
             let index = yaml::read(text).map_err(|problem| SnippetsError::InvalidIndex {
@@ -80,11 +82,11 @@ impl Indexes {
                 catalogue.add(place, entry);
             }
         }
-        if !catalogue.snippets.is_sorted_by(|a, b| a.id < b.id) {
-            catalogue
-                .snippets
-                .sort_by(|a, b| (&a.id, a.root, &a.path).cmp(&(&b.id, b.root, &b.path)));
+        // So they are in an index of ours.
+        if catalogue.snippets.is_sorted_by(|a, b| a.id < b.id) {
+            return Ok(catalogue);
         }
+        catalogue.snippets.sort_by(|a, b| (&a.id, a.root, &a.path).cmp(&(&b.id, b.root, &b.path)));
         let pairs = catalogue.snippets.windows(2).filter(|pair| pair[0].id == pair[1].id);
         let ids: Vec<DuplicateId> = pairs
             .map(|pair| DuplicateId {
@@ -110,8 +112,10 @@ pub struct Catalogue<'t> {
     /// What the manifests refer to, by root, where the index says.
     baselines: Vec<Option<List<'t>>>,
     warnings: Vec<Warning>,
+    /// The numbers of the snippets, by id. Made when the first is looked up.
+    names: OnceLock<Names>,
     /// The numbers of the snippets, by root and path. Made when the first path is looked up.
-    paths: OnceCell<Vec<u32>>,
+    paths: OnceLock<Vec<u32>>,
 }
 
 /// A snippet, as an index tells.
@@ -223,8 +227,8 @@ impl<'t> Catalogue<'t> {
 
     /// The number of the snippet with this id.
     pub(crate) fn find(&self, id: &str) -> Option<u32> {
-        let place = self.snippets.binary_search_by(|snippet| (*snippet.id).cmp(id));
-        place.ok().and_then(|place| u32::try_from(place).ok())
+        let names = self.names.get_or_init(|| Names::new(self.snippets.iter().map(Snippet::id)));
+        names.find(id, |number| self.snippets[number as usize].id())
     }
 
     /// The snippet that a reference in a file of this root means.

@@ -3,19 +3,17 @@
 //! What is required comes from the indexes, what is sent from the files. Nothing is cut to fit a budget: what is printed is
 //! counted as it is printed, and if it is too much, the answer is an error that says what to leave out.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::num::NonZero;
 
 use pannier_core::TokenCounter;
 use serde::Serialize;
 
 use crate::error::UnknownId;
-use crate::front_matter::split;
 use crate::graph::Closure;
 use crate::kind::{Scope, SnippetType};
 use crate::list::{ListOptions, Listing};
-use crate::root::LONGEST_FILE;
-use crate::text::Texts;
+use crate::text::{Body, Texts};
 use crate::{Catalogue, SnippetId, SnippetsError, Warning, budget, close};
 
 /// For so many unknown ids, others that look like them are looked for.
@@ -23,6 +21,9 @@ const MOST_EXPLAINED: usize = 20;
 
 /// So many ids of a chain are told.
 const LONGEST_CHAIN: usize = 8;
+
+/// A thread reads at least so many files.
+const LEAST_SHARE: usize = 128;
 
 /// How to fetch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +53,7 @@ pub enum ContextFormat {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer<'c> {
     /// The snippets.
-    Snippets(Box<Fetched>),
+    Snippets(Box<Context<'c>>),
     /// The session has snippets that are no longer there; what there is now.
     Discovery {
         /// The ids that are gone.
@@ -62,45 +63,36 @@ pub enum Answer<'c> {
     },
 }
 
-/// Snippets, as they are printed.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Fetched {
-    /// What is printed.
-    pub context: Context,
-    /// As it is printed.
-    pub text: String,
-    /// How many tokens that has.
-    pub tokens: usize,
-}
-
 /// The answer of the second phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Context {
+pub struct Context<'c> {
     /// Which phase it is of: 2.
     pub phase: u8,
     /// The ids that were asked for, in the order they were.
-    pub requested: Vec<String>,
+    pub requested: Vec<&'c str>,
     /// What else is in, and why.
-    pub added: Vec<Added>,
+    pub added: Vec<Added<'c>>,
     /// What the session has already, and is not sent again.
-    pub delivered: Vec<String>,
+    pub delivered: Vec<&'c str>,
     /// What is sent, in its order.
-    pub snippets: Vec<SentSnippet>,
+    pub snippets: Vec<SentSnippet<'c>>,
     /// What is wrong with it.
     pub warnings: Vec<Warning>,
+    /// How many tokens it has as it is printed. Only counted if there is a budget.
+    #[serde(skip)]
+    pub tokens: Option<usize>,
 }
 
 /// A snippet that was not asked for, but is required.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Added {
+pub struct Added<'c> {
     /// The snippet.
-    pub id: String,
+    pub id: &'c str,
     /// How it came in: from one that was asked for to the one that requires it. Of a long chain, the first and the last
     /// seven.
-    pub chain: Vec<String>,
+    pub chain: Vec<&'c str>,
     /// How many are left out behind the first.
     #[serde(skip_serializing_if = "is_none")]
     pub chain_omitted: usize,
@@ -114,25 +106,25 @@ fn is_none(count: &usize) -> bool {
 /// A snippet that is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct SentSnippet {
+pub struct SentSnippet<'c> {
     /// Its id.
-    pub id: String,
+    pub id: &'c str,
     /// What it is about.
-    pub description: String,
+    pub description: &'c str,
     /// What sort of thing it is.
     #[serde(rename = "type")]
     pub kind: SnippetType,
     /// How far it reaches.
     pub scope: Scope,
     /// Its file, below its root.
-    pub path: String,
+    pub path: &'c str,
     /// How many tokens its text has.
     pub tokens: usize,
     /// Everything behind its front matter, byte for byte.
-    pub text: Arc<str>,
+    pub text: Body,
 }
 
-impl<'t> Catalogue<'t> {
+impl Catalogue<'_> {
     /// Fetches snippets, with everything that they require.
     ///
     /// # Errors
@@ -153,18 +145,18 @@ impl<'t> Catalogue<'t> {
             listing.message = Some(gone_message(&gone));
             return Ok(Answer::Discovery { gone, listing });
         }
-        let mut bodies = Bodies { texts: Texts::new(self), known: BTreeMap::new(), counter };
-        let context = self.context(&requested, options, &mut bodies);
-        let text = context.render(options.format);
-        let tokens = counter.count(&text);
-        match options.budget {
-            Some(budget) if tokens > budget => {
-                let over =
-                    budget::over(self, &requested, options, &mut bodies, &context, tokens, budget);
-                Err(SnippetsError::OverBudget(Box::new(over)))
-            }
-            _ => Ok(Answer::Snippets(Box::new(Fetched { context, text, tokens }))),
+        let known = vec![None; self.snippets().len()];
+        let mut bodies = Bodies { known, counter };
+        let mut context = self.context(&requested, options, &mut bodies);
+        let Some(budget) = options.budget else { return Ok(Answer::Snippets(Box::new(context))) };
+        let tokens = counter.count(&context.render(options.format));
+        if tokens > budget {
+            let over =
+                budget::over(self, &requested, options, &mut bodies, &context, tokens, budget);
+            return Err(SnippetsError::OverBudget(Box::new(over)));
         }
+        context.tokens = Some(tokens);
+        Ok(Answer::Snippets(Box::new(context)))
     }
 
     /// The numbers of the snippets that were asked for, each once.
@@ -189,17 +181,17 @@ impl<'t> Catalogue<'t> {
     }
 
     /// What is sent for these snippets.
-    pub(crate) fn context(
-        &self,
+    pub(crate) fn context<'c>(
+        &'c self,
         requested: &[u32],
         options: &GetOptions,
         bodies: &mut Bodies<'_>,
-    ) -> Context {
+    ) -> Context<'c> {
         let closure = Closure::new(self, requested);
         let snippet = |node: u32| &self.snippets()[closure.snippets[node as usize] as usize];
         let id = |node: u32| snippet(node).id();
         let ordered = closure.order(|node| snippet(node).scope() as usize);
-        let id_of = |number: &u32| self.snippets()[*number as usize].id().to_owned();
+        let id_of = |number: &u32| self.snippets()[*number as usize].id();
         let mut context = Context {
             phase: 2,
             requested: requested.iter().map(id_of).collect(),
@@ -212,22 +204,26 @@ impl<'t> Catalogue<'t> {
             let ids: Vec<&str> = cycle.iter().map(|node| id(*node)).collect();
             context.warnings.push(Warning::cycle(&ids));
         }
+        let is_sent = |id: &str| options.resend || !options.delivered.contains(id);
+        let numbers = closure.snippets.iter().copied();
+        let numbers = numbers.filter(|number| is_sent(self.snippets()[*number as usize].id()));
+        bodies.read(self, numbers.collect());
         for node in ordered.nodes {
             let snippet = snippet(node);
             if closure.ways[node as usize].length > 0 {
                 context.added.push(added(&closure, node, id));
             }
-            if !options.resend && options.delivered.contains(snippet.id()) {
-                context.delivered.push(snippet.id().to_owned());
+            if !is_sent(snippet.id()) {
+                context.delivered.push(snippet.id());
                 continue;
             }
-            match bodies.read(closure.snippets[node as usize], self) {
+            match bodies.get(closure.snippets[node as usize]) {
                 Ok((text, tokens)) => context.snippets.push(SentSnippet {
-                    id: snippet.id().to_owned(),
-                    description: snippet.description().to_owned(),
+                    id: snippet.id(),
+                    description: snippet.description(),
                     kind: snippet.snippet_type(),
                     scope: snippet.scope(),
-                    path: snippet.path().to_owned(),
+                    path: snippet.path(),
                     tokens,
                     text,
                 }),
@@ -242,12 +238,12 @@ impl<'t> Catalogue<'t> {
 }
 
 /// Why a node is in: the way to it from one that was asked for.
-fn added<'a>(closure: &Closure, node: u32, id: impl Fn(u32) -> &'a str) -> Added {
+fn added<'c>(closure: &Closure, node: u32, id: impl Fn(u32) -> &'c str) -> Added<'c> {
     let way = closure.way(node, LONGEST_CHAIN);
     Added {
-        id: id(node).to_owned(),
+        id: id(node),
         chain_omitted: closure.ways[node as usize].length - way.len(),
-        chain: way.into_iter().map(|node| id(node).to_owned()).collect(),
+        chain: way.into_iter().map(id).collect(),
     }
 }
 
@@ -261,31 +257,53 @@ fn gone_message(gone: &[String]) -> String {
     )
 }
 
-/// The texts that were read, and what they cost.
+/// The texts that were read, by the numbers of their snippets, and what they cost.
 pub(crate) struct Bodies<'a> {
-    texts: Texts<'a>,
-    known: BTreeMap<u32, Result<(Arc<str>, usize), String>>,
+    known: Vec<Option<Reading>>,
     pub(crate) counter: &'a dyn TokenCounter,
 }
 
+/// A text and its tokens, or why there is none.
+type Reading = Result<(Body, usize), String>;
+
 impl Bodies<'_> {
-    fn read(
-        &mut self,
-        number: u32,
-        catalogue: &Catalogue<'_>,
-    ) -> Result<(Arc<str>, usize), String> {
-        if let Some(known) = self.known.get(&number) {
-            return known.clone();
-        }
-        let snippet = &catalogue.snippets()[number as usize];
-        let read = match self.texts.read(snippet, LONGEST_FILE) {
-            Ok(text) => {
-                let body = split(&text).body;
-                Ok((Arc::from(body), self.counter.count(body)))
-            }
-            Err(unread) => Err(unread.problem().to_owned()),
+    /// Reads and counts these, as far as they are not known, on all cores if they are many. What is read does not depend
+    /// on how many there are.
+    fn read(&mut self, catalogue: &Catalogue<'_>, mut numbers: Vec<u32>) {
+        numbers.retain(|number| self.known[*number as usize].is_none());
+        // One after the other in the order of their ids, files are mostly in the folder of the last one.
+        numbers.sort_unstable();
+        let counter = self.counter;
+        let read = |numbers: &[u32]| {
+            let mut texts = Texts::new(catalogue.roots());
+            let read = numbers.iter().map(|number| {
+                let body = texts.read(&catalogue.snippets()[*number as usize]);
+                let body = body.map_err(|unread| unread.problem().to_owned())?;
+                let tokens = counter.count(&body);
+                Ok((body, tokens))
+            });
+            read.collect::<Vec<Reading>>()
         };
-        self.known.insert(number, read.clone());
-        read
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let share = numbers.len().div_ceil(cores).max(LEAST_SHARE);
+        let readings: Vec<Reading> = std::thread::scope(|scope| {
+            let mut shares = numbers.chunks(share);
+            // The first is for this thread.
+            let first = shares.next().unwrap_or_default();
+            let others: Vec<_> = shares.map(|share| (share, scope.spawn(|| read(share)))).collect();
+            let mut readings = read(first);
+            for (share, other) in others {
+                // A counter that stops a thread would have stopped this one, too.
+                readings.extend(other.join().unwrap_or_else(|_| read(share)));
+            }
+            readings
+        });
+        for (number, reading) in numbers.into_iter().zip(readings) {
+            self.known[number as usize] = Some(reading);
+        }
+    }
+
+    fn get(&self, number: u32) -> Reading {
+        self.known[number as usize].clone().unwrap_or_else(|| Err("it was not read".to_owned()))
     }
 }

@@ -60,10 +60,27 @@ pub(crate) fn is_id(text: &str) -> bool {
     let is_plain = |byte: u8| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-')
     };
-    text.len() <= LONGEST_ID
-        && text
-            .split('/')
-            .all(|part| !matches!(part, "" | "." | "..") && part.bytes().all(is_plain))
+    text.len() <= LONGEST_ID && has_parts(text, is_plain)
+}
+
+/// Whether a text is parts with slashes between them: none empty, none `.` or `..`, and only bytes that are allowed.
+pub(crate) fn has_parts(text: &str, is_allowed: impl Fn(u8) -> bool) -> bool {
+    let (mut length, mut dots) = (0_usize, 0_usize);
+    let is_part = |length: usize, dots: usize| length > dots || length > 2;
+    for byte in text.bytes() {
+        if byte == b'/' {
+            if !is_part(length, dots) {
+                return false;
+            }
+            (length, dots) = (0, 0);
+        } else if is_allowed(byte) {
+            length += 1;
+            dots += usize::from(byte == b'.');
+        } else {
+            return false;
+        }
+    }
+    is_part(length, dots)
 }
 
 /// How a foreign text begins, on one line and without anything that a terminal would obey.
@@ -74,8 +91,24 @@ pub(crate) fn beginning(text: &str) -> String {
 
 /// A foreign text on one line.
 pub(crate) fn one_line(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").chars().map(harmless).collect()
+    let mut line = String::with_capacity(text.len());
+    push_one_line(&mut line, text);
+    line
+}
+
+/// Appends a foreign text, on one line.
+pub(crate) fn push_one_line(line: &mut String, text: &str) {
+    // Most texts are what they should be.
+    let is_plain = text.bytes().fold(true, |is, byte| is & matches!(byte, b' '..=b'~'));
+    if is_plain && !text.contains("  ") && text.trim().len() == text.len() {
+        return line.push_str(text);
+    }
+    for (place, word) in text.split_whitespace().enumerate() {
+        if place > 0 {
+            line.push(' ');
+        }
+        line.extend(word.chars().map(harmless));
+    }
 }
 
 fn harmless(character: char) -> char {

@@ -25,9 +25,9 @@
 //!
 //! let ids = [SnippetId::new("row")?];
 //! let answer = catalogue.get(&ids, &GetOptions::default(), &BytesOverFour)?;
-//! let Answer::Snippets(fetched) = answer else { unreachable!() };
-//! assert_eq!(fetched.context.added[0].id, "boats");
-//! assert!(fetched.text.ends_with("[SNIPPET: row]\nRow east.\n"));
+//! let Answer::Snippets(context) = answer else { unreachable!() };
+//! assert_eq!(context.added[0].id, "boats");
+//! assert!(context.render(ContextFormat::Text).ends_with("[SNIPPET: row]\nRow east.\n"));
 //! # std::fs::remove_dir_all(&folder)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -46,6 +46,7 @@ mod id;
 mod index;
 mod kind;
 mod list;
+mod names;
 mod reads;
 mod reference;
 mod render;
@@ -61,7 +62,7 @@ mod yaml;
 pub use catalogue::{Catalogue, Indexes, Snippet};
 pub use check::check;
 pub use error::{DuplicateId, OverBudget, SnippetCost, SnippetsError, UnknownId};
-pub use get::{Added, Answer, Context, ContextFormat, Fetched, GetOptions, SentSnippet};
+pub use get::{Added, Answer, Context, ContextFormat, GetOptions, SentSnippet};
 pub use id::SnippetId;
 pub use index::{Indexed, index};
 pub use kind::{Scope, SnippetType};
@@ -70,4 +71,5 @@ pub use pannier_sessions::SessionId;
 pub use root::{Root, Roots};
 pub use scan::Problem;
 pub use session::Deliveries;
+pub use text::Body;
 pub use warning::Warning;

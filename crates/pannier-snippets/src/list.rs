@@ -10,12 +10,14 @@ use pannier_core::{ContextItem, LexicalScorer, Pool, Scorer, TokenCounter};
 use serde::Serialize;
 
 use crate::catalogue::Snippet;
-use crate::front_matter::split;
-use crate::id::one_line;
+use crate::id::push_one_line;
 use crate::kind::{Scope, SnippetType};
-use crate::root::LONGEST_FILE;
 use crate::text::Texts;
 use crate::{Catalogue, SnippetsError, Warning, scan};
+
+/// The columns of a text are as wide as the longest names.
+const LONGEST_SCOPE: usize = "project".len();
+const LONGEST_TYPE: usize = "procedure".len();
 
 /// What to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,16 +96,12 @@ impl Catalogue<'_> {
         // Stable: they are in the order of their ids.
         meant.sort_by_key(|snippet| snippet.scope());
         let scores = options.query.as_deref().map(|query| scores(query, &meant)).transpose()?;
-        let mut texts = Texts::new(self);
-        let mut listed = |(place, snippet): (usize, &&'_ Snippet<'_>)| {
-            let tokens = self.recorded_tokens(snippet, counter.name()).or_else(|| {
-                let text = texts.read(snippet, LONGEST_FILE).ok()?;
-                Some(counter.count(split(&text).body))
-            });
-            (place, tokens)
-        };
-        let tokens: Vec<Option<usize>> =
-            meant.iter().enumerate().map(|entry| listed(entry).1).collect();
+        let mut texts = Texts::new(self.roots());
+        let tokens = meant.iter().map(|snippet| {
+            let recorded = self.recorded_tokens(snippet, counter.name());
+            recorded.or_else(|| Some(counter.count(&texts.read(snippet).ok()?)))
+        });
+        let tokens: Vec<Option<usize>> = tokens.collect();
         let mut snippets: Vec<Listed<'_>> = meant
             .into_iter()
             .zip(tokens)
@@ -168,14 +166,27 @@ impl Listing<'_> {
         let width = self.snippets.iter().map(|snippet| snippet.id.len()).max().unwrap_or(0);
         let digits = |tokens: Option<usize>| tokens.map_or(1, |tokens| tokens.to_string().len());
         let digits = self.snippets.iter().map(|snippet| digits(snippet.tokens)).max().unwrap_or(0);
+        text.reserve(
+            self.snippets.iter().map(|snippet| snippet.description.len() + width + 40).sum(),
+        );
         for Listed { id, description, kind, scope, tokens, .. } in &self.snippets {
             let tokens = tokens.map_or_else(|| "?".to_owned(), |tokens| tokens.to_string());
             let (scope, kind) = (scope.name(), kind.name());
-            let description = one_line(description);
-            text.push_str(&format!(
-                "{id:width$}  {scope:7}  {kind:9}  {tokens:>digits$}  {description}\n"
-            ));
+            text.push_str(id);
+            blanks(&mut text, width - id.len() + 2);
+            text.push_str(scope);
+            blanks(&mut text, LONGEST_SCOPE - scope.len() + 2);
+            text.push_str(kind);
+            blanks(&mut text, LONGEST_TYPE - kind.len() + 2 + digits - tokens.len());
+            text.push_str(&tokens);
+            blanks(&mut text, 2);
+            push_one_line(&mut text, description);
+            text.push('\n');
         }
         text
     }
+}
+
+fn blanks(text: &mut String, count: usize) {
+    text.extend(std::iter::repeat_n(' ', count));
 }

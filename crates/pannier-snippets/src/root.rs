@@ -5,11 +5,12 @@
 //! than reading it.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
 
 use crate::SnippetsError;
+use crate::id::has_parts;
 
 /// What an index is called.
 pub(crate) const INDEX: &str = "index.yaml";
@@ -122,14 +123,12 @@ impl Roots {
 
 /// Whether a path stays below where it starts: no absolute path, no `..`, nothing that breaks a line.
 pub(crate) fn is_below(path: &str) -> bool {
-    let is_plain = || {
-        let mut parts = Path::new(path).components();
-        parts.all(|part| matches!(part, Component::Normal(_)))
-    };
-    !path.is_empty()
-        && !path.contains(|character: char| character.is_control() || character == '\\')
-        && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
-        && is_plain()
+    let is_plain = |byte: u8| !byte.is_ascii_control() && byte != b'\\';
+    let is_normal = |part: Component<'_>| matches!(part, Component::Normal(_));
+    has_parts(path, is_plain)
+        && (path.is_ascii() || !path.contains(char::is_control))
+        // Some systems have more ways to lead elsewhere, all of which have a colon.
+        && (!path.contains(':') || Path::new(path).components().all(is_normal))
 }
 
 /// Why a file was not read, as a part of a sentence about it.
@@ -167,42 +166,64 @@ impl<'r> Reader<'r> {
         if !is_below(path) {
             return Err(refused("its path leads out of the root"));
         }
-        let file = self.find(path)?;
+        let (file, length) = self.find(path)?;
+        let size = usize::try_from(length).ok().filter(|_| length <= most);
+        let size = size.ok_or_else(|| Unread::Refused(format!("it has more than {most} bytes")))?;
         let mut file = File::open(&file).map_err(|error| unread(&error))?;
-        let length = file.metadata().map_err(|error| unread(&error))?.len();
-        let mut bytes = Vec::new();
-        if length <= most {
-            // A file that has grown meanwhile is no longer than this, either.
-            bytes.reserve_exact(usize::try_from(length).unwrap_or(0).saturating_add(1));
-            Read::take(&mut file, most + 1)
-                .read_to_end(&mut bytes)
-                .map_err(|error| unread(&error))?;
-        }
-        if length.max(bytes.len() as u64) > most {
-            return Err(Unread::Refused(format!("it has more than {most} bytes")));
+        let mut bytes = vec![0; size];
+        match file.read_exact(&mut bytes) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                return Err(refused("it is being written"));
+            }
+            Err(error) => return Err(unread(&error)),
         }
         String::from_utf8(bytes).map_err(|_| refused("it is not UTF-8"))
     }
 
-    /// Where a file really is.
-    fn find(&mut self, path: &str) -> Result<PathBuf, Unread> {
+    /// Where a file really is, and how long.
+    fn find(&mut self, path: &str) -> Result<(PathBuf, u64), Unread> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        if !self.folders.contains_key(folder) {
-            let found = self.resolve(&self.root.real.join(folder));
-            self.folders.insert(folder.to_owned(), found);
-        }
-        let missing = Err(Unread::Missing);
-        let mut file = self.folders.get(folder).unwrap_or(&missing).clone()?.join(name);
-        let mut found = fs::symlink_metadata(&file).map_err(|error| unread(&error))?;
-        if found.is_symlink() {
-            file = self.resolve(&file)?;
-            found = fs::metadata(&file).map_err(|error| unread(&error))?;
-        }
+        let folder = self.folder(folder)?;
+        let (file, found) = self.follow(folder.join(name))?;
         // Opening a pipe would wait for somebody to write to it.
         match found.is_file() {
-            true => Ok(file),
+            true => Ok((file, found.len())),
             false => Err(Unread::Refused("it is not a file".to_owned())),
         }
+    }
+
+    /// Where a folder really is.
+    fn folder(&mut self, path: &str) -> Result<PathBuf, Unread> {
+        if path.is_empty() {
+            return Ok(self.root.real.clone());
+        }
+        if let Some(known) = self.folders.get(path) {
+            return known.clone();
+        }
+        // Down from the nearest folder that is known; a path may have more parts than a stack has frames.
+        let mut starts = path.match_indices('/').map(|(end, _)| end).chain([path.len()]).rev();
+        let known = starts.find_map(|end| Some((end, self.folders.get(&path[..end])?.clone())));
+        let (mut end, mut found) = known.unwrap_or_else(|| (0, Ok(self.root.real.clone())));
+        while end < path.len() {
+            let start = if end == 0 { 0 } else { end + 1 };
+            end = path[start..].find('/').map_or(path.len(), |length| start + length);
+            let name = &path[start..end];
+            found = found.and_then(|above| Ok(self.follow(above.join(name))?.0));
+            self.folders.insert(path[..end].to_owned(), found.clone());
+        }
+        found
+    }
+
+    /// Where something in a folder, which is without links, really is, and what it is.
+    fn follow(&self, path: PathBuf) -> Result<(PathBuf, Metadata), Unread> {
+        let found = fs::symlink_metadata(&path).map_err(|error| unread(&error))?;
+        if !found.is_symlink() {
+            return Ok((path, found));
+        }
+        let path = self.resolve(&path)?;
+        let found = fs::metadata(&path).map_err(|error| unread(&error))?;
+        Ok((path, found))
     }
 
     fn resolve(&self, path: &Path) -> Result<PathBuf, Unread> {

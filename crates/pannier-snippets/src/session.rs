@@ -60,8 +60,9 @@ impl Deliveries {
     ) -> Result<(), SnippetsError> {
         let change = |mut ids: BTreeSet<String>| {
             match answer {
-                Answer::Snippets(fetched) => {
-                    ids.extend(fetched.context.snippets.iter().map(|snippet| snippet.id.clone()));
+                Answer::Snippets(context) => {
+                    let sent = context.snippets.iter();
+                    ids.extend(sent.map(|snippet| snippet.id.to_owned()));
                 }
                 Answer::Discovery { gone, .. } => ids.retain(|id| !gone.contains(id)),
             }

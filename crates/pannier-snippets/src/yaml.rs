@@ -73,18 +73,27 @@ impl<'t> List<'t> {
         if inside.is_empty() {
             return Some(Self::Texts(Vec::new()));
         }
-        // A text between quotes, without anything that would need more than a look: most are ids.
-        let is_simple = |text: &str| {
-            let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-            text.is_some_and(|text| {
-                text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
-            })
-        };
-        if inside.split(", ").all(is_simple) {
+        if is_simple(inside.as_bytes()) {
             return Some(Self::Written(inside));
         }
         let list = Self::Texts(serde_json::from_str(written).ok()?);
         (quote_list(&list) == written).then_some(list)
+    }
+}
+
+/// Whether this is one text in quotes or more, with a comma and a blank between them, and nothing in them that would need
+/// more than a look; most are ids.
+fn is_simple(list: &[u8]) -> bool {
+    let mut rest = list;
+    loop {
+        let Some(inside) = rest.strip_prefix(b"\"") else { return false };
+        let is_plain = |byte: u8| matches!(byte, b'!'..=b'~') && !matches!(byte, b'"' | b'\\');
+        let Some(end) = inside.iter().position(|byte| !is_plain(*byte)) else { return false };
+        match &inside[end..] {
+            [b'"'] => return true,
+            [b'"', b',', b' ', after @ ..] => rest = after,
+            _ => return false,
+        }
     }
 }
 
@@ -151,11 +160,12 @@ fn is_escaped(character: char) -> bool {
 
 /// What stands between quotes, if that is what would be written there.
 fn unescape(text: &str) -> Option<Cow<'_, str>> {
-    let is_plain = if text.is_ascii() {
-        text.bytes().all(|byte| !matches!(byte, b'"' | b'\\') && !byte.is_ascii_control())
-    } else {
-        text.chars().all(|character| !matches!(character, '"' | '\\') && !is_escaped(character))
-    };
+    // Without a branch: most texts are whole, and a compiler makes that fast.
+    let is_simple = text
+        .bytes()
+        .fold(true, |is, byte| is & matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\'));
+    let is_plain = is_simple
+        || text.chars().all(|character| !matches!(character, '"' | '\\') && !is_escaped(character));
     if is_plain {
         return Some(Cow::Borrowed(text));
     }

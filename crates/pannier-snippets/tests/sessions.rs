@@ -81,7 +81,9 @@ fn calls_at_the_same_time_do_not_lose_each_other() {
                     let mut options = options();
                     options.delivered = deliveries.read(session, indexes.roots()).unwrap();
                     let answer = catalogue.get(&ids(&[name]), &options, &BytesOverFour).unwrap();
-                    assert!(matches!(&answer, Answer::Snippets(fetched) if fetched.context.snippets.len() == 1));
+                    assert!(
+                        matches!(&answer, Answer::Snippets(context) if context.snippets.len() == 1)
+                    );
                     deliveries.record(session, indexes.roots(), &answer).unwrap();
                 }
             });

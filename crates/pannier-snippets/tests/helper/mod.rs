@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pannier_snippets::{
-    Answer, Catalogue, Fetched, GetOptions, Indexes, Roots, SnippetId, SnippetsError, index,
+    Answer, Catalogue, Context, GetOptions, Indexes, Roots, SnippetId, SnippetsError, index,
 };
-use pannier_tokens::BytesOverFour;
+use pannier_tokens::{BytesOverFour, TokenCounter};
 
 /// A folder of its own for a test, which goes with it.
 #[derive(Debug)]
@@ -59,6 +59,14 @@ impl Drop for Scratch {
     }
 }
 
+/// A context, as it is printed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fetched<'c> {
+    pub(crate) context: Context<'c>,
+    pub(crate) text: String,
+    pub(crate) tokens: usize,
+}
+
 /// The file of a snippet.
 pub(crate) fn snippet(id: &str, scope: &str, requires: &[&str], body: &str) -> String {
     let requires: String = requires.iter().map(|id| format!("  - {id}\n")).collect();
@@ -77,26 +85,33 @@ pub(crate) fn options() -> GetOptions {
 }
 
 /// Gets these snippets.
-pub(crate) fn get(catalogue: &Catalogue<'_>, requested: &[&str]) -> Fetched {
+pub(crate) fn get<'c>(catalogue: &'c Catalogue<'_>, requested: &[&str]) -> Fetched<'c> {
     fetch(catalogue, requested, &options()).unwrap()
 }
 
-pub(crate) fn fetch(
-    catalogue: &Catalogue<'_>,
+pub(crate) fn fetch<'c>(
+    catalogue: &'c Catalogue<'_>,
     requested: &[&str],
     options: &GetOptions,
-) -> Result<Fetched, SnippetsError> {
+) -> Result<Fetched<'c>, SnippetsError> {
     match catalogue.get(&ids(requested), options, &BytesOverFour)? {
-        Answer::Snippets(fetched) => Ok(*fetched),
+        Answer::Snippets(mut context) => {
+            let text = context.render(options.format);
+            let tokens = BytesOverFour.count(&text);
+            if let Some(counted) = context.tokens.take() {
+                assert_eq!(counted, tokens);
+            }
+            Ok(Fetched { context: *context, text, tokens })
+        }
         Answer::Discovery { .. } => panic!("the first phase"),
     }
 }
 
-pub(crate) fn sent(fetched: &Fetched) -> Vec<&str> {
-    fetched.context.snippets.iter().map(|snippet| snippet.id.as_str()).collect()
+pub(crate) fn sent<'c>(fetched: &Fetched<'c>) -> Vec<&'c str> {
+    fetched.context.snippets.iter().map(|snippet| snippet.id).collect()
 }
 
-pub(crate) fn warnings(fetched: &Fetched) -> Vec<String> {
+pub(crate) fn warnings(fetched: &Fetched<'_>) -> Vec<String> {
     fetched.context.warnings.iter().map(ToString::to_string).collect()
 }
 

@@ -245,7 +245,9 @@ impl Get {
         let answer = catalogue.get(&ids, &options, &*counter)?;
         let mut output = Output::new();
         match &answer {
-            Answer::Snippets(fetched) => output.text(&fetched.text)?,
+            Answer::Snippets(context) => {
+                output.write(|writer| context.write(options.format, writer))?;
+            }
             Answer::Discovery { listing, .. } => {
                 write_listing(listing, self.format, &mut output)?;
             }
