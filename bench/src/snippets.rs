@@ -20,10 +20,10 @@ const LAYERS: usize = 40;
 
 pub(crate) fn run() {
     println!(
-        "\nSnippets of about 3 KB, five requirements each, {LAYERS} deep, with circles and dangling ones. The floor reads the"
+        "\nSnippets of about 3 KB, five requirements each, {LAYERS} deep, with circles and dangling ones. The floor of list"
     );
     println!(
-        "index, and the files that are printed, and does nothing else. Growth is that of the time.\n"
+        "reads the lines of the index; that of get the index, and the files that are printed, as texts.\n"
     );
     println!("    snippets  what               time      floor  x floor  growth");
     let root = std::env::temp_dir().join(format!("pannier-bench-snippets-{}", std::process::id()));

@@ -44,7 +44,7 @@ fn write(scratch: &Scratch, corpus: &Corpus, order: &[usize]) {
             .collect();
         let body =
             format!("\n# S{number}\n\n## Required reads\n\n{reads}\n## Text\n\nText {number}.\n");
-        let root = if number % 2 == 0 { "one/docs" } else { "two/docs" };
+        let root = if number.is_multiple_of(2) { "one/docs" } else { "two/docs" };
         let path = format!("{root}/{}.md", name(number));
         scratch.write(&path, snippet(&name(number), SCOPES[*scope], &first, &body));
     }

@@ -25,6 +25,7 @@ fn documents_show_what_commands_print() {
         "docs/chat.md",
         "docs/documents.md",
         "docs/assembly.md",
+        "docs/snippets.md",
         "crates/pannier/tests/commands/*.md",
     ] {
         cases.case(root.join(document));
