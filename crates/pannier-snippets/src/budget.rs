@@ -184,8 +184,8 @@ fn greedy(
             return Some((kept, tokens));
         }
         // What holds the whole together costs something, too.
-        let half = kept.len().div_ceil(16);
-        kept.truncate(kept.len() - half);
+        let few = kept.len().div_ceil(16);
+        kept.truncate(kept.len() - few);
     }
     None
 }

@@ -3,10 +3,12 @@
 //! The files are what counts, not the indexes: indexes are made in memory, what is wrong is found by the same code that
 //! answers requests, and then the indexes on the disk are compared with them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::error::DuplicateId;
 use crate::graph::Closure;
-use crate::index::{duplicates, index_text, meanings};
+use crate::id::beginning;
+use crate::index::{Meaning, duplicates, index_text};
 use crate::root::{INDEX, LONGEST_INDEX, Reader, Root, Unread};
 use crate::scan::{Found, Problem, Scan, is_manifest, scan};
 use crate::{Indexes, Roots, SnippetsError, Warning, yaml};
@@ -43,11 +45,16 @@ pub fn check(roots: &Roots) -> Result<Vec<Problem>, SnippetsError> {
         scans.push((root, scan));
     }
     let ids = duplicates(&scans);
-    for duplicate in &ids {
-        let (id, other) = (&duplicate.id, &duplicate.path);
-        let line = line_of_id(&scans, &duplicate.other);
-        let problem = format!("the id '{id}' is that of {other}, too; rename one");
-        problems.push(Problem { path: duplicate.other.clone(), line, problem });
+    let all =
+        scans.iter().flat_map(|(root, scan)| scan.snippets.iter().map(|found| (*root, found)));
+    // Only the paths of those that are there twice are needed.
+    let all = all.filter(|_| !ids.is_empty());
+    let lines: BTreeMap<String, usize> =
+        all.map(|(root, found)| (root.shown(&found.path), found.id_line)).collect();
+    for DuplicateId { id, path: first, other } in ids {
+        let line = lines.get(&other).copied();
+        let problem = format!("the id '{id}' is that of {first}, too; rename one");
+        problems.push(Problem { path: other, line, problem });
     }
     keep_first(&mut scans);
     problems.extend(requirements(roots, &scans)?);
@@ -56,16 +63,9 @@ pub fn check(roots: &Roots) -> Result<Vec<Problem>, SnippetsError> {
     Ok(problems)
 }
 
-fn line_of_id(scans: &[(&Root, Scan)], shown: &str) -> Option<usize> {
-    let all =
-        scans.iter().flat_map(|(root, scan)| scan.snippets.iter().map(|found| (*root, found)));
-    let mut same = all.filter(|(root, found)| root.shown(&found.path) == shown);
-    same.next().map(|(_, found)| found.id_line)
-}
-
 /// Of snippets with the same id, keeps the first, so that the rest can be looked at.
 fn keep_first(scans: &mut [(&Root, Scan)]) {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for (_, scan) in scans {
         scan.snippets.retain(|found| seen.insert(found.id.clone()));
     }
@@ -86,29 +86,23 @@ fn requirements(roots: &Roots, scans: &[(&Root, Scan)]) -> Result<Vec<Problem>, 
     let mut problems = Vec::new();
     for (node, reference) in &closure.dangling {
         let Some((root, found)) = found.get(snippet(*node).id()) else { continue };
-        let Warning::Dangling { requires, .. } = Warning::dangling(&found.id, reference) else {
-            continue;
-        };
-        let lines = found.requires.iter().filter(|other| other.text == requires);
-        let shown = crate::id::beginning(reference);
+        let mut same = found.requires.iter().filter(|other| other.text == *reference);
+        let shown = beginning(reference);
         let problem = format!("it requires '{shown}', which is not there");
-        let line = lines.map(|reference| reference.line).next();
+        let line = same.next().map(|reference| reference.line);
         problems.push(Problem { path: root.shown(&found.path), line, problem });
     }
+    let meanings = scans.iter().map(|(root, scan)| (*root, Meaning::new(root, scan)));
+    let meanings: Vec<(&Root, Meaning<'_>)> = meanings.collect();
     for cycle in closure.order(|node| snippet(node).scope() as usize).cycles {
         let ids: Vec<&str> = cycle.iter().map(|node| snippet(*node).id()).collect();
         let (Some(first), next) = (ids.first(), ids.get(1).or(ids.first())) else { continue };
         let Some((root, found)) = found.get(first) else { continue };
-        let scan = scans.iter().find(|(other, _)| other == root).map(|(_, scan)| scan);
-        let line = scan.and_then(|scan| {
-            let meant = meanings(
-                root,
-                scan,
-                found.requires.iter().map(|reference| reference.text.as_str()),
-            );
-            let place = meant.iter().position(|meant| Some(&meant.as_str()) == next)?;
-            found.requires.get(place).map(|reference| reference.line)
+        let meaning = meanings.iter().find(|(other, _)| other == root).map(|(_, meaning)| meaning);
+        let mut same = found.requires.iter().filter(|reference| {
+            meaning.is_some_and(|meaning| Some(&meaning.of(&reference.text).as_str()) == next)
         });
+        let line = same.next().map(|reference| reference.line);
         let problem = Warning::cycle(&ids).message().to_owned();
         problems.push(Problem { path: root.shown(&found.path), line, problem });
     }
@@ -117,7 +111,7 @@ fn requirements(roots: &Roots, scans: &[(&Root, Scan)]) -> Result<Vec<Problem>, 
             if is_manifest(&reference.text) || catalogue.resolve(place, &reference.text).is_some() {
                 continue;
             }
-            let shown = crate::id::beginning(&reference.text);
+            let shown = beginning(&reference.text);
             let problem = format!("it refers to '{shown}', which is not there");
             problems.push(Problem { path: root.shown(path), line: Some(reference.line), problem });
         }

@@ -109,25 +109,15 @@ pub(crate) fn index_text(root: &Root, scan: &Scan, tokenizer: &str) -> String {
     })
 }
 
-/// What each of these references of a root means: an id, or else the reference.
-pub(crate) fn meanings<'r>(
-    root: &Root,
-    scan: &Scan,
-    references: impl Iterator<Item = &'r str>,
-) -> Vec<String> {
-    let meaning = Meaning::new(root, scan);
-    references.map(|reference| meaning.of(reference)).collect()
-}
-
 /// What references mean within a root.
-struct Meaning<'a> {
+pub(crate) struct Meaning<'a> {
     root: &'a Root,
     ids: BTreeSet<&'a str>,
     paths: BTreeMap<&'a str, &'a str>,
 }
 
 impl<'a> Meaning<'a> {
-    fn new(root: &'a Root, scan: &'a Scan) -> Self {
+    pub(crate) fn new(root: &'a Root, scan: &'a Scan) -> Self {
         let ids = scan.snippets.iter().map(|found| found.id.as_str()).collect();
         Self { root, ids, paths: scan.by_path() }
     }
@@ -140,7 +130,7 @@ impl<'a> Meaning<'a> {
     }
 
     /// The id that a reference means, or else the reference.
-    fn of(&self, reference: &str) -> String {
+    pub(crate) fn of(&self, reference: &str) -> String {
         let name = reference::name(reference);
         if self.ids.contains(name) {
             return name.to_owned();

@@ -240,7 +240,7 @@ impl Scan {
         });
     }
 
-    /// The paths of snippets by their ids, and the other way round.
+    /// The ids of snippets by their paths.
     pub(crate) fn by_path(&self) -> BTreeMap<&str, &str> {
         self.snippets.iter().map(|found| (found.path.as_str(), found.id.as_str())).collect()
     }
