@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p pannier-bench` runs everything; name sections to run only those:
 //! `pipeline`, `scorers`, `knapsack`, `command`, `tokens`,
-//! `chat`, `docs`, `retrieval`, `memory`. Results are checked for equality before anything is timed.
+//! `chat`, `docs`, `retrieval`, `memory`, `snippets`. Results are checked for equality before anything is timed.
 //! Times are wall-clock medians; the machine's noise is in both columns, so read the ratios.
 //!
 //! `run-nothing`, `run-plain` and `run-null` run the same pipeline not at all, once without a
@@ -21,6 +21,7 @@ mod pipeline;
 mod pools;
 mod retrieval;
 mod scorers;
+mod snippets;
 mod tokens;
 
 use std::process::ExitCode;
@@ -30,7 +31,7 @@ static ALLOCATOR: measure::CountingAllocator = measure::CountingAllocator;
 
 type Section = (&'static str, fn());
 
-const SECTIONS: [Section; 9] = [
+const SECTIONS: [Section; 10] = [
     ("pipeline", pipeline::run),
     ("scorers", scorers::run),
     ("knapsack", knapsack::run),
@@ -40,6 +41,7 @@ const SECTIONS: [Section; 9] = [
     ("docs", docs::run),
     ("retrieval", retrieval::run),
     ("memory", memory::run),
+    ("snippets", snippets::run),
 ];
 
 const ONCE: [Section; 4] = [

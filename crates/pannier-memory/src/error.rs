@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pannier_core::ErrorCategory;
+use pannier_sessions::SessionError;
 
 /// Why a context folder, or something beside it, cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -53,14 +54,9 @@ pub enum MemoryError {
         allowed: &'static str,
     },
 
-    /// The name of a session cannot be one.
-    #[error(
-        "'{id}' cannot name a session; use 1 to 128 of the letters A-Z and a-z, digits, '.', '_' and '-', and no '.' at the beginning"
-    )]
-    SessionId {
-        /// How it begins.
-        id: String,
-    },
+    /// Nothing can be remembered about a session.
+    #[error(transparent)]
+    Session(#[from] SessionError),
 
     /// What a host wrote to its hook is not what hosts write.
     #[error(
@@ -119,6 +115,7 @@ impl MemoryError {
         match self {
             Self::Io { .. } => ErrorCategory::Io,
             Self::Engine(error) => error.category(),
+            Self::Session(error) => error.category(),
             _ => ErrorCategory::InvalidInput,
         }
     }

@@ -11,6 +11,7 @@ use pannier_conformance::SuiteError;
 use pannier_core::{Error, ErrorCategory};
 use pannier_docs::{DocsError, EmbedError};
 use pannier_memory::MemoryError;
+use pannier_snippets::SnippetsError;
 use pannier_tokens::TokenError;
 
 use crate::output;
@@ -42,6 +43,10 @@ pub(crate) enum Failure {
     /// A context folder cannot be used.
     #[error("{0}")]
     Memory(#[from] MemoryError),
+
+    /// Snippets cannot be found or fetched.
+    #[error("{0}")]
+    Snippets(#[from] SnippetsError),
 
     /// A hook failed. Whatever the reason, that must not stop its host.
     #[error("{0}")]
@@ -125,6 +130,7 @@ impl Failure {
             Self::Assemble(error) => error.category(),
             Self::Embed(error) => error.category(),
             Self::Memory(error) => error.category(),
+            Self::Snippets(error) => error.category(),
             Self::CacheDamaged(_) => ErrorCategory::CacheInvalid,
             Self::Usage(_) | Self::Input { .. } | Self::Tokens(_) => ErrorCategory::InvalidInput,
             Self::Io { .. } | Self::Suite(_) => ErrorCategory::Io,

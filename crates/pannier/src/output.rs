@@ -22,6 +22,14 @@ impl Output {
         self.0.write_all(text.as_bytes()).map_err(closed)
     }
 
+    /// Lets something write itself.
+    pub(crate) fn write(
+        &mut self,
+        write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        write(&mut self.0).map_err(closed)
+    }
+
     /// Writes a value as one line of JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         serde_json::to_writer(&mut self.0, value).map_err(|error| unwritten(&error))?;

@@ -26,6 +26,7 @@ fn documents_show_what_commands_print() {
         "docs/documents.md",
         "docs/assembly.md",
         "docs/memory.md",
+        "docs/snippets.md",
         "crates/pannier/tests/commands/*.md",
     ] {
         cases.case(root.join(document));

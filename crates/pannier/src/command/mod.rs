@@ -14,6 +14,8 @@ mod policy;
 mod receipts;
 mod select;
 mod simulate;
+mod snippets;
+mod state;
 mod tokens;
 
 use clap::{Subcommand, ValueEnum};
@@ -30,6 +32,8 @@ pub(crate) enum Command {
     Resolve(docs::Resolve),
     Assemble(Box<assemble::Assemble>),
     Packet(Box<packet::PacketCommand>),
+    #[command(subcommand)]
+    Snippets(snippets::Snippets),
     Chunks(docs::Chunks),
     Inspect(docs::Inspect),
     Verify(docs::Verify),
@@ -57,6 +61,7 @@ impl Command {
             Self::Resolve(command) => command.run(),
             Self::Assemble(command) => command.run(),
             Self::Packet(command) => command.run(),
+            Self::Snippets(command) => command.run(),
             Self::Chunks(command) => command.run(),
             Self::Inspect(command) => command.run(),
             Self::Verify(command) => command.run(),

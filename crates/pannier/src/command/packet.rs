@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use pannier_core::{Policy, Timestamp, TokenCounter};
@@ -13,6 +13,7 @@ use pannier_memory::{
 };
 
 use super::explanation;
+use super::state::{self, clock};
 use crate::arguments::{TokenizerArguments, find_item};
 use crate::failure::Failure;
 use crate::output::{self, Output};
@@ -328,10 +329,12 @@ impl PacketArguments {
                 _ => Ok(None),
             };
         };
-        let Some(folder) = state_folder() else {
-            let problem = "there is no folder to remember sessions in; set XDG_STATE_HOME, or HOME, to an absolute path";
-            tell("warning", problem);
-            return Ok(None);
+        let folder = match state::folder("packets") {
+            Ok(folder) => folder,
+            Err(problem) => {
+                tell("warning", &problem.to_string());
+                return Ok(None);
+            }
         };
         let cooldowns = Cooldowns::in_folder(folder);
         Ok(Some(Session { id, cooldowns, now: self.now.unwrap_or_else(clock) }))
@@ -427,10 +430,6 @@ fn policy(policy: &Policy) -> Result<String, Failure> {
     toml::to_string(policy).map_err(|error| Failure::Internal(error.to_string()))
 }
 
-fn clock() -> Timestamp {
-    SystemTime::now().into()
-}
-
 /// What the environment says about the budget.
 fn variable_budget() -> Result<Option<usize>, Failure> {
     const NAME: &str = "CTX_TOKEN_BUDGET";
@@ -442,14 +441,4 @@ fn variable_budget() -> Result<Option<usize>, Failure> {
         let value = printable(&value.to_string_lossy());
         Failure::Usage(format!("{NAME} is '{value}'; it must be a number of tokens, as in 8000"))
     })
-}
-
-/// Where programs keep what they remember between runs.
-fn state_folder() -> Option<PathBuf> {
-    let folder =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = folder("XDG_STATE_HOME")
-        .or_else(|| folder("LOCALAPPDATA"))
-        .or_else(|| Some(folder("HOME")?.join(".local/state")));
-    Some(state?.join("pannier").join("packets"))
 }

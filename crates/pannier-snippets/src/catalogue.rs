@@ -1,0 +1,269 @@
+//! The snippets of all roots, as their indexes tell.
+//!
+//! Indexes are read first and looked into second, because a catalogue borrows from their texts: a listing of ten thousand
+//! snippets then costs little more than reading the file. What snippets require is only looked up for those that somebody
+//! asks for.
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use crate::error::DuplicateId;
+use crate::id::{beginning, is_id};
+use crate::kind::{Scope, SnippetType};
+use crate::names::Names;
+use crate::reference;
+use crate::root::{INDEX, LONGEST_INDEX, Reader, Unread, is_below};
+use crate::yaml::{self, Entry, Index, List};
+use crate::{Roots, SnippetsError, Warning};
+
+/// The indexes of all roots, as they were read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Indexes {
+    roots: Roots,
+    texts: Vec<String>,
+}
+
+impl Indexes {
+    /// Reads the file `index.yaml` of every root.
+    ///
+    /// # Errors
+    ///
+    /// [`SnippetsError::NoIndex`] if a root has none, [`SnippetsError::InvalidIndex`] if one cannot be read.
+    pub fn read(roots: Roots) -> Result<Self, SnippetsError> {
+        let mut texts = Vec::new();
+        for root in roots.iter() {
+            let path = || root.path().join(INDEX);
+            let text = Reader::new(root).read(INDEX, LONGEST_INDEX);
+            texts.push(text.map_err(|unread| match unread {
+                Unread::Missing => {
+                    SnippetsError::NoIndex { path: path(), root: root.path().to_owned() }
+                }
+                Unread::Refused(problem) => SnippetsError::InvalidIndex { path: path(), problem },
+            })?);
+        }
+        Ok(Self { roots, texts })
+    }
+
+    /// Takes these texts for those of the roots.
+    pub(crate) fn from_texts(roots: Roots, texts: Vec<String>) -> Self {
+        Self { roots, texts }
+    }
+
+    /// The roots they are of.
+    pub fn roots(&self) -> &Roots {
+        &self.roots
+    }
+
+    /// The snippets in them. An entry that cannot be one is left out, with a [warning](Catalogue::warnings).
+    ///
+    /// # Errors
+    ///
+    /// [`SnippetsError::InvalidIndex`] if one cannot be read, [`SnippetsError::DuplicateIds`] if an id is there twice.
+    pub fn catalogue(&self) -> Result<Catalogue<'_>, SnippetsError> {
+        let mut catalogue = Catalogue {
+            roots: &self.roots,
+            snippets: Vec::new(),
+            tokenizers: Vec::new(),
+            baselines: Vec::new(),
+            warnings: Vec::new(),
+            names: OnceLock::new(),
+            paths: OnceLock::new(),
+        };
+        for (place, (root, text)) in self.roots.iter().zip(&self.texts).enumerate() {
+            let index = yaml::read(text).map_err(|problem| SnippetsError::InvalidIndex {
+                path: root.path().join(INDEX),
+                problem,
+            })?;
+            let Index { tokenizer, baseline, entries } = index;
+            catalogue.tokenizers.push(tokenizer);
+            catalogue.baselines.push(baseline);
+            catalogue.snippets.reserve(entries.len());
+            for entry in entries {
+                catalogue.add(place, entry);
+            }
+        }
+        // So they are in an index of ours.
+        if catalogue.snippets.is_sorted_by(|a, b| a.id < b.id) {
+            return Ok(catalogue);
+        }
+        catalogue.snippets.sort_by(|a, b| (&a.id, a.root, &a.path).cmp(&(&b.id, b.root, &b.path)));
+        let pairs = catalogue.snippets.windows(2).filter(|pair| pair[0].id == pair[1].id);
+        let ids: Vec<DuplicateId> = pairs
+            .map(|pair| DuplicateId {
+                id: pair[0].id.clone().into_owned(),
+                path: catalogue.shown_path(&pair[0]),
+                other: catalogue.shown_path(&pair[1]),
+            })
+            .collect();
+        match ids.is_empty() {
+            true => Ok(catalogue),
+            false => Err(SnippetsError::DuplicateIds { ids }),
+        }
+    }
+}
+
+/// The snippets of all roots, in the order of their ids.
+#[derive(Debug)]
+pub struct Catalogue<'t> {
+    roots: &'t Roots,
+    snippets: Vec<Snippet<'t>>,
+    /// What counted the tokens, by root.
+    tokenizers: Vec<Option<Cow<'t, str>>>,
+    /// What the manifests refer to, by root, where the index says.
+    baselines: Vec<Option<List<'t>>>,
+    warnings: Vec<Warning>,
+    /// The numbers of the snippets, by id. Made when the first is looked up.
+    names: OnceLock<Names>,
+    /// The numbers of the snippets, by root and path. Made when the first path is looked up.
+    paths: OnceLock<Vec<u32>>,
+}
+
+/// A snippet, as an index tells.
+#[derive(Clone, Debug)]
+pub struct Snippet<'t> {
+    id: Cow<'t, str>,
+    description: Cow<'t, str>,
+    kind: SnippetType,
+    scope: Scope,
+    path: Cow<'t, str>,
+    root: usize,
+    requires: List<'t>,
+    tokens: Option<usize>,
+}
+
+impl Snippet<'_> {
+    /// What it is called.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What it is about.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// What sort of thing it is.
+    pub fn snippet_type(&self) -> SnippetType {
+        self.kind
+    }
+
+    /// How far it reaches.
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// Its file, below its root.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(crate) fn root(&self) -> usize {
+        self.root
+    }
+
+    pub(crate) fn requires(&self) -> &List<'_> {
+        &self.requires
+    }
+}
+
+impl<'t> Catalogue<'t> {
+    fn add(&mut self, root: usize, entry: Entry<'t>) {
+        let Entry { id, description, kind, scope, path, requires, tokens } = entry;
+        let problem = if !is_id(&id) {
+            "its id cannot be one"
+        } else if !is_below(&path) {
+            "its path leads out of the root"
+        } else {
+            match (SnippetType::find(&kind), Scope::find(&scope)) {
+                (Some(kind), Some(scope)) => {
+                    return self.snippets.push(Snippet {
+                        id,
+                        description,
+                        kind,
+                        scope,
+                        path,
+                        root,
+                        requires,
+                        tokens,
+                    });
+                }
+                (None, _) => "it has no known type",
+                (_, None) => "it has no known scope",
+            }
+        };
+        let index = self.roots.get(root).shown(INDEX);
+        let message = format!("{index}: the entry '{}' is left out: {problem}", beginning(&id));
+        self.warnings.push(Warning::Entry { message });
+    }
+
+    /// The snippets.
+    pub fn snippets(&self) -> &[Snippet<'t>] {
+        &self.snippets
+    }
+
+    /// What was left out.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// The roots they are in.
+    pub fn roots(&self) -> &'t Roots {
+        self.roots
+    }
+
+    /// How many tokens the text of a snippet has, if this counter counted them when the index was made.
+    pub(crate) fn recorded_tokens(&self, snippet: &Snippet<'_>, counter: &str) -> Option<usize> {
+        let tokenizer = self.tokenizers.get(snippet.root)?.as_deref()?;
+        snippet.tokens.filter(|_| tokenizer == counter)
+    }
+
+    pub(crate) fn baseline(&self, root: usize) -> Option<&List<'t>> {
+        self.baselines.get(root)?.as_ref()
+    }
+
+    pub(crate) fn shown_path(&self, snippet: &Snippet<'_>) -> String {
+        self.roots.get(snippet.root).shown(&snippet.path)
+    }
+
+    /// The number of the snippet with this id.
+    pub(crate) fn find(&self, id: &str) -> Option<u32> {
+        let names = self.names.get_or_init(|| Names::new(self.snippets.iter().map(Snippet::id)));
+        names.find(id, |number| self.snippets[number as usize].id())
+    }
+
+    /// The snippet that a reference in a file of this root means.
+    pub(crate) fn resolve(&self, root: usize, reference: &str) -> Option<u32> {
+        let name = reference::name(reference);
+        if let Some(found) = self.find(name) {
+            return Some(found);
+        }
+        let count = self.tokenizers.len();
+        if let Some(rest) = name.strip_prefix("~/") {
+            let home = self.roots.home()?;
+            return (0..count).find_map(|place| {
+                let path = reference::path_from_home(self.roots.get(place), home, rest)?;
+                self.find_path(place, &path)
+            });
+        }
+        // The root of the file first; among the others, the order of where they are.
+        let others = (0..count).filter(|place| *place != root);
+        std::iter::once(root).chain(others).find_map(|place| {
+            let paths = reference::paths(self.roots.get(place), name);
+            paths.iter().find_map(|path| self.find_path(place, path))
+        })
+    }
+
+    fn find_path(&self, root: usize, path: &str) -> Option<u32> {
+        let key = |number: u32| {
+            let snippet = self.snippets.get(number as usize);
+            snippet.map(|snippet| (snippet.root, &*snippet.path))
+        };
+        let paths = self.paths.get_or_init(|| {
+            let mut paths: Vec<u32> = (0..).take(self.snippets.len()).collect();
+            paths.sort_unstable_by_key(|number| (key(*number), *number));
+            paths
+        });
+        let place = paths.partition_point(|number| key(*number) < Some((root, path)));
+        paths.get(place).copied().filter(|number| key(*number) == Some((root, path)))
+    }
+}

@@ -1,0 +1,241 @@
+//! What can go wrong with snippets.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pannier_core::ErrorCategory;
+use pannier_sessions::SessionError;
+
+use crate::kind::{scope_names, type_names};
+
+/// So many lines of a list are shown in a message.
+const MOST_SHOWN: usize = 50;
+
+/// Why snippets cannot be found or fetched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnippetsError {
+    /// No root was given.
+    #[error("there is no root; name at least one folder with snippets")]
+    NoRoots,
+
+    /// A root is not a folder.
+    #[error("there is no folder {}; name one with snippets, as in `--root docs`", path.display())]
+    NoRoot {
+        /// What was given.
+        path: PathBuf,
+    },
+
+    /// Two roots are the same, or one lies in the other.
+    #[error("{} is in {}; name only one of them as a root", inner.display(), outer.display())]
+    NestedRoots {
+        /// The one.
+        inner: PathBuf,
+        /// The other.
+        outer: PathBuf,
+    },
+
+    /// A root has no index.
+    #[error(
+        "there is no index at {}; make one with `pannier snippets index --root {}`",
+        path.display(),
+        root.display()
+    )]
+    NoIndex {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// The root.
+        root: PathBuf,
+    },
+
+    /// An index cannot be read.
+    #[error("{}: {problem}; make it again with `pannier snippets index`", path.display())]
+    InvalidIndex {
+        /// The index.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+
+    /// Snippets have the same id.
+    #[error("ids must be there once, and are not:\n{}", lines(ids))]
+    DuplicateIds {
+        /// What they are.
+        ids: Vec<DuplicateId>,
+    },
+
+    /// An id cannot be one.
+    #[error(
+        "'{id}' cannot be the id of a snippet; use up to 200 lower-case letters, digits, '.', '_' and '-', with single slashes between them, as in project/design/index"
+    )]
+    InvalidId {
+        /// How it begins.
+        id: String,
+    },
+
+    /// Ids that no index has.
+    #[error(
+        "these ids are in no index; choose others from `pannier snippets list`:\n{}",
+        lines(ids)
+    )]
+    UnknownIds {
+        /// All of them.
+        ids: Vec<UnknownId>,
+    },
+
+    /// There is no such type.
+    #[error("there is no type '{name}'; there are {}", type_names())]
+    UnknownType {
+        /// Its name.
+        name: String,
+    },
+
+    /// There is no such scope.
+    #[error("there is no scope '{name}'; there are {}", scope_names())]
+    UnknownScope {
+        /// Its name.
+        name: String,
+    },
+
+    /// The snippets, with all that they require, have too many tokens.
+    #[error("{0}")]
+    OverBudget(Box<OverBudget>),
+
+    /// The engine refuses what it was given.
+    #[error(transparent)]
+    Engine(#[from] pannier_core::Error),
+
+    /// Nothing can be remembered about a session.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+
+    /// Reading or writing failed.
+    #[error("cannot {action} {}: {error}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why it failed.
+        error: io::Error,
+    },
+}
+
+impl SnippetsError {
+    pub(crate) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
+        Self::Io { action, path: path.to_owned(), error }
+    }
+
+    /// What sort of failure it is.
+    pub fn category(&self) -> ErrorCategory {
+        match self {
+            Self::OverBudget(_) => ErrorCategory::BudgetNotMet,
+            Self::Engine(error) => error.category(),
+            Self::Session(error) => error.category(),
+            Self::Io { .. } => ErrorCategory::Io,
+            _ => ErrorCategory::InvalidInput,
+        }
+    }
+}
+
+/// An id that no index has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownId {
+    /// The id.
+    pub id: String,
+    /// Ids that are there and look like it, the closest first.
+    pub close: Vec<String>,
+}
+
+impl fmt::Display for UnknownId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.close.is_empty() {
+            true => write!(f, "  {}", self.id),
+            false => write!(f, "  {}: did you mean {}?", self.id, self.close.join(", ")),
+        }
+    }
+}
+
+/// An id that is there twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DuplicateId {
+    /// The id.
+    pub id: String,
+    /// Where it is.
+    pub path: String,
+    /// Where it is, too.
+    pub other: String,
+}
+
+impl fmt::Display for DuplicateId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, path, other } = self;
+        write!(f, "  {id}: {path} and {other}; rename one, or name only one of the roots")
+    }
+}
+
+/// How much too large a context is, and what could be done about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OverBudget {
+    /// How many tokens it would have as it is printed.
+    pub tokens: usize,
+    /// How many it may have.
+    pub budget: usize,
+    /// What each of its snippets has, in their order.
+    pub snippets: Vec<SnippetCost>,
+    /// Requested ids without which the rest fits; none, if nothing that was requested fits.
+    pub drop: Vec<String>,
+    /// How many tokens there are without them.
+    pub tokens_without: usize,
+    /// Whether it was shown that dropping fewer does not help.
+    pub is_smallest: bool,
+}
+
+/// What a snippet costs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SnippetCost {
+    /// Its id.
+    pub id: String,
+    /// How many tokens its text has.
+    pub tokens: usize,
+    /// Whether it was asked for, and not only required.
+    pub is_requested: bool,
+}
+
+impl fmt::Display for OverBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tokens, budget, snippets, drop, tokens_without, is_smallest } = self;
+        writeln!(f, "the snippets have {tokens} tokens, above the budget of {budget}:")?;
+        let mut largest: Vec<&SnippetCost> = snippets.iter().collect();
+        largest.sort_by(|a, b| b.tokens.cmp(&a.tokens).then_with(|| a.id.cmp(&b.id)));
+        for SnippetCost { id, tokens, is_requested } in largest.iter().take(MOST_SHOWN) {
+            let why = if *is_requested { "requested" } else { "required" };
+            writeln!(f, "  {tokens:>7}  {id} ({why})")?;
+        }
+        if let Some(more) = snippets.len().checked_sub(MOST_SHOWN).filter(|more| *more > 0) {
+            writeln!(f, "  and {more} smaller ones")?;
+        }
+        match drop.is_empty() {
+            true => write!(f, "no requested snippet fits with what it requires; raise the budget"),
+            false => {
+                let names: Vec<&str> = drop.iter().take(MOST_SHOWN).map(String::as_str).collect();
+                let more = drop.len() - names.len();
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let proof = if *is_smallest { "" } else { " (fewer may do)" };
+                let names = names.join(", ");
+                write!(f, "drop {names}{more}{proof} to have {tokens_without}, or raise the budget")
+            }
+        }
+    }
+}
+
+fn lines(list: &[impl fmt::Display]) -> String {
+    let mut lines: Vec<String> = list.iter().take(MOST_SHOWN).map(ToString::to_string).collect();
+    if list.len() > MOST_SHOWN {
+        lines.push(format!("  and {} more", list.len() - MOST_SHOWN));
+    }
+    lines.join("\n")
+}

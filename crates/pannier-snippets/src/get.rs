@@ -1,0 +1,309 @@
+//! The second phase: whole texts, with everything that they require.
+//!
+//! What is required comes from the indexes, what is sent from the files. Nothing is cut to fit a budget: what is printed is
+//! counted as it is printed, and if it is too much, the answer is an error that says what to leave out.
+
+use std::collections::BTreeSet;
+use std::num::NonZero;
+
+use pannier_core::TokenCounter;
+use serde::Serialize;
+
+use crate::error::UnknownId;
+use crate::graph::Closure;
+use crate::kind::{Scope, SnippetType};
+use crate::list::{ListOptions, Listing};
+use crate::text::{Body, Texts};
+use crate::{Catalogue, SnippetId, SnippetsError, Warning, budget, close};
+
+/// For so many unknown ids, others that look like them are looked for.
+const MOST_EXPLAINED: usize = 20;
+
+/// So many ids of a chain are told.
+const LONGEST_CHAIN: usize = 8;
+
+/// A thread reads at least so many files.
+const LEAST_SHARE: usize = 128;
+
+/// How to fetch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GetOptions {
+    /// How many tokens the answer may have as it is printed.
+    pub budget: Option<usize>,
+    /// How it is printed.
+    pub format: ContextFormat,
+    /// The ids that the session has already.
+    pub delivered: BTreeSet<String>,
+    /// Sends these again.
+    pub resend: bool,
+}
+
+/// How a context is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContextFormat {
+    /// For people and models.
+    #[default]
+    Text,
+    /// One line of JSON.
+    Json,
+}
+
+/// What is answered to a request for snippets.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer<'c> {
+    /// The snippets.
+    Snippets(Box<Context<'c>>),
+    /// The session has snippets that are no longer there; what there is now.
+    Discovery {
+        /// The ids that are gone.
+        gone: Vec<String>,
+        /// The first phase, with a message.
+        listing: Listing<'c>,
+    },
+}
+
+/// The answer of the second phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Context<'c> {
+    /// Which phase it is of: 2.
+    pub phase: u8,
+    /// The ids that were asked for, in the order they were.
+    pub requested: Vec<&'c str>,
+    /// What else is in, and why.
+    pub added: Vec<Added<'c>>,
+    /// What the session has already, and is not sent again.
+    pub delivered: Vec<&'c str>,
+    /// What is sent, in its order.
+    pub snippets: Vec<SentSnippet<'c>>,
+    /// What is wrong with it.
+    pub warnings: Vec<Warning>,
+    /// How many tokens it has as it is printed. Only counted if there is a budget.
+    #[serde(skip)]
+    pub tokens: Option<usize>,
+}
+
+/// A snippet that was not asked for, but is required.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Added<'c> {
+    /// The snippet.
+    pub id: &'c str,
+    /// How it came in: from one that was asked for to the one that requires it. Of a long chain, the first and the last
+    /// seven.
+    pub chain: Vec<&'c str>,
+    /// How many are left out behind the first.
+    #[serde(skip_serializing_if = "is_none")]
+    pub chain_omitted: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_none(count: &usize) -> bool {
+    *count == 0
+}
+
+/// A snippet that is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SentSnippet<'c> {
+    /// Its id.
+    pub id: &'c str,
+    /// What it is about.
+    pub description: &'c str,
+    /// What sort of thing it is.
+    #[serde(rename = "type")]
+    pub kind: SnippetType,
+    /// How far it reaches.
+    pub scope: Scope,
+    /// Its file, below its root.
+    pub path: &'c str,
+    /// How many tokens its text has.
+    pub tokens: usize,
+    /// Everything behind its front matter, byte for byte.
+    pub text: Body,
+}
+
+impl Catalogue<'_> {
+    /// Fetches snippets, with everything that they require.
+    ///
+    /// # Errors
+    ///
+    /// [`SnippetsError::UnknownIds`] for ids that are not there, all of them; [`SnippetsError::OverBudget`] if it is too
+    /// much; and what a [listing](Catalogue::list) can fail with.
+    pub fn get(
+        &self,
+        ids: &[SnippetId],
+        options: &GetOptions,
+        counter: &dyn TokenCounter,
+    ) -> Result<Answer<'_>, SnippetsError> {
+        let requested = self.requested(ids)?;
+        let gone: Vec<String> =
+            options.delivered.iter().filter(|id| self.find(id).is_none()).cloned().collect();
+        if !gone.is_empty() {
+            let mut listing = self.list(&ListOptions::default(), counter)?;
+            listing.message = Some(gone_message(&gone));
+            return Ok(Answer::Discovery { gone, listing });
+        }
+        let known = vec![None; self.snippets().len()];
+        let mut bodies = Bodies { known, counter };
+        let mut context = self.context(&requested, options, &mut bodies);
+        let Some(budget) = options.budget else { return Ok(Answer::Snippets(Box::new(context))) };
+        let tokens = counter.count(&context.render(options.format));
+        if tokens > budget {
+            let over =
+                budget::over(self, &requested, options, &mut bodies, &context, tokens, budget);
+            return Err(SnippetsError::OverBudget(Box::new(over)));
+        }
+        context.tokens = Some(tokens);
+        Ok(Answer::Snippets(Box::new(context)))
+    }
+
+    /// The numbers of the snippets that were asked for, each once.
+    fn requested(&self, ids: &[SnippetId]) -> Result<Vec<u32>, SnippetsError> {
+        let mut numbers = Vec::new();
+        let mut unknown: Vec<&str> = Vec::new();
+        let mut seen = BTreeSet::new();
+        for id in ids.iter().map(SnippetId::as_str).filter(|id| seen.insert(*id)) {
+            match self.find(id) {
+                Some(number) => numbers.push(number),
+                None => unknown.push(id),
+            }
+        }
+        if unknown.is_empty() {
+            return Ok(numbers);
+        }
+        let ids = unknown.iter().enumerate().map(|(place, id)| UnknownId {
+            id: (*id).to_owned(),
+            close: if place < MOST_EXPLAINED { close::close(self, id) } else { Vec::new() },
+        });
+        Err(SnippetsError::UnknownIds { ids: ids.collect() })
+    }
+
+    /// What is sent for these snippets.
+    pub(crate) fn context<'c>(
+        &'c self,
+        requested: &[u32],
+        options: &GetOptions,
+        bodies: &mut Bodies<'_>,
+    ) -> Context<'c> {
+        let closure = Closure::new(self, requested);
+        let snippet = |node: u32| &self.snippets()[closure.snippets[node as usize] as usize];
+        let id = |node: u32| snippet(node).id();
+        let ordered = closure.order(|node| snippet(node).scope() as usize);
+        let id_of = |number: &u32| self.snippets()[*number as usize].id();
+        let mut context = Context {
+            phase: 2,
+            requested: requested.iter().map(id_of).collect(),
+            warnings: self.warnings().to_vec(),
+            ..Context::default()
+        };
+        let dangling = closure.dangling.iter();
+        context.warnings.extend(dangling.map(|(node, text)| Warning::dangling(id(*node), text)));
+        for cycle in &ordered.cycles {
+            let ids: Vec<&str> = cycle.iter().map(|node| id(*node)).collect();
+            context.warnings.push(Warning::cycle(&ids));
+        }
+        let is_sent = |id: &str| options.resend || !options.delivered.contains(id);
+        let numbers = closure.snippets.iter().copied();
+        let numbers = numbers.filter(|number| is_sent(self.snippets()[*number as usize].id()));
+        bodies.read(self, numbers.collect());
+        for node in ordered.nodes {
+            let snippet = snippet(node);
+            if closure.ways[node as usize].length > 0 {
+                context.added.push(added(&closure, node, id));
+            }
+            if !is_sent(snippet.id()) {
+                context.delivered.push(snippet.id());
+                continue;
+            }
+            match bodies.get(closure.snippets[node as usize]) {
+                Ok((text, tokens)) => context.snippets.push(SentSnippet {
+                    id: snippet.id(),
+                    description: snippet.description(),
+                    kind: snippet.snippet_type(),
+                    scope: snippet.scope(),
+                    path: snippet.path(),
+                    tokens,
+                    text,
+                }),
+                Err(problem) => {
+                    let path = self.shown_path(snippet);
+                    context.warnings.push(Warning::unreadable(snippet.id(), &path, &problem));
+                }
+            }
+        }
+        context
+    }
+}
+
+/// Why a node is in: the way to it from one that was asked for.
+fn added<'c>(closure: &Closure, node: u32, id: impl Fn(u32) -> &'c str) -> Added<'c> {
+    let way = closure.way(node, LONGEST_CHAIN);
+    Added {
+        id: id(node),
+        chain_omitted: closure.ways[node as usize].length - way.len(),
+        chain: way.into_iter().map(id).collect(),
+    }
+}
+
+fn gone_message(gone: &[String]) -> String {
+    let shown: Vec<&str> = gone.iter().take(10).map(String::as_str).collect();
+    let more = gone.len() - shown.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let names = shown.join(", ");
+    format!(
+        "The index has changed: {names}{more}, which this session was given, is no longer there. Choose again from what there is now."
+    )
+}
+
+/// The texts that were read, by the numbers of their snippets, and what they cost.
+pub(crate) struct Bodies<'a> {
+    known: Vec<Option<Reading>>,
+    pub(crate) counter: &'a dyn TokenCounter,
+}
+
+/// A text and its tokens, or why there is none.
+type Reading = Result<(Body, usize), String>;
+
+impl Bodies<'_> {
+    /// Reads and counts these, as far as they are not known, on all cores if they are many. What is read does not depend
+    /// on how many there are.
+    fn read(&mut self, catalogue: &Catalogue<'_>, mut numbers: Vec<u32>) {
+        numbers.retain(|number| self.known[*number as usize].is_none());
+        // One after the other in the order of their ids, files are mostly in the folder of the last one.
+        numbers.sort_unstable();
+        let counter = self.counter;
+        let read = |numbers: &[u32]| {
+            let mut texts = Texts::new(catalogue.roots());
+            let read = numbers.iter().map(|number| {
+                let body = texts.read(&catalogue.snippets()[*number as usize]);
+                let body = body.map_err(|unread| unread.problem().to_owned())?;
+                let tokens = counter.count(&body);
+                Ok((body, tokens))
+            });
+            read.collect::<Vec<Reading>>()
+        };
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let share = numbers.len().div_ceil(cores).max(LEAST_SHARE);
+        let readings: Vec<Reading> = std::thread::scope(|scope| {
+            let mut shares = numbers.chunks(share);
+            // The first is for this thread.
+            let first = shares.next().unwrap_or_default();
+            let others: Vec<_> = shares.map(|share| (share, scope.spawn(|| read(share)))).collect();
+            let mut readings = read(first);
+            for (share, other) in others {
+                // A counter that stops a thread would have stopped this one, too.
+                readings.extend(other.join().unwrap_or_else(|_| read(share)));
+            }
+            readings
+        });
+        for (number, reading) in numbers.into_iter().zip(readings) {
+            self.known[number as usize] = Some(reading);
+        }
+    }
+
+    fn get(&self, number: u32) -> Reading {
+        self.known[number as usize].clone().unwrap_or_else(|| Err("it was not read".to_owned()))
+    }
+}

@@ -1,0 +1,161 @@
+//! What a snippet is called.
+//!
+//! An id is words with slashes between them, as in `project/design/index`. Nothing in it can be taken for a path that leads
+//! elsewhere, for a line of its own or for an order to a terminal, so an id is printed as it is.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::SnippetsError;
+
+/// Longer ids are none.
+pub(crate) const LONGEST_ID: usize = 200;
+
+/// The id of a snippet.
+///
+/// ```
+/// use pannier_snippets::SnippetId;
+///
+/// assert_eq!(SnippetId::new("global/policy/names")?.as_str(), "global/policy/names");
+/// assert!(SnippetId::new("../secret").is_err());
+/// # Ok::<(), pannier_snippets::SnippetsError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SnippetId(String);
+
+impl SnippetId {
+    /// Takes up to 200 lower-case letters, digits, `.`, `_` and `-`, with single slashes between them. No part is `.` or
+    /// `..`.
+    ///
+    /// # Errors
+    ///
+    /// [`SnippetsError::InvalidId`] for anything else.
+    pub fn new(id: &str) -> Result<Self, SnippetsError> {
+        match is_id(id) {
+            true => Ok(Self(id.to_owned())),
+            false => Err(SnippetsError::InvalidId { id: beginning(id) }),
+        }
+    }
+
+    /// The id as a text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SnippetId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for SnippetId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+pub(crate) fn is_id(text: &str) -> bool {
+    let is_plain = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-')
+    };
+    text.len() <= LONGEST_ID && has_parts(text, is_plain)
+}
+
+/// Whether a text is parts with slashes between them: none empty, none `.` or `..`, and only bytes that are allowed.
+pub(crate) fn has_parts(text: &str, is_allowed: impl Fn(u8) -> bool) -> bool {
+    let (mut length, mut dots) = (0_usize, 0_usize);
+    let is_part = |length: usize, dots: usize| length > dots || length > 2;
+    for byte in text.bytes() {
+        if byte == b'/' {
+            if !is_part(length, dots) {
+                return false;
+            }
+            (length, dots) = (0, 0);
+        } else if is_allowed(byte) {
+            length += 1;
+            dots += usize::from(byte == b'.');
+        } else {
+            return false;
+        }
+    }
+    is_part(length, dots)
+}
+
+/// How a foreign text begins, on one line and without anything that a terminal would obey.
+pub(crate) fn beginning(text: &str) -> String {
+    let short: String = text.chars().take(80).map(harmless).collect();
+    if short.len() < text.len() && text.chars().nth(80).is_some() { short + "…" } else { short }
+}
+
+/// A foreign text on one line.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    push_one_line(&mut line, text);
+    line
+}
+
+/// Appends a foreign text, on one line.
+pub(crate) fn push_one_line(line: &mut String, text: &str) {
+    // Most texts are what they should be.
+    let is_plain = text.bytes().fold(true, |is, byte| is & matches!(byte, b' '..=b'~'));
+    if is_plain && !text.contains("  ") && text.trim().len() == text.len() {
+        return line.push_str(text);
+    }
+    for (place, word) in text.split_whitespace().enumerate() {
+        if place > 0 {
+            line.push(' ');
+        }
+        line.extend(word.chars().map(harmless));
+    }
+}
+
+fn harmless(character: char) -> char {
+    match character {
+        _ if character.is_control() => '\u{fffd}',
+        // Line ends of Unicode, and marks that turn the direction of what follows.
+        '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        _ => character,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_words_with_slashes_between_them() {
+        let longest = "a".repeat(LONGEST_ID);
+        for good in ["a", "arch/system", "policy/version-control", "a_b/c.d/9", "..a", &longest] {
+            assert!(SnippetId::new(good).is_ok(), "{good}");
+        }
+        let long = "a".repeat(LONGEST_ID + 1);
+        for bad in [
+            "",
+            "/",
+            "a/",
+            "/a",
+            "a//b",
+            ".",
+            "..",
+            "a/../b",
+            "a/./b",
+            "A",
+            "a b",
+            "a\n",
+            "a\0",
+            "a\u{1b}[31m",
+            "ä",
+            "a\\b",
+            "@a",
+            "a:b",
+            "~/a",
+            &long,
+        ] {
+            let error = SnippetId::new(bad).unwrap_err();
+            assert!(matches!(error, SnippetsError::InvalidId { .. }), "{bad}");
+            assert!(!error.to_string().contains(['\n', '\0', '\u{1b}']), "{error}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Making the index of a root.
+//!
+//! An index depends on the files below its root and on nothing else, neither on other roots nor on where it lies: a
+//! reference within the root is written as the id that it means, any other one as it stands, to be looked up when it is
+//! needed. It is replaced at once, and only if it changes, so that whatever watches it is not woken for nothing.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use pannier_core::TokenCounter;
+
+use crate::error::DuplicateId;
+use crate::reference;
+use crate::root::{INDEX, LONGEST_INDEX, Reader, Root};
+use crate::scan::{Found, Problem, Scan, is_manifest, scan};
+use crate::yaml::{self, Entry, List};
+use crate::{Roots, SnippetsError};
+
+/// What became of the index of a root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Indexed {
+    /// The index.
+    pub path: PathBuf,
+    /// How many snippets it has.
+    pub snippets: usize,
+    /// Whether it is the same as before, and was not written.
+    pub is_unchanged: bool,
+    /// Files that are left out, and why.
+    pub problems: Vec<Problem>,
+}
+
+/// Writes the index of every root from the front matter of its files. The counter counts what `list` tells.
+///
+/// # Errors
+///
+/// [`SnippetsError::DuplicateIds`] if two snippets have the same id, and then nothing is written;
+/// [`SnippetsError::Io`] if a root cannot be looked into, or its index not be written.
+pub fn index(roots: &Roots, counter: &dyn TokenCounter) -> Result<Vec<Indexed>, SnippetsError> {
+    let mut scans = Vec::new();
+    for root in roots.iter() {
+        scans.push((root, scan(root, counter)?));
+    }
+    let ids = duplicates(&scans);
+    if !ids.is_empty() {
+        return Err(SnippetsError::DuplicateIds { ids });
+    }
+    let mut indexed = Vec::new();
+    for (root, scan) in scans {
+        let text = index_text(root, &scan, counter.name());
+        let is_unchanged =
+            Reader::new(root).read(INDEX, LONGEST_INDEX).is_ok_and(|old| old == text);
+        let path = root.path().join(INDEX);
+        if !is_unchanged {
+            replace(&root.real_path().join(INDEX), text.as_bytes())
+                .map_err(|error| SnippetsError::io("write", &path, error))?;
+        }
+        let Scan { snippets, problems, .. } = scan;
+        indexed.push(Indexed { path, snippets: snippets.len(), is_unchanged, problems });
+    }
+    Ok(indexed)
+}
+
+/// Ids that are there more than once, in their order, each with the first path and another one.
+pub(crate) fn duplicates(scans: &[(&Root, Scan)]) -> Vec<DuplicateId> {
+    let mut first: BTreeMap<&str, (&Root, &Found)> = BTreeMap::new();
+    let mut duplicates = Vec::new();
+    for (root, scan) in scans {
+        for found in &scan.snippets {
+            match first.get(found.id.as_str()) {
+                None => _ = first.insert(&found.id, (root, found)),
+                Some((other, before)) => duplicates.push(DuplicateId {
+                    id: found.id.clone(),
+                    path: other.shown(&before.path),
+                    other: root.shown(&found.path),
+                }),
+            }
+        }
+    }
+    duplicates.sort_by(|a, b| (&a.id, &a.path, &a.other).cmp(&(&b.id, &b.path, &b.other)));
+    duplicates
+}
+
+/// The index of a root. Of snippets with the same id, it has the first.
+pub(crate) fn index_text(root: &Root, scan: &Scan, tokenizer: &str) -> String {
+    let mut snippets: Vec<&Found> = scan.snippets.iter().collect();
+    snippets.sort_by(|a, b| (&a.id, &a.path).cmp(&(&b.id, &b.path)));
+    snippets.dedup_by(|a, b| a.id == b.id);
+    let meaning = Meaning::new(root, scan);
+    let entries = snippets.iter().map(|found| Entry {
+        id: Cow::Borrowed(&found.id),
+        description: Cow::Borrowed(&found.description),
+        kind: Cow::Borrowed(found.kind.name()),
+        scope: Cow::Borrowed(found.scope.name()),
+        path: Cow::Borrowed(&found.path),
+        requires: meaning.of_all(found.requires.iter().map(|reference| reference.text.as_str())),
+        tokens: Some(found.tokens),
+    });
+    let entries = entries.collect();
+    let baseline = scan.baseline.iter().map(|(_, reference)| reference.text.as_str());
+    let baseline = meaning.of_all(baseline.filter(|reference| !is_manifest(reference)));
+    yaml::write(&yaml::Index {
+        tokenizer: Some(Cow::Borrowed(tokenizer)),
+        baseline: Some(baseline),
+        entries,
+    })
+}
+
+/// What references mean within a root.
+pub(crate) struct Meaning<'a> {
+    root: &'a Root,
+    ids: BTreeSet<&'a str>,
+    paths: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Meaning<'a> {
+    pub(crate) fn new(root: &'a Root, scan: &'a Scan) -> Self {
+        let ids = scan.snippets.iter().map(|found| found.id.as_str()).collect();
+        Self { root, ids, paths: scan.by_path() }
+    }
+
+    /// What each of these means, once.
+    fn of_all<'r>(&self, references: impl Iterator<Item = &'r str>) -> List<'static> {
+        let mut seen = BTreeSet::new();
+        let meant = references.map(|reference| self.of(reference));
+        List::Texts(meant.filter(|meant| seen.insert(meant.clone())).collect())
+    }
+
+    /// The id that a reference means, or else the reference.
+    pub(crate) fn of(&self, reference: &str) -> String {
+        let name = reference::name(reference);
+        if self.ids.contains(name) {
+            return name.to_owned();
+        }
+        let paths = reference::paths(self.root, name);
+        let id = paths.iter().find_map(|path| self.paths.get(path.as_str()));
+        id.map_or_else(|| reference.to_owned(), |id| (*id).to_owned())
+    }
+}
+
+/// Replaces a file at once. A link in its place is replaced, not followed.
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.tmp", std::process::id()));
+    let beside = PathBuf::from(beside);
+    // What a process that was stopped left behind, or a link that somebody put there.
+    let _ = fs::remove_file(&beside);
+    let written = File::create_new(&beside)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&beside, path));
+    written.inspect_err(|_| _ = fs::remove_file(&beside))
+}

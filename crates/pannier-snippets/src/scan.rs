@@ -1,0 +1,247 @@
+//! What the files below a root say about themselves.
+//!
+//! A file with front matter that names an id, a type or a scope is meant to be a snippet. If it lacks one of the four
+//! fields, or says something that cannot be, it is left out and the problem is told: a snippet without a scope has no place
+//! in an order, and one without a type is in no area. Other Markdown files are none of our business. A file called
+//! `baseline.md` is a manifest, never a snippet.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+
+use pannier_core::TokenCounter;
+use serde::Serialize;
+
+use crate::SnippetsError;
+use crate::front_matter::{Field, Fields, Parts, line_of, split};
+use crate::id::{LONGEST_ID, beginning, is_id};
+use crate::kind::{Scope, SnippetType, scope_names, type_names};
+use crate::reads::{Reference, manifest, required_reads};
+use crate::root::{LONGEST_FILE, Reader, Root, is_below};
+
+/// What a manifest is called.
+const MANIFEST: &str = "baseline.md";
+
+/// Something that is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Problem {
+    /// The file.
+    pub path: String,
+    /// The line, from 1, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub problem: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, line, problem } = self;
+        match line {
+            Some(line) => write!(f, "{path}:{line}: {problem}"),
+            None => write!(f, "{path}: {problem}"),
+        }
+    }
+}
+
+/// A snippet, as its file tells.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// Below the root.
+    pub(crate) path: String,
+    pub(crate) id: String,
+    pub(crate) id_line: usize,
+    pub(crate) description: String,
+    pub(crate) kind: SnippetType,
+    pub(crate) scope: Scope,
+    pub(crate) requires: Vec<Reference>,
+    pub(crate) tokens: usize,
+}
+
+/// All that was found below a root.
+#[derive(Debug, Default)]
+pub(crate) struct Scan {
+    /// In the order of their paths.
+    pub(crate) snippets: Vec<Found>,
+    /// The references of manifests, with the paths of these.
+    pub(crate) baseline: Vec<(String, Reference)>,
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// Reads all Markdown files below a root, but for hidden ones and links.
+pub(crate) fn scan(root: &Root, counter: &dyn TokenCounter) -> Result<Scan, SnippetsError> {
+    let mut scan = Scan::default();
+    let mut reader = Reader::new(root);
+    for path in files(root, &mut scan.problems)? {
+        let text = match reader.read(&path, LONGEST_FILE) {
+            Ok(text) => text,
+            Err(unread) => {
+                scan.tell(root, &path, None, unread.problem());
+                continue;
+            }
+        };
+        if path.rsplit('/').next() == Some(MANIFEST) {
+            let references = manifest(&text).into_iter();
+            scan.baseline.extend(references.map(|reference| (path.clone(), reference)));
+        } else {
+            scan.read(root, path, &text, counter);
+        }
+    }
+    scan.problems.sort_unstable();
+    Ok(scan)
+}
+
+/// The references of the manifests below a root.
+pub(crate) fn baseline(root: &Root) -> Result<Vec<String>, SnippetsError> {
+    let mut reader = Reader::new(root);
+    let paths = files(root, &mut Vec::new())?;
+    let manifests = paths.iter().filter(|path| path.rsplit('/').next() == Some(MANIFEST));
+    let texts = manifests.filter_map(|path| reader.read(path, LONGEST_FILE).ok());
+    Ok(texts.flat_map(|text| manifest(&text)).map(|reference| reference.text).collect())
+}
+
+/// Whether a reference is to another manifest, which is read anyway.
+pub(crate) fn is_manifest(reference: &str) -> bool {
+    reference.trim_start_matches('@').rsplit('/').next() == Some(MANIFEST)
+}
+
+/// The Markdown files below a root, in the order of their paths, whatever the order of the folders.
+fn files(root: &Root, problems: &mut Vec<Problem>) -> Result<Vec<String>, SnippetsError> {
+    let mut files = Vec::new();
+    let mut folders = vec![String::new()];
+    while let Some(folder) = folders.pop() {
+        let place = root.real_path().join(&folder);
+        let entries = match fs::read_dir(&place) {
+            Ok(entries) => entries,
+            Err(error) if folder.is_empty() => {
+                return Err(SnippetsError::io("look into", root.path(), error));
+            }
+            Err(error) => {
+                let problem = format!("it cannot be looked into: {error}");
+                problems.push(Problem { path: root.shown(&folder), line: None, problem });
+                continue;
+            }
+        };
+        for entry in entries {
+            let entry = entry.map_err(|error| SnippetsError::io("look into", &place, error))?;
+            let name = entry.file_name();
+            let lossy = name.to_string_lossy();
+            let Ok(kind) = entry.file_type() else { continue };
+            let is_file = kind.is_file() && lossy.ends_with(".md");
+            // Links are not followed: what they lead to may lie outside, or is found anyway.
+            if lossy.starts_with('.') || !(kind.is_dir() || is_file) {
+                continue;
+            }
+            let path =
+                if folder.is_empty() { lossy.into_owned() } else { format!("{folder}/{lossy}") };
+            if name.to_str().is_none() || !is_below(&path) {
+                let problem =
+                    "its name is not UTF-8, or has a backslash or a line break; rename it";
+                let problem = problem.to_owned();
+                problems.push(Problem { path: root.shown(&path), line: None, problem });
+            } else if is_file {
+                files.push(path);
+            } else {
+                folders.push(path);
+            }
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+impl Scan {
+    fn tell(&mut self, root: &Root, path: &str, line: Option<usize>, problem: impl Into<String>) {
+        self.problems.push(Problem { path: root.shown(path), line, problem: problem.into() });
+    }
+
+    fn read(&mut self, root: &Root, path: String, text: &str, counter: &dyn TokenCounter) {
+        let Parts { front, body } = split(text);
+        let Some(front) = front else { return };
+        let fields = match Fields::read(front) {
+            Ok(fields) => fields,
+            Err(problem) => {
+                let problem = format!("its front matter cannot be read: {problem}");
+                return self.tell(root, &path, Some(1), problem);
+            }
+        };
+        if !fields.is_meant() {
+            return;
+        }
+        let before = self.problems.len();
+        let Fields { id, description, kind, scope, requires } = fields;
+        let mut text = |key: &str, field: Field| match field {
+            Field::Text(text) if !text.trim().is_empty() => Some(text),
+            Field::Missing => {
+                self.tell(root, &path, Some(1), format!("it has no '{key}'; add one"));
+                None
+            }
+            Field::Text(_) | Field::Other => {
+                let line = line_of(front, key);
+                self.tell(root, &path, Some(line), format!("its '{key}' is no text; write one"));
+                None
+            }
+        };
+        let (id, description) = (text("id", id), text("description", description));
+        let (kind, scope) = (text("type", kind), text("scope", scope));
+        let mut wrong = |key: &str, problem: String| {
+            self.tell(root, &path, Some(line_of(front, key)), problem);
+        };
+        if let Some(id) = id.as_deref().filter(|id| !is_id(id)) {
+            let id = beginning(id);
+            wrong(
+                "id",
+                format!(
+                    "'{id}' cannot be an id; use up to {LONGEST_ID} lower-case letters, digits, '.', '_' and '-', with single slashes between them"
+                ),
+            );
+        }
+        let known_type = kind.as_deref().and_then(SnippetType::find);
+        if let (Some(kind), None) = (kind.as_deref().map(beginning), known_type) {
+            wrong("type", format!("there is no type '{kind}'; there are {}", type_names()));
+        }
+        let known_scope = scope.as_deref().and_then(Scope::find);
+        if let (Some(scope), None) = (scope.as_deref().map(beginning), known_scope) {
+            wrong("scope", format!("there is no scope '{scope}'; there are {}", scope_names()));
+        }
+        if requires.is_none() {
+            wrong("requires", "its 'requires' is no list of texts; write one".to_owned());
+        }
+        let (Some(id), Some(description), Some(kind), Some(scope), Some(requires)) =
+            (id, description, known_type, known_scope, requires)
+        else {
+            return;
+        };
+        if self.problems.len() > before {
+            return;
+        }
+        let line = line_of(front, "requires");
+        let mut references: Vec<Reference> = requires
+            .into_iter()
+            .map(|text| Reference { text: text.trim().to_owned(), line })
+            .filter(|reference| !reference.text.is_empty())
+            .collect();
+        // Between the front matter and the body is the line that ends the one, and before it the line that begins it.
+        let before_body = front.lines().count() + 2;
+        references.extend(
+            required_reads(body)
+                .into_iter()
+                .map(|reference| Reference { line: reference.line + before_body, ..reference }),
+        );
+        self.snippets.push(Found {
+            id_line: line_of(front, "id"),
+            id,
+            description,
+            kind,
+            scope,
+            requires: references,
+            tokens: counter.count(body),
+            path,
+        });
+    }
+
+    /// The ids of snippets by their paths.
+    pub(crate) fn by_path(&self) -> BTreeMap<&str, &str> {
+        self.snippets.iter().map(|found| (found.path.as_str(), found.id.as_str())).collect()
+    }
+}

@@ -1,0 +1,80 @@
+//! The files of snippets, as they were read.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
+use crate::Roots;
+use crate::catalogue::Snippet;
+use crate::front_matter::split;
+use crate::root::{LONGEST_FILE, Reader, Unread};
+
+/// Everything behind the front matter of a file, byte for byte. A clone is the same text, not a copy of it.
+#[derive(Clone)]
+pub struct Body {
+    file: Arc<String>,
+    start: usize,
+}
+
+impl Body {
+    fn new(file: String) -> Self {
+        let start = file.len() - split(&file).body.len();
+        Self { file: Arc::new(file), start }
+    }
+}
+
+impl Deref for Body {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.file[self.start..]
+    }
+}
+
+impl PartialEq for Body {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Body {}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl Serialize for Body {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self)
+    }
+}
+
+/// Reads files of all roots.
+#[derive(Debug)]
+pub(crate) struct Texts<'r> {
+    roots: &'r Roots,
+    readers: Vec<Reader<'r>>,
+}
+
+impl<'r> Texts<'r> {
+    pub(crate) fn new(roots: &'r Roots) -> Self {
+        Self { roots, readers: roots.iter().map(Reader::new).collect() }
+    }
+
+    /// The text of a snippet. Other tools write paths with the name of the root at their beginning.
+    pub(crate) fn read(&mut self, snippet: &Snippet<'_>) -> Result<Body, Unread> {
+        let (place, path) = (snippet.root(), snippet.path());
+        let Some(reader) = self.readers.get_mut(place) else { return Err(Unread::Missing) };
+        let name = self.roots.get(place).name();
+        let rest = || path.strip_prefix(name)?.strip_prefix('/');
+        let file = match (reader.read(path, LONGEST_FILE), rest()) {
+            (Err(Unread::Missing), Some(rest)) => reader.read(rest, LONGEST_FILE),
+            (file, _) => file,
+        };
+        file.map(Body::new)
+    }
+}

@@ -1,0 +1,85 @@
+//! What is wrong, but not so wrong that nothing can be answered.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// Something that a caller should know about an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Warning {
+    /// An entry of an index is left out.
+    Entry {
+        /// Which, and why.
+        message: String,
+    },
+    /// The file of a snippet cannot be read, and the snippet is left out.
+    Unreadable {
+        /// The snippet.
+        id: String,
+        /// Which file, and why.
+        message: String,
+    },
+    /// A snippet requires something that is in no index.
+    Dangling {
+        /// The snippet.
+        id: String,
+        /// What it requires, as it is written.
+        requires: String,
+        /// The same, for people.
+        message: String,
+    },
+    /// Snippets require each other in a circle, which is broken at the first of them.
+    Cycle {
+        /// The smallest id of the circle.
+        id: String,
+        /// The circle, or how it begins and ends, for people.
+        message: String,
+    },
+}
+
+impl Warning {
+    /// What it says.
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Entry { message }
+            | Self::Unreadable { message, .. }
+            | Self::Dangling { message, .. }
+            | Self::Cycle { message, .. } => message,
+        }
+    }
+
+    pub(crate) fn unreadable(id: &str, path: &str, problem: &str) -> Self {
+        let message = format!("{id} is left out: {path}: {problem}");
+        Self::Unreadable { id: id.to_owned(), message }
+    }
+
+    pub(crate) fn dangling(id: &str, requires: &str) -> Self {
+        let shown = crate::id::beginning(requires);
+        let message = format!("{id} requires '{shown}', which is in no index");
+        Self::Dangling { id: id.to_owned(), requires: requires.to_owned(), message }
+    }
+
+    pub(crate) fn cycle(ids: &[&str]) -> Self {
+        let id = ids.first().copied().unwrap_or_default();
+        let circle = shortened(ids, " -> ");
+        let message = format!("snippets require each other: {circle} -> {id}");
+        Self::Cycle { id: id.to_owned(), message }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+/// A list that may be as long as there are snippets: its beginning and its end.
+fn shortened(ids: &[&str], between: &str) -> String {
+    if ids.len() <= 8 {
+        return ids.join(between);
+    }
+    let (first, last) = (ids[..4].join(between), ids[ids.len() - 4..].join(between));
+    format!("{first}{between}({} more){between}{last}", ids.len() - 8)
+}

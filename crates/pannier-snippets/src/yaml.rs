@@ -1,0 +1,441 @@
+//! The text of an index: how it is written, and how it is read.
+//!
+//! An index is YAML, so that other tools can read it, and we write one form of it only: a line for each field, texts in
+//! double quotes, as in JSON. A file of that form is read by its lines, which is as fast as reading it at all; whatever
+//! else people and other tools write goes through a YAML parser, many times slower. Both readers give the same for what
+//! both can read; a file that is not to the letter what would be written goes to the parser.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use crate::front_matter::first_line;
+
+const HEADER: &str =
+    "# Written by `pannier snippets index` from the front matter of the files below this folder.\n";
+
+/// An index as it was read. Nothing in it is checked.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Index<'t> {
+    /// What counted the tokens.
+    pub(crate) tokenizer: Option<Cow<'t, str>>,
+    /// What the manifests refer to, if anybody looked.
+    pub(crate) baseline: Option<List<'t>>,
+    pub(crate) entries: Vec<Entry<'t>>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entry<'t> {
+    pub(crate) id: Cow<'t, str>,
+    pub(crate) description: Cow<'t, str>,
+    pub(crate) kind: Cow<'t, str>,
+    pub(crate) scope: Cow<'t, str>,
+    pub(crate) path: Cow<'t, str>,
+    pub(crate) requires: List<'t>,
+    pub(crate) tokens: Option<usize>,
+}
+
+/// A list of texts. Most are never looked into, so ours are kept as they were written.
+#[derive(Clone, Debug)]
+pub(crate) enum List<'t> {
+    /// What stands between the brackets of a list in our form, with at least one text and nothing escaped.
+    Written(&'t str),
+    Texts(Vec<String>),
+}
+
+impl Default for List<'_> {
+    fn default() -> Self {
+        Self::Texts(Vec::new())
+    }
+}
+
+impl PartialEq for List<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.texts() == other.texts()
+    }
+}
+
+impl Eq for List<'_> {}
+
+impl<'t> List<'t> {
+    pub(crate) fn texts(&self) -> Vec<Cow<'_, str>> {
+        match self {
+            Self::Texts(texts) => texts.iter().map(|text| Cow::Borrowed(text.as_str())).collect(),
+            Self::Written(written) => {
+                written.split(", ").map(|text| Cow::Borrowed(text.trim_matches('"'))).collect()
+            }
+        }
+    }
+
+    /// A list in our form, if all of it is.
+    fn read(written: &'t str) -> Option<Self> {
+        let inside = written.strip_prefix('[')?.strip_suffix(']')?;
+        if inside.is_empty() {
+            return Some(Self::Texts(Vec::new()));
+        }
+        if is_simple(inside.as_bytes()) {
+            return Some(Self::Written(inside));
+        }
+        let list = Self::Texts(serde_json::from_str(written).ok()?);
+        (quote_list(&list) == written).then_some(list)
+    }
+}
+
+/// Whether this is one text in quotes or more, with a comma and a blank between them, and nothing in them that would need
+/// more than a look; most are ids.
+fn is_simple(list: &[u8]) -> bool {
+    let mut rest = list;
+    loop {
+        let Some(inside) = rest.strip_prefix(b"\"") else { return false };
+        let is_plain = |byte: u8| matches!(byte, b'!'..=b'~') && !matches!(byte, b'"' | b'\\');
+        let Some(end) = inside.iter().position(|byte| !is_plain(*byte)) else { return false };
+        match &inside[end..] {
+            [b'"'] => return true,
+            [b'"', b',', b' ', after @ ..] => rest = after,
+            _ => return false,
+        }
+    }
+}
+
+/// Writes an index.
+pub(crate) fn write(index: &Index<'_>) -> String {
+    let mut text = HEADER.to_owned();
+    let mut field = |name: &str, value: &str| {
+        text.push_str(name);
+        text.push_str(value);
+        text.push('\n');
+    };
+    if let Some(tokenizer) = &index.tokenizer {
+        field("tokenizer: ", &quote(tokenizer));
+    }
+    if let Some(baseline) = &index.baseline {
+        field("baseline: ", &quote_list(baseline));
+    }
+    field("snippets:", if index.entries.is_empty() { " []" } else { "" });
+    for entry in &index.entries {
+        field("  - id: ", &quote(&entry.id));
+        field("    description: ", &quote(&entry.description));
+        field("    type: ", &entry.kind);
+        field("    scope: ", &entry.scope);
+        field("    path: ", &quote(&entry.path));
+        field("    requires: ", &quote_list(&entry.requires));
+        if let Some(tokens) = entry.tokens {
+            field("    tokens: ", &tokens.to_string());
+        }
+    }
+    text
+}
+
+fn quote_list(list: &List<'_>) -> String {
+    let texts: Vec<String> = list.texts().iter().map(|text| quote(text)).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+/// A text in double quotes, as JSON and YAML both read it.
+fn quote(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            '\r' => quoted.push_str("\\r"),
+            _ if is_escaped(character) => {
+                quoted.push_str(&format!("\\u{:04x}", u32::from(character)));
+            }
+            _ => quoted.push(character),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// What YAML does not take as it is, or takes for the end of a line.
+fn is_escaped(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+}
+
+/// What stands between quotes, if that is what would be written there.
+fn unescape(text: &str) -> Option<Cow<'_, str>> {
+    // Without a branch: most texts are whole, and a compiler makes that fast.
+    let is_simple = text
+        .bytes()
+        .fold(true, |is, byte| is & matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\'));
+    let is_plain = is_simple
+        || text.chars().all(|character| !matches!(character, '"' | '\\') && !is_escaped(character));
+    if is_plain {
+        return Some(Cow::Borrowed(text));
+    }
+    let quoted = format!("\"{text}\"");
+    let plain: String = serde_json::from_str(&quoted).ok()?;
+    (quote(&plain) == quoted).then_some(Cow::Owned(plain))
+}
+
+/// Reads an index, or tells in one line why it cannot be read.
+pub(crate) fn read(text: &str) -> Result<Index<'_>, String> {
+    match read_written(text) {
+        Some(index) => Ok(index),
+        None => read_any(text),
+    }
+}
+
+/// Reads an index in our form.
+pub(crate) fn read_written(text: &str) -> Option<Index<'_>> {
+    let mut lines = Lines(text.strip_prefix(HEADER)?);
+    let mut index = Index {
+        tokenizer: Some(lines.quoted("tokenizer: ")?),
+        baseline: Some(List::read(lines.field("baseline: ")?)?),
+        entries: Vec::new(),
+    };
+    match lines.field("snippets:")? {
+        " []" if lines.0.is_empty() => return Some(index),
+        "" if !lines.0.is_empty() => {}
+        _ => return None,
+    }
+    index.entries.reserve(text.len() / 512);
+    while !lines.0.is_empty() {
+        index.entries.push(Entry {
+            id: lines.quoted("  - id: ")?,
+            description: lines.quoted("    description: ")?,
+            kind: lines.word("    type: ")?,
+            scope: lines.word("    scope: ")?,
+            path: lines.quoted("    path: ")?,
+            requires: List::read(lines.field("    requires: ")?)?,
+            tokens: Some(number(lines.field("    tokens: ")?)?),
+        });
+    }
+    Some(index)
+}
+
+struct Lines<'t>(&'t str);
+
+impl<'t> Lines<'t> {
+    fn field(&mut self, name: &str) -> Option<&'t str> {
+        let rest = self.0.strip_prefix(name)?;
+        let (value, rest) = rest.split_once('\n')?;
+        self.0 = rest;
+        Some(value)
+    }
+
+    fn quoted(&mut self, name: &str) -> Option<Cow<'t, str>> {
+        unescape(self.field(name)?.strip_prefix('"')?.strip_suffix('"')?)
+    }
+
+    fn word(&mut self, name: &str) -> Option<Cow<'t, str>> {
+        let word = self.field(name)?;
+        let is_word = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
+        // YAML has words that are no texts.
+        (is_word
+            && !matches!(word, "true" | "false" | "null" | "yes" | "no" | "on" | "off" | "y" | "n"))
+        .then_some(Cow::Borrowed(word))
+    }
+}
+
+fn number(digits: &str) -> Option<usize> {
+    let number: usize = digits.parse().ok()?;
+    (number.to_string() == digits).then_some(number)
+}
+
+#[derive(Deserialize)]
+struct AnyIndex {
+    tokenizer: Option<String>,
+    baseline: Option<Vec<String>>,
+    #[serde(default)]
+    snippets: Option<Vec<AnyEntry>>,
+}
+
+#[derive(Deserialize)]
+struct AnyEntry {
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(default, rename = "type")]
+    kind: Option<String>,
+    #[serde(default)]
+    scope: Option<String>,
+    #[serde(default)]
+    path: Option<String>,
+    #[serde(default)]
+    requires: Option<Vec<String>>,
+    #[serde(default)]
+    tokens: Option<usize>,
+}
+
+/// Reads an index in any form of YAML.
+pub(crate) fn read_any(text: &str) -> Result<Index<'_>, String> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: 16,
+            max_nodes: 8_000_000,
+            max_events: 16_000_000,
+            max_documents: 1,
+        },
+    };
+    let index = serde_saphyr::from_str_with_options::<Option<AnyIndex>>(text, options);
+    let index = index.map_err(|error| first_line(&error.to_string()))?;
+    let index = index.ok_or("it is empty")?;
+    let snippets = index.snippets.ok_or("it has no list 'snippets'")?;
+    let owned = |text: Option<String>| Cow::Owned(text.unwrap_or_default());
+    let entries = snippets.into_iter().map(|entry| Entry {
+        id: owned(entry.id),
+        description: owned(entry.description),
+        kind: owned(entry.kind),
+        scope: owned(entry.scope),
+        path: owned(entry.path),
+        requires: List::Texts(entry.requires.unwrap_or_default()),
+        tokens: entry.tokens,
+    });
+    Ok(Index {
+        tokenizer: index.tokenizer.map(Cow::Owned),
+        baseline: index.baseline.map(List::Texts),
+        entries: entries.collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn index<'t>(texts: &'t [String], tokens: usize) -> Index<'t> {
+        let list = |texts: &[String]| List::Texts(texts.to_vec());
+        let at = |place: usize| Cow::Borrowed(texts.get(place).map_or("", String::as_str));
+        let entry = |place: usize| Entry {
+            id: at(place),
+            description: at(place + 1),
+            kind: Cow::Borrowed("policy"),
+            scope: Cow::Borrowed("global"),
+            path: at(place + 2),
+            requires: list(&texts[place..]),
+            tokens: Some(tokens),
+        };
+        Index {
+            tokenizer: Some(at(0)),
+            baseline: Some(list(texts)),
+            entries: (0..texts.len()).map(entry).collect(),
+        }
+    }
+
+    fn nasty_text() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            prop::sample::select(vec![
+                "\"",
+                "\\",
+                "\", \"",
+                "\n",
+                "\r",
+                "\t",
+                "\0",
+                "\u{7f}",
+                "\u{85}",
+                "\u{9f}",
+                "\u{a0}",
+                "\u{2028}",
+                "\u{2029}",
+                "\u{feff}",
+                "\u{fffe}",
+                "\u{ffff}",
+                "\u{1fffe}",
+                "\\u0041",
+                "]",
+                "[",
+                "#",
+                " #",
+                ": ",
+                "- ",
+                "'",
+                "&a",
+                "*a",
+                "!",
+                "%",
+                "@",
+                "`",
+                "null",
+                "~",
+                "1",
+                " ",
+                "ä",
+                "漢",
+                "🏳",
+                "---",
+                "...",
+                "\u{1b}[31m",
+                ",",
+                "{",
+                "\\\"",
+                "\u{202e}",
+            ])
+            .prop_map(str::to_owned),
+            any::<char>().prop_map(String::from),
+        ];
+        prop::collection::vec(piece, 0..6).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        #[test]
+        fn what_is_written_is_read_back_by_both_readers(
+            texts in prop::collection::vec(nasty_text(), 0..4),
+            tokens in any::<u32>(),
+        ) {
+            let index = index(&texts, tokens as usize);
+            let text = write(&index);
+            let written = read_written(&text);
+            prop_assert_eq!(written.as_ref(), Some(&index), "{}", &text);
+            let any = read_any(&text);
+            prop_assert_eq!(any.as_ref(), Ok(&index), "{}", &text);
+        }
+
+        #[test]
+        fn a_changed_text_is_read_alike_or_by_one_alone(
+            texts in prop::collection::vec(nasty_text(), 0..3),
+            at in any::<prop::sample::Index>(),
+            put in nasty_text(),
+        ) {
+            let written = index(&texts, 7);
+            let mut text = write(&written);
+            let mut place = at.index(text.len() + 1);
+            while !text.is_char_boundary(place) {
+                place -= 1;
+            }
+            text.insert_str(place, &put);
+            if let Some(written) = read_written(&text) {
+                prop_assert_eq!(read_any(&text), Ok(written), "{}", &text);
+            }
+        }
+    }
+
+    #[test]
+    fn other_forms_are_read_too() {
+        let text = "project: x\nsnippets:\n- description: >-\n    one\n    two\n  id: a/b\n  type: policy\n  scope: global\n  path: docs/a/b.md\n  more: {x: y}\n  requires:\n  - c\n  - '@d.md'\n- id: c\n";
+        assert!(read_written(text).is_none());
+        let index = read(text).unwrap();
+        assert_eq!(index.entries.len(), 2);
+        assert_eq!(index.entries[0].description, "one two");
+        assert_eq!(index.entries[0].requires.texts(), ["c", "@d.md"]);
+        assert_eq!(index.entries[1].path, "");
+        assert_eq!((index.tokenizer, index.baseline), (None, None));
+        for bad in ["", "snippets:", "snippets: x", "a: [", "- a", "{}", "snippets:\n- id: [x]\n"] {
+            let problem = read(bad).unwrap_err();
+            assert!(!problem.contains('\n'), "{problem}");
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_an_error() {
+        let mut text = "a: &a [x,x,x,x,x,x,x,x,x]\n".to_owned();
+        for (name, before) in ('b'..='z').zip('a'..='y') {
+            let nine = vec![format!("*{before}"); 9].join(",");
+            text.push_str(&format!("{name}: &{name} [{nine}]\n"));
+        }
+        text.push_str("snippets: *z\n");
+        assert!(read(&text).is_err());
+        assert!(read(&format!("snippets: {}", "[".repeat(100_000))).is_err());
+    }
+}

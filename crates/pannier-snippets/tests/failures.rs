@@ -1,0 +1,145 @@
+//! The six ways in which a request can fail, one test each.
+
+mod helper;
+
+use std::fs;
+
+use helper::{Scratch, fetch, get, ids, options, sent, warnings};
+use pannier_core::ErrorCategory;
+use pannier_snippets::{Answer, Deliveries, Indexes, SessionId, SnippetId, SnippetsError, index};
+use pannier_tokens::BytesOverFour;
+
+#[test]
+fn snippet_not_found() {
+    let scratch = Scratch::new("not-found");
+    for id in ["general/policy/autonomy", "general/policy/versions", "project/design/index"] {
+        scratch.snippet(id, "global", &[], "");
+    }
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    let asked = ["general/policy/autonomie", "project/design/index", "policy/versions", "zzz"];
+    let error = fetch(&catalogue, &asked, &options()).unwrap_err();
+    assert_eq!(error.category(), ErrorCategory::InvalidInput);
+    let SnippetsError::UnknownIds { ids } = &error else { panic!("{error}") };
+    let told: Vec<(&str, String)> =
+        ids.iter().map(|unknown| (unknown.id.as_str(), unknown.close.join(" "))).collect();
+    assert_eq!(
+        told,
+        [
+            ("general/policy/autonomie", "general/policy/autonomy".to_owned()),
+            ("policy/versions", "general/policy/versions".to_owned()),
+            ("zzz", String::new()),
+        ]
+    );
+    assert!(error.to_string().contains("did you mean general/policy/autonomy?"), "{error}");
+}
+
+#[test]
+fn file_read_error() {
+    let scratch = Scratch::new("unreadable");
+    scratch.snippet("a", "global", &["b", "c"], "A\n");
+    scratch.snippet("b", "global", &["d"], "B\n");
+    scratch.snippet("c", "global", &[], "C\n");
+    scratch.snippet("d", "global", &[], "D\n");
+    let indexes = scratch.indexes();
+    fs::remove_file(scratch.path("docs/b.md")).unwrap();
+    scratch.write("docs/c.md", b"\xff\xfe");
+    let catalogue = indexes.catalogue().unwrap();
+    let fetched = get(&catalogue, &["a"]);
+    assert_eq!(sent(&fetched), ["d", "a"]);
+    let warnings = warnings(&fetched);
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings[0].starts_with("c is left out: ") && warnings[0].ends_with("it is not UTF-8"));
+    assert!(warnings[1].starts_with("b is left out: ") && warnings[1].ends_with("it is not there"));
+    assert!(fetched.text.contains("warning: b is left out"));
+}
+
+#[test]
+fn invalid_id_format() {
+    for bad in ["../a", "a b", "A", "", "a\n", "/etc/passwd"] {
+        let error = SnippetId::new(bad).unwrap_err();
+        assert!(matches!(error, SnippetsError::InvalidId { .. }), "{bad}");
+        assert_eq!(error.category(), ErrorCategory::InvalidInput);
+    }
+}
+
+#[test]
+fn index_not_found() {
+    let scratch = Scratch::new("no-index");
+    scratch.snippet("a", "global", &[], "");
+    let error = Indexes::read(scratch.roots()).unwrap_err();
+    assert!(matches!(error, SnippetsError::NoIndex { .. }), "{error}");
+    assert!(error.to_string().contains("pannier snippets index --root"), "{error}");
+    scratch.write("docs/index.yaml", "snippets: [");
+    let error = Indexes::read(scratch.roots()).unwrap().catalogue().unwrap_err();
+    assert!(matches!(error, SnippetsError::InvalidIndex { .. }), "{error}");
+}
+
+#[test]
+fn context_too_large() {
+    let scratch = Scratch::new("too-large");
+    scratch.snippet("a", "global", &["common"], &"a".repeat(400));
+    scratch.snippet("b", "global", &["common", "only-b"], &"b".repeat(200));
+    scratch.snippet("only-b", "global", &[], &"o".repeat(800));
+    scratch.snippet("common", "global", &[], &"c".repeat(1_000));
+    scratch.snippet("d", "global", &[], &"d".repeat(40));
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    let get = |budget: usize| {
+        let mut options = options();
+        options.budget = Some(budget);
+        fetch(&catalogue, &["a", "b", "d"], &options)
+    };
+    let all = get(10_000).unwrap();
+    // Exactly as much as it has is enough, and nothing is cut.
+    assert_eq!(get(all.tokens).unwrap(), all);
+    let error = get(all.tokens - 1).unwrap_err();
+    assert_eq!(error.category(), ErrorCategory::BudgetNotMet);
+    let SnippetsError::OverBudget(over) = error else { panic!("{error}") };
+    assert_eq!((over.tokens, over.budget), (all.tokens, all.tokens - 1));
+    assert_eq!(over.snippets.len(), 5);
+    assert_eq!(over.snippets.iter().filter(|cost| cost.is_requested).count(), 3);
+    // Dropping the small one is enough, and keeps the most.
+    assert_eq!((over.drop.as_slice(), over.is_smallest), (&["d".to_owned()][..], true));
+    let SnippetsError::OverBudget(over) = get(400).unwrap_err() else { panic!() };
+    // With b goes what only b requires, but not what a requires, too.
+    assert_eq!((over.drop.as_slice(), over.is_smallest), (&["b".to_owned()][..], true));
+    let message = over.to_string();
+    assert!(message.contains("250  common (required)"), "{message}");
+    assert!(message.contains("drop b to have"), "{message}");
+    let SnippetsError::OverBudget(over) = get(5).unwrap_err() else { panic!() };
+    assert!(over.drop.is_empty());
+    assert!(over.to_string().contains("raise the budget"));
+}
+
+#[test]
+fn session_context_loss() {
+    let scratch = Scratch::new("loss");
+    scratch.snippet("a", "global", &[], "A\n");
+    scratch.snippet("b", "global", &[], "B\n");
+    let deliveries = Deliveries::in_folder(scratch.path("state"));
+    let session = SessionId::new("s").unwrap();
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    let answer = catalogue.get(&ids(&["a", "b"]), &options(), &BytesOverFour).unwrap();
+    deliveries.record(&session, indexes.roots(), &answer).unwrap();
+
+    fs::remove_file(scratch.path("docs/a.md")).unwrap();
+    index(&scratch.roots(), &BytesOverFour).unwrap();
+    let indexes = Indexes::read(scratch.roots()).unwrap();
+    let catalogue = indexes.catalogue().unwrap();
+    let mut options = options();
+    options.delivered = deliveries.read(&session, indexes.roots()).unwrap();
+    let answer = catalogue.get(&ids(&["b"]), &options, &BytesOverFour).unwrap();
+    let Answer::Discovery { gone, listing } = &answer else { panic!("{answer:?}") };
+    assert_eq!(gone, &["a"]);
+    assert_eq!((listing.phase, listing.snippets[0].id), (1, "b"));
+    assert!(listing.text().starts_with("The index has changed: a, which"), "{}", listing.text());
+    deliveries.record(&session, indexes.roots(), &answer).unwrap();
+
+    // From then on it goes on, with what is left.
+    options.delivered = deliveries.read(&session, indexes.roots()).unwrap();
+    let fetched = fetch(&catalogue, &["b"], &options).unwrap();
+    assert_eq!(fetched.context.delivered, ["b"]);
+    assert!(fetched.context.snippets.is_empty());
+}

@@ -1,0 +1,159 @@
+//! The index, and what is wrong with the files it is made of.
+
+mod helper;
+
+use std::fs;
+
+use helper::{Scratch, snippet};
+use pannier_snippets::{Roots, SnippetsError, check, index};
+use pannier_tokens::{BytesOverFour, ScriptEstimate};
+
+fn problems(scratch: &Scratch) -> Vec<String> {
+    let docs = scratch.path("docs").display().to_string();
+    let problems = check(&scratch.roots()).unwrap();
+    problems.iter().map(|problem| problem.to_string().replace(&docs, "docs")).collect()
+}
+
+#[test]
+fn an_index_is_written_from_front_matter_and_only_if_it_changes() {
+    let scratch = Scratch::new("index");
+    scratch.snippet(
+        "b/c",
+        "project",
+        &["a"],
+        "12345678\n## Required reads\n@docs/z.md\n@a.md\n@~/x.md\n",
+    );
+    scratch.write(
+        "docs/a.md",
+        snippet("a", "global", &[], "").replace("What a is.", "'It''s \"a\": \\ # ä'"),
+    );
+    scratch.write("docs/README.md", "# No snippet\n");
+    scratch.write("docs/page.md", "---\ntitle: No snippet\ndescription: x\n---\n");
+    scratch.write("docs/notes.txt", snippet("no", "global", &[], ""));
+    scratch.write("docs/.hidden/no.md", snippet("no", "global", &[], ""));
+    scratch.write("docs/baseline.md", "@a.md\n@a\n");
+    let indexed = index(&scratch.roots(), &BytesOverFour).unwrap();
+    assert_eq!((indexed[0].snippets, indexed[0].is_unchanged), (2, false));
+    let text = scratch.read("docs/index.yaml");
+    assert_eq!(
+        text,
+        r#"# Written by `pannier snippets index` from the front matter of the files below this folder.
+tokenizer: "bytes/4"
+baseline: ["a"]
+snippets:
+  - id: "a"
+    description: "It's \"a\": \\ # ä"
+    type: policy
+    scope: global
+    path: "a.md"
+    requires: []
+    tokens: 0
+  - id: "b/c"
+    description: "What b/c is."
+    type: policy
+    scope: project
+    path: "b/c.md"
+    requires: ["a", "@docs/z.md", "@~/x.md"]
+    tokens: 13
+"#
+    );
+    let modified = || fs::metadata(scratch.path("docs/index.yaml")).unwrap().modified().unwrap();
+    let before = modified();
+    assert!(index(&scratch.roots(), &BytesOverFour).unwrap()[0].is_unchanged);
+    assert_eq!(modified(), before);
+    assert_eq!(fs::read_dir(scratch.path("docs")).unwrap().count(), 8, "nothing is left beside it");
+    // Where the folder lies does not matter, but for its name.
+    scratch.write("elsewhere/docs/a.md", scratch.read("docs/a.md"));
+    scratch.write("elsewhere/docs/b/c.md", scratch.read("docs/b/c.md"));
+    scratch.write("elsewhere/docs/baseline.md", scratch.read("docs/baseline.md"));
+    let elsewhere = Roots::open([scratch.path("elsewhere/docs")], Some(scratch.path("elsewhere")));
+    index(&elsewhere.unwrap(), &BytesOverFour).unwrap();
+    assert_eq!(scratch.read("elsewhere/docs/index.yaml"), text);
+}
+
+#[test]
+fn an_empty_root_has_an_empty_index() {
+    let scratch = Scratch::new("empty");
+    scratch.write("docs/x.txt", "");
+    index(&scratch.roots(), &BytesOverFour).unwrap();
+    assert!(scratch.read("docs/index.yaml").ends_with("baseline: []\nsnippets: []\n"));
+    assert_eq!(problems(&scratch), [""; 0]);
+}
+
+#[test]
+fn check_tells_everything_with_its_place() {
+    let scratch = Scratch::new("check");
+    scratch.write("docs/1.md", "---\nid: one\ndescription: x\nscope: global\n---\n");
+    scratch.write(
+        "docs/2.md",
+        "---\nid: Two\ndescription: ''\ntype: rule\nscope: team\nrequires: {a: b}\n---\n",
+    );
+    scratch.write("docs/3.md", "---\nid: [\n---\n");
+    scratch.write("docs/4.md", b"---\nid: \xff\n---\n");
+    scratch.write("docs/5.md", snippet("same", "global", &[], ""));
+    scratch.write("docs/6.md", snippet("same", "global", &[], ""));
+    scratch.write(
+        "docs/7.md",
+        snippet("c", "global", &["gone"], "\n## Required reads\n\n- @docs/8.md\n- @docs/none.md\n"),
+    );
+    scratch.write("docs/8.md", snippet("b", "global", &["d", "c"], ""));
+    scratch.write("docs/9.md", snippet("d", "global", &["d"], ""));
+    scratch.write("docs/sub/baseline.md", "@docs/5.md\n\n@gone.md\n");
+    assert_eq!(
+        problems(&scratch),
+        [
+            "docs/1.md:1: it has no 'type'; add one",
+            "docs/2.md:2: 'Two' cannot be an id; use up to 200 lower-case letters, digits, '.', '_' and '-', with single slashes between them",
+            "docs/2.md:3: its 'description' is no text; write one",
+            "docs/2.md:4: there is no type 'rule'; there are principle, concept, policy, procedure, design, spec",
+            "docs/2.md:5: there is no scope 'team'; there are global, domain, project",
+            "docs/2.md:6: its 'requires' is no list of texts; write one",
+            problems(&scratch).iter().find(|line| line.starts_with("docs/3.md")).unwrap(),
+            "docs/4.md: it is not UTF-8",
+            "docs/6.md:2: the id 'same' is that of docs/5.md, too; rename one",
+            "docs/7.md:6: it requires 'gone', which is not there",
+            "docs/7.md:13: it requires '@docs/none.md', which is not there",
+            "docs/8.md:6: snippets require each other: b -> c -> b",
+            "docs/9.md:6: snippets require each other: d -> d",
+            "docs/index.yaml: it is not there; make it with `pannier snippets index`",
+            "docs/sub/baseline.md:3: it refers to '@gone.md', which is not there",
+        ]
+    );
+    let error = index(&scratch.roots(), &BytesOverFour).unwrap_err();
+    assert!(matches!(error, SnippetsError::DuplicateIds { .. }), "{error}");
+    assert!(!helper::exists(&scratch.path("docs/index.yaml")), "nothing is written");
+}
+
+#[test]
+fn check_tells_an_index_that_is_out_of_date() {
+    let scratch = Scratch::new("stale");
+    scratch.snippet("a", "global", &[], "A\n");
+    for counter in [&BytesOverFour as &dyn pannier_tokens::TokenCounter, &ScriptEstimate] {
+        index(&scratch.roots(), counter).unwrap();
+        assert_eq!(problems(&scratch), [""; 0]);
+    }
+    scratch.snippet("a", "global", &[], "A little more\n");
+    assert_eq!(
+        problems(&scratch),
+        ["docs/index.yaml: it is out of date; run `pannier snippets index`"]
+    );
+    scratch.write("docs/index.yaml", "{");
+    assert_eq!(problems(&scratch).len(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_neither_indexed_nor_written_through() {
+    use std::os::unix::fs::symlink;
+
+    let scratch = Scratch::new("links");
+    scratch.snippet("a", "global", &[], "");
+    scratch.write("outside/b.md", snippet("b", "global", &[], ""));
+    scratch.write("outside/index.yaml", "mine");
+    symlink(scratch.path("outside"), scratch.path("docs/folder")).unwrap();
+    symlink(scratch.path("outside/b.md"), scratch.path("docs/b.md")).unwrap();
+    symlink(scratch.path("outside/index.yaml"), scratch.path("docs/index.yaml")).unwrap();
+    assert_eq!(index(&scratch.roots(), &BytesOverFour).unwrap()[0].snippets, 1);
+    assert_eq!(scratch.read("outside/index.yaml"), "mine");
+    assert!(scratch.read("docs/index.yaml").contains("id: \"a\""));
+}

@@ -1,0 +1,234 @@
+//! What is listed, and what is fetched.
+
+mod helper;
+
+use helper::{Scratch, get, ids, options, sent, snippet, warnings};
+use pannier_snippets::{
+    ContextFormat, Indexes, ListOptions, Roots, Scope, SnippetType, SnippetsError, index,
+};
+use pannier_tokens::{BytesOverFour, ScriptEstimate, TokenCounter};
+
+fn listed(catalogue: &pannier_snippets::Catalogue<'_>, options: &ListOptions) -> Vec<String> {
+    let listing = catalogue.list(options, &BytesOverFour).unwrap();
+    listing.snippets.iter().map(|snippet| snippet.id.to_owned()).collect()
+}
+
+#[test]
+fn a_listing_is_by_scope_and_id_and_filtered_by_type_and_scope() {
+    let scratch = Scratch::new("list");
+    scratch.snippet("p/b", "project", &["p/c"], "text\n");
+    scratch.snippet("p/c", "project", &[], "text\n");
+    scratch.snippet("z", "global", &[], "text\n");
+    scratch.write("docs/d.md", snippet("d", "domain", &[], "").replace("policy", "concept"));
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    let mut options = ListOptions::default();
+    assert_eq!(listed(&catalogue, &options), ["z", "d", "p/b", "p/c"]);
+    options.areas = vec![SnippetType::Policy];
+    assert_eq!(listed(&catalogue, &options), ["z", "p/b", "p/c"]);
+    options.scopes = vec![Scope::Project, Scope::Domain];
+    assert_eq!(listed(&catalogue, &options), ["p/b", "p/c"]);
+    options.areas = vec![SnippetType::Spec];
+    assert_eq!(listed(&catalogue, &options), [""; 0]);
+}
+
+#[test]
+fn a_listing_does_not_read_files_unless_another_counter_is_asked() {
+    let scratch = Scratch::new("list-index");
+    scratch.snippet("a", "global", &[], "twelve bytes\n");
+    let indexes = scratch.indexes();
+    std::fs::remove_file(scratch.path("docs/a.md")).unwrap();
+    let catalogue = indexes.catalogue().unwrap();
+    let tokens = |counter: &dyn TokenCounter| {
+        catalogue.list(&ListOptions::default(), counter).unwrap().snippets[0].tokens
+    };
+    assert_eq!(tokens(&BytesOverFour), Some(4));
+    assert_eq!(tokens(&ScriptEstimate), None);
+    scratch.snippet("a", "global", &[], "twelve bytes\n");
+    assert_eq!(tokens(&ScriptEstimate), Some(ScriptEstimate.count("twelve bytes\n")));
+}
+
+#[test]
+fn a_query_puts_the_best_first_and_leaves_nothing_out() {
+    let scratch = Scratch::new("query");
+    for (id, scope) in [("a/lunch", "global"), ("b/deploy", "project"), ("c/other", "domain")] {
+        scratch.snippet(id, scope, &[], "");
+    }
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    let options = |query: &str| {
+        let mut options = ListOptions::default();
+        options.query = Some(query.to_owned());
+        options
+    };
+    assert_eq!(listed(&catalogue, &options("deploying")), ["b/deploy", "a/lunch", "c/other"]);
+    assert_eq!(listed(&catalogue, &options("")), ["a/lunch", "c/other", "b/deploy"]);
+    let listing = catalogue.list(&options("deploying"), &BytesOverFour).unwrap();
+    assert_eq!(listing.snippets[0].score, Some(1.0));
+}
+
+#[test]
+fn the_baseline_is_what_manifests_refer_to() {
+    let scratch = Scratch::new("baseline");
+    for id in ["a", "b", "c", "d"] {
+        scratch.snippet(id, "global", &[], "");
+    }
+    scratch.write(
+        "docs/baseline.md",
+        "# Baseline\n\n@a.md\n@docs/b.md\n@missing.md\n@sub/baseline.md\n",
+    );
+    scratch.write("docs/sub/baseline.md", "@c\n```\n@d\n```\n");
+    let indexes = scratch.indexes();
+    let mut options = ListOptions::default();
+    options.baseline_only = true;
+    let catalogue = indexes.catalogue().unwrap();
+    assert_eq!(listed(&catalogue, &options), ["a", "b", "c"]);
+    // An index that says nothing about manifests: they are looked for.
+    let foreign: String = scratch
+        .read("docs/index.yaml")
+        .lines()
+        .filter(|line| !line.starts_with("baseline:"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    scratch.write("docs/index.yaml", foreign);
+    let indexes = Indexes::read(scratch.roots()).unwrap();
+    assert_eq!(listed(&indexes.catalogue().unwrap(), &options), ["a", "b", "c"]);
+}
+
+#[test]
+fn everything_required_comes_once_and_before_what_requires_it() {
+    let scratch = Scratch::new("closure");
+    scratch.snippet("p/a", "project", &["p/z", "g/b", "d/c"], "A\n");
+    scratch.snippet("p/b", "project", &["p/a", "g/b"], "B\n");
+    scratch.snippet("p/z", "project", &["d/c"], "Z\n");
+    scratch.snippet("d/c", "domain", &["g/b"], "C\n");
+    scratch.snippet("g/b", "global", &[], "G\n");
+    scratch.snippet("g/a", "global", &[], "no\n");
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    let fetched = get(&catalogue, &["p/b", "p/b"]);
+    assert_eq!(sent(&fetched), ["g/b", "d/c", "p/z", "p/a", "p/b"]);
+    assert_eq!(fetched.context.requested, ["p/b"]);
+    let added = |id: &str| {
+        let mut added = fetched.context.added.iter();
+        added.find(|added| added.id == id).map(|added| added.chain.join(" "))
+    };
+    assert_eq!(added("g/b").as_deref(), Some("p/b"));
+    assert_eq!(added("p/z").as_deref(), Some("p/b p/a"));
+    assert_eq!(added("p/b"), None);
+    assert_eq!(
+        fetched.text,
+        "requested: p/b\n\
+         added: g/b, required by p/b\n\
+         added: d/c, required by p/b -> p/a\n\
+         added: p/z, required by p/b -> p/a\n\
+         added: p/a, required by p/b\n\
+         \n[SNIPPET: g/b]\nG\n\n[SNIPPET: d/c]\nC\n\n[SNIPPET: p/z]\nZ\n\n[SNIPPET: p/a]\nA\n\n[SNIPPET: p/b]\nB\n"
+    );
+    assert_eq!(fetched.tokens, fetched.text.len().div_ceil(4));
+}
+
+#[test]
+fn references_are_resolved_against_the_root_and_its_name() {
+    let scratch = Scratch::new("reads");
+    let body = "\n# A\n\n## Required reads\n\n- @docs/project/b.md\n@project/c.md\n- @d/id\n- @docs/missing.md\n```\n@project/no.md\n```\n\n## Purpose\n\nKept.\n";
+    scratch.write("docs/project/a.md", snippet("a", "project", &["docs/e.md"], body));
+    for (id, path) in
+        [("b", "project/b"), ("c", "project/c"), ("d/id", "x"), ("e", "e"), ("no", "project/no")]
+    {
+        scratch.write(&format!("docs/{path}.md"), snippet(id, "project", &[], ""));
+    }
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    let fetched = get(&catalogue, &["a"]);
+    assert_eq!(sent(&fetched), ["b", "c", "d/id", "e", "a"]);
+    assert_eq!(warnings(&fetched), ["a requires '@docs/missing.md', which is in no index"]);
+    assert_eq!(&*fetched.context.snippets[4].text, body);
+}
+
+#[test]
+fn the_body_is_sent_byte_for_byte() {
+    let scratch = Scratch::new("body");
+    for (id, body) in [
+        ("a", "\n\n# T\n\n## Required reads\n- @b\n\nText below the list.\n\n- more\n"),
+        ("b", "no line end"),
+        ("c", ""),
+        ("d", "\r\nwindows\r\n\u{feff}\u{202e}\u{1b}[31m\0\n---\nid: x\n---\n"),
+    ] {
+        scratch.snippet(id, "global", &[], body);
+        let indexes = scratch.indexes();
+        let catalogue = indexes.catalogue().unwrap();
+        let fetched = get(&catalogue, &[id]);
+        let sent = fetched.context.snippets.iter().find(|snippet| snippet.id == id).unwrap();
+        assert_eq!(&*sent.text, body, "{id}");
+        assert!(fetched.text.contains(&format!("[SNIPPET: {id}]\n{body}")), "{id}");
+        let mut options = options();
+        options.format = ContextFormat::Json;
+        let json = helper::fetch(&catalogue, &[id], &options).unwrap().text;
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let texts = json["snippets"].as_array().unwrap();
+        assert!(texts.iter().any(|snippet| snippet["text"] == body), "{id}");
+        assert_eq!(json["phase"], 2);
+    }
+}
+
+#[test]
+fn roots_refer_to_each_other_and_share_no_id() {
+    let scratch = Scratch::new("several");
+    scratch.write("home/global/docs/g.md", snippet("g", "global", &[], "G\n"));
+    scratch.write("home/global/docs/more/h.md", snippet("h", "global", &[], "H\n"));
+    let body = "## Required reads\n@~/global/docs/g.md\n@~/global/secret.md\n@more/h.md\n";
+    scratch.write("work/docs/p.md", snippet("p", "project", &[], body));
+    scratch.write("home/global/secret.md", snippet("secret", "global", &[], ""));
+    let paths = [scratch.path("work/docs"), scratch.path("home/global/docs")];
+    let open = |home: bool| Roots::open(paths.clone(), home.then(|| scratch.path("home"))).unwrap();
+    index(&open(false), &BytesOverFour).unwrap();
+    let indexes = Indexes::read(open(true)).unwrap();
+    let catalogue = indexes.catalogue().unwrap();
+    let fetched = get(&catalogue, &["p"]);
+    assert_eq!(sent(&fetched), ["g", "h", "p"]);
+    assert_eq!(warnings(&fetched), ["p requires '@~/global/secret.md', which is in no index"]);
+    // Without a home, `~` means nothing.
+    let indexes = Indexes::read(open(false)).unwrap();
+    assert_eq!(sent(&get(&indexes.catalogue().unwrap(), &["p"])).len(), 2);
+    // The order of roots does not matter.
+    let reversed = Roots::open(paths.iter().rev(), Some(scratch.path("home"))).unwrap();
+    let reversed = Indexes::read(reversed).unwrap();
+    assert_eq!(get(&reversed.catalogue().unwrap(), &["p"]).text, fetched.text);
+
+    scratch.write("work/docs/also.md", snippet("g", "project", &[], ""));
+    let error = index(&open(true), &BytesOverFour).unwrap_err();
+    assert!(matches!(&error, SnippetsError::DuplicateIds { ids } if ids[0].id == "g"), "{error}");
+    let alone = Roots::open([scratch.path("work/docs")], None).unwrap();
+    index(&alone, &BytesOverFour).unwrap();
+    let indexes = Indexes::read(open(true)).unwrap();
+    let error = indexes.catalogue().unwrap_err().to_string();
+    assert!(error.contains("also.md") && error.contains("g.md"), "{error}");
+}
+
+#[test]
+fn an_index_of_another_tool_is_read() {
+    let scratch = Scratch::new("foreign");
+    scratch.write("docs/a/b.md", snippet("a/b", "global", &[], "B\n"));
+    scratch.write(
+        "docs/index.yaml",
+        "project_root: /somewhere\nsnippets:\n- id: a/b\n  description: B\n  type: policy\n  scope: global\n  path: docs/a/b.md\n- id: c\n  description: C\n  type: role\n  scope: global\n  path: c.md\n- id: d\n  description: D\n  type: spec\n  scope: team\n  path: d.md\n- id: D\n- id: e\n  type: spec\n  scope: global\n  path: /etc/passwd\n",
+    );
+    let indexes = Indexes::read(scratch.roots()).unwrap();
+    let catalogue = indexes.catalogue().unwrap();
+    let fetched = get(&catalogue, &["a/b"]);
+    assert_eq!(&*fetched.context.snippets[0].text, "B\n");
+    let warnings: Vec<String> =
+        catalogue.warnings().iter().map(|warning| warning.to_string()).collect();
+    let problem = |number: usize| warnings[number].rsplit(": ").next().unwrap();
+    assert_eq!(
+        [0, 1, 2, 3].map(problem),
+        [
+            "it has no known type",
+            "it has no known scope",
+            "its id cannot be one",
+            "its path leads out of the root"
+        ]
+    );
+    assert!(catalogue.get(&ids(&["c"]), &options(), &BytesOverFour).is_err());
+}

@@ -1,0 +1,335 @@
+//! What holds for every corpus, and for hostile ones.
+
+mod helper;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use helper::{Scratch, fetch, get, ids, options, sent, snippet};
+use pannier_core::TokenCounter;
+use pannier_snippets::{
+    Answer, ContextFormat, Indexes, ListOptions, Roots, SnippetsError, check, index,
+};
+use pannier_tokens::{BytesOverFour, o200k};
+use proptest::prelude::*;
+
+const SCOPES: [&str; 3] = ["global", "domain", "project"];
+
+/// Snippets by number: what each requires, and its scope.
+type Corpus = Vec<(Vec<usize>, usize)>;
+
+fn corpus() -> impl Strategy<Value = Corpus> {
+    prop::collection::vec((prop::collection::vec(0_usize..14, 0..4), 0_usize..3), 1..12)
+}
+
+fn name(number: usize) -> String {
+    format!("s{number:02}")
+}
+
+/// Writes a corpus to two roots, files in any order, with all sorts of references.
+fn write(scratch: &Scratch, corpus: &Corpus, order: &[usize]) {
+    for place in order {
+        let number = place % corpus.len();
+        let (requires, scope) = &corpus[number];
+        let (first, rest) = requires.split_at(requires.len() / 2);
+        let first: Vec<String> = first.iter().map(|number| name(*number)).collect();
+        let first: Vec<&str> = first.iter().map(String::as_str).collect();
+        let reads: String = rest
+            .iter()
+            .map(|number| match number % 3 {
+                0 => format!("- @{}\n", name(*number)),
+                1 => format!("@docs/{}.md\n", name(*number)),
+                _ => format!("- @{}.md\n", name(*number)),
+            })
+            .collect();
+        let body =
+            format!("\n# S{number}\n\n## Required reads\n\n{reads}\n## Text\n\nText {number}.\n");
+        let root = if number.is_multiple_of(2) { "one/docs" } else { "two/docs" };
+        let path = format!("{root}/{}.md", name(number));
+        scratch.write(&path, snippet(&name(number), SCOPES[*scope], &first, &body));
+    }
+    for root in ["one/docs", "two/docs"] {
+        fs::create_dir_all(scratch.path(root)).unwrap();
+    }
+}
+
+fn roots(scratch: &Scratch) -> Roots {
+    Roots::open([scratch.path("two/docs"), scratch.path("one/docs")], None).unwrap()
+}
+
+fn reach(corpus: &Corpus, start: usize) -> BTreeSet<usize> {
+    let mut seen = BTreeSet::new();
+    let mut stack = corpus[start].0.clone();
+    while let Some(number) = stack.pop() {
+        if number < corpus.len() && seen.insert(number) {
+            stack.extend(&corpus[number].0);
+        }
+    }
+    seen
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn closures_are_complete_and_in_order(corpus in corpus(), seed in any::<u64>()) {
+        let scratch = Scratch::new("closures");
+        let forward: Vec<usize> = (0..corpus.len()).collect();
+        write(&scratch, &corpus, &forward);
+        index(&roots(&scratch), &BytesOverFour).unwrap();
+        let indexes = Indexes::read(roots(&scratch)).unwrap();
+        let catalogue = indexes.catalogue().unwrap();
+        let requested: BTreeSet<usize> =
+            [seed % 97, seed % 89].iter().map(|number| *number as usize % corpus.len()).collect();
+        let names: Vec<String> = requested.iter().map(|number| name(*number)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let fetched = get(&catalogue, &names);
+
+        // Complete, and each once.
+        let reaches: Vec<BTreeSet<usize>> = forward.iter().map(|start| reach(&corpus, *start)).collect();
+        let mut expected = requested.clone();
+        requested.iter().for_each(|start| expected.extend(&reaches[*start]));
+        let order = sent(&fetched);
+        let place: BTreeMap<&str, usize> =
+            order.iter().enumerate().map(|(place, id)| (*id, place)).collect();
+        prop_assert_eq!(order.len(), expected.len());
+        for number in &expected {
+            prop_assert!(place.contains_key(&*name(*number)));
+        }
+        // By scope, and what is required first within one, unless it is a circle.
+        let scope = |number: usize| corpus[number].1;
+        prop_assert!(fetched.context.snippets.is_sorted_by_key(|snippet| snippet.scope));
+        for number in &expected {
+            for required in &reaches[*number] {
+                if scope(*number) == scope(*required) && !reaches[*required].contains(number) {
+                    prop_assert!(place[&*name(*required)] < place[&*name(*number)]);
+                }
+            }
+        }
+        // What was added says why: each of its chain requires the next.
+        for added in &fetched.context.added {
+            let chain: Vec<&str> = added.chain.iter().copied().chain([added.id]).collect();
+            prop_assert!(fetched.context.requested.contains(&chain[0]));
+            for pair in chain.windows(2) {
+                let number = |id: &str| id[1..].parse::<usize>().unwrap();
+                prop_assert!(corpus[number(pair[0])].0.contains(&number(pair[1])));
+            }
+        }
+        prop_assert_eq!(fetched.context.added.len() + requested.len(), order.len());
+        // What leads nowhere, and circles, are told by both phases of a project's life.
+        let dangling = expected.iter().any(|number| corpus[*number].0.iter().any(|to| *to >= corpus.len()));
+        let told = fetched.context.warnings.iter().map(|warning| warning.to_string());
+        let told: Vec<String> = told.collect();
+        prop_assert_eq!(told.iter().any(|warning| warning.contains("in no index")), dangling);
+        let circle = expected.iter().any(|number| reaches[*number].contains(number));
+        prop_assert_eq!(told.iter().any(|warning| warning.contains("each other")), circle);
+        let problems = check(&roots(&scratch)).unwrap();
+        prop_assert!(problems.len() >= told.len(), "{:?} {:?}", problems, told);
+    }
+
+    #[test]
+    fn the_order_of_files_does_not_matter(
+        corpus in corpus(),
+        order in prop::collection::vec(0_usize..12, 40),
+    ) {
+        let (one, other) = (Scratch::new("order-one"), Scratch::new("order-other"));
+        let forward: Vec<usize> = (0..corpus.len()).collect();
+        let shuffled: Vec<usize> = order.into_iter().chain(forward.iter().rev().copied()).collect();
+        let texts = [(&one, &forward), (&other, &shuffled)].map(|(scratch, order)| {
+            write(scratch, &corpus, order);
+            index(&roots(scratch), &BytesOverFour).unwrap();
+            let indexes = Indexes::read(roots(scratch)).unwrap();
+            let catalogue = indexes.catalogue().unwrap();
+            let all: Vec<String> = forward.iter().map(|number| name(*number)).collect();
+            let all: Vec<&str> = all.iter().map(String::as_str).collect();
+            let listing = catalogue.list(&ListOptions::default(), &BytesOverFour).unwrap().text();
+            let texts = ["one/docs/index.yaml", "two/docs/index.yaml"].map(|path| scratch.read(path));
+            (texts, listing, get(&catalogue, &all).text)
+        });
+        prop_assert_eq!(&texts[0], &texts[1]);
+    }
+
+    #[test]
+    fn a_budget_is_kept_to_the_token_and_its_advice_is_good(
+        corpus in corpus(),
+        budget in 20_usize..260,
+        is_json in any::<bool>(),
+    ) {
+        let scratch = Scratch::new("budgets");
+        write(&scratch, &corpus, &(0..corpus.len()).collect::<Vec<_>>());
+        index(&roots(&scratch), &BytesOverFour).unwrap();
+        let indexes = Indexes::read(roots(&scratch)).unwrap();
+        let catalogue = indexes.catalogue().unwrap();
+        let requested: Vec<String> = (0..corpus.len().min(6)).map(name).collect();
+        let counter = o200k();
+        let mut options = options();
+        options.format = if is_json { ContextFormat::Json } else { ContextFormat::Text };
+        options.budget = Some(budget);
+        let get = |names: &[&str]| catalogue.get(&ids(names), &options, &counter);
+        let names: Vec<&str> = requested.iter().map(String::as_str).collect();
+        match get(&names) {
+            Ok(Answer::Snippets(context)) => {
+                prop_assert!(context.tokens.unwrap() <= budget);
+                prop_assert_eq!(context.tokens, Some(counter.count(&context.render(options.format))));
+            }
+            Err(SnippetsError::OverBudget(over)) => {
+                prop_assert!(over.tokens > budget);
+                // By definition: every set of requests that is left.
+                let fits = |kept: usize| {
+                    let kept = names.iter().enumerate().filter(|(place, _)| kept & (1 << place) != 0);
+                    let kept: Vec<&str> = kept.map(|(_, name)| *name).collect();
+                    get(&kept).is_ok()
+                };
+                let sets = (1..1_usize << names.len()).filter(|kept| fits(*kept));
+                let most = sets.map(usize::count_ones).max();
+                match most {
+                    None => prop_assert!(over.drop.is_empty()),
+                    Some(most) => {
+                        prop_assert!(over.is_smallest);
+                        prop_assert_eq!(over.drop.len() + most as usize, names.len());
+                        let kept: Vec<&str> =
+                            names.iter().filter(|name| !over.drop.iter().any(|id| id == *name)).copied().collect();
+                        let Ok(Answer::Snippets(rest)) = get(&kept) else { panic!("it does not fit") };
+                        prop_assert_eq!(rest.tokens, Some(over.tokens_without));
+                    }
+                }
+            }
+            other => prop_assert!(false, "{:?}", other),
+        }
+    }
+}
+
+#[test]
+fn many_requests_that_do_not_fit_get_advice_too() {
+    let scratch = Scratch::new("many");
+    let names: Vec<String> = (0..40).map(name).collect();
+    for name in &names {
+        scratch.snippet(name, "global", &[], &"word ".repeat(20));
+    }
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut options = options();
+    options.budget = Some(600);
+    let Err(SnippetsError::OverBudget(over)) = fetch(&catalogue, &names, &options) else {
+        panic!()
+    };
+    assert!(!over.is_smallest && over.drop.len() < 40 && over.tokens_without <= 600, "{over}");
+    assert!(over.to_string().contains("(fewer may do)"));
+    let kept: Vec<&str> =
+        names.into_iter().filter(|name| !over.drop.iter().any(|id| id == name)).collect();
+    assert_eq!(fetch(&catalogue, &kept, &options).unwrap().tokens, over.tokens_without);
+}
+
+#[test]
+fn a_chain_of_a_hundred_thousand_is_fetched() {
+    let scratch = Scratch::new("chain");
+    let count = 100_000;
+    scratch.write("docs/a.md", "x\n");
+    index(&scratch.roots(), &BytesOverFour).unwrap();
+    let mut text = scratch.read("docs/index.yaml").replace("snippets: []", "snippets:");
+    for number in 0..count {
+        let next = number + 1;
+        text.push_str(&format!(
+            "  - id: \"s{number}\"\n    description: \"x\"\n    type: spec\n    scope: project\n    path: \"a.md\"\n    requires: [\"s{next}\"]\n    tokens: 1\n"
+        ));
+    }
+    scratch.write("docs/index.yaml", text);
+    let indexes = Indexes::read(scratch.roots()).unwrap();
+    let catalogue = indexes.catalogue().unwrap();
+    let fetched = get(&catalogue, &["s0"]);
+    assert_eq!(fetched.context.snippets.len(), count);
+    assert_eq!(fetched.context.snippets[0].id, "s99999");
+    let last = fetched.context.added.iter().find(|added| added.id == "s99999").unwrap();
+    assert_eq!((last.chain.len(), last.chain_omitted), (8, 99_991));
+    assert_eq!((last.chain[0], last.chain[7]), ("s0", "s99998"));
+    assert!(fetched.text.contains("required by s0 -> (99991 more) -> s99992 -> "));
+}
+
+#[test]
+fn files_that_nobody_means_well_with_do_no_harm() {
+    let scratch = Scratch::new("nasty");
+    let long = format!("---\nid: a\ndescription: {}\n---\n", "x".repeat(100 << 10));
+    scratch.write("docs/long.md", long);
+    let mut bomb = "---\nid: b\na: &a [x,x,x,x,x,x,x,x,x]\n".to_owned();
+    for (name, before) in ('b'..='z').zip('a'..='y') {
+        bomb.push_str(&format!("{name}: &{name} [{}]\n", vec![format!("*{before}"); 9].join(",")));
+    }
+    scratch.write("docs/bomb.md", bomb + "---\n");
+    scratch.write("docs/deep.md", format!("---\nid: {}\n---\n", "[".repeat(60_000)));
+    scratch.write(
+        "docs/control.md",
+        "---\nid: \"a\\e[31m\\0\"\ndescription: x\ntype: spec\nscope: global\n---\n",
+    );
+    scratch
+        .write("docs/fences.md", snippet("fences", "global", &[], &"```\n<!--\n".repeat(50_000)));
+    scratch.write(
+        "docs/bullets.md",
+        snippet(
+            "bullets",
+            "global",
+            &[],
+            &format!("## Required reads\n{}\n", "- ".repeat(100_000)),
+        ),
+    );
+    let reads = "## Required reads\n@../secret.md\n@/etc/passwd\n@~/secret.md\n@docs/../../secret.md\n@a\0b\n@..\n@~\n@/\n@\u{1b}[31m\n";
+    scratch.write(
+        "docs/paths.md",
+        snippet("paths", "global", &["../secret.md", "/etc/passwd"], reads),
+    );
+    scratch.write("secret.md", snippet("secret", "global", &[], "secret\n"));
+    scratch.write("docs/big.md", vec![b'x'; (8 << 20) + 1]);
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    let found: Vec<&str> = catalogue.snippets().iter().map(|snippet| snippet.id()).collect();
+    assert_eq!(found, ["bullets", "fences", "paths"]);
+    let fetched = get(&catalogue, &["paths"]);
+    assert_eq!(sent(&fetched), ["paths"]);
+    assert_eq!(fetched.context.warnings.len(), 11, "{:?}", helper::warnings(&fetched));
+    let header = fetched.text.split("[SNIPPET").next().unwrap();
+    assert!(!header.contains(['\0', '\u{1b}']), "{header:?}");
+    for problem in check(&scratch.roots()).unwrap() {
+        assert!(
+            !problem.to_string().contains(|character: char| character.is_control()),
+            "{problem:?}"
+        );
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_index_cannot_lead_out_of_its_root() {
+    use std::os::unix::fs::symlink;
+
+    let scratch = Scratch::new("escape");
+    scratch.write("secret.md", "secret\n");
+    scratch.write("docs/in.md", "inside\n");
+    symlink(scratch.path("secret.md"), scratch.path("docs/link.md")).unwrap();
+    symlink(scratch.path(""), scratch.path("docs/up")).unwrap();
+    let entry = |id: &str, path: &str| {
+        format!("- {{id: {id}, description: x, type: spec, scope: global, path: {path:?}}}\n")
+    };
+    let entries = [
+        entry("a", "../secret.md"),
+        entry("b", &scratch.path("secret.md").display().to_string()),
+        entry("c", "link.md"),
+        entry("d", "up/secret.md"),
+        entry("e", "in.md"),
+        entry("f", "x/../../secret.md"),
+        entry("g", "."),
+    ];
+    scratch.write("docs/index.yaml", format!("snippets:\n{}", entries.concat()));
+    let indexes = Indexes::read(scratch.roots()).unwrap();
+    let catalogue = indexes.catalogue().unwrap();
+    let fetched = get(&catalogue, &["c", "d", "e"]);
+    assert_eq!(sent(&fetched), ["e"]);
+    assert!(!fetched.text.contains("secret\n"));
+    for refused in ["a", "b", "f", "g"] {
+        assert!(catalogue.get(&ids(&[refused]), &options(), &BytesOverFour).is_err(), "{refused}");
+    }
+    // An index that is itself a link out of the root.
+    scratch.write("index.yaml", scratch.read("docs/index.yaml"));
+    fs::remove_file(scratch.path("docs/index.yaml")).unwrap();
+    symlink(scratch.path("index.yaml"), scratch.path("docs/index.yaml")).unwrap();
+    assert!(matches!(Indexes::read(scratch.roots()), Err(SnippetsError::InvalidIndex { .. })));
+}

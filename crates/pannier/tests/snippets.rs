@@ -1,0 +1,124 @@
+//! `pannier snippets` as a host calls it: for a session, several at once, and in a pipeline that must stop.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn write(folder: &Path, id: &str, rest: &str) {
+    let docs = folder.join("docs");
+    std::fs::create_dir_all(&docs).unwrap();
+    let text = format!(
+        "---\nid: {id}\ndescription: About {id}.\ntype: spec\nscope: global\n{rest}---\nText of {id}.\n"
+    );
+    std::fs::write(docs.join(format!("{id}.md")), text).unwrap();
+}
+
+fn start(folder: &Path, arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_pannier"))
+        .arg("snippets")
+        .args(arguments)
+        .current_dir(folder)
+        .env("XDG_STATE_HOME", folder.join("state"))
+        .env("NO_COLOR", "1")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// The exit code, what is printed, and what is told.
+fn run(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let output = start(folder, arguments).wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn processes_of_one_session_do_not_lose_each_other() {
+    let folder = folder("snippets-at-once");
+    let ids: Vec<String> = (0..12).map(|number| format!("s{number:02}")).collect();
+    ids.iter().for_each(|id| write(&folder, id, ""));
+    // The root is `docs` below the current folder, unless another is named.
+    assert_eq!(run(&folder, &["index"]).1, "docs/index.yaml: 12 snippets\n");
+    let children: Vec<Child> =
+        ids.iter().map(|id| start(&folder, &["get", id, "--session", "one"])).collect();
+    for child in children {
+        assert!(child.wait_with_output().unwrap().status.success());
+    }
+    let mut all = vec!["get"];
+    all.extend(ids.iter().map(String::as_str));
+    all.extend(["--session", "one"]);
+    let (code, printed, _) = run(&folder, &all);
+    assert_eq!(code, 0);
+    assert_eq!(printed.matches("sent before: ").count(), 12, "{printed}");
+    assert!(!printed.contains("[SNIPPET"), "{printed}");
+    all.push("--resend");
+    assert_eq!(run(&folder, &all).1.matches("[SNIPPET: ").count(), 12);
+    // Another session has nothing.
+    assert_eq!(
+        run(&folder, &["get", "s00", "--session", "two"]).1.matches("[SNIPPET: ").count(),
+        1
+    );
+    let (code, printed, told) = run(&folder, &["get", "s00", "--session", "../evil"]);
+    assert_eq!((code, printed.as_str()), (2, ""));
+    assert!(told.contains("cannot name a session"), "{told}");
+}
+
+#[test]
+fn a_session_whose_snippets_are_gone_gets_the_list() {
+    let folder = folder("snippets-gone");
+    write(&folder, "a", "");
+    write(&folder, "b", "");
+    run(&folder, &["index"]);
+    run(&folder, &["get", "a", "b", "--session", "one"]);
+    std::fs::remove_file(folder.join("docs/a.md")).unwrap();
+    run(&folder, &["index"]);
+    let (code, printed, _) = run(&folder, &["get", "b", "--session", "one", "--format", "json"]);
+    assert_eq!(code, 0);
+    assert!(
+        printed.starts_with("{\"phase\":1,\"message\":\"The index has changed: a,"),
+        "{printed}"
+    );
+    let (_, printed, _) = run(&folder, &["get", "b", "--session", "one", "--format", "json"]);
+    assert!(
+        printed.contains("\"phase\":2") && printed.contains("\"delivered\":[\"b\"]"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn what_is_not_printed_is_not_delivered() {
+    let folder = folder("snippets-over");
+    write(&folder, "a", "");
+    run(&folder, &["index"]);
+    let (code, printed, told) = run(&folder, &["get", "a", "--session", "one", "--budget", "3"]);
+    assert_eq!((code, printed.as_str()), (3, ""));
+    assert!(told.contains("raise the budget"), "{told}");
+    assert!(run(&folder, &["get", "a", "--session", "one"]).1.contains("[SNIPPET: a]"));
+}
+
+#[test]
+fn a_check_that_finds_something_fails() {
+    let folder = folder("snippets-check");
+    write(&folder, "a", "requires: [gone]\n");
+    let (code, printed, _) = run(&folder, &["list"]);
+    assert_eq!((code, printed.as_str()), (2, ""), "there is no index");
+    run(&folder, &["index"]);
+    let (code, printed, _) = run(&folder, &["check"]);
+    assert_eq!(code, 1);
+    assert_eq!(printed, "docs/a.md:6: it requires 'gone', which is not there\n");
+    write(&folder, "a", "");
+    assert_eq!(
+        run(&folder, &["check"]).1,
+        "docs/index.yaml: it is out of date; run `pannier snippets index`\n"
+    );
+    run(&folder, &["index"]);
+    assert_eq!(run(&folder, &["check"]), (0, "sound\n".to_owned(), String::new()));
+    assert_eq!(run(&folder, &["check", "--root", "none"]).0, 2);
+}
