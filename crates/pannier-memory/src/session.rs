@@ -163,7 +163,7 @@ mod tests {
         let cooldowns = Cooldowns::in_folder(scratch.path());
         for name in ["0-old.cooldown", "0-old.cooldown.1.tmp", "notes.txt"] {
             scratch.write(name, "");
-            let file = File::options().write(true).open(scratch.path().join(name)).unwrap();
+            let file = fs::File::options().write(true).open(scratch.path().join(name)).unwrap();
             file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
         }
         let context = std::env::temp_dir();

@@ -317,7 +317,7 @@ impl PacketArguments {
     fn session(&self, input: &HookInput) -> Result<Option<Session>, Failure> {
         let told = input.session_id.as_deref().filter(|_| self.cooldown.is_some());
         let id = match (self.session.as_deref(), told) {
-            (Some(id), _) => Some(SessionId::new(id)?),
+            (Some(id), _) => Some(SessionId::new(id).map_err(MemoryError::from)?),
             (None, told) => told.map(SessionId::of_host),
         };
         let Some(id) = id else {
