@@ -4,17 +4,18 @@
 //! the constitution before all, is the frame; everything else competes for the rest of the budget.
 //!
 //! Which decisions and learnings matter depends on the tasks that are in, and which tasks are in depends, at the margin, on
-//! what decisions and learnings leave. So there is a run without keywords, to see which tasks are in, then one with theirs,
-//! and another one if that changed the tasks.
+//! what decisions and learnings leave. So the share of the tasks is filled first, for their keywords; and if it then comes
+//! to other tasks, there is another run with theirs.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::sync::{Arc, OnceLock};
 
 use pannier_core::{
-    Circumstances, ContextBudget, ContextItem, ContextSource, Exactness, Explanation, FoundBudget,
-    MetadataTrustScorer, MetadataValue, Pipeline, Policy, PolicyRegistry, Receipt, ReceiptSource,
-    Replay, Selection, SelectionReport, Timestamp, TokenCounter,
+    Candidate, Circumstances, ContextBudget, ContextItem, ContextSource, Exactness, Explanation,
+    FoundBudget, MetadataTrustScorer, MetadataValue, Pipeline, Policy, PolicyRegistry, Receipt,
+    ReceiptSource, Rendering, Replay, ScoredItem, Selection, SelectionReport, SliceBudget, Slicer,
+    Tier, TieredSlice, Timestamp, TokenCounter, Verdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -129,12 +130,20 @@ pub struct Packet {
     pub is_over_characters: bool,
 }
 
-/// A pipeline, and what it is given.
-struct Setup {
+/// A selection, and what made it.
+struct Made<'p> {
     rendering: PacketRendering,
     policy: Policy,
     pipeline: Pipeline,
     budget: ContextBudget,
+    selection: Selection<'p>,
+}
+
+impl Made<'_> {
+    /// Its text, and how many tokens that has.
+    fn text(&self) -> (String, usize) {
+        self.rendering.text(&self.selection.placed())
+    }
 }
 
 impl<'m> Packer<'m> {
@@ -155,7 +164,7 @@ impl<'m> Packer<'m> {
         let (entries, pool) = (entries.into(), pool.into());
         let packer = Self::assemble(memory, options, counter, entries, pool, pieces);
         // Whatever is wrong with the options is wrong with the policy.
-        packer.policy(Some(Vec::new()))?.pipeline()?;
+        packer.policy(Vec::new())?.pipeline()?;
         Ok(packer)
     }
 
@@ -216,7 +225,7 @@ impl<'m> Packer<'m> {
     ///
     /// As [`packet`](Self::packet).
     pub fn chosen_by(&self) -> Result<Policy, MemoryError> {
-        Ok(self.setup(self.budget()?)?.policy)
+        Ok(self.make(self.budget()?)?.policy)
     }
 
     /// The packet.
@@ -253,9 +262,7 @@ impl<'m> Packer<'m> {
     }
 
     pub(crate) fn packet_of(&self, budget: usize) -> Result<Packet, MemoryError> {
-        let setup = self.setup(budget)?;
-        let selection = setup.pipeline.run(&self.pool, &setup.budget)?;
-        let (text, tokens_used) = setup.rendering.text(&selection.placed());
+        let (text, tokens_used) = self.make(budget)?.text();
         let most = self.options.max_characters;
         let is_over_characters = most.is_some_and(|most| text.chars().count() > most);
         Ok(Packet {
@@ -268,7 +275,7 @@ impl<'m> Packer<'m> {
         })
     }
 
-    fn policy(&self, keywords: Option<Vec<String>>) -> Result<Policy, MemoryError> {
+    fn policy(&self, keywords: Vec<String>) -> Result<Policy, MemoryError> {
         let choice = Choice {
             task_percent: self.options.task_percent,
             convention_percent: self.options.convention_percent,
@@ -279,8 +286,8 @@ impl<'m> Packer<'m> {
         choice.policy()
     }
 
-    /// What makes a packet of a budget.
-    fn setup(&self, budget: usize) -> Result<Setup, MemoryError> {
+    /// Selects what is in the packet of a budget.
+    fn make(&self, budget: usize) -> Result<Made<'_>, MemoryError> {
         let [rest, others @ .., over] = &self.renderings;
         let everything_fits = self.whole_tokens <= budget;
         let limit = i64::try_from(budget).unwrap_or(i64::MAX);
@@ -291,36 +298,55 @@ impl<'m> Packer<'m> {
         // What says nothing of what is missing may cost less; and so may everything.
         let limit = limit.max(rendering.fixed());
         let budget = ContextBudget::new(limit, limit)?;
-        let pipeline = |policy: &Policy| -> Result<Pipeline, MemoryError> {
-            let pipeline = PolicyRegistry::default().pipeline(policy, None)?;
-            Ok(pipeline.rendered_by(rendering.clone()))
-        };
         let is_task = |index: &usize| self.entries[*index].section() == Section::Tasks;
-        let tasks_in = |policy: &Policy| -> Result<Vec<usize>, MemoryError> {
-            let pipeline = pipeline(policy)?;
-            let selection = pipeline.run(&self.pool, &budget)?;
-            let mut tasks: Vec<usize> = whole(&selection).filter(is_task).collect();
-            tasks.sort_unstable();
-            Ok(tasks)
-        };
         let mut tasks: Vec<usize> = match everything_fits {
             true => (0..self.entries.len()).filter(is_task).collect(),
-            false => tasks_in(&self.policy(None)?)?,
+            false => self.first_tasks(rendering, limit)?,
         };
         // Other keywords make other decisions whole, which may leave another rest of the budget to the last of the tasks.
-        let mut tries = 0;
-        let policy = loop {
+        for tries in 1.. {
             let texts = tasks.iter().map(|index| self.entries[*index].text());
-            let policy = self.policy(Some(keywords(texts)))?;
-            let found = if everything_fits { tasks.clone() } else { tasks_in(&policy)? };
-            tries += 1;
+            let policy = self.policy(keywords(texts))?;
+            let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
+            let pipeline = pipeline.rendered_by(rendering.clone());
+            let selection = pipeline.run(&self.pool, &budget)?;
+            let mut found: Vec<usize> = whole(&selection).filter(is_task).collect();
+            found.sort_unstable();
             if found == tasks || tries == Self::TRIES {
-                break policy;
+                let rendering = rendering.clone();
+                return Ok(Made { rendering, policy, pipeline, budget, selection });
             }
             tasks = found;
+        }
+        Err(MemoryError::NoPacket)
+    }
+
+    /// The tasks that are in as far as their share goes, whatever else is: mostly all that are.
+    fn first_tasks(
+        &self,
+        rendering: &PacketRendering,
+        limit: i64,
+    ) -> Result<Vec<usize>, MemoryError> {
+        let mut order: Vec<usize> = (0..self.pool.len()).collect();
+        order.sort_by_key(|index| Reverse(self.pool[*index].priority()));
+        let candidate = |index: &usize| {
+            let item = &self.pool[*index];
+            let heading_tokens = rendering.heading(*index, item);
+            Candidate { heading_tokens, ..ScoredItem { item, score: 0.0 }.into() }
         };
-        let pipeline = pipeline(&policy)?;
-        Ok(Setup { rendering: rendering.clone(), policy, pipeline, budget })
+        let candidates: Vec<Candidate<'_>> = order.iter().map(candidate).collect();
+        let tasks = kind(Section::Tasks)?;
+        let tier = Tier { cap_percent: self.options.task_percent, ..Tier::new([tasks.clone()]) };
+        let left = SliceBudget::new(limit.saturating_sub(rendering.fixed()));
+        let left = SliceBudget { whole_tokens: limit, ..left };
+        let outcome = TieredSlice::new([tier])?.slice(&candidates, left)?;
+        let verdicts = order.iter().zip(outcome.verdicts());
+        let taken = verdicts.filter(|(index, verdict)| {
+            **verdict == Verdict::Taken && *self.pool[**index].kind() == tasks
+        });
+        let mut taken: Vec<usize> = taken.map(|(index, _)| *index).collect();
+        taken.sort_unstable();
+        Ok(taken)
     }
 
     /// How often tasks and keywords are matched with each other at most.
@@ -332,8 +358,7 @@ impl<'m> Packer<'m> {
     ///
     /// As [`packet`](Self::packet).
     pub fn report(&self) -> Result<SelectionReport<&ContextItem>, MemoryError> {
-        let setup = self.setup(self.budget()?)?;
-        Ok(setup.pipeline.run(&self.pool, &setup.budget)?.report())
+        Ok(self.make(self.budget()?)?.selection.report())
     }
 
     /// What is needed to make the packet again, and to see that it is the same.
@@ -342,9 +367,8 @@ impl<'m> Packer<'m> {
     ///
     /// As [`packet`](Self::packet).
     pub fn receipt(&self) -> Result<Receipt, MemoryError> {
-        let setup = self.setup(self.budget()?)?;
-        let selection = setup.pipeline.run(&self.pool, &setup.budget)?;
-        let mut circumstances = Circumstances::new(setup.policy);
+        let made = self.make(self.budget()?)?;
+        let mut circumstances = Circumstances::new(made.policy.clone());
         circumstances.tokenizer = self.counter.name().to_owned();
         let options = serde_json::to_value(&self.options).ok();
         circumstances.source = Some(ReceiptSource {
@@ -353,8 +377,7 @@ impl<'m> Packer<'m> {
             query: self.options.query.clone(),
             options: options.and_then(|options| serde_json::from_value(options).ok()),
         });
-        let text = setup.rendering.text(&selection.placed()).0;
-        Ok(Receipt::of_text(&selection, circumstances, &text))
+        Ok(Receipt::of_text(&made.selection, circumstances, &made.text().0))
     }
 
     /// The options that the packet of a receipt was made with.
@@ -376,9 +399,9 @@ impl<'m> Packer<'m> {
     ///
     /// As [`packet`](Self::packet).
     pub fn replay(&self, receipt: &Receipt) -> Result<Replay, MemoryError> {
-        let setup = self.setup(self.budget()?)?;
-        let write = |selection: &Selection<'_>| setup.rendering.text(&selection.placed()).0;
-        Ok(receipt.replay_text(&self.pool, &setup.pipeline, write)?)
+        let made = self.make(self.budget()?)?;
+        let write = |selection: &Selection<'_>| made.rendering.text(&selection.placed()).0;
+        Ok(receipt.replay_text(&self.pool, &made.pipeline, write)?)
     }
 
     /// Why entries of the [pool](Self::pool) are in or out, and what would change that.
@@ -393,8 +416,8 @@ impl<'m> Packer<'m> {
         &self,
         indices: &[usize],
     ) -> Result<Vec<Explanation<&ContextItem>>, MemoryError> {
-        let setup = self.setup(self.budget()?)?;
-        let mut answers = setup.pipeline.explain_all(&self.pool, &setup.budget, indices)?;
+        let made = self.make(self.budget()?)?;
+        let mut answers = made.pipeline.explain_all(&self.pool, &made.budget, indices)?;
         for answer in &mut answers {
             (answer.smallest_budget, answer.smaller_budget) = self.budgets_for(answer.index)?;
         }
@@ -403,9 +426,7 @@ impl<'m> Packer<'m> {
 
     /// Whether an entry is in the packet, all of it.
     fn is_whole(&self, index: usize) -> Result<bool, MemoryError> {
-        let setup = self.setup(self.budget()?)?;
-        let selection = setup.pipeline.run(&self.pool, &setup.budget)?;
-        Ok(whole(&selection).any(|other| other == index))
+        Ok(whole(&self.make(self.budget()?)?.selection).any(|other| other == index))
     }
 
     /// The smallest budget with which an entry is in, all of it. Of one that is not, the smallest above the present one,

@@ -31,9 +31,8 @@ const DAY: u64 = 86_400;
 pub(crate) struct Choice<'c> {
     pub(crate) task_percent: f64,
     pub(crate) convention_percent: f64,
-    /// Of the tasks that are in, once they are known. Until then, decisions and learnings are only as relevant as they are
-    /// recent.
-    pub(crate) keywords: Option<Vec<String>>,
+    /// Of the tasks that are in.
+    pub(crate) keywords: Vec<String>,
     /// What somebody is about to do, if that is known.
     pub(crate) query: Option<&'c str>,
     pub(crate) now: Timestamp,
@@ -62,13 +61,9 @@ impl Choice<'_> {
             },
             null_timestamp_score: RECENCY[RECENCY.len() - 1].1,
         }];
-        relevance.extend(
-            self.keywords
-                .clone()
-                .map(|keywords| ScorerPolicy::Keyword { keywords, enough: ENOUGH_KEYWORDS }),
-        );
-        let query = self.query.filter(|_| self.keywords.is_some());
-        relevance.extend(query.map(|query| ScorerPolicy::Lexical { query: query.to_owned() }));
+        let keywords = self.keywords.clone();
+        relevance.push(ScorerPolicy::Keyword { keywords, enough: ENOUGH_KEYWORDS });
+        relevance.extend(self.query.map(|query| ScorerPolicy::Lexical { query: query.to_owned() }));
         let relevance = ScorerPolicy::Sum { children: relevance };
         // What is superseded is not to be trusted at all, and so scores 0.
         let trust = ScorerPolicy::MetadataTrust { default_score: 1.0 };
