@@ -6,15 +6,14 @@ use pannier_core::Timestamp;
 use pannier_memory::{Memory, Packer, PacketFormat, PacketOptions};
 use pannier_tokens::BytesOverFour;
 
-use crate::measure::{median, ratio, show};
+use crate::measure::{ratio, show, side_by_side};
 
 pub(crate) fn run() {
     println!("\nMemory: packets of large folders, against reading their Markdown alone.\n");
     println!("    entries  budget     format       read      packet    in all");
     for count in [100, 1_000] {
         let files = folder(count);
-        let read =
-            median(21, || Memory::from_files(files.iter().map(|(name, text)| (*name, text))));
+        let read = || Memory::from_files(files.iter().map(|(name, text)| (*name, text)));
         for (budget, format, query) in [
             (8_000, PacketFormat::Markdown, None),
             (8_000, PacketFormat::Json, None),
@@ -22,15 +21,16 @@ pub(crate) fn run() {
             (100_000, PacketFormat::Markdown, None),
             (10_000_000, PacketFormat::Markdown, None),
         ] {
-            let all = median(21, || {
-                let memory = Memory::from_files(files.iter().map(|(name, text)| (*name, text)));
+            let pack = || {
+                let memory = read();
                 let now: Timestamp = "2026-11-16T12:00:00Z".parse().expect("a time");
                 let mut options = PacketOptions::new(now);
                 (options.budget, options.format) = (budget, format);
                 options.query = query.map(str::to_owned);
                 let packer = Packer::new(&memory, options, Arc::new(BytesOverFour));
                 packer.and_then(|packer| packer.packet()).expect("a packet").tokens_used
-            });
+            };
+            let (all, read) = side_by_side(pack, read);
             let format = match (format, query) {
                 (PacketFormat::Json, _) => "json",
                 (_, Some(_)) => "md, query",

@@ -477,21 +477,32 @@ impl PacketRendering {
 
     /// Writes the smallest number between the two that is then true.
     fn numbered(&self, head: &str, tail: &str) -> (String, usize) {
-        let written = |number: usize| format!("{head}{number}{tail}");
+        let mut text = String::with_capacity(head.len() + tail.len() + 20);
+        text.push_str(head);
+        text.push('0');
+        text.push_str(tail);
         // From below: a longer number never makes a text shorter, so that the first that holds is the smallest.
-        let (mut number, mut largest) = (0, 0);
+        let (mut number, mut largest, mut digits) = (0, 0, 1);
         for _ in 0..16 {
-            let text = written(number);
             let count = self.counter.count(&text);
             if count == number {
                 return (text, number);
             }
             largest = largest.max(count);
             number = count;
+            write_number(&mut text, head.len(), &mut digits, number);
         }
         // Where an encoding makes it go in circles, the largest of them is not too small.
-        (written(largest), largest)
+        write_number(&mut text, head.len(), &mut digits, largest);
+        (text, largest)
     }
+}
+
+/// Writes another number in the place of one that has so many digits.
+fn write_number(text: &mut String, place: usize, digits: &mut usize, number: usize) {
+    let written = number.to_string();
+    text.replace_range(place..place + *digits, &written);
+    *digits = written.len();
 }
 
 impl Rendering for PacketRendering {
@@ -514,8 +525,7 @@ impl Rendering for PacketRendering {
         }
         let (head, tail) = self.around_number(placed);
         // Most texts that do not fit are far too long, and need not be counted to the end.
-        self.counter.count_up_to(&format!("{head}0{tail}"), limit).is_some()
-            && self.numbered(&head, &tail).1 <= limit
+        self.counter.count_up_to(&tail, limit).is_some() && self.numbered(&head, &tail).1 <= limit
     }
 
     fn refuses(&self, _: usize, _: &ContextItem) -> Option<&str> {

@@ -84,6 +84,9 @@ impl Rendered<'_> {
     /// How often the slicer is asked again at most.
     const TRIES: usize = 24;
 
+    /// How often a single candidate is tried at most.
+    const SINGLE_TRIES: usize = 24;
+
     /// What is added to the room that is left, because the next one is rounded up, too.
     const ROUNDING: i64 = 8;
 
@@ -153,7 +156,10 @@ impl Rendered<'_> {
                 (_, None) => continue,
             };
             // What a part costs by itself may be a little more than what it adds.
-            if spare <= 0 || more > spare.saturating_add(Self::ROUNDING) || tries == Self::TRIES {
+            if spare <= 0
+                || more > spare.saturating_add(Self::ROUNDING)
+                || tries == Self::SINGLE_TRIES
+            {
                 continue;
             }
             tries += 1;
