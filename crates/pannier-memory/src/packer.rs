@@ -304,7 +304,8 @@ impl<'m> Packer<'m> {
             false => self.first_tasks(rendering, limit)?,
         };
         // Other keywords make other decisions whole, which may leave another rest of the budget to the last of the tasks.
-        for tries in 1.. {
+        let mut tries = 0;
+        loop {
             let texts = tasks.iter().map(|index| self.entries[*index].text());
             let policy = self.policy(keywords(texts))?;
             let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
@@ -312,13 +313,13 @@ impl<'m> Packer<'m> {
             let selection = pipeline.run(&self.pool, &budget)?;
             let mut found: Vec<usize> = whole(&selection).filter(is_task).collect();
             found.sort_unstable();
+            tries += 1;
             if found == tasks || tries == Self::TRIES {
                 let rendering = rendering.clone();
                 return Ok(Made { rendering, policy, pipeline, budget, selection });
             }
             tasks = found;
         }
-        Err(MemoryError::NoPacket)
     }
 
     /// The tasks that are in as far as their share goes, whatever else is: mostly all that are.
