@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use pannier_core::*;
 use support::*;
 
@@ -18,7 +20,7 @@ impl Slicer for Threshold {
             } else {
                 let (score, threshold) = (candidate.score, self.0);
                 let reason = ExclusionReason::ScoredTooLow { score, threshold };
-                outcome.leave(position, Verdict::Excluded(Box::new(reason)));
+                outcome.leave(position, Verdict::Excluded(Arc::new(reason)));
             }
         }
         Ok(outcome)

@@ -170,7 +170,7 @@ fn oracle(
         {
             let document = name.to_owned();
             let reason = ExclusionReason::DocumentCapExceeded { document, cap, count };
-            verdicts[position] = Verdict::Excluded(Box::new(reason));
+            verdicts[position] = Verdict::Excluded(Arc::new(reason));
             continue;
         }
         let opens = name.is_some()

@@ -30,15 +30,27 @@ const SHORTEST: usize = 3;
 pub fn keywords<'t>(texts: impl IntoIterator<Item = &'t str>) -> Vec<String> {
     let words = texts.into_iter().flat_map(str::split_whitespace);
     let words = words.filter(|word| !word.starts_with('#'));
-    let words = words
-        .map(|word| word.trim_matches(|letter: char| !letter.is_alphanumeric()).to_lowercase());
-    let mut known = BTreeSet::new();
-    let mut is_keyword = |word: &String| {
-        word.chars().nth(SHORTEST - 1).is_some()
-            && COMMON.binary_search(&word.as_str()).is_err()
-            && known.insert(word.clone())
-    };
-    words.filter(|word| is_keyword(word)).collect()
+    let (mut known, mut keywords) = (BTreeSet::new(), Vec::new());
+    let mut lower = String::new();
+    for word in words {
+        let word = word.trim_matches(|letter: char| !letter.is_alphanumeric());
+        lower.clear();
+        if word.is_ascii() {
+            lower.push_str(word);
+            lower.make_ascii_lowercase();
+        } else {
+            lower.push_str(&word.to_lowercase());
+        }
+        // Most words came before.
+        if lower.chars().nth(SHORTEST - 1).is_some()
+            && !known.contains(lower.as_str())
+            && COMMON.binary_search(&lower.as_str()).is_err()
+        {
+            known.insert(lower.clone());
+            keywords.push(lower.clone());
+        }
+    }
+    keywords
 }
 
 #[cfg(test)]

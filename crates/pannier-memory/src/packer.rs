@@ -100,8 +100,6 @@ pub struct Packer<'m> {
     pieces: Arc<Pieces>,
     /// By how much room there is, the most first.
     renderings: [PacketRendering; 4],
-    /// What everything costs together.
-    whole_tokens: usize,
     /// The budget that is kept, once it is known.
     kept: OnceLock<usize>,
 }
@@ -158,10 +156,11 @@ impl<'m> Packer<'m> {
         counter: Arc<dyn TokenCounter>,
     ) -> Result<Self, MemoryError> {
         let entries = pool_entries(memory);
-        let pieces = Pieces::new(memory, &entries, options.format);
-        let pool = pool(&entries, &pieces, &*counter)?;
-        let pieces = Arc::new(pieces);
-        let (entries, pool) = (entries.into(), pool.into());
+        let looks = entries.iter().map(|entry| (*entry, content(entry), short_content(entry)));
+        let told: Vec<_> = looks.collect();
+        let pieces = Arc::new(Pieces::new(memory, &told, options.format, &*counter));
+        let pool = pool(told, &newest_first(&entries), &pieces)?.into();
+        let entries = entries.into();
         let packer = Self::assemble(memory, options, counter, entries, pool, pieces);
         // Whatever is wrong with the options is wrong with the policy.
         packer.policy(Vec::new())?.pipeline()?;
@@ -178,11 +177,10 @@ impl<'m> Packer<'m> {
     ) -> Self {
         let frame = Frame::new(Arc::clone(&pieces), &options);
         let rooms = [Room::Rest, Room::Count, Room::Nothing, Room::Over];
-        let mut renderings =
+        let renderings =
             rooms.map(|room| PacketRendering::new(frame.clone(), Arc::clone(&counter), room));
-        let whole_tokens = renderings[0].count_whole();
         let kept = OnceLock::new();
-        Self { memory, options, counter, entries, pool, pieces, renderings, whole_tokens, kept }
+        Self { memory, options, counter, entries, pool, pieces, renderings, kept }
     }
 
     /// The same with another budget.
@@ -200,7 +198,12 @@ impl<'m> Packer<'m> {
 
     /// What is always there has so many tokens.
     fn least_tokens(&self) -> usize {
-        self.renderings[2].alone().1
+        self.renderings[2].alone()
+    }
+
+    /// What everything costs together.
+    fn whole_tokens(&self) -> usize {
+        self.renderings[0].whole()
     }
 
     /// How packets are made.
@@ -251,7 +254,7 @@ impl<'m> Packer<'m> {
             asked
         } else {
             // Above what everything needs, all budgets are the same.
-            let (mut low, mut high) = (alone, asked.min(self.whole_tokens.max(alone)));
+            let (mut low, mut high) = (alone, asked.min(self.whole_tokens().max(alone)));
             while high - low > 1 {
                 let middle = low + (high - low) / 2;
                 if fits(middle)? { low = middle } else { high = middle }
@@ -289,11 +292,11 @@ impl<'m> Packer<'m> {
     /// Selects what is in the packet of a budget.
     fn make(&self, budget: usize) -> Result<Made<'_>, MemoryError> {
         let [rest, others @ .., over] = &self.renderings;
-        let everything_fits = self.whole_tokens <= budget;
+        let everything_fits = rest.whole_fits(budget);
         let limit = i64::try_from(budget).unwrap_or(i64::MAX);
         let rendering = match rest.fixed() <= limit || everything_fits {
             true => rest,
-            false => others.iter().find(|room| room.alone().1 <= budget).unwrap_or(over),
+            false => others.iter().find(|room| room.alone() <= budget).unwrap_or(over),
         };
         // What says nothing of what is missing may cost less; and so may everything.
         let limit = limit.max(rendering.fixed());
@@ -444,7 +447,7 @@ impl<'m> Packer<'m> {
             return Ok((self.first(lowest, present, is_in)?, None));
         }
         // With room for everything, everything is in; unless it has too many characters.
-        let highest = self.whole_tokens.max(present).saturating_add(32);
+        let highest = self.whole_tokens().max(present).saturating_add(32);
         let above = match is_in(highest)? {
             true => self.first(present.saturating_add(1), highest, is_in)?,
             false => None,
@@ -510,22 +513,25 @@ fn pool_entries(memory: &Memory) -> Vec<&Entry> {
     entries
 }
 
-/// Entries as items, which cost what they cost as they are printed.
+/// Entries as items, which cost what they cost as they are printed. An entry comes with what it says, whole and short.
 fn pool(
-    entries: &[&Entry],
+    entries: Vec<(&Entry, Cow<'_, str>, Cow<'_, str>)>,
+    newest: &[i64],
     pieces: &Pieces,
-    counter: &dyn TokenCounter,
 ) -> Result<Vec<ContextItem>, MemoryError> {
-    let forms: Vec<Cow<'_, str>> = pieces.forms().flatten().collect();
-    let texts: Vec<&str> = forms.iter().map(|form| &**form).collect();
-    let counts = counter.count_each(&texts);
-    let tokens = |place: usize| i64::try_from(counts[place]).unwrap_or(i64::MAX);
-    let newest = newest_first(entries);
-    let mut items = Vec::with_capacity(entries.len());
-    for (index, entry) in entries.iter().enumerate() {
-        let mut item = ContextItem::builder(content(entry), tokens(2 * index))
-            .kind(kind(entry.section())?)
-            .source(ContextSource::new("memory")?)
+    let source = ContextSource::new("memory")?;
+    let (mut items, mut last) = (Vec::with_capacity(entries.len()), None);
+    for (index, (entry, content, short)) in entries.into_iter().enumerate() {
+        let (whole_tokens, short_tokens) = pieces.tokens(index);
+        let tokens = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        let kind = match last {
+            Some((section, kind)) if section == entry.section() => kind,
+            _ => kind(entry.section())?,
+        };
+        last = Some((entry.section(), kind.clone()));
+        let mut item = ContextItem::builder(content, tokens(whole_tokens))
+            .kind(kind)
+            .source(source.clone())
             .id(entry.id())
             .metadata("place", format!("{}:{}", entry.path(), entry.line()));
         if let Some(date) = entry.date() {
@@ -542,7 +548,7 @@ fn pool(
         }
         // A convention that does not fit is only counted.
         if entry.section() != Section::Conventions {
-            item = item.short_form(short_content(entry), tokens(2 * index + 1));
+            item = item.short_form(short, tokens(short_tokens));
         }
         items.push(item.build()?);
     }

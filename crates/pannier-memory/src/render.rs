@@ -78,7 +78,9 @@ struct Piece {
     /// Which of the sections that are chosen from.
     section: usize,
     whole: String,
+    whole_tokens: usize,
     short: String,
+    short_tokens: usize,
     /// Whether it is missed where it is left out. What is superseded is not.
     is_missed: bool,
 }
@@ -97,14 +99,19 @@ pub(crate) enum Room {
 }
 
 impl Pieces {
-    /// The looks of these entries, which are those of the pool, and of everything that is always there.
-    pub(crate) fn new(memory: &Memory, entries: &[&Entry], format: PacketFormat) -> Self {
+    /// The looks of these entries, which are those of the pool and say this, and of everything that is always there.
+    pub(crate) fn new(
+        memory: &Memory,
+        entries: &[(&Entry, Cow<'_, str>, Cow<'_, str>)],
+        format: PacketFormat,
+        counter: &dyn TokenCounter,
+    ) -> Self {
         let rules = memory.section(Section::Constitution);
         let mut written = Vec::with_capacity(rules.len());
         for (number, rule) in rules.iter().enumerate() {
             let before = number.checked_sub(1).and_then(|before| rules[before].lead());
             written.push(match (format, rule.lead()) {
-                (PacketFormat::Json, _) => json(&content(rule)),
+                (PacketFormat::Json, _) => part(&content(rule)),
                 (PacketFormat::Markdown, None) => bullet("- ", rule.text()),
                 (PacketFormat::Markdown, Some(lead)) if before == Some(lead) => {
                     bullet("  - ", rule.text())
@@ -114,23 +121,21 @@ impl Pieces {
                 }
             });
         }
-        Self {
-            format,
-            read_order: memory.read_order().to_vec(),
-            rules: written,
-            entries: entries.iter().map(|entry| Piece::new(entry, format)).collect(),
+        let looks =
+            entries.iter().map(|(entry, content, short)| Piece::new(entry, content, short, format));
+        let mut pieces: Vec<Piece> = looks.collect();
+        let texts = pieces.iter().flat_map(|piece| [piece.whole.as_str(), piece.short.as_str()]);
+        let counts = counter.count_each(&texts.collect::<Vec<_>>());
+        for (piece, counts) in pieces.iter_mut().zip(counts.chunks_exact(2)) {
+            (piece.whole_tokens, piece.short_tokens) = (counts[0], counts[1]);
         }
+        Self { format, read_order: memory.read_order().to_vec(), rules: written, entries: pieces }
     }
 
-    /// What is written of each entry, whole and short. What an entry costs is what this costs.
-    pub(crate) fn forms(&self) -> impl Iterator<Item = [Cow<'_, str>; 2]> {
-        let entries = self.entries.iter().map(|piece| [piece.whole.as_str(), piece.short.as_str()]);
-        entries.map(|forms| {
-            forms.map(|form| match self.format {
-                PacketFormat::Markdown => Cow::Borrowed(form),
-                PacketFormat::Json => Cow::Owned(format!("{form},")),
-            })
-        })
+    /// What an entry costs, whole and short.
+    pub(crate) fn tokens(&self, index: usize) -> (usize, usize) {
+        let piece = &self.entries[index];
+        (piece.whole_tokens, piece.short_tokens)
     }
 }
 
@@ -149,14 +154,10 @@ impl Frame {
         if self.budget == 0 { &[] } else { &self.pieces.read_order }
     }
 
-    /// The text before the number of tokens, and the one behind it.
+    /// The text, with a 0 for the number of tokens, and where that is.
     ///
     /// What is placed is given by its index, and whether it is short.
-    fn around_number(
-        &self,
-        placed: impl Iterator<Item = (usize, bool)>,
-        room: Room,
-    ) -> (String, String) {
+    fn text(&self, placed: impl Iterator<Item = (usize, bool)>, room: Room) -> (String, usize) {
         let mut sections: [Vec<usize>; 4] = Default::default();
         let mut notes: Vec<&str> = Vec::new();
         let mut missed: [usize; 4] = [0; 4];
@@ -195,14 +196,15 @@ impl Frame {
         }
     }
 
-    fn markdown(&self, contents: Contents<'_>) -> (String, String) {
+    fn markdown(&self, contents: Contents<'_>) -> (String, usize) {
         let Contents { sections, notes, more, room, length } = contents;
         let mut text = String::with_capacity(length);
         let budget = self.budget;
         let limit =
             self.max_characters.map_or_else(String::new, |most| format!(", {most} characters"));
-        let head = format!("# Context Packet\n\nBudget: {budget} tokens{limit} | Used: ");
-        text.push_str(" tokens");
+        text.push_str(&format!("# Context Packet\n\nBudget: {budget} tokens{limit} | Used: "));
+        let number = text.len();
+        text.push_str("0 tokens");
         // Where there is no room for notes, it is said where it costs least.
         if let Some(more) = more.as_ref().filter(|_| room != Room::Rest) {
             text.push_str(&format!(" | {more}"));
@@ -239,80 +241,83 @@ impl Frame {
         }
         text.push_str(INSTRUCTION);
         text.push('\n');
-        (head, text)
+        (text, number)
     }
 
-    fn json(&self, contents: Contents<'_>) -> (String, String) {
+    fn json(&self, contents: Contents<'_>) -> (String, usize) {
         let Contents { sections, notes, more, length, .. } = contents;
-        let (mut head, mut text) = (String::from("{"), String::with_capacity(length));
+        let mut text = String::with_capacity(length);
+        text.push('{');
         if let Some(time) = self.generated {
-            head.push_str(&format!("\"generated\":\"{time}\","));
+            text.push_str(&format!("\"generated\":\"{time}\","));
         }
-        head.push_str(&format!("\"budget\":{},\"tokens_used\":", self.budget));
+        text.push_str(&format!("\"budget\":{},\"tokens_used\":", self.budget));
+        let number = text.len();
+        text.push('0');
+        // Each piece brings the comma behind it.
         let mut list = |name: &str, pieces: &mut dyn Iterator<Item = &str>| {
             text.push_str(&format!(",\"{name}\":["));
-            for (number, piece) in pieces.enumerate() {
-                if number > 0 {
-                    text.push(',');
-                }
-                text.push_str(piece);
+            pieces.for_each(|piece| text.push_str(piece));
+            if text.ends_with(',') {
+                text.pop();
             }
             text.push(']');
         };
-        let read_order: Vec<String> = self.read_order().iter().map(|path| json(path)).collect();
+        let read_order: Vec<String> = self.read_order().iter().map(|path| part(path)).collect();
         list("read_order", &mut read_order.iter().map(String::as_str));
         list("constitution", &mut self.pieces.rules.iter().map(String::as_str));
         for (indices, (section, _)) in sections.iter().zip(CHOSEN) {
             let pieces = indices.iter().map(|index| self.pieces.entries[*index].whole.as_str());
             list(section.name(), &mut { pieces });
         }
-        let more = more.map(|more| json(&more));
+        let more = more.map(|more| part(&more));
         list("summaries", &mut notes.iter().copied().chain(more.as_deref()));
         text.push_str(&format!(",\"instruction\":{}}}\n", json(INSTRUCTION)));
-        (head, text)
+        (text, number)
     }
 }
 
 impl Piece {
-    fn new(entry: &Entry, format: PacketFormat) -> Self {
+    /// The looks of an entry that says this. What they cost is not known yet.
+    fn new(entry: &Entry, content: &str, short: &str, format: PacketFormat) -> Self {
         let section = CHOSEN.iter().position(|(section, _)| *section == entry.section());
-        let content = content(entry);
         let (whole, short) = match (format, entry.section()) {
-            (PacketFormat::Json, _) => {
-                (json(&format!("{}{content}", day(entry))), json(&short_content(entry)))
-            }
+            (PacketFormat::Json, _) => (part(&format!("{}{content}", day(entry))), part(short)),
             (PacketFormat::Markdown, of) => {
                 let whole = match of {
-                    Section::Tasks => bullet("- [ ] ", &content),
+                    Section::Tasks => bullet("- [ ] ", content),
                     Section::Decisions | Section::Learnings => {
-                        format!("### {}{}\n\n", day(entry), below_entry(&content))
+                        ["### ", &day(entry), &below_entry(content), "\n\n"].concat()
                     }
-                    _ => bullet("- ", &content),
+                    _ => bullet("- ", content),
                 };
-                (whole, bullet("- ", &short_content(entry)))
+                (whole, bullet("- ", short))
             }
         };
         Self {
             // Rules are in no pool.
             section: section.unwrap_or_default(),
             whole,
+            whole_tokens: 0,
             short,
+            short_tokens: 0,
             is_missed: !entry.is_superseded(),
         }
     }
 }
 
 /// What an entry says: of a decision or a learning with its title, of others with what introduces them.
-pub(crate) fn content(entry: &Entry) -> String {
+pub(crate) fn content(entry: &Entry) -> Cow<'_, str> {
     let (title, text) = (entry.title(), entry.text());
-    match (entry.section().is_dated(), entry.lead()) {
-        (true, _) if text.is_empty() => title.to_owned(),
-        (true, _) => format!("{title}\n\n{text}"),
-        (false, None) => text.to_owned(),
+    let parts = match (entry.section().is_dated(), entry.lead()) {
+        (true, _) if text.is_empty() => return title.into(),
+        (true, _) => [title, "\n\n", text],
+        (false, None) => return text.into(),
         // A block that is no paragraph cannot go on with the line.
-        (false, Some(lead)) if is_block(text) => format!("{lead}\n\n{text}"),
-        (false, Some(lead)) => format!("{lead} {text}"),
-    }
+        (false, Some(lead)) if is_block(text) => [lead, "\n\n", text],
+        (false, Some(lead)) => [lead, " ", text],
+    };
+    parts.concat().into()
 }
 
 /// Whether a text begins with something else than a paragraph, as far as its first characters tell.
@@ -326,7 +331,7 @@ fn is_block(text: &str) -> bool {
 /// The day of a decision or a learning, in brackets.
 fn day(entry: &Entry) -> String {
     let date = entry.date().filter(|_| entry.section().is_dated());
-    date.map(|date| format!("[{:.10}] ", date.to_string())).unwrap_or_default()
+    date.map(|date| ["[", &date.to_string()[..10], "] "].concat()).unwrap_or_default()
 }
 
 /// A text whose headings are below that of an entry in a packet. Those that are underlined stay.
@@ -363,15 +368,16 @@ fn end(section: Section) -> &'static str {
 }
 
 /// What is told of an entry that does not fit.
-pub(crate) fn short_content(entry: &Entry) -> String {
+pub(crate) fn short_content(entry: &Entry) -> Cow<'_, str> {
     let title = entry.title();
-    let Some((end, _)) = title.char_indices().nth(LONGEST_TITLE) else {
-        return title.to_owned();
+    let longer = (title.len() > LONGEST_TITLE).then(|| title.char_indices().nth(LONGEST_TITLE));
+    let Some((end, _)) = longer.flatten() else {
+        return title.into();
     };
     // At the last word, unless that is most of it.
     let cut = &title[..end];
     let word = cut.rfind(char::is_whitespace).filter(|at| *at > end / 2).unwrap_or(end);
-    format!("{} …", cut[..word].trim_end())
+    format!("{} …", cut[..word].trim_end()).into()
 }
 
 /// A list item whose further lines are indented as its first one is.
@@ -390,8 +396,16 @@ fn bullet(mark: &str, text: &str) -> String {
     item
 }
 
+/// A text as JSON writes it. That of no text fails.
 fn json(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+/// A text in a list of JSON.
+fn part(text: &str) -> String {
+    let mut part = json(text);
+    part.push(',');
+    part
 }
 
 /// How many are left out, by what they are.
@@ -419,8 +433,6 @@ pub(crate) struct PacketRendering {
     fixed: i64,
     /// What the headings of the sections cost.
     headings: [i64; 4],
-    /// What everything costs together, once it is counted.
-    whole_tokens: Option<usize>,
 }
 
 impl PacketRendering {
@@ -430,11 +442,12 @@ impl PacketRendering {
             PacketFormat::Markdown => count(&format!("{heading}{}", end(section))),
             PacketFormat::Json => 0,
         });
-        let mut rendering = Self { frame, counter, room, fixed: 0, headings, whole_tokens: None };
+        let mut rendering = Self { frame, counter, room, fixed: 0, headings };
         // As if the number were as long as it may become.
-        let (head, tail) = rendering.frame.around_number([].into_iter(), room);
-        let number = rendering.frame.budget.max(rendering.alone().1);
-        let fixed = rendering.counter.count(&format!("{head}{number}{tail}"));
+        let (mut text, place) = rendering.frame.text([].into_iter(), room);
+        let number = rendering.frame.budget.max(rendering.alone());
+        write_number(&mut text, place, &mut 1, number);
+        let fixed = rendering.counter.count(&text);
         rendering.fixed = i64::try_from(fixed).unwrap_or(i64::MAX);
         rendering
     }
@@ -446,41 +459,50 @@ impl PacketRendering {
 
     /// The text of what is placed, and how many tokens it has, as it says.
     pub(crate) fn text(&self, placed: &Placed<'_>) -> (String, usize) {
-        let (head, tail) = self.around_number(placed);
-        self.numbered(&head, &tail)
+        self.written(placed.indices().zip(placed.shortened()))
     }
 
-    /// The text of the frame alone.
-    pub(crate) fn alone(&self) -> (String, usize) {
-        let (head, tail) = self.frame.around_number([].into_iter(), self.room);
-        self.numbered(&head, &tail)
+    /// What the frame alone costs.
+    pub(crate) fn alone(&self) -> usize {
+        self.written([].into_iter()).1
     }
 
     /// What everything costs, all of it.
-    pub(crate) fn count_whole(&mut self) -> usize {
-        let all = (0..self.frame.pieces.entries.len()).map(|index| (index, false));
-        let (head, tail) = self.frame.around_number(all, self.room);
-        *self.whole_tokens.insert(self.numbered(&head, &tail).1)
+    pub(crate) fn whole(&self) -> usize {
+        self.written(self.everything()).1
     }
 
-    /// Whether this is everything, and far too much. That is asked first, and mostly so.
-    fn is_far_too_much(&self, placed: &Placed<'_>, limit: usize) -> bool {
-        // In another order it may cost a little more or less.
-        self.whole_tokens.is_some_and(|tokens| tokens / 2 > limit)
-            && placed.indices().len() == self.frame.pieces.entries.len()
-            && !placed.shortened().any(|is_short| is_short)
+    /// Whether everything costs no more than this, all of it.
+    pub(crate) fn whole_fits(&self, limit: usize) -> bool {
+        !self.is_far_too_much(self.everything(), limit) && self.whole() <= limit
     }
 
-    fn around_number(&self, placed: &Placed<'_>) -> (String, String) {
-        self.frame.around_number(placed.indices().zip(placed.shortened()), self.room)
+    fn everything(&self) -> impl Iterator<Item = (usize, bool)> + Clone {
+        (0..self.frame.pieces.entries.len()).map(|index| (index, false))
     }
 
-    /// Writes the smallest number between the two that is then true.
-    fn numbered(&self, head: &str, tail: &str) -> (String, usize) {
-        let mut text = String::with_capacity(head.len() + tail.len() + 20);
-        text.push_str(head);
-        text.push('0');
-        text.push_str(tail);
+    /// Whether a part of this is too much already. Where all of it is far too long, that is found sooner.
+    fn is_far_too_much(
+        &self,
+        placed: impl Iterator<Item = (usize, bool)> + Clone,
+        limit: usize,
+    ) -> bool {
+        let mut tokens = 0_usize;
+        let enough = placed.clone().position(|(index, is_short)| {
+            let (whole_tokens, short_tokens) = self.frame.pieces.tokens(index);
+            tokens = tokens.saturating_add(if is_short { short_tokens } else { whole_tokens });
+            // Together, parts may cost less than by themselves.
+            tokens / 2 > limit
+        });
+        enough.is_some_and(|enough| {
+            let (text, _) = self.frame.text(placed.take(enough + 1), self.room);
+            self.counter.count_up_to(&text, limit).is_none()
+        })
+    }
+
+    /// Writes the smallest number of tokens into a text that is then true.
+    fn written(&self, placed: impl Iterator<Item = (usize, bool)>) -> (String, usize) {
+        let (mut text, place) = self.frame.text(placed, self.room);
         // From below: a longer number never makes a text shorter, so that the first that holds is the smallest.
         let (mut number, mut largest, mut digits) = (0, 0, 1);
         for _ in 0..16 {
@@ -490,10 +512,10 @@ impl PacketRendering {
             }
             largest = largest.max(count);
             number = count;
-            write_number(&mut text, head.len(), &mut digits, number);
+            write_number(&mut text, place, &mut digits, number);
         }
         // Where an encoding makes it go in circles, the largest of them is not too small.
-        write_number(&mut text, head.len(), &mut digits, largest);
+        write_number(&mut text, place, &mut digits, largest);
         (text, largest)
     }
 }
@@ -520,12 +542,8 @@ impl Rendering for PacketRendering {
 
     fn fits(&self, placed: &Placed<'_>, limit: i64) -> bool {
         let limit = usize::try_from(limit).unwrap_or_default();
-        if self.is_far_too_much(placed, limit) {
-            return false;
-        }
-        let (head, tail) = self.around_number(placed);
-        // Most texts that do not fit are far too long, and need not be counted to the end.
-        self.counter.count_up_to(&tail, limit).is_some() && self.numbered(&head, &tail).1 <= limit
+        let parts = placed.indices().zip(placed.shortened());
+        !self.is_far_too_much(parts.clone(), limit) && self.written(parts).1 <= limit
     }
 
     fn refuses(&self, _: usize, _: &ContextItem) -> Option<&str> {

@@ -1,5 +1,7 @@
 //! One candidate for the context window.
 
+use std::sync::Arc;
+
 use super::{ContextKind, ContextSource, Metadata, MetadataValue, Timestamp};
 use crate::Error;
 #[cfg(feature = "serde")]
@@ -34,8 +36,10 @@ pub struct ContextItem {
     priority: Option<i64>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     tags: Vec<String>,
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Metadata::is_empty"))]
-    metadata: Metadata,
+    /// None if there is none. An item and its short form have the same.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "wire::write_metadata"))]
+    metadata: Option<Arc<Metadata>>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     timestamp: Option<Timestamp>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "wire::is_not_a_number"))]
@@ -73,7 +77,7 @@ impl ContextItem {
             source: ContextSource::default(),
             priority: None,
             tags: Vec::new(),
-            metadata: Metadata::new(),
+            metadata: None,
             timestamp: None,
             future_relevance_hint: None,
             pinned: false,
@@ -116,7 +120,8 @@ impl ContextItem {
 
     /// Data of the caller's own.
     pub fn metadata(&self) -> &Metadata {
-        &self.metadata
+        static NONE: Metadata = Metadata::new();
+        self.metadata.as_deref().unwrap_or(&NONE)
     }
 
     /// When the item was made or seen.
@@ -188,7 +193,7 @@ impl ContextItemBuilder {
 
     /// Adds one entry of metadata.
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<MetadataValue>) -> Self {
-        self.0.metadata.insert(key.into(), value.into());
+        Arc::make_mut(self.0.metadata.get_or_insert_default()).insert(key.into(), value.into());
         self
     }
 
@@ -355,6 +360,7 @@ mod wire {
     //! The form an item is read in, before it is checked.
 
     use std::fmt;
+    use std::sync::Arc;
 
     use serde::de::value::MapAccessDeserializer;
     use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
@@ -393,6 +399,13 @@ mod wire {
         content: C,
         #[serde(skip_serializing_if = "Option::is_none")]
         tokens: Option<i64>,
+    }
+
+    pub(super) fn write_metadata<S: Serializer>(
+        metadata: &Option<Arc<Metadata>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        metadata.as_deref().serialize(serializer)
     }
 
     /// Everything else in it is the item's.
@@ -451,7 +464,7 @@ mod wire {
                 source: item.source,
                 priority: item.priority,
                 tags: item.tags,
-                metadata: item.metadata,
+                metadata: (!item.metadata.is_empty()).then(|| Arc::new(item.metadata)),
                 timestamp: item.timestamp,
                 future_relevance_hint: item.future_relevance_hint,
                 pinned: item.pinned,

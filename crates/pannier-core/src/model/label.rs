@@ -3,11 +3,13 @@
 //! The spelling that was given is kept, because it is what people read in reports; only
 //! comparison, order and hashing fold case. The well-known names, in their own spelling, are
 //! numbers: the usual item carries no allocation for them, and comparing two is one instruction.
+//! Other names are shared by their copies: whoever makes a thousand items of one kind makes it once.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use crate::Error;
 
@@ -20,7 +22,7 @@ pub(crate) fn compare_folded(left: &str, right: &str) -> Ordering {
 #[derive(Clone)]
 enum Name {
     Known(u8),
-    Other(Box<str>),
+    Other(Arc<str>),
 }
 
 macro_rules! label {

@@ -16,14 +16,12 @@ impl Forms {
     /// Everything is sent whole.
     pub(crate) const WHOLE: &'static Self = &Self { is_short: Vec::new() };
 
-    /// Those with these indices, in a pool of this size, are sent in their short form.
-    pub(crate) fn new(pool: usize, indices: impl Iterator<Item = u32>) -> Self {
-        let mut forms = Self::default();
+    /// Sets for some indices of a pool of this size whether they are sent in their short form.
+    pub(crate) fn set(&mut self, pool: usize, indices: &[u32], is_short: bool) {
+        self.is_short.resize(pool, false);
         for index in indices {
-            forms.is_short.resize(pool, false);
-            forms.is_short[index as usize] = true;
+            self.is_short[*index as usize] = is_short;
         }
-        forms
     }
 
     /// Whether an item is sent in its short form.

@@ -60,9 +60,11 @@ impl Pipeline {
     /// Which items are sent in their short form.
     fn forms(&self, run: &Run<'_>, sorted: &[u32], verdicts: &[Verdict]) -> Forms {
         let verdicts = sorted.iter().zip(verdicts);
-        let shortened = verdicts.filter(|(_, verdict)| **verdict == Verdict::Shortened);
-        let members = shortened.flat_map(|(unit, _)| run.classified.scoreable.members(*unit));
-        Forms::new(run.items.len(), members.copied())
+        let mut forms = Forms::default();
+        for (unit, _) in verdicts.filter(|(_, verdict)| **verdict == Verdict::Shortened) {
+            forms.set(run.items.len(), run.classified.scoreable.members(*unit), true);
+        }
+        forms
     }
 }
 
@@ -123,7 +125,7 @@ impl Rendered<'_> {
             }
             // With more room, a slicer may choose what uses less of it.
             let spare = limit.saturating_sub(self.cost(&next)?);
-            if (0..left).contains(&spare) && self.fits(&next, limit)? {
+            if (0..left).contains(&spare) {
                 next.is_known_to_fit = true;
                 (best, given, left) = (next, target_tokens, spare);
                 more = left.saturating_add(Self::ROUNDING);
@@ -163,20 +165,30 @@ impl Rendered<'_> {
                 continue;
             }
             tries += 1;
-            let mut next = best.clone();
-            if !next.verdicts[position].is_taken() {
-                next.units.push(self.sorted[position]);
-                next.taken.push(position as u32);
+            let is_new = !best.verdicts[position].is_taken();
+            if is_new {
+                best.units.push(self.sorted[position]);
+                best.taken.push(position as u32);
             }
-            next.verdicts[position] = verdict;
-            next.forms = self.pipeline.forms(self.run, self.sorted, &next.verdicts);
+            let members = self.run.classified.scoreable.members(self.sorted[position]);
+            let forms = best.forms.clone();
+            best.forms.set(self.run.items.len(), members, verdict == Verdict::Shortened);
+            let before = std::mem::replace(&mut best.verdicts[position], verdict);
             let slicer = &self.pipeline.slicer;
-            if slicer.keeps_shares(self.candidates, &next.verdicts, effective)
-                && self.fits(&next, limit)?
-            {
-                spare = limit.saturating_sub(self.cost(&next)?);
-                next.is_known_to_fit = true;
-                best = next;
+            let rest = match slicer.keeps_shares(self.candidates, &best.verdicts, effective) {
+                true => limit.saturating_sub(self.cost(&best)?),
+                false => -1,
+            };
+            if rest >= 0 {
+                spare = rest;
+                best.is_known_to_fit = true;
+                continue;
+            }
+            best.verdicts[position] = before;
+            best.forms = forms;
+            if is_new {
+                best.units.pop();
+                best.taken.pop();
             }
         }
         Ok(best)

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use super::sweep::count_targets;
 use super::{Candidate, SliceOutcome, Slicer, SlicerProperties, TargetRanges, Verdict};
@@ -132,7 +133,7 @@ impl DocumentSlice {
             {
                 let (name, count) = (turns.documents[document].to_owned(), counts[document]);
                 let reason = ExclusionReason::DocumentCapExceeded { document: name, cap, count };
-                outcome.leave(turn.position, Verdict::Excluded(Box::new(reason)));
+                outcome.leave(turn.position, Verdict::Excluded(Arc::new(reason)));
                 continue;
             }
             let heading_tokens = if opens { turn.heading_tokens } else { 0 };

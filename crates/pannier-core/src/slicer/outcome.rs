@@ -1,5 +1,7 @@
 //! What a slicer has to say.
 
+use std::sync::Arc;
+
 use crate::{CountRequirementShortfall, ExclusionReason};
 
 /// What became of one candidate.
@@ -29,7 +31,7 @@ pub enum Verdict {
         count: usize,
     },
     /// Another reason, given by a slicer of your own.
-    Excluded(Box<ExclusionReason>),
+    Excluded(Arc<ExclusionReason>),
 }
 
 impl Verdict {

@@ -8,6 +8,7 @@
 //! titles do not need goes back: a candidate is shortened only if all of it does not fit what is left in the end.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::{Candidate, SliceOutcome, Slicer, SlicerProperties, Verdict};
 use crate::{ContextKind, Error, ExclusionReason, SliceBudget, sum_tokens};
@@ -109,17 +110,42 @@ impl TieredSlice {
         let mut groups: Vec<Vec<Section>> =
             self.tiers.iter().map(|tier| vec![Section::default(); tier.kinds.len()]).collect();
         groups.push(vec![Section::default()]);
-        let mut places = BTreeMap::new();
-        for (tier, place) in self.tiers.iter().zip(0..) {
-            places
-                .extend(tier.kinds.iter().zip(0..).map(|(kind, section)| (kind, (place, section))));
-        }
-        let rest = (self.tiers.len(), 0);
+        let mut places = Places::new(&self.tiers);
         for (position, candidate) in candidates.iter().enumerate() {
-            let (tier, section) = places.get(candidate.item.kind()).copied().unwrap_or(rest);
+            let (tier, section) = places.of(candidate.item.kind());
             groups[tier][section].positions.push(position);
         }
         groups
+    }
+}
+
+/// Finds the tier of a kind, and its place in there.
+struct Places<'p> {
+    tiers: &'p [Tier],
+    /// Those that were asked for. There are few, and to find the same spelling again takes no folding of case.
+    known: Vec<(&'p str, (usize, usize))>,
+}
+
+impl<'p> Places<'p> {
+    fn new(tiers: &'p [Tier]) -> Self {
+        Self { tiers, known: Vec::new() }
+    }
+
+    fn of(&mut self, kind: &'p ContextKind) -> (usize, usize) {
+        let spelling = kind.as_str();
+        if let Some((_, place)) = self.known.iter().find(|(known, _)| *known == spelling) {
+            return *place;
+        }
+        let mut tiers = self.tiers.iter().enumerate();
+        let place = tiers.find_map(|(tier, of)| {
+            of.kinds.iter().position(|other| other == kind).map(|section| (tier, section))
+        });
+        let place = place.unwrap_or((self.tiers.len(), 0));
+        // Beyond a few, to look through them takes longer than it saves.
+        if self.known.len() < 16 {
+            self.known.push((spelling, place));
+        }
+        place
     }
 }
 
@@ -175,25 +201,25 @@ impl Slicer for TieredSlice {
         verdicts: &[Verdict],
         budget: SliceBudget,
     ) -> bool {
-        let groups = self.groups(candidates);
-        let used = |section: &Section| {
-            let taken =
-                section.positions.iter().map(|position| (*position, &candidates[*position]));
-            let mut heading = 0;
-            let tokens = taken.map(|(position, candidate)| match &verdicts[position] {
-                Verdict::Taken => {
-                    heading = heading.max(candidate.heading_tokens);
-                    candidate.tokens
-                }
-                Verdict::Shortened => candidate.short_tokens.unwrap_or_default(),
-                _ => 0,
-            });
-            let tokens = sum_tokens(tokens);
-            tokens.saturating_add(heading)
-        };
-        self.tiers.iter().zip(&groups).all(|(tier, sections)| {
+        let mut places = Places::new(&self.tiers);
+        // By tier: what is taken, and the headings of its kinds.
+        let mut used: Vec<(i64, Vec<i64>)> =
+            self.tiers.iter().map(|tier| (0, vec![0; tier.kinds.len()])).collect();
+        for (candidate, verdict) in candidates.iter().zip(verdicts) {
+            let (tokens, heading_tokens) = match verdict {
+                Verdict::Taken => (candidate.tokens, candidate.heading_tokens),
+                Verdict::Shortened => (candidate.short_tokens.unwrap_or_default(), 0),
+                _ => continue,
+            };
+            let (tier, section) = places.of(candidate.item.kind());
+            if let Some((taken, headings)) = used.get_mut(tier) {
+                *taken = taken.saturating_add(tokens);
+                headings[section] = headings[section].max(heading_tokens);
+            }
+        }
+        self.tiers.iter().zip(used).all(|(tier, (taken, headings))| {
             tier.cap_percent >= 100.0
-                || sum_tokens(sections.iter().map(used))
+                || sum_tokens(headings.into_iter().chain([taken]))
                     <= share(tier.cap_percent, budget.whole_tokens)
         })
     }
@@ -239,13 +265,14 @@ impl Filling<'_, '_> {
         if sum_tokens(sections.iter().map(|section| self.need(section))) > tokens
             && tier.drop_worthless
         {
+            let filter_name = "drop_worthless".to_owned();
+            let worthless = Arc::new(ExclusionReason::Filtered { filter_name });
             for section in &mut *sections {
                 section.positions.retain(|position| {
                     let is_worth = self.candidates[*position].score > 0.0;
                     if !is_worth {
-                        let filter_name = "drop_worthless".to_owned();
-                        let reason = Box::new(ExclusionReason::Filtered { filter_name });
-                        self.outcome.leave(*position, Verdict::Excluded(reason));
+                        let verdict = Verdict::Excluded(Arc::clone(&worthless));
+                        self.outcome.leave(*position, verdict);
                     }
                     is_worth
                 });

@@ -79,13 +79,53 @@ pub(crate) fn each_term_beginning(
 ) -> u32 {
     let mut maker = Maker { term: Vec::new(), whole: Vec::new(), place: first, bytes, f };
     let mut rest = text;
-    while let Some(start) = rest.find(is_word) {
+    while let Some(start) = rest.bytes().position(|byte| class(byte) != Class::Blank) {
+        rest = &rest[start..];
+        let end = simple_end(rest.as_bytes());
+        // Most words by far are simple.
+        if end > 0 {
+            maker.simple(&rest[..end]);
+            rest = &rest[end..];
+            continue;
+        }
+        let Some(start) = rest.find(is_word) else { break };
         rest = &rest[start..];
         let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
         maker.run(&rest[..end]);
         rest = &rest[end..];
     }
     maker.place
+}
+
+/// What a byte is, as far as it can tell by itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    /// No part of a word.
+    Blank,
+    /// A small letter or a digit.
+    Small,
+    Capital,
+    /// An underscore, or a byte of something that is not ASCII.
+    Other,
+}
+
+fn class(byte: u8) -> Class {
+    match byte {
+        b'a'..=b'z' | b'0'..=b'9' => Class::Small,
+        b'A'..=b'Z' => Class::Capital,
+        b'_' | 128.. => Class::Other,
+        _ => Class::Blank,
+    }
+}
+
+/// Where a word ends that is all small letters and digits, but perhaps for its first: it has one part. 0 if the text
+/// begins with anything else.
+fn simple_end(text: &[u8]) -> usize {
+    let is_simple = text.first().is_some_and(|byte| class(*byte) != Class::Other);
+    let after = text.get(1..).unwrap_or_default();
+    let end = 1 + after.iter().take_while(|byte| class(**byte) == Class::Small).count();
+    let ends = text.get(end).is_none_or(|byte| class(*byte) == Class::Blank);
+    if is_simple && ends { end } else { 0 }
 }
 
 fn is_word(c: char) -> bool {
@@ -139,6 +179,18 @@ impl<F: FnMut(Term<'_>)> Maker<'_, F> {
             }
             rest = after;
         }
+    }
+
+    /// A word of ASCII that has one part.
+    fn simple(&mut self, word: &str) {
+        let mut letters = word.bytes().map(|byte| byte.to_ascii_lowercase());
+        if letters.clone().next().is_some_and(|byte| self.bytes[usize::from(byte)]) {
+            self.term.clear();
+            self.term.extend(letters.by_ref().take(LONGEST_TERM));
+            stem(&mut self.term);
+            tell(&mut self.f, &self.term, self.place, false);
+        }
+        self.place = self.place.saturating_add(1);
     }
 
     /// A word, or an identifier of several.
@@ -320,6 +372,20 @@ mod tests {
                 }
             });
             prop_assert_eq!((words, all), (counted, some));
+        }
+
+        #[test]
+        fn simple_words_are_what_they_are_as_runs(text in "(\\PC|[ a-zA-Z0-9_]|é|e\u{301}|—|東)*") {
+            let mut plainly = Vec::new();
+            let mut maker = Maker {
+                term: Vec::new(),
+                whole: Vec::new(),
+                place: 0,
+                bytes: &[true; 256],
+                f: |term: Term<'_>| plainly.push((term.text.to_owned(), term.place)),
+            };
+            text.split(|c| !is_word(c)).for_each(|run| maker.run(run));
+            prop_assert_eq!(terms(&text), plainly);
         }
 
         #[test]
