@@ -7,14 +7,18 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use crate::error::DuplicateId;
+use crate::close::close;
+use crate::error::{DuplicateId, UnknownId};
 use crate::id::{beginning, is_id};
 use crate::kind::{Scope, SnippetType};
 use crate::names::Names;
 use crate::reference;
 use crate::root::{INDEX, LONGEST_INDEX, Reader, Unread, is_below};
 use crate::yaml::{self, Entry, Index, List};
-use crate::{Roots, SnippetsError, Warning};
+use crate::{Roots, SnippetId, SnippetsError, Warning};
+
+/// For so many unknown ids, others that look like them are looked for.
+const MOST_EXPLAINED: usize = 20;
 
 /// The indexes of all roots, as they were read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,6 +175,8 @@ impl<'t> Catalogue<'t> {
         let Entry { id, description, kind, scope, path, requires, tokens } = entry;
         let problem = if !is_id(&id) {
             "its id cannot be one"
+        } else if description.trim().is_empty() {
+            "it has no description"
         } else if !is_below(&path) {
             "its path leads out of the root"
         } else {
@@ -231,6 +237,52 @@ impl<'t> Catalogue<'t> {
         names.find(id, |number| self.snippets[number as usize].id())
     }
 
+    /// The ids that are meant by what somebody wrote: an id, or a reference to a snippet as files have them, with `@` or a
+    /// path.
+    ///
+    /// # Errors
+    ///
+    /// [`SnippetsError::InvalidId`] for the first that cannot be one, [`SnippetsError::UnknownIds`] for those that are not
+    /// there, all of them.
+    pub fn identify<'i>(
+        &self,
+        names: impl IntoIterator<Item = &'i str>,
+    ) -> Result<Vec<SnippetId>, SnippetsError> {
+        let (mut ids, mut unknown) = (Vec::new(), Vec::new());
+        for name in names {
+            let name = reference::name(name.trim());
+            let found = self.resolve(0, name).map(|number| self.snippets[number as usize].id());
+            match SnippetId::new(found.unwrap_or(name)) {
+                Ok(id) if found.is_some() => ids.push(id),
+                Ok(id) => unknown.push(id),
+                Err(SnippetsError::InvalidId { id, .. }) => {
+                    return Err(SnippetsError::InvalidId { id, close: close(self, name) });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match unknown.is_empty() {
+            true => Ok(ids),
+            false => Err(self.unknown(unknown.iter().map(SnippetId::as_str))),
+        }
+    }
+
+    /// Says that these are not there, and which may be meant.
+    pub(crate) fn unknown<'i>(&self, ids: impl Iterator<Item = &'i str>) -> SnippetsError {
+        let ids = ids.enumerate().map(|(place, id)| UnknownId {
+            id: id.to_owned(),
+            close: if place < MOST_EXPLAINED { close(self, id) } else { Vec::new() },
+        });
+        SnippetsError::UnknownIds { ids: ids.collect() }
+    }
+
+    /// What counted the tokens that the indexes tell, if it was the same for all.
+    pub fn tokenizer(&self) -> Option<&str> {
+        let mut tokenizers = self.tokenizers.iter().map(Option::as_deref);
+        let first = tokenizers.next()??;
+        tokenizers.all(|other| other == Some(first)).then_some(first)
+    }
+
     /// The snippet that a reference in a file of this root means.
     pub(crate) fn resolve(&self, root: usize, reference: &str) -> Option<u32> {
         let name = reference::name(reference);
@@ -248,8 +300,14 @@ impl<'t> Catalogue<'t> {
         // The root of the file first; among the others, the order of where they are.
         let others = (0..count).filter(|place| *place != root);
         std::iter::once(root).chain(others).find_map(|place| {
-            let paths = reference::paths(self.roots.get(place), name);
-            paths.iter().find_map(|path| self.find_path(place, path))
+            let root = self.roots.get(place);
+            let paths = reference::paths(root, name);
+            paths.iter().find_map(|path| {
+                // Other tools write paths with the name of the root at their beginning.
+                let named = root.names().iter().map(|name| format!("{name}/{path}"));
+                let found = self.find_path(place, path);
+                found.or_else(|| named.into_iter().find_map(|path| self.find_path(place, &path)))
+            })
         })
     }
 

@@ -27,7 +27,7 @@ pub fn check(roots: &Roots) -> Result<Vec<Problem>, SnippetsError> {
         let old = Reader::new(root).read(INDEX, LONGEST_INDEX);
         // Tokens are those of whatever counted them.
         let tokenizer = old.as_deref().ok().and_then(|text| yaml::read(text).ok()?.tokenizer);
-        let counter = tokenizer.and_then(|name| pannier_tokens::counter(&name).ok());
+        let counter = tokenizer.and_then(|name| pannier_tokens::built_in(&name).ok());
         let counter = counter.unwrap_or_else(|| Box::new(pannier_tokens::BytesOverFour));
         let scan = scan(root, &*counter)?;
         let text = index_text(root, &scan, counter.name());
@@ -41,7 +41,7 @@ pub fn check(roots: &Roots) -> Result<Vec<Problem>, SnippetsError> {
         };
         let path = root.shown(INDEX);
         problems.extend(problem.map(|problem| Problem { path, line: None, problem }));
-        problems.extend(scan.problems.iter().cloned());
+        problems.extend(scan.problems.iter().chain(&scan.doubts).cloned());
         scans.push((root, scan));
     }
     let ids = duplicates(&scans);
@@ -84,12 +84,18 @@ fn requirements(roots: &Roots, scans: &[(&Root, Scan)]) -> Result<Vec<Problem>, 
     let found: BTreeMap<&str, (&Root, &Found)> =
         found.map(|(root, found)| (found.id.as_str(), (root, found))).collect();
     let mut problems = Vec::new();
+    // They come snippet by snippet.
+    let mut lines: Option<(u32, BTreeMap<&str, usize>)> = None;
     for (node, reference) in &closure.dangling {
         let Some((root, found)) = found.get(snippet(*node).id()) else { continue };
-        let mut same = found.requires.iter().filter(|other| other.text == *reference);
+        if lines.as_ref().is_none_or(|(last, _)| last != node) {
+            let first = found.requires.iter().rev();
+            let first = first.map(|reference| (reference.text.as_str(), reference.line));
+            lines = Some((*node, first.collect()));
+        }
+        let line = lines.as_ref().and_then(|(_, lines)| lines.get(&**reference).copied());
         let shown = beginning(reference);
-        let problem = format!("it requires '{shown}', which is not there");
-        let line = same.next().map(|reference| reference.line);
+        let problem = format!("it requires '{shown}', which is no snippet of these roots");
         problems.push(Problem { path: root.shown(&found.path), line, problem });
     }
     let meanings = scans.iter().map(|(root, scan)| (*root, Meaning::new(root, scan)));
@@ -112,7 +118,7 @@ fn requirements(roots: &Roots, scans: &[(&Root, Scan)]) -> Result<Vec<Problem>, 
                 continue;
             }
             let shown = beginning(&reference.text);
-            let problem = format!("it refers to '{shown}', which is not there");
+            let problem = format!("it refers to '{shown}', which is no snippet of these roots");
             problems.push(Problem { path: root.shown(path), line: Some(reference.line), problem });
         }
     }

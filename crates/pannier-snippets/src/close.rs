@@ -5,24 +5,36 @@ use crate::Catalogue;
 /// So many are suggested.
 const MOST_CLOSE: usize = 3;
 
-/// Ids further away than this are not close, however long they are.
-const FARTHEST: usize = 8;
+/// What is longer is no slip of a finger.
+const LONGEST: usize = 400;
 
-/// The ids that look like this one, the closest first: a few characters away, or the same without what stands before it.
+/// The ids that look like this one, the closest first. The last part of an id is its name, and is what people remember: it
+/// may be a few characters off, whatever stands before it. What all begin with the id are close to it, too.
 pub(crate) fn close(catalogue: &Catalogue<'_>, id: &str) -> Vec<String> {
-    let farthest = (id.len() / 4).clamp(1, FARTHEST);
-    let name = |id: &str| id.rsplit('/').next().unwrap_or_default().to_owned();
-    let last = name(id);
-    let mut found: Vec<(usize, &str)> = Vec::new();
+    if id.len() > LONGEST {
+        return Vec::new();
+    }
+    let id = id.to_ascii_lowercase();
+    let id = id.strip_suffix(".md").unwrap_or(&id).trim_matches('/');
+    let (before, name) = parts(id);
+    let mut found: Vec<(usize, usize, &str)> = Vec::new();
     for known in catalogue.snippets().iter().map(|snippet| snippet.id()) {
-        let distance = distance(id.as_bytes(), known.as_bytes(), farthest);
-        let is_same_name = known.ends_with(&last) && name(known) == last;
-        let distance =
-            if is_same_name { Some(distance.map_or(1, |far| far.min(1))) } else { distance };
-        found.extend(distance.map(|distance| (distance, known)));
+        let (known_before, known_name) = parts(known);
+        let is_below = known.strip_prefix(id).is_some_and(|rest| rest.starts_with('/'));
+        let names = distance(name.as_bytes(), known_name.as_bytes(), (name.len() / 3).max(1));
+        let names = if is_below { Some(0) } else { names };
+        // One that stands elsewhere is still the one of this name.
+        let far = before.len().max(known_before.len());
+        let befores = distance(before.as_bytes(), known_before.as_bytes(), far).unwrap_or(far);
+        found.extend(names.map(|names| (names, befores, known)));
     }
     found.sort_unstable();
-    found.into_iter().take(MOST_CLOSE).map(|(_, id)| id.to_owned()).collect()
+    found.into_iter().take(MOST_CLOSE).map(|(_, _, id)| id.to_owned()).collect()
+}
+
+/// What stands before the name of an id, and the name.
+fn parts(id: &str) -> (&str, &str) {
+    id.rsplit_once('/').unwrap_or(("", id))
 }
 
 /// How many bytes must be put in, taken out or replaced to make one of the other, if that is at most so many.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use pannier_core::ErrorCategory;
 use pannier_sessions::SessionError;
 
+use crate::id::LONGEST_ID;
 use crate::kind::{scope_names, type_names};
 
 /// So many lines of a list are shown in a message.
@@ -27,7 +28,14 @@ pub enum SnippetsError {
         path: PathBuf,
     },
 
-    /// Two roots are the same, or one lies in the other.
+    /// A root is there twice.
+    #[error("{} is named twice; name it once", path.display())]
+    SameRoots {
+        /// The root.
+        path: PathBuf,
+    },
+
+    /// A root lies in another.
     #[error("{} is in {}; name only one of them as a root", inner.display(), outer.display())]
     NestedRoots {
         /// The one.
@@ -67,11 +75,14 @@ pub enum SnippetsError {
 
     /// An id cannot be one.
     #[error(
-        "'{id}' cannot be the id of a snippet; use up to 200 lower-case letters, digits, '.', '_' and '-', with single slashes between them, as in project/design/index"
+        "'{id}' cannot be the id of a snippet; {}use up to {LONGEST_ID} lower-case letters, digits, '.', '_' and '-', with single slashes between them, as in project/design/index",
+        did_you_mean(close)
     )]
     InvalidId {
         /// How it begins.
         id: String,
+        /// Ids that are there and look like it, the closest first.
+        close: Vec<String>,
     },
 
     /// Ids that no index has.
@@ -150,10 +161,17 @@ pub struct UnknownId {
 
 impl fmt::Display for UnknownId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.close.is_empty() {
-            true => write!(f, "  {}", self.id),
-            false => write!(f, "  {}: did you mean {}?", self.id, self.close.join(", ")),
-        }
+        let meant = did_you_mean(&self.close);
+        let between = if meant.is_empty() { "" } else { ": " };
+        write!(f, "  {}{between}{}", self.id, meant.trim_end())
+    }
+}
+
+/// A question with a blank behind it, or nothing.
+fn did_you_mean(close: &[String]) -> String {
+    match close.is_empty() {
+        true => String::new(),
+        false => format!("did you mean {}? ", close.join(", ")),
     }
 }
 
@@ -171,7 +189,7 @@ pub struct DuplicateId {
 impl fmt::Display for DuplicateId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { id, path, other } = self;
-        write!(f, "  {id}: {path} and {other}; rename one, or name only one of the roots")
+        write!(f, "  {id}: {path} and {other}; rename one")
     }
 }
 

@@ -20,11 +20,49 @@ pub(crate) struct Parts<'t> {
     pub(crate) body: &'t str,
 }
 
+/// Why a text that somebody meant to have front matter has none, and what to do.
+pub(crate) fn missed(text: &str) -> Option<&'static str> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let front = text.trim_start();
+    let mut lines = front.lines().take_while({
+        let mut left = LONGEST_FRONT_MATTER;
+        move |line| {
+            let is_within = left > 0;
+            left = left.saturating_sub(line.len() + 1);
+            is_within
+        }
+    });
+    lines.next().filter(|line| is_fence(line))?;
+    let names_field =
+        |line: &str| ["id:", "type:", "scope:"].iter().any(|key| line.starts_with(key));
+    let (mut is_meant, mut is_closed) = (false, false);
+    for line in lines {
+        is_closed = is_fence(line) || line.trim_end() == "...";
+        if is_closed {
+            break;
+        }
+        is_meant |= names_field(line);
+    }
+    match (is_meant, is_closed) {
+        (false, _) => None,
+        (true, true) if front.len() < text.len() => {
+            Some("its front matter does not begin in the first line; remove what is before it")
+        }
+        (true, true) => Some("its front matter ends with '...'; end it with a line '---'"),
+        (true, false) => {
+            Some("its front matter has no end within 64 KiB; put a line '---' behind it")
+        }
+    }
+}
+
+fn is_fence(line: &str) -> bool {
+    line.trim_end() == "---"
+}
+
 /// Parts a text.
 pub(crate) fn split(text: &str) -> Parts<'_> {
     let whole = Parts { front: None, body: text };
     let from = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let is_fence = |line: &str| line.trim_end() == "---";
     let Some(first) = from.split_inclusive('\n').next().filter(|line| is_fence(line)) else {
         return whole;
     };
@@ -64,14 +102,15 @@ pub(crate) enum Field {
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Value {
+    Nothing(()),
     Text(String),
     Texts(Vec<String>),
     Other(IgnoredAny),
 }
 
 impl Fields {
-    /// Reads front matter, or tells in one line why it cannot be read.
-    pub(crate) fn read(front: &str) -> Result<Self, String> {
+    /// Reads front matter, or tells in one line why it cannot be read, and the line of the file, if there is one.
+    pub(crate) fn read(front: &str) -> Result<Self, (Option<usize>, String)> {
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! {
                 max_depth: 32,
@@ -85,17 +124,17 @@ impl Fields {
         };
         let keys =
             serde_saphyr::from_str_with_options::<Option<BTreeMap<String, Value>>>(front, options);
-        let mut keys = keys.map_err(|error| first_line(&error.to_string()))?.unwrap_or_default();
+        let mut keys = keys.map_err(|error| unreadable(&error))?.unwrap_or_default();
         let requires = match keys.remove("requires") {
-            None => Some(Vec::new()),
+            // Templates have the key, and nothing behind it.
+            None | Some(Value::Nothing(())) => Some(Vec::new()),
             Some(Value::Texts(texts)) => Some(texts),
-            // One alone is often written without a list; a key without a value is an empty list.
-            Some(Value::Text(text)) if text.trim().is_empty() => Some(Vec::new()),
+            // One alone is often written without a list.
             Some(Value::Text(text)) => Some(vec![text]),
             Some(Value::Other(IgnoredAny)) => None,
         };
         let mut text = |key: &str| match keys.remove(key) {
-            None => Field::Missing,
+            None | Some(Value::Nothing(())) => Field::Missing,
             Some(Value::Text(text)) => Field::Text(text),
             Some(_) => Field::Other,
         };
@@ -117,6 +156,24 @@ pub(crate) fn line_of(front: &str, key: &str) -> usize {
     };
     // Behind the first fence, and counted from 1.
     front.lines().position(is_key).map_or(1, |place| place + 2)
+}
+
+/// What is wrong with front matter, and in which line of its file.
+fn unreadable(error: &serde_saphyr::Error) -> (Option<usize>, String) {
+    // Behind the first fence.
+    let line = error.location().and_then(|place| usize::try_from(place.line()).ok());
+    let problem = match error.without_snippet() {
+        serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("the key '{}' is there twice; remove one", crate::id::beginning(key))
+        }
+        other => {
+            let text = first_line(&other.to_string());
+            // Its lines are those of the front matter alone.
+            text.split(" at line ").next().unwrap_or_default().to_owned()
+        }
+    };
+    let hint = if problem.contains("`@'") { "; put what begins with @ in quotes" } else { "" };
+    (line.map(|line| line + 1), problem + hint)
 }
 
 pub(crate) fn first_line(text: &str) -> String {
@@ -160,13 +217,46 @@ mod tests {
         assert_eq!(fields.requires, Some(vec!["c".to_owned(), "d".to_owned()]));
         assert_eq!(read("requires: c").requires, Some(vec!["c".to_owned()]));
         assert_eq!(read("requires: {a: b}").requires, None);
+        for empty in ["requires:", "requires: ~", "requires: null", "requires: []"] {
+            assert_eq!(read(empty).requires, Some(vec![]), "{empty}");
+        }
+        assert_eq!(read("requires:\n  - c\n  - '@d.md'\n").requires.unwrap(), ["c", "@d.md"]);
+        assert_eq!((read("id:").id, read("id: 7").id), (Field::Missing, Field::Other));
         assert_eq!(read("id: [a]").id, Field::Other);
         assert_eq!(read("").requires, Some(vec![]));
         assert!(!read("title: x\ndescription: y").is_meant());
         assert!(read("scope: global").is_meant());
         for bad in ["id: [", "id: a\nid: b", "- a", "just words", "a: &x [y]\nb: *x"] {
-            let problem = Fields::read(bad).unwrap_err();
+            let (_, problem) = Fields::read(bad).unwrap_err();
             assert!(!problem.contains('\n'), "{problem}");
+        }
+    }
+
+    #[test]
+    fn problems_have_the_line_of_the_file_and_say_what_to_do() {
+        let problem = |front| Fields::read(front).unwrap_err();
+        let (line, twice) = problem("id: a\ntype: b\nid: c\n");
+        assert_eq!((line, &*twice), (Some(4), "the key 'id' is there twice; remove one"));
+        let (line, sign) = problem("id: a\nrequires:\n  - @b\n");
+        assert!(line == Some(4) && sign.ends_with("; put what begins with @ in quotes"), "{sign}");
+    }
+
+    #[test]
+    fn what_is_nearly_front_matter_is_told() {
+        for (text, problem) in [
+            ("---\nid: a\n", "no end"),
+            ("---\ntype: a\n\nText.\n", "no end"),
+            ("---\nid: a\n...\nText.\n", "'...'"),
+            ("\n---\nid: a\n---\n", "first line"),
+            ("\u{feff} \n---\nscope: a\n---\n", "first line"),
+        ] {
+            assert_eq!(split(text).front, None, "{text}");
+            assert!(missed(text).unwrap().contains(problem), "{text}");
+        }
+        let long = format!("---\nid: a\nx: {}\n---\n", "a".repeat(LONGEST_FRONT_MATTER));
+        assert!(missed(&long).unwrap().contains("no end"));
+        for other in ["", "---", "---\ntitle: a\n", "id: a\n---\n", "***\n", "---\n\nid is: a\n"] {
+            assert_eq!(missed(other), None, "{other}");
         }
     }
 

@@ -9,15 +9,11 @@ use std::num::NonZero;
 use pannier_core::TokenCounter;
 use serde::Serialize;
 
-use crate::error::UnknownId;
 use crate::graph::Closure;
 use crate::kind::{Scope, SnippetType};
 use crate::list::{ListOptions, Listing};
 use crate::text::{Body, Texts};
-use crate::{Catalogue, SnippetId, SnippetsError, Warning, budget, close};
-
-/// For so many unknown ids, others that look like them are looked for.
-const MOST_EXPLAINED: usize = 20;
+use crate::{Catalogue, SnippetId, SnippetsError, Warning, budget};
 
 /// So many ids of a chain are told.
 const LONGEST_CHAIN: usize = 8;
@@ -173,11 +169,7 @@ impl Catalogue<'_> {
         if unknown.is_empty() {
             return Ok(numbers);
         }
-        let ids = unknown.iter().enumerate().map(|(place, id)| UnknownId {
-            id: (*id).to_owned(),
-            close: if place < MOST_EXPLAINED { close::close(self, id) } else { Vec::new() },
-        });
-        Err(SnippetsError::UnknownIds { ids: ids.collect() })
+        Err(self.unknown(unknown.into_iter()))
     }
 
     /// What is sent for these snippets.

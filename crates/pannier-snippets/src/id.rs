@@ -34,7 +34,7 @@ impl SnippetId {
     pub fn new(id: &str) -> Result<Self, SnippetsError> {
         match is_id(id) {
             true => Ok(Self(id.to_owned())),
-            false => Err(SnippetsError::InvalidId { id: beginning(id) }),
+            false => Err(SnippetsError::InvalidId { id: beginning(id), close: Vec::new() }),
         }
     }
 

@@ -37,7 +37,8 @@ pub struct Indexed {
 ///
 /// # Errors
 ///
-/// [`SnippetsError::DuplicateIds`] if two snippets have the same id, and then nothing is written;
+/// [`SnippetsError::DuplicateIds`] if two snippets have the same id, [`SnippetsError::InvalidIndex`] if an index would be
+/// too long to be read again, and then nothing is written;
 /// [`SnippetsError::Io`] if a root cannot be looked into, or its index not be written.
 pub fn index(roots: &Roots, counter: &dyn TokenCounter) -> Result<Vec<Indexed>, SnippetsError> {
     let mut scans = Vec::new();
@@ -48,9 +49,19 @@ pub fn index(roots: &Roots, counter: &dyn TokenCounter) -> Result<Vec<Indexed>, 
     if !ids.is_empty() {
         return Err(SnippetsError::DuplicateIds { ids });
     }
+    let mut texts = Vec::new();
+    for (root, scan) in &scans {
+        let text = index_text(root, scan, counter.name());
+        if text.len() as u64 > LONGEST_INDEX {
+            let problem = format!(
+                "it would have more than {LONGEST_INDEX} bytes; shorten descriptions, or part the root"
+            );
+            return Err(SnippetsError::InvalidIndex { path: root.path().join(INDEX), problem });
+        }
+        texts.push(text);
+    }
     let mut indexed = Vec::new();
-    for (root, scan) in scans {
-        let text = index_text(root, &scan, counter.name());
+    for ((root, scan), text) in scans.into_iter().zip(texts) {
         let is_unchanged =
             Reader::new(root).read(INDEX, LONGEST_INDEX).is_ok_and(|old| old == text);
         let path = root.path().join(INDEX);

@@ -15,6 +15,9 @@ use crate::kind::{Scope, SnippetType};
 use crate::text::Texts;
 use crate::{Catalogue, SnippetsError, Warning, scan};
 
+/// Why everything is listed as if nothing had been looked for.
+const NOTHING_FOUND: &str = "No snippet has a word of the query in its id or description; all are listed in their usual order.";
+
 /// The columns of a text are as wide as the longest names.
 const LONGEST_SCOPE: usize = "project".len();
 const LONGEST_TYPE: usize = "procedure".len();
@@ -31,6 +34,8 @@ pub struct ListOptions {
     pub baseline_only: bool,
     /// Puts what has to do with this first.
     pub query: Option<String>,
+    /// Lists so many of them at most.
+    pub limit: Option<usize>,
 }
 
 /// The answer of the first phase.
@@ -97,35 +102,40 @@ impl Catalogue<'_> {
         meant.sort_by_key(|snippet| snippet.scope());
         let scores = options.query.as_deref().map(|query| scores(query, &meant)).transpose()?;
         let mut texts = Texts::new(self.roots());
-        let tokens = meant.iter().map(|snippet| {
-            let recorded = self.recorded_tokens(snippet, counter.name());
-            recorded.or_else(|| Some(counter.count(&texts.read(snippet).ok()?)))
-        });
-        let tokens: Vec<Option<usize>> = tokens.collect();
-        let mut snippets: Vec<Listed<'_>> = meant
-            .into_iter()
-            .zip(tokens)
-            .enumerate()
-            .map(|(place, (snippet, tokens))| Listed {
+        let mut places: Vec<usize> = (0..meant.len()).collect();
+        let mut message = None;
+        if let Some(scores) = &scores {
+            // Stable again: equal scores keep their order.
+            places.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
+            if !meant.is_empty() && scores.iter().all(|score| *score == 0.0) {
+                message = Some(NOTHING_FOUND.to_owned());
+            }
+        }
+        places.truncate(options.limit.unwrap_or(usize::MAX));
+        let mut warnings = self.warnings().to_vec();
+        let listed = places.into_iter().map(|place| {
+            let snippet = meant[place];
+            let tokens = self.recorded_tokens(snippet, counter.name());
+            let tokens = tokens.or_else(|| match texts.read(snippet) {
+                Ok(text) => Some(counter.count(&text)),
+                Err(unread) => {
+                    let path = self.shown_path(snippet);
+                    warnings.push(Warning::uncounted(snippet.id(), &path, unread.problem()));
+                    None
+                }
+            });
+            Listed {
                 id: snippet.id(),
                 description: snippet.description(),
                 kind: snippet.snippet_type(),
                 scope: snippet.scope(),
                 tokens,
                 score: scores.as_ref().map(|scores| scores[place]),
-            })
-            .collect();
-        if scores.is_some() {
-            // Stable again: equal scores keep their order.
-            snippets.sort_by(|a, b| b.score.unwrap_or(0.0).total_cmp(&a.score.unwrap_or(0.0)));
-        }
-        Ok(Listing {
-            phase: 1,
-            message: None,
-            tokenizer: counter.name().to_owned(),
-            snippets,
-            warnings: self.warnings().to_vec(),
-        })
+            }
+        });
+        let snippets = listed.collect();
+        let tokenizer = counter.name().to_owned();
+        Ok(Listing { phase: 1, message, tokenizer, snippets, warnings })
     }
 
     /// The snippets that manifests refer to.

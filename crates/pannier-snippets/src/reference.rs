@@ -24,12 +24,9 @@ pub(crate) fn paths(root: &Root, name: &str) -> Vec<String> {
             part => parts.push(part),
         }
     }
-    let mut paths = vec![parts.join("/")];
-    if let Some((first, rest)) = parts.split_first()
-        && *first == root.name()
-    {
-        paths.push(rest.join("/"));
-    }
+    let path = parts.join("/");
+    let without_name = root.without_name(&path).map(str::to_owned);
+    let mut paths: Vec<String> = [path].into_iter().chain(without_name).collect();
     paths.retain(|path| is_below(path));
     paths
 }

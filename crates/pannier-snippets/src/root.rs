@@ -1,12 +1,12 @@
 //! Folders with snippets, and reading what is in them.
 //!
 //! Paths in an index and in references are foreign. They are relative, and nothing outside of a root is ever read: not by
-//! `..`, not through a link. What a path goes through is looked up once for each folder, so that a file costs little more
-//! than reading it.
+//! `..`, not through a link. What a path goes through is looked up once for each folder, and the file itself is opened
+//! without following a link, so that a file costs no more than reading it.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, Metadata};
-use std::io::{ErrorKind, Read};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
 
 use crate::SnippetsError;
@@ -19,6 +19,9 @@ pub(crate) const INDEX: &str = "index.yaml";
 pub(crate) const LONGEST_FILE: u64 = 8 << 20;
 pub(crate) const LONGEST_INDEX: u64 = 64 << 20;
 
+/// Longer paths are none, as no system has them.
+const LONGEST_PATH: usize = 4_096;
+
 /// A folder with snippets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
@@ -27,7 +30,7 @@ pub struct Root {
     real: PathBuf,
     /// As it was given, from the root of the file system on.
     absolute: PathBuf,
-    name: String,
+    names: Vec<String>,
 }
 
 impl Root {
@@ -41,9 +44,15 @@ impl Root {
         &self.real
     }
 
-    /// The name of the folder, with which references may begin.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    /// The names of the folder, with which references may begin: that of what was given, and that of where it is.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// What is left of a path behind the name of the folder.
+    pub(crate) fn without_name<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let (first, rest) = path.split_once('/')?;
+        self.names.iter().any(|name| name == first).then_some(rest)
     }
 
     /// A path in it, for people.
@@ -72,7 +81,8 @@ impl Roots {
     /// # Errors
     ///
     /// [`SnippetsError::NoRoots`] without any, [`SnippetsError::NoRoot`] if one is no folder,
-    /// [`SnippetsError::NestedRoots`] if one lies in another, [`SnippetsError::Io`] if one cannot be looked at.
+    /// [`SnippetsError::SameRoots`] if one is there twice, [`SnippetsError::NestedRoots`] if one lies in another,
+    /// [`SnippetsError::Io`] if one cannot be looked at.
     pub fn open(
         paths: impl IntoIterator<Item = impl Into<PathBuf>>,
         home: Option<PathBuf>,
@@ -90,15 +100,21 @@ impl Roots {
                 Err(error) => return Err(failed(error)),
             };
             let absolute = std::path::absolute(&path).map_err(failed)?;
-            let name = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            roots.push(Root { path, real, absolute, name });
+            let names = [&absolute, &real].into_iter().filter_map(|path| path.file_name());
+            let mut names: Vec<String> =
+                names.map(|name| name.to_string_lossy().into_owned()).collect();
+            names.dedup();
+            roots.push(Root { path, real, absolute, names });
         }
         roots.sort_by(|a, b| a.real.cmp(&b.real));
         for pair in roots.windows(2) {
             // Whatever lies in a folder follows it, up to the next that does not.
             if pair[1].real.starts_with(&pair[0].real) {
                 let (inner, outer) = (pair[1].path.clone(), pair[0].path.clone());
-                return Err(SnippetsError::NestedRoots { inner, outer });
+                return Err(match pair[1].real == pair[0].real {
+                    true => SnippetsError::SameRoots { path: inner },
+                    false => SnippetsError::NestedRoots { inner, outer },
+                });
             }
         }
         match roots.is_empty() {
@@ -125,7 +141,8 @@ impl Roots {
 pub(crate) fn is_below(path: &str) -> bool {
     let is_plain = |byte: u8| !byte.is_ascii_control() && byte != b'\\';
     let is_normal = |part: Component<'_>| matches!(part, Component::Normal(_));
-    has_parts(path, is_plain)
+    path.len() <= LONGEST_PATH
+        && has_parts(path, is_plain)
         && (path.is_ascii() || !path.contains(char::is_control))
         // Some systems have more ways to lead elsewhere, all of which have a colon.
         && (!path.contains(':') || Path::new(path).components().all(is_normal))
@@ -166,30 +183,30 @@ impl<'r> Reader<'r> {
         if !is_below(path) {
             return Err(refused("its path leads out of the root"));
         }
-        let (file, length) = self.find(path)?;
-        let size = usize::try_from(length).ok().filter(|_| length <= most);
-        let size = size.ok_or_else(|| Unread::Refused(format!("it has more than {most} bytes")))?;
-        let mut file = File::open(&file).map_err(|error| unread(&error))?;
-        let mut bytes = vec![0; size];
-        match file.read_exact(&mut bytes) {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                return Err(refused("it is being written"));
-            }
-            Err(error) => return Err(unread(&error)),
+        let file = self.open(path)?;
+        let found = file.metadata().map_err(|error| unread(&error))?;
+        if !found.is_file() {
+            return Err(refused("it is not a file"));
         }
-        String::from_utf8(bytes).map_err(|_| refused("it is not UTF-8"))
+        let size = usize::try_from(found.len()).ok().filter(|_| found.len() <= most);
+        let size = size.ok_or_else(|| Unread::Refused(format!("it has more than {most} bytes")))?;
+        let mut bytes = Vec::with_capacity(size);
+        // One byte more, to see whether it has grown meanwhile.
+        let read = file.take(found.len().saturating_add(1)).read_to_end(&mut bytes);
+        match read.map_err(|error| unread(&error))? == size {
+            true => String::from_utf8(bytes).map_err(|_| refused("it is not UTF-8")),
+            false => Err(refused("it is being written")),
+        }
     }
 
-    /// Where a file really is, and how long.
-    fn find(&mut self, path: &str) -> Result<(PathBuf, u64), Unread> {
+    fn open(&mut self, path: &str) -> Result<File, Unread> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let folder = self.folder(folder)?;
-        let (file, found) = self.follow(folder.join(name))?;
-        // Opening a pipe would wait for somebody to write to it.
-        match found.is_file() {
-            true => Ok((file, found.len())),
-            false => Err(Unread::Refused("it is not a file".to_owned())),
+        let path = self.folder(folder)?.join(name);
+        match open_itself(&path) {
+            Err(_) if is_link(&path) => {
+                open_itself(&self.resolve(&path)?).map_err(|error| unread(&error))
+            }
+            file => file.map_err(|error| unread(&error)),
         }
     }
 
@@ -209,21 +226,21 @@ impl<'r> Reader<'r> {
             let start = if end == 0 { 0 } else { end + 1 };
             end = path[start..].find('/').map_or(path.len(), |length| start + length);
             let name = &path[start..end];
-            found = found.and_then(|above| Ok(self.follow(above.join(name))?.0));
+            found = found.and_then(|above| self.follow(above.join(name)));
             self.folders.insert(path[..end].to_owned(), found.clone());
+            // There is nothing below what is not there; and a path may have thousands of parts.
+            if found.is_err() {
+                self.folders.insert(path.to_owned(), found.clone());
+                break;
+            }
         }
         found
     }
 
-    /// Where something in a folder, which is without links, really is, and what it is.
-    fn follow(&self, path: PathBuf) -> Result<(PathBuf, Metadata), Unread> {
+    /// Where something in a folder, which is without links, really is.
+    fn follow(&self, path: PathBuf) -> Result<PathBuf, Unread> {
         let found = fs::symlink_metadata(&path).map_err(|error| unread(&error))?;
-        if !found.is_symlink() {
-            return Ok((path, found));
-        }
-        let path = self.resolve(&path)?;
-        let found = fs::metadata(&path).map_err(|error| unread(&error))?;
-        Ok((path, found))
+        if found.is_symlink() { self.resolve(&path) } else { Ok(path) }
     }
 
     fn resolve(&self, path: &Path) -> Result<PathBuf, Unread> {
@@ -235,7 +252,27 @@ impl<'r> Reader<'r> {
     }
 }
 
-fn unread(error: &std::io::Error) -> Unread {
+/// Opens a file to read it, but not what a link leads to; and does not wait for whoever would write to a pipe.
+#[cfg(unix)]
+fn open_itself(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
+}
+
+#[cfg(not(unix))]
+fn open_itself(path: &Path) -> io::Result<File> {
+    match fs::symlink_metadata(path)?.is_file() {
+        true => File::open(path),
+        false => Err(io::Error::other("it is not a file")),
+    }
+}
+
+fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
+}
+
+fn unread(error: &io::Error) -> Unread {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => Unread::Missing,
         _ => Unread::Refused(format!("it cannot be read: {error}")),
@@ -255,14 +292,15 @@ mod tests {
         let at = |path: &str| scratch.path().join(path);
         let open = |paths: &[&str]| Roots::open(paths.iter().map(|path| at(path)), None);
         let names = |paths: &[&str]| {
-            open(paths).unwrap().iter().map(|root| root.name().to_owned()).collect::<Vec<_>>()
+            open(paths).unwrap().iter().map(|root| root.names().join(" ")).collect::<Vec<_>>()
         };
         assert_eq!(names(&["docs-more", "docs"]), ["docs", "docs-more"]);
         assert!(matches!(open(&[]), Err(SnippetsError::NoRoots)));
         for bad in ["none", "docs/global/a.md"] {
             assert!(matches!(open(&[bad]), Err(SnippetsError::NoRoot { .. })), "{bad}");
         }
-        for nested in [["docs", "docs"], ["docs/global", "docs"], ["docs/../docs", "docs/global"]] {
+        assert!(matches!(open(&["docs", "docs/."]), Err(SnippetsError::SameRoots { .. })));
+        for nested in [["docs/global", "docs"], ["docs/../docs", "docs/global"]] {
             let error = open(&nested).unwrap_err();
             assert!(matches!(error, SnippetsError::NestedRoots { .. }), "{nested:?}: {error}");
         }
@@ -273,9 +311,11 @@ mod tests {
         for good in ["a", "a/b.md", "..a/b", "a b/ä.md"] {
             assert!(is_below(good), "{good}");
         }
-        for bad in
-            ["", "/", "/a", "a/", "a//b", "..", "../a", "a/../b", "./a", "a\0", "a\nb", "a\\b"]
-        {
+        let long = "a/".repeat(LONGEST_PATH / 2) + "a";
+        for bad in [
+            "", "/", "/a", "a/", "a//b", "..", "../a", "a/../b", "./a", "a\0", "a\nb", "a\\b",
+            &long,
+        ] {
             assert!(!is_below(bad), "{bad:?}");
         }
     }

@@ -2,8 +2,9 @@
 //!
 //! A file with front matter that names an id, a type or a scope is meant to be a snippet. If it lacks one of the four
 //! fields, or says something that cannot be, it is left out and the problem is told: a snippet without a scope has no place
-//! in an order, and one without a type is in no area. Other Markdown files are none of our business. A file called
-//! `baseline.md` is a manifest, never a snippet.
+//! in an order, and one without a type is in no area. Other Markdown files are none of our business, unless it looks as if
+//! somebody meant them to be snippets: those that would go missing in silence are told. A file called `baseline.md` is a
+//! manifest, never a snippet.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,11 +14,20 @@ use pannier_core::TokenCounter;
 use serde::Serialize;
 
 use crate::SnippetsError;
-use crate::front_matter::{Field, Fields, Parts, line_of, split};
+use crate::front_matter::{Field, Fields, Parts, line_of, missed, split};
 use crate::id::{LONGEST_ID, beginning, is_id};
 use crate::kind::{Scope, SnippetType, scope_names, type_names};
-use crate::reads::{Reference, manifest, required_reads};
+use crate::reads::{Reads, Reference, manifest, required_reads};
 use crate::root::{LONGEST_FILE, Reader, Root, is_below};
+
+/// Longer references are none: ids and paths are shorter.
+const LONGEST_REFERENCE: usize = 4_096;
+
+/// So many others may be required by one snippet.
+const MOST_REFERENCES: usize = 10_000;
+
+/// From one that is required to the next, so many lines are looked at.
+const FARTHEST_LINE: usize = 16;
 
 /// What a manifest is called.
 const MANIFEST: &str = "baseline.md";
@@ -63,6 +73,8 @@ pub(crate) struct Found {
 pub(crate) struct Scan {
     /// In the order of their paths.
     pub(crate) snippets: Vec<Found>,
+    /// What is wrong, but leaves nothing out of the index. `check` tells.
+    pub(crate) doubts: Vec<Problem>,
     /// The references of manifests, with the paths of these.
     pub(crate) baseline: Vec<(String, Reference)>,
     pub(crate) problems: Vec<Problem>,
@@ -81,6 +93,11 @@ pub(crate) fn scan(root: &Root, counter: &dyn TokenCounter) -> Result<Scan, Snip
             }
         };
         if path.rsplit('/').next() == Some(MANIFEST) {
+            let front = split(&text).front.and_then(|front| Fields::read(front).ok());
+            if front.is_some_and(|fields| fields.is_meant()) {
+                let problem = "a file of this name is a manifest, no snippet; rename it";
+                scan.tell(root, &path, Some(1), problem);
+            }
             let references = manifest(&text).into_iter();
             scan.baseline.extend(references.map(|reference| (path.clone(), reference)));
         } else {
@@ -88,7 +105,30 @@ pub(crate) fn scan(root: &Root, counter: &dyn TokenCounter) -> Result<Scan, Snip
         }
     }
     scan.problems.sort_unstable();
+    scan.doubts.sort_unstable();
     Ok(scan)
+}
+
+/// What front matter requires, each with its line, as far as that can be found.
+fn required(front: &str, requires: Vec<String>) -> Vec<Reference> {
+    let first = line_of(front, "requires");
+    let mut lines = (2..).zip(front.lines()).skip_while(|(line, _)| *line < first).peekable();
+    let mut references = Vec::new();
+    for text in requires {
+        let text = text.trim().to_owned();
+        if text.is_empty() {
+            continue;
+        }
+        // They come in the order of the lines; several may stand in one.
+        let mut ahead = lines.clone().take(FARTHEST_LINE);
+        let found = ahead.position(|(_, line)| line.contains(&text));
+        if let Some(found) = found.filter(|found| *found > 0) {
+            lines.nth(found - 1);
+        }
+        let line = found.and_then(|_| lines.peek()).map_or(first, |(line, _)| *line);
+        references.push(Reference { text, line });
+    }
+    references
 }
 
 /// The references of the manifests below a root.
@@ -127,7 +167,7 @@ fn files(root: &Root, problems: &mut Vec<Problem>) -> Result<Vec<String>, Snippe
             let name = entry.file_name();
             let lossy = name.to_string_lossy();
             let Ok(kind) = entry.file_type() else { continue };
-            let is_file = kind.is_file() && lossy.ends_with(".md");
+            let is_file = kind.is_file() && is_markdown(&lossy);
             // Links are not followed: what they lead to may lie outside, or is found anyway.
             if lossy.starts_with('.') || !(kind.is_dir() || is_file) {
                 continue;
@@ -150,6 +190,12 @@ fn files(root: &Root, problems: &mut Vec<Problem>) -> Result<Vec<String>, Snippe
     Ok(files)
 }
 
+/// Whether a file of this name has Markdown in it.
+fn is_markdown(name: &str) -> bool {
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    ["md", "markdown"].iter().any(|known| ending.eq_ignore_ascii_case(known))
+}
+
 impl Scan {
     fn tell(&mut self, root: &Root, path: &str, line: Option<usize>, problem: impl Into<String>) {
         self.problems.push(Problem { path: root.shown(path), line, problem: problem.into() });
@@ -157,12 +203,17 @@ impl Scan {
 
     fn read(&mut self, root: &Root, path: String, text: &str, counter: &dyn TokenCounter) {
         let Parts { front, body } = split(text);
-        let Some(front) = front else { return };
+        let Some(front) = front else {
+            if let Some(problem) = missed(text) {
+                self.tell(root, &path, Some(1), problem);
+            }
+            return;
+        };
         let fields = match Fields::read(front) {
             Ok(fields) => fields,
-            Err(problem) => {
+            Err((line, problem)) => {
                 let problem = format!("its front matter cannot be read: {problem}");
-                return self.tell(root, &path, Some(1), problem);
+                return self.tell(root, &path, line.or(Some(1)), problem);
             }
         };
         if !fields.is_meant() {
@@ -178,7 +229,10 @@ impl Scan {
             }
             Field::Text(_) | Field::Other => {
                 let line = line_of(front, key);
-                self.tell(root, &path, Some(line), format!("its '{key}' is no text; write one"));
+                let problem = format!(
+                    "its '{key}' is no text; write one, in quotes if it looks like something else"
+                );
+                self.tell(root, &path, Some(line), problem);
                 None
             }
         };
@@ -215,19 +269,27 @@ impl Scan {
         if self.problems.len() > before {
             return;
         }
-        let line = line_of(front, "requires");
-        let mut references: Vec<Reference> = requires
-            .into_iter()
-            .map(|text| Reference { text: text.trim().to_owned(), line })
-            .filter(|reference| !reference.text.is_empty())
-            .collect();
+        let mut references = required(front, requires);
         // Between the front matter and the body is the line that ends the one, and before it the line that begins it.
         let before_body = front.lines().count() + 2;
+        let Reads { references: reads, missed } = required_reads(body);
         references.extend(
-            required_reads(body)
-                .into_iter()
-                .map(|reference| Reference { line: reference.line + before_body, ..reference }),
+            reads.into_iter().map(|read| Reference { line: read.line + before_body, ..read }),
         );
+        for (line, problem) in missed {
+            let (path, line) = (root.shown(&path), Some(line + before_body));
+            self.doubts.push(Problem { path, line, problem: problem.to_owned() });
+        }
+        if let Some(long) = references.iter().find(|other| other.text.len() > LONGEST_REFERENCE) {
+            let problem = format!(
+                "it requires something of more than {LONGEST_REFERENCE} bytes; remove that"
+            );
+            return self.tell(root, &path, Some(long.line), problem);
+        }
+        if references.len() > MOST_REFERENCES {
+            let problem = format!("it requires more than {MOST_REFERENCES} others; remove some");
+            return self.tell(root, &path, None, problem);
+        }
         self.snippets.push(Found {
             id_line: line_of(front, "id"),
             id,

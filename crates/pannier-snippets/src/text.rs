@@ -69,11 +69,12 @@ impl<'r> Texts<'r> {
     pub(crate) fn read(&mut self, snippet: &Snippet<'_>) -> Result<Body, Unread> {
         let (place, path) = (snippet.root(), snippet.path());
         let Some(reader) = self.readers.get_mut(place) else { return Err(Unread::Missing) };
-        let name = self.roots.get(place).name();
-        let rest = || path.strip_prefix(name)?.strip_prefix('/');
-        let file = match (reader.read(path, LONGEST_FILE), rest()) {
-            (Err(Unread::Missing), Some(rest)) => reader.read(rest, LONGEST_FILE),
-            (file, _) => file,
+        let file = match reader.read(path, LONGEST_FILE) {
+            Err(Unread::Missing) => match self.roots.get(place).without_name(path) {
+                Some(rest) => reader.read(rest, LONGEST_FILE),
+                None => Err(Unread::Missing),
+            },
+            file => file,
         };
         file.map(Body::new)
     }

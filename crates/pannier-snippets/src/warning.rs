@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::root::Unread;
+
 /// Something that a caller should know about an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -51,7 +53,12 @@ impl Warning {
     }
 
     pub(crate) fn unreadable(id: &str, path: &str, problem: &str) -> Self {
-        let message = format!("{id} is left out: {path}: {problem}");
+        let message = format!("{id} is left out: {path}: {problem}{}", hint(problem));
+        Self::Unreadable { id: id.to_owned(), message }
+    }
+
+    pub(crate) fn uncounted(id: &str, path: &str, problem: &str) -> Self {
+        let message = format!("{id} cannot be counted: {path}: {problem}{}", hint(problem));
         Self::Unreadable { id: id.to_owned(), message }
     }
 
@@ -72,6 +79,14 @@ impl Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.message())
+    }
+}
+
+/// What to do about a file that cannot be read, if the index is to blame.
+fn hint(problem: &str) -> &'static str {
+    match problem == Unread::Missing.problem() {
+        true => "; if it was removed, run `pannier snippets index`",
+        false => "",
     }
 }
 

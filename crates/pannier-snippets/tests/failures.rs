@@ -50,7 +50,11 @@ fn file_read_error() {
     let warnings = warnings(&fetched);
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(warnings[0].starts_with("c is left out: ") && warnings[0].ends_with("it is not UTF-8"));
-    assert!(warnings[1].starts_with("b is left out: ") && warnings[1].ends_with("it is not there"));
+    assert!(
+        warnings[1].starts_with("b is left out: ")
+            && warnings[1]
+                .ends_with("it is not there; if it was removed, run `pannier snippets index`")
+    );
     assert!(fetched.text.contains("warning: b is left out"));
 }
 
@@ -61,6 +65,52 @@ fn invalid_id_format() {
         assert!(matches!(error, SnippetsError::InvalidId { .. }), "{bad}");
         assert_eq!(error.category(), ErrorCategory::InvalidInput);
     }
+}
+
+#[test]
+fn an_id_may_be_written_as_a_reference_and_close_ones_are_told() {
+    let scratch = Scratch::new("identify");
+    for id in
+        ["global/policy/logging", "project/design/arch", "project/design/db", "project/spec/api"]
+    {
+        scratch.snippet(id, "global", &[], "");
+    }
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    let identify = |name: &str| {
+        catalogue
+            .identify([name])
+            .map(|ids| ids.into_iter().map(|id| id.to_string()).collect::<Vec<_>>())
+    };
+    for name in [
+        "project/design/arch",
+        "@project/design/arch",
+        "project/design/arch.md",
+        "docs/project/design/arch.md",
+        "@docs/project/design/arch.md",
+        " project/design/arch ",
+    ] {
+        assert_eq!(identify(name).unwrap(), ["project/design/arch"], "{name}");
+    }
+    let close = |name: &str| match identify(name).unwrap_err() {
+        SnippetsError::UnknownIds { ids } => ids[0].close.join(" "),
+        SnippetsError::InvalidId { close, .. } => close.join(" "),
+        other => panic!("{other}"),
+    };
+    for (name, expected) in [
+        ("Project/Design/Arch", "project/design/arch"),
+        ("archh", "project/design/arch"),
+        ("arch.md", "project/design/arch"),
+        ("policy/loging", "global/policy/logging"),
+        ("project/design", "project/design/arch project/design/db"),
+        ("project/spec/new", ""),
+        ("renamed", ""),
+        (&"a".repeat(100_000), ""),
+    ] {
+        assert_eq!(close(name), expected, "{name:.40}");
+    }
+    let error = catalogue.identify(["none/one", "project/spec/api", "none/two"]).unwrap_err();
+    assert!(matches!(&error, SnippetsError::UnknownIds { ids } if ids.len() == 2), "{error}");
 }
 
 #[test]

@@ -104,24 +104,70 @@ fn check_tells_everything_with_its_place() {
         [
             "docs/1.md:1: it has no 'type'; add one",
             "docs/2.md:2: 'Two' cannot be an id; use up to 200 lower-case letters, digits, '.', '_' and '-', with single slashes between them",
-            "docs/2.md:3: its 'description' is no text; write one",
+            "docs/2.md:3: its 'description' is no text; write one, in quotes if it looks like something else",
             "docs/2.md:4: there is no type 'rule'; there are principle, concept, policy, procedure, design, spec",
             "docs/2.md:5: there is no scope 'team'; there are global, domain, project",
             "docs/2.md:6: its 'requires' is no list of texts; write one",
-            problems(&scratch).iter().find(|line| line.starts_with("docs/3.md")).unwrap(),
+            "docs/3.md:2: its front matter cannot be read: unclosed bracket '['",
             "docs/4.md: it is not UTF-8",
             "docs/6.md:2: the id 'same' is that of docs/5.md, too; rename one",
-            "docs/7.md:6: it requires 'gone', which is not there",
-            "docs/7.md:13: it requires '@docs/none.md', which is not there",
-            "docs/8.md:6: snippets require each other: b -> c -> b",
-            "docs/9.md:6: snippets require each other: d -> d",
+            "docs/7.md:7: it requires 'gone', which is no snippet of these roots",
+            "docs/7.md:13: it requires '@docs/none.md', which is no snippet of these roots",
+            "docs/8.md:8: snippets require each other: b -> c -> b",
+            "docs/9.md:7: snippets require each other: d -> d",
             "docs/index.yaml: it is not there; make it with `pannier snippets index`",
-            "docs/sub/baseline.md:3: it refers to '@gone.md', which is not there",
+            "docs/sub/baseline.md:3: it refers to '@gone.md', which is no snippet of these roots",
         ]
     );
     let error = index(&scratch.roots(), &BytesOverFour).unwrap_err();
     assert!(matches!(error, SnippetsError::DuplicateIds { .. }), "{error}");
     assert!(!helper::exists(&scratch.path("docs/index.yaml")), "nothing is written");
+}
+
+#[test]
+fn what_would_go_missing_in_silence_is_told() {
+    let scratch = Scratch::new("silence");
+    let text = snippet("a", "global", &[], "");
+    scratch.write("docs/1.md", text.replace("---\n", "").replace("id:", "---\nid:"));
+    scratch.write("docs/2.md", format!("\n{text}"));
+    scratch.write("docs/baseline.md", &text);
+    scratch.write("docs/4.MD", snippet("four", "global", &[], "## Required reading\n- @five\n"));
+    let near = "## Required reads\n- see @four\n- @four\n";
+    scratch.write("docs/5.markdown", snippet("five", "global", &[], near));
+    scratch.write("docs/6.md", snippet("six", "global", &[&"x".repeat(5_000)], ""));
+    scratch.write("docs/readme.txt", &text);
+    let indexed = index(&scratch.roots(), &BytesOverFour).unwrap();
+    assert_eq!(indexed[0].snippets, 2);
+    assert_eq!(indexed[0].problems.len(), 4);
+    assert_eq!(
+        problems(&scratch),
+        [
+            "docs/1.md:1: its front matter has no end within 64 KiB; put a line '---' behind it",
+            "docs/2.md:1: its front matter does not begin in the first line; remove what is before it",
+            "docs/4.MD:7: no required reads are read below this; write '## Required reads'",
+            "docs/5.markdown:8: this is not read; write each as a line of its own, as in '- @docs/a.md'",
+            "docs/6.md:7: it requires something of more than 4096 bytes; remove that",
+            "docs/baseline.md:1: a file of this name is a manifest, no snippet; rename it",
+        ]
+    );
+}
+
+#[test]
+fn many_requirements_that_lead_nowhere_are_told_in_no_time() {
+    let scratch = Scratch::new("nowhere");
+    let lines: String = (0..9_000).map(|number| format!("- @nowhere/{number}.md\n")).collect();
+    scratch.snippet("a", "global", &[], &format!("## Required reads\n{lines}"));
+    index(&scratch.roots(), &BytesOverFour).unwrap();
+    let told = problems(&scratch);
+    assert_eq!(told.len(), 9_000);
+    assert!(
+        told[8_999].starts_with("docs/a.md:9007: it requires '@nowhere/8999.md'"),
+        "{}",
+        told[8_999]
+    );
+    let more = lines.repeat(2);
+    scratch.snippet("a", "global", &[], &format!("## Required reads\n{more}"));
+    assert!(problems(&scratch)[0].contains("requires more than 10000 others"));
 }
 
 #[test]

@@ -43,7 +43,10 @@ fn a_listing_does_not_read_files_unless_another_counter_is_asked() {
         catalogue.list(&ListOptions::default(), counter).unwrap().snippets[0].tokens
     };
     assert_eq!(tokens(&BytesOverFour), Some(4));
+    assert_eq!(catalogue.tokenizer(), Some("bytes/4"));
     assert_eq!(tokens(&ScriptEstimate), None);
+    let listing = catalogue.list(&ListOptions::default(), &ScriptEstimate).unwrap();
+    assert!(listing.warnings[0].message().starts_with("a cannot be counted: "));
     scratch.snippet("a", "global", &[], "twelve bytes\n");
     assert_eq!(tokens(&ScriptEstimate), Some(ScriptEstimate.count("twelve bytes\n")));
 }
@@ -65,6 +68,44 @@ fn a_query_puts_the_best_first_and_leaves_nothing_out() {
     assert_eq!(listed(&catalogue, &options("")), ["a/lunch", "c/other", "b/deploy"]);
     let listing = catalogue.list(&options("deploying"), &BytesOverFour).unwrap();
     assert_eq!(listing.snippets[0].score, Some(1.0));
+    assert_eq!(listing.message, None);
+    let nothing = catalogue.list(&options("zzz"), &BytesOverFour).unwrap();
+    assert!(nothing.message.unwrap().starts_with("No snippet has a word of the query"));
+    let mut few = options("deploying");
+    few.limit = Some(1);
+    assert_eq!(listed(&catalogue, &few), ["b/deploy"]);
+}
+
+#[test]
+fn a_hostile_path_in_an_index_takes_no_memory() {
+    let scratch = Scratch::new("path-bomb");
+    let entry = |id: &str, path: &str| {
+        format!("- id: {id}\n  description: B\n  type: policy\n  scope: global\n  path: {path}\n")
+    };
+    let long = "a/".repeat(1_000_000) + "b.md";
+    let deep = "a/".repeat(2_000) + "b.md";
+    scratch
+        .write("docs/index.yaml", format!("snippets:\n{}{}", entry("a", &long), entry("b", &deep)));
+    let indexes = Indexes::read(scratch.roots()).unwrap();
+    let catalogue = indexes.catalogue().unwrap();
+    assert_eq!(catalogue.snippets().len(), 1);
+    assert_eq!(warnings(&get(&catalogue, &["b"])).len(), 2);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_root_has_the_name_of_a_link_to_it_too() {
+    let scratch = Scratch::new("linked-root");
+    scratch.write(
+        "real/a.md",
+        snippet("a", "global", &[], "## Required reads\n- @docs/b.md\n- @real/c.md\n"),
+    );
+    scratch.write("real/b.md", snippet("b", "global", &[], ""));
+    scratch.write("real/c.md", snippet("c", "global", &[], ""));
+    std::os::unix::fs::symlink("real", scratch.path("docs")).unwrap();
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    assert_eq!(sent(&get(&catalogue, &["a"])), ["b", "c", "a"]);
 }
 
 #[test]
@@ -212,7 +253,7 @@ fn an_index_of_another_tool_is_read() {
     scratch.write("docs/a/b.md", snippet("a/b", "global", &[], "B\n"));
     scratch.write(
         "docs/index.yaml",
-        "project_root: /somewhere\nsnippets:\n- id: a/b\n  description: B\n  type: policy\n  scope: global\n  path: docs/a/b.md\n- id: c\n  description: C\n  type: role\n  scope: global\n  path: c.md\n- id: d\n  description: D\n  type: spec\n  scope: team\n  path: d.md\n- id: D\n- id: e\n  type: spec\n  scope: global\n  path: /etc/passwd\n",
+        "project_root: /somewhere\nsnippets:\n- id: a/b\n  description: B\n  type: policy\n  scope: global\n  path: docs/a/b.md\n- id: a/z\n  description: Z\n  type: policy\n  scope: global\n  path: docs/a/z.md\n  requires: ['@a/b.md']\n- id: c\n  description: C\n  type: role\n  scope: global\n  path: c.md\n- id: d\n  description: D\n  type: spec\n  scope: team\n  path: d.md\n- id: D\n- id: e\n  description: E\n  type: spec\n  scope: global\n  path: /etc/passwd\n- id: f\n  type: spec\n  scope: global\n  path: f.md\n",
     );
     let indexes = Indexes::read(scratch.roots()).unwrap();
     let catalogue = indexes.catalogue().unwrap();
@@ -222,13 +263,16 @@ fn an_index_of_another_tool_is_read() {
         catalogue.warnings().iter().map(|warning| warning.to_string()).collect();
     let problem = |number: usize| warnings[number].rsplit(": ").next().unwrap();
     assert_eq!(
-        [0, 1, 2, 3].map(problem),
+        [0, 1, 2, 3, 4].map(problem),
         [
             "it has no known type",
             "it has no known scope",
             "its id cannot be one",
-            "its path leads out of the root"
+            "its path leads out of the root",
+            "it has no description",
         ]
     );
+    scratch.write("docs/a/z.md", snippet("a/z", "global", &[], "Z\n"));
+    assert_eq!(sent(&get(&catalogue, &["a/z"])), ["a/b", "a/z"]);
     assert!(catalogue.get(&ids(&["c"]), &options(), &BytesOverFour).is_err());
 }

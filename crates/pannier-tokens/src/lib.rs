@@ -40,7 +40,7 @@ mod upper_bound;
 
 pub use calibrate::{Calibration, calibrate};
 pub use estimate::{BytesOverFour, ScriptEstimate};
-pub use models::{TokenError, counter, names};
+pub use models::{TokenError, built_in, counter, names};
 #[cfg(feature = "openai")]
 pub use openai::{cl100k, o200k};
 pub use pannier_core::{Exactness, TokenCounter};

@@ -83,6 +83,9 @@ const NAMES: &[(&str, Kind)] = &[
     ("gemini", Kind::Bounded(1_300)),
 ];
 
+/// Longer names are none. Factors nest, and each takes a place on the stack.
+const LONGEST_NAME: usize = 200;
+
 /// The names there are, without `file:PATH`.
 pub fn names() -> impl Iterator<Item = &'static str> {
     NAMES.iter().map(|(name, _)| *name)
@@ -96,12 +99,25 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// [`TokenError::Unknown`] with suggestions, [`TokenError::NotBuilt`] or [`TokenError::File`].
 pub fn counter(name: &str) -> Result<Box<dyn TokenCounter>, TokenError> {
-    if let Some(path) = name.strip_prefix("file:") {
-        return file(path);
+    match name.strip_prefix("file:") {
+        Some(path) => file(path),
+        None => built_in(name),
+    }
+}
+
+/// As [`counter`], but without those that are made of a file: for names that come from elsewhere.
+///
+/// # Errors
+///
+/// [`TokenError::Unknown`] with suggestions, or [`TokenError::NotBuilt`].
+pub fn built_in(name: &str) -> Result<Box<dyn TokenCounter>, TokenError> {
+    if name.len() > LONGEST_NAME {
+        let name = name.chars().take(40).chain(['…']).collect();
+        return Err(TokenError::Unknown { name, suggestion: suggest("") });
     }
     if let Some((inner, factor)) = name.rsplit_once(" x ") {
         let factor = factor.trim().parse().unwrap_or(f64::NAN);
-        return Ok(Box::new(crate::UpperBound::new(counter(inner)?, factor)?));
+        return Ok(Box::new(crate::UpperBound::new(built_in(inner)?, factor)?));
     }
     let folded = name.to_ascii_lowercase();
     let is_meant = |known: &str| match folded.strip_prefix(known) {
@@ -180,6 +196,16 @@ fn distance(left: &str, right: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn foreign_names_open_no_file_and_nest_a_little_only() {
+        for foreign in ["file:/dev/zero", "file:tokenizer.json x 1.4"] {
+            assert!(matches!(built_in(foreign), Err(TokenError::Unknown { .. })), "{foreign}");
+        }
+        assert!(built_in("bytes/4 x 1.2 x 1.1").is_ok());
+        let deep = format!("bytes/4{}", " x 1".repeat(100_000));
+        assert!(counter(&deep).is_err_and(|error| error.to_string().len() < 1_000));
+    }
 
     #[test]
     fn distances_are_those_of_levenshtein() {

@@ -38,7 +38,6 @@ pub struct ContextItem {
     tags: Vec<String>,
     /// None if there is none. An item and its short form have the same.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
-    #[cfg_attr(feature = "serde", serde(serialize_with = "wire::write_metadata"))]
     metadata: Option<Arc<Metadata>>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     timestamp: Option<Timestamp>,
@@ -399,13 +398,6 @@ mod wire {
         content: C,
         #[serde(skip_serializing_if = "Option::is_none")]
         tokens: Option<i64>,
-    }
-
-    pub(super) fn write_metadata<S: Serializer>(
-        metadata: &Option<Arc<Metadata>>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        metadata.as_deref().serialize(serializer)
     }
 
     /// Everything else in it is the item's.

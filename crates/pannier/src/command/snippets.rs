@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
+use pannier_core::TokenCounter;
 use pannier_snippets::{
-    Answer, ContextFormat, Deliveries, GetOptions, Indexes, ListOptions, Listing, Roots, Scope,
-    SessionId, SnippetId, SnippetType, SnippetsError,
+    Answer, Catalogue, ContextFormat, Deliveries, GetOptions, Indexes, ListOptions, Listing, Roots,
+    Scope, SessionId, SnippetType, SnippetsError,
 };
 
 use super::AnswerFormat;
@@ -154,6 +155,10 @@ pub(crate) struct List {
     #[arg(long, value_name = "TEXT")]
     query: Option<String>,
 
+    /// List at most so many
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<usize>,
+
     #[command(flatten)]
     tokenizer: TokenizerArguments,
 
@@ -171,9 +176,10 @@ impl List {
         options.scopes = scopes.collect::<Result<_, SnippetsError>>()?;
         options.baseline_only = self.baseline_only;
         options.query.clone_from(&self.query);
-        let counter = self.tokenizer.counter()?;
+        options.limit = self.limit;
         let indexes = Indexes::read(self.roots.open()?)?;
         let catalogue = indexes.catalogue()?;
+        let counter = counter(&self.tokenizer, &catalogue)?;
         let listing = catalogue.list(&options, &*counter)?;
         let mut output = Output::new();
         write_listing(&listing, self.format, &mut output)?;
@@ -218,13 +224,12 @@ pub(crate) struct Get {
 
 impl Get {
     fn run(&self) -> Result<(), Failure> {
-        let ids: Result<Vec<SnippetId>, _> = self.ids.iter().map(|id| SnippetId::new(id)).collect();
-        let ids = ids?;
         let session = self.session.as_deref().map(SessionId::new).transpose();
         let session = session.map_err(SnippetsError::from)?;
-        let counter = self.tokenizer.counter()?;
         let indexes = Indexes::read(self.roots.open()?)?;
         let catalogue = indexes.catalogue()?;
+        let counter = counter(&self.tokenizer, &catalogue)?;
+        let ids = catalogue.identify(self.ids.iter().map(String::as_str))?;
         let memory = match session {
             Some(session) => {
                 let deliveries = Deliveries::in_folder(state::folder("snippets")?);
@@ -259,6 +264,19 @@ impl Get {
             deliveries.forget();
         }
         Ok(())
+    }
+}
+
+/// What counts tokens: what was asked for, or else what counted those in the indexes.
+fn counter(
+    asked: &TokenizerArguments,
+    catalogue: &Catalogue<'_>,
+) -> Result<Box<dyn TokenCounter>, Failure> {
+    let indexed = catalogue.tokenizer().filter(|_| !asked.is_named());
+    // What a foreign index names may be no counter at all, and opens no file.
+    match indexed.and_then(|name| pannier_tokens::built_in(name).ok()) {
+        Some(counter) => Ok(counter),
+        None => asked.counter(),
     }
 }
 
