@@ -170,11 +170,13 @@ pub(crate) struct Reader<'r> {
     root: &'r Root,
     /// Where folders really are, as far as that is within the root.
     folders: BTreeMap<String, Result<PathBuf, Unread>>,
+    /// The last one of them, and where it is: mostly that of the next file, too.
+    last: (String, PathBuf),
 }
 
 impl<'r> Reader<'r> {
     pub(crate) fn new(root: &'r Root) -> Self {
-        Self { root, folders: BTreeMap::new() }
+        Self { root, folders: BTreeMap::new(), last: (String::new(), root.real.clone()) }
     }
 
     /// The text of a file of at most so many bytes.
@@ -201,13 +203,19 @@ impl<'r> Reader<'r> {
 
     fn open(&mut self, path: &str) -> Result<File, Unread> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let path = self.folder(folder)?.join(name);
-        match open_itself(&path) {
-            Err(_) if is_link(&path) => {
-                open_itself(&self.resolve(&path)?).map_err(|error| unread(&error))
-            }
-            file => file.map_err(|error| unread(&error)),
+        if self.last.0 != folder {
+            self.last = (folder.to_owned(), self.folder(folder)?);
         }
+        self.last.1.push(name);
+        let file = match open_itself(&self.last.1) {
+            Err(_) if is_link(&self.last.1) => match self.resolve(&self.last.1) {
+                Ok(path) => open_itself(&path).map_err(|error| unread(&error)),
+                Err(unread) => Err(unread),
+            },
+            file => file.map_err(|error| unread(&error)),
+        };
+        self.last.1.pop();
+        file
     }
 
     /// Where a folder really is.
