@@ -5,7 +5,10 @@
 //! asks for.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
+
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::close::close;
 use crate::error::{DuplicateId, UnknownId};
@@ -15,7 +18,7 @@ use crate::names::Names;
 use crate::reference;
 use crate::root::{INDEX, LONGEST_INDEX, Reader, Unread, is_below};
 use crate::yaml::{self, Entry, Index, List};
-use crate::{Roots, SnippetId, SnippetsError, Warning};
+use crate::{Roots, SnippetId, SnippetsError, Warning, scan};
 
 /// For so many unknown ids, others that look like them are looked for.
 const MOST_EXPLAINED: usize = 20;
@@ -133,6 +136,7 @@ pub struct Snippet<'t> {
     root: usize,
     requires: List<'t>,
     tokens: Option<usize>,
+    hash: Option<u64>,
 }
 
 impl Snippet<'_> {
@@ -172,7 +176,7 @@ impl Snippet<'_> {
 
 impl<'t> Catalogue<'t> {
     fn add(&mut self, root: usize, entry: Entry<'t>) {
-        let Entry { id, description, kind, scope, path, requires, tokens } = entry;
+        let Entry { id, description, kind, scope, path, requires, tokens, hash } = entry;
         let problem = if !is_id(&id) {
             "its id cannot be one"
         } else if description.trim().is_empty() {
@@ -191,6 +195,7 @@ impl<'t> Catalogue<'t> {
                         root,
                         requires,
                         tokens,
+                        hash,
                     });
                 }
                 (None, _) => "it has no known type",
@@ -221,6 +226,26 @@ impl<'t> Catalogue<'t> {
     pub(crate) fn recorded_tokens(&self, snippet: &Snippet<'_>, counter: &str) -> Option<usize> {
         let tokenizer = self.tokenizers.get(snippet.root)?.as_deref()?;
         snippet.tokens.filter(|_| tokenizer == counter)
+    }
+
+    /// Whether the file of a snippet says something else about it than the index. The text may have changed; that is no
+    /// matter of the index.
+    pub(crate) fn is_outdated(&self, snippet: &Snippet<'_>, file: &str) -> bool {
+        // An index of another tool does not tell; and most files are what they were.
+        if snippet.hash.is_none_or(|hash| hash == xxh3_64(file.as_bytes())) {
+            return false;
+        }
+        let root = self.roots.get(snippet.root);
+        let Some(told) = scan::told(root, &snippet.path, file) else { return true };
+        let meant = |references: &mut dyn Iterator<Item = &str>| -> BTreeSet<Result<u32, String>> {
+            let of = |text: &str| self.resolve(snippet.root, text).ok_or_else(|| text.to_owned());
+            references.map(of).collect()
+        };
+        let requires = told.requires.iter().map(|reference| reference.text.as_str());
+        (&*told.id, &*told.description) != (&*snippet.id, &*snippet.description)
+            || (told.kind, told.scope) != (snippet.kind, snippet.scope)
+            || meant(&mut { requires })
+                != meant(&mut snippet.requires.texts().iter().map(|text| &**text))
     }
 
     pub(crate) fn baseline(&self, root: usize) -> Option<&List<'t>> {

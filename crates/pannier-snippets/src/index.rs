@@ -109,6 +109,7 @@ pub(crate) fn index_text(root: &Root, scan: &Scan, tokenizer: &str) -> String {
         path: Cow::Borrowed(&found.path),
         requires: meaning.of_all(found.requires.iter().map(|reference| reference.text.as_str())),
         tokens: Some(found.tokens),
+        hash: Some(found.hash),
     });
     let entries = entries.collect();
     let baseline = scan.baseline.iter().map(|(_, reference)| reference.text.as_str());

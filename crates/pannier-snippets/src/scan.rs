@@ -12,6 +12,7 @@ use std::fs;
 
 use pannier_core::TokenCounter;
 use serde::Serialize;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::SnippetsError;
 use crate::front_matter::{Field, Fields, Parts, line_of, missed, split};
@@ -66,6 +67,8 @@ pub(crate) struct Found {
     pub(crate) scope: Scope,
     pub(crate) requires: Vec<Reference>,
     pub(crate) tokens: usize,
+    /// Of the whole file.
+    pub(crate) hash: u64,
 }
 
 /// All that was found below a root.
@@ -107,6 +110,13 @@ pub(crate) fn scan(root: &Root, counter: &dyn TokenCounter) -> Result<Scan, Snip
     scan.problems.sort_unstable();
     scan.doubts.sort_unstable();
     Ok(scan)
+}
+
+/// What a file says about itself, if it is a snippet.
+pub(crate) fn told(root: &Root, path: &str, text: &str) -> Option<Found> {
+    let mut scan = Scan::default();
+    scan.read(root, path.to_owned(), text, &pannier_tokens::BytesOverFour);
+    scan.snippets.pop()
 }
 
 /// What front matter requires, each with its line, as far as that can be found.
@@ -221,7 +231,7 @@ impl Scan {
         }
         let before = self.problems.len();
         let Fields { id, description, kind, scope, requires } = fields;
-        let mut text = |key: &str, field: Field| match field {
+        let mut field = |key: &str, field: Field| match field {
             Field::Text(text) if !text.trim().is_empty() => Some(text),
             Field::Missing => {
                 self.tell(root, &path, Some(1), format!("it has no '{key}'; add one"));
@@ -236,8 +246,8 @@ impl Scan {
                 None
             }
         };
-        let (id, description) = (text("id", id), text("description", description));
-        let (kind, scope) = (text("type", kind), text("scope", scope));
+        let (id, description) = (field("id", id), field("description", description));
+        let (kind, scope) = (field("type", kind), field("scope", scope));
         let mut wrong = |key: &str, problem: String| {
             self.tell(root, &path, Some(line_of(front, key)), problem);
         };
@@ -298,6 +308,7 @@ impl Scan {
             scope,
             requires: references,
             tokens: counter.count(body),
+            hash: xxh3_64(text.as_bytes()),
             path,
         });
     }

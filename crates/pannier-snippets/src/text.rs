@@ -23,6 +23,11 @@ impl Body {
         let start = file.len() - split(&file).body.len();
         Self { file: Arc::new(file), start }
     }
+
+    /// All of its file.
+    pub(crate) fn file(&self) -> &str {
+        &self.file
+    }
 }
 
 impl Deref for Body {

@@ -23,6 +23,13 @@ pub enum Warning {
         /// Which file, and why.
         message: String,
     },
+    /// The file of a snippet says something else about it than the index; what the index says was used.
+    Outdated {
+        /// The snippet.
+        id: String,
+        /// Which file, and what to do.
+        message: String,
+    },
     /// A snippet requires something that is in no index.
     Dangling {
         /// The snippet.
@@ -47,6 +54,7 @@ impl Warning {
         match self {
             Self::Entry { message }
             | Self::Unreadable { message, .. }
+            | Self::Outdated { message, .. }
             | Self::Dangling { message, .. }
             | Self::Cycle { message, .. } => message,
         }
@@ -55,6 +63,13 @@ impl Warning {
     pub(crate) fn unreadable(id: &str, path: &str, problem: &str) -> Self {
         let message = format!("{id} is left out: {path}: {problem}{}", hint(problem));
         Self::Unreadable { id: id.to_owned(), message }
+    }
+
+    pub(crate) fn outdated(id: &str, path: &str) -> Self {
+        let message = format!(
+            "{id}: {path} says something else about it than the index; run `pannier snippets index`"
+        );
+        Self::Outdated { id: id.to_owned(), message }
     }
 
     pub(crate) fn uncounted(id: &str, path: &str, problem: &str) -> Self {

@@ -33,6 +33,8 @@ pub(crate) struct Entry<'t> {
     pub(crate) path: Cow<'t, str>,
     pub(crate) requires: List<'t>,
     pub(crate) tokens: Option<usize>,
+    /// Of the whole file.
+    pub(crate) hash: Option<u64>,
 }
 
 /// A list of texts. Most are never looked into, so ours are kept as they were written.
@@ -122,6 +124,9 @@ pub(crate) fn write(index: &Index<'_>) -> String {
         if let Some(tokens) = entry.tokens {
             field("    tokens: ", &tokens.to_string());
         }
+        if let Some(hash) = entry.hash {
+            field("    hash: ", &format!("\"{hash:016x}\""));
+        }
     }
     text
 }
@@ -205,6 +210,7 @@ pub(crate) fn read_written(text: &str) -> Option<Index<'_>> {
             path: lines.quoted("    path: ")?,
             requires: List::read(lines.field("    requires: ")?)?,
             tokens: Some(number(lines.field("    tokens: ")?)?),
+            hash: Some(hash(&lines.quoted("    hash: ")?)?),
         });
     }
     Some(index)
@@ -239,6 +245,13 @@ fn number(digits: &str) -> Option<usize> {
     (number.to_string() == digits).then_some(number)
 }
 
+/// A hash as it is written: sixteen digits.
+fn hash(digits: &str) -> Option<u64> {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let is_hash = digits.len() == 16 && digits.bytes().all(is_digit);
+    is_hash.then(|| u64::from_str_radix(digits, 16).ok())?
+}
+
 #[derive(Deserialize)]
 struct AnyIndex {
     tokenizer: Option<String>,
@@ -263,6 +276,8 @@ struct AnyEntry {
     requires: Option<Vec<String>>,
     #[serde(default)]
     tokens: Option<usize>,
+    #[serde(default)]
+    hash: Option<String>,
 }
 
 /// Reads an index in any form of YAML.
@@ -288,6 +303,7 @@ pub(crate) fn read_any(text: &str) -> Result<Index<'_>, String> {
         path: owned(entry.path),
         requires: List::Texts(entry.requires.unwrap_or_default()),
         tokens: entry.tokens,
+        hash: entry.hash.and_then(|digits| hash(&digits)),
     });
     Ok(Index {
         tokenizer: index.tokenizer.map(Cow::Owned),
@@ -313,6 +329,7 @@ mod tests {
             path: at(place + 2),
             requires: list(&texts[place..]),
             tokens: Some(tokens),
+            hash: Some(tokens as u64 * 0x1_0000_0001),
         };
         Index {
             tokenizer: Some(at(0)),
