@@ -210,7 +210,7 @@ impl Catalogue<'_> {
         bodies.read(self, numbers.collect());
         for node in ordered.nodes {
             let snippet = snippet(node);
-            if closure.ways[node as usize].length > 0 {
+            if closure.ways.length(node) != Some(0) {
                 context.added.push(added(&closure, node, id));
             }
             if !is_sent(snippet.id()) {
@@ -239,10 +239,10 @@ impl Catalogue<'_> {
 
 /// Why a node is in: the way to it from one that was asked for.
 fn added<'c>(closure: &Closure, node: u32, id: impl Fn(u32) -> &'c str) -> Added<'c> {
-    let way = closure.way(node, LONGEST_CHAIN);
+    let way = closure.ways.to(node, LONGEST_CHAIN);
     Added {
         id: id(node),
-        chain_omitted: closure.ways[node as usize].length - way.len(),
+        chain_omitted: closure.ways.length(node).unwrap_or_default().saturating_sub(way.len()),
         chain: way.into_iter().map(id).collect(),
     }
 }
