@@ -406,22 +406,6 @@ impl<'a, M: Fn(u32) -> bool> Taking<'a, M> {
     }
 }
 
-/// Visits a node and all that it requires, each once, until a visit says that it is enough.
-pub(crate) fn reached(closure: &Closure, start: u32, mut visit: impl FnMut(u32) -> bool) {
-    let mut stack = vec![start];
-    let mut seen = BTreeSet::from([start]);
-    while let Some(node) = stack.pop() {
-        if !visit(node) {
-            return;
-        }
-        for required in closure.requires(node) {
-            if seen.insert(*required) {
-                stack.push(*required);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -439,13 +423,12 @@ mod tests {
         Closure { snippets: (0..count).collect(), requires, ways, dangling: Vec::new() }
     }
 
+    /// What a node requires, however far.
     fn reach(closure: &Closure, from: u32) -> BTreeSet<u32> {
         let mut found = BTreeSet::new();
-        for required in closure.requires(from) {
-            reached(closure, *required, |node| {
-                found.insert(node);
-                true
-            });
+        let mut stack = vec![from];
+        while let Some(node) = stack.pop() {
+            stack.extend(closure.requires(node).iter().filter(|required| found.insert(**required)));
         }
         found
     }
