@@ -107,6 +107,11 @@ fn context_too_large() {
     let message = over.to_string();
     assert!(message.contains("250  common (required)"), "{message}");
     assert!(message.contains("drop b to have"), "{message}");
+    // The lines add up to the whole.
+    let column =
+        message.lines().filter_map(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    assert_eq!(column.sum::<usize>(), over.tokens, "{message}");
+    assert!(message.contains("  around them: headers, chains, warnings\n"), "{message}");
     let SnippetsError::OverBudget(over) = get(5).unwrap_err() else { panic!() };
     assert!(over.drop.is_empty());
     assert!(over.to_string().contains("raise the budget"));
@@ -134,7 +139,8 @@ fn session_context_loss() {
     let Answer::Discovery { gone, listing } = &answer else { panic!("{answer:?}") };
     assert_eq!(gone, &["a"]);
     assert_eq!((listing.phase, listing.snippets[0].id), (1, "b"));
-    assert!(listing.text().starts_with("The index has changed: a, which"), "{}", listing.text());
+    let told = "The index has changed: a, which this session was given, is no longer there. Choose";
+    assert!(listing.text().starts_with(told), "{}", listing.text());
     deliveries.record(&session, indexes.roots(), &answer).unwrap();
 
     // From then on it goes on, with what is left.

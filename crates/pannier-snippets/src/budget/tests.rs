@@ -32,13 +32,13 @@ fn write(scratch: &Scratch, corpus: &[Written]) -> Vec<String> {
         corpus.iter().enumerate().map(|(number, (length, ..))| id(number, *length)).collect();
     for (number, (_, requires, length)) in corpus.iter().enumerate() {
         let name = |to: &usize| ids.get(*to).map_or("nowhere", |id| id);
-        let requires = requires.iter().map(|to| format!("  - {}\n", name(to)));
+        let requires = requires.iter().map(|to| format!("  - \"{}\"\n", name(to)));
         let requires: String = requires.collect();
         let requires =
             if requires.is_empty() { requires } else { format!("requires:\n{requires}") };
         let scope = ["global", "domain", "project"][number % 3];
         let text = format!(
-            "---\nid: {}\ndescription: D.\ntype: policy\nscope: {scope}\n{requires}---\n{}\n",
+            "---\nid: \"{}\"\ndescription: D.\ntype: policy\nscope: {scope}\n{requires}---\n{}\n",
             ids[number],
             "word ".repeat(length / 5)
         );
