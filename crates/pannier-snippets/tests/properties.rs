@@ -264,6 +264,29 @@ fn a_long_id_that_chains_begin_with_hides_no_request_that_fits() {
 }
 
 #[test]
+fn one_of_many_requests_is_found_if_it_alone_fits() {
+    // A long id stands at the beginning of all chains, and hides how short they are without it.
+    let scratch = Scratch::new("one-of-many");
+    let long = format!("a/{}", "x".repeat(190));
+    let required: Vec<String> = (0..30).map(|number| format!("p{number:02}")).collect();
+    let required: Vec<&str> = required.iter().map(String::as_str).collect();
+    required.iter().for_each(|id| scratch.snippet(id, "global", &[], "word word\n"));
+    let others: Vec<String> = (0..80).map(name).collect();
+    scratch.snippet("z", "global", &required, "Z\n");
+    scratch.snippet(&long, "global", &required, "A\n");
+    others.iter().for_each(|id| scratch.snippet(id, "global", &[], &"word ".repeat(2_000)));
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    let mut options = options();
+    options.budget = Some(fetch(&catalogue, &["z"], &options).unwrap().tokens);
+    let mut all: Vec<&str> = others.iter().map(String::as_str).collect();
+    all.extend([&long, "z"]);
+    let Err(SnippetsError::OverBudget(over)) = fetch(&catalogue, &all, &options) else { panic!() };
+    assert_eq!((over.drop.len(), Some(over.tokens_without)), (81, options.budget));
+    assert!(!over.drop.contains(&"z".to_owned()));
+}
+
+#[test]
 fn what_a_kept_request_requires_is_not_dropped() {
     let scratch = Scratch::new("comes-back");
     let names: Vec<String> = (0..30).map(name).collect();

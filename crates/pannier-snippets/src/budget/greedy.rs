@@ -37,8 +37,10 @@ struct Search<'a> {
     /// The node of each request.
     nodes: &'a [u32],
     base: usize,
-    /// What each node costs.
+    /// What each node costs, with the line that tells why it is in if all requests are.
     costs: Vec<usize>,
+    /// What each node costs without that line.
+    fixed: &'a [usize],
     budget: usize,
     /// The places of requests, the cheapest first.
     order: Vec<usize>,
@@ -56,6 +58,7 @@ impl<'a> Search<'a> {
             nodes,
             base: question.costs.base,
             costs,
+            fixed: &question.costs.fixed,
             budget: *budget,
             order: (0..nodes.len()).collect(),
             groups: Vec::new(),
@@ -101,8 +104,7 @@ impl<'a> Search<'a> {
         // One by one: with the requests among what it requires, or really alone.
         for (tried, place) in self.order.iter().enumerate() {
             let found = self.found(self.nodes[*place], &mut marks, usize::MAX);
-            let least = self.sum(&found).saturating_sub(PIECES * found.len());
-            if least > self.budget && tried >= MOST_TRIED {
+            if self.least(&found) > self.budget && tried >= MOST_TRIED {
                 continue;
             }
             let mut alone = Places::none(self.nodes.len());
@@ -112,10 +114,13 @@ impl<'a> Search<'a> {
                 .iter()
                 .filter_map(|node| self.place(*node))
                 .for_each(|place| together.insert(place));
-            for kept in [together, alone] {
-                if let Some(tokens) = trial.fits(&kept) {
-                    return Some((kept, tokens));
-                }
+            if let Some(tokens) = trial.fits(&together) {
+                return Some((together, tokens));
+            }
+            if together != alone
+                && let Some(tokens) = trial.fits(&alone)
+            {
+                return Some((alone, tokens));
             }
         }
         None
@@ -134,21 +139,20 @@ impl<'a> Search<'a> {
             marks.take(&found);
         }
         let left = self.order.iter().filter(|place| !kept.contains(**place));
-        let mut left: Vec<(usize, usize)> = left
-            .map(|place| {
-                (self.sum(&self.found(self.nodes[*place], &mut marks, self.budget)), *place)
-            })
-            .collect();
+        let mut cost =
+            |place: usize| self.sum(&self.found(self.nodes[place], &mut marks, self.budget));
+        let mut left: Vec<(usize, usize)> = left.map(|place| (cost(*place), *place)).collect();
         left.sort_unstable();
         for (_, place) in left {
             if kept.contains(place) || trial.is_over() {
                 continue;
             }
-            let found = self.found(self.nodes[place], &mut marks, self.budget);
-            let least = self.sum(&found).saturating_sub(PIECES * found.len());
-            if least > self.budget - tokens {
+            // A beginning is enough to see that it is too much, but not to put it back.
+            let beginning = self.found(self.nodes[place], &mut marks, self.budget);
+            if self.least(&beginning) > self.budget - tokens {
                 continue;
             }
+            let found = self.found(self.nodes[place], &mut marks, usize::MAX);
             let mut more = kept.clone();
             more.insert(place);
             found.iter().filter_map(|node| self.place(*node)).for_each(|place| more.insert(place));
@@ -264,6 +268,12 @@ impl<'a> Search<'a> {
 
     fn sum(&self, nodes: &[u32]) -> usize {
         nodes.iter().map(|node| self.costs[*node as usize]).sum()
+    }
+
+    /// What nodes cost at least, whatever the lines are that tell why they are in.
+    fn least(&self, nodes: &[u32]) -> usize {
+        let fixed: usize = nodes.iter().map(|node| self.fixed[*node as usize]).sum();
+        fixed.saturating_sub(PIECES * nodes.len())
     }
 
     /// The place of the request that a node is.
