@@ -3,20 +3,24 @@
 //! The name of a file holds only what cannot lead anywhere else. A file is written beside its place and then renamed, so
 //! that whoever reads it finds the old one or the new one. What is added to a file is added under a lock of the whole
 //! folder: two that add at once wait for each other, and the lock goes with the process that holds it, however it ends.
-//! The lock is a file that is never removed, because a lock on a file that is gone keeps nobody out.
+//! The lock is a file that is never removed, because a lock on a file that is gone keeps nobody out. What is no file in its
+//! place, such as a pipe, would never open, so it is refused before it is tried.
+//!
+//! What is old goes by the clock of the file system alone: a file is old if it was last written long before the one that
+//! was written just now. Looking for such files needs no lock, and mostly finds none; only removing them does.
 
-use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::fs::{self, DirEntry, File};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::{SessionError, SessionId};
 
 const LOCK: &str = "lock";
 
-/// So many files are looked at each time old ones are removed.
-const MOST_LOOKED_AT: usize = 256;
+/// So many names are looked at when old files are removed. A folder has more only if it is not ours alone.
+const MOST_LOOKED_AT: usize = 100_000;
 
 /// The files of sessions in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,38 +54,52 @@ impl SessionFiles {
             hash.update(b"\n").update(folder.as_os_str().as_encoded_bytes());
         }
         let name = format!("{:.8}-{session}{}", hash.finalize().to_hex(), self.ending);
-        Ok(SessionFile { path: self.folder.join(name), folder: self.folder.clone() })
+        Ok(SessionFile { path: self.folder.join(name), files: self.clone() })
     }
 
-    /// Removes files that were not written for so long before the latest one was. One that cannot be removed does no harm.
-    pub fn forget(&self, old: Duration) {
-        let Ok(entries) = fs::read_dir(&self.folder) else { return };
-        let entries: Vec<_> = entries.flatten().take(MOST_LOOKED_AT).collect();
-        // Not before a time that somebody made up.
-        let times = entries.iter().filter_map(|entry| entry.metadata().ok()?.modified().ok());
-        let Some(latest) = times.max() else { return };
+    /// The files with this ending, whole or half written, that were last written so long before a time.
+    fn older(&self, latest: SystemTime, old: Duration) -> Vec<PathBuf> {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
         let beside = format!("{}.", self.ending);
-        for entry in entries {
+        let is_ours = |entry: &DirEntry| {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            let is_ours =
-                name.ends_with(self.ending) || name.ends_with(".tmp") && name.contains(&beside);
-            // Of a link, this is about the link.
-            let Ok(found) = entry.metadata() else { continue };
-            let age = |time| latest.duration_since(time).unwrap_or_default();
-            let is_old = || found.modified().is_ok_and(|time| age(time) > old);
-            if is_ours && found.is_file() && is_old() {
-                let _ = fs::remove_file(entry.path());
-            }
-        }
+            name.ends_with(self.ending) || name.ends_with(".tmp") && name.contains(&beside)
+        };
+        let entries = entries.flatten().take(MOST_LOOKED_AT).filter(is_ours);
+        entries.map(|entry| entry.path()).filter(|path| is_older(path, latest, old)).collect()
     }
+
+    /// Keeps everybody else out until what is returned goes.
+    fn lock(&self) -> Result<File, SessionError> {
+        let path = self.folder.join(LOCK);
+        let failed = |error| SessionError::io("lock", &path, error);
+        if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
+            return Err(failed(io::Error::other("it is not a file; remove it")));
+        }
+        let lock = File::options().create(true).append(true).open(&path).map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        Ok(lock)
+    }
+
+    fn make_folder(&self) -> Result<(), SessionError> {
+        fs::create_dir_all(&self.folder)
+            .map_err(|error| SessionError::io("write", &self.folder, error))
+    }
+}
+
+/// Whether a file was last written so long before a time. Of a link, this would be about the link, which is no file.
+fn is_older(path: &Path, latest: SystemTime, old: Duration) -> bool {
+    let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file);
+    let written = found.and_then(|found| found.modified().ok());
+    written.is_some_and(|written| latest.duration_since(written).is_ok_and(|age| age > old))
 }
 
 /// The file of one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionFile {
     path: PathBuf,
-    folder: PathBuf,
+    files: SessionFiles,
 }
 
 impl SessionFile {
@@ -109,7 +127,7 @@ impl SessionFile {
         // Threads of one process write beside each other, too.
         static COUNT: AtomicU64 = AtomicU64::new(0);
 
-        self.make_folder()?;
+        self.files.make_folder()?;
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let mut beside = self.path.clone().into_os_string();
         beside.push(format!(".{}-{count}.tmp", std::process::id()));
@@ -135,20 +153,28 @@ impl SessionFile {
         most: u64,
         change: impl FnOnce(Option<Vec<u8>>) -> Option<Vec<u8>>,
     ) -> Result<(), SessionError> {
-        self.make_folder()?;
-        let path = self.folder.join(LOCK);
-        let failed = |error| SessionError::io("lock", &path, error);
-        let lock = File::options().create(true).append(true).open(&path).map_err(failed)?;
-        lock.lock().map_err(failed)?;
+        self.files.make_folder()?;
+        let _lock = self.files.lock()?;
         match change(self.read(most)) {
             Some(bytes) => self.write(&bytes),
             None => Ok(()),
         }
     }
 
-    fn make_folder(&self) -> Result<(), SessionError> {
-        fs::create_dir_all(&self.folder)
-            .map_err(|error| SessionError::io("write", &self.folder, error))
+    /// Removes files of the same kind that were last written so long before this one. What cannot be removed does no harm,
+    /// and stays.
+    pub fn forget_older(&self, old: Duration) {
+        let written = fs::symlink_metadata(&self.path).and_then(|found| found.modified());
+        let Ok(latest) = written else { return };
+        let older = self.files.older(latest, old);
+        if older.is_empty() {
+            return;
+        }
+        let Ok(_lock) = self.files.lock() else { return };
+        // One that somebody wrote in the meantime is not old any more.
+        for path in older.iter().filter(|path| is_older(path, latest, old)) {
+            let _ = fs::remove_file(path);
+        }
     }
 }
 
@@ -236,6 +262,97 @@ mod tests {
         fs::create_dir(scratch.file("b").path()).unwrap();
         assert_eq!(scratch.file("b").read(10), None);
         assert!(scratch.file("b").write(b"x").is_err());
+    }
+
+    /// Makes a file of a time, counted back from another one's.
+    fn write_before(path: &Path, latest: &SessionFile, age: Duration) {
+        let latest = fs::metadata(latest.path()).unwrap().modified().unwrap();
+        fs::write(path, "").unwrap();
+        let file = File::options().write(true).open(path).unwrap();
+        file.set_modified(latest - age).unwrap();
+    }
+
+    #[test]
+    fn what_is_old_is_forgotten_however_much_there_is() {
+        let scratch = Scratch::new("old");
+        let day = Duration::from_secs(24 * 60 * 60);
+        let file = scratch.file("a");
+        file.write(b"now").unwrap();
+        let at = |name: &str| scratch.0.join("state").join(name);
+        let write = |name: &str, age: Duration| write_before(&at(name), &file, age);
+        for number in 0..600 {
+            write(&format!("{number}.seen"), 2 * day);
+        }
+        write("half.seen.7-0.tmp", 2 * day);
+        for kept in ["notes.txt", "x.seen.txt", "y.tmp"] {
+            write(kept, 2 * day);
+        }
+        write("young.seen", day / 2);
+        fs::create_dir(at("folder.seen")).unwrap();
+        // One that claims to be of the future makes nothing old.
+        let future = File::options().write(true).open(at("young.seen")).unwrap();
+        file.forget_older(day);
+        let names = || {
+            let names = fs::read_dir(scratch.0.join("state")).unwrap();
+            let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let mut names: Vec<String> = names.filter(|name| !name.ends_with("-a.seen")).collect();
+            names.sort_unstable();
+            names
+        };
+        let kept = ["folder.seen", "lock", "notes.txt", "x.seen.txt", "y.tmp", "young.seen"];
+        assert_eq!(names(), kept);
+        assert_eq!(file.read(10).as_deref(), Some(&b"now"[..]));
+        future.set_modified(SystemTime::now() + 100 * day).unwrap();
+        write("recent.seen", day / 2);
+        file.forget_older(day);
+        assert!(names().contains(&"recent.seen".to_owned()));
+        // Without a file of its own, nothing is known to be old.
+        write("old.seen", 2 * day);
+        scratch.file("b").forget_older(day);
+        assert!(names().contains(&"old.seen".to_owned()));
+    }
+
+    #[test]
+    fn nothing_is_removed_while_somebody_holds_the_lock() {
+        let scratch = Scratch::new("held");
+        let day = Duration::from_secs(24 * 60 * 60);
+        let file = scratch.file("a");
+        file.write(b"now").unwrap();
+        let old = scratch.file("b");
+        write_before(old.path(), &file, 2 * day);
+        let lock = file.files.lock().unwrap();
+        std::thread::scope(|scope| {
+            let forgetting = scope.spawn(|| file.forget_older(day));
+            std::thread::sleep(Duration::from_millis(100));
+            assert!(!forgetting.is_finished() && old.path().exists());
+            // It is written again, and so it stays.
+            old.write(b"new").unwrap();
+            drop(lock);
+            forgetting.join().unwrap();
+        });
+        assert_eq!(old.read(10).as_deref(), Some(&b"new"[..]));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_lock_that_is_no_file_is_refused() {
+        use std::os::unix::fs::symlink;
+
+        let scratch = Scratch::new("pipe");
+        let file = scratch.file("a");
+        file.write(b"x").unwrap();
+        let path = scratch.0.join("state/lock");
+        let refused = || {
+            let error = file.update(10, |_| Some(b"y".to_vec())).unwrap_err().to_string();
+            assert!(error.starts_with("cannot lock ") && error.ends_with("remove it"), "{error}");
+            fs::remove_file(&path).unwrap();
+        };
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        refused();
+        symlink(scratch.0.join("outside"), &path).unwrap();
+        refused();
+        assert!(!scratch.0.join("outside").exists());
+        file.update(10, |_| Some(b"y".to_vec())).unwrap();
     }
 
     #[cfg(unix)]

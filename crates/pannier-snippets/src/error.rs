@@ -113,6 +113,17 @@ pub enum SnippetsError {
     #[error("{0}")]
     OverBudget(Box<OverBudget>),
 
+    /// A session has snippets that are gone, and not even that fits the budget.
+    #[error(
+        "the index has changed, and saying so takes {tokens} tokens, above the budget of {budget}; raise the budget"
+    )]
+    MessageOverBudget {
+        /// How many tokens the shortest answer has as it is printed.
+        tokens: usize,
+        /// How many it may have.
+        budget: usize,
+    },
+
     /// The engine refuses what it was given.
     #[error(transparent)]
     Engine(#[from] pannier_core::Error),
@@ -141,7 +152,7 @@ impl SnippetsError {
     /// What sort of failure it is.
     pub fn category(&self) -> ErrorCategory {
         match self {
-            Self::OverBudget(_) => ErrorCategory::BudgetNotMet,
+            Self::OverBudget(_) | Self::MessageOverBudget { .. } => ErrorCategory::BudgetNotMet,
             Self::Engine(error) => error.category(),
             Self::Session(error) => error.category(),
             Self::Io { .. } => ErrorCategory::Io,
@@ -226,27 +237,45 @@ pub struct SnippetCost {
 impl fmt::Display for OverBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { tokens, budget, snippets, drop, tokens_without, is_smallest } = self;
-        writeln!(f, "the snippets have {tokens} tokens, above the budget of {budget}:")?;
+        match snippets.is_empty() {
+            true => writeln!(
+                f,
+                "the answer has {tokens} tokens, above the budget of {budget}, and no text: only what was asked for, what was sent before, and warnings"
+            )?,
+            false => {
+                writeln!(f, "the snippets have {tokens} tokens, above the budget of {budget}:")?;
+            }
+        }
         let mut largest: Vec<&SnippetCost> = snippets.iter().collect();
         largest.sort_by(|a, b| b.tokens.cmp(&a.tokens).then_with(|| a.id.cmp(&b.id)));
-        for SnippetCost { id, tokens, is_requested } in largest.iter().take(MOST_SHOWN) {
+        for SnippetCost { id, tokens, is_requested } in &largest {
             let why = if *is_requested { "requested" } else { "required" };
             writeln!(f, "  {tokens:>7}  {id} ({why})")?;
         }
-        if let Some(more) = snippets.len().checked_sub(MOST_SHOWN).filter(|more| *more > 0) {
-            writeln!(f, "  and {more} smaller ones")?;
+        if !snippets.is_empty() {
+            let around = self.tokens_around();
+            writeln!(f, "  {around:>7}  around them: headers, chains, warnings")?;
         }
-        match drop.is_empty() {
-            true => write!(f, "no requested snippet fits with what it requires; raise the budget"),
-            false => {
-                let names: Vec<&str> = drop.iter().take(MOST_SHOWN).map(String::as_str).collect();
-                let more = drop.len() - names.len();
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                let proof = if *is_smallest { "" } else { " (fewer may do)" };
-                let names = names.join(", ");
-                write!(f, "drop {names}{more}{proof} to have {tokens_without}, or raise the budget")
-            }
+        if drop.is_empty() {
+            return match snippets.is_empty() {
+                true => write!(f, "raise the budget"),
+                false => {
+                    write!(f, "no requested snippet fits with what it requires; raise the budget")
+                }
+            };
         }
+        let names = drop.join(", ");
+        let proof = if *is_smallest { "" } else { " (fewer may do)" };
+        write!(f, "drop {names}{proof} to have {tokens_without}, or raise the budget")
+    }
+}
+
+impl OverBudget {
+    /// How many tokens there are beside the texts: what was asked for, what was added and why, warnings, and a line above
+    /// each text. Negative if a text has fewer where it stands than by itself, by more than these.
+    pub fn tokens_around(&self) -> i128 {
+        let texts: i128 = self.snippets.iter().map(|snippet| snippet.tokens as i128).sum();
+        self.tokens as i128 - texts
     }
 }
 

@@ -1,19 +1,20 @@
 //! The second phase: whole texts, with everything that they require.
 //!
 //! What is required comes from the indexes, what is sent from the files. Nothing is cut to fit a budget: what is printed is
-//! counted as it is printed, and if it is too much, the answer is an error that says what to leave out.
+//! counted as it is printed, and if it is too much, the answer is an error that says what to leave out. What a session was
+//! given before is read, too, because only so can it be seen whether it is still the same.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 
 use pannier_core::TokenCounter;
 use serde::Serialize;
 
-use crate::graph::Closure;
+use crate::graph::{Closure, Ways};
 use crate::kind::{Scope, SnippetType};
 use crate::list::{ListOptions, Listing};
 use crate::text::{Body, Texts};
-use crate::{Catalogue, SnippetId, SnippetsError, Warning, budget};
+use crate::{Catalogue, SnippetId, SnippetsError, TextHash, Warning, budget};
 
 /// So many ids of a chain are told.
 const LONGEST_CHAIN: usize = 8;
@@ -29,9 +30,9 @@ pub struct GetOptions {
     pub budget: Option<usize>,
     /// How it is printed.
     pub format: ContextFormat,
-    /// The ids that the session has already.
-    pub delivered: BTreeSet<String>,
-    /// Sends these again.
+    /// The ids that the session was given already, and the hashes of the texts.
+    pub delivered: BTreeMap<String, TextHash>,
+    /// Sends these again, even if they are the same.
     pub resend: bool,
 }
 
@@ -65,12 +66,18 @@ pub enum Answer<'c> {
 pub struct Context<'c> {
     /// Which phase it is of: 2.
     pub phase: u8,
+    /// What counted the tokens.
+    pub tokenizer: String,
+    /// How many tokens the texts have together, without what stands around them.
+    pub text_tokens: usize,
     /// The ids that were asked for, in the order they were.
     pub requested: Vec<&'c str>,
-    /// What else is in, and why.
+    /// What else is in, and why; but for what the session has already.
     pub added: Vec<Added<'c>>,
     /// What the session has already, and is not sent again.
     pub delivered: Vec<&'c str>,
+    /// What the session was given before, and has changed since.
+    pub changed: Vec<&'c str>,
     /// What is sent, in its order.
     pub snippets: Vec<SentSnippet<'c>>,
     /// What is wrong with it.
@@ -126,7 +133,8 @@ impl Catalogue<'_> {
     /// # Errors
     ///
     /// [`SnippetsError::UnknownIds`] for ids that are not there, all of them; [`SnippetsError::OverBudget`] if it is too
-    /// much; and what a [listing](Catalogue::list) can fail with.
+    /// much; [`SnippetsError::MessageOverBudget`] if the session has snippets that are gone, and not even that can be said;
+    /// and what a [listing](Catalogue::list) can fail with.
     pub fn get(
         &self,
         ids: &[SnippetId],
@@ -134,25 +142,59 @@ impl Catalogue<'_> {
         counter: &dyn TokenCounter,
     ) -> Result<Answer<'_>, SnippetsError> {
         let requested = self.requested(ids)?;
-        let gone: Vec<String> =
-            options.delivered.iter().filter(|id| self.find(id).is_none()).cloned().collect();
+        let delivered = options.delivered.keys();
+        let gone: Vec<String> = delivered.filter(|id| self.find(id).is_none()).cloned().collect();
         if !gone.is_empty() {
-            let mut listing = self.list(&ListOptions::default(), counter)?;
-            listing.message = Some(gone_message(&gone));
+            let listing = self.discovery(&gone, options, counter)?;
             return Ok(Answer::Discovery { gone, listing });
         }
-        let known = vec![None; self.snippets().len()];
-        let mut bodies = Bodies { known, counter };
-        let mut context = self.context(&requested, options, &mut bodies);
+        let mut bodies = Bodies::new(self, options, counter);
+        let mut context = self.context(&requested, &mut bodies);
         let Some(budget) = options.budget else { return Ok(Answer::Snippets(Box::new(context))) };
         let tokens = counter.count(&context.render(options.format));
         if tokens > budget {
-            let over =
-                budget::over(self, &requested, options, &mut bodies, &context, tokens, budget);
+            let over = budget::over(self, &requested, &mut bodies, &context, tokens, budget);
             return Err(SnippetsError::OverBudget(Box::new(over)));
         }
         context.tokens = Some(tokens);
         Ok(Answer::Snippets(Box::new(context)))
+    }
+
+    /// The first phase for a session that has snippets which are gone. A budget bounds it, too: if the list is too much,
+    /// only the message is left, and if that is, only how many are gone.
+    fn discovery(
+        &self,
+        gone: &[String],
+        options: &GetOptions,
+        counter: &dyn TokenCounter,
+    ) -> Result<Listing<'_>, SnippetsError> {
+        let mut listing = self.list(&ListOptions::default(), counter)?;
+        let names = gone_names(gone);
+        listing.message = Some(format!("{names} Choose again from what there is now."));
+        let Some(budget) = options.budget else { return Ok(listing) };
+        let mut tokens = counter.count(&listing.render(options.format));
+        let count = match gone.len() {
+            1 => "a snippet that this session was given is".to_owned(),
+            count => format!("{count} snippets that this session was given are"),
+        };
+        for message in [
+            format!(
+                "{names} With the list of what there is now, this would have {tokens} tokens, above the budget of {budget}; choose from `pannier snippets list`."
+            ),
+            format!("The index has changed: {count} gone; choose from `pannier snippets list`."),
+        ] {
+            if tokens <= budget {
+                return Ok(listing);
+            }
+            listing.snippets.clear();
+            listing.warnings.clear();
+            listing.message = Some(message);
+            tokens = counter.count(&listing.render(options.format));
+        }
+        match tokens <= budget {
+            true => Ok(listing),
+            false => Err(SnippetsError::MessageOverBudget { tokens, budget }),
+        }
     }
 
     /// The numbers of the snippets that were asked for, each once.
@@ -173,12 +215,7 @@ impl Catalogue<'_> {
     }
 
     /// What is sent for these snippets.
-    pub(crate) fn context<'c>(
-        &'c self,
-        requested: &[u32],
-        options: &GetOptions,
-        bodies: &mut Bodies<'_>,
-    ) -> Context<'c> {
+    pub(crate) fn context<'c>(&'c self, requested: &[u32], bodies: &mut Bodies<'_>) -> Context<'c> {
         let closure = Closure::new(self, requested);
         let snippet = |node: u32| &self.snippets()[closure.snippets[node as usize] as usize];
         let id = |node: u32| snippet(node).id();
@@ -186,6 +223,7 @@ impl Catalogue<'_> {
         let id_of = |number: &u32| self.snippets()[*number as usize].id();
         let mut context = Context {
             phase: 2,
+            tokenizer: bodies.counter.name().to_owned(),
             requested: requested.iter().map(id_of).collect(),
             warnings: self.warnings().to_vec(),
             ..Context::default()
@@ -196,29 +234,41 @@ impl Catalogue<'_> {
             let ids: Vec<&str> = cycle.iter().map(|node| id(*node)).collect();
             context.warnings.push(Warning::cycle(&ids));
         }
-        let is_sent = |id: &str| options.resend || !options.delivered.contains(id);
-        let numbers = closure.snippets.iter().copied();
-        let numbers = numbers.filter(|number| is_sent(self.snippets()[*number as usize].id()));
-        bodies.read(self, numbers.collect());
+        bodies.read(self, closure.snippets.clone());
         for node in ordered.nodes {
             let snippet = snippet(node);
-            if closure.ways[node as usize].length > 0 {
-                context.added.push(added(&closure, node, id));
-            }
-            if !is_sent(snippet.id()) {
+            let reading = bodies.get(closure.snippets[node as usize]);
+            let was_sent = bodies.options.delivered.contains_key(snippet.id());
+            let is_sent = match &reading {
+                Ok(text) => bodies.is_sent(text.before),
+                Err(_) => bodies.options.resend || !was_sent,
+            };
+            if !is_sent {
                 context.delivered.push(snippet.id());
-                continue;
+            } else if closure.ways.length(node) != Some(0) {
+                context.added.push(added(&closure.ways, node, id));
             }
-            match bodies.get(closure.snippets[node as usize]) {
-                Ok((text, tokens)) => context.snippets.push(SentSnippet {
-                    id: snippet.id(),
-                    description: snippet.description(),
-                    kind: snippet.snippet_type(),
-                    scope: snippet.scope(),
-                    path: snippet.path(),
-                    tokens,
-                    text,
-                }),
+            match reading {
+                Ok(Text { body, tokens, before, is_outdated }) if is_sent => {
+                    if before == Before::Changed {
+                        context.changed.push(snippet.id());
+                    }
+                    if is_outdated {
+                        let path = self.shown_path(snippet);
+                        context.warnings.push(Warning::outdated(snippet.id(), &path));
+                    }
+                    context.text_tokens += tokens;
+                    context.snippets.push(SentSnippet {
+                        id: snippet.id(),
+                        description: snippet.description(),
+                        kind: snippet.snippet_type(),
+                        scope: snippet.scope(),
+                        path: snippet.path(),
+                        tokens,
+                        text: body,
+                    });
+                }
+                Ok(_) => {}
                 Err(problem) => {
                     let path = self.shown_path(snippet);
                     context.warnings.push(Warning::unreadable(snippet.id(), &path, &problem));
@@ -230,49 +280,87 @@ impl Catalogue<'_> {
 }
 
 /// Why a node is in: the way to it from one that was asked for.
-fn added<'c>(closure: &Closure, node: u32, id: impl Fn(u32) -> &'c str) -> Added<'c> {
-    let way = closure.way(node, LONGEST_CHAIN);
+pub(crate) fn added<'c>(ways: &Ways, node: u32, id: impl Fn(u32) -> &'c str) -> Added<'c> {
+    let way = ways.to(node, LONGEST_CHAIN);
     Added {
         id: id(node),
-        chain_omitted: closure.ways[node as usize].length - way.len(),
+        chain_omitted: ways.length(node).unwrap_or_default().saturating_sub(way.len()),
         chain: way.into_iter().map(id).collect(),
     }
 }
 
-fn gone_message(gone: &[String]) -> String {
+fn gone_names(gone: &[String]) -> String {
     let shown: Vec<&str> = gone.iter().take(10).map(String::as_str).collect();
     let more = gone.len() - shown.len();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let names = shown.join(", ");
+    let are = if gone.len() == 1 { "is" } else { "are" };
     format!(
-        "The index has changed: {names}{more}, which this session was given, is no longer there. Choose again from what there is now."
+        "The index has changed: {names}{more}, which this session was given, {are} no longer there."
     )
 }
 
 /// The texts that were read, by the numbers of their snippets, and what they cost.
 pub(crate) struct Bodies<'a> {
     known: Vec<Option<Reading>>,
+    pub(crate) options: &'a GetOptions,
     pub(crate) counter: &'a dyn TokenCounter,
 }
 
-/// A text and its tokens, or why there is none.
-type Reading = Result<(Body, usize), String>;
+/// A text, or why there is none.
+type Reading = Result<Text, String>;
 
-impl Bodies<'_> {
+#[derive(Clone, Debug)]
+struct Text {
+    body: Body,
+    /// Counted only if it is sent.
+    tokens: usize,
+    before: Before,
+    /// Whether its file says something else about it than the index.
+    is_outdated: bool,
+}
+
+/// What a session was given before of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    Nothing,
+    TheSame,
+    Changed,
+}
+
+impl<'a> Bodies<'a> {
+    pub(crate) fn new(
+        catalogue: &Catalogue<'_>,
+        options: &'a GetOptions,
+        counter: &'a dyn TokenCounter,
+    ) -> Self {
+        Self { known: vec![None; catalogue.snippets().len()], options, counter }
+    }
+
+    fn is_sent(&self, before: Before) -> bool {
+        before != Before::TheSame || self.options.resend
+    }
+
     /// Reads and counts these, as far as they are not known, on all cores if they are many. What is read does not depend
     /// on how many there are.
     fn read(&mut self, catalogue: &Catalogue<'_>, mut numbers: Vec<u32>) {
         numbers.retain(|number| self.known[*number as usize].is_none());
         // One after the other in the order of their ids, files are mostly in the folder of the last one.
         numbers.sort_unstable();
-        let counter = self.counter;
+        let this = &*self;
         let read = |numbers: &[u32]| {
             let mut texts = Texts::new(catalogue.roots());
             let read = numbers.iter().map(|number| {
-                let body = texts.read(&catalogue.snippets()[*number as usize]);
-                let body = body.map_err(|unread| unread.problem().to_owned())?;
-                let tokens = counter.count(&body);
-                Ok((body, tokens))
+                let snippet = &catalogue.snippets()[*number as usize];
+                let body = texts.read(snippet).map_err(|unread| unread.problem().to_owned())?;
+                let before = match this.options.delivered.get(snippet.id()) {
+                    None => Before::Nothing,
+                    Some(hash) if *hash == TextHash::of(&body) => Before::TheSame,
+                    Some(_) => Before::Changed,
+                };
+                let tokens = if this.is_sent(before) { this.counter.count(&body) } else { 0 };
+                let is_outdated = catalogue.is_outdated(snippet, body.file());
+                Ok(Text { body, tokens, before, is_outdated })
             });
             read.collect::<Vec<Reading>>()
         };

@@ -1,11 +1,13 @@
 //! What snippets require, all the way down, and the order they are sent in.
 //!
 //! What is sent is sorted by scope; within a scope, what is required comes before what requires it, and otherwise the smaller
-//! id first. To get there, snippets are taken one after the other: always one whose requirements are all taken, of those
-//! the one with the first scope, then with the smallest id. Snippets that require each other in a circle would wait for
-//! ever, so a circle is broken at its smallest id as soon as nothing outside of it is missing: the whole is cut into
-//! strongly connected parts first, and a part in which all wait gives up its smallest member. What requires one of a circle
-//! comes after the whole of it.
+//! id first. Each scope is ordered by itself: its snippets are taken one after the other, always the smallest id of which
+//! everything required is taken. Snippets of other scopes do not stand in this row, so they are taken as soon as they can
+//! be; they pass on what is required through them, and hold up nothing else. Snippets that require each other in a circle
+//! would wait for ever, so a circle is broken at its smallest id as soon as nothing outside of it is missing: the whole is
+//! cut into strongly connected parts first, and a part in which all wait gives up its smallest member. Which one that is
+//! does not depend on the scope that is ordered, because a part gives one up only when nothing else in it can be taken.
+//! What requires one of a circle comes after the whole of it.
 //!
 //! Nothing is recursive, because a chain may be as long as there are snippets, and everything is linear but for the heap.
 
@@ -22,38 +24,60 @@ pub(crate) struct Closure {
     /// The nodes that each node requires, ascending.
     requires: Vec<Vec<u32>>,
     /// How each node came in.
-    pub(crate) ways: Vec<Way>,
+    pub(crate) ways: Ways,
     /// References that mean nothing, with the node that has them.
     pub(crate) dangling: Vec<(u32, String)>,
 }
 
-/// A shortest way to a node from one that was requested.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Way {
-    /// The requested node that it begins at.
-    pub(crate) start: u32,
+/// A shortest way to a node from one where ways begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Way {
+    /// The node that it begins at.
+    start: u32,
     /// The node before the last.
-    pub(crate) parent: u32,
-    /// How many steps it has: none for what was requested.
-    pub(crate) length: usize,
+    parent: u32,
+    /// How many steps it has: none where it begins.
+    length: usize,
+}
+
+/// A shortest way to each node from some of them. Of as short ones, that from the smallest of these.
+#[derive(Debug)]
+pub(crate) struct Ways(Vec<Option<Way>>);
+
+impl Ways {
+    /// How many steps it takes to a node, if there is a way.
+    pub(crate) fn length(&self, node: u32) -> Option<usize> {
+        self.0[node as usize].map(|way| way.length)
+    }
+
+    /// The nodes of the way to a node, without itself, from its beginning on. Of a long way, only its first node and its
+    /// last ones; all ways together may be longer than anybody could print.
+    pub(crate) fn to(&self, node: u32, most: usize) -> Vec<u32> {
+        let mut nodes = Vec::new();
+        let mut at = self.0[node as usize];
+        while let Some(Way { start, parent, length }) = at.filter(|way| way.length > 0) {
+            let is_full = nodes.len() + 1 >= most && length > 1;
+            nodes.push(if is_full { start } else { parent });
+            at = if is_full { None } else { self.0[parent as usize] };
+        }
+        nodes.reverse();
+        nodes
+    }
 }
 
 impl Closure {
     /// Finds everything that these snippets require.
     pub(crate) fn new(catalogue: &Catalogue<'_>, requested: &[u32]) -> Self {
-        let mut ways: Vec<Option<Way>> = vec![None; catalogue.snippets().len()];
-        let mut queue: VecDeque<(u32, Way)> = VecDeque::new();
-        let mut start = requested.to_vec();
-        start.sort_unstable();
-        start.dedup();
-        for number in start {
-            let way = Way { start: number, parent: number, length: 0 };
-            ways[number as usize] = Some(way);
-            queue.push_back((number, way));
+        let mut is_seen = vec![false; catalogue.snippets().len()];
+        let mut stack = Vec::new();
+        for number in requested {
+            if !std::mem::replace(&mut is_seen[*number as usize], true) {
+                stack.push(*number);
+            }
         }
         let mut found: Vec<(u32, Vec<u32>)> = Vec::new();
         let mut dangling = Vec::new();
-        while let Some((number, way)) = queue.pop_front() {
+        while let Some(number) = stack.pop() {
             let snippet = &catalogue.snippets()[number as usize];
             let mut requires = Vec::new();
             for reference in snippet.requires().texts() {
@@ -65,11 +89,8 @@ impl Closure {
             requires.sort_unstable();
             requires.dedup();
             for required in &requires {
-                let seen = &mut ways[*required as usize];
-                if seen.is_none() {
-                    let way = Way { parent: number, length: way.length + 1, ..way };
-                    *seen = Some(way);
-                    queue.push_back((*required, way));
+                if !std::mem::replace(&mut is_seen[*required as usize], true) {
+                    stack.push(*required);
                 }
             }
             found.push((number, requires));
@@ -81,37 +102,44 @@ impl Closure {
         let mut nodes = vec![0; catalogue.snippets().len()];
         (0..).zip(&snippets).for_each(|(node, number)| nodes[*number as usize] = node);
         let node = |number: u32| nodes[number as usize];
-        let way = |number: &u32| {
-            let way = ways[*number as usize].unwrap_or_default();
-            Way { start: node(way.start), parent: node(way.parent), length: way.length }
-        };
-        Self {
-            ways: snippets.iter().map(way).collect(),
-            requires: found
-                .into_iter()
-                .map(|(_, requires)| requires.into_iter().map(node).collect())
-                .collect(),
-            dangling: dangling.into_iter().map(|(number, text)| (node(number), text)).collect(),
-            snippets,
-        }
+        let requires = found
+            .into_iter()
+            .map(|(_, requires)| requires.into_iter().map(node).collect())
+            .collect();
+        let dangling = dangling.into_iter().map(|(number, text)| (node(number), text)).collect();
+        let mut closure = Self { snippets, requires, ways: Ways(Vec::new()), dangling };
+        let starts: Vec<u32> = requested.iter().map(|number| node(*number)).collect();
+        closure.ways = closure.ways_from(&starts);
+        closure
     }
 
-    /// The nodes of the way to a node, without itself, from the requested one on. Of a long way, only its first node and
-    /// its last ones; all ways together may be longer than anybody could print.
-    pub(crate) fn way(&self, node: u32, most: usize) -> Vec<u32> {
-        let Way { start, length, .. } = self.ways[node as usize];
-        let mut way = Vec::new();
-        let mut at = node;
-        for place in (0..length).rev() {
-            let is_full = way.len() + 1 >= most && place > 0;
-            at = if is_full { start } else { self.ways[at as usize].parent };
-            way.push(at);
-            if is_full {
-                break;
+    /// Shortest ways from these nodes, breadth first.
+    pub(crate) fn ways_from(&self, starts: &[u32]) -> Ways {
+        let mut ways: Vec<Option<Way>> = vec![None; self.len()];
+        let mut starts = starts.to_vec();
+        starts.sort_unstable();
+        for start in &starts {
+            ways[*start as usize] = Some(Way { start: *start, parent: *start, length: 0 });
+        }
+        starts.dedup();
+        let mut queue = VecDeque::from(starts);
+        while let Some(node) = queue.pop_front() {
+            let way = ways[node as usize];
+            for required in self.requires(node) {
+                if ways[*required as usize].is_none() {
+                    ways[*required as usize] =
+                        way.map(|way| Way { parent: node, length: way.length + 1, ..way });
+                    queue.push_back(*required);
+                }
             }
         }
-        way.reverse();
-        way
+        Ways(ways)
+    }
+
+    /// The node of a snippet that is in.
+    pub(crate) fn node(&self, number: u32) -> Option<u32> {
+        let place = self.snippets.binary_search(&number).ok()?;
+        u32::try_from(place).ok()
     }
 
     /// How many snippets there are.
@@ -127,14 +155,28 @@ impl Closure {
     /// The nodes in the order to send them, and the circles among them.
     pub(crate) fn order(&self, scope: impl Fn(u32) -> usize) -> Ordered {
         let parts = self.parts();
-        let mut taking = Taking::new(self, &parts, &scope);
-        let mut nodes = taking.take_all();
-        // Stable: within a scope, the order stays.
-        nodes.sort_by_key(|node| scope(*node));
+        let dependents = self.dependents();
+        let scopes: Vec<usize> = (0..).take(self.len()).map(scope).collect();
+        let mut nodes = Vec::with_capacity(self.len());
+        for ordered in scopes.iter().copied().collect::<BTreeSet<usize>>() {
+            let is_meant = |node: u32| scopes[node as usize] == ordered;
+            nodes.extend(Taking::new(self, &parts, &dependents, is_meant).take_all());
+        }
         let circles = parts.members.iter().filter_map(|members| self.circle(&parts, members));
         let mut cycles: Vec<Vec<u32>> = circles.collect();
         cycles.sort_unstable();
         Ordered { nodes, cycles }
+    }
+
+    /// Who requires each node, but for itself.
+    fn dependents(&self) -> Vec<Vec<u32>> {
+        let mut dependents = vec![Vec::new(); self.len()];
+        for node in (0..).take(self.len()) {
+            for required in self.requires(node).iter().filter(|required| **required != node) {
+                dependents[*required as usize].push(node);
+            }
+        }
+        dependents
     }
 
     /// A shortest circle through the smallest member of a part, from that one on.
@@ -241,46 +283,46 @@ struct Parts {
     members: Vec<Vec<u32>>,
 }
 
-/// Takes nodes one after the other.
-struct Taking<'a, S> {
-    closure: &'a Closure,
+/// Takes nodes one after the other, and tells those that are meant.
+struct Taking<'a, M> {
     parts: &'a Parts,
-    scope: &'a S,
     /// Who requires each node.
-    dependents: Vec<Vec<u32>>,
+    dependents: &'a [Vec<u32>],
+    is_meant: M,
     /// How many nodes each node still waits for, itself not counted.
     waits: Vec<usize>,
     /// How many nodes outside of it each part still waits for, counted once for each member.
     outside: Vec<usize>,
-    /// How many members of each part are in the heap.
+    /// How many members of each part can be taken.
     ready: Vec<usize>,
     /// How many members of each part are not taken.
     left: Vec<usize>,
     /// How far the members of each part were looked at for one to give up.
     looked_at: Vec<usize>,
     is_queued: Vec<bool>,
-    heap: BinaryHeap<Reverse<(usize, u32)>>,
+    /// What can be taken and is meant.
+    heap: BinaryHeap<Reverse<u32>>,
+    /// What can be taken and is not meant, which goes first.
+    others: Vec<u32>,
 }
 
-impl<'a, S: Fn(u32) -> usize> Taking<'a, S> {
-    fn new(closure: &'a Closure, parts: &'a Parts, scope: &'a S) -> Self {
-        let count = closure.len();
+impl<'a, M: Fn(u32) -> bool> Taking<'a, M> {
+    fn new(closure: &Closure, parts: &'a Parts, dependents: &'a [Vec<u32>], is_meant: M) -> Self {
         let mut taking = Self {
-            closure,
             parts,
-            scope,
-            dependents: vec![Vec::new(); count],
-            waits: vec![0; count],
+            dependents,
+            is_meant,
+            waits: vec![0; closure.len()],
             outside: vec![0; parts.members.len()],
             ready: vec![0; parts.members.len()],
             left: parts.members.iter().map(Vec::len).collect(),
             looked_at: vec![0; parts.members.len()],
-            is_queued: vec![false; count],
+            is_queued: vec![false; closure.len()],
             heap: BinaryHeap::new(),
+            others: Vec::new(),
         };
-        for node in (0..).take(count) {
+        for node in (0..).take(closure.len()) {
             for required in closure.requires(node).iter().filter(|required| **required != node) {
-                taking.dependents[*required as usize].push(node);
                 taking.waits[node as usize] += 1;
                 if parts.of[*required as usize] != parts.of[node as usize] {
                     taking.outside[parts.of[node as usize] as usize] += 1;
@@ -292,30 +334,39 @@ impl<'a, S: Fn(u32) -> usize> Taking<'a, S> {
 
     fn take_all(&mut self) -> Vec<u32> {
         (0..self.parts.members.len()).for_each(|part| self.give_up(part));
-        let mut taken = Vec::with_capacity(self.closure.len());
-        while let Some(Reverse((_, node))) = self.heap.pop() {
-            taken.push(node);
-            let part = self.parts.of[node as usize];
-            self.ready[part as usize] -= 1;
-            self.left[part as usize] -= 1;
-            self.release(node, |other| other == part);
-            // What requires one of a circle waits for the whole of it.
-            if self.left[part as usize] == 0 {
-                for member in &self.parts.members[part as usize] {
-                    self.release(*member, |other| other != part);
-                }
+        let mut taken = Vec::new();
+        loop {
+            if let Some(node) = self.others.pop() {
+                self.take(node);
+            } else if let Some(Reverse(node)) = self.heap.pop() {
+                taken.push(node);
+                self.take(node);
+            } else {
+                return taken;
             }
-            self.give_up(part as usize);
         }
-        taken
     }
 
-    /// Tells those that wait for a node, as far as their part is meant.
-    fn release(&mut self, node: u32, is_meant: impl Fn(u32) -> bool) {
-        let dependents = std::mem::take(&mut self.dependents[node as usize]);
-        for dependent in &dependents {
+    fn take(&mut self, node: u32) {
+        let part = self.parts.of[node as usize];
+        self.ready[part as usize] -= 1;
+        self.left[part as usize] -= 1;
+        self.release(node, |other| other == part);
+        // What requires one of a circle waits for the whole of it.
+        if self.left[part as usize] == 0 {
+            for member in &self.parts.members[part as usize] {
+                self.release(*member, |other| other != part);
+            }
+        }
+        self.give_up(part as usize);
+    }
+
+    /// Tells those that wait for a node, as far as their part is in question.
+    fn release(&mut self, node: u32, is_asked: impl Fn(u32) -> bool) {
+        let dependents = self.dependents;
+        for dependent in &dependents[node as usize] {
             let part = self.parts.of[*dependent as usize];
-            if !is_meant(part) {
+            if !is_asked(part) {
                 continue;
             }
             self.waits[*dependent as usize] -= 1;
@@ -327,13 +378,16 @@ impl<'a, S: Fn(u32) -> usize> Taking<'a, S> {
                 self.give_up(part as usize);
             }
         }
-        self.dependents[node as usize] = dependents;
     }
 
     fn queue(&mut self, node: u32) {
-        if !std::mem::replace(&mut self.is_queued[node as usize], true) {
-            self.ready[self.parts.of[node as usize] as usize] += 1;
-            self.heap.push(Reverse(((self.scope)(node), node)));
+        if std::mem::replace(&mut self.is_queued[node as usize], true) {
+            return;
+        }
+        self.ready[self.parts.of[node as usize] as usize] += 1;
+        match (self.is_meant)(node) {
+            true => self.heap.push(Reverse(node)),
+            false => self.others.push(node),
         }
     }
 
@@ -352,22 +406,6 @@ impl<'a, S: Fn(u32) -> usize> Taking<'a, S> {
     }
 }
 
-/// Visits a node and all that it requires, each once, until a visit says that it is enough.
-pub(crate) fn reached(closure: &Closure, start: u32, mut visit: impl FnMut(u32) -> bool) {
-    let mut stack = vec![start];
-    let mut seen = BTreeSet::from([start]);
-    while let Some(node) = stack.pop() {
-        if !visit(node) {
-            return;
-        }
-        for required in closure.requires(node) {
-            if seen.insert(*required) {
-                stack.push(*required);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -381,17 +419,16 @@ mod tests {
             list.sort_unstable();
             list.dedup();
         }
-        let ways = vec![Way::default(); requires.len()];
+        let ways = Ways(vec![None; requires.len()]);
         Closure { snippets: (0..count).collect(), requires, ways, dangling: Vec::new() }
     }
 
+    /// What a node requires, however far.
     fn reach(closure: &Closure, from: u32) -> BTreeSet<u32> {
         let mut found = BTreeSet::new();
-        for required in closure.requires(from) {
-            reached(closure, *required, |node| {
-                found.insert(node);
-                true
-            });
+        let mut stack = vec![from];
+        while let Some(node) = stack.pop() {
+            stack.extend(closure.requires(node).iter().filter(|required| found.insert(**required)));
         }
         found
     }
@@ -420,6 +457,20 @@ mod tests {
     }
 
     #[test]
+    fn another_scope_orders_only_what_is_required_through_it() {
+        let scopes = |list: &'static [usize]| |node: u32| list[node as usize];
+        // 0 and 1 are of the domain; what 0 requires is of the project, and says nothing about 1.
+        let free = closure(vec![vec![2], vec![], vec![]]);
+        assert_eq!(free.order(scopes(&[1, 1, 2])).nodes, [0, 1, 2]);
+        // Now it does: 0 requires 1, though through the project.
+        let through = closure(vec![vec![2], vec![], vec![1]]);
+        assert_eq!(through.order(scopes(&[1, 1, 2])).nodes, [1, 0, 2]);
+        // A circle is broken at its smallest id, of whatever scope that is.
+        let circle = closure(vec![vec![1], vec![2], vec![0]]);
+        assert_eq!(circle.order(scopes(&[2, 1, 1])).nodes, [2, 1, 0]);
+    }
+
+    #[test]
     fn a_chain_may_be_very_long() {
         let count = 300_000;
         let chain = closure((0..count).map(|node| vec![node + 1]).chain([vec![]]).collect());
@@ -430,8 +481,108 @@ mod tests {
         assert_eq!(ring.order(|_| 0).cycles[0].len(), count as usize);
     }
 
+    /// The order by its definition: in each scope, always the smallest id of which everything required is there.
+    fn plain_order(closure: &Closure, scopes: &[usize]) -> Vec<u32> {
+        let all: Vec<u32> = closure.snippets.clone();
+        let reaches: Vec<BTreeSet<u32>> = all.iter().map(|node| reach(closure, *node)).collect();
+        let reaches = |node: u32| &reaches[node as usize];
+        let is_circle =
+            |a: u32, b: u32| a == b || reaches(a).contains(&b) && reaches(b).contains(&a);
+        // In a circle: what each member requires of it, but for one that is given up because all wait for each other,
+        // the smallest; that one waits for those that did not have to.
+        let mut inside: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); all.len()];
+        for smallest in &all {
+            let circle: BTreeSet<u32> =
+                all.iter().copied().filter(|node| is_circle(*smallest, *node)).collect();
+            let mut left = circle.clone();
+            while let Some(first) =
+                left.first().copied().filter(|_| circle.first() == Some(smallest))
+            {
+                let requires = |node: u32| {
+                    let required = closure.requires(node).iter().copied();
+                    required.filter(move |required| *required != node)
+                };
+                let free = left
+                    .iter()
+                    .copied()
+                    .find(|node| requires(*node).all(|required| !left.contains(&required)));
+                inside[free.unwrap_or(first) as usize] = match free {
+                    Some(free) => {
+                        requires(free).filter(|required| circle.contains(required)).collect()
+                    }
+                    None => circle.difference(&left).copied().collect(),
+                };
+                left.remove(&free.unwrap_or(first));
+            }
+        }
+        let before = |node: u32| {
+            let mut before: BTreeSet<u32> =
+                reaches(node).iter().copied().filter(|other| !is_circle(node, *other)).collect();
+            let mut stack = vec![node];
+            while let Some(at) = stack.pop() {
+                stack.extend(
+                    inside[at as usize].iter().filter(|required| before.insert(**required)),
+                );
+            }
+            before
+        };
+        let mut nodes: Vec<u32> = Vec::new();
+        for scope in 0..3 {
+            let mut left: Vec<u32> =
+                all.iter().copied().filter(|node| scopes[*node as usize] == scope).collect();
+            while !left.is_empty() {
+                let is_ready =
+                    |node: &u32| before(*node).iter().all(|required| !left.contains(required));
+                let place = left.iter().position(is_ready).unwrap();
+                nodes.push(left.remove(place));
+            }
+        }
+        nodes
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
+
+        #[test]
+        fn the_order_is_that_of_the_definition(
+            requires in prop::collection::vec(prop::collection::vec(0_u32..10, 0..3), 10),
+            scopes in prop::collection::vec(0_usize..3, 10),
+        ) {
+            let closure = closure(requires);
+            let order = closure.order(|node| scopes[node as usize]).nodes;
+            prop_assert_eq!(order, plain_order(&closure, &scopes));
+        }
+
+        #[test]
+        fn ways_are_shortest(
+            requires in prop::collection::vec(prop::collection::vec(0_u32..12, 0..3), 12),
+            starts in prop::collection::vec(0_u32..12, 1..4),
+            most in 2_usize..5,
+        ) {
+            let closure = closure(requires);
+            let ways = closure.ways_from(&starts);
+            // Step by step, everything that is so far away.
+            let mut level: BTreeSet<u32> = starts.iter().copied().collect();
+            let mut far: Vec<Option<usize>> = vec![None; 12];
+            for length in 0..12 {
+                level.retain(|node| far[*node as usize].is_none());
+                level.iter().for_each(|node| far[*node as usize] = Some(length));
+                level = level.iter().flat_map(|node| closure.requires(*node)).copied().collect();
+            }
+            for node in 0..12 {
+                prop_assert_eq!(ways.length(node), far[node as usize]);
+                let way: Vec<u32> = ways.to(node, usize::MAX);
+                prop_assert_eq!(way.len(), far[node as usize].unwrap_or(0));
+                prop_assert!(way.first().is_none_or(|first| starts.contains(first)));
+                let steps = way.iter().zip(way.iter().skip(1).chain([&node]));
+                prop_assert!(steps.into_iter().all(|(from, to)| closure.requires(*from).contains(to)));
+                let short = ways.to(node, most);
+                let end = &way[way.len() - short.len().saturating_sub(1)..];
+                prop_assert_eq!(short.len(), way.len().min(most));
+                prop_assert_eq!(short.first(), way.first());
+                prop_assert!(short.is_empty() || short.ends_with(end));
+            }
+        }
 
         #[test]
         fn the_order_is_what_it_says(

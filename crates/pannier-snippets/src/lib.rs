@@ -56,6 +56,7 @@ mod session;
 #[cfg(test)]
 mod test;
 mod text;
+mod text_hash;
 mod warning;
 mod yaml;
 
@@ -72,4 +73,5 @@ pub use root::{Root, Roots};
 pub use scan::Problem;
 pub use session::Deliveries;
 pub use text::Body;
+pub use text_hash::TextHash;
 pub use warning::Warning;

@@ -1,4 +1,4 @@
-//! How a context is printed.
+//! How an answer is printed.
 //!
 //! First what was asked for, what was added and why, and what is wrong; then the texts, each under a line with its id. A
 //! text stands there byte for byte. Only in JSON can nothing in it be taken for such a line.
@@ -8,6 +8,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::get::{Added, Context, ContextFormat, SentSnippet};
+use crate::list::Listing;
+use crate::warning::Warning;
 
 /// So much is written at once.
 const PIECE: usize = 64 << 10;
@@ -31,10 +33,13 @@ impl Context<'_> {
             added_line(&mut piece, added);
         }
         for id in &self.delivered {
-            piece.extend(["sent before: ", id, "\n"]);
+            delivered_line(&mut piece, id);
+        }
+        for id in &self.changed {
+            changed_line(&mut piece, id);
         }
         for warning in &self.warnings {
-            piece.extend(["warning: ", warning.message(), "\n"]);
+            warning_line(&mut piece, warning);
         }
         for snippet in &self.snippets {
             if piece.len() > PIECE {
@@ -53,34 +58,56 @@ impl Context<'_> {
         let _ = self.write(format, &mut bytes);
         String::from_utf8(bytes).unwrap_or_default()
     }
+}
 
-    /// What each snippet adds to what is printed, in their order: about as many tokens, taken together, as the whole.
-    pub(crate) fn pieces(&self, format: ContextFormat) -> Vec<String> {
-        let mut by_id: Vec<&Added<'_>> = self.added.iter().collect();
-        by_id.sort_by_key(|added| added.id);
-        let find = |id: &str| {
-            let place = by_id.binary_search_by(|added| added.id.cmp(id));
-            place.ok().and_then(|place| by_id.get(place))
-        };
-        let piece = |snippet: &SentSnippet<'_>| {
-            let added = find(snippet.id);
-            match format {
-                ContextFormat::Text => {
-                    let mut text = String::new();
-                    match added {
-                        Some(added) => added_line(&mut text, added),
-                        None => requested_line(&mut text, snippet.id),
-                    }
-                    section(&mut text, snippet);
-                    text
-                }
-                ContextFormat::Json => match added {
-                    Some(added) => json(added) + &json(snippet),
-                    None => json(&snippet.id) + &json(snippet),
-                },
+impl Listing<'_> {
+    /// The listing as it is printed, with a line end.
+    pub fn render(&self, format: ContextFormat) -> String {
+        match format {
+            ContextFormat::Text => self.text(),
+            ContextFormat::Json => json(self) + "\n",
+        }
+    }
+}
+
+/// Parts of a context as they are printed: about as many tokens, taken together, as the whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pieces(pub(crate) ContextFormat);
+
+impl Pieces {
+    pub(crate) fn requested(self, id: &str) -> String {
+        self.piece(&id, |text| requested_line(text, id))
+    }
+
+    pub(crate) fn added(self, added: &Added<'_>) -> String {
+        self.piece(added, |text| added_line(text, added))
+    }
+
+    pub(crate) fn delivered(self, id: &str) -> String {
+        self.piece(&id, |text| delivered_line(text, id))
+    }
+
+    pub(crate) fn changed(self, id: &str) -> String {
+        self.piece(&id, |text| changed_line(text, id))
+    }
+
+    pub(crate) fn warning(self, warning: &Warning) -> String {
+        self.piece(warning, |text| warning_line(text, warning))
+    }
+
+    pub(crate) fn snippet(self, snippet: &SentSnippet<'_>) -> String {
+        self.piece(snippet, |text| section(text, snippet))
+    }
+
+    fn piece(self, value: &impl Serialize, write: impl FnOnce(&mut String)) -> String {
+        match self.0 {
+            ContextFormat::Text => {
+                let mut text = String::new();
+                write(&mut text);
+                text
             }
-        };
-        self.snippets.iter().map(piece).collect()
+            ContextFormat::Json => json(value) + ",",
+        }
     }
 }
 
@@ -100,6 +127,18 @@ fn added_line(text: &mut String, Added { id, chain, chain_omitted }: &Added<'_>)
         text.push_str(link);
     }
     text.push('\n');
+}
+
+fn delivered_line(text: &mut String, id: &str) {
+    text.extend(["sent before: ", id, "\n"]);
+}
+
+fn changed_line(text: &mut String, id: &str) {
+    text.extend(["sent again, because it changed: ", id, "\n"]);
+}
+
+fn warning_line(text: &mut String, warning: &Warning) {
+    text.extend(["warning: ", warning.message(), "\n"]);
 }
 
 fn section(text: &mut String, snippet: &SentSnippet<'_>) {

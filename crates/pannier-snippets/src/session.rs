@@ -1,19 +1,20 @@
 //! What a session was given already.
 //!
-//! The ids of the snippets that were sent are kept in a file for each session and set of roots, one a line. Several calls of
-//! a session may run at once: each adds what it sent to what is there by then, so that none loses what another one sent.
-//! Whatever is wrong with a file merely means that snippets are sent again.
+//! The ids of the snippets that were sent are kept in a file for each session and set of roots, one a line, each with the
+//! hash of its text, so that a text that has changed since is sent again. Several calls of a session may run at once: each
+//! adds what it sent to what is there by then, so that none loses what another one sent. Whatever is wrong with a file
+//! merely means that snippets are sent again.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pannier_sessions::{SessionFile, SessionFiles, SessionId};
 
 use crate::id::is_id;
-use crate::{Answer, Roots, SnippetsError};
+use crate::{Answer, Roots, SnippetsError, TextHash};
 
-const HEADER: &str = "pannier snippets 1\n";
+const HEADER: &str = "pannier snippets 2\n";
 
 /// Longer files hold something else.
 const LONGEST: u64 = 16 << 20;
@@ -33,7 +34,7 @@ impl Deliveries {
         Self { files: SessionFiles::in_folder(folder, ".snippets") }
     }
 
-    /// The ids of what a session was given of these roots.
+    /// The ids of what a session was given of these roots, and the hashes of the texts.
     ///
     /// # Errors
     ///
@@ -42,11 +43,11 @@ impl Deliveries {
         &self,
         session: &SessionId,
         roots: &Roots,
-    ) -> Result<BTreeSet<String>, SnippetsError> {
+    ) -> Result<BTreeMap<String, TextHash>, SnippetsError> {
         Ok(parse(self.file(session, roots)?.read(LONGEST)))
     }
 
-    /// Remembers what was sent, and forgets ids that are gone.
+    /// Remembers what was sent, and forgets ids that are gone, and sessions that got nothing for a month.
     ///
     /// # Errors
     ///
@@ -57,26 +58,29 @@ impl Deliveries {
         roots: &Roots,
         answer: &Answer<'_>,
     ) -> Result<(), SnippetsError> {
-        let change = |mut ids: BTreeSet<String>| {
+        let change = |mut delivered: BTreeMap<String, TextHash>| {
             match answer {
-                Answer::Snippets(context) => {
-                    let sent = context.snippets.iter();
-                    ids.extend(sent.map(|snippet| snippet.id.to_owned()));
+                Answer::Snippets(context) => delivered.extend(
+                    context
+                        .snippets
+                        .iter()
+                        .map(|snippet| (snippet.id.to_owned(), TextHash::of(&snippet.text))),
+                ),
+                Answer::Discovery { gone, .. } => {
+                    gone.iter().for_each(|id| _ = delivered.remove(id))
                 }
-                Answer::Discovery { gone, .. } => ids.retain(|id| !gone.contains(id)),
             }
-            ids
+            delivered
         };
         let write = |bytes: Option<Vec<u8>>| {
-            let lines = change(parse(bytes)).into_iter().map(|id| id + "\n");
+            let delivered = change(parse(bytes));
+            let lines = delivered.into_iter().map(|(id, hash)| format!("{id} {hash}\n"));
             Some((HEADER.to_owned() + &lines.collect::<String>()).into_bytes())
         };
-        Ok(self.file(session, roots)?.update(LONGEST, write)?)
-    }
-
-    /// Forgets sessions that got nothing for a month.
-    pub fn forget(&self) {
-        self.files.forget(OLD);
+        let file = self.file(session, roots)?;
+        file.update(LONGEST, write)?;
+        file.forget_older(OLD);
+        Ok(())
     }
 
     fn file(&self, session: &SessionId, roots: &Roots) -> Result<SessionFile, SnippetsError> {
@@ -85,8 +89,12 @@ impl Deliveries {
     }
 }
 
-fn parse(bytes: Option<Vec<u8>>) -> BTreeSet<String> {
+fn parse(bytes: Option<Vec<u8>>) -> BTreeMap<String, TextHash> {
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
     let lines = text.strip_prefix(HEADER).unwrap_or_default().lines();
-    lines.filter(|line| is_id(line)).map(str::to_owned).collect()
+    let entries = lines.filter_map(|line| {
+        let (id, hash) = line.split_once(' ').filter(|(id, _)| is_id(id))?;
+        Some((id.to_owned(), TextHash::parse(hash)?))
+    });
+    entries.collect()
 }

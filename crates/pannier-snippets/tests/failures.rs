@@ -59,6 +59,37 @@ fn file_read_error() {
 }
 
 #[test]
+fn a_file_that_says_something_else_than_the_index_is_told() {
+    let scratch = Scratch::new("outdated");
+    scratch.snippet("a", "global", &["b"], "A\n");
+    scratch.snippet("b", "global", &[], "B\n");
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    let told = |file: &str| {
+        scratch.write("docs/a.md", file);
+        warnings(&get(&catalogue, &["a"]))
+    };
+    let file = scratch.read("docs/a.md");
+    // Another text is no matter of the index, and neither is another way to say the same.
+    for same in [file.clone(), file.replace("A\n", "More.\n"), file.replace("- b", "- '@b.md'")] {
+        assert_eq!(told(&same), [""; 0], "{same}");
+    }
+    for other in [
+        file.replace("id: a", "id: c"),
+        file.replace("- b", "- c"),
+        file.replace("scope: global", "scope: project"),
+        file.replacen("---\n", "", 1),
+        format!("{file}\n## Required reads\n- @z\n"),
+    ] {
+        let told = told(&other);
+        assert!(
+            told.len() == 1 && told[0].contains("run `pannier snippets index`"),
+            "{other}: {told:?}"
+        );
+    }
+}
+
+#[test]
 fn invalid_id_format() {
     for bad in ["../a", "a b", "A", "", "a\n", "/etc/passwd"] {
         let error = SnippetId::new(bad).unwrap_err();
@@ -157,6 +188,11 @@ fn context_too_large() {
     let message = over.to_string();
     assert!(message.contains("250  common (required)"), "{message}");
     assert!(message.contains("drop b to have"), "{message}");
+    // The lines add up to the whole.
+    let column =
+        message.lines().filter_map(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    assert_eq!(column.sum::<usize>(), over.tokens, "{message}");
+    assert!(message.contains("  around them: headers, chains, warnings\n"), "{message}");
     let SnippetsError::OverBudget(over) = get(5).unwrap_err() else { panic!() };
     assert!(over.drop.is_empty());
     assert!(over.to_string().contains("raise the budget"));
@@ -184,7 +220,8 @@ fn session_context_loss() {
     let Answer::Discovery { gone, listing } = &answer else { panic!("{answer:?}") };
     assert_eq!(gone, &["a"]);
     assert_eq!((listing.phase, listing.snippets[0].id), (1, "b"));
-    assert!(listing.text().starts_with("The index has changed: a, which"), "{}", listing.text());
+    let told = "The index has changed: a, which this session was given, is no longer there. Choose";
+    assert!(listing.text().starts_with(told), "{}", listing.text());
     deliveries.record(&session, indexes.roots(), &answer).unwrap();
 
     // From then on it goes on, with what is left.

@@ -48,6 +48,7 @@ snippets:
     path: "a.md"
     requires: []
     tokens: 0
+    hash: "6cbb07227eb6dcc8"
   - id: "b/c"
     description: "What b/c is."
     type: policy
@@ -55,6 +56,7 @@ snippets:
     path: "b/c.md"
     requires: ["a", "@docs/z.md", "@~/x.md"]
     tokens: 13
+    hash: "955a8d9607dff2a9"
 "#
     );
     let modified = || fs::metadata(scratch.path("docs/index.yaml")).unwrap().modified().unwrap();

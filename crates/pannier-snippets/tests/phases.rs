@@ -210,6 +210,9 @@ fn the_body_is_sent_byte_for_byte() {
         let texts = json["snippets"].as_array().unwrap();
         assert!(texts.iter().any(|snippet| snippet["text"] == body), "{id}");
         assert_eq!(json["phase"], 2);
+        assert_eq!(json["tokenizer"], "bytes/4");
+        let tokens = texts.iter().map(|snippet| snippet["tokens"].as_u64().unwrap());
+        assert_eq!(json["text_tokens"].as_u64(), Some(tokens.sum()));
     }
 }
 

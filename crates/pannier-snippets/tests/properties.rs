@@ -116,6 +116,18 @@ proptest! {
             }
         }
         prop_assert_eq!(fetched.context.added.len() + requested.len(), order.len());
+        // And there is no shorter way.
+        let mut level = requested.clone();
+        let mut far: BTreeMap<usize, usize> = BTreeMap::new();
+        for length in 0..corpus.len() {
+            level.retain(|number| *number < corpus.len() && !far.contains_key(number));
+            far.extend(level.iter().map(|number| (*number, length)));
+            level = level.iter().flat_map(|number| corpus[*number].0.clone()).collect();
+        }
+        for added in &fetched.context.added {
+            let number: usize = added.id[1..].parse().unwrap();
+            prop_assert_eq!(added.chain.len() + added.chain_omitted, far[&number]);
+        }
         // What leads nowhere, and circles, are told by both phases of a project's life.
         let dangling = expected.iter().any(|number| corpus[*number].0.iter().any(|to| *to >= corpus.len()));
         let told = fetched.context.warnings.iter().map(|warning| warning.to_string());
@@ -214,11 +226,84 @@ fn many_requests_that_do_not_fit_get_advice_too() {
     let Err(SnippetsError::OverBudget(over)) = fetch(&catalogue, &names, &options) else {
         panic!()
     };
-    assert!(!over.is_smallest && over.drop.len() < 40 && over.tokens_without <= 600, "{over}");
+    // All are alike, so it is easy to see how many fit.
+    let least = (1..40).rev().find(|kept| fetch(&catalogue, &names[..*kept], &options).is_ok());
+    assert_eq!(over.drop.len(), 40 - least.unwrap(), "{over}");
+    assert!(!over.is_smallest && over.tokens_without <= 600, "{over}");
     assert!(over.to_string().contains("(fewer may do)"));
+    assert!(names.iter().all(|name| over.to_string().contains(&format!("  {name} (requested)\n"))));
     let kept: Vec<&str> =
         names.into_iter().filter(|name| !over.drop.iter().any(|id| id == name)).collect();
     assert_eq!(fetch(&catalogue, &kept, &options).unwrap().tokens, over.tokens_without);
+}
+
+#[test]
+fn a_long_id_that_chains_begin_with_hides_no_request_that_fits() {
+    let scratch = Scratch::new("long-id");
+    let long = "domain/procedure/customer-refund-and-chargeback-handling";
+    let policies: Vec<String> =
+        (0..30).map(|number| format!("global/policy/p{number:02}")).collect();
+    let required: Vec<&str> = policies.iter().map(String::as_str).collect();
+    for policy in &required {
+        scratch.snippet(policy, "global", &[], &"word ".repeat(16));
+    }
+    scratch.snippet(long, "domain", &required, "Long.\n");
+    scratch.snippet("domain/spec/pay", "domain", &required, "Pay.\n");
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    let mut options = options();
+    let alone = fetch(&catalogue, &["domain/spec/pay"], &options).unwrap();
+    options.budget = Some(alone.tokens);
+    let Err(SnippetsError::OverBudget(over)) =
+        fetch(&catalogue, &[long, "domain/spec/pay"], &options)
+    else {
+        panic!()
+    };
+    assert_eq!((over.drop.as_slice(), over.is_smallest), (&[long.to_owned()][..], true));
+    assert_eq!(over.tokens_without, alone.tokens);
+}
+
+#[test]
+fn one_of_many_requests_is_found_if_it_alone_fits() {
+    // A long id stands at the beginning of all chains, and hides how short they are without it.
+    let scratch = Scratch::new("one-of-many");
+    let long = format!("a/{}", "x".repeat(190));
+    let required: Vec<String> = (0..30).map(|number| format!("p{number:02}")).collect();
+    let required: Vec<&str> = required.iter().map(String::as_str).collect();
+    required.iter().for_each(|id| scratch.snippet(id, "global", &[], "word word\n"));
+    let others: Vec<String> = (0..80).map(name).collect();
+    scratch.snippet("z", "global", &required, "Z\n");
+    scratch.snippet(&long, "global", &required, "A\n");
+    others.iter().for_each(|id| scratch.snippet(id, "global", &[], &"word ".repeat(2_000)));
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    let mut options = options();
+    options.budget = Some(fetch(&catalogue, &["z"], &options).unwrap().tokens);
+    let mut all: Vec<&str> = others.iter().map(String::as_str).collect();
+    all.extend([&long, "z"]);
+    let Err(SnippetsError::OverBudget(over)) = fetch(&catalogue, &all, &options) else { panic!() };
+    assert_eq!((over.drop.len(), Some(over.tokens_without)), (81, options.budget));
+    assert!(!over.drop.contains(&"z".to_owned()));
+}
+
+#[test]
+fn what_a_kept_request_requires_is_not_dropped() {
+    let scratch = Scratch::new("comes-back");
+    let names: Vec<String> = (0..30).map(name).collect();
+    // Each requires the next, so only the first ones can go, with a large text in the middle of some.
+    for (place, name) in names.iter().enumerate() {
+        let next: Vec<&str> = names.get(place + 1).map(String::as_str).into_iter().collect();
+        scratch.snippet(name, "global", &next, &"word ".repeat(if place < 3 { 400 } else { 20 }));
+    }
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut options = options();
+    options.budget = Some(fetch(&catalogue, &names, &options).unwrap().tokens - 1_100);
+    let Err(SnippetsError::OverBudget(over)) = fetch(&catalogue, &names, &options) else {
+        panic!()
+    };
+    assert_eq!(over.drop, names[..3]);
 }
 
 #[test]

@@ -2,11 +2,18 @@
 
 mod helper;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use helper::{Scratch, fetch, ids, options, sent};
-use pannier_snippets::{Answer, Deliveries, Roots, SessionId, SnippetsError};
-use pannier_tokens::BytesOverFour;
+use helper::{Scratch, fetch, ids, options, sent, warnings};
+use pannier_snippets::{
+    Answer, ContextFormat, Deliveries, Listing, Roots, SessionId, SnippetsError, TextHash,
+};
+use pannier_tokens::{BytesOverFour, TokenCounter};
+
+/// What a session was given.
+fn delivered(texts: &[(&str, &str)]) -> BTreeMap<String, TextHash> {
+    texts.iter().map(|(id, text)| ((*id).to_owned(), TextHash::of(text))).collect()
+}
 
 #[test]
 fn what_was_delivered_is_listed_and_not_sent_again() {
@@ -17,17 +24,137 @@ fn what_was_delivered_is_listed_and_not_sent_again() {
     let indexes = scratch.indexes();
     let catalogue = indexes.catalogue().unwrap();
     let mut options = options();
-    options.delivered = BTreeSet::from(["a".to_owned(), "c".to_owned()]);
+    options.delivered = delivered(&[("a", "A\n"), ("c", "C\n")]);
     let fetched = fetch(&catalogue, &["b"], &options).unwrap();
     assert_eq!(sent(&fetched), ["b"]);
     assert_eq!(fetched.context.delivered, ["c"]);
-    assert!(fetched.text.contains("sent before: c\n"));
+    // It needs no reason: only what is sent has a chain.
+    assert!(fetched.text.starts_with("requested: b\nsent before: c\n\n[SNIPPET: b]"));
+    assert!(fetched.context.added.is_empty());
     // The budget bounds what is printed, not what was.
     options.budget = Some(fetched.tokens);
     assert!(fetch(&catalogue, &["b"], &options).is_ok());
     options.budget = None;
     options.resend = true;
     assert_eq!(sent(&fetch(&catalogue, &["b"], &options).unwrap()), ["c", "b"]);
+}
+
+#[test]
+fn a_text_that_changed_is_sent_again_and_told() {
+    let scratch = Scratch::new("changed");
+    scratch.snippet("a", "global", &["b", "c"], "A\n");
+    scratch.snippet("b", "global", &[], "B, and more\n");
+    scratch.snippet("c", "global", &[], "C\n");
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    let mut options = options();
+    options.delivered = delivered(&[("a", "A\n"), ("b", "B\n"), ("c", "C\n")]);
+    let fetched = fetch(&catalogue, &["a"], &options).unwrap();
+    assert_eq!(
+        fetched.text,
+        "requested: a\n\
+         added: b, required by a\n\
+         sent before: c\nsent before: a\n\
+         sent again, because it changed: b\n\
+         \n[SNIPPET: b]\nB, and more\n"
+    );
+    assert_eq!((fetched.context.changed, fetched.context.delivered), (vec!["b"], vec!["c", "a"]));
+    // A session that has everything else can ask for it again.
+    let deliveries = Deliveries::in_folder(scratch.path("state"));
+    let session = SessionId::new("s").unwrap();
+    let answer = catalogue.get(&ids(&["a"]), &options, &BytesOverFour).unwrap();
+    deliveries.record(&session, indexes.roots(), &answer).unwrap();
+    let recorded = deliveries.read(&session, indexes.roots()).unwrap();
+    assert_eq!(recorded, delivered(&[("b", "B, and more\n")]));
+    // What is sent again anyway still says that it is not the same.
+    options.resend = true;
+    let fetched = fetch(&catalogue, &["a"], &options).unwrap();
+    assert_eq!(
+        (sent(&fetched), fetched.context.changed.as_slice()),
+        (vec!["b", "c", "a"], &["b"][..])
+    );
+    // If nobody can tell whether it is the same, it was still sent before.
+    options.resend = false;
+    std::fs::remove_file(scratch.path("docs/b.md")).unwrap();
+    let fetched = fetch(&catalogue, &["a"], &options).unwrap();
+    assert_eq!(fetched.context.delivered, ["b", "c", "a"]);
+    assert!(warnings(&fetched)[0].ends_with("it is not there"));
+}
+
+#[test]
+fn a_session_that_has_everything_needs_little() {
+    let scratch = Scratch::new("everything");
+    let name =
+        |number: usize| format!("{}/{number:03}", "long-name-of-a-folder/".repeat(7) + "last");
+    let names: Vec<String> = (0..40).map(name).collect();
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    for (place, name) in all.iter().enumerate() {
+        let next: Vec<&str> = all.get(place + 1).copied().into_iter().collect();
+        scratch.snippet(name, "global", &next, "text\n");
+    }
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    let mut options = options();
+    options.delivered = delivered(&all.iter().map(|name| (*name, "text\n")).collect::<Vec<_>>());
+    // Each id once, beside the one that was asked for.
+    let bytes: usize = all.iter().map(|name| name.len() + "sent before: \n".len()).sum();
+    options.budget = Some((bytes + "requested: \n".len() + all[0].len()).div_ceil(4));
+    let fetched = fetch(&catalogue, &all[..1], &options).unwrap();
+    assert_eq!(fetched.context.delivered.len(), 40);
+    // If not even that fits, the tokens are those of no text.
+    options.budget = Some(100);
+    let told = fetch(&catalogue, &all[..1], &options).unwrap_err().to_string();
+    assert!(
+        told.contains("above the budget of 100, and no text: only what was asked for"),
+        "{told}"
+    );
+    assert!(told.ends_with("\nraise the budget"), "{told}");
+}
+
+#[test]
+fn a_budget_bounds_the_first_phase_too() {
+    let scratch = Scratch::new("first-phase");
+    for number in 0..60 {
+        scratch.snippet(&format!("s{number:02}"), "global", &[], "text\n");
+    }
+    let indexes = scratch.indexes();
+    let catalogue = indexes.catalogue().unwrap();
+    for format in [ContextFormat::Text, ContextFormat::Json] {
+        let mut options = options();
+        options.format = format;
+        options.delivered = delivered(&[("gone/a", ""), ("gone/b", ""), ("s00", "text\n")]);
+        let mut get = |budget: Option<usize>| {
+            options.budget = budget;
+            catalogue.get(&ids(&["s01"]), &options, &BytesOverFour)
+        };
+        let tokens = |listing: &Listing<'_>| BytesOverFour.count(&listing.render(format));
+        let Ok(Answer::Discovery { listing: all, .. }) = get(None) else { panic!() };
+        assert_eq!(all.snippets.len(), 60);
+        let message = all.message.clone().unwrap();
+        assert!(
+            message.contains("gone/a, gone/b, which this session was given, are no longer there"),
+            "{message}"
+        );
+        let exactly = get(Some(tokens(&all))).unwrap();
+        assert!(matches!(exactly, Answer::Discovery { listing, .. } if listing == all));
+        let mut shortest = usize::MAX;
+        for budget in (0..tokens(&all)).rev() {
+            match get(Some(budget)) {
+                Ok(Answer::Discovery { gone, listing }) => {
+                    assert_eq!((gone.len(), listing.snippets.len()), (2, 0));
+                    assert!(tokens(&listing) <= budget, "{}", listing.render(format));
+                    assert!(listing.message.as_ref().unwrap().contains("`pannier snippets list`"));
+                    shortest = tokens(&listing);
+                }
+                Err(SnippetsError::MessageOverBudget { tokens, .. }) => {
+                    assert_eq!((tokens, budget + 1), (shortest, shortest));
+                    break;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(shortest < 60, "{shortest}");
+    }
 }
 
 #[test]
@@ -50,11 +177,14 @@ fn sessions_and_roots_are_kept_apart() {
     // What is damaged says nothing.
     let file = std::fs::read_dir(scratch.path("state")).unwrap().map(|entry| entry.unwrap().path());
     let file = file.into_iter().find(|path| path.to_string_lossy().ends_with(".snippets")).unwrap();
-    for damaged in [&b"a\n"[..], b"\xff", b"pannier snippets 9\na\n", b""] {
+    for damaged in
+        [&b"a\n"[..], b"\xff", b"pannier snippets 9\na\n", b"pannier snippets 2\na\n", b""]
+    {
         std::fs::write(&file, damaged).unwrap();
         assert_eq!(read("one", indexes.roots()), 0, "{damaged:?}");
     }
-    std::fs::write(&file, "pannier snippets 1\na\n../b\n").unwrap();
+    std::fs::write(&file, "pannier snippets 2\na af1349b9f5f9a1a6\n../b af1349b9f5f9a1a6\nb 0\n")
+        .unwrap();
     assert_eq!(read("one", indexes.roots()), 1);
     assert!(matches!(
         SessionId::new("../x").map_err(SnippetsError::from),
@@ -91,5 +221,5 @@ fn calls_at_the_same_time_do_not_lose_each_other() {
     });
     let deliveries = Deliveries::in_folder(scratch.path("state"));
     let delivered = deliveries.read(&session, indexes.roots()).unwrap();
-    assert!(delivered.into_iter().eq(names));
+    assert!(delivered.into_keys().eq(names));
 }

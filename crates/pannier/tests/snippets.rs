@@ -93,6 +93,54 @@ fn a_session_whose_snippets_are_gone_gets_the_list() {
 }
 
 #[test]
+fn a_text_that_changed_is_sent_again() {
+    let folder = folder("snippets-changed");
+    write(&folder, "a", "requires: [b]\n");
+    write(&folder, "b", "");
+    run(&folder, &["index"]);
+    let get = ["get", "a", "--session", "one"];
+    run(&folder, &get);
+    assert_eq!(run(&folder, &get).1, "requested: a\nsent before: b\nsent before: a\n");
+    let path = folder.join("docs/b.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("Text of", "New text of")).unwrap();
+    let (_, printed, _) = run(&folder, &get);
+    assert!(printed.contains("sent again, because it changed: b\n"), "{printed}");
+    assert!(printed.ends_with("[SNIPPET: b]\nNew text of b.\n"), "{printed}");
+    assert!(printed.contains("sent before: a\n"), "{printed}");
+    assert_eq!(run(&folder, &get).1, "requested: a\nsent before: b\nsent before: a\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_answer_that_cannot_be_remembered_is_still_an_answer() {
+    let folder = folder("snippets-unwritable");
+    write(&folder, "a", "");
+    run(&folder, &["index"]);
+    let get = ["get", "a", "--session", "one"];
+    run(&folder, &get);
+    let mut folders = vec![folder.join("state")];
+    let lock = loop {
+        let at = folders.pop().unwrap();
+        for entry in std::fs::read_dir(at).unwrap().map(|entry| entry.unwrap()) {
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            }
+        }
+        if let Some(lock) = folders.iter().map(|at| at.join("lock")).find(|lock| lock.exists()) {
+            break lock;
+        }
+    };
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    let (code, printed, told) = run(&folder, &["get", "a", "--session", "two"]);
+    assert_eq!(code, 0, "{told}");
+    assert!(printed.contains("[SNIPPET: a]\nText of a.\n"), "{printed}");
+    assert!(told.starts_with("warning: cannot lock "), "{told}");
+    assert!(told.contains("sent to the session again; let the folder be written to"), "{told}");
+}
+
+#[test]
 fn what_is_not_printed_is_not_delivered() {
     let folder = folder("snippets-over");
     write(&folder, "a", "");

@@ -1,6 +1,5 @@
 //! `pannier snippets`: documentation with front matter, found first and fetched second.
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -209,7 +208,7 @@ pub(crate) struct Get {
     #[command(flatten)]
     tokenizer: TokenizerArguments,
 
-    /// The session it is for: what it was given before is listed, and not printed again
+    /// The session it is for: what it was given before is listed, and not printed again unless it has changed
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 
@@ -246,7 +245,7 @@ impl Get {
             AnswerFormat::Json => ContextFormat::Json,
         };
         let delivered = memory.as_ref().map(|(_, _, delivered)| delivered.clone());
-        options.delivered = delivered.unwrap_or_else(BTreeSet::new);
+        options.delivered = delivered.unwrap_or_default();
         let answer = catalogue.get(&ids, &options, &*counter)?;
         let mut output = Output::new();
         match &answer {
@@ -254,14 +253,17 @@ impl Get {
                 output.write(|writer| context.write(options.format, writer))?;
             }
             Answer::Discovery { listing, .. } => {
-                write_listing(listing, self.format, &mut output)?;
+                output.text(&listing.render(options.format))?;
             }
         }
         output.finish()?;
-        // Only what was printed is remembered.
-        if let Some((session, deliveries, _)) = memory {
-            deliveries.record(&session, indexes.roots(), &answer)?;
-            deliveries.forget();
+        // Only what was printed is remembered. If it cannot be, the answer is still good.
+        if let Some((session, deliveries, _)) = memory
+            && let Err(error) = deliveries.record(&session, indexes.roots(), &answer)
+        {
+            tell(&format!(
+                "{error}; what was printed will be sent to the session again; let the folder be written to, or name another one by XDG_STATE_HOME"
+            ));
         }
         Ok(())
     }
