@@ -112,8 +112,8 @@ impl ItemArguments {
 /// What counts tokens.
 #[derive(Args, Debug)]
 pub(crate) struct TokenizerArguments {
-    /// What counts tokens: a model or an encoding (see `pannier tokens list`), or file:PATH [default: bytes/4; for a
-    /// chat, what its model needs]
+    /// What counts tokens: a model or an encoding (see `pannier tokens list`), or file:PATH [default: bytes/4, unless a
+    /// chat's model or an index says otherwise]
     #[arg(long, value_name = "NAME")]
     tokenizer: Option<String>,
 }

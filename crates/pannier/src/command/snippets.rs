@@ -100,8 +100,9 @@ impl IndexCommand {
 Example:
   pannier snippets check --root docs
 
-Told are missing and wrong fields, ids that are there twice, requirements that lead nowhere or in a circle, files that cannot
-be read, and an index that is missing or out of date.")]
+Told are missing and wrong fields, ids that are there twice, requirements that lead nowhere or in
+a circle, files that cannot be read, an index that is missing or out of date, and what is nearly a
+snippet or a required read and would go missing in silence.")]
 pub(crate) struct Check {
     #[command(flatten)]
     roots: RootArguments,
