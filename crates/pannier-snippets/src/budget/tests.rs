@@ -167,8 +167,8 @@ proptest! {
         delivered in prop::collection::vec(0_usize..14, 0..4),
         is_exact in any::<bool>(),
     ) {
-        let mut options = GetOptions::default();
-        options.format = if is_json { ContextFormat::Json } else { ContextFormat::Text };
+        let format = if is_json { ContextFormat::Json } else { ContextFormat::Text };
+        let mut options = GetOptions { format, ..GetOptions::default() };
         let counter: &dyn TokenCounter = if is_exact { &o200k() } else { &BytesOverFour };
         check(&corpus, requested, share, &mut options, &delivered, counter, "advice")?;
     }
