@@ -19,6 +19,16 @@ fn corpus(most: usize) -> impl Strategy<Value = Vec<Written>> {
     prop::collection::vec((length, requires, text), 2..most)
 }
 
+/// Requests that have much in common, whose ids may be longer than what they lead to.
+fn shared(requests: usize, most: usize) -> impl Strategy<Value = Vec<Written>> {
+    let length = || prop_oneof![1_usize..6, 1_usize..201];
+    let requires = prop::collection::vec(requests..most, 0..9);
+    let text = prop_oneof![0_usize..40, 0_usize..800];
+    let asking = prop::collection::vec((length(), requires, text), requests);
+    let common = prop::collection::vec((length(), Just(Vec::new()), 0_usize..60), most - requests);
+    (asking, common).prop_map(|(asking, common)| [asking, common].concat())
+}
+
 /// An id of so many bytes. The order of ids has nothing to do with their numbers.
 fn id(number: usize, length: usize) -> String {
     let first = char::from(b'a' + u8::try_from((number * 7 + 3) % 26).unwrap());
@@ -156,7 +166,7 @@ fn check(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
     fn the_advice_is_the_best_there_is(
@@ -171,5 +181,16 @@ proptest! {
         let mut options = GetOptions { format, ..GetOptions::default() };
         let counter: &dyn TokenCounter = if is_exact { &o200k() } else { &BytesOverFour };
         check(&corpus, requested, share, &mut options, &delivered, counter, "advice")?;
+    }
+
+    #[test]
+    fn the_advice_is_the_best_there_is_where_much_is_shared(
+        (requested, corpus) in (3_usize..8).prop_flat_map(|count| (Just(count), shared(count, 20))),
+        share in 30_usize..100,
+        is_exact in any::<bool>(),
+    ) {
+        let counter: &dyn TokenCounter = if is_exact { &o200k() } else { &BytesOverFour };
+        let mut options = GetOptions::default();
+        check(&corpus, requested, share, &mut options, &[], counter, "shared")?;
     }
 }
