@@ -146,7 +146,12 @@ impl Trial<'_, '_, '_> {
 
     /// Whether enough was tried.
     fn is_over(&self) -> bool {
-        self.tried >= MOST_TRIED && self.bytes >= MOST_BYTES
+        self.tried >= MOST_TRIED && !self.is_cheap()
+    }
+
+    /// Whether all that was printed is so short that more of it does not matter.
+    fn is_cheap(&self) -> bool {
+        self.bytes < MOST_BYTES
     }
 
     fn print(&mut self, kept: &Places) -> String {

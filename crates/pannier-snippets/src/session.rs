@@ -67,7 +67,7 @@ impl Deliveries {
                         .map(|snippet| (snippet.id.to_owned(), TextHash::of(&snippet.text))),
                 ),
                 Answer::Discovery { gone, .. } => {
-                    gone.iter().for_each(|id| _ = delivered.remove(id));
+                    delivered.retain(|id, _| !gone.contains(id));
                 }
             }
             delivered

@@ -3,10 +3,13 @@
 //! A text goes only if all requests that lead to it do. So requests are left out in such groups: always the group that frees
 //! the most for each request in it, until one that frees enough is smaller than what was found so far. Beside that, requests
 //! are taken one after the other as long as they fit, the cheap ones first. The better of both is printed and counted; what
-//! it has too much is taken off the budget, and it starts again. At the end, what was left out for nothing is put back.
-//! In none of these is something left out that another request leads to, because whatever leads to a member of a group is in
-//! the group.
+//! it has too much is taken off the budget, and it starts again. Then what was left out for nothing is put back. In none of
+//! these is something left out that another request leads to, because whatever leads to a member of a group is in the group.
+//!
+//! What a group frees is estimated by what goes with it, though chains become shorter or longer, too. Where texts are so
+//! short that this matters, printing them is cheap: there, groups are chosen once more by what is printed without them.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::budget::costs::PIECES;
@@ -27,7 +30,16 @@ const MOST_COMPARED: usize = 200 << 20;
 pub(super) fn small(question: &Question<'_, '_>, trial: &mut Trial<'_, '_, '_>) -> Option<Advice> {
     let search = Search::new(question);
     let (kept, tokens) = search.start(trial)?;
-    let (kept, tokens) = search.put_back(kept, tokens, trial);
+    let (mut kept, mut tokens) = search.put_back(kept, tokens, trial);
+    let printed = search.without_groups(question.budget, |dropped| {
+        let kept = dropped.others(question.nodes.len());
+        trial.is_cheap().then(|| trial.count(&kept))
+    });
+    if printed.len() > kept.len()
+        && let Some(counted) = trial.fits(&printed)
+    {
+        (kept, tokens) = search.put_back(printed, counted, trial);
+    }
     let is_smallest = kept.len() + 1 == question.nodes.len();
     Some(Advice { kept, tokens, is_smallest })
 }
@@ -89,7 +101,7 @@ impl<'a> Search<'a> {
         let mut target = self.budget.min(total.saturating_sub(1));
         for _ in 0..MOST_ROUNDS {
             let taken = self.taken_in_order(target);
-            let left = self.without_groups(target);
+            let left = self.without_groups(target, |dropped| Some(self.left_without(dropped)));
             let kept = if left.len() > taken.len() { left } else { taken };
             if kept.len() == 0 {
                 break;
@@ -192,54 +204,60 @@ impl<'a> Search<'a> {
         kept
     }
 
-    /// What is left without groups of requests, the best ones first.
-    fn without_groups(&self, target: usize) -> Places {
+    /// What is kept if groups of requests are left out, the best ones first, until what is left without them is within a
+    /// target. It ends early if nobody knows what that is.
+    fn without_groups(
+        &self,
+        target: usize,
+        mut left_without: impl FnMut(&Places) -> Option<usize>,
+    ) -> Places {
         let count = self.nodes.len();
-        let mut total = self.base + self.groups.iter().map(|(_, cost)| cost).sum::<usize>();
         let mut dropped = Places::none(count);
+        let mut total = left_without(&dropped).unwrap_or_default();
         let mut best: Option<Places> = None;
         let most = MOST_COMPARED / (self.groups.len() * count).max(1);
         let mut alive: Vec<&(Places, usize)> = self.groups.iter().collect();
-        alive.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
+        alive.sort_by_key(|(_, cost)| Reverse(*cost));
         while total > target {
-            let mut next: Option<(Places, usize, usize)> = None;
-            let mut finish: Option<(usize, usize, Places)> = None;
+            let mut steps: Vec<Step> = Vec::new();
             for (group, _) in alive.iter().take(most) {
                 let set = dropped.with(group);
-                if set.len() == count {
-                    continue;
-                }
-                let freed: usize = alive
-                    .iter()
-                    .filter(|(group, _)| group.is_within(&set))
-                    .map(|(_, cost)| cost)
-                    .sum();
-                let more = set.len() - dropped.len();
-                if total - freed <= target
-                    && finish
-                        .as_ref()
-                        .is_none_or(|(len, least, _)| (set.len(), freed) < (*len, *least))
+                if set.len() < count
+                    && let Some(left) = left_without(&set)
                 {
-                    finish = Some((set.len(), freed, set.clone()));
-                }
-                if next.as_ref().is_none_or(|(_, best, count)| freed * count > best * more) {
-                    next = Some((set, freed, more));
+                    let freed = total.saturating_sub(left);
+                    steps.push(Step { more: set.len() - dropped.len(), freed, set });
                 }
             }
-            if let Some((len, _, set)) = finish
-                && best.as_ref().is_none_or(|best| len < best.len())
+            let enough = steps.iter().filter(|step| total - step.freed <= target);
+            let enough = enough.min_by_key(|step| (step.more, step.freed));
+            if let Some(step) = enough
+                && best.as_ref().is_none_or(|best| step.set.len() < best.len())
             {
-                best = Some(set);
+                best = Some(step.set.clone());
             }
-            let Some((set, freed, _)) = next else { break };
-            if best.as_ref().is_some_and(|best| set.len() >= best.len()) {
-                break;
+            // With one more, what comes next must be less than what was found.
+            if let Some(best) = &best {
+                steps.retain(|step| step.set.len() + 1 < best.len());
             }
+            // The first of the best: a fraction is greater if the product across is.
+            let better =
+                |best: Step, step: Step| match step.freed * best.more > best.freed * step.more {
+                    true => step,
+                    false => best,
+                };
+            let Some(Step { set, freed, .. }) = steps.into_iter().reduce(better) else { break };
             total -= freed;
             alive.retain(|(group, _)| !group.is_within(&set));
             dropped = set;
         }
         best.map_or_else(|| Places::none(count), |best| best.others(count))
+    }
+
+    /// About what is left without these requests.
+    fn left_without(&self, dropped: &Places) -> usize {
+        let left = self.groups.iter().filter(|(group, _)| !group.is_within(dropped));
+        self.base + left.map(|(_, cost)| cost).sum::<usize>()
     }
 
     /// A node and all that it requires, without what is taken. It ends when that costs more than so much.
@@ -280,6 +298,16 @@ impl<'a> Search<'a> {
     fn place(&self, node: u32) -> Option<usize> {
         self.nodes.binary_search(&node).ok()
     }
+}
+
+/// Leaving out a group.
+struct Step {
+    /// How many requests more are left out.
+    more: usize,
+    /// How many tokens that frees.
+    freed: usize,
+    /// All that are left out then.
+    set: Places,
 }
 
 /// What was seen on a walk, and what is taken for good. A new walk costs nothing.
