@@ -25,9 +25,9 @@ pub(crate) fn run() {
     println!(
         "read the index, by a YAML parser and as lines; that of get the index, and the files that are printed, as texts.\n"
     );
-    println!("    snippets  what               time      floor  x floor  growth");
+    println!("    snippets  what                   time      floor  x floor  growth of both");
     let root = std::env::temp_dir().join(format!("pannier-bench-snippets-{}", std::process::id()));
-    let mut before: Vec<Duration> = Vec::new();
+    let mut before: Vec<(Duration, Duration)> = Vec::new();
     for count in [1_000, 10_000] {
         let (docs, requires) = corpus(&root.join(count.to_string()), count);
         assert!(requires >= 5 * count, "{requires} requirements");
@@ -37,16 +37,16 @@ pub(crate) fn run() {
         assert!(!check(&roots()).expect("an answer").is_empty(), "there is something to tell");
         let mut times = Vec::new();
         let mut tell = |what: &str, (time, floor): (Duration, Duration)| {
-            let growth = before
-                .get(times.len())
-                .map_or_else(|| "-".to_owned(), |before| format!("{:.1}x", ratio(time, *before)));
+            let growth = before.get(times.len()).map_or_else(String::new, |before| {
+                format!("{:.1}x, {:.1}x", ratio(time, before.0), ratio(floor, before.1))
+            });
             println!(
-                "    {count:>8}  {what:<12} {:>10} {:>10} {:>8.2} {growth:>7}",
+                "    {count:>8}  {what:<16} {:>10} {:>10} {:>8.2}  {growth}",
                 show(time),
                 show(floor),
                 ratio(time, floor)
             );
-            times.push(time);
+            times.push((time, floor));
         };
         let path = docs.join("index.yaml");
         tell("list, YAML", side_by_side(|| list(roots()), || parse(&path)));
