@@ -30,6 +30,8 @@ fn a_listing_is_by_scope_and_id_and_filtered_by_type_and_scope() {
     assert_eq!(listed(&catalogue, &options), ["p/b", "p/c"]);
     options.areas = vec![SnippetType::Spec];
     assert_eq!(listed(&catalogue, &options), [""; 0]);
+    let nothing = catalogue.list(&options, &BytesOverFour).unwrap();
+    assert_eq!(nothing.text(), "There is no snippet of these types and scopes.\n\n");
 }
 
 #[test]
