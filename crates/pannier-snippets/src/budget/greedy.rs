@@ -23,8 +23,8 @@ const MOST_ROUNDS: usize = 8;
 /// Which requests lead to which snippets is looked at up to so many pairs of them.
 const MOST_PAIRS: usize = 16 << 20;
 
-/// So many groups are compared with each other, in all steps together.
-const MOST_COMPARED: usize = 200 << 20;
+/// So many groups are compared with each other, in all steps of a round together.
+const MOST_COMPARED: usize = 32 << 20;
 
 /// Few requests to leave out, but maybe not the fewest.
 pub(super) fn small(question: &Question<'_, '_>, trial: &mut Trial<'_, '_, '_>) -> Option<Advice> {
