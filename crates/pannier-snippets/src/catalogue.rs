@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
+use std::time::SystemTime;
 
 use crate::error::DuplicateId;
 use crate::id::{beginning, is_id};
@@ -13,14 +14,35 @@ use crate::kind::{Scope, SnippetType};
 use crate::names::Names;
 use crate::reference;
 use crate::root::{INDEX, LONGEST_INDEX, Reader, Unread, is_below};
+use crate::text::{Body, Texts};
 use crate::yaml::{self, Entry, Index, List};
-use crate::{Roots, SnippetsError, Warning};
+use crate::{Root, Roots, SnippetsError, Warning};
 
 /// The indexes of all roots, as they were read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Indexes {
     roots: Roots,
     texts: Vec<String>,
+    stamps: Vec<Option<Stamp>>,
+}
+
+/// What tells a file from the one that was there before, without reading it. Indexes are replaced, not written over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    bytes: u64,
+    modified: Option<SystemTime>,
+    number: u64,
+}
+
+impl Stamp {
+    fn of(root: &Root) -> Option<Self> {
+        let found = root.path().join(INDEX).metadata().ok()?;
+        #[cfg(unix)]
+        let number = std::os::unix::fs::MetadataExt::ino(&found);
+        #[cfg(not(unix))]
+        let number = 0;
+        Some(Self { bytes: found.len(), modified: found.modified().ok(), number })
+    }
 }
 
 impl Indexes {
@@ -31,6 +53,8 @@ impl Indexes {
     /// [`SnippetsError::NoIndex`] if a root has none, [`SnippetsError::InvalidIndex`] if one cannot be read.
     pub fn read(roots: Roots) -> Result<Self, SnippetsError> {
         let mut texts = Vec::new();
+        // Before the texts: what changes meanwhile is then seen to have changed.
+        let stamps = roots.iter().map(Stamp::of).collect();
         for root in roots.iter() {
             let path = || root.path().join(INDEX);
             let text = Reader::new(root).read(INDEX, LONGEST_INDEX);
@@ -41,12 +65,17 @@ impl Indexes {
                 Unread::Refused(problem) => SnippetsError::InvalidIndex { path: path(), problem },
             })?);
         }
-        Ok(Self { roots, texts })
+        Ok(Self { roots, texts, stamps })
     }
 
     /// Takes these texts for those of the roots.
     pub(crate) fn from_texts(roots: Roots, texts: Vec<String>) -> Self {
-        Self { roots, texts }
+        Self { roots, texts, stamps: Vec::new() }
+    }
+
+    /// Whether the files are still those that were read.
+    pub fn is_current(&self) -> bool {
+        self.roots.iter().map(Stamp::of).eq(self.stamps.iter().cloned())
     }
 
     /// The roots they are of.
@@ -204,6 +233,25 @@ impl<'t> Catalogue<'t> {
     /// What was left out.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    /// The snippet with this id.
+    pub fn snippet(&self, id: &str) -> Option<&Snippet<'t>> {
+        self.snippets.get(self.find(id)? as usize)
+    }
+
+    /// The text of a snippet, by itself, without what it requires.
+    ///
+    /// # Errors
+    ///
+    /// [`SnippetsError::Unreadable`] if its file cannot be read.
+    pub fn text(&self, snippet: &Snippet<'_>) -> Result<Body, SnippetsError> {
+        let read = Texts::new(self.roots).read(snippet);
+        read.map_err(|unread| SnippetsError::Unreadable {
+            id: snippet.id().to_owned(),
+            path: self.shown_path(snippet),
+            problem: unread.problem().to_owned(),
+        })
     }
 
     /// The roots they are in.
