@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod,
-    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, ErrorData,
-    GetPromptRequestMethod, GetPromptRequestParams, GetPromptResponse, Implementation,
+    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode,
+    ErrorData, GetPromptRequestMethod, GetPromptRequestParams, GetPromptResponse, Implementation,
     InitializeRequestParams, InitializeResult, ListPromptsRequestMethod, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
     ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities,
@@ -29,9 +29,27 @@ use crate::{ServeError, resource, tool};
 const TOOLS_FRESH_MS: u64 = 300_000;
 const RESOURCES_FRESH_MS: u64 = 5_000;
 
-const INSTRUCTIONS: &str = "Pannier packs the right context into a token budget. Before you answer from documents, call \
-     assemble_context with the question. At the beginning of work on a project, call memory_packet; before you write code, \
-     call get_context without snippet_ids, then with those you need. Documents and snippets are resources, too.";
+/// What a model is told about the tools that there are.
+fn instructions(tools: &[Tool]) -> String {
+    const ABOUT: [(&str, &str); 3] = [
+        (
+            "assemble_context",
+            " Before you answer from documents, call assemble_context with the question.",
+        ),
+        (
+            "get_context",
+            " Before you write code, call get_context without snippet_ids, then with those you need.",
+        ),
+        ("memory_packet", " At the beginning of work on a project, call memory_packet."),
+    ];
+    let mut text = "Pannier packs the right context into a token budget.".to_owned();
+    for (name, told) in ABOUT {
+        if tools.iter().any(|tool| tool.name == name) {
+            text.push_str(told);
+        }
+    }
+    text
+}
 
 /// Answers requests.
 pub(crate) struct Handler {
@@ -81,7 +99,9 @@ impl ServerHandler for Handler {
         let server = Implementation::new("pannier", env!("CARGO_PKG_VERSION"))
             .with_title("Pannier")
             .with_description("Packs the right context into a model's window");
-        ServerConfig::new(capabilities).with_server_info(server).with_instructions(INSTRUCTIONS)
+        ServerConfig::new(capabilities)
+            .with_server_info(server)
+            .with_instructions(instructions(&self.tools))
     }
 
     async fn initialize(
@@ -93,6 +113,13 @@ impl ServerHandler for Handler {
         // What follows is answered in the version that was agreed on, not in the one that was asked for.
         request.protocol_version = result.protocol_version.clone();
         context.peer.set_peer_info(request);
+        Ok(result)
+    }
+
+    async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let versions = self.supported_protocol_versions().into_owned();
+        let mut result = DiscoverResult::from_server_info(versions, self.get_info());
+        result.ttl_ms = TOOLS_FRESH_MS;
         Ok(result)
     }
 

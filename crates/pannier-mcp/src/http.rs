@@ -261,7 +261,7 @@ impl Http {
             Err(_) => plain(StatusCode::REQUEST_TIMEOUT, "the request took too long"),
             // The SDK blames the type of a body whose contents are wrong.
             Ok(answer) if is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
-                let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the body is no message of JSON-RPC 2.0"}}"#;
+                let error = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"the body is no message of JSON-RPC 2.0"}}"#;
                 let mut answer = plain(StatusCode::BAD_REQUEST, error);
                 let kind = HeaderValue::from_static("application/json");
                 answer.headers_mut().insert(CONTENT_TYPE, kind);

@@ -12,9 +12,9 @@ use pannier_docs::{Cache, Embedder, QueryVector};
 use pannier_memory::Folder;
 use pannier_snippets::{Deliveries, Indexes, Roots};
 
+use crate::ServeError;
 use crate::problem::Problem;
 use crate::root::{NamedFolder, check_names};
-use crate::ServeError;
 
 /// What is served, and within which limits.
 #[derive(Debug, Default)]
