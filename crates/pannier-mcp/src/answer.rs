@@ -61,6 +61,11 @@ impl Answer {
         self
     }
 
+    /// The text alone.
+    pub(crate) fn into_text(self) -> String {
+        self.text
+    }
+
     pub(crate) fn into_result(self) -> CallToolResult {
         let mut result = CallToolResult::success(vec![ContentBlock::text(self.text)]);
         result.structured_content = Some(self.structured);

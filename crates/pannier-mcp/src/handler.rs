@@ -12,8 +12,8 @@ use rmcp::model::{
     ErrorData, GetPromptRequestMethod, GetPromptRequestParams, GetPromptResponse, Implementation,
     InitializeRequestParams, InitializeResult, ListPromptsRequestMethod, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities,
-    ServerConfig, Tool,
+    Prompt, PromptsCapability, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+    ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -23,7 +23,7 @@ use crate::call::Call;
 use crate::problem::Problem;
 use crate::shelf::{Limits, Shelf, Sources};
 use crate::work::Workers;
-use crate::{ServeError, resource, tool};
+use crate::{ServeError, prompt, resource, tool};
 
 /// For how long clients may keep the list of tools, which changes with a new start only, and that of resources.
 const TOOLS_FRESH_MS: u64 = 300_000;
@@ -57,6 +57,7 @@ pub(crate) struct Handler {
     pub(crate) limits: Limits,
     workers: Workers,
     tools: Vec<Tool>,
+    prompts: Vec<Prompt>,
 }
 
 impl fmt::Debug for Handler {
@@ -69,8 +70,8 @@ impl fmt::Debug for Handler {
 impl Handler {
     pub(crate) fn open(sources: Sources) -> Result<Self, ServeError> {
         let (shelf, limits) = Shelf::open(sources)?;
-        let tools = tool::tools(&shelf);
-        Ok(Self { shelf: Arc::new(shelf), limits, workers: Workers::new(&limits), tools })
+        let (tools, prompts) = (tool::tools(&shelf), prompt::prompts(&shelf));
+        Ok(Self { shelf: Arc::new(shelf), limits, workers: Workers::new(&limits), tools, prompts })
     }
 }
 
@@ -88,14 +89,16 @@ fn protocol_error(problem: Problem) -> ErrorData {
     let message = format!("{}; {}", problem.message, problem.hint);
     let data = Some(json!({ "code": problem.code }));
     match problem.code {
-        "invalid_cursor" => ErrorData::invalid_params(message, data),
+        "invalid_cursor" | "invalid_input" => ErrorData::invalid_params(message, data),
         _ => ErrorData::internal_error(message, data),
     }
 }
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
+        let mut capabilities =
+            ServerCapabilities::builder().enable_tools().enable_resources().build();
+        capabilities.prompts = (!self.prompts.is_empty()).then(PromptsCapability::default);
         let server = Implementation::new("pannier", env!("CARGO_PKG_VERSION"))
             .with_title("Pannier")
             .with_description("Packs the right context into a model's window");
@@ -200,23 +203,42 @@ impl ServerHandler for Handler {
         Ok(result.into())
     }
 
-    // What is not declared is not there, and does not pretend to be empty.
-
     async fn list_prompts(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+        if self.prompts.is_empty() {
+            return Err(ErrorData::method_not_found::<ListPromptsRequestMethod>());
+        }
+        refuse_cursor(request)?;
+        let mut result = ListPromptsResult::with_all_items(self.prompts.clone());
+        (result.ttl_ms, result.cache_scope) = (Some(TOOLS_FRESH_MS), Some(CacheScope::Private));
+        Ok(result)
     }
 
     async fn get_prompt(
         &self,
-        _: GetPromptRequestParams,
-        _: RequestContext<RoleServer>,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        Err(ErrorData::method_not_found::<GetPromptRequestMethod>())
+        if self.prompts.is_empty() {
+            return Err(ErrorData::method_not_found::<GetPromptRequestMethod>());
+        }
+        if request.name != prompt::NAME {
+            let name: String = request.name.chars().take(80).collect();
+            let message =
+                format!("there is no prompt '{name}'; see prompts/list for those there are");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let (shelf, most, arguments) =
+            (Arc::clone(&self.shelf), self.limits.output, request.arguments);
+        let work = move |watch: &_| Call::Packet.run(arguments, &shelf, watch, most);
+        let answer = self.workers.run(&context, work).await.map_err(protocol_error)?;
+        Ok(prompt::message(answer.into_text()).into())
     }
+
+    // What is not declared is not there, and does not pretend to be empty.
 
     async fn complete(
         &self,
@@ -230,11 +252,12 @@ impl ServerHandler for Handler {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        const KNOWN: [&str; 7] = [
-            "initialize",
+        const KNOWN: [&str; 8] = [
             "server/discover",
+            "prompts/get",
+            "prompts/list",
             "tools/call",
             "tools/list",
             "resources/list",
@@ -242,7 +265,10 @@ impl ServerHandler for Handler {
             "resources/templates/list",
         ];
         let method: String = request.method.chars().take(80).collect();
-        Err(match KNOWN.contains(&method.as_str()) {
+        // There is no handshake in the new era.
+        let is_old = context.protocol_version().is_none_or(|version| version.has_initialize());
+        let is_known = KNOWN.contains(&method.as_str()) || (is_old && method == "initialize");
+        Err(match is_known {
             true => {
                 let message =
                     format!("the parameters of {method} are not as the protocol has them");

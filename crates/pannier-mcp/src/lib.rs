@@ -19,6 +19,7 @@ mod error;
 mod handler;
 mod http;
 mod problem;
+mod prompt;
 mod resource;
 mod root;
 mod schema;

@@ -440,8 +440,8 @@ fn mistakes_are_answers_with_a_code_a_message_and_a_hint() {
     }
     let unknown = client.request("tools/call", json!({ "name": "no_tool", "arguments": {} }));
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
-    let prompts = client.request("prompts/list", json!({}));
-    assert_eq!(prompts["error"]["code"], -32601, "{prompts}");
+    let completion = client.request("completion/complete", json!({ "ref": { "type": "ref/prompt", "name": "x" }, "argument": { "name": "x", "value": "x" } }));
+    assert_eq!(completion["error"]["code"], -32601, "{completion}");
 }
 
 #[test]
@@ -454,4 +454,26 @@ fn what_the_command_says_beside_its_data_stands_in_the_metadata() {
     let items = json!([{ "content": "x", "tokens": -3 }]);
     let result = client.call("select_context", json!({ "items": items, "budget": 5 }));
     assert!(result["_meta"]["pannier/warnings"][0].as_str().unwrap().starts_with("1 items"));
+}
+
+#[test]
+fn what_a_project_remembers_is_a_prompt_too() {
+    let fixture = Fixture::new("prompt");
+    let mut client = fixture.serve();
+    let prompts = client.request("prompts/list", json!({ "_meta": metadata() }));
+    assert_eq!(prompts["result"]["prompts"][0]["name"], "project_memory", "{prompts}");
+    let params = json!({ "name": "project_memory", "arguments": { "query": "payment webhook" } });
+    let prompt = client.request("prompts/get", params);
+    let text = prompt["result"]["messages"][0]["content"]["text"].as_str().unwrap();
+    assert_eq!(text, client.text("memory_packet", json!({ "query": "payment webhook" })));
+    for (wrong, code) in [
+        (json!({ "name": "other" }), -32602),
+        (json!({ "name": "project_memory", "arguments": { "context": "other" } }), -32602),
+    ] {
+        assert_eq!(client.request("prompts/get", wrong)["error"]["code"], code);
+    }
+    // Where nothing is remembered, there are no prompts, and nothing pretends that there are.
+    let mut bare = fixture.serve_only(&[]);
+    assert!(bare.initialize("2025-11-25")["capabilities"].get("prompts").is_none());
+    assert_eq!(bare.request("prompts/list", json!({}))["error"]["code"], -32601);
 }

@@ -8,16 +8,16 @@ use super::server::Fixture;
 
 /// A call that takes long enough to be seen at work.
 fn slow() -> Value {
-    let items: Vec<Value> = (0..6_000)
+    let items: Vec<Value> = (0..500)
         .map(|number| {
             let tokens = 50 + number * 7919 % 997;
             json!({ "content": format!("item {number}"), "tokens": tokens, "futureRelevanceHint": f64::from(number % 101) / 101.0 })
         })
         .collect();
-    let explain: Vec<String> = (0..400).map(|number| format!("#{}", number * 15)).collect();
+    let explain = ["#7", "#11"];
     let policy = json!({ "scorers": [{ "type": "reflexive", "weight": 1.0 }], "slicer": "knapsack", "bucket_size": 1 });
     let arguments =
-        json!({ "items": items, "budget": 900_000, "policy": policy, "explain": explain });
+        json!({ "items": items, "budget": 100_000, "policy": policy, "explain": explain });
     json!({ "name": "select_context", "arguments": arguments })
 }
 
