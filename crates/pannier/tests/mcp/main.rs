@@ -4,6 +4,7 @@
 mod answers;
 mod hostile;
 mod http;
+mod registration;
 mod resources;
 mod server;
 mod work;
