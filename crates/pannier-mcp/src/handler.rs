@@ -85,7 +85,7 @@ fn refuse_cursor(request: Option<PaginatedRequestParams>) -> Result<(), ErrorDat
     }
 }
 
-fn protocol_error(problem: Problem) -> ErrorData {
+fn protocol_error(problem: &Problem) -> ErrorData {
     let message = format!("{}; {}", problem.message, problem.hint);
     let data = Some(json!({ "code": problem.code }));
     match problem.code {
@@ -168,7 +168,8 @@ impl ServerHandler for Handler {
         let cursor = request.and_then(|request| request.cursor);
         let shelf = Arc::clone(&self.shelf);
         let work = move |watch: &_| resource::list(&shelf, cursor.as_deref(), watch);
-        let page = self.workers.run(&context, work).await.map_err(protocol_error)?;
+        let page =
+            self.workers.run(&context, work).await.map_err(|problem| protocol_error(&problem))?;
         let mut result = ListResourcesResult::with_all_items(page.resources);
         result.next_cursor = page.next;
         (result.ttl_ms, result.cache_scope) = (Some(RESOURCES_FRESH_MS), Some(CacheScope::Private));
@@ -195,7 +196,8 @@ impl ServerHandler for Handler {
         let (shelf, most, uri) = (Arc::clone(&self.shelf), self.limits.output, request.uri);
         let named = uri.clone();
         let work = move |_: &_| Ok(resource::read(&shelf, &named, most));
-        let read = self.workers.run(&context, work).await.map_err(protocol_error)?;
+        let read =
+            self.workers.run(&context, work).await.map_err(|problem| protocol_error(&problem))?;
         let contents = read.map_err(|unread| unread.into_error(&uri))?;
         let result = ReadResourceResult::new(vec![contents])
             .with_ttl_ms(RESOURCES_FRESH_MS)
@@ -234,7 +236,8 @@ impl ServerHandler for Handler {
         let (shelf, most, arguments) =
             (Arc::clone(&self.shelf), self.limits.output, request.arguments);
         let work = move |watch: &_| Call::Packet.run(arguments, &shelf, watch, most);
-        let answer = self.workers.run(&context, work).await.map_err(protocol_error)?;
+        let answer =
+            self.workers.run(&context, work).await.map_err(|problem| protocol_error(&problem))?;
         Ok(prompt::message(answer.into_text()).into())
     }
 

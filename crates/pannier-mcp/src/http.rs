@@ -134,7 +134,7 @@ type Answer = Response<BoxBody<Bytes, Infallible>>;
 /// Serves over HTTP, until the process is told to stop.
 pub(crate) fn serve(
     handler: Arc<Handler>,
-    options: HttpOptions,
+    options: &HttpOptions,
     ready: impl FnOnce(&str),
 ) -> Result<(), ServeError> {
     let Address(address) = options.address;
@@ -153,7 +153,7 @@ pub(crate) fn serve(
         let (listener, address) =
             listening.map_err(ServeError::io(format!("listen to {address}")))?;
         let stop = CancellationToken::new();
-        let http = Arc::new(Http::new(handler, &options, address.ip(), stop.clone()));
+        let http = Arc::new(Http::new(handler, options, address.ip(), stop.clone()));
         ready(&format!("http://{address}{PATH}"));
         tokio::select! {
             () = accept(listener, http) => {}

@@ -80,7 +80,7 @@ impl Server {
     /// cannot be listened to.
     pub fn serve_http(
         self,
-        options: HttpOptions,
+        options: &HttpOptions,
         ready: impl FnOnce(&str),
     ) -> Result<(), ServeError> {
         http::serve(self.handler, options, ready)

@@ -44,7 +44,7 @@ pub(crate) fn folder(names: &[&str], what: &str) -> Value {
 }
 
 /// The arguments of a tool.
-pub(crate) fn arguments(properties: Value, required: &[&str]) -> Arc<JsonObject> {
+pub(crate) fn arguments(properties: &Value, required: &[&str]) -> Arc<JsonObject> {
     object(json!({
         "type": "object",
         "properties": properties,
@@ -53,11 +53,11 @@ pub(crate) fn arguments(properties: Value, required: &[&str]) -> Arc<JsonObject>
     }))
 }
 
-fn output(properties: Value, required: &[&str]) -> Value {
+fn output(properties: &Value, required: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required })
 }
 
-fn list(items: Value) -> Value {
+fn list(items: &Value) -> Value {
     json!({ "type": "array", "items": items })
 }
 
@@ -69,11 +69,11 @@ fn kind(name: &str) -> Value {
 pub(crate) fn resolved() -> Arc<JsonObject> {
     let (text, number, count) = (kind("string"), kind("number"), kind("integer"));
     let why = output(
-        json!({ "query_terms": list(text.clone()), "term_matches": count, "total_words": count }),
+        &json!({ "query_terms": list(&text), "term_matches": count, "total_words": count }),
         &["query_terms", "term_matches", "total_words"],
     );
     let document = output(
-        json!({
+        &json!({
             "id": text, "version": text, "content": text, "score": number, "tokens": count,
             "why": why
         }),
@@ -88,23 +88,23 @@ pub(crate) fn resolved() -> Arc<JsonObject> {
         "documents_excluded_by_budget",
     ];
     let selection = output(
-        json!({
+        &json!({
             "query": text, "budget": count, "tokens_used": count, "documents_considered": count,
             "documents_selected": count, "documents_excluded_by_budget": count
         }),
         &names,
     );
-    let properties = json!({ "documents": list(document), "selection": selection });
-    object(output(properties, &["documents", "selection"]))
+    let properties = json!({ "documents": list(&document), "selection": selection });
+    object(output(&properties, &["documents", "selection"]))
 }
 
 /// The answer of `assemble_context`.
 pub(crate) fn assembled() -> Arc<JsonObject> {
     let (text, number, count) = (kind("string"), kind("number"), kind("integer"));
-    let leg = output(json!({ "rank": count, "score": number }), &["rank", "score"]);
+    let leg = output(&json!({ "rank": count, "score": number }), &["rank", "score"]);
     let place = ["chunk_id", "document_path", "sequence", "start", "end", "score", "tokens"];
     let chunk = output(
-        json!({
+        &json!({
             "chunk_id": text, "document_path": text, "sequence": count, "start": count,
             "end": count, "score": count, "lexical": leg, "semantic": leg, "tokens": count,
             "text": text, "metadata": kind("object")
@@ -112,17 +112,17 @@ pub(crate) fn assembled() -> Arc<JsonObject> {
         &[&place[..], &["text"]].concat(),
     );
     let omitted = output(
-        json!({
+        &json!({
             "chunk_id": text, "document_path": text, "sequence": count, "start": count,
             "end": count, "score": count, "tokens": count, "reason": text
         }),
         &[&place[..], &["reason"]].concat(),
     );
     object(output(
-        json!({
+        &json!({
             "query_hash": text, "state_root": text, "available_tokens": count,
             "total_tokens": count, "overhead_tokens": count, "truncated": kind("boolean"),
-            "chunks": list(chunk), "omitted": list(omitted), "text": text
+            "chunks": list(&chunk), "omitted": list(&omitted), "text": text
         }),
         &[
             "query_hash",
@@ -140,26 +140,26 @@ pub(crate) fn assembled() -> Arc<JsonObject> {
 pub(crate) fn snippets() -> Arc<JsonObject> {
     let (text, count) = (kind("string"), kind("integer"));
     let snippet = output(
-        json!({
+        &json!({
             "id": text, "description": text, "type": text, "scope": text, "path": text,
             "tokens": count, "score": kind("number"), "text": text
         }),
         &["id", "description", "type", "scope"],
     );
     let added = output(
-        json!({ "id": text, "chain": list(text.clone()), "chain_omitted": count }),
+        &json!({ "id": text, "chain": list(&text), "chain_omitted": count }),
         &["id", "chain"],
     );
     object(output(
-        json!({
+        &json!({
             "phase": { "type": "integer", "enum": [1, 2] },
             "message": text,
             "tokenizer": text,
-            "requested": list(text.clone()),
-            "added": list(added),
-            "delivered": list(text.clone()),
-            "snippets": list(snippet),
-            "warnings": list(kind("object"))
+            "requested": list(&text),
+            "added": list(&added),
+            "delivered": list(&text),
+            "snippets": list(&snippet),
+            "warnings": list(&kind("object"))
         }),
         &["phase", "snippets", "warnings"],
     ))
@@ -167,9 +167,9 @@ pub(crate) fn snippets() -> Arc<JsonObject> {
 
 /// The answer of `memory_packet`: Markdown under one key, or the packet's parts.
 pub(crate) fn packet() -> Arc<JsonObject> {
-    let (text, count, texts) = (kind("string"), kind("integer"), list(kind("string")));
+    let (text, count, texts) = (kind("string"), kind("integer"), list(&kind("string")));
     object(output(
-        json!({
+        &json!({
             "markdown": text, "generated": text, "budget": count, "tokens_used": count,
             "read_order": texts, "constitution": texts, "tasks": texts, "conventions": texts,
             "decisions": texts, "learnings": texts, "summaries": kind("array"),
@@ -183,21 +183,21 @@ pub(crate) fn packet() -> Arc<JsonObject> {
 pub(crate) fn selected() -> Arc<JsonObject> {
     let count = kind("integer");
     let totals = output(
-        json!({
+        &json!({
             "candidates": count, "selected": count, "tokens": count, "budget": kind("object"),
             "ledger": kind("object")
         }),
         &["candidates", "selected", "tokens", "budget", "ledger"],
     );
     let item =
-        output(json!({ "content": kind("string"), "tokens": count }), &["content", "tokens"]);
+        output(&json!({ "content": kind("string"), "tokens": count }), &["content", "tokens"]);
     let explanation = output(
-        json!({ "index": count, "item": kind("object"), "stage": kind("string"), "decision": kind("object") }),
+        &json!({ "index": count, "item": kind("object"), "stage": kind("string"), "decision": kind("object") }),
         &["index", "item", "stage", "decision"],
     );
     let properties =
-        json!({ "items": list(item), "totals": totals, "explanations": list(explanation) });
-    object(output(properties, &[]))
+        json!({ "items": list(&item), "totals": totals, "explanations": list(&explanation) });
+    object(output(&properties, &[]))
 }
 
 /// An item, as `select_context` takes it.

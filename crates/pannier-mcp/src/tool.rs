@@ -48,7 +48,7 @@ fn required<'r>(names: &[&str], name: &'r str, others: &[&'r str]) -> Vec<&'r st
 fn resolve(caches: &[&str]) -> Tool {
     let title = "Resolve whole documents";
     let input = arguments(
-        json!({
+        &json!({
             "cache": cache(caches),
             "query": text("Words to look for. Only exact words count, in any case."),
             "budget": whole("How many tokens the documents may have together; a token is four bytes."),
@@ -71,7 +71,7 @@ fn resolve(caches: &[&str]) -> Tool {
 fn assemble(caches: &[&str]) -> Tool {
     let title = "Assemble passages for a question";
     let input = arguments(
-        json!({
+        &json!({
             "cache": cache(caches),
             "query": text("The question, or what to look for. Words in double quotes must follow each other."),
             "budget": whole("How many tokens the context may have."),
@@ -112,7 +112,7 @@ fn get(docs: &[&str]) -> Tool {
     let scopes = ["global", "domain", "project"];
     let list = |names: &[&str], description: &str| json!({ "type": "array", "items": { "type": "string", "enum": names }, "description": description });
     let input = arguments(
-        json!({
+        &json!({
             "docs": all,
             "areas": list(&types, "First call: only snippets of these types."),
             "scopes": list(&scopes, "First call: only snippets of these scopes."),
@@ -149,7 +149,7 @@ fn get(docs: &[&str]) -> Tool {
 fn packet(contexts: &[&str]) -> Tool {
     let title = "Read what the project remembers";
     let input = arguments(
-        json!({
+        &json!({
             "context": folder(contexts, "Which project"),
             "budget": whole("How many tokens the packet may have; 8000 unless the project says otherwise."),
             "query": text("What you are about to do: entries that have to do with it count for more."),
@@ -179,7 +179,7 @@ fn select() -> Tool {
     let presets: BTreeMap<&str, ()> = presets.policies().map(|(name, _)| (name, ())).collect();
     let presets = presets.into_keys().collect::<Vec<_>>().join(", ");
     let input = arguments(
-        json!({
+        &json!({
             "items": { "type": "array", "items": schema::item(), "description": "What to choose from." },
             "budget": whole("How many tokens there are."),
             "target": whole("What the selection aims for; the budget less the reserve, if absent."),

@@ -100,7 +100,7 @@ impl Mcp {
         let server = Server::open(sources)?;
         match http {
             None => server.serve_stdio()?,
-            Some(options) => server.serve_http(options, |address| {
+            Some(options) => server.serve_http(&options, |address| {
                 // Nobody is left to tell if this fails.
                 let _ = writeln!(std::io::stderr(), "listening at {address}");
             })?,

@@ -112,6 +112,7 @@ impl Client {
         }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "a test writes it where it is used")]
     pub(crate) fn send(&mut self, method: &str, params: Value) -> u64 {
         self.next += 1;
         let request =
@@ -148,6 +149,7 @@ impl Client {
         answer["result"].clone()
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "a test writes it where it is used")]
     pub(crate) fn call(&mut self, name: &str, arguments: Value) -> Value {
         let answer = self.request("tools/call", json!({ "name": name, "arguments": arguments }));
         assert!(answer.get("result").is_some(), "{answer}");
