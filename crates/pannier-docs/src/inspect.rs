@@ -113,3 +113,44 @@ impl Cache {
         Ok(is_found.then_some(low))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use crate::{BuildOptions, Cache, DocsError, Sources, build};
+
+    #[test]
+    fn documents_are_found_by_their_paths_and_versions_are_told_apart() {
+        let folder = std::env::temp_dir().join(format!("pannier-inspect-{}", std::process::id()));
+        let (docs, path) = (folder.join("docs"), folder.join("cache"));
+        fs::create_dir_all(docs.join("b")).unwrap();
+        let names = ["A.md", "B.md", "b/c.md", "z.md", "ä.md"];
+        for name in names {
+            fs::write(docs.join(name), format!("---\ntitle: The {name}\n---\nText.\n")).unwrap();
+        }
+        let make = || build(&Sources::new(&docs), &path, &BuildOptions::default(), &mut |_| {});
+        make().unwrap();
+        let cache = Cache::open(&path).unwrap();
+        for name in names {
+            let number = cache.number_of(name).unwrap().unwrap();
+            let listed = cache.listed(number).unwrap();
+            assert_eq!(listed.path, name);
+            assert_eq!(listed.about.title, Some(format!("The {name}")));
+            assert_eq!(listed.bytes, cache.document(number).unwrap().content.len() as u64);
+        }
+        for none in ["", "a.md", "b", "b/c", "../A.md", "zz.md", "A.md/"] {
+            assert_eq!(cache.number_of(none).unwrap(), None, "{none}");
+        }
+        assert!(matches!(cache.listed(5), Err(DocsError::Invalid { .. })));
+        assert!(cache.is_current().unwrap());
+        make().unwrap();
+        assert!(cache.is_current().unwrap(), "nothing has changed");
+        fs::write(docs.join("z.md"), "Other.").unwrap();
+        make().unwrap();
+        assert!(!cache.is_current().unwrap());
+        assert!(Cache::open(&path).unwrap().is_current().unwrap());
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(matches!(cache.is_current(), Err(DocsError::NoCache { .. })));
+    }
+}

@@ -38,6 +38,27 @@ use std::sync::Arc;
 
 use handler::Handler;
 
+/// What a fuzzer calls: whatever the bytes, reading them must not panic, and names that are read are written the same way.
+#[cfg(fuzzing)]
+pub fn fuzz(data: &[u8]) {
+    stdio::fuzz(data);
+    if let Ok(text) = std::str::from_utf8(data) {
+        if let Some(name) = uri::Uri::read(text) {
+            assert_eq!(uri::Uri::read(&name.to_string()), Some(name));
+        }
+        let _ = text.parse::<NamedFolder>();
+        let _ = text.parse::<Address>();
+        let _ = Token::new(text);
+    }
+    if let Ok(object) = serde_json::from_slice::<rmcp::model::JsonObject>(data) {
+        let _ = arguments::read::<arguments::Resolve>(Some(object.clone()));
+        let _ = arguments::read::<arguments::Assemble>(Some(object.clone()));
+        let _ = arguments::read::<arguments::Get>(Some(object.clone()));
+        let _ = arguments::read::<arguments::Packet>(Some(object.clone()));
+        let _ = arguments::read::<arguments::Select>(Some(object));
+    }
+}
+
 /// A server, with everything open that it serves.
 ///
 /// ```

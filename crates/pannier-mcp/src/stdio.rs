@@ -293,6 +293,23 @@ impl Transport<RoleServer> for Lines {
     }
 }
 
+/// Lines of any bytes, in pieces of any size.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(data: &[u8]) {
+    let mut input = io::BufReader::with_capacity(7, data);
+    loop {
+        let mut line = Vec::new();
+        match read_line(&mut input, &mut line, 64) {
+            Ok(Found::End) | Err(_) => return,
+            Ok(Found::TooLong) => assert!(line.is_empty()),
+            Ok(Found::Line) => {
+                assert!(line.len() <= 64);
+                let _ = message(&line);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -59,6 +59,18 @@ impl PacketOptions {
     pub const CONVENTION_PERCENT: f64 = 20.0;
 
     /// The same, with what is configured. What is not stays as it is.
+    ///
+    /// ```
+    /// use pannier_memory::{Config, PacketOptions};
+    ///
+    /// let config = Config::parse(".ctxrc".as_ref(), "token_budget: 600\ntask_budget_pct: 0.29\n")?;
+    /// let options = PacketOptions::new("2026-03-01T12:00:00Z".parse()?);
+    /// let options = options.configured(&config).about(["mend the roof", "src/roof.rs"]);
+    /// assert_eq!((options.budget, options.task_percent), (600, 29.0));
+    /// assert_eq!(options.convention_percent, PacketOptions::CONVENTION_PERCENT);
+    /// assert_eq!(options.query.as_deref(), Some("mend the roof src/roof.rs"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn configured(mut self, config: &Config) -> Self {
         let percent = |share: Option<f64>, default: f64| {

@@ -315,3 +315,38 @@ impl<'t> Catalogue<'t> {
         paths.get(place).copied().filter(|number| key(*number) == Some((root, path)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pannier_tokens::BytesOverFour;
+
+    use super::*;
+    use crate::test::Scratch;
+
+    #[test]
+    fn a_changed_index_is_seen_and_a_text_stands_by_itself() {
+        let scratch = Scratch::new("current");
+        let file = |id: &str, rest: &str| {
+            format!("---\nid: {id}\ndescription: d\ntype: spec\nscope: global\n{rest}---\n{id}!\n")
+        };
+        scratch.write("docs/a.md", &file("a", ""));
+        scratch.write("docs/b.md", &file("b", "requires: [a]\n"));
+        let roots = || Roots::open([scratch.path().join("docs")], None).unwrap();
+        crate::index(&roots(), &BytesOverFour).unwrap();
+        let indexes = Indexes::read(roots()).unwrap();
+        assert!(indexes.is_current());
+        let catalogue = indexes.catalogue().unwrap();
+        let found = catalogue.snippet("b").unwrap();
+        assert_eq!(&*catalogue.text(found).unwrap(), "b!\n");
+        assert!(catalogue.snippet("c").is_none());
+        std::fs::remove_file(scratch.path().join("docs/b.md")).unwrap();
+        let error = catalogue.text(found).unwrap_err();
+        assert!(matches!(&error, SnippetsError::Unreadable { id, .. } if id == "b"), "{error}");
+        assert_eq!(error.category(), pannier_core::ErrorCategory::Io);
+        crate::index(&roots(), &BytesOverFour).unwrap();
+        assert!(!indexes.is_current());
+        assert!(Indexes::read(roots()).unwrap().is_current());
+        std::fs::remove_file(scratch.path().join("docs/index.yaml")).unwrap();
+        assert!(!indexes.is_current());
+    }
+}
