@@ -53,7 +53,7 @@ pub(crate) struct Mcp {
     #[arg(long = "allow-host", value_name = "HOST", requires = "http", help_heading = "HTTP")]
     hosts: Vec<String>,
 
-    /// The origin of pages that may call the server, besides those of this machine: https://example.org:443
+    /// The origin of pages that may call the server, besides those of this machine, with its scheme and port
     #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http", help_heading = "HTTP")]
     origins: Vec<String>,
 

@@ -381,6 +381,18 @@ fn mistakes_are_answers_with_a_code_a_message_and_a_hint() {
             "invalid_input",
             "'['",
         ),
+        (
+            "assemble_context",
+            json!({ "query": "x", "budget": 5, "tokenizer": "file:secret.md" }),
+            "invalid_input",
+            "reads no tokenizer from files",
+        ),
+        (
+            "assemble_context",
+            json!({ "query": "x", "budget": 5, "tokenizer": "file:secret.md x 1.5" }),
+            "invalid_input",
+            "reads no tokenizer from files",
+        ),
         ("get_context", json!({ "snippet_ids": ["no/such"] }), "invalid_input", "no/such"),
         ("get_context", json!({ "snippet_ids": ["../x"] }), "invalid_input", "cannot be the id"),
         (

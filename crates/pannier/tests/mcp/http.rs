@@ -3,10 +3,12 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::server::{Fixture, metadata};
+use super::work::slow;
 
 struct Server {
     child: Child,
@@ -184,6 +186,46 @@ fn what_nobody_should_send_gets_a_clean_refusal() {
     }
     let _silent = TcpStream::connect(&server.address).unwrap();
     refused(&post(&server, &headers, &body), 200, "afterwards");
+}
+
+#[test]
+fn a_connection_that_is_closed_cancels_what_waits_on_it() {
+    let fixture = Fixture::new("http-cancel");
+    let server = serve(&fixture, &["--jobs", "1"]);
+    let body = |params: &Value| {
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string()
+    };
+    let arguments = json!({ "snippet_ids": ["project/spec/refund-endpoint"], "session": "s" });
+    let get = body(&json!({ "name": "get_context", "arguments": arguments }));
+    let open = |body: &str| {
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        let length = body.len();
+        let request = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    };
+    let mut first = slow();
+    first["_meta"] = json!({ "progressToken": 1 });
+    let mut first = BufReader::new(open(&body(&first)));
+    // It has the only place as soon as it tells that it has begun.
+    let mut line = String::new();
+    while !line.contains("notifications/progress") {
+        line.clear();
+        assert!(first.read_line(&mut line).unwrap() > 0);
+    }
+    // Another one waits for it, and its client goes away.
+    let waiting = open(&get);
+    std::thread::sleep(Duration::from_millis(100));
+    drop(waiting);
+    let mut rest = String::new();
+    first.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("\"isError\":false"));
+    // It would have been remembered as given.
+    let (_, _, answer) = post(&server, "", &get);
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(answer["result"]["structuredContent"]["delivered"], json!([]), "{answer}");
 }
 
 #[cfg(unix)]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::server::Fixture;
 
 /// A call that takes long enough to be seen at work.
-fn slow() -> Value {
+pub(crate) fn slow() -> Value {
     let items: Vec<Value> = (0..500)
         .map(|number| {
             let tokens = 50 + number * 7919 % 997;
@@ -65,6 +65,27 @@ fn a_call_that_is_cancelled_is_not_answered() {
     assert_eq!(client.answer()["result"], json!({}));
     let (code, told) = client.end();
     assert_eq!((code, told.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn what_is_cancelled_before_its_turn_is_never_begun() {
+    let fixture = Fixture::new("turn");
+    let mut client = fixture.serve_with(&["--jobs", "1"]);
+    client.initialize("2025-11-25");
+    let mut first = slow();
+    first["_meta"] = json!({ "progressToken": 1 });
+    let slow = client.send("tools/call", first);
+    // It has the only place as soon as it tells that it has begun.
+    assert_eq!(client.line().unwrap()["method"], "notifications/progress");
+    let arguments = json!({ "snippet_ids": ["project/spec/refund-endpoint"], "session": "s" });
+    let params = json!({ "name": "get_context", "arguments": arguments });
+    let waiting = client.send("tools/call", params.clone());
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": waiting } });
+    client.write(&cancel.to_string());
+    assert_eq!(client.answer()["id"], slow);
+    // It would have been remembered as given.
+    let answer = client.request("tools/call", params);
+    assert_eq!(answer["result"]["structuredContent"]["delivered"], json!([]), "{answer}");
 }
 
 #[test]
