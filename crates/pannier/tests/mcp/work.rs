@@ -68,7 +68,7 @@ fn a_call_that_is_cancelled_is_not_answered() {
 }
 
 #[test]
-fn what_is_cancelled_before_its_turn_is_never_begun() {
+fn what_is_cancelled_before_its_turn_is_not_noted_as_given() {
     let fixture = Fixture::new("turn");
     let mut client = fixture.serve_with(&["--jobs", "1"]);
     client.initialize("2025-11-25");
