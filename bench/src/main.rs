@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p pannier-bench` runs everything; name sections to run only those:
 //! `pipeline`, `scorers`, `knapsack`, `command`, `tokens`,
-//! `chat`, `docs`, `retrieval`, `memory`, `snippets`. Results are checked for equality before anything is timed.
+//! `chat`, `docs`, `retrieval`, `memory`, `snippets`, `mcp`. Results are checked for equality before anything is timed.
 //! Times are wall-clock medians; the machine's noise is in both columns, so read the ratios.
 //!
 //! `run-nothing`, `run-plain` and `run-null` run the same pipeline not at all, once without a
@@ -15,6 +15,7 @@ mod chat;
 mod command;
 mod docs;
 mod knapsack;
+mod mcp;
 mod measure;
 mod memory;
 mod pipeline;
@@ -31,7 +32,7 @@ static ALLOCATOR: measure::CountingAllocator = measure::CountingAllocator;
 
 type Section = (&'static str, fn());
 
-const SECTIONS: [Section; 10] = [
+const SECTIONS: [Section; 11] = [
     ("pipeline", pipeline::run),
     ("scorers", scorers::run),
     ("knapsack", knapsack::run),
@@ -42,6 +43,7 @@ const SECTIONS: [Section; 10] = [
     ("retrieval", retrieval::run),
     ("memory", memory::run),
     ("snippets", snippets::run),
+    ("mcp", mcp::run),
 ];
 
 const ONCE: [Section; 4] = [

@@ -255,6 +255,28 @@ pub enum Error {
         items: usize,
     },
 
+    /// No item has this name.
+    #[error("{}", no_item(name, *items))]
+    UnknownItem {
+        /// What was looked for.
+        name: String,
+        /// How many items there are.
+        items: usize,
+    },
+
+    /// Two items have the same id.
+    #[error(
+        "items {index} and {other} both have the id '{name}'; name one by its index, as in '#{index}'"
+    )]
+    AmbiguousItem {
+        /// The id.
+        name: String,
+        /// The index of the first.
+        index: usize,
+        /// The index of the second.
+        other: usize,
+    },
+
     /// A slicer or placer written outside the engine failed, or broke its contract.
     #[error("{part} failed: {problem}")]
     CustomPart {
@@ -263,6 +285,15 @@ pub enum Error {
         /// What went wrong.
         problem: String,
     },
+}
+
+fn no_item(name: &str, items: usize) -> String {
+    match items.checked_sub(1) {
+        Some(last) => {
+            format!("there is no item '{name}'; give an id, or an index from 0 to {last}")
+        }
+        None => format!("there is no item '{name}': there are no items at all"),
+    }
 }
 
 /// What sort of failure an error is, for whoever has to answer a program: a process by its exit code, a

@@ -92,10 +92,11 @@ pub use model::UncountedItem;
 pub use model::{
     ContextBudget, ContextBudgetBuilder, ContextItem, ContextItemBuilder, ContextKind,
     ContextSource, Deduplication, Metadata, MetadataValue, OverflowStrategy, Passage, Previous,
-    ScoredItem, SliceBudget, Timestamp,
+    ScoredItem, SliceBudget, Timestamp, find_item,
 };
 pub use pipeline::{
-    Decision, Explanation, FoundBudget, Pipeline, PipelineBuilder, Rank, Rival, Selection,
+    Decision, Explanation, FoundBudget, Pipeline, PipelineBuilder, Rank, Rival, Selected,
+    Selection, Totals,
 };
 pub use placer::{
     ChronologicalPlacer, DocumentPlacer, InputOrder, Placer, RankPlacer, StablePlacer, TakenPlacer,

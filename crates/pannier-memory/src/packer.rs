@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::policy::{Choice, kind};
 use crate::render::{Frame, PacketFormat, PacketRendering, Pieces, Room, content, short_content};
-use crate::{Entry, Memory, MemoryError, Section, keywords};
+use crate::{Config, Entry, Memory, MemoryError, Section, keywords};
 
 /// What receipts call the source of packets.
 const KIND: &str = "memory";
@@ -57,6 +57,39 @@ impl PacketOptions {
     pub const TASK_PERCENT: f64 = 40.0;
     /// What conventions may use of it, in percent.
     pub const CONVENTION_PERCENT: f64 = 20.0;
+
+    /// The same, with what is configured. What is not stays as it is.
+    ///
+    /// ```
+    /// use pannier_memory::{Config, PacketOptions};
+    ///
+    /// let config = Config::parse(".ctxrc".as_ref(), "token_budget: 600\ntask_budget_pct: 0.29\n")?;
+    /// let options = PacketOptions::new("2026-03-01T12:00:00Z".parse()?);
+    /// let options = options.configured(&config).about(["mend the roof", "src/roof.rs"]);
+    /// assert_eq!((options.budget, options.task_percent), (600, 29.0));
+    /// assert_eq!(options.convention_percent, PacketOptions::CONVENTION_PERCENT);
+    /// assert_eq!(options.query.as_deref(), Some("mend the roof src/roof.rs"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn configured(mut self, config: &Config) -> Self {
+        let percent = |share: Option<f64>, default: f64| {
+            // Without the noise of the multiplication: 0.29 is 29 percent.
+            share.map_or(default, |share| (share * 1e11).round() / 1e9)
+        };
+        self.budget = config.token_budget.unwrap_or(self.budget);
+        self.task_percent = percent(config.task_budget_pct, self.task_percent);
+        self.convention_percent = percent(config.convention_budget_pct, self.convention_percent);
+        self
+    }
+
+    /// The same, for somebody who is about to do this: what was asked, and the files it is about.
+    #[must_use]
+    pub fn about<'t>(mut self, asked: impl IntoIterator<Item = &'t str>) -> Self {
+        let asked = asked.into_iter().collect::<Vec<_>>().join(" ");
+        self.query = Some(asked).filter(|asked| !asked.trim().is_empty());
+        self
+    }
 
     /// A packet of 8,000 tokens in Markdown, made at this time.
     pub fn new(now: Timestamp) -> Self {

@@ -7,7 +7,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
+use std::time::SystemTime;
 
+use pannier_core::TokenCounter;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::close::close;
@@ -17,8 +19,9 @@ use crate::kind::{Scope, SnippetType};
 use crate::names::Names;
 use crate::reference;
 use crate::root::{INDEX, LONGEST_INDEX, Reader, Unread, is_below};
+use crate::text::{Body, Texts};
 use crate::yaml::{self, Entry, Index, List};
-use crate::{Roots, SnippetId, SnippetsError, Warning, scan};
+use crate::{Root, Roots, SnippetId, SnippetsError, Warning, scan};
 
 /// For so many unknown ids, others that look like them are looked for.
 const MOST_EXPLAINED: usize = 20;
@@ -28,6 +31,26 @@ const MOST_EXPLAINED: usize = 20;
 pub struct Indexes {
     roots: Roots,
     texts: Vec<String>,
+    stamps: Vec<Option<Stamp>>,
+}
+
+/// What tells a file from the one that was there before, without reading it. Indexes are replaced, not written over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    bytes: u64,
+    modified: Option<SystemTime>,
+    number: u64,
+}
+
+impl Stamp {
+    fn of(root: &Root) -> Option<Self> {
+        let found = root.path().join(INDEX).metadata().ok()?;
+        #[cfg(unix)]
+        let number = std::os::unix::fs::MetadataExt::ino(&found);
+        #[cfg(not(unix))]
+        let number = 0;
+        Some(Self { bytes: found.len(), modified: found.modified().ok(), number })
+    }
 }
 
 impl Indexes {
@@ -38,6 +61,8 @@ impl Indexes {
     /// [`SnippetsError::NoIndex`] if a root has none, [`SnippetsError::InvalidIndex`] if one cannot be read.
     pub fn read(roots: Roots) -> Result<Self, SnippetsError> {
         let mut texts = Vec::new();
+        // Before the texts: what changes meanwhile is then seen to have changed.
+        let stamps = roots.iter().map(Stamp::of).collect();
         for root in roots.iter() {
             let path = || root.path().join(INDEX);
             let text = Reader::new(root).read(INDEX, LONGEST_INDEX);
@@ -48,12 +73,17 @@ impl Indexes {
                 Unread::Refused(problem) => SnippetsError::InvalidIndex { path: path(), problem },
             })?);
         }
-        Ok(Self { roots, texts })
+        Ok(Self { roots, texts, stamps })
     }
 
     /// Takes these texts for those of the roots.
     pub(crate) fn from_texts(roots: Roots, texts: Vec<String>) -> Self {
-        Self { roots, texts }
+        Self { roots, texts, stamps: Vec::new() }
+    }
+
+    /// Whether the files are still those that were read.
+    pub fn is_current(&self) -> bool {
+        self.roots.iter().map(Stamp::of).eq(self.stamps.iter().cloned())
     }
 
     /// The roots they are of.
@@ -217,6 +247,25 @@ impl<'t> Catalogue<'t> {
         &self.warnings
     }
 
+    /// The snippet with this id.
+    pub fn snippet(&self, id: &str) -> Option<&Snippet<'t>> {
+        self.snippets.get(self.find(id)? as usize)
+    }
+
+    /// The text of a snippet, by itself, without what it requires.
+    ///
+    /// # Errors
+    ///
+    /// [`SnippetsError::Unreadable`] if its file cannot be read.
+    pub fn text(&self, snippet: &Snippet<'_>) -> Result<Body, SnippetsError> {
+        let read = Texts::new(self.roots).read(snippet);
+        read.map_err(|unread| SnippetsError::Unreadable {
+            id: snippet.id().to_owned(),
+            path: self.shown_path(snippet),
+            problem: unread.problem().to_owned(),
+        })
+    }
+
     /// The roots they are in.
     pub fn roots(&self) -> &'t Roots {
         self.roots
@@ -301,11 +350,13 @@ impl<'t> Catalogue<'t> {
         SnippetsError::UnknownIds { ids: ids.collect() }
     }
 
-    /// What counted the tokens that the indexes tell, if it was the same for all.
-    pub fn tokenizer(&self) -> Option<&str> {
+    /// What counted the tokens that the indexes tell, if it was the same for all, and is none that a file makes: an index
+    /// may be anybody's.
+    pub fn counter(&self) -> Option<Box<dyn TokenCounter>> {
         let mut tokenizers = self.tokenizers.iter().map(Option::as_deref);
         let first = tokenizers.next()??;
-        tokenizers.all(|other| other == Some(first)).then_some(first)
+        let is_same = tokenizers.all(|other| other == Some(first));
+        is_same.then(|| pannier_tokens::built_in(first).ok()).flatten()
     }
 
     /// The snippet that a reference in a file of this root means.
@@ -348,5 +399,40 @@ impl<'t> Catalogue<'t> {
         });
         let place = paths.partition_point(|number| key(*number) < Some((root, path)));
         paths.get(place).copied().filter(|number| key(*number) == Some((root, path)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pannier_tokens::BytesOverFour;
+
+    use super::*;
+    use crate::test::Scratch;
+
+    #[test]
+    fn a_changed_index_is_seen_and_a_text_stands_by_itself() {
+        let scratch = Scratch::new("current");
+        let file = |id: &str, rest: &str| {
+            format!("---\nid: {id}\ndescription: d\ntype: spec\nscope: global\n{rest}---\n{id}!\n")
+        };
+        scratch.write("docs/a.md", &file("a", ""));
+        scratch.write("docs/b.md", &file("b", "requires: [a]\n"));
+        let roots = || Roots::open([scratch.path().join("docs")], None).unwrap();
+        crate::index(&roots(), &BytesOverFour).unwrap();
+        let indexes = Indexes::read(roots()).unwrap();
+        assert!(indexes.is_current());
+        let catalogue = indexes.catalogue().unwrap();
+        let found = catalogue.snippet("b").unwrap();
+        assert_eq!(&*catalogue.text(found).unwrap(), "b!\n");
+        assert!(catalogue.snippet("c").is_none());
+        std::fs::remove_file(scratch.path().join("docs/b.md")).unwrap();
+        let error = catalogue.text(found).unwrap_err();
+        assert!(matches!(&error, SnippetsError::Unreadable { id, .. } if id == "b"), "{error}");
+        assert_eq!(error.category(), pannier_core::ErrorCategory::Io);
+        crate::index(&roots(), &BytesOverFour).unwrap();
+        assert!(!indexes.is_current());
+        assert!(Indexes::read(roots()).unwrap().is_current());
+        std::fs::remove_file(scratch.path().join("docs/index.yaml")).unwrap();
+        assert!(!indexes.is_current());
     }
 }

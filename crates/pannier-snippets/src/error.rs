@@ -95,6 +95,17 @@ pub enum SnippetsError {
         ids: Vec<UnknownId>,
     },
 
+    /// The file of a snippet cannot be read.
+    #[error("{id} cannot be read: {path}: {problem}; mend the file, or index its root again")]
+    Unreadable {
+        /// The snippet.
+        id: String,
+        /// Its file.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+
     /// There is no such type.
     #[error("there is no type '{name}'; there are {}", type_names())]
     UnknownType {
@@ -155,7 +166,7 @@ impl SnippetsError {
             Self::OverBudget(_) | Self::MessageOverBudget { .. } => ErrorCategory::BudgetNotMet,
             Self::Engine(error) => error.category(),
             Self::Session(error) => error.category(),
-            Self::Io { .. } => ErrorCategory::Io,
+            Self::Io { .. } | Self::Unreadable { .. } => ErrorCategory::Io,
             _ => ErrorCategory::InvalidInput,
         }
     }

@@ -45,7 +45,7 @@ fn a_listing_does_not_read_files_unless_another_counter_is_asked() {
         catalogue.list(&ListOptions::default(), counter).unwrap().snippets[0].tokens
     };
     assert_eq!(tokens(&BytesOverFour), Some(4));
-    assert_eq!(catalogue.tokenizer(), Some("bytes/4"));
+    assert_eq!(catalogue.counter().unwrap().name(), "bytes/4");
     assert_eq!(tokens(&ScriptEstimate), None);
     let listing = catalogue.list(&ListOptions::default(), &ScriptEstimate).unwrap();
     assert!(listing.warnings[0].message().starts_with("a cannot be counted: "));

@@ -129,30 +129,6 @@ impl TokenizerArguments {
     }
 }
 
-/// An item as a user names it: by its id, or else by its index in the pool.
-pub(crate) fn find_item(items: &[ContextItem], name: &str) -> Result<usize, Failure> {
-    let mut named = items.iter().enumerate().filter(|(_, item)| item.id() == Some(name));
-    if let Some((index, _)) = named.next() {
-        return match named.next() {
-            None => Ok(index),
-            Some((other, _)) => Err(Failure::Usage(format!(
-                "items {index} and {other} both have the id '{name}'; name one by its index, as in \
-                 '#{index}'"
-            ))),
-        };
-    }
-    let number = name.strip_prefix('#').unwrap_or(name);
-    let index = number.parse().ok().filter(|index| *index < items.len());
-    index.ok_or_else(|| {
-        Failure::Usage(match items.len().checked_sub(1) {
-            Some(last) => {
-                format!("there is no item '{name}'; give an id, or an index from 0 to {last}")
-            }
-            None => format!("there is no item '{name}': there are no items at all"),
-        })
-    })
-}
-
 /// Which policy, and what time it is.
 #[derive(Args, Debug)]
 pub(crate) struct PolicyArguments {

@@ -10,6 +10,7 @@ use pannier_chat::ChatError;
 use pannier_conformance::SuiteError;
 use pannier_core::{Error, ErrorCategory};
 use pannier_docs::{DocsError, EmbedError};
+use pannier_mcp::ServeError;
 use pannier_memory::MemoryError;
 use pannier_snippets::SnippetsError;
 use pannier_tokens::TokenError;
@@ -47,6 +48,10 @@ pub(crate) enum Failure {
     /// Snippets cannot be found or fetched.
     #[error("{0}")]
     Snippets(#[from] SnippetsError),
+
+    /// A server cannot be started.
+    #[error("{0}")]
+    Serve(#[from] ServeError),
 
     /// A hook failed. Whatever the reason, that must not stop its host.
     #[error("{0}")]
@@ -131,6 +136,7 @@ impl Failure {
             Self::Embed(error) => error.category(),
             Self::Memory(error) => error.category(),
             Self::Snippets(error) => error.category(),
+            Self::Serve(error) => error.category(),
             Self::CacheDamaged(_) => ErrorCategory::CacheInvalid,
             Self::Usage(_) | Self::Input { .. } | Self::Tokens(_) => ErrorCategory::InvalidInput,
             Self::Io { .. } | Self::Suite(_) => ErrorCategory::Io,

@@ -27,6 +27,7 @@ fn documents_show_what_commands_print() {
         "docs/assembly.md",
         "docs/memory.md",
         "docs/snippets.md",
+        "docs/mcp.md",
         "crates/pannier/tests/commands/*.md",
     ] {
         cases.case(root.join(document));

@@ -344,6 +344,33 @@ impl UncountedItem {
     }
 }
 
+/// The index of an item as a user names it: by its id, or else by its index in the pool, as in `#3` or `3`.
+///
+/// ```
+/// use pannier_core::{ContextItem, find_item};
+///
+/// let items = [ContextItem::builder("Hello!", 2).id("greeting").build()?];
+/// assert_eq!(find_item(&items, "greeting")?, 0);
+/// assert_eq!(find_item(&items, "#0")?, 0);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::UnknownItem`], and [`Error::AmbiguousItem`] if two items have the id.
+pub fn find_item(items: &[ContextItem], name: &str) -> Result<usize, Error> {
+    let mut named = items.iter().enumerate().filter(|(_, item)| item.id() == Some(name));
+    if let Some((index, _)) = named.next() {
+        return match named.next() {
+            None => Ok(index),
+            Some((other, _)) => Err(Error::AmbiguousItem { name: name.to_owned(), index, other }),
+        };
+    }
+    let number = name.strip_prefix('#').unwrap_or(name);
+    let index = number.parse().ok().filter(|index| *index < items.len());
+    index.ok_or_else(|| Error::UnknownItem { name: name.to_owned(), items: items.len() })
+}
+
 /// An item and its relevance score, by convention from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]

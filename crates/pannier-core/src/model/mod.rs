@@ -17,7 +17,7 @@ pub use budget::{ContextBudget, ContextBudgetBuilder, SliceBudget};
 pub use deduplication::Deduplication;
 #[cfg(feature = "serde")]
 pub use item::UncountedItem;
-pub use item::{ContextItem, ContextItemBuilder, ScoredItem};
+pub use item::{ContextItem, ContextItemBuilder, ScoredItem, find_item};
 pub(crate) use label::compare_folded;
 pub use label::{ContextKind, ContextSource};
 pub use metadata::{Metadata, MetadataValue};

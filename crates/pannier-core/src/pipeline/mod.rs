@@ -12,6 +12,7 @@ mod forms;
 mod near;
 mod place;
 mod score;
+mod selected;
 mod selection;
 mod slice;
 mod sort;
@@ -20,6 +21,7 @@ mod units;
 use std::fmt;
 
 pub use explain::{Decision, Explanation, FoundBudget, Rank, Rival};
+pub use selected::{Selected, Totals};
 pub use selection::Selection;
 
 use crate::diagnostics::{

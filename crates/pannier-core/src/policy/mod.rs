@@ -68,6 +68,27 @@ impl Policy {
     }
 }
 
+impl Policy {
+    /// The same policy for whoever looks for something: how well the words of an item answer a query counts as much as
+    /// everything else together.
+    ///
+    /// ```
+    /// use pannier_core::{Policy, ScorerPolicy};
+    ///
+    /// let policy = Policy::new([(ScorerPolicy::Recency, 3.0), (ScorerPolicy::Priority, 1.0)]);
+    /// let asked = policy.for_query("refunds");
+    /// let lexical = ScorerPolicy::Lexical { query: "refunds".to_owned() };
+    /// assert_eq!(asked.scorers[2], (lexical, 4.0));
+    /// ```
+    #[must_use]
+    pub fn for_query(mut self, query: &str) -> Self {
+        let others: f64 = self.scorers.iter().map(|(_, weight)| *weight).sum();
+        let weight = if others > 0.0 { others } else { 1.0 };
+        self.scorers.push((ScorerPolicy::Lexical { query: query.to_owned() }, weight));
+        self
+    }
+}
+
 /// A scorer and its options.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_assemble::{AssembledContext, Assembler, AssemblyConfig, Candidates, TokenBudget};
-use pannier_core::{Packing, Timestamp, TokenCounter};
+use pannier_core::{Packing, Timestamp, TokenCounter, find_item};
 use pannier_docs::{Cache, Embedder, Filters, Mode, QueryVector, Search, read_date};
 
 use super::docs::{CacheArguments, EmbedderArguments};
 use super::explanation;
-use crate::arguments::{TokenizerArguments, find_item};
+use crate::arguments::TokenizerArguments;
 use crate::failure::Failure;
 use crate::input;
 use crate::output::{self, Output};

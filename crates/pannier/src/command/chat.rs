@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_chat::{Prefix, Repair, Transcript, Trimmed};
 use pannier_core::{
-    ContextItem, ExclusionVariant, Moment, PolicyRegistry, SelectionReport, TokenCounter,
+    ContextItem, ExclusionVariant, Moment, PolicyRegistry, SelectionReport, TokenCounter, find_item,
 };
 use serde::Serialize;
 
 use super::{explanation, overview, select};
-use crate::arguments::{BudgetArguments, TimeArguments, TokenizerArguments, find_item};
+use crate::arguments::{BudgetArguments, TimeArguments, TokenizerArguments};
 use crate::failure::Failure;
 use crate::input;
 use crate::output::{self, Output};

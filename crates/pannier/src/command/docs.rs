@@ -4,14 +4,13 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, ValueHint};
-use pannier_core::{Circumstances, ContextBudget, PolicyRegistry, Receipt};
+use pannier_core::{Circumstances, ContextBudget, PolicyRegistry, Receipt, find_item};
 use pannier_docs::{
-    BuildOptions, Cache, Embedder, Hit, Manifest, Progress, Sources, Vectors, resolve_policy,
+    BuildOptions, Cache, Embedder, Hit, Progress, Sources, Spread, Vectors, resolve_policy,
 };
 use serde::Serialize;
 
 use super::{AnswerFormat, explanation};
-use crate::arguments::find_item;
 use crate::failure::Failure;
 use crate::input;
 use crate::output::{self, Output};
@@ -313,43 +312,11 @@ pub(crate) struct Inspect {
     format: AnswerFormat,
 }
 
-/// What is in a cache.
-#[derive(Serialize)]
-struct Inspected<'c> {
-    #[serde(flatten)]
-    manifest: &'c Manifest,
-    tokens: u64,
-    words: u64,
-    chunk_bytes: Option<Spread>,
-}
-
-/// The least, the middle and the most.
-#[derive(Serialize)]
-struct Spread {
-    least: u64,
-    median: u64,
-    most: u64,
-}
-
 impl Inspect {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let cache = Cache::open(&self.cache.cache)?;
-        let mut sizes = Vec::new();
-        for document in 0..cache.len() {
-            sizes.extend(cache.chunks(document)?.iter().map(|chunk| chunk.range.len() as u64));
-        }
-        sizes.sort_unstable();
-        let chunk_bytes = match (sizes.first(), sizes.get(sizes.len() / 2), sizes.last()) {
-            (Some(&least), Some(&median), Some(&most)) => Some(Spread { least, median, most }),
-            _ => None,
-        };
-        let manifest = cache.manifest();
-        let inspected = Inspected {
-            manifest,
-            tokens: cache.total_tokens(),
-            words: cache.total_words(),
-            chunk_bytes,
-        };
+        let inspected = cache.inspect()?;
+        let manifest = inspected.manifest;
         let mut output = Output::new();
         match self.format {
             AnswerFormat::Json => output.json(&inspected)?,
@@ -364,7 +331,7 @@ impl Inspect {
                 row(
                     "chunks",
                     match &inspected.chunk_bytes {
-                        Some(Spread { least, median, most }) => {
+                        Some(Spread { least, median, most, .. }) => {
                             format!(
                                 "{}, of {least} to {most} bytes, half below {median}",
                                 manifest.chunks

@@ -8,6 +8,7 @@ mod docs;
 mod eval;
 mod explanation;
 mod manual;
+mod mcp;
 mod overview;
 mod packet;
 mod policy;
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Packet(Box<packet::PacketCommand>),
     #[command(subcommand)]
     Snippets(snippets::Snippets),
+    Mcp(Box<mcp::Mcp>),
     Chunks(docs::Chunks),
     Inspect(docs::Inspect),
     Verify(docs::Verify),
@@ -62,6 +64,7 @@ impl Command {
             Self::Assemble(command) => command.run(),
             Self::Packet(command) => command.run(),
             Self::Snippets(command) => command.run(),
+            Self::Mcp(command) => command.run(),
             Self::Chunks(command) => command.run(),
             Self::Inspect(command) => command.run(),
             Self::Verify(command) => command.run(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
-use pannier_core::{Policy, Timestamp, TokenCounter};
+use pannier_core::{Policy, Timestamp, TokenCounter, find_item};
 use pannier_memory::{
     Config, Cooldowns, Folder, HookInput, Host, Memory, MemoryError, Packer, Packet, PacketFormat,
     PacketOptions, Section, SessionId, envelope,
@@ -14,7 +14,7 @@ use pannier_memory::{
 
 use super::explanation;
 use super::state::{self, clock};
-use crate::arguments::{TokenizerArguments, find_item};
+use crate::arguments::TokenizerArguments;
 use crate::failure::Failure;
 use crate::output::{self, Output};
 use crate::table::printable;
@@ -285,7 +285,11 @@ impl PacketArguments {
     }
 
     fn options(&self, config: &Config, input: &HookInput) -> Result<PacketOptions, Failure> {
-        let mut options = PacketOptions::new(self.now.unwrap_or_else(clock));
+        // What the host's user is about to do is as good as what was asked.
+        let told = input.prompt.iter().chain(&input.file);
+        let asked = self.query.iter().chain(&self.files).chain(told).map(String::as_str);
+        let mut options =
+            PacketOptions::new(self.now.unwrap_or_else(clock)).configured(config).about(asked);
         options.tells_time = self.now.is_some();
         options.format = match self.format {
             Format::Json => PacketFormat::Json,
@@ -293,21 +297,9 @@ impl PacketArguments {
         };
         let budget = match self.budget {
             Some(budget) => Some(budget),
-            None => variable_budget()?.or(config.token_budget),
+            None => variable_budget()?,
         };
-        options.budget = budget.unwrap_or(PacketOptions::BUDGET);
-        let percent = |share: Option<f64>, default: f64| {
-            // Without the noise of the multiplication: 0.29 is 29 percent.
-            share.map_or(default, |share| (share * 1e11).round() / 1e9)
-        };
-        options.task_percent = percent(config.task_budget_pct, PacketOptions::TASK_PERCENT);
-        options.convention_percent =
-            percent(config.convention_budget_pct, PacketOptions::CONVENTION_PERCENT);
-        // What the host's user is about to do is as good as what was asked.
-        let told = input.prompt.iter().chain(&input.file);
-        let asked = self.query.iter().chain(&self.files).chain(told).map(String::as_str);
-        let asked = asked.collect::<Vec<_>>().join(" ");
-        options.query = Some(asked).filter(|asked| !asked.trim().is_empty());
+        options.budget = budget.unwrap_or(options.budget);
         let host = self.hook.map(Host::from);
         options.max_characters = self.max_chars.or_else(|| host.and_then(Host::max_characters));
         Ok(options)
@@ -431,7 +423,7 @@ fn policy(policy: &Policy) -> Result<String, Failure> {
 }
 
 /// What the environment says about the budget.
-fn variable_budget() -> Result<Option<usize>, Failure> {
+pub(super) fn variable_budget() -> Result<Option<usize>, Failure> {
     const NAME: &str = "CTX_TOKEN_BUDGET";
     let Some(value) = std::env::var_os(NAME).filter(|value| !value.is_empty()) else {
         return Ok(None);

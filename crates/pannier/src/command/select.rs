@@ -6,13 +6,12 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_core::{
-    Circumstances, ContextBudget, ContextItem, DiagnosticTraceCollector, Ledger, Pipeline, Policy,
-    Receipt, Selection, TraceDetailLevel, TraceEvent,
+    Circumstances, ContextBudget, ContextItem, DiagnosticTraceCollector, Pipeline, Policy, Receipt,
+    Selected, Selection, TraceDetailLevel, TraceEvent, find_item,
 };
-use serde::Serialize;
 
 use super::{explanation, label, overview};
-use crate::arguments::{BudgetArguments, Input, ItemArguments, PolicyArguments, find_item};
+use crate::arguments::{BudgetArguments, Input, ItemArguments, PolicyArguments};
 use crate::failure::Failure;
 use crate::output::{self, Output};
 use crate::table::printable;
@@ -34,6 +33,10 @@ pub(crate) struct Select {
 
     #[command(flatten)]
     policy: PolicyArguments,
+
+    /// What you look for: how well the words of an item answer it counts as much as all the policy says
+    #[arg(long, value_name = "TEXT")]
+    query: Option<String>,
 
     /// How the selection is written
     #[arg(long, short, value_enum, default_value_t)]
@@ -70,6 +73,10 @@ impl Select {
         self.check_receipt()?;
         let budget = self.budget.read()?;
         let policy = self.policy.read()?;
+        let policy = match &self.query {
+            Some(query) => policy.for_query(query),
+            None => policy,
+        };
         let pipeline = self.policy.time.pipeline(&policy)?;
         let input = self.items.read()?;
         let (items, pipeline) = (&input.items, input.bind(pipeline));
@@ -175,33 +182,4 @@ fn warn_of_invalid(items: &[ContextItem]) {
 /// Says something beside the data. If nobody hears it, nothing is lost.
 pub(super) fn tell(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", printable(line));
-}
-
-/// The selection as JSON.
-#[derive(Serialize)]
-struct Selected<'a> {
-    items: Vec<&'a ContextItem>,
-    totals: Totals<'a>,
-}
-
-#[derive(Serialize)]
-struct Totals<'a> {
-    candidates: usize,
-    selected: usize,
-    tokens: i64,
-    budget: &'a ContextBudget,
-    ledger: &'a Ledger,
-}
-
-impl<'a> Selected<'a> {
-    fn new(selection: &'a Selection<'_>) -> Self {
-        let totals = Totals {
-            candidates: selection.pool().len(),
-            selected: selection.len(),
-            tokens: selection.tokens(),
-            budget: selection.budget(),
-            ledger: selection.ledger(),
-        };
-        Self { items: selection.items().collect(), totals }
-    }
 }

@@ -3,11 +3,11 @@
 use std::ops::RangeInclusive;
 
 use clap::{ArgGroup, Args};
-use pannier_core::{ContextBudget, ContextItem, Error, Pipeline};
+use pannier_core::{ContextBudget, ContextItem, Error, Pipeline, find_item};
 use serde::Serialize;
 
 use super::{AnswerFormat, label, sum_tokens};
-use crate::arguments::{BudgetArguments, ItemArguments, PolicyArguments, find_item};
+use crate::arguments::{BudgetArguments, ItemArguments, PolicyArguments};
 use crate::failure::Failure;
 use crate::output::{self, Output};
 use crate::table::Table;

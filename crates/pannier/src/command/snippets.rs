@@ -275,9 +275,7 @@ fn counter(
     asked: &TokenizerArguments,
     catalogue: &Catalogue<'_>,
 ) -> Result<Box<dyn TokenCounter>, Failure> {
-    let indexed = catalogue.tokenizer().filter(|_| !asked.is_named());
-    // What a foreign index names may be no counter at all, and opens no file.
-    match indexed.and_then(|name| pannier_tokens::built_in(name).ok()) {
+    match catalogue.counter().filter(|_| !asked.is_named()) {
         Some(counter) => Ok(counter),
         None => asked.counter(),
     }

@@ -1,0 +1,321 @@
+//! The protocol over HTTP.
+//!
+//! A server on a machine of a developer is reached by every page that a browser there has open. So it listens to this
+//! machine alone unless there is a token, and whatever carries the origin of a page, or the name of another host, is
+//! refused. Connections, headers, bodies and times have bounds before anything is parsed. There are no sessions: each request
+//! is answered by itself, in JSON, or as a stream if there is progress to tell.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::ServeError;
+use crate::handler::Handler;
+
+/// The path that is served.
+const PATH: &str = "/mcp";
+
+/// How many connections are open at once.
+const CONNECTIONS: usize = 256;
+
+/// How long a client may take to send a request.
+const SENDING: Duration = Duration::from_secs(30);
+
+/// Where to listen.
+///
+/// ```
+/// use pannier_mcp::Address;
+///
+/// let address: Address = "8642".parse()?;
+/// assert_eq!(address.to_string(), "127.0.0.1:8642");
+/// # Ok::<(), pannier_mcp::ServeError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address(SocketAddr);
+
+impl FromStr for Address {
+    type Err = ServeError;
+
+    /// Reads a port of this machine, or an address and a port.
+    fn from_str(text: &str) -> Result<Self, ServeError> {
+        if let Ok(port) = text.parse() {
+            return Ok(Self((Ipv4Addr::LOCALHOST, port).into()));
+        }
+        let text = text.replacen("localhost:", "127.0.0.1:", 1);
+        text.parse().map(Self).map_err(|_| ServeError::Address { text })
+    }
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a client must know. Only a hash of it is kept, and hashes are compared in a time that tells nothing about them.
+#[derive(Clone, Copy)]
+pub struct Token(blake3::Hash);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+impl Token {
+    /// Takes 16 to 4096 printable characters, without spaces.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Token`] for anything else.
+    pub fn new(token: &str) -> Result<Self, ServeError> {
+        let is_token =
+            (16..=4096).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic());
+        match is_token {
+            true => Ok(Self(blake3::hash(token.as_bytes()))),
+            false => Err(ServeError::Token { bytes: token.len() }),
+        }
+    }
+
+    fn is_in(&self, header: Option<&HeaderValue>) -> bool {
+        let Some((scheme, token)) = header.and_then(|header| header.to_str().ok()?.split_once(' '))
+        else {
+            return false;
+        };
+        // The comparison of hashes takes the same time wherever they differ.
+        scheme.eq_ignore_ascii_case("bearer") && blake3::hash(token.trim().as_bytes()) == self.0
+    }
+}
+
+/// How HTTP is served.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct HttpOptions {
+    /// Where to listen.
+    pub address: Address,
+    /// What clients must know.
+    pub token: Option<Token>,
+    /// Names by which the server may be called besides those of this machine.
+    pub hosts: Vec<String>,
+    /// Origins of pages that may call the server besides those of this machine.
+    pub origins: Vec<String>,
+}
+
+impl HttpOptions {
+    /// Listens there, without a token.
+    pub fn new(address: Address) -> Self {
+        Self { address, token: None, hosts: Vec::new(), origins: Vec::new() }
+    }
+}
+
+/// Answers requests over HTTP.
+struct Http {
+    service: StreamableHttpService<Arc<Handler>, NeverSessionManager>,
+    token: Option<Token>,
+    time: Duration,
+}
+
+type Answer = Response<BoxBody<Bytes, Infallible>>;
+
+/// Serves over HTTP, until the process is told to stop.
+pub(crate) fn serve(
+    handler: Arc<Handler>,
+    options: &HttpOptions,
+    ready: impl FnOnce(&str),
+) -> Result<(), ServeError> {
+    let Address(address) = options.address;
+    if !address.ip().is_loopback() && options.token.is_none() {
+        return Err(ServeError::Open { address });
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(ServeError::io("start threads"))?;
+    let served = runtime.block_on(async {
+        let listening = TcpListener::bind(address).await.and_then(|listener| {
+            let address = listener.local_addr()?;
+            Ok((listener, address))
+        });
+        let (listener, address) =
+            listening.map_err(ServeError::io(format!("listen to {address}")))?;
+        let stop = CancellationToken::new();
+        let http = Arc::new(Http::new(handler, options, address.ip(), stop.clone()));
+        ready(&format!("http://{address}{PATH}"));
+        tokio::select! {
+            () = accept(listener, http) => {}
+            () = told_to_stop() => {}
+        }
+        stop.cancel();
+        Ok(())
+    });
+    runtime.shutdown_background();
+    served
+}
+
+async fn told_to_stop() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            return;
+        }
+    }
+    // Without signals, only its end stops it.
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn accept(listener: TcpListener, http: Arc<Http>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else {
+            // Too many files are open, for one. That passes.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let http = Arc::clone(&http);
+        tokio::spawn(async move {
+            let answer = hyper::service::service_fn(move |request| {
+                let http = Arc::clone(&http);
+                async move { Ok::<_, Infallible>(http.answer(request).await) }
+            });
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(SENDING)
+                .max_buf_size(64 << 10)
+                .serve_connection(TokioIo::new(stream), answer);
+            // A connection that breaks is its client's affair.
+            let _ = connection.await;
+            drop(place);
+        });
+    }
+}
+
+impl Http {
+    fn new(
+        handler: Arc<Handler>,
+        options: &HttpOptions,
+        own: IpAddr,
+        stop: CancellationToken,
+    ) -> Self {
+        let local = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+        let own = (!own.is_unspecified()).then(|| own.to_string());
+        let hosts = local.into_iter().chain(own).chain(options.hosts.iter().cloned());
+        let pages = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
+        let origins = pages.map(str::to_owned).into_iter().chain(options.origins.iter().cloned());
+        let config = StreamableHttpServerConfig::default()
+            .with_legacy_session_mode(false)
+            .with_json_response(true)
+            .with_allowed_hosts(hosts)
+            .with_allowed_origins(origins)
+            .enforce_origin_validation()
+            .with_max_request_body_bytes(handler.limits.input)
+            .with_cancellation_token(stop);
+        let time = handler.limits.time + SENDING;
+        let service = StreamableHttpService::new(
+            move || Ok(Arc::clone(&handler)),
+            Arc::new(NeverSessionManager::default()),
+            config,
+        );
+        Self { service, token: options.token, time }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        if request.uri().path() != PATH {
+            return plain(StatusCode::NOT_FOUND, "the server is at /mcp");
+        }
+        let header = request.headers().get(AUTHORIZATION);
+        if self.token.is_some_and(|token| !token.is_in(header)) {
+            let mut refused = plain(StatusCode::UNAUTHORIZED, "a bearer token is needed");
+            let wanted = HeaderValue::from_static("Bearer");
+            refused.headers_mut().insert(WWW_AUTHENTICATE, wanted);
+            return refused;
+        }
+        let is_json = request.method() == Method::POST
+            && request
+                .headers()
+                .get(CONTENT_TYPE)
+                .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+        let answered = tokio::time::timeout(self.time, self.service.handle(request)).await;
+        match answered {
+            Err(_) => plain(StatusCode::REQUEST_TIMEOUT, "the request took too long"),
+            // The SDK blames the type of a body whose contents are wrong.
+            Ok(answer) if is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+                let error = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"the body is no message of JSON-RPC 2.0"}}"#;
+                let mut answer = plain(StatusCode::BAD_REQUEST, error);
+                let kind = HeaderValue::from_static("application/json");
+                answer.headers_mut().insert(CONTENT_TYPE, kind);
+                answer
+            }
+            Ok(answer) => answer,
+        }
+    }
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
+    *answer.status_mut() = status;
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_of_this_machine_unless_said_otherwise() {
+        for (text, address) in [
+            ("8642", "127.0.0.1:8642"),
+            ("localhost:1", "127.0.0.1:1"),
+            ("[::1]:7", "[::1]:7"),
+            ("0.0.0.0:80", "0.0.0.0:80"),
+        ] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), address);
+        }
+        for text in ["", "x", "example.org:80", "70000", ":80"] {
+            assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_compared_whole() {
+        let token = Token::new("0123456789abcdef").unwrap();
+        let is_in = |text: &str| token.is_in(Some(&HeaderValue::from_str(text).unwrap()));
+        assert!(is_in("Bearer 0123456789abcdef") && is_in("bearer 0123456789abcdef"));
+        for wrong in [
+            "",
+            "Bearer",
+            "Bearer ",
+            "Basic 0123456789abcdef",
+            "Bearer 0123456789abcde",
+            "Bearer 0123456789abcdef0",
+        ] {
+            assert!(!is_in(wrong), "{wrong}");
+        }
+        assert!(!token.is_in(None));
+        for wrong in ["", "short", "with a space in it", &"x".repeat(4097)] {
+            assert!(Token::new(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(format!("{token:?}"), "Token");
+    }
+}

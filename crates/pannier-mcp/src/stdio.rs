@@ -1,0 +1,359 @@
+//! The protocol over standard input and output: one message a line.
+//!
+//! Two threads read and write, because standard streams block. Lines have a bound: a longer one is skipped as it comes, never
+//! held, and answered with an error, as is one that is no JSON or no message. The SDK's own transport would be silent there,
+//! and a client would wait for an answer that never comes. Both directions hold few messages at a time, so a client that
+//! does not read stops being read.
+
+use std::io::{self, BufRead, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ErrorData, JsonRpcMessage, RequestId,
+    ServerJsonRpcMessage,
+};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage, serve_directly_with_ct};
+use rmcp::transport::Transport;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::ServeError;
+use crate::handler::Handler;
+
+/// How many messages wait in each direction.
+const WAITING: usize = 64;
+
+/// Serves whoever writes to standard input, until that is closed.
+pub(crate) fn serve(handler: Arc<Handler>) -> Result<(), ServeError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_time()
+        .build()
+        .map_err(ServeError::io("start threads"))?;
+    let most = handler.limits.input;
+    let closed = CancellationToken::new();
+    let (outgoing, to_write) = mpsc::channel(WAITING);
+    let (to_serve, incoming) = mpsc::channel(WAITING);
+    let pending = Pending::default();
+    let writer = {
+        let closed = closed.clone();
+        spawn("writer", move || write(to_write, &closed))?
+    };
+    let reader = Reader { most, outgoing: outgoing.clone(), pending: pending.clone() };
+    // It is not waited for: what it waits for may never come.
+    spawn("reader", move || reader.run(io::stdin().lock(), &to_serve))?;
+    let transport = Lines { incoming, outgoing: Some(outgoing), pending, closed };
+    runtime.block_on(async {
+        let service = serve_directly_with_ct(handler, transport, None, CancellationToken::new());
+        // However it ends, there is nobody left to serve.
+        let _ = service.waiting().await;
+    });
+    runtime.shutdown_background();
+    drop(writer);
+    Ok(())
+}
+
+fn spawn(
+    name: &str,
+    run: impl FnOnce() + Send + 'static,
+) -> Result<std::thread::JoinHandle<()>, ServeError> {
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+    thread.map_err(ServeError::io("start a thread"))
+}
+
+/// A line to write, and whom to tell that it is written.
+type Line = (Vec<u8>, Option<oneshot::Sender<io::Result<()>>>);
+
+fn write(mut lines: mpsc::Receiver<Line>, closed: &CancellationToken) {
+    let mut output = io::stdout().lock();
+    while let Some((line, told)) = lines.blocking_recv() {
+        let written = output.write_all(&line).and_then(|()| output.flush());
+        let is_closed = written.is_err();
+        if let Some(told) = told {
+            // Whoever does not wait any longer need not know.
+            let _ = told.send(written);
+        }
+        if is_closed {
+            closed.cancel();
+            return;
+        }
+    }
+}
+
+/// The requests that wait for an answer. Two of one id could not be told apart.
+#[derive(Clone, Debug, Default)]
+struct Pending(Arc<Mutex<Vec<RequestId>>>);
+
+impl Pending {
+    fn add(&self, id: &RequestId) -> bool {
+        let mut pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = !pending.contains(id);
+        if is_new {
+            pending.push(id.clone());
+        }
+        is_new
+    }
+
+    fn remove(&self, id: &RequestId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| other != id);
+    }
+}
+
+/// What one line turned out to be.
+enum Read {
+    Message(Box<ClientJsonRpcMessage>),
+    Nothing,
+    Refused(Option<RequestId>, ErrorData),
+}
+
+struct Reader {
+    most: usize,
+    outgoing: mpsc::Sender<Line>,
+    pending: Pending,
+}
+
+impl Reader {
+    fn run(&self, mut input: impl BufRead, to_serve: &mpsc::Sender<ClientJsonRpcMessage>) {
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = match read_line(&mut input, &mut line, self.most) {
+                Ok(Found::End) | Err(_) => return,
+                Ok(Found::Line) => message(&line),
+                Ok(Found::TooLong) => {
+                    let problem = format!("a message may have {} bytes; send less", self.most);
+                    Read::Refused(None, ErrorData::invalid_request(problem, None))
+                }
+            };
+            let is_served = match read {
+                Read::Nothing => true,
+                Read::Message(message) => self.pass(*message, to_serve),
+                Read::Refused(id, error) => self.refuse(id, error),
+            };
+            if !is_served {
+                return;
+            }
+        }
+    }
+
+    fn pass(
+        &self,
+        message: ClientJsonRpcMessage,
+        to_serve: &mpsc::Sender<ClientJsonRpcMessage>,
+    ) -> bool {
+        match &message {
+            JsonRpcMessage::Request(request) if !self.pending.add(&request.id) => {
+                let problem = "a request of this id still waits for its answer; use another one";
+                let error = ErrorData::invalid_request(problem, None);
+                return self.refuse(Some(request.id.clone()), error);
+            }
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) =
+                    &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.pending.remove(id);
+                }
+            }
+            _ => {}
+        }
+        to_serve.blocking_send(message).is_ok()
+    }
+
+    fn refuse(&self, id: Option<RequestId>, error: ErrorData) -> bool {
+        let Some(line) = written(&ServerJsonRpcMessage::error(error, id)) else { return true };
+        self.outgoing.blocking_send((line, None)).is_ok()
+    }
+}
+
+/// What was found where a line should be.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    Line,
+    TooLong,
+    End,
+}
+
+/// Reads a line, without its end, of at most so many bytes. The rest of a longer one is skipped.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, most: usize) -> io::Result<Found> {
+    let mut is_too_long = false;
+    loop {
+        let available = match input.fill_buf() {
+            Ok(available) => available,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        if available.is_empty() {
+            // A last line without an end is one, too.
+            return Ok(match (is_too_long, line.is_empty()) {
+                (true, _) => Found::TooLong,
+                (false, true) => Found::End,
+                (false, false) => Found::Line,
+            });
+        }
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let part = &available[..end.unwrap_or(available.len())];
+        if line.len() + part.len() > most {
+            is_too_long = true;
+            // What was read is of no use, and need not be kept.
+            *line = Vec::new();
+        }
+        if !is_too_long {
+            line.extend_from_slice(part);
+        }
+        let used = part.len() + usize::from(end.is_some());
+        input.consume(used);
+        if end.is_some() {
+            return Ok(if is_too_long { Found::TooLong } else { Found::Line });
+        }
+    }
+}
+
+/// What a line says.
+fn message(line: &[u8]) -> Read {
+    let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii();
+    if line.is_empty() {
+        return Read::Nothing;
+    }
+    if let Ok(message) = serde_json::from_slice(line) {
+        return Read::Message(Box::new(message));
+    }
+    // Once more, slowly, to see what it is.
+    let value: Value = match serde_json::from_slice(line) {
+        Ok(value) => value,
+        Err(error) => {
+            let problem = format!("the line is no JSON: {error}");
+            return Read::Refused(None, ErrorData::parse_error(problem, None));
+        }
+    };
+    let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
+    if value.is_object() && value.get("method").is_some() && value.get("id").is_none() {
+        // Nobody waits for an answer to a notification.
+        return Read::Nothing;
+    }
+    let problem = match value {
+        Value::Array(_) => "messages come one a line, not in batches",
+        _ => "the line is no message of JSON-RPC 2.0",
+    };
+    Read::Refused(id, ErrorData::invalid_request(problem, None))
+}
+
+fn written(message: &TxJsonRpcMessage<RoleServer>) -> Option<Vec<u8>> {
+    let mut line = serde_json::to_vec(message).ok()?;
+    line.push(b'\n');
+    Some(line)
+}
+
+/// Messages by lines.
+struct Lines {
+    incoming: mpsc::Receiver<ClientJsonRpcMessage>,
+    outgoing: Option<mpsc::Sender<Line>>,
+    pending: Pending,
+    closed: CancellationToken,
+}
+
+impl Transport<RoleServer> for Lines {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        match &message {
+            JsonRpcMessage::Response(response) => self.pending.remove(&response.id),
+            JsonRpcMessage::Error(error) => {
+                if let Some(id) = &error.id {
+                    self.pending.remove(id);
+                }
+            }
+            _ => {}
+        }
+        let outgoing = self.outgoing.clone();
+        async move {
+            let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
+            let outgoing = outgoing.ok_or_else(closed)?;
+            let line = written(&message).ok_or(io::ErrorKind::InvalidData)?;
+            let (told, is_written) = oneshot::channel();
+            outgoing.send((line, Some(told))).await.map_err(|_| closed())?;
+            is_written.await.map_err(|_| closed())?
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        tokio::select! {
+            message = self.incoming.recv() => message,
+            () = self.closed.cancelled() => None,
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.outgoing = None;
+        Ok(())
+    }
+}
+
+/// Lines of any bytes, in pieces of any size.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(data: &[u8]) {
+    let mut input = io::BufReader::with_capacity(7, data);
+    loop {
+        let mut line = Vec::new();
+        match read_line(&mut input, &mut line, 64) {
+            Ok(Found::End) | Err(_) => return,
+            Ok(Found::TooLong) => assert!(line.is_empty()),
+            Ok(Found::Line) => {
+                assert!(line.len() <= 64);
+                let _ = message(&line);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str, most: usize) -> Vec<(Found, String)> {
+        // A small buffer, so that lines come in pieces.
+        let mut input = io::BufReader::with_capacity(3, text.as_bytes());
+        let mut found = Vec::new();
+        loop {
+            let mut line = Vec::new();
+            match read_line(&mut input, &mut line, most).unwrap() {
+                Found::End => return found,
+                other => found.push((other, String::from_utf8(line).unwrap())),
+            }
+        }
+    }
+
+    #[test]
+    fn long_lines_are_skipped_and_others_are_not() {
+        let text = "short\n\nmuch too long\nlast";
+        let expected = [
+            (Found::Line, "short"),
+            (Found::Line, ""),
+            (Found::TooLong, ""),
+            (Found::Line, "last"),
+        ];
+        assert_eq!(lines(text, 5), expected.map(|(found, line)| (found, line.to_owned())));
+        assert_eq!(lines("much too long", 5), [(Found::TooLong, String::new())]);
+        assert_eq!(lines("", 5), []);
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_with_its_id() {
+        let refused = |line: &str| match message(line.as_bytes()) {
+            Read::Refused(id, error) => Some((id.map(|id| id.to_string()), error.code.0)),
+            _ => None,
+        };
+        assert_eq!(refused("{"), Some((None, -32_700)));
+        assert_eq!(refused(&"[".repeat(1_000)), Some((None, -32_700)));
+        assert_eq!(refused("[]"), Some((None, -32_600)));
+        assert_eq!(refused("3"), Some((None, -32_600)));
+        assert_eq!(refused(r#"{"id":7,"method":"ping"}"#), Some((Some("7".to_owned()), -32_600)));
+        assert!(matches!(message(b" \r"), Read::Nothing));
+        let ping = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        assert!(matches!(message(ping), Read::Message(_)));
+    }
+}

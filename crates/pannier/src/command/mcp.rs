@@ -1,0 +1,122 @@
+//! `pannier mcp`: the front ends for agents.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+use pannier_mcp::{Address, HttpOptions, NamedFolder, Server, Sources, Token};
+
+use super::docs::EmbedderArguments;
+use super::{packet, state};
+use crate::failure::Failure;
+use crate::input;
+
+/// The longest file with a token that is read.
+const LONGEST_TOKEN: u64 = 8 << 10;
+
+/// Serve documents, snippets and memories to agents, over the Model Context Protocol
+///
+/// Without --http, an agent starts the server and talks to it through standard input and output. It reads nothing but what
+/// lies below the folders named here, whatever it is asked for.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pannier mcp --cache .cache/docs --docs docs --context .
+  pannier mcp --cache handbook=.cache/handbook --cache api=.cache/api
+  pannier mcp --cache .cache/docs --http 8642")]
+pub(crate) struct Mcp {
+    /// A cache of documents, and perhaps what it is called; several, if the option is repeated
+    #[arg(long = "cache", value_name = "[NAME=]CACHE", value_hint = ValueHint::DirPath)]
+    caches: Vec<NamedFolder>,
+
+    /// A folder with snippets; several, if the option is repeated
+    #[arg(long = "docs", value_name = "[NAME=]DIR", value_hint = ValueHint::DirPath)]
+    docs: Vec<NamedFolder>,
+
+    /// The root of a project with a .context folder; several, if the option is repeated
+    #[arg(long = "context", value_name = "[NAME=]DIR", value_hint = ValueHint::DirPath)]
+    contexts: Vec<NamedFolder>,
+
+    #[command(flatten)]
+    embedder: EmbedderArguments,
+
+    /// Listen to a port of this machine, or to an address and a port, instead of standard input
+    #[arg(long, value_name = "[ADDRESS:]PORT", help_heading = "HTTP")]
+    http: Option<Address>,
+
+    /// A file with the token that clients must send [default: what PANNIER_MCP_TOKEN says, or none]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "http", help_heading = "HTTP")]
+    token_file: Option<PathBuf>,
+
+    /// A name by which the server may be called, besides those of this machine
+    #[arg(long = "allow-host", value_name = "HOST", requires = "http", help_heading = "HTTP")]
+    hosts: Vec<String>,
+
+    /// The origin of pages that may call the server, besides those of this machine, with its scheme and port
+    #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http", help_heading = "HTTP")]
+    origins: Vec<String>,
+
+    /// How many seconds a call may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, help_heading = "Limits")]
+    timeout: f64,
+
+    /// How many calls are worked on at once
+    #[arg(long, value_name = "COUNT", default_value_t = 16, help_heading = "Limits")]
+    jobs: usize,
+
+    /// How many bytes a request may have
+    #[arg(long, value_name = "BYTES", default_value_t = 8 << 20, help_heading = "Limits")]
+    max_input: usize,
+
+    /// How many bytes the text of an answer may have
+    #[arg(long, value_name = "BYTES", default_value_t = 8 << 20, help_heading = "Limits")]
+    max_output: usize,
+}
+
+impl Mcp {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let mut sources = Sources::default();
+        sources.caches.clone_from(&self.caches);
+        sources.docs.clone_from(&self.docs);
+        sources.contexts.clone_from(&self.contexts);
+        // Without such a folder, only calls that name a session fail.
+        sources.state = state::folder("snippets").ok();
+        sources.home =
+            std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+        sources.embedder = self.embedder.open()?;
+        sources.packet_budget = packet::variable_budget()?;
+        sources.limits.time = Duration::try_from_secs_f64(self.timeout)
+            .ok()
+            .filter(|time| !time.is_zero() && *time <= Duration::from_secs(86_400))
+            .ok_or_else(|| {
+                let problem =
+                    format!("--timeout is {}; it must be above 0, and at most 86400", self.timeout);
+                Failure::Usage(problem)
+            })?;
+        sources.limits.calls = self.jobs.clamp(1, 1_024);
+        (sources.limits.input, sources.limits.output) = (self.max_input, self.max_output);
+        let http = self.http.map(|address| self.http(address)).transpose()?;
+        let server = Server::open(sources)?;
+        match http {
+            None => server.serve_stdio()?,
+            Some(options) => server.serve_http(&options, |address| {
+                // Nobody is left to tell if this fails.
+                let _ = writeln!(std::io::stderr(), "listening at {address}");
+            })?,
+        }
+        Ok(())
+    }
+
+    fn http(&self, address: Address) -> Result<HttpOptions, Failure> {
+        let mut options = HttpOptions::new(address);
+        options.hosts.clone_from(&self.hosts);
+        options.origins.clone_from(&self.origins);
+        let token = match &self.token_file {
+            Some(path) => Some(input::read_text(path, LONGEST_TOKEN)?),
+            None => std::env::var("PANNIER_MCP_TOKEN").ok().filter(|token| !token.is_empty()),
+        };
+        options.token = token.map(|token| Token::new(token.trim())).transpose()?;
+        Ok(options)
+    }
+}

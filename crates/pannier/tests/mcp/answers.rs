@@ -1,0 +1,491 @@
+//! Tools: what they are called, and that their answers are the command's.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::server::{Fixture, metadata};
+
+const SPEC: &str = "project/spec/refund-endpoint";
+
+fn items(fixture: &Fixture) -> Vec<Value> {
+    let text = fs::read_to_string(fixture.0.join("examples/support-chat.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn answers_are_the_bytes_that_the_command_prints() {
+    let fixture = Fixture::new("bytes");
+    let mut client = fixture.serve();
+    client.initialize("2025-11-25");
+    let chat = items(&fixture);
+    let policy = json!({ "scorers": [{ "type": "recency", "weight": 1.0 }], "slicer": "knapsack", "bucket_size": 1 });
+    fs::write(fixture.0.join("policy.json"), policy.to_string()).unwrap();
+    let cases: Vec<(&str, Value, Vec<&str>)> = vec![
+        (
+            "resolve_context",
+            json!({ "query": "deploy Deploy rollback", "budget": 80 }),
+            vec![
+                "resolve",
+                "--cache",
+                "handbook",
+                "--query",
+                "deploy Deploy rollback",
+                "--budget",
+                "80",
+            ],
+        ),
+        (
+            "context.resolve",
+            json!({ "cache": "handbook", "query": "", "budget": u64::MAX }),
+            vec![
+                "resolve",
+                "--cache",
+                "handbook",
+                "--query",
+                "",
+                "--budget",
+                "18446744073709551615",
+            ],
+        ),
+        (
+            "assemble_context",
+            json!({ "query": "how do we roll back?", "budget": 60, "tokenizer": "o200k", "metadata": true, "paths": ["guides/**"], "packing": "score-weighted", "neighbours": true }),
+            vec![
+                "assemble",
+                "--cache",
+                "handbook",
+                "--query",
+                "how do we roll back?",
+                "--budget",
+                "60",
+                "--tokenizer",
+                "o200k",
+                "--metadata",
+                "--path",
+                "guides/**",
+                "--packing",
+                "score-weighted",
+                "--neighbours",
+                "--format",
+                "json",
+            ],
+        ),
+        (
+            "get_context",
+            json!({ "areas": ["policy", "concept"], "query": "names" }),
+            vec![
+                "snippets",
+                "list",
+                "--root",
+                "examples/snippets",
+                "--areas",
+                "policy,concept",
+                "--query",
+                "names",
+                "--format",
+                "json",
+            ],
+        ),
+        (
+            "get_context",
+            json!({ "snippet_ids": [SPEC], "budget": 2000, "tokenizer": "cl100k" }),
+            vec![
+                "snippets",
+                "get",
+                SPEC,
+                "--root",
+                "examples/snippets",
+                "--budget",
+                "2000",
+                "--tokenizer",
+                "cl100k",
+                "--format",
+                "json",
+            ],
+        ),
+        (
+            "memory_packet",
+            json!({ "now": "2026-03-01", "query": "payment webhook", "files": ["queries/a.sql"], "budget": 400 }),
+            vec![
+                "packet",
+                "examples/harbour",
+                "--now",
+                "2026-03-01",
+                "--query",
+                "payment webhook",
+                "--files",
+                "queries/a.sql",
+                "--budget",
+                "400",
+            ],
+        ),
+        (
+            "memory_packet",
+            json!({ "context": "harbour", "now": "2026-11-16T12:00:00Z", "format": "json" }),
+            vec!["packet", "examples/harbour", "--now", "2026-11-16T12:00:00Z", "--format", "json"],
+        ),
+        (
+            "select_context",
+            json!({ "items": chat, "budget": 90, "reserve": 10, "policy": "rag", "query": "refund" }),
+            vec![
+                "select",
+                "examples/support-chat.jsonl",
+                "--budget",
+                "90",
+                "--reserve",
+                "10",
+                "--policy",
+                "rag",
+                "--query",
+                "refund",
+                "--format",
+                "json",
+            ],
+        ),
+        (
+            "select_context",
+            json!({ "items": chat, "budget": 90, "target": 70, "policy": policy, "tokenizer": "o200k" }),
+            vec![
+                "select",
+                "examples/support-chat.jsonl",
+                "--budget",
+                "90",
+                "--target",
+                "70",
+                "--policy",
+                "policy.json",
+                "--tokenizer",
+                "o200k",
+                "--format",
+                "json",
+            ],
+        ),
+        (
+            "select_context",
+            json!({ "items": chat, "budget": 60, "explain": ["m3", "#0"] }),
+            vec![
+                "select",
+                "examples/support-chat.jsonl",
+                "--budget",
+                "60",
+                "--explain",
+                "m3",
+                "--explain",
+                "#0",
+                "--format",
+                "json",
+            ],
+        ),
+        (
+            "context.inspect_cache",
+            json!({ "cache": "handbook" }),
+            vec!["inspect", "--cache", "handbook", "--format", "json"],
+        ),
+    ];
+    for (name, arguments, command) in cases {
+        let expected = fixture.command(&command);
+        assert_eq!(client.text(name, arguments.clone()), expected, "{name} {arguments}");
+        // The same question in the new era, and once more: the same bytes.
+        let params = json!({ "name": name, "arguments": arguments, "_meta": metadata() });
+        let answer = client.request("tools/call", params);
+        assert_eq!(answer["result"]["content"][0]["text"], *expected, "{name}");
+        assert_eq!(answer["result"]["resultType"], "complete");
+        let structured = &answer["result"]["structuredContent"];
+        match serde_json::from_str::<Value>(&expected) {
+            Ok(list @ Value::Array(_)) => assert_eq!(structured["explanations"], list),
+            Ok(object) => assert_eq!(*structured, object),
+            Err(_) => assert_eq!(structured["markdown"], *expected),
+        }
+    }
+    assert_eq!(client.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn both_eras_are_served_by_one_process_and_in_any_order() {
+    let fixture = Fixture::new("eras");
+    let mut client = fixture.serve();
+    // Whatever comes first, nothing has to come before it.
+    client.write(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    let found = client.request("server/discover", json!({ "_meta": metadata() }));
+    let found = &found["result"];
+    assert!(found["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")));
+    assert!(found["ttlMs"].as_u64().unwrap() > 0, "{found}");
+    let tools = client.request("tools/list", json!({ "_meta": metadata() }));
+    assert_eq!(tools["result"]["resultType"], "complete");
+    assert!(tools["result"]["ttlMs"].as_u64().unwrap() > 0);
+    for (asked, agreed) in [
+        ("2025-11-25", "2025-11-25"),
+        ("2025-06-18", "2025-06-18"),
+        ("2024-11-05", "2024-11-05"),
+        ("2026-07-28", "2025-11-25"),
+        ("1999-01-01", "2025-11-25"),
+    ] {
+        let result = client.initialize(asked);
+        assert_eq!(result["protocolVersion"], agreed, "{asked}");
+        assert_eq!(result["serverInfo"]["name"], "pannier");
+        let old = client.request("tools/list", json!({}));
+        assert!(old["result"].get("resultType").is_none(), "{asked}");
+        assert_eq!(old["result"]["tools"], tools["result"]["tools"]);
+    }
+    let mut unknown = metadata();
+    unknown["io.modelcontextprotocol/protocolVersion"] = json!("2099-01-01");
+    let refused = client.request("tools/list", json!({ "_meta": unknown }));
+    assert!(refused["error"]["data"]["supported"].is_array(), "{refused}");
+}
+
+#[test]
+fn tools_are_few_named_for_every_client_and_listed_only_where_they_can_answer() {
+    let fixture = Fixture::new("tools");
+    let mut client = fixture.serve();
+    let tools = client.request("tools/list", json!({}))["result"]["tools"].clone();
+    let tools = tools.as_array().unwrap();
+    let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    let all =
+        ["resolve_context", "assemble_context", "get_context", "memory_packet", "select_context"];
+    assert_eq!(names, all);
+    for tool in tools {
+        let name = tool["name"].as_str().unwrap();
+        assert!(!tool["title"].as_str().unwrap().is_empty());
+        assert!(tool["description"].as_str().unwrap().contains("Use it"), "{name}");
+        assert_eq!(tool["annotations"]["readOnlyHint"], name != "get_context", "{name}");
+        for schema in [&tool["inputSchema"], &tool["outputSchema"]] {
+            assert_eq!(schema["type"], "object", "{name}");
+            let text = schema.to_string();
+            assert!(!text.contains("\"format\":\"") && !text.contains("$schema"), "{name}: {text}");
+            assert!(!text.contains("\"type\":["), "{name}: {text}");
+        }
+        assert_eq!(tool["inputSchema"]["additionalProperties"], false);
+    }
+    let mut bare = fixture.serve_only(&[]);
+    let few = bare.request("tools/list", json!({}))["result"]["tools"].clone();
+    assert_eq!(few.as_array().unwrap().len(), 1);
+    assert_eq!(few[0]["name"], "select_context");
+    let (code, message, hint) =
+        bare.problem("resolve_context", json!({ "query": "x", "budget": 1 }));
+    assert_eq!(
+        (code.as_str(), message.as_str()),
+        ("invalid_input", "the server was started without --cache")
+    );
+    assert!(hint.contains("--cache PATH"), "{hint}");
+}
+
+#[test]
+fn folders_are_named_and_the_name_can_be_left_out_where_there_is_one() {
+    let fixture = Fixture::new("names");
+    fixture.command(&[
+        "build",
+        "--sources",
+        "examples/snippets",
+        "--cache",
+        "second",
+        "--glob",
+        "*.md",
+    ]);
+    let mut client = fixture.serve_only(&["--cache", "one=handbook", "--cache", "second"]);
+    let (code, _, hint) = client.problem("resolve_context", json!({ "query": "x", "budget": 9 }));
+    assert_eq!(
+        (code.as_str(), hint.as_str()),
+        ("invalid_input", "add the argument cache: one of one, second")
+    );
+    let query = json!({ "query": "x", "budget": 99, "cache": "second" });
+    let expected =
+        fixture.command(&["resolve", "--cache", "second", "--query", "x", "--budget", "99"]);
+    assert_eq!(client.text("resolve_context", query), expected);
+    let caches = client.text("context.list_caches", json!({}));
+    assert!(caches.starts_with(r#"{"caches":[{"name":"one","#), "{caches}");
+    let tools = client.request("tools/list", json!({}))["result"]["tools"].clone();
+    assert_eq!(tools[0]["inputSchema"]["properties"]["cache"]["enum"], json!(["one", "second"]));
+    assert_eq!(tools[0]["inputSchema"]["required"], json!(["cache", "query", "budget"]));
+    for (arguments, problem) in [
+        (
+            vec!["--cache", "handbook", "--cache", "x/../handbook"],
+            "two folders are called 'handbook'",
+        ),
+        (vec!["--cache", "nowhere"], "there is no cache at nowhere"),
+        (vec!["--docs", "handbook"], "there is no index at"),
+        (vec!["--context", "handbook"], ".context"),
+        (vec!["--timeout", "0"], "--timeout is 0"),
+    ] {
+        let (code, told) = fixture.serve_only(&arguments).end();
+        assert!(code.is_some_and(|code| code != 0 && code != 7), "{arguments:?}: {code:?}");
+        assert!(told.contains(problem), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn a_session_is_an_argument_and_the_same_as_the_commands() {
+    let fixture = Fixture::new("session");
+    let mut client = fixture.serve();
+    let ask = |resend: bool| json!({ "snippet_ids": [SPEC], "session": "s-1", "resend": resend });
+    let first: Value = serde_json::from_str(&client.text("get_context", ask(false))).unwrap();
+    assert_eq!(first["delivered"], json!([]));
+    let second = client.text("get_context", ask(false));
+    let parsed: Value = serde_json::from_str(&second).unwrap();
+    assert_eq!(parsed["snippets"], json!([]));
+    assert!(!parsed["delivered"].as_array().unwrap().is_empty());
+    let command = [
+        "snippets",
+        "get",
+        SPEC,
+        "--root",
+        "examples/snippets",
+        "--session",
+        "s-1",
+        "--format",
+        "json",
+    ];
+    assert_eq!(fixture.command(&command), second);
+    // Another process knows, and another session does not.
+    let mut other = fixture.serve();
+    assert_eq!(other.text("get_context", ask(false)), second);
+    assert_ne!(
+        other.text("get_context", json!({ "snippet_ids": [SPEC], "session": "s-2" })),
+        second
+    );
+    let again: Value = serde_json::from_str(&client.text("get_context", ask(true))).unwrap();
+    assert_eq!(again["snippets"], first["snippets"]);
+    let evil = json!({ "snippet_ids": [SPEC], "session": "x/../../evil" });
+    assert_eq!(client.problem("get_context", evil).0, "invalid_input");
+}
+
+#[test]
+fn mistakes_are_answers_with_a_code_a_message_and_a_hint() {
+    let fixture = Fixture::new("mistakes");
+    let mut client = fixture.serve_with(&["--max-output", "300"]);
+    for (name, arguments, code, message) in [
+        ("resolve_context", json!({ "budget": 1 }), "invalid_input", "missing field `query`"),
+        ("resolve_context", json!({ "query": "x", "budget": -1 }), "invalid_input", "budget: "),
+        (
+            "resolve_context",
+            json!({ "query": "x", "budget": 1, "bugdet": 2 }),
+            "invalid_input",
+            "unknown field `bugdet`",
+        ),
+        ("resolve_context", json!({ "query": "deploy", "budget": 500 }), "too_large", "300"),
+        (
+            "assemble_context",
+            json!({ "query": "x".repeat(1 << 20), "budget": 5 }),
+            "invalid_input",
+            "query",
+        ),
+        (
+            "assemble_context",
+            json!({ "query": "x", "budget": 5, "after": "soon" }),
+            "invalid_input",
+            "after: write a date",
+        ),
+        (
+            "assemble_context",
+            json!({ "query": "x", "budget": 5, "paths": ["[" ] }),
+            "invalid_input",
+            "'['",
+        ),
+        (
+            "assemble_context",
+            json!({ "query": "x", "budget": 5, "tokenizer": "file:secret.md" }),
+            "invalid_input",
+            "reads no tokenizer from files",
+        ),
+        (
+            "assemble_context",
+            json!({ "query": "x", "budget": 5, "tokenizer": "file:secret.md x 1.5" }),
+            "invalid_input",
+            "reads no tokenizer from files",
+        ),
+        ("get_context", json!({ "snippet_ids": ["no/such"] }), "invalid_input", "no/such"),
+        ("get_context", json!({ "snippet_ids": ["../x"] }), "invalid_input", "cannot be the id"),
+        (
+            "get_context",
+            json!({ "snippet_ids": [SPEC], "budget": 3 }),
+            "budget_not_met",
+            "above the budget of 3",
+        ),
+        ("get_context", json!({ "areas": ["recipe"] }), "invalid_input", "recipe"),
+        (
+            "get_context",
+            json!({ "snippet_ids": [SPEC], "query": "x" }),
+            "invalid_input",
+            "query does not go",
+        ),
+        (
+            "memory_packet",
+            json!({ "context": "else" }),
+            "invalid_input",
+            "there is no context 'else'",
+        ),
+        (
+            "select_context",
+            json!({ "items": [{ "content": "" }], "budget": 1 }),
+            "invalid_input",
+            "items[0]",
+        ),
+        (
+            "select_context",
+            json!({ "items": [], "budget": 1, "policy": "nope" }),
+            "invalid_input",
+            "nope",
+        ),
+        (
+            "select_context",
+            json!({ "items": [], "budget": 1, "policy": { "scorers": 3 } }),
+            "invalid_input",
+            "policy: ",
+        ),
+        (
+            "select_context",
+            json!({ "items": [], "budget": 1, "explain": ["x"] }),
+            "invalid_input",
+            "there is no item 'x'",
+        ),
+        (
+            "select_context",
+            json!({ "items": [{ "content": "long", "tokens": 9, "pinned": true }], "budget": 1 }),
+            "budget_not_met",
+            "",
+        ),
+    ] {
+        let (found, told, hint) = client.problem(name, arguments.clone());
+        assert_eq!(found, code, "{name} {arguments}: {told}");
+        assert!(told.contains(message), "{name}: {told}");
+        assert!(!hint.is_empty());
+    }
+    let unknown = client.request("tools/call", json!({ "name": "no_tool", "arguments": {} }));
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    let completion = client.request("completion/complete", json!({ "ref": { "type": "ref/prompt", "name": "x" }, "argument": { "name": "x", "value": "x" } }));
+    assert_eq!(completion["error"]["code"], -32601, "{completion}");
+}
+
+#[test]
+fn what_the_command_says_beside_its_data_stands_in_the_metadata() {
+    let fixture = Fixture::new("warnings");
+    let mut client = fixture.serve();
+    let result = client.call("memory_packet", json!({ "budget": 1, "now": "2026-03-01" }));
+    let warnings = result["_meta"]["pannier/warnings"].as_array().unwrap();
+    assert!(warnings[0].as_str().unwrap().contains("above the budget of 1"), "{result}");
+    let items = json!([{ "content": "x", "tokens": -3 }]);
+    let result = client.call("select_context", json!({ "items": items, "budget": 5 }));
+    assert!(result["_meta"]["pannier/warnings"][0].as_str().unwrap().starts_with("1 items"));
+}
+
+#[test]
+fn what_a_project_remembers_is_a_prompt_too() {
+    let fixture = Fixture::new("prompt");
+    let mut client = fixture.serve();
+    let prompts = client.request("prompts/list", json!({ "_meta": metadata() }));
+    assert_eq!(prompts["result"]["prompts"][0]["name"], "project_memory", "{prompts}");
+    let params = json!({ "name": "project_memory", "arguments": { "query": "payment webhook" } });
+    let prompt = client.request("prompts/get", params);
+    let text = prompt["result"]["messages"][0]["content"]["text"].as_str().unwrap();
+    assert_eq!(text, client.text("memory_packet", json!({ "query": "payment webhook" })));
+    for (wrong, code) in [
+        (json!({ "name": "other" }), -32602),
+        (json!({ "name": "project_memory", "arguments": { "context": "other" } }), -32602),
+    ] {
+        assert_eq!(client.request("prompts/get", wrong)["error"]["code"], code);
+    }
+    // Where nothing is remembered, there are no prompts, and nothing pretends that there are.
+    let mut bare = fixture.serve_only(&[]);
+    assert!(bare.initialize("2025-11-25")["capabilities"].get("prompts").is_none());
+    assert_eq!(bare.request("prompts/list", json!({}))["error"]["code"], -32601);
+}

@@ -1,0 +1,150 @@
+//! Many calls at once, slow ones, and those that nobody waits for.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::server::Fixture;
+
+/// A call that takes long enough to be seen at work.
+pub(crate) fn slow() -> Value {
+    let items: Vec<Value> = (0..500)
+        .map(|number| {
+            let tokens = 50 + number * 7919 % 997;
+            json!({ "content": format!("item {number}"), "tokens": tokens, "futureRelevanceHint": f64::from(number % 101) / 101.0 })
+        })
+        .collect();
+    let explain = ["#7", "#11"];
+    let policy = json!({ "scorers": [{ "type": "reflexive", "weight": 1.0 }], "slicer": "knapsack", "bucket_size": 1 });
+    let arguments =
+        json!({ "items": items, "budget": 100_000, "policy": policy, "explain": explain });
+    json!({ "name": "select_context", "arguments": arguments })
+}
+
+fn fast() -> Value {
+    json!({ "name": "resolve_context", "arguments": { "query": "deploy", "budget": 50 } })
+}
+
+#[test]
+fn a_slow_call_does_not_hold_up_a_fast_one() {
+    let fixture = Fixture::new("slow");
+    let mut client = fixture.serve();
+    let slow = client.send("tools/call", slow());
+    let fast = client.send("tools/call", fast());
+    // By order, not by time: what was asked second is answered first.
+    assert_eq!(client.answer()["id"], fast);
+    let answer = client.answer();
+    assert_eq!(answer["id"], slow);
+    assert_eq!(answer["result"]["isError"], false, "{}", answer["result"]["content"][0]["text"]);
+}
+
+#[test]
+fn a_call_that_takes_too_long_is_told_so_and_others_are_served() {
+    let fixture = Fixture::new("timeout");
+    let mut client = fixture.serve_with(&["--timeout", "0.2"]);
+    let answer = client.request("tools/call", slow());
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("\"code\":\"timeout\"") && text.contains("0.2 seconds"), "{text}");
+    assert_eq!(client.request("tools/call", fast())["result"]["isError"], false);
+}
+
+#[test]
+fn a_call_that_is_cancelled_is_not_answered() {
+    let fixture = Fixture::new("cancel");
+    let mut client = fixture.serve();
+    client.initialize("2025-11-25");
+    let slow = client.send("tools/call", slow());
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": slow } });
+    client.write(&cancel.to_string());
+    for _ in 0..3 {
+        assert_eq!(client.request("tools/call", fast())["result"]["isError"], false);
+    }
+    // Its id is free again.
+    let again = json!({ "jsonrpc": "2.0", "id": slow, "method": "ping" });
+    client.write(&again.to_string());
+    assert_eq!(client.answer()["result"], json!({}));
+    let (code, told) = client.end();
+    assert_eq!((code, told.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn what_is_cancelled_before_its_turn_is_not_noted_as_given() {
+    let fixture = Fixture::new("turn");
+    let mut client = fixture.serve_with(&["--jobs", "1"]);
+    client.initialize("2025-11-25");
+    let mut first = slow();
+    first["_meta"] = json!({ "progressToken": 1 });
+    let slow = client.send("tools/call", first);
+    // It has the only place as soon as it tells that it has begun.
+    assert_eq!(client.line().unwrap()["method"], "notifications/progress");
+    let arguments = json!({ "snippet_ids": ["project/spec/refund-endpoint"], "session": "s" });
+    let params = json!({ "name": "get_context", "arguments": arguments });
+    let waiting = client.send("tools/call", params.clone());
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": waiting } });
+    client.write(&cancel.to_string());
+    assert_eq!(client.answer()["id"], slow);
+    // It would have been remembered as given.
+    let answer = client.request("tools/call", params);
+    assert_eq!(answer["result"]["structuredContent"]["delivered"], json!([]), "{answer}");
+}
+
+#[test]
+fn progress_is_told_to_whoever_asks_and_only_grows() {
+    let fixture = Fixture::new("progress");
+    let mut client = fixture.serve();
+    let mut params = slow();
+    params["_meta"] = json!({ "progressToken": "mine" });
+    client.request("tools/call", params);
+    let told = std::mem::take(&mut client.told);
+    assert!(told.len() >= 3, "{told:?}");
+    let mut last = 0.0;
+    for notification in &told {
+        assert_eq!(notification["method"], "notifications/progress");
+        assert_eq!(notification["params"]["progressToken"], "mine");
+        let progress = notification["params"]["progress"].as_f64().unwrap();
+        assert!(progress > last, "{told:?}");
+        assert!(!notification["params"]["message"].as_str().unwrap().is_empty());
+        last = progress;
+    }
+    client.request("tools/call", fast());
+    assert!(client.told.is_empty());
+}
+
+#[test]
+fn a_thousand_mixed_calls_of_eight_clients_all_get_the_answer_they_would_get_alone() {
+    let fixture = Fixture::new("thousand");
+    let calls = [
+        fast(),
+        json!({ "name": "assemble_context", "arguments": { "query": "roll back", "budget": 60 } }),
+        json!({ "name": "get_context", "arguments": { "areas": ["policy"] } }),
+        json!({ "name": "get_context", "arguments": { "snippet_ids": ["project/spec/refund-endpoint"] } }),
+        json!({ "name": "memory_packet", "arguments": { "now": "2026-03-01" } }),
+        json!({ "name": "select_context", "arguments": { "items": [{ "content": "a" }, { "content": "b" }], "budget": 1 } }),
+        json!({ "name": "resolve_context", "arguments": { "query": 3 } }),
+    ];
+    let mut alone = fixture.serve();
+    let expected: Vec<Value> = calls
+        .iter()
+        .map(|call| alone.request("tools/call", call.clone())["result"].clone())
+        .collect();
+    std::thread::scope(|scope| {
+        for start in 0..8 {
+            let (fixture, calls, expected) = (&fixture, &calls, &expected);
+            scope.spawn(move || {
+                let mut client = fixture.serve();
+                // All at once, so that they overlap, too.
+                let mut asked = BTreeMap::new();
+                for number in 0..125 {
+                    let which = (start + number) % calls.len();
+                    asked.insert(client.send("tools/call", calls[which].clone()), which);
+                }
+                while !asked.is_empty() {
+                    let answer = client.answer();
+                    let which = asked.remove(&answer["id"].as_u64().unwrap()).unwrap();
+                    assert_eq!(answer["result"], expected[which]);
+                }
+                assert_eq!(client.end(), (Some(0), String::new()));
+            });
+        }
+    });
+}
