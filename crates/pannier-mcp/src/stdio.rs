@@ -7,6 +7,7 @@
 
 use std::io::{self, BufRead, Write};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -25,6 +26,9 @@ use crate::handler::Handler;
 /// How many messages wait in each direction.
 const WAITING: usize = 64;
 
+/// How long a client that is leaving may take to read its last answers.
+const LEAVING: Duration = Duration::from_secs(5);
+
 /// Serves whoever writes to standard input, until that is closed.
 pub(crate) fn serve(handler: Arc<Handler>) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -36,10 +40,14 @@ pub(crate) fn serve(handler: Arc<Handler>) -> Result<(), ServeError> {
     let (outgoing, to_write) = mpsc::channel(WAITING);
     let (to_serve, incoming) = mpsc::channel(WAITING);
     let pending = Pending::default();
-    let writer = {
+    let (writing, is_written) = std::sync::mpsc::channel::<()>();
+    {
         let closed = closed.clone();
-        spawn("writer", move || write(to_write, &closed))?
-    };
+        spawn("writer", move || {
+            write(to_write, &closed);
+            drop(writing);
+        })?;
+    }
     let reader = Reader { most, outgoing: outgoing.clone(), pending: pending.clone() };
     // It is not waited for: what it waits for may never come.
     spawn("reader", move || reader.run(io::stdin().lock(), &to_serve))?;
@@ -50,16 +58,14 @@ pub(crate) fn serve(handler: Arc<Handler>) -> Result<(), ServeError> {
         let _ = service.waiting().await;
     });
     runtime.shutdown_background();
-    drop(writer);
+    // What is on its way is still written, unless nobody reads it.
+    let _ = is_written.recv_timeout(LEAVING);
     Ok(())
 }
 
-fn spawn(
-    name: &str,
-    run: impl FnOnce() + Send + 'static,
-) -> Result<std::thread::JoinHandle<()>, ServeError> {
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), ServeError> {
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
-    thread.map_err(ServeError::io("start a thread"))
+    thread.map(drop).map_err(ServeError::io("start a thread"))
 }
 
 /// A line to write, and whom to tell that it is written.

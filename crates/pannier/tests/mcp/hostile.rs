@@ -204,6 +204,19 @@ fn a_client_that_goes_away_ends_the_server() {
 }
 
 #[test]
+fn what_is_wrong_with_the_last_line_is_told_before_the_end() {
+    let fixture = Fixture::new("last");
+    for _ in 0..20 {
+        let mut child =
+            fixture.program(&["mcp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"{").unwrap();
+        let output = child.wait_with_output().unwrap();
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(answer["error"]["code"], -32700);
+    }
+}
+
+#[test]
 fn an_id_that_is_in_use_is_refused() {
     let fixture = Fixture::new("ids");
     let mut client = fixture.serve_with(&["--jobs", "1"]);
