@@ -66,9 +66,7 @@ impl Policy {
             keep_groups_together: false,
         }
     }
-}
 
-impl Policy {
     /// The same policy for whoever looks for something: how well the words of an item answer a query counts as much as
     /// everything else together.
     ///
