@@ -1,5 +1,6 @@
 //! What calls bring along. Clients show the schemas and do not enforce them, so everything is checked here: an argument that
-//! is not known is an error, because a typing error would silently change an answer.
+//! is not known is an error, because a typing error would silently change an answer. What can mean one thing only is taken
+//! for it: models write `"600"` and `600.0` for 600, and one text for a list of one.
 
 use pannier_core::{Packing, Timestamp, UncountedItem};
 use pannier_docs::{Mode, read_date};
@@ -17,7 +18,8 @@ pub(crate) fn read<T: DeserializeOwned>(arguments: Option<JsonObject>) -> Result
         let (path, problem) = (error.path().to_string(), error.inner().to_string());
         let message = match path.as_str() {
             "." | "?" => problem,
-            _ if problem.starts_with("unknown field") => problem,
+            // The problem names the field itself, but not where it is.
+            path if problem.starts_with("unknown field") && !path.contains(['.', '[']) => problem,
             path => format!("{path}: {problem}"),
         };
         Problem::invalid(message, "see the input schema of the tool, and call again")
@@ -39,6 +41,7 @@ pub(crate) struct Inspect {
 pub(crate) struct Resolve {
     pub(crate) cache: Option<String>,
     pub(crate) query: String,
+    #[serde(deserialize_with = "whole")]
     pub(crate) budget: u64,
 }
 
@@ -47,13 +50,14 @@ pub(crate) struct Resolve {
 pub(crate) struct Assemble {
     pub(crate) cache: Option<String>,
     pub(crate) query: String,
+    #[serde(deserialize_with = "whole")]
     pub(crate) budget: usize,
     pub(crate) tokenizer: Option<String>,
     #[serde(default)]
     pub(crate) mode: Mode,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "texts")]
     pub(crate) paths: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "texts")]
     pub(crate) contains: Vec<String>,
     #[serde(default, deserialize_with = "date")]
     pub(crate) after: Option<Timestamp>,
@@ -63,6 +67,7 @@ pub(crate) struct Assemble {
     pub(crate) prefer_recent: bool,
     #[serde(default)]
     pub(crate) packing: Packing,
+    #[serde(default, deserialize_with = "maybe_whole")]
     pub(crate) max_chunks_per_doc: Option<usize>,
     #[serde(default)]
     pub(crate) neighbours: bool,
@@ -74,12 +79,17 @@ pub(crate) struct Assemble {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Get {
     pub(crate) docs: Option<String>,
+    #[serde(deserialize_with = "texts")]
     pub(crate) areas: Vec<String>,
+    #[serde(deserialize_with = "texts")]
     pub(crate) scopes: Vec<String>,
     pub(crate) baseline_only: bool,
     pub(crate) query: Option<String>,
+    #[serde(deserialize_with = "maybe_whole")]
     pub(crate) limit: Option<usize>,
+    #[serde(deserialize_with = "texts")]
     pub(crate) snippet_ids: Vec<String>,
+    #[serde(deserialize_with = "maybe_whole")]
     pub(crate) budget: Option<usize>,
     pub(crate) tokenizer: Option<String>,
     pub(crate) session: Option<String>,
@@ -90,13 +100,16 @@ pub(crate) struct Get {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Packet {
     pub(crate) context: Option<String>,
+    #[serde(deserialize_with = "maybe_whole")]
     pub(crate) budget: Option<usize>,
     pub(crate) query: Option<String>,
+    #[serde(deserialize_with = "texts")]
     pub(crate) files: Vec<String>,
     pub(crate) format: PacketForm,
     #[serde(deserialize_with = "date")]
     pub(crate) now: Option<Timestamp>,
     pub(crate) tokenizer: Option<String>,
+    #[serde(deserialize_with = "maybe_whole")]
     pub(crate) max_chars: Option<usize>,
 }
 
@@ -112,15 +125,17 @@ pub(crate) enum PacketForm {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Select {
     pub(crate) items: Vec<UncountedItem>,
+    #[serde(deserialize_with = "whole")]
     pub(crate) budget: i64,
+    #[serde(default, deserialize_with = "maybe_whole")]
     pub(crate) target: Option<i64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     pub(crate) reserve: i64,
     pub(crate) policy: Option<Value>,
     pub(crate) query: Option<String>,
     pub(crate) tokenizer: Option<String>,
     pub(crate) now: Option<Timestamp>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "texts")]
     pub(crate) explain: Vec<String>,
 }
 
@@ -128,4 +143,77 @@ fn date<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>,
     let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
     let form = "write a date, as in 2026-03-01 or 2026-03-01T12:00:00Z";
     read_date(&text).map(Some).ok_or_else(|| serde::de::Error::custom(form))
+}
+
+fn whole<'de, D: Deserializer<'de>, T: TryFrom<i128>>(deserializer: D) -> Result<T, D::Error> {
+    let form = "write a whole number that is not negative, as in 4000";
+    maybe_whole(deserializer)?.ok_or_else(|| serde::de::Error::custom(form))
+}
+
+fn maybe_whole<'de, D: Deserializer<'de>, T: TryFrom<i128>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let form = "write a whole number that is not negative, as in 4000";
+    let value = Value::deserialize(deserializer)?;
+    let number = match &value {
+        Value::Null => return Ok(None),
+        Value::String(text) => text.trim().parse().ok(),
+        // Above this, such a number may have been rounded.
+        Value::Number(number) if number.is_f64() => number
+            .as_f64()
+            .filter(|number| number.fract() == 0.0 && number.abs() < 9e15)
+            .map(|number| number as i128),
+        Value::Number(number) => number.as_i128(),
+        _ => None,
+    };
+    let number = number.filter(|number| *number >= 0).and_then(|number| T::try_from(number).ok());
+    number.map(Some).ok_or_else(|| serde::de::Error::custom(form))
+}
+
+fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(Vec::new()),
+        Value::String(text) => Ok(vec![text]),
+        value => Vec::deserialize(value).map_err(|_| {
+            serde::de::Error::custom("write a list of texts, as in [\"one\", \"other\"]")
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn packet(arguments: Value) -> Result<Packet, String> {
+        let Value::Object(arguments) = arguments else { panic!("no object") };
+        read(Some(arguments)).map_err(|problem| problem.message)
+    }
+
+    #[test]
+    fn what_can_mean_one_thing_only_is_taken_for_it() {
+        for budget in [json!(600), json!(600.0), json!("600"), json!(" 600 ")] {
+            assert_eq!(packet(json!({ "budget": budget })).unwrap().budget, Some(600));
+        }
+        assert_eq!(packet(json!({ "budget": null })).unwrap().budget, None);
+        for files in [json!("a.rs"), json!(["a.rs"])] {
+            assert_eq!(packet(json!({ "files": files })).unwrap().files, ["a.rs"]);
+        }
+        assert!(packet(json!({ "files": null })).unwrap().files.is_empty());
+    }
+
+    #[test]
+    fn what_can_mean_nothing_is_told_in_words_of_the_protocol() {
+        for budget in [json!(-1), json!(1.5), json!("many"), json!([1]), json!(1e300), json!(true)]
+        {
+            let problem = packet(json!({ "budget": budget })).unwrap_err();
+            assert_eq!(problem, "budget: write a whole number that is not negative, as in 4000");
+        }
+        for files in [json!(1), json!([1]), json!({})] {
+            let problem = packet(json!({ "files": files })).unwrap_err();
+            assert_eq!(problem, "files: write a list of texts, as in [\"one\", \"other\"]");
+        }
+        assert!(packet(json!({ "bugdet": 1 })).unwrap_err().starts_with("unknown field `bugdet`"));
+    }
 }

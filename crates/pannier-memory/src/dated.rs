@@ -75,9 +75,8 @@ fn end(outline: &Outline, begun: Begun, end: usize, problems: &mut Vec<Problem>)
     let body = without_rule(outline, whole.clone());
     let text = trimmed(&outline.without_comments(body.clone()));
     // What is open at the end of an entry is open to the end of the file, or the next heading would be none. Without its
-    // comments, an entry may be read in another way.
-    let may_be_open = outline.unclosed.is_some() || outline.has_comment(&whole);
-    let text = if may_be_open { closed(text) } else { text };
+    // comments or its first line, an entry may be read in another way.
+    let may_be_open = outline.unclosed.is_some() || outline.has_comment(&whole) || title.is_empty();
     let text = match title.is_empty() {
         // The first line is the next best title, and is not said twice.
         true => {
@@ -87,6 +86,7 @@ fn end(outline: &Outline, begun: Begun, end: usize, problems: &mut Vec<Problem>)
         }
         false => text,
     };
+    let text = if may_be_open { closed(text) } else { text };
     let title = if title.is_empty() { stamp } else { title };
     let is_superseded = says_superseded(&title) || is_superseded(outline, body);
     Draft { title, lead: None, text, date: found.date, is_superseded, line }
@@ -252,6 +252,9 @@ mod tests {
         assert_eq!(titles("## [2026-07-25]\n\nFirst line.\nSecond.\n"), ["First line."]);
         assert_eq!(titles("## [2026-07-25] <!-- c -->\n"), ["2026-07-25"]);
         assert_eq!(titles("## [2026-07-25]Tight C#\n"), ["Tight C#"]);
+        // Without its first line, the rest is read in another way, and closed in that.
+        let entry = read("## [2026-07-25]\n<script>\n- \n<pre>").remove(0);
+        assert_eq!((&*entry.title, &*entry.text), ("<script>", "- \n<pre>\n</pre>"));
     }
 
     #[test]

@@ -153,12 +153,37 @@ pub struct Packet {
     pub tokens_used: usize,
     /// How many it was to have at most. Where characters are limited, too, this may be less than what was asked for.
     pub budget: usize,
-    /// How many it would have if only what is always there were in it.
+    /// How many it would have if only what is always there were in it. If it has more than it may, the least budget that
+    /// is enough for that.
     pub least_tokens: usize,
     /// Whether it has more than it may: only if what is always there has.
     pub is_over_budget: bool,
     /// Whether it has more characters than it may: only if what is always there has.
     pub is_over_characters: bool,
+    /// What was asked for.
+    asked: (usize, Option<usize>),
+}
+
+impl Packet {
+    /// What is wrong with it, for people: a model need not know.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        let (budget, most) = self.asked;
+        let tokens = self.is_over_budget.then(|| {
+            format!(
+                "the packet has {} tokens, above the budget of {budget}: the rules, the files to read and the \
+                 instruction are in every packet; raise the budget to {}, or shorten the constitution",
+                self.tokens_used, self.least_tokens
+            )
+        });
+        let characters = most.filter(|_| self.is_over_characters).map(|most| {
+            format!(
+                "the packet has {} characters, above the {most} that are shown: the rules are in every packet; \
+                 shorten the constitution",
+                self.text.chars().count()
+            )
+        });
+        tokens.into_iter().chain(characters)
+    }
 }
 
 /// A selection, and what made it.
@@ -234,6 +259,20 @@ impl<'m> Packer<'m> {
         self.renderings[2].alone()
     }
 
+    /// The least budget that is kept. A packet tells its budget, so a longer one may cost more.
+    fn least_budget(&self) -> usize {
+        let mut least = self.least_tokens();
+        // From below: the first that holds is the smallest.
+        for _ in 0..8 {
+            let needed = self.asked(least).least_tokens();
+            if needed <= least {
+                break;
+            }
+            least = needed;
+        }
+        least
+    }
+
     /// What everything costs together.
     fn whole_tokens(&self) -> usize {
         self.renderings[0].whole()
@@ -301,13 +340,20 @@ impl<'m> Packer<'m> {
         let (text, tokens_used) = self.make(budget)?.text();
         let most = self.options.max_characters;
         let is_over_characters = most.is_some_and(|most| text.chars().count() > most);
+        let is_over_budget = tokens_used > budget;
+        let least_tokens = match is_over_budget {
+            true => self.least_budget(),
+            false => self.least_tokens(),
+        };
+        let asked = (self.options.budget, most);
         Ok(Packet {
             text,
             tokens_used,
             budget,
-            least_tokens: self.least_tokens(),
-            is_over_budget: tokens_used > budget,
+            least_tokens,
+            is_over_budget,
             is_over_characters,
+            asked,
         })
     }
 

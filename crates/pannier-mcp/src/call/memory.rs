@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use pannier_core::ErrorCategory;
 use pannier_memory::{Config, Packer, PacketFormat, PacketOptions};
 
 use crate::answer::Answer;
@@ -18,6 +19,12 @@ pub(super) fn packet(
     most: usize,
 ) -> Result<Answer, Problem> {
     let folder = shelf.context(arguments.context.as_deref())?;
+    // Without files, a packet would claim that there are no rules.
+    if !folder.path().is_dir() {
+        let hint = "make it again, or start the server with another folder; tell the user";
+        let message = "the project's .context folder is no longer there";
+        return Err(Problem::new(ErrorCategory::Io.code(), message, hint));
+    }
     let counter = counter(arguments.tokenizer.as_deref())?;
     watch.step("reading what the project remembers")?;
     let config = Config::read(folder)?;
@@ -33,17 +40,11 @@ pub(super) fn packet(
         PacketForm::Md => PacketFormat::Markdown,
         PacketForm::Json => PacketFormat::Json,
     };
-    let budget = options.budget;
     watch.step("packing")?;
     let packet = Packer::new(&memory, options, counter)?.packet()?;
     watch.step("writing the answer")?;
     let mut warnings: Vec<String> = memory.warnings().iter().map(ToString::to_string).collect();
-    if packet.is_over_budget {
-        let (used, least) = (packet.tokens_used, packet.least_tokens);
-        warnings.push(format!(
-            "the packet has {used} tokens, above the budget of {budget}: rules are in every packet; raise the budget to {least}"
-        ));
-    }
+    warnings.extend(packet.warnings());
     let answer = match arguments.format {
         PacketForm::Md => Answer::text("markdown", packet.text, most),
         PacketForm::Json => Answer::written(packet.text, most),

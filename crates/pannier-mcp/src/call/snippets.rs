@@ -28,6 +28,10 @@ pub(super) fn get(
 }
 
 fn list(arguments: &Get, shelf: &Shelf, watch: &Watch, most: usize) -> Result<Answer, Problem> {
+    if arguments.budget.is_some() {
+        let hint = "leave it out, and use limit to list fewer; or add snippet_ids to fetch them";
+        return Err(Problem::invalid("budget does not go without snippet_ids", hint));
+    }
     let mut options = ListOptions::default();
     let types = arguments.areas.iter().map(|name| SnippetType::from_name(name.trim()));
     options.areas = types.collect::<Result<_, SnippetsError>>()?;

@@ -343,7 +343,8 @@ impl PacketArguments {
             Format::Policy => output.text(&policy(&packer.chosen_by()?)?),
             Format::Md | Format::Json => {
                 let packet = packer.packet()?;
-                warn(&packet, packer.options());
+                // What a packet does not say, or says where a model does not look for it.
+                packet.warnings().for_each(|warning| tell("warning", &warning));
                 match self.hook.map(Host::from) {
                     None => output.text(&packet.text),
                     Some(host) => {
@@ -385,31 +386,6 @@ impl PacketArguments {
                 .text(&format!("{text}\n  It stands at {path}:{}{superseded}\n", entry.line()))?;
         }
         Ok(())
-    }
-}
-
-/// Says what a packet does not say, or says where a model does not look for it.
-fn warn(packet: &Packet, options: &PacketOptions) {
-    if packet.is_over_budget {
-        let (used, budget) = (packet.tokens_used, options.budget);
-        tell(
-            "warning",
-            &format!(
-                "the packet has {used} tokens, above the budget of {budget}: the rules, the files to read and the \
-                 instruction are in every packet; raise the budget to {}, or shorten the constitution",
-                packet.least_tokens
-            ),
-        );
-    }
-    if let (true, Some(most)) = (packet.is_over_characters, options.max_characters) {
-        let count = packet.text.chars().count();
-        tell(
-            "warning",
-            &format!(
-                "the packet has {count} characters, above the {most} that are shown: the rules are in every packet; \
-                 shorten the constitution"
-            ),
-        );
     }
 }
 
