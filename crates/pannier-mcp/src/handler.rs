@@ -277,7 +277,10 @@ impl ServerHandler for Handler {
                     format!("the parameters of {method} are not as the protocol has them");
                 ErrorData::invalid_params(message, None)
             }
-            false => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None),
+            false => {
+                let message = format!("there is no method '{method}'");
+                ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
+            }
         })
     }
 }

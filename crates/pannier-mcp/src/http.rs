@@ -262,10 +262,11 @@ impl Http {
             // The SDK blames the type of a body whose contents are wrong.
             Ok(answer) if is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
                 let error = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"the body is no message of JSON-RPC 2.0"}}"#;
-                let mut answer = plain(StatusCode::BAD_REQUEST, error);
-                let kind = HeaderValue::from_static("application/json");
-                answer.headers_mut().insert(CONTENT_TYPE, kind);
-                answer
+                json(StatusCode::BAD_REQUEST, error)
+            }
+            Ok(answer) if is_json && answer.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+                let error = r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"the message is too long; send less, or start the server with a greater --max-input"}}"#;
+                json(StatusCode::PAYLOAD_TOO_LARGE, error)
             }
             Ok(answer) => answer,
         }
@@ -275,6 +276,12 @@ impl Http {
 fn plain(status: StatusCode, text: &'static str) -> Answer {
     let mut answer = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
     *answer.status_mut() = status;
+    answer
+}
+
+fn json(status: StatusCode, text: &'static str) -> Answer {
+    let mut answer = plain(status, text);
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     answer
 }
 

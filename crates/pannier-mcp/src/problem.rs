@@ -94,6 +94,13 @@ impl From<SnippetsError> for Problem {
     fn from(error: SnippetsError) -> Self {
         let problem = Self::of(error.category(), &error);
         match error {
+            // No argument mends that.
+            SnippetsError::NoIndex { .. } | SnippetsError::InvalidIndex { .. } => Self {
+                code: ErrorCategory::CacheMissing.code(),
+                hint: "the index must be made with `pannier snippets index`; then call again"
+                    .to_owned(),
+                ..problem
+            },
             SnippetsError::UnknownIds { .. } => Self {
                 hint: "call get_context without snippet_ids to see which ids there are".to_owned(),
                 ..problem

@@ -26,6 +26,9 @@ use crate::handler::Handler;
 /// How many messages wait in each direction.
 const WAITING: usize = 64;
 
+/// So much is kept of a message that is too long.
+const BEGINNING: usize = 4 << 10;
+
 /// How long a client that is leaving may take to read its last answers.
 const LEAVING: Duration = Duration::from_secs(5);
 
@@ -129,7 +132,7 @@ impl Reader {
                 Ok(Found::Line) => message(&line),
                 Ok(Found::TooLong) => {
                     let problem = format!("a message may have {} bytes; send less", self.most);
-                    Read::Refused(None, ErrorData::invalid_request(problem, None))
+                    Read::Refused(beginning_id(&line), ErrorData::invalid_request(problem, None))
                 }
             };
             let is_served = match read {
@@ -181,7 +184,7 @@ enum Found {
     End,
 }
 
-/// Reads a line, without its end, of at most so many bytes. The rest of a longer one is skipped.
+/// Reads a line, without its end, of at most so many bytes. Of a longer one, the beginning is read and the rest skipped.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, most: usize) -> io::Result<Found> {
     let mut is_too_long = false;
     loop {
@@ -200,13 +203,14 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, most: usize) -> io::R
         }
         let end = available.iter().position(|byte| *byte == b'\n');
         let part = &available[..end.unwrap_or(available.len())];
-        if line.len() + part.len() > most {
-            is_too_long = true;
-            // What was read is of no use, and need not be kept.
-            *line = Vec::new();
-        }
         if !is_too_long {
-            line.extend_from_slice(part);
+            line.extend_from_slice(&part[..part.len().min(most + 1 - line.len())]);
+            is_too_long = line.len() > most;
+            if is_too_long {
+                // It is of no use but for the id that it begins with.
+                line.truncate(BEGINNING);
+                line.shrink_to_fit();
+            }
         }
         let used = part.len() + usize::from(end.is_some());
         input.consume(used);
@@ -214,6 +218,40 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, most: usize) -> io::R
             return Ok(if is_too_long { Found::TooLong } else { Found::Line });
         }
     }
+}
+
+/// The id of a message of which only the beginning is known, as far as that goes: most clients write it before what is
+/// long.
+fn beginning_id(line: &[u8]) -> Option<RequestId> {
+    let text = String::from_utf8_lossy(line);
+    let (mut depth, mut is_key) = (0_usize, false);
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let taken = match first {
+            '"' => {
+                let mut values = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+                let name = values.next()?.ok()?;
+                let end = values.byte_offset();
+                if depth == 1 && is_key && name == "id" {
+                    let value = rest[end..].trim_start().strip_prefix(':')?;
+                    return serde_json::Deserializer::from_str(value).into_iter().next()?.ok();
+                }
+                is_key = false;
+                end
+            }
+            _ => {
+                match first {
+                    '{' | '[' => depth += 1,
+                    '}' | ']' => depth = depth.checked_sub(1)?,
+                    _ => {}
+                }
+                is_key = matches!(first, '{' | ',') || is_key && first.is_whitespace();
+                first.len_utf8()
+            }
+        };
+        rest = &rest[taken..];
+    }
+    None
 }
 
 /// What a line says.
@@ -339,12 +377,41 @@ mod tests {
         let expected = [
             (Found::Line, "short"),
             (Found::Line, ""),
-            (Found::TooLong, ""),
+            (Found::TooLong, "much t"),
             (Found::Line, "last"),
         ];
         assert_eq!(lines(text, 5), expected.map(|(found, line)| (found, line.to_owned())));
-        assert_eq!(lines("much too long", 5), [(Found::TooLong, String::new())]);
+        assert_eq!(lines("much too long", 5), [(Found::TooLong, "much t".to_owned())]);
+        let long = "x".repeat(3 * BEGINNING);
+        assert_eq!(lines(&long, 2 * BEGINNING)[0].1.len(), BEGINNING);
         assert_eq!(lines("", 5), []);
+    }
+
+    #[test]
+    fn the_id_of_a_long_message_is_found_if_it_comes_early() {
+        let id = |line: &str| beginning_id(line.as_bytes()).map(|id| id.to_string());
+        assert_eq!(
+            id(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"x"#).as_deref(),
+            Some("7")
+        );
+        assert_eq!(
+            id(r#" { "params" : {"id":1,"a":["id",2]}, "id" : "a\"b" , "x"#).as_deref(),
+            Some("a\"b")
+        );
+        for none in [
+            "",
+            "{",
+            r#"{"params":{"id":1,"#,
+            r#"{"a":"id":1"#,
+            r#"["id",1]"#,
+            r#"{"id":"#,
+            r#"{"id":{}}"#,
+            "}}",
+            "\"",
+            "\u{0}",
+        ] {
+            assert_eq!(id(none), None, "{none}");
+        }
     }
 
     #[test]

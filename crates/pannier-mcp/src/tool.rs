@@ -51,7 +51,7 @@ fn resolve(caches: &[&str]) -> Tool {
         &json!({
             "cache": cache(caches),
             "query": text("Words to look for. Only exact words count, in any case."),
-            "budget": whole("How many tokens the documents may have together; a token is four bytes."),
+            "budget": whole("How many tokens the documents may have together, as in 4000; a token is four bytes."),
         }),
         &required(caches, "cache", &["query", "budget"]),
     );
@@ -74,13 +74,13 @@ fn assemble(caches: &[&str]) -> Tool {
         &json!({
             "cache": cache(caches),
             "query": text("The question, or what to look for. Words in double quotes must follow each other."),
-            "budget": whole("How many tokens the context may have."),
+            "budget": whole("How many tokens the field text may have, as in 2000. The answer says in other fields where each passage stands and what was left out, and is longer for that."),
             "tokenizer": text(TOKENIZER),
             "mode": choice(&["hybrid", "lexical", "semantic"], "By what passages are found: words and vectors (the default), words, or vectors."),
             "paths": texts("Look only at documents whose path matches one of these patterns, as in guides/**."),
             "contains": texts("Look only at passages that have all these texts, in any case."),
-            "after": text("Look only at documents dated then or later: 2026-03-01."),
-            "before": text("Look only at documents dated earlier: 2026-03-01."),
+            "after": text("Look only at documents dated then or later: 2026-03-01. Those without a date are left out."),
+            "before": text("Look only at documents dated earlier: 2026-03-01. Those without a date are left out."),
             "prefer_recent": flag("Of equal scores, put the later document first."),
             "packing": choice(&["greedy", "interleaved", "score-weighted"], "The best first by document (the default), documents in turns, or the best first as found."),
             "max_chunks_per_doc": whole("How many passages of one document may be taken."),
@@ -122,8 +122,8 @@ fn get(docs: &[&str]) -> Tool {
             "snippet_ids": texts("Second call: the ids to fetch, from the first call. What they require comes along."),
             "budget": whole("Second call: how many tokens the answer may have. Nothing is cut: above it, the call fails and says what to drop."),
             "tokenizer": text(TOKENIZER),
-            "session": text("Second call: a name for this conversation, always the same. What it was given before is listed and not sent again."),
-            "resend": flag("Second call: send again what the session was given before."),
+            "session": text("Second call: a name that only this conversation has, such as its id, and always the same. What it was given before is listed under delivered and not sent again, unless it has changed."),
+            "resend": flag("Second call: send again what the session was given before, because you no longer have it."),
         }),
         &[],
     );

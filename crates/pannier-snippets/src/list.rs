@@ -18,6 +18,8 @@ use crate::{Catalogue, SnippetsError, Warning, scan};
 /// Why nothing is listed.
 const NOTHING_MEANT: &str = "There is no snippet of these types and scopes.";
 
+const NO_BASELINE: &str = "No file baseline.md refers to a snippet of these types and scopes.";
+
 /// Why everything is listed as if nothing had been looked for.
 const NOTHING_FOUND: &str = "No snippet has a word of the query in its id or description; all are listed in their usual order.";
 
@@ -106,7 +108,8 @@ impl Catalogue<'_> {
         let scores = options.query.as_deref().map(|query| scores(query, &meant)).transpose()?;
         let mut texts = Texts::new(self.roots());
         let mut places: Vec<usize> = (0..meant.len()).collect();
-        let mut message = meant.is_empty().then(|| NOTHING_MEANT.to_owned());
+        let nothing = if options.baseline_only { NO_BASELINE } else { NOTHING_MEANT };
+        let mut message = meant.is_empty().then(|| nothing.to_owned());
         if let Some(scores) = &scores {
             // Stable again: equal scores keep their order.
             places.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));

@@ -1,6 +1,6 @@
 //! `pannier mcp`: the front ends for agents.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -62,16 +62,23 @@ pub(crate) struct Mcp {
     timeout: f64,
 
     /// How many calls are worked on at once
-    #[arg(long, value_name = "COUNT", default_value_t = 16, help_heading = "Limits")]
+    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = at_least(1), help_heading = "Limits")]
     jobs: usize,
 
     /// How many bytes a request may have
-    #[arg(long, value_name = "BYTES", default_value_t = 8 << 20, help_heading = "Limits")]
+    #[arg(long, value_name = "BYTES", default_value_t = 8 << 20, value_parser = at_least(1_024), help_heading = "Limits")]
     max_input: usize,
 
     /// How many bytes the text of an answer may have
-    #[arg(long, value_name = "BYTES", default_value_t = 8 << 20, help_heading = "Limits")]
+    #[arg(long, value_name = "BYTES", default_value_t = 8 << 20, value_parser = at_least(1_024), help_heading = "Limits")]
     max_output: usize,
+}
+
+fn at_least(least: usize) -> impl Fn(&str) -> Result<usize, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| *number >= least);
+        number.ok_or_else(|| format!("write a whole number of {least} or more"))
+    }
 }
 
 impl Mcp {
@@ -99,7 +106,13 @@ impl Mcp {
         let http = self.http.map(|address| self.http(address)).transpose()?;
         let server = Server::open(sources)?;
         match http {
-            None => server.serve_stdio()?,
+            None => {
+                if std::io::stdin().is_terminal() {
+                    let told = "waiting for an MCP client on standard input; see `pannier mcp --help` for how agents are given the server";
+                    let _ = writeln!(std::io::stderr(), "{told}");
+                }
+                server.serve_stdio()?;
+            }
             Some(options) => server.serve_http(&options, |address| {
                 // Nobody is left to tell if this fails.
                 let _ = writeln!(std::io::stderr(), "listening at {address}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use pannier_core::{Policy, Timestamp, TokenCounter, find_item};
 use pannier_memory::{
-    Config, Cooldowns, Folder, HookInput, Host, Memory, MemoryError, Packer, Packet, PacketFormat,
+    Config, Cooldowns, Folder, HookInput, Host, Memory, MemoryError, Packer, PacketFormat,
     PacketOptions, Section, SessionId, envelope,
 };
 
