@@ -12,19 +12,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::ServeError;
 use crate::handler::Handler;
+use crate::patience::Patient;
+use crate::{ServeError, stdio};
 
 /// The path that is served.
 const PATH: &str = "/mcp";
@@ -32,7 +34,7 @@ const PATH: &str = "/mcp";
 /// How many connections are open at once.
 const CONNECTIONS: usize = 256;
 
-/// How long a client may take to send a request.
+/// How long a client may take to send the head of a request, and its body; and to take a part of an answer.
 const SENDING: Duration = Duration::from_secs(30);
 
 /// Where to listen.
@@ -111,14 +113,12 @@ pub struct HttpOptions {
     pub token: Option<Token>,
     /// Names by which the server may be called besides those of this machine.
     pub hosts: Vec<String>,
-    /// Origins of pages that may call the server besides those of this machine.
-    pub origins: Vec<String>,
 }
 
 impl HttpOptions {
     /// Listens there, without a token.
     pub fn new(address: Address) -> Self {
-        Self { address, token: None, hosts: Vec::new(), origins: Vec::new() }
+        Self { address, token: None, hosts: Vec::new() }
     }
 }
 
@@ -127,6 +127,10 @@ struct Http {
     service: StreamableHttpService<Arc<Handler>, NeverSessionManager>,
     token: Option<Token>,
     time: Duration,
+    /// How many bytes a body may have.
+    most: usize,
+    /// For how many bytes of bodies there is room, all together: what is read of them takes many times that.
+    room: Semaphore,
 }
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
@@ -203,7 +207,7 @@ async fn accept(listener: TcpListener, http: Arc<Http>) {
                 .timer(TokioTimer::new())
                 .header_read_timeout(SENDING)
                 .max_buf_size(64 << 10)
-                .serve_connection(TokioIo::new(stream), answer);
+                .serve_connection(TokioIo::new(Patient::new(stream, SENDING)), answer);
             // A connection that breaks is its client's affair.
             let _ = connection.await;
             drop(place);
@@ -222,22 +226,22 @@ impl Http {
         let own = (!own.is_unspecified()).then(|| own.to_string());
         let hosts = local.into_iter().chain(own).chain(options.hosts.iter().cloned());
         let pages = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
-        let origins = pages.map(str::to_owned).into_iter().chain(options.origins.iter().cloned());
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
             .with_allowed_hosts(hosts)
-            .with_allowed_origins(origins)
+            .with_allowed_origins(pages.map(str::to_owned))
             .enforce_origin_validation()
             .with_max_request_body_bytes(handler.limits.input)
             .with_cancellation_token(stop);
-        let time = handler.limits.time + SENDING;
+        let (time, most) = (handler.limits.time + SENDING, handler.limits.input);
         let service = StreamableHttpService::new(
             move || Ok(Arc::clone(&handler)),
             Arc::new(NeverSessionManager::default()),
             config,
         );
-        Self { service, token: options.token, time }
+        let room = Semaphore::new(most.saturating_mul(2).min(Semaphore::MAX_PERMITS));
+        Self { service, token: options.token, time, most, room }
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Answer {
@@ -251,26 +255,51 @@ impl Http {
             refused.headers_mut().insert(WWW_AUTHENTICATE, wanted);
             return refused;
         }
-        let is_json = request.method() == Method::POST
-            && request
-                .headers()
-                .get(CONTENT_TYPE)
-                .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-        let answered = tokio::time::timeout(self.time, self.service.handle(request)).await;
-        match answered {
+        let is_json = request.headers().get(CONTENT_TYPE).is_some_and(is_json);
+        let (head, body) = request.into_parts();
+        let body = match self.collect(body).await {
+            Ok(body) => body,
+            Err(refused) => return refused,
+        };
+        // Without room for it, it waits; a body has fewer bytes than there is room for.
+        let bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        let answered = tokio::time::timeout(self.time, async {
+            let _place = self.room.acquire_many(bytes).await;
+            self.service.handle(Request::from_parts(head, Full::new(body.clone()))).await
+        });
+        match answered.await {
             Err(_) => plain(StatusCode::REQUEST_TIMEOUT, "the request took too long"),
             // The SDK blames the type of a body whose contents are wrong.
             Ok(answer) if is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
-                let error = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"the body is no message of JSON-RPC 2.0"}}"#;
-                json(StatusCode::BAD_REQUEST, error)
-            }
-            Ok(answer) if is_json && answer.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-                let error = r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"the message is too long; send less, or start the server with a greater --max-input"}}"#;
-                json(StatusCode::PAYLOAD_TOO_LARGE, error)
+                let (id, error) = stdio::refusal(&body);
+                json(StatusCode::BAD_REQUEST, error, id)
             }
             Ok(answer) => answer,
         }
     }
+
+    /// The body of a request, if it comes soon and is not too long.
+    async fn collect(&self, body: Incoming) -> Result<Bytes, Answer> {
+        let too_long = || {
+            let problem = format!("a message may have {} bytes; send less", self.most);
+            json(StatusCode::PAYLOAD_TOO_LARGE, ErrorData::invalid_request(problem, None), None)
+        };
+        if body.size_hint().lower() > self.most as u64 {
+            return Err(too_long());
+        }
+        let body = Limited::new(body, self.most).collect();
+        match tokio::time::timeout(SENDING, body).await {
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_long()),
+            Ok(Err(_)) => Err(plain(StatusCode::BAD_REQUEST, "the body broke off")),
+            Err(_) => Err(plain(StatusCode::REQUEST_TIMEOUT, "the body took too long to come")),
+        }
+    }
+}
+
+fn is_json(kind: &HeaderValue) -> bool {
+    let kind = kind.to_str().unwrap_or_default();
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Answer {
@@ -279,8 +308,11 @@ fn plain(status: StatusCode, text: &'static str) -> Answer {
     answer
 }
 
-fn json(status: StatusCode, text: &'static str) -> Answer {
-    let mut answer = plain(status, text);
+fn json(status: StatusCode, error: ErrorData, id: Option<RequestId>) -> Answer {
+    // A message of the server can always be written.
+    let text = serde_json::to_vec(&ServerJsonRpcMessage::error(error, id)).unwrap_or_default();
+    let mut answer = Response::new(Full::new(Bytes::from(text)).boxed());
+    *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     answer
 }

@@ -18,6 +18,7 @@ mod call;
 mod error;
 mod handler;
 mod http;
+mod patience;
 mod problem;
 mod prompt;
 mod resource;

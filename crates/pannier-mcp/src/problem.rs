@@ -10,6 +10,9 @@ use pannier_tokens::TokenError;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 
+/// Longer messages are cut. Lists of what to drop may be long, too, and are of use.
+const LONGEST_MESSAGE: usize = 20_000;
+
 /// Why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Problem {
@@ -24,7 +27,13 @@ impl Problem {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> Self {
-        Self { code, message: message.into(), hint: hint.into() }
+        let mut message = message.into();
+        // Some tell what they were given, which may be long.
+        if let Some((end, _)) = message.char_indices().nth(LONGEST_MESSAGE) {
+            message.truncate(end);
+            message.push('…');
+        }
+        Self { code, message, hint: hint.into() }
     }
 
     pub(crate) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Self {

@@ -54,7 +54,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { time: Duration::from_secs(60), calls: 16, input: 8 << 20, output: 8 << 20 }
+        Self { time: Duration::from_secs(60), calls: 16, input: 4 << 20, output: 8 << 20 }
     }
 }
 

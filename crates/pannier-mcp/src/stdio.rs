@@ -2,12 +2,13 @@
 //!
 //! Two threads read and write, because standard streams block. Lines have a bound: a longer one is skipped as it comes, never
 //! held, and answered with an error, as is one that is no JSON or no message. The SDK's own transport would be silent there,
-//! and a client would wait for an answer that never comes. Both directions hold few messages at a time, so a client that
-//! does not read stops being read.
+//! and a client would wait for an answer that never comes. Few requests are open at a time, from when they are read until
+//! their answers are written, so a client that does not read stops being read.
 
+use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -25,6 +26,13 @@ use crate::handler::Handler;
 
 /// How many messages wait in each direction.
 const WAITING: usize = 64;
+
+/// How many requests are open at a time, and how many cancelled ones are remembered.
+const MOST_OPEN: usize = 128;
+const MOST_CANCELLED: usize = 1_024;
+
+/// How often is looked whether everything is answered, once nothing more is asked.
+const LOOKING: Duration = Duration::from_millis(10);
 
 /// So much is kept of a message that is too long.
 const BEGINNING: usize = 4 << 10;
@@ -54,7 +62,8 @@ pub(crate) fn serve(handler: Arc<Handler>) -> Result<(), ServeError> {
     let reader = Reader { most, outgoing: outgoing.clone(), pending: pending.clone() };
     // It is not waited for: what it waits for may never come.
     spawn("reader", move || reader.run(io::stdin().lock(), &to_serve))?;
-    let transport = Lines { incoming, outgoing: Some(outgoing), pending, closed };
+    let time = handler.limits.time;
+    let transport = Lines { incoming, outgoing: Some(outgoing), pending, closed, time };
     runtime.block_on(async {
         let service = serve_directly_with_ct(handler, transport, None, CancellationToken::new());
         // However it ends, there is nobody left to serve.
@@ -90,22 +99,66 @@ fn write(mut lines: mpsc::Receiver<Line>, closed: &CancellationToken) {
     }
 }
 
-/// The requests that wait for an answer. Two of one id could not be told apart.
+/// The requests that wait for an answer. Two of one id could not be told apart, and neither could one that is cancelled
+/// and a new one: the work on it may still end.
 #[derive(Clone, Debug, Default)]
-struct Pending(Arc<Mutex<Vec<RequestId>>>);
+struct Pending(Arc<(Mutex<Open>, Condvar)>);
+
+#[derive(Debug, Default)]
+struct Open {
+    /// Their ids, until an answer is about to be written: from then on, a client may use them again.
+    ids: Vec<RequestId>,
+    /// How many there are, until their answers are written.
+    count: usize,
+    /// The last that were cancelled.
+    cancelled: VecDeque<RequestId>,
+    is_closed: bool,
+}
 
 impl Pending {
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a request in, once there are few enough others. One with an id that is in use is refused.
     fn add(&self, id: &RequestId) -> bool {
-        let mut pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = !pending.contains(id);
+        let is_full = |open: &mut Open| open.count >= MOST_OPEN && !open.is_closed;
+        let waited = self.0.1.wait_while(self.open(), is_full);
+        let mut open = waited.unwrap_or_else(PoisonError::into_inner);
+        let is_new = !open.ids.contains(id) && !open.cancelled.contains(id);
         if is_new {
-            pending.push(id.clone());
+            open.ids.push(id.clone());
+            open.count += 1;
         }
         is_new
     }
 
-    fn remove(&self, id: &RequestId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| other != id);
+    /// Frees an id. Whoever does that for one in use says later that it is answered.
+    fn free(&self, id: &RequestId) -> Option<Answered> {
+        let mut open = self.open();
+        let place = open.ids.iter().position(|other| other == id)?;
+        open.ids.swap_remove(place);
+        Some(Answered(self.clone()))
+    }
+
+    fn cancel(&self, id: &RequestId) {
+        if self.free(id).is_some() {
+            let mut open = self.open();
+            open.cancelled.push_back(id.clone());
+            if open.cancelled.len() > MOST_CANCELLED {
+                open.cancelled.pop_front();
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.open().count == 0
+    }
+
+    /// Nobody will answer any more.
+    fn close(&self) {
+        self.open().is_closed = true;
+        self.0.1.notify_all();
     }
 }
 
@@ -153,7 +206,8 @@ impl Reader {
     ) -> bool {
         match &message {
             JsonRpcMessage::Request(request) if !self.pending.add(&request.id) => {
-                let problem = "a request of this id still waits for its answer; use another one";
+                let problem =
+                    "a request of this id waits for its answer, or was cancelled; use another one";
                 let error = ErrorData::invalid_request(problem, None);
                 return self.refuse(Some(request.id.clone()), error);
             }
@@ -162,7 +216,7 @@ impl Reader {
                     &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    self.pending.remove(id);
+                    self.pending.cancel(id);
                 }
             }
             _ => {}
@@ -295,6 +349,8 @@ struct Lines {
     outgoing: Option<mpsc::Sender<Line>>,
     pending: Pending,
     closed: CancellationToken,
+    /// How long a call may take.
+    time: Duration,
 }
 
 impl Transport<RoleServer> for Lines {
@@ -304,17 +360,15 @@ impl Transport<RoleServer> for Lines {
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        match &message {
-            JsonRpcMessage::Response(response) => self.pending.remove(&response.id),
-            JsonRpcMessage::Error(error) => {
-                if let Some(id) = &error.id {
-                    self.pending.remove(id);
-                }
-            }
-            _ => {}
-        }
+        let id = match &message {
+            JsonRpcMessage::Response(response) => Some(response.id.clone()),
+            JsonRpcMessage::Error(error) => error.id.clone(),
+            _ => None,
+        };
+        let answered = id.and_then(|id| self.pending.free(&id));
         let outgoing = self.outgoing.clone();
         async move {
+            let _answered = answered;
             let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
             let outgoing = outgoing.ok_or_else(closed)?;
             let line = written(&message).ok_or(io::ErrorKind::InvalidData)?;
@@ -325,14 +379,23 @@ impl Transport<RoleServer> for Lines {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
-        tokio::select! {
+        let message = tokio::select! {
             message = self.incoming.recv() => message,
-            () = self.closed.cancelled() => None,
+            () = self.closed.cancelled() => return None,
+        };
+        if message.is_none() {
+            // Who has asked and closed the pipe behind that still wants answers.
+            let end = Instant::now() + self.time;
+            while !self.pending.is_empty() && Instant::now() < end && !self.closed.is_cancelled() {
+                tokio::time::sleep(LOOKING).await;
+            }
         }
+        message
     }
 
     async fn close(&mut self) -> io::Result<()> {
         self.outgoing = None;
+        self.pending.close();
         Ok(())
     }
 }
@@ -354,9 +417,50 @@ pub(crate) fn fuzz(data: &[u8]) {
     }
 }
 
+/// Takes a request off what is open, however its answer ends.
+struct Answered(Pending);
+
+impl Drop for Answered {
+    fn drop(&mut self) {
+        self.0.open().count -= 1;
+        self.0.0.1.notify_all();
+    }
+}
+
+/// Why something is no message, and its id, if it has one.
+pub(crate) fn refusal(bytes: &[u8]) -> (Option<RequestId>, ErrorData) {
+    match message(bytes) {
+        Read::Refused(id, error) => (id, error),
+        Read::Message(_) | Read::Nothing => {
+            (None, ErrorData::invalid_request("this is no message that is expected here", None))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_requests_are_open_and_ids_are_used_once() {
+        let pending = Pending::default();
+        let id = |number: i64| RequestId::Number(number);
+        assert!(pending.add(&id(0)) && !pending.add(&id(0)));
+        pending.cancel(&id(0));
+        assert!(pending.is_empty() && !pending.add(&id(0)), "what was cancelled may still end");
+        for number in 1..=MOST_OPEN as i64 {
+            assert!(pending.add(&id(number)));
+        }
+        let (waiting, other) = (pending.clone(), id(9_999));
+        let thread = std::thread::spawn(move || waiting.add(&other));
+        let answered = pending.free(&id(1));
+        assert!(answered.is_some() && pending.free(&id(1)).is_none());
+        drop(answered);
+        assert!(thread.join().unwrap(), "one went, and another came in");
+        assert_eq!(pending.open().count, MOST_OPEN);
+        pending.close();
+        assert!(pending.add(&id(1)), "nobody waits at the end");
+    }
 
     fn lines(text: &str, most: usize) -> Vec<(Found, String)> {
         // A small buffer, so that lines come in pieces.

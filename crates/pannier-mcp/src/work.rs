@@ -29,11 +29,17 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
+    /// Whether somebody still waits.
+    pub(crate) fn check(&self) -> Result<(), Problem> {
+        match self.is_left.load(Ordering::Relaxed) {
+            true => Err(Problem::cancelled()),
+            false => Ok(()),
+        }
+    }
+
     /// Begins a step, unless nobody waits any longer.
     pub(crate) fn step(&self, message: &'static str) -> Result<(), Problem> {
-        if self.is_left.load(Ordering::Relaxed) {
-            return Err(Problem::cancelled());
-        }
+        self.check()?;
         let step = self.steps.fetch_add(1, Ordering::Relaxed);
         if let Some(told) = &self.told {
             // Whoever does not listen any longer misses nothing.
@@ -144,7 +150,7 @@ impl Progress {
         let within = f64::from(self.ticks) / (f64::from(self.ticks) + 1.0);
         let progress = f64::from(self.step) + 1.0 + within;
         let told = ProgressNotificationParam::new(token, progress).with_message(self.message);
-        // A client that is gone is noticed elsewhere.
-        let _ = self.peer.notify_progress(told).await;
+        // A client that is gone is noticed elsewhere, and one that does not read misses something.
+        let _ = tokio::time::timeout(TICK, self.peer.notify_progress(told)).await;
     }
 }

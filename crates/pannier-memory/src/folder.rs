@@ -39,9 +39,13 @@ impl Folder {
             let mut names = FILES.iter().filter(|(_, section)| section.is_some());
             names.any(|(name, _)| start.join(name).is_file())
         };
-        if is_named || (!start.join(FOLDER).is_dir() && is_filled()) {
+        if is_named {
             let root = start.parent().unwrap_or(&start).to_owned();
             return Ok(Self { path: start, root });
+        }
+        // Nothing says that what lies beside it is of the same project.
+        if !start.join(FOLDER).is_dir() && is_filled() {
+            return Ok(Self { path: start.clone(), root: start });
         }
         let root = start.ancestors().find(|above| above.join(FOLDER).is_dir());
         let root = root.ok_or_else(|| MemoryError::NoFolder { start: start.clone() })?;
@@ -53,7 +57,7 @@ impl Folder {
         &self.path
     }
 
-    /// The root of the project: the folder that it is in.
+    /// The root of the project: the folder that it is in; or itself, if it is not called `.context`.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -141,7 +145,8 @@ mod tests {
             assert_eq!(folder.path(), root.join("a/.context"), "{start}");
             assert_eq!(folder.root(), root.join("a"), "{start}");
         }
-        assert_eq!(find("b/named").unwrap().root(), root.join("b"));
+        // What it is in may be anything.
+        assert_eq!(find("b/named").unwrap().root(), root.join("b/named"));
         let error = find("b").unwrap_err();
         assert!(matches!(error, MemoryError::NoFolder { .. }), "{error}");
         assert!(error.to_string().contains("pannier packet init"));

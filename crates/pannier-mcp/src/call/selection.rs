@@ -12,6 +12,9 @@ use crate::problem::Problem;
 use crate::shelf::counter;
 use crate::work::Watch;
 
+/// So many items are explained in one call: each takes many runs of the engine.
+const MOST_EXPLAINED: usize = 50;
+
 /// As `pannier select --format json`.
 pub(super) fn select(arguments: Select, watch: &Watch, most: usize) -> Result<Answer, Problem> {
     let registry = PolicyRegistry::default();
@@ -36,6 +39,11 @@ pub(super) fn select(arguments: Select, watch: &Watch, most: usize) -> Result<An
     };
     let explained = arguments.explain.iter().map(|name| find_item(&items, name));
     let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
+    if explained.len() > MOST_EXPLAINED {
+        let hint = "ask for those that you want to know about, in several calls if they are many";
+        let message = format!("explain may name {MOST_EXPLAINED} items in one call");
+        return Err(Problem::invalid(message, hint));
+    }
     watch.step("selecting")?;
     let negative = items.iter().filter(|item| item.tokens() < 0).count();
     let warning = (negative > 0).then(|| {
@@ -48,7 +56,12 @@ pub(super) fn select(arguments: Select, watch: &Watch, most: usize) -> Result<An
             Answer::object(&Selected::new(&selection), most)
         }
         false => {
-            let answers = pipeline.explain_all(&items, &budget, &explained)?;
+            let mut answers = Vec::new();
+            // One by one, so that nobody works on for a client that has left.
+            for index in &explained {
+                watch.check()?;
+                answers.extend(pipeline.explain_all(&items, &budget, &[*index])?);
+            }
             watch.step("writing the answer")?;
             Answer::list("explanations", &answers, most)
         }

@@ -53,31 +53,27 @@ pub(crate) struct Mcp {
     #[arg(long = "allow-host", value_name = "HOST", requires = "http", help_heading = "HTTP")]
     hosts: Vec<String>,
 
-    /// The origin of pages that may call the server, besides those of this machine, with its scheme and port
-    #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http", help_heading = "HTTP")]
-    origins: Vec<String>,
-
     /// How many seconds a call may take
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, help_heading = "Limits")]
     timeout: f64,
 
     /// How many calls are worked on at once
-    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = at_least(1), help_heading = "Limits")]
+    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = within(1, 256), help_heading = "Limits")]
     jobs: usize,
 
     /// How many bytes a request may have
-    #[arg(long, value_name = "BYTES", default_value_t = 8 << 20, value_parser = at_least(1_024), help_heading = "Limits")]
+    #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = within(1_024, 1 << 30), help_heading = "Limits")]
     max_input: usize,
 
     /// How many bytes the text of an answer may have
-    #[arg(long, value_name = "BYTES", default_value_t = 8 << 20, value_parser = at_least(1_024), help_heading = "Limits")]
+    #[arg(long, value_name = "BYTES", default_value_t = 8 << 20, value_parser = within(256, 1 << 30), help_heading = "Limits")]
     max_output: usize,
 }
 
-fn at_least(least: usize) -> impl Fn(&str) -> Result<usize, String> + Clone {
+fn within(least: usize, most: usize) -> impl Fn(&str) -> Result<usize, String> + Clone {
     move |text| {
-        let number = text.parse().ok().filter(|number| *number >= least);
-        number.ok_or_else(|| format!("write a whole number of {least} or more"))
+        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+        number.ok_or_else(|| format!("write a whole number from {least} to {most}"))
     }
 }
 
@@ -101,7 +97,7 @@ impl Mcp {
                     format!("--timeout is {}; it must be above 0, and at most 86400", self.timeout);
                 Failure::Usage(problem)
             })?;
-        sources.limits.calls = self.jobs.clamp(1, 1_024);
+        sources.limits.calls = self.jobs;
         (sources.limits.input, sources.limits.output) = (self.max_input, self.max_output);
         let http = self.http.map(|address| self.http(address)).transpose()?;
         let server = Server::open(sources)?;
@@ -124,7 +120,6 @@ impl Mcp {
     fn http(&self, address: Address) -> Result<HttpOptions, Failure> {
         let mut options = HttpOptions::new(address);
         options.hosts.clone_from(&self.hosts);
-        options.origins.clone_from(&self.origins);
         let token = match &self.token_file {
             Some(path) => Some(input::read_text(path, LONGEST_TOKEN)?),
             None => std::env::var("PANNIER_MCP_TOKEN").ok().filter(|token| !token.is_empty()),

@@ -55,7 +55,8 @@ fn a_line_of_a_hundred_megabytes_is_neither_held_nor_the_end() {
     client.write(&format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}", piece.repeat(100)));
     let answer = client.answer();
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
-    assert!(answer["error"]["message"].as_str().unwrap().contains("8388608"), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("4194304"), "{answer}");
+    assert_eq!(answer["id"], 1, "it came early enough");
     assert!(client.request("ping", json!({}))["result"].is_object());
     #[cfg(target_os = "linux")]
     {
@@ -158,6 +159,26 @@ fn no_argument_leads_out_of_the_folders() {
     assert_eq!((code, told.as_str()), (Some(0), ""));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_folder_of_entries_is_its_own_wall() {
+    let fixture = Fixture::new("notes");
+    let notes = fixture.0.join("project/notes");
+    fs::create_dir_all(&notes).unwrap();
+    fs::write(notes.join("TASKS.md"), "- [ ] Paint the oars\n").unwrap();
+    fs::write(fixture.0.join("project/secret.md"), "## [2026-01-01] TOPSECRET\n").unwrap();
+    fs::write(fixture.0.join("project/.ctxrc"), "token_budget: 77\n").unwrap();
+    std::os::unix::fs::symlink("../secret.md", notes.join("LEARNINGS.md")).unwrap();
+    let mut client = fixture.serve_only(&["--context", "project/notes"]);
+    let text = client.text("memory_packet", json!({}));
+    assert!(text.contains("Paint the oars") && text.contains("Budget: 8000"), "{text}");
+    assert!(!text.contains("TOPSECRET"), "{text}");
+    // What is gone is not as if there had never been rules.
+    fs::rename(&notes, fixture.0.join("project/gone")).unwrap();
+    let (code, message, _) = client.problem("memory_packet", json!({}));
+    assert_eq!((code.as_str(), message.contains("no longer there")), ("io", true));
+}
+
 #[test]
 fn a_client_that_goes_away_ends_the_server() {
     let fixture = Fixture::new("gone");
@@ -201,6 +222,26 @@ fn a_client_that_goes_away_ends_the_server() {
     child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
     assert_eq!((child.wait().unwrap().code(), told.as_str()), (Some(0), ""));
     drop(input);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_read_either() {
+    let fixture = Fixture::new("unread");
+    let mut child =
+        fixture.program(&["mcp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    // Far more than pipes and the server hold: whoever writes this waits.
+    let writer = std::thread::spawn(move || {
+        for id in 0..20_000 {
+            let request = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list" });
+            writeln!(input, "{request}").unwrap();
+        }
+    });
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(!writer.is_finished());
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert_eq!(output.stdout.split(|byte| *byte == b'\n').count(), 20_001);
 }
 
 #[test]
