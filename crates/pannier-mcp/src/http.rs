@@ -261,6 +261,9 @@ impl Http {
             Ok(body) => body,
             Err(refused) => return refused,
         };
+        if let Some((id, error)) = stdio::wrong_cursor(&body) {
+            return json(StatusCode::OK, error, id);
+        }
         // Without room for it, it waits; a body has fewer bytes than there is room for.
         let bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
         let answered = tokio::time::timeout(self.time, async {

@@ -314,6 +314,9 @@ fn message(line: &[u8]) -> Read {
     if line.is_empty() {
         return Read::Nothing;
     }
+    if let Some((id, error)) = wrong_cursor(line) {
+        return Read::Refused(id, error);
+    }
     if let Ok(message) = serde_json::from_slice(line) {
         return Read::Message(Box::new(message));
     }
@@ -427,6 +430,19 @@ impl Drop for Answered {
     }
 }
 
+/// Why a request for a list is refused whose cursor is no text. The SDK takes it for one without a cursor, and a client
+/// would get the first page for ever.
+pub(crate) fn wrong_cursor(message: &[u8]) -> Option<(Option<RequestId>, ErrorData)> {
+    // Such a request is short.
+    let value: Value =
+        serde_json::from_slice(Some(message).filter(|it| it.len() <= BEGINNING)?).ok()?;
+    value.get("method")?.as_str().filter(|method| method.ends_with("/list"))?;
+    let cursor = value.get("params")?.get("cursor")?;
+    let is_wrong = !cursor.is_string() && !cursor.is_null();
+    let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
+    is_wrong.then(|| (id, ErrorData::invalid_params("the cursor is no text", None)))
+}
+
 /// Why something is no message, and its id, if it has one.
 pub(crate) fn refusal(bytes: &[u8]) -> (Option<RequestId>, ErrorData) {
     match message(bytes) {
@@ -529,6 +545,13 @@ mod tests {
         assert_eq!(refused("[]"), Some((None, -32_600)));
         assert_eq!(refused("3"), Some((None, -32_600)));
         assert_eq!(refused(r#"{"id":7,"method":"ping"}"#), Some((Some("7".to_owned()), -32_600)));
+        let list = |cursor: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":3,"method":"resources/list","params":{{"cursor":{cursor}}}}}"#
+            )
+        };
+        assert_eq!(refused(&list("5")), Some((Some("3".to_owned()), -32_602)));
+        assert_eq!((refused(&list("\"x\"")), refused(&list("null"))), (None, None));
         assert!(matches!(message(b" \r"), Read::Nothing));
         let ping = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
         assert!(matches!(message(ping), Read::Message(_)));

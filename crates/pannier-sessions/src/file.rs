@@ -9,7 +9,7 @@
 //! What is old goes by the clock of the file system alone: a file is old if it was last written long before the one that
 //! was written just now. Looking for such files needs no lock, and mostly finds none; only removing them does.
 
-use std::fs::{self, DirEntry, File};
+use std::fs::{self, DirEntry, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +18,11 @@ use std::time::{Duration, SystemTime};
 use crate::{SessionError, SessionId};
 
 const LOCK: &str = "lock";
+
+/// Nobody holds the lock for longer than it takes to write a small file, so whoever waits this often waits for somebody
+/// who is stopped.
+const MOST_WAITS: usize = 5_000;
+const WAIT: Duration = Duration::from_millis(2);
 
 /// So many names are looked at when old files are removed. A folder has more only if it is not ours alone.
 const MOST_LOOKED_AT: usize = 100_000;
@@ -78,8 +83,14 @@ impl SessionFiles {
             return Err(failed(io::Error::other("it is not a file; remove it")));
         }
         let lock = File::options().create(true).append(true).open(&path).map_err(failed)?;
-        lock.lock().map_err(failed)?;
-        Ok(lock)
+        for _ in 0..MOST_WAITS {
+            match lock.try_lock() {
+                Ok(()) => return Ok(lock),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(WAIT),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+        }
+        Err(failed(io::Error::other("another program keeps it; end that, and try again")))
     }
 
     fn make_folder(&self) -> Result<(), SessionError> {
