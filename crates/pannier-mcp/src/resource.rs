@@ -38,24 +38,33 @@ struct Everything {
 }
 
 impl Everything {
+    /// What can be opened now. What cannot is left out, unless nothing can: who attaches a document of one folder need not
+    /// know of trouble with another.
     fn of(shelf: &Shelf) -> Result<Self, Problem> {
-        let (mut caches, mut docs) = (Vec::new(), Vec::new());
+        let (mut caches, mut docs, mut trouble) = (Vec::new(), Vec::new(), None);
         let mut state = blake3::Hasher::new();
         for name in shelf.cache_names() {
-            let cache = shelf.cache(Some(name))?;
-            state.update(format!("cache {name} {}\n", cache.manifest().version).as_bytes());
-            caches.push((name.to_owned(), cache));
+            match shelf.cache(Some(name)) {
+                Ok(cache) => {
+                    state.update(format!("cache {name} {}\n", cache.manifest().version).as_bytes());
+                    caches.push((name.to_owned(), cache));
+                }
+                Err(problem) => trouble = trouble.or(Some(problem)),
+            }
         }
         for name in shelf.docs_names() {
-            let indexes = shelf.indexes(Some(name))?;
-            state.update(format!("docs {name}\n").as_bytes());
-            for snippet in indexes.catalogue()?.snippets() {
-                let told = format!("{}\n{}\n", snippet.id(), snippet.description());
-                state.update(told.as_bytes());
+            match snippets(shelf, name) {
+                Ok((indexes, told)) => {
+                    state.update(format!("docs {name}\n").as_bytes()).update(told.as_bytes());
+                    docs.push((name.to_owned(), indexes));
+                }
+                Err(problem) => trouble = trouble.or(Some(problem)),
             }
-            docs.push((name.to_owned(), indexes));
         }
-        Ok(Self { caches, docs, state: state.finalize() })
+        match trouble.filter(|_| caches.is_empty() && docs.is_empty()) {
+            Some(problem) => Err(problem),
+            None => Ok(Self { caches, docs, state: state.finalize() }),
+        }
     }
 
     fn cursor(&self, start: usize) -> String {
@@ -69,6 +78,16 @@ impl Everything {
         let start = cursor.split_once('-')?.0.parse().ok()?;
         (self.cursor(start) == cursor).then_some(start)
     }
+}
+
+/// The indexes of a root, and what they list.
+fn snippets(shelf: &Shelf, name: &str) -> Result<(Arc<Indexes>, String), Problem> {
+    let indexes = shelf.indexes(Some(name))?;
+    let mut told = String::new();
+    for snippet in indexes.catalogue()?.snippets() {
+        told.extend([snippet.id(), "\n", snippet.description(), "\n"]);
+    }
+    Ok((indexes, told))
 }
 
 /// A page of all resources.
