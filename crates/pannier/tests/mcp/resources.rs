@@ -66,13 +66,13 @@ fn what_cannot_be_opened_leaves_the_rest_listed() {
     let mut client = fixture.serve();
     let count = |client: &mut Client| pages(client).concat().len();
     let all = count(&mut client);
-    std::fs::rename(fixture.0.join("handbook"), fixture.0.join("gone")).unwrap();
+    fs::rename(fixture.0.join("handbook"), fixture.0.join("gone")).unwrap();
     let snippets = count(&mut client);
     assert!(0 < snippets && snippets < all, "{snippets} of {all}");
-    std::fs::remove_file(fixture.0.join("examples/snippets/index.yaml")).unwrap();
+    fs::remove_file(fixture.0.join("examples/snippets/index.yaml")).unwrap();
     let answer = client.request("resources/list", json!({}));
     assert_eq!(answer["error"]["code"], -32603, "{answer}");
-    std::fs::rename(fixture.0.join("gone"), fixture.0.join("handbook")).unwrap();
+    fs::rename(fixture.0.join("gone"), fixture.0.join("handbook")).unwrap();
     assert_eq!(count(&mut client), all - snippets);
 }
 
