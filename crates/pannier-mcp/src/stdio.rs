@@ -411,7 +411,10 @@ pub(crate) fn fuzz(data: &[u8]) {
         let mut line = Vec::new();
         match read_line(&mut input, &mut line, 64) {
             Ok(Found::End) | Err(_) => return,
-            Ok(Found::TooLong) => assert!(line.is_empty()),
+            Ok(Found::TooLong) => {
+                assert_eq!(line.len(), 65);
+                let _ = beginning_id(&line);
+            }
             Ok(Found::Line) => {
                 assert!(line.len() <= 64);
                 let _ = message(&line);
