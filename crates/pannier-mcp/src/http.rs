@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::handler::Handler;
 use crate::patience::Patient;
-use crate::{ServeError, stdio};
+use crate::{ServeError, message};
 
 /// The path that is served.
 const PATH: &str = "/mcp";
@@ -261,7 +261,7 @@ impl Http {
             Ok(body) => body,
             Err(refused) => return refused,
         };
-        if let Some((id, error)) = stdio::wrong_cursor(&body) {
+        if let Some((id, error)) = message::wrong_cursor(&body) {
             return json(StatusCode::OK, error, id);
         }
         // Without room for it, it waits; a body has fewer bytes than there is room for.
@@ -274,7 +274,7 @@ impl Http {
             Err(_) => plain(StatusCode::REQUEST_TIMEOUT, "the request took too long"),
             // The SDK blames the type of a body whose contents are wrong.
             Ok(answer) if is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
-                let (id, error) = stdio::refusal(&body);
+                let (id, error) = message::refusal(&body);
                 json(StatusCode::BAD_REQUEST, error, id)
             }
             Ok(answer) => answer,

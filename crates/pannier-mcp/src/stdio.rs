@@ -5,9 +5,8 @@
 //! and a client would wait for an answer that never comes. Few requests are open at a time, from when they are read until
 //! their answers are written, so a client that does not read stops being read.
 
-use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rmcp::RoleServer;
@@ -17,25 +16,19 @@ use rmcp::model::{
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage, serve_directly_with_ct};
 use rmcp::transport::Transport;
-use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::ServeError;
 use crate::handler::Handler;
+use crate::message::{BEGINNING, Read, beginning_id, message};
+use crate::pending::Pending;
 
 /// How many messages wait in each direction.
 const WAITING: usize = 64;
 
-/// How many requests are open at a time, and how many cancelled ones are remembered.
-const MOST_OPEN: usize = 128;
-const MOST_CANCELLED: usize = 1_024;
-
 /// How often is looked whether everything is answered, once nothing more is asked.
 const LOOKING: Duration = Duration::from_millis(10);
-
-/// So much is kept of a message that is too long.
-const BEGINNING: usize = 4 << 10;
 
 /// How long a client that is leaving may take to read its last answers.
 const LEAVING: Duration = Duration::from_secs(5);
@@ -97,76 +90,6 @@ fn write(mut lines: mpsc::Receiver<Line>, closed: &CancellationToken) {
             return;
         }
     }
-}
-
-/// The requests that wait for an answer. Two of one id could not be told apart, and neither could one that is cancelled
-/// and a new one: the work on it may still end.
-#[derive(Clone, Debug, Default)]
-struct Pending(Arc<(Mutex<Open>, Condvar)>);
-
-#[derive(Debug, Default)]
-struct Open {
-    /// Their ids, until an answer is about to be written: from then on, a client may use them again.
-    ids: Vec<RequestId>,
-    /// How many there are, until their answers are written.
-    count: usize,
-    /// The last that were cancelled.
-    cancelled: VecDeque<RequestId>,
-    is_closed: bool,
-}
-
-impl Pending {
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes a request in, once there are few enough others. One with an id that is in use is refused.
-    fn add(&self, id: &RequestId) -> bool {
-        let is_full = |open: &mut Open| open.count >= MOST_OPEN && !open.is_closed;
-        let waited = self.0.1.wait_while(self.open(), is_full);
-        let mut open = waited.unwrap_or_else(PoisonError::into_inner);
-        let is_new = !open.ids.contains(id) && !open.cancelled.contains(id);
-        if is_new {
-            open.ids.push(id.clone());
-            open.count += 1;
-        }
-        is_new
-    }
-
-    /// Frees an id. Whoever does that for one in use says later that it is answered.
-    fn free(&self, id: &RequestId) -> Option<Answered> {
-        let mut open = self.open();
-        let place = open.ids.iter().position(|other| other == id)?;
-        open.ids.swap_remove(place);
-        Some(Answered(self.clone()))
-    }
-
-    fn cancel(&self, id: &RequestId) {
-        if self.free(id).is_some() {
-            let mut open = self.open();
-            open.cancelled.push_back(id.clone());
-            if open.cancelled.len() > MOST_CANCELLED {
-                open.cancelled.pop_front();
-            }
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.open().count == 0
-    }
-
-    /// Nobody will answer any more.
-    fn close(&self) {
-        self.open().is_closed = true;
-        self.0.1.notify_all();
-    }
-}
-
-/// What one line turned out to be.
-enum Read {
-    Message(Box<ClientJsonRpcMessage>),
-    Nothing,
-    Refused(Option<RequestId>, ErrorData),
 }
 
 struct Reader {
@@ -274,72 +197,6 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, most: usize) -> io::R
     }
 }
 
-/// The id of a message of which only the beginning is known, as far as that goes: most clients write it before what is
-/// long.
-fn beginning_id(line: &[u8]) -> Option<RequestId> {
-    let text = String::from_utf8_lossy(line);
-    let (mut depth, mut is_key) = (0_usize, false);
-    let mut rest = text.trim_start();
-    while let Some(first) = rest.chars().next() {
-        let taken = match first {
-            '"' => {
-                let mut values = serde_json::Deserializer::from_str(rest).into_iter::<String>();
-                let name = values.next()?.ok()?;
-                let end = values.byte_offset();
-                if depth == 1 && is_key && name == "id" {
-                    let value = rest[end..].trim_start().strip_prefix(':')?;
-                    return serde_json::Deserializer::from_str(value).into_iter().next()?.ok();
-                }
-                is_key = false;
-                end
-            }
-            _ => {
-                match first {
-                    '{' | '[' => depth += 1,
-                    '}' | ']' => depth = depth.checked_sub(1)?,
-                    _ => {}
-                }
-                is_key = matches!(first, '{' | ',') || is_key && first.is_whitespace();
-                first.len_utf8()
-            }
-        };
-        rest = &rest[taken..];
-    }
-    None
-}
-
-/// What a line says.
-fn message(line: &[u8]) -> Read {
-    let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii();
-    if line.is_empty() {
-        return Read::Nothing;
-    }
-    if let Some((id, error)) = wrong_cursor(line) {
-        return Read::Refused(id, error);
-    }
-    if let Ok(message) = serde_json::from_slice(line) {
-        return Read::Message(Box::new(message));
-    }
-    // Once more, slowly, to see what it is.
-    let value: Value = match serde_json::from_slice(line) {
-        Ok(value) => value,
-        Err(error) => {
-            let problem = format!("the line is no JSON: {error}");
-            return Read::Refused(None, ErrorData::parse_error(problem, None));
-        }
-    };
-    let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
-    if value.is_object() && value.get("method").is_some() && value.get("id").is_none() {
-        // Nobody waits for an answer to a notification.
-        return Read::Nothing;
-    }
-    let problem = match value {
-        Value::Array(_) => "messages come one a line, not in batches",
-        _ => "the line is no message of JSON-RPC 2.0",
-    };
-    Read::Refused(id, ErrorData::invalid_request(problem, None))
-}
-
 fn written(message: &TxJsonRpcMessage<RoleServer>) -> Option<Vec<u8>> {
     let mut line = serde_json::to_vec(message).ok()?;
     line.push(b'\n');
@@ -423,63 +280,9 @@ pub(crate) fn fuzz(data: &[u8]) {
     }
 }
 
-/// Takes a request off what is open, however its answer ends.
-struct Answered(Pending);
-
-impl Drop for Answered {
-    fn drop(&mut self) {
-        self.0.open().count -= 1;
-        self.0.0.1.notify_all();
-    }
-}
-
-/// Why a request for a list is refused whose cursor is no text. The SDK takes it for one without a cursor, and a client
-/// would get the first page for ever.
-pub(crate) fn wrong_cursor(message: &[u8]) -> Option<(Option<RequestId>, ErrorData)> {
-    // Such a request is short.
-    let value: Value =
-        serde_json::from_slice(Some(message).filter(|it| it.len() <= BEGINNING)?).ok()?;
-    value.get("method")?.as_str().filter(|method| method.ends_with("/list"))?;
-    let cursor = value.get("params")?.get("cursor")?;
-    let is_wrong = !cursor.is_string() && !cursor.is_null();
-    let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
-    is_wrong.then(|| (id, ErrorData::invalid_params("the cursor is no text", None)))
-}
-
-/// Why something is no message, and its id, if it has one.
-pub(crate) fn refusal(bytes: &[u8]) -> (Option<RequestId>, ErrorData) {
-    match message(bytes) {
-        Read::Refused(id, error) => (id, error),
-        Read::Message(_) | Read::Nothing => {
-            (None, ErrorData::invalid_request("this is no message that is expected here", None))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn few_requests_are_open_and_ids_are_used_once() {
-        let pending = Pending::default();
-        let id = |number: i64| RequestId::Number(number);
-        assert!(pending.add(&id(0)) && !pending.add(&id(0)));
-        pending.cancel(&id(0));
-        assert!(pending.is_empty() && !pending.add(&id(0)), "what was cancelled may still end");
-        for number in 1..=MOST_OPEN as i64 {
-            assert!(pending.add(&id(number)));
-        }
-        let (waiting, other) = (pending.clone(), id(9_999));
-        let thread = std::thread::spawn(move || waiting.add(&other));
-        let answered = pending.free(&id(1));
-        assert!(answered.is_some() && pending.free(&id(1)).is_none());
-        drop(answered);
-        assert!(thread.join().unwrap(), "one went, and another came in");
-        assert_eq!(pending.open().count, MOST_OPEN);
-        pending.close();
-        assert!(pending.add(&id(1)), "nobody waits at the end");
-    }
 
     fn lines(text: &str, most: usize) -> Vec<(Found, String)> {
         // A small buffer, so that lines come in pieces.
@@ -508,55 +311,5 @@ mod tests {
         let long = "x".repeat(3 * BEGINNING);
         assert_eq!(lines(&long, 2 * BEGINNING)[0].1.len(), BEGINNING);
         assert_eq!(lines("", 5), []);
-    }
-
-    #[test]
-    fn the_id_of_a_long_message_is_found_if_it_comes_early() {
-        let id = |line: &str| beginning_id(line.as_bytes()).map(|id| id.to_string());
-        assert_eq!(
-            id(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"x"#).as_deref(),
-            Some("7")
-        );
-        assert_eq!(
-            id(r#" { "params" : {"id":1,"a":["id",2]}, "id" : "a\"b" , "x"#).as_deref(),
-            Some("a\"b")
-        );
-        for none in [
-            "",
-            "{",
-            r#"{"params":{"id":1,"#,
-            r#"{"a":"id":1"#,
-            r#"["id",1]"#,
-            r#"{"id":"#,
-            r#"{"id":{}}"#,
-            "}}",
-            "\"",
-            "\u{0}",
-        ] {
-            assert_eq!(id(none), None, "{none}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_message_is_refused_with_its_id() {
-        let refused = |line: &str| match message(line.as_bytes()) {
-            Read::Refused(id, error) => Some((id.map(|id| id.to_string()), error.code.0)),
-            _ => None,
-        };
-        assert_eq!(refused("{"), Some((None, -32_700)));
-        assert_eq!(refused(&"[".repeat(1_000)), Some((None, -32_700)));
-        assert_eq!(refused("[]"), Some((None, -32_600)));
-        assert_eq!(refused("3"), Some((None, -32_600)));
-        assert_eq!(refused(r#"{"id":7,"method":"ping"}"#), Some((Some("7".to_owned()), -32_600)));
-        let list = |cursor: &str| {
-            format!(
-                r#"{{"jsonrpc":"2.0","id":3,"method":"resources/list","params":{{"cursor":{cursor}}}}}"#
-            )
-        };
-        assert_eq!(refused(&list("5")), Some((Some("3".to_owned()), -32_602)));
-        assert_eq!((refused(&list("\"x\"")), refused(&list("null"))), (None, None));
-        assert!(matches!(message(b" \r"), Read::Nothing));
-        let ping = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-        assert!(matches!(message(ping), Read::Message(_)));
     }
 }
