@@ -22,7 +22,7 @@ pub enum SnippetsError {
     NoRoots,
 
     /// A root is not a folder.
-    #[error("there is no folder {}; name one with snippets, as in docs", path.display())]
+    #[error("there is no folder {}; name one that has snippets", path.display())]
     NoRoot {
         /// What was given.
         path: PathBuf,

@@ -16,6 +16,8 @@ use crate::text::Texts;
 use crate::{Catalogue, SnippetsError, Warning, scan};
 
 /// Why nothing is listed.
+const NOTHING_THERE: &str =
+    "There is no snippet: no file has front matter with an id, a description, a type and a scope.";
 const NOTHING_MEANT: &str = "There is no snippet of these types and scopes.";
 
 const NO_BASELINE: &str = "No file baseline.md refers to a snippet of these types and scopes.";
@@ -108,7 +110,11 @@ impl Catalogue<'_> {
         let scores = options.query.as_deref().map(|query| scores(query, &meant)).transpose()?;
         let mut texts = Texts::new(self.roots());
         let mut places: Vec<usize> = (0..meant.len()).collect();
-        let nothing = if options.baseline_only { NO_BASELINE } else { NOTHING_MEANT };
+        let nothing = match options.baseline_only {
+            _ if self.snippets().is_empty() => NOTHING_THERE,
+            true => NO_BASELINE,
+            false => NOTHING_MEANT,
+        };
         let mut message = meant.is_empty().then(|| nothing.to_owned());
         if let Some(scores) = &scores {
             // Stable again: equal scores keep their order.
