@@ -356,7 +356,7 @@ impl<'t> Catalogue<'t> {
         let mut tokenizers = self.tokenizers.iter().map(Option::as_deref);
         let first = tokenizers.next()??;
         let is_same = tokenizers.all(|other| other == Some(first));
-        is_same.then(|| pannier_tokens::built_in(first).ok()).flatten()
+        is_same.then(|| pannier_tokens::builtin_counter(first).ok()).flatten()
     }
 
     /// The snippet that a reference in a file of this root means.

@@ -27,7 +27,7 @@ pub fn check(roots: &Roots) -> Result<Vec<Problem>, SnippetsError> {
         let old = Reader::new(root).read(INDEX, LONGEST_INDEX);
         // Tokens are those of whatever counted them.
         let tokenizer = old.as_deref().ok().and_then(|text| yaml::read(text).ok()?.tokenizer);
-        let counter = tokenizer.and_then(|name| pannier_tokens::built_in(&name).ok());
+        let counter = tokenizer.and_then(|name| pannier_tokens::builtin_counter(&name).ok());
         let counter = counter.unwrap_or_else(|| Box::new(pannier_tokens::BytesOverFour));
         let scan = scan(root, &*counter)?;
         let text = index_text(root, &scan, counter.name());
