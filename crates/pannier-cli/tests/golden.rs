@@ -1,6 +1,6 @@
 //! Golden outputs: the command's exact output for the cases of `golden/cases.txt`.
 //!
-//! After an intended change, `PANNIER_BLESS=1 cargo test -p PACKAGE --test golden` rewrites `golden/expected`; look at
+//! After an intended change, `PANNIER_BLESS=1 cargo test -p pannier-cli --test golden` rewrites `golden/expected`; look at
 //! `git diff` before you keep it. `golden/make_fixtures.py` wrote the larger inputs.
 
 use std::fs;
