@@ -5,27 +5,16 @@
 
 use std::collections::BTreeMap;
 
+use pannier_files::{MAX_FRONT_MATTER_BYTES, is_fence};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-
-/// Longer front matter is not read.
-pub(crate) const LONGEST_FRONT_MATTER: usize = 64 << 10;
-
-/// A text, parted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parts<'t> {
-    /// What stands between the lines `---` at the beginning, if there are such lines.
-    pub(crate) front: Option<&'t str>,
-    /// What stands behind the second; without front matter, everything.
-    pub(crate) body: &'t str,
-}
 
 /// Why a text that somebody meant to have front matter has none, and what to do.
 pub(crate) fn missed(text: &str) -> Option<&'static str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let front = text.trim_start();
     let mut lines = front.lines().take_while({
-        let mut left = LONGEST_FRONT_MATTER;
+        let mut left = MAX_FRONT_MATTER_BYTES;
         move |line| {
             let is_within = left > 0;
             left = left.saturating_sub(line.len() + 1);
@@ -53,30 +42,6 @@ pub(crate) fn missed(text: &str) -> Option<&'static str> {
             Some("its front matter has no end within 64 KiB; put a line '---' behind it")
         }
     }
-}
-
-fn is_fence(line: &str) -> bool {
-    line.trim_end() == "---"
-}
-
-/// Parts a text.
-pub(crate) fn split(text: &str) -> Parts<'_> {
-    let whole = Parts { front: None, body: text };
-    let from = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let Some(first) = from.split_inclusive('\n').next().filter(|line| is_fence(line)) else {
-        return whole;
-    };
-    let mut end = first.len();
-    for line in from[end..].split_inclusive('\n') {
-        if is_fence(line) {
-            return Parts { front: Some(&from[first.len()..end]), body: &from[end + line.len()..] };
-        }
-        end += line.len();
-        if end > LONGEST_FRONT_MATTER {
-            break;
-        }
-    }
-    whole
 }
 
 /// The keys that matter here, as far as they say what they can.
@@ -186,25 +151,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_body_is_everything_behind_the_front_matter() {
-        let parts = |text| {
-            let Parts { front, body } = split(text);
-            (front, body)
-        };
-        assert_eq!(parts("---\nid: a\n---\n\n# A\r\n"), (Some("id: a\n"), "\n# A\r\n"));
-        assert_eq!(parts("---\r\nid: a\r\n---\r\nb"), (Some("id: a\r\n"), "b"));
-        assert_eq!(parts("\u{feff}---\n---\nb\n---\n"), (Some(""), "b\n---\n"));
-        assert_eq!(parts("--- \nid: a\n---"), (Some("id: a\n"), ""));
-        for whole in
-            ["", "---", "---\nid: a\n", "text\n---\nid: a\n---\n", "\u{feff}x", " ---\n---\n"]
-        {
-            assert_eq!(parts(whole), (None, whole));
-        }
-        let long = format!("---\nid: {}\n---\n", "a".repeat(LONGEST_FRONT_MATTER));
-        assert_eq!(parts(&long), (None, &*long));
-    }
-
-    #[test]
     fn fields_are_texts_and_requires_a_list_of_them() {
         let read = |text| Fields::read(text).unwrap();
         let text = |text: &str| Field::Text(text.to_owned());
@@ -250,10 +196,10 @@ mod tests {
             ("\n---\nid: a\n---\n", "first line"),
             ("\u{feff} \n---\nscope: a\n---\n", "first line"),
         ] {
-            assert_eq!(split(text).front, None, "{text}");
+            assert_eq!(pannier_files::split_front_matter(text).front, None, "{text}");
             assert!(missed(text).unwrap().contains(problem), "{text}");
         }
-        let long = format!("---\nid: a\nx: {}\n---\n", "a".repeat(LONGEST_FRONT_MATTER));
+        let long = format!("---\nid: a\nx: {}\n---\n", "a".repeat(MAX_FRONT_MATTER_BYTES));
         assert!(missed(&long).unwrap().contains("no end"));
         for other in ["", "---", "---\ntitle: a\n", "id: a\n---\n", "***\n", "---\n\nid is: a\n"] {
             assert_eq!(missed(other), None, "{other}");

@@ -68,7 +68,7 @@ pub use id::SnippetId;
 pub use index::{Indexed, index};
 pub use kind::{Scope, SnippetType};
 pub use list::{ListOptions, Listed, Listing};
-pub use pannier_sessions::SessionId;
+pub use pannier_files::SessionId;
 pub use root::{Root, Roots};
 pub use scan::Problem;
 pub use session::Deliveries;

@@ -11,11 +11,12 @@ use std::fmt;
 use std::fs;
 
 use pannier_core::TokenCounter;
+use pannier_files::{SplitDocument, split_front_matter};
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::SnippetsError;
-use crate::front_matter::{Field, Fields, Parts, line_of, missed, split};
+use crate::front_matter::{Field, Fields, line_of, missed};
 use crate::id::{LONGEST_ID, beginning, is_id};
 use crate::kind::{Scope, SnippetType, scope_names, type_names};
 use crate::reads::{Reads, Reference, manifest, required_reads};
@@ -96,7 +97,7 @@ pub(crate) fn scan(root: &Root, counter: &dyn TokenCounter) -> Result<Scan, Snip
             }
         };
         if path.rsplit('/').next() == Some(MANIFEST) {
-            let front = split(&text).front.and_then(|front| Fields::read(front).ok());
+            let front = split_front_matter(&text).front.and_then(|front| Fields::read(front).ok());
             if front.is_some_and(|fields| fields.is_meant()) {
                 let problem = "a file of this name is a manifest, no snippet; rename it";
                 scan.tell(root, &path, Some(1), problem);
@@ -212,7 +213,7 @@ impl Scan {
     }
 
     fn read(&mut self, root: &Root, path: String, text: &str, counter: &dyn TokenCounter) {
-        let Parts { front, body } = split(text);
+        let SplitDocument { front, body } = split_front_matter(text);
         let Some(front) = front else {
             if let Some(problem) = missed(text) {
                 self.tell(root, &path, Some(1), problem);

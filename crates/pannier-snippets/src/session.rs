@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pannier_sessions::{SessionFile, SessionFiles, SessionId};
+use pannier_files::{SessionFile, SessionId, SessionStore};
 
 use crate::id::is_id;
 use crate::{Answer, Roots, SnippetsError, TextHash};
@@ -25,13 +25,13 @@ const OLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Remembers in a folder what sessions were given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deliveries {
-    files: SessionFiles,
+    files: SessionStore,
 }
 
 impl Deliveries {
     /// Keeps its files in this folder, which is made when it is needed.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
-        Self { files: SessionFiles::in_folder(folder, ".snippets") }
+        Self { files: SessionStore::in_folder(folder, ".snippets") }
     }
 
     /// The ids of what a session was given of these roots, and the hashes of the texts.
@@ -79,7 +79,7 @@ impl Deliveries {
         };
         let file = self.file(session, roots)?;
         file.update(LONGEST, write)?;
-        file.forget_older(OLD);
+        file.remove_stale(OLD);
         Ok(())
     }
 

@@ -4,11 +4,11 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use pannier_files::split_front_matter;
 use serde::{Serialize, Serializer};
 
 use crate::Roots;
 use crate::catalogue::Snippet;
-use crate::front_matter::split;
 use crate::root::{LONGEST_FILE, Reader, Unread};
 
 /// Everything behind the front matter of a file, byte for byte. A clone is the same text, not a copy of it.
@@ -20,7 +20,7 @@ pub struct Body {
 
 impl Body {
     fn new(file: String) -> Self {
-        let start = file.len() - split(&file).body.len();
+        let start = file.len() - split_front_matter(&file).body.len();
         Self { file: Arc::new(file), start }
     }
 

@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueHint};
-use pannier_assemble::Assembler;
 use pannier_core::{
     ContextItem, DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay, TokenCounter,
     UncountedItem,
 };
 
-use pannier_docs::Cache;
+use pannier_docs::{Assembler, Cache};
 use pannier_memory::{Folder, Packer};
 
 use super::AnswerFormat;
