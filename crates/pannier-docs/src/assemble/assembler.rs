@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use pannier_core::{Receipt, TokenCounter};
+use pannier_core::TokenCounter;
+use pannier_policy::Receipt;
 use pannier_tokens::BytesOverFour;
 
 use super::candidates::KIND;
