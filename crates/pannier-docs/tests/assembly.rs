@@ -377,7 +377,7 @@ proptest! {
         neighbours: bool,
         counter in prop_oneof![Just("bytes/4"), Just("o200k"), Just("script")],
     ) {
-        let counter: Arc<dyn TokenCounter> = Arc::from(pannier_tokens::counter(counter).unwrap());
+        let counter: Arc<dyn TokenCounter> = Arc::from(pannier_tokens::counter_by_name(counter).unwrap());
         let config = config(|config| {
             (config.packing, config.max_chunks_per_doc, config.neighbours) = (packing, max, neighbours);
         });

@@ -10,15 +10,15 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 /// Why a text that somebody meant to have front matter has none, and what to do.
-pub(crate) fn missed(text: &str) -> Option<&'static str> {
+pub(crate) fn near_miss(text: &str) -> Option<&'static str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let front = text.trim_start();
     let mut lines = front.lines().take_while({
         let mut left = MAX_FRONT_MATTER_BYTES;
         move |line| {
-            let is_within = left > 0;
+            let is_subset = left > 0;
             left = left.saturating_sub(line.len() + 1);
-            is_within
+            is_subset
         }
     });
     lines.next().filter(|line| is_fence(line))?;
@@ -74,7 +74,7 @@ enum Value {
 }
 
 impl Fields {
-    /// Reads front matter, or tells in one line why it cannot be read, and the line of the file, if there is one.
+    /// RequiredReads front matter, or tells in one line why it cannot be read, and the line of the file, if there is one.
     pub(crate) fn read(front: &str) -> Result<Self, (Option<usize>, String)> {
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! {
@@ -108,7 +108,7 @@ impl Fields {
     }
 
     /// Whether somebody meant this to be a snippet: other pages have a title and a description, too.
-    pub(crate) fn is_meant(&self) -> bool {
+    pub(crate) fn resembles_snippet(&self) -> bool {
         [&self.id, &self.kind, &self.scope].iter().any(|field| **field != Field::Missing)
     }
 }
@@ -129,7 +129,7 @@ fn unreadable(error: &serde_saphyr::Error) -> (Option<usize>, String) {
     let line = error.location().and_then(|place| usize::try_from(place.line()).ok());
     let problem = match error.without_snippet() {
         serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("the key '{}' is there twice; remove one", crate::id::beginning(key))
+            format!("the key '{}' is there twice; remove one", crate::id::excerpt(key))
         }
         other => {
             let text = first_line(&other.to_string());
@@ -170,8 +170,8 @@ mod tests {
         assert_eq!((read("id:").id, read("id: 7").id), (Field::Missing, Field::Other));
         assert_eq!(read("id: [a]").id, Field::Other);
         assert_eq!(read("").requires, Some(vec![]));
-        assert!(!read("title: x\ndescription: y").is_meant());
-        assert!(read("scope: global").is_meant());
+        assert!(!read("title: x\ndescription: y").resembles_snippet());
+        assert!(read("scope: global").resembles_snippet());
         for bad in ["id: [", "id: a\nid: b", "- a", "just words", "a: &x [y]\nb: *x"] {
             let (_, problem) = Fields::read(bad).unwrap_err();
             assert!(!problem.contains('\n'), "{problem}");
@@ -197,12 +197,12 @@ mod tests {
             ("\u{feff} \n---\nscope: a\n---\n", "first line"),
         ] {
             assert_eq!(pannier_files::split_front_matter(text).front, None, "{text}");
-            assert!(missed(text).unwrap().contains(problem), "{text}");
+            assert!(near_miss(text).unwrap().contains(problem), "{text}");
         }
         let long = format!("---\nid: a\nx: {}\n---\n", "a".repeat(MAX_FRONT_MATTER_BYTES));
-        assert!(missed(&long).unwrap().contains("no end"));
+        assert!(near_miss(&long).unwrap().contains("no end"));
         for other in ["", "---", "---\ntitle: a\n", "id: a\n---\n", "***\n", "---\n\nid is: a\n"] {
-            assert_eq!(missed(other), None, "{other}");
+            assert_eq!(near_miss(other), None, "{other}");
         }
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use pannier_files::{SessionFile, SessionId, SessionStore};
 
 use crate::id::is_id;
-use crate::{Answer, Roots, SnippetsError, TextHash};
+use crate::{GetResponse, Roots, SnippetsError, TextHash};
 
 const HEADER: &str = "pannier snippets 2\n";
 
@@ -24,11 +24,11 @@ const OLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Remembers in a folder what sessions were given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deliveries {
+pub struct DeliveryLog {
     files: SessionStore,
 }
 
-impl Deliveries {
+impl DeliveryLog {
     /// Keeps its files in this folder, which is made when it is needed.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self { files: SessionStore::in_folder(folder, ".snippets") }
@@ -56,17 +56,17 @@ impl Deliveries {
         &self,
         session: &SessionId,
         roots: &Roots,
-        answer: &Answer<'_>,
+        answer: &GetResponse<'_>,
     ) -> Result<(), SnippetsError> {
         let change = |mut delivered: BTreeMap<String, TextHash>| {
             match answer {
-                Answer::Snippets(context) => delivered.extend(
+                GetResponse::Snippets(context) => delivered.extend(
                     context
                         .snippets
                         .iter()
                         .map(|snippet| (snippet.id.to_owned(), TextHash::of(&snippet.text))),
                 ),
-                Answer::Discovery { gone, .. } => {
+                GetResponse::Discovery { gone, .. } => {
                     delivered.retain(|id, _| !gone.contains(id));
                 }
             }

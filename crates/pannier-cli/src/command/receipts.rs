@@ -52,7 +52,7 @@ impl ReplayCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let receipt = input::read_receipt(&self.receipt)?;
         let counter: Arc<dyn TokenCounter> =
-            Arc::from(pannier_tokens::counter(&receipt.tokenizer)?);
+            Arc::from(pannier_tokens::counter_by_name(&receipt.tokenizer)?);
         if let ("memory", Some(context)) = (receipt.source.kind.as_str(), &self.context) {
             return packet(&receipt, context, counter);
         }

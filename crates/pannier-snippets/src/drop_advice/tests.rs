@@ -8,7 +8,7 @@ use proptest::test_runner::RngSeed;
 use super::*;
 use crate::get::{ContextFormat, GetOptions};
 use crate::test::Scratch;
-use crate::{Answer, Indexes, Roots, SnippetId, SnippetsError, TextHash, index};
+use crate::{GetResponse, Roots, SnippetId, SnippetIndexes, SnippetsError, TextHash, index};
 
 /// A snippet: how long its id is, what it requires, and how long its text is.
 type Written = (usize, Vec<usize>, usize);
@@ -78,8 +78,8 @@ fn check(
     let ids = write(&scratch, corpus);
     let roots = || Roots::open([scratch.path().join("docs")], None).unwrap();
     index(&roots(), counter).unwrap();
-    let indexes = Indexes::read(roots()).unwrap();
-    let catalogue = indexes.catalogue().unwrap();
+    let indexes = SnippetIndexes::read(roots()).unwrap();
+    let catalog = indexes.catalog().unwrap();
     for number in delivered.iter().filter(|number| **number < corpus.len()) {
         // Every other one has changed.
         let text = "word ".repeat(corpus[*number].2 / 5)
@@ -92,11 +92,11 @@ fn check(
     let get = |options: &GetOptions, kept: usize| {
         let kept = ids.iter().enumerate().filter(|(place, _)| kept & (1 << place) != 0);
         let kept: Vec<SnippetId> = kept.map(|(_, id)| id.clone()).collect();
-        catalogue.get(&kept, options, counter)
+        catalog.get(&kept, options, counter)
     };
     let all = (1_usize << count) - 1;
     let tokens = |options: &GetOptions, kept: usize| match get(options, kept) {
-        Ok(Answer::Snippets(context)) => {
+        Ok(GetResponse::Snippets(context)) => {
             let printed = counter.count(&context.render(options.format));
             // What was sent before is still in if it is required, though nothing says why.
             let added = context.added.iter().map(|added| added.id);
@@ -123,11 +123,11 @@ fn check(
             }
         }
     }
-    let numbers: Vec<u32> = ids.iter().map(|id| catalogue.find(id.as_str()).unwrap()).collect();
-    for most_exact in [MOST_EXACT, 0] {
-        let mut bodies = Bodies::new(&catalogue, options, counter);
-        let context = catalogue.context(&numbers, &mut bodies);
-        let question = Question::new(&catalogue, &numbers, &context, &bodies, budget);
+    let numbers: Vec<u32> = ids.iter().map(|id| catalog.find(id.as_str()).unwrap()).collect();
+    for most_exact in [MAX_EXACT_REQUESTS, 0] {
+        let mut bodies = BodyStore::new(&catalog, options, counter);
+        let context = catalog.context(&numbers, &mut bodies);
+        let question = Question::new(&catalog, &numbers, &context, &bodies, budget);
         let advice = question.advice(&mut bodies, most_exact);
         let Some(advice) = advice else {
             prop_assert_eq!(plain.most, None, "with {}", most_exact);

@@ -5,43 +5,43 @@
 //!
 //! What is printed for a snippet hardly depends on what else is asked for: its text does not, and the line that says why it
 //! is in depends only on the nearest request that leads to it. So what is left of any set of requests can be estimated from
-//! a few [counts](costs). Up to [`MOST_EXACT`] requests, that is done for all sets of them at once, and the
+//! a few [counts](costs). Up to [`MAX_EXACT_REQUESTS`] requests, that is done for all sets of them at once, and the
 //! [smallest](exact) that fits is found and proven to be. Above, a set is found by [taking the best](greedy) one after the
 //! other, and the answer says that fewer may do. Either way, what is left is printed and counted before it is suggested,
 //! because the counts of parts do not add up to the count of the whole.
 
+mod bitset;
 mod costs;
 mod exact;
 mod greedy;
-mod places;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
 
-use crate::Catalogue;
-use crate::budget::costs::Costs;
-use crate::budget::places::Places;
+use crate::SnippetCatalog;
+use crate::drop_advice::bitset::BitSet;
+use crate::drop_advice::costs::Costs;
 use crate::error::{OverBudget, SnippetCost};
-use crate::get::{Bodies, Context};
-use crate::graph::Closure;
+use crate::get::{BodyStore, SnippetBundle};
+use crate::graph::DependencyClosure;
 
 /// Up to so many requests, all sets of them are looked at.
-const MOST_EXACT: usize = 18;
+const MAX_EXACT_REQUESTS: usize = 18;
 
 /// Looking at all sets takes a line for each request and each snippet that it leads to. Up to so many, that is done.
-const MOST_LINES: usize = 100_000;
+const MAX_EXACT_LINES: usize = 100_000;
 
 /// Sets are printed and counted as long as they are so few, or so short together.
-const MOST_TRIED: usize = 64;
-const MOST_BYTES: usize = 8 << 20;
+const MAX_TRIALS: usize = 64;
+const MAX_CHEAP_BYTES: usize = 8 << 20;
 
 /// Says by how much a context is too large, and what to leave out.
-pub(crate) fn over(
-    catalogue: &Catalogue<'_>,
+pub(crate) fn over_budget(
+    catalog: &SnippetCatalog<'_>,
     requested: &[u32],
-    bodies: &mut Bodies<'_>,
-    context: &Context<'_>,
+    bodies: &mut BodyStore<'_>,
+    context: &SnippetBundle<'_>,
     tokens: usize,
     budget: usize,
 ) -> OverBudget {
@@ -59,11 +59,11 @@ pub(crate) fn over(
         tokens_without: 0,
         is_smallest: false,
     };
-    let question = Question::new(catalogue, requested, context, bodies, budget);
-    if let Some(advice) = question.advice(bodies, MOST_EXACT) {
+    let question = Question::new(catalog, requested, context, bodies, budget);
+    if let Some(advice) = question.advice(bodies, MAX_EXACT_REQUESTS) {
         let number = |place: usize| question.requests[place] as usize;
         let dropped = (0..question.requests.len()).filter(|place| !advice.kept.contains(*place));
-        let id = |place: usize| catalogue.snippets()[number(place)].id().to_owned();
+        let id = |place: usize| catalog.snippets()[number(place)].id().to_owned();
         over.drop = dropped.map(id).collect();
         (over.tokens_without, over.is_smallest) = (advice.tokens, advice.is_smallest);
     }
@@ -72,8 +72,8 @@ pub(crate) fn over(
 
 /// What is to be answered.
 struct Question<'a, 't> {
-    catalogue: &'a Catalogue<'t>,
-    closure: Closure,
+    catalog: &'a SnippetCatalog<'t>,
+    closure: DependencyClosure,
     /// The numbers of what was asked for, in the order it was.
     requested: &'a [u32],
     /// The same, ascending. Their places in here are what sets are made of.
@@ -87,7 +87,7 @@ struct Question<'a, 't> {
 /// Requests to keep.
 #[derive(Debug, PartialEq, Eq)]
 struct Advice {
-    kept: Places,
+    kept: BitSet,
     /// How many tokens they have.
     tokens: usize,
     /// Whether it was shown that no more can be kept.
@@ -96,29 +96,29 @@ struct Advice {
 
 impl<'a, 't> Question<'a, 't> {
     fn new(
-        catalogue: &'a Catalogue<'t>,
+        catalog: &'a SnippetCatalog<'t>,
         requested: &'a [u32],
-        context: &Context<'_>,
-        bodies: &Bodies<'_>,
+        context: &SnippetBundle<'_>,
+        bodies: &BodyStore<'_>,
         budget: usize,
     ) -> Self {
-        let closure = Closure::new(catalogue, requested);
+        let closure = DependencyClosure::new(catalog, requested);
         let mut requests = requested.to_vec();
         requests.sort_unstable();
         let nodes = requests.iter().filter_map(|number| closure.node(*number)).collect();
-        let costs = Costs::new(catalogue, &closure, context, bodies);
-        Self { catalogue, closure, requested, requests, nodes, costs, budget }
+        let costs = Costs::new(catalog, &closure, context, bodies);
+        Self { catalog, closure, requested, requests, nodes, costs, budget }
     }
 
-    fn advice(&self, bodies: &mut Bodies<'_>, most_exact: usize) -> Option<Advice> {
+    fn advice(&self, bodies: &mut BodyStore<'_>, most_exact: usize) -> Option<Advice> {
         let count = self.requests.len();
         let mut trial = Trial { question: self, bodies, tried: 0, bytes: 0 };
         match count {
             0 | 1 => None,
-            _ if count <= most_exact && count * self.closure.len() <= MOST_LINES => {
-                exact::smallest(self, &mut trial)
+            _ if count <= most_exact && count * self.closure.len() <= MAX_EXACT_LINES => {
+                exact::min_drop_set(self, &mut trial)
             }
-            _ => greedy::small(self, &mut trial),
+            _ => greedy::greedy_drop_set(self, &mut trial),
         }
     }
 }
@@ -126,41 +126,41 @@ impl<'a, 't> Question<'a, 't> {
 /// Prints and counts what is left of a request.
 struct Trial<'a, 'b, 't> {
     question: &'a Question<'a, 't>,
-    bodies: &'a mut Bodies<'b>,
+    bodies: &'a mut BodyStore<'b>,
     tried: usize,
     bytes: usize,
 }
 
 impl Trial<'_, '_, '_> {
     /// How many tokens these requests have.
-    fn count(&mut self, kept: &Places) -> usize {
+    fn count(&mut self, kept: &BitSet) -> usize {
         let text = self.print(kept);
         self.bodies.counter.count(&text)
     }
 
     /// How many tokens these requests have, if they fit.
-    fn fits(&mut self, kept: &Places) -> Option<usize> {
+    fn fits(&mut self, kept: &BitSet) -> Option<usize> {
         let text = self.print(kept);
         self.bodies.counter.count_up_to(&text, self.question.budget)
     }
 
     /// Whether enough was tried.
     fn is_over(&self) -> bool {
-        self.tried >= MOST_TRIED && !self.is_cheap()
+        self.tried >= MAX_TRIALS && !self.is_cheap()
     }
 
     /// Whether all that was printed is so short that more of it does not matter.
     fn is_cheap(&self) -> bool {
-        self.bytes < MOST_BYTES
+        self.bytes < MAX_CHEAP_BYTES
     }
 
-    fn print(&mut self, kept: &Places) -> String {
-        let Question { catalogue, requested, requests, .. } = self.question;
+    fn print(&mut self, kept: &BitSet) -> String {
+        let Question { catalog, requested, requests, .. } = self.question;
         let is_kept =
             |number: &u32| requests.binary_search(number).is_ok_and(|place| kept.contains(place));
         // As somebody would ask who leaves out the others.
         let requested: Vec<u32> = requested.iter().copied().filter(is_kept).collect();
-        let context = catalogue.context(&requested, self.bodies);
+        let context = catalog.context(&requested, self.bodies);
         let text = context.render(self.bodies.options.format);
         self.tried += 1;
         self.bytes += text.len();

@@ -1,6 +1,6 @@
 //! The snippets of all roots, as their indexes tell.
 //!
-//! Indexes are read first and looked into second, because a catalogue borrows from their texts: a listing of ten thousand
+//! SnippetIndexes are read first and looked into second, because a catalog borrows from their texts: a listing of ten thousand
 //! snippets then costs little more than reading the file. What snippets require is only looked up for those that somebody
 //! asks for.
 
@@ -12,37 +12,37 @@ use std::time::SystemTime;
 use pannier_core::TokenCounter;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::close::close;
 use crate::error::{DuplicateId, UnknownId};
-use crate::id::{beginning, is_id};
+use crate::id::{excerpt, is_id};
+use crate::id_table::IdTable;
 use crate::kind::{Scope, SnippetType};
-use crate::names::Names;
 use crate::reference;
-use crate::root::{INDEX, LONGEST_INDEX, Reader, Unread, is_below};
-use crate::text::{Body, Texts};
+use crate::root::{INDEX, MAX_INDEX_BYTES, ReadFailure, Reader, is_below};
+use crate::suggest::similar_ids;
+use crate::text::{Body, BodyReader};
 use crate::yaml::{self, Entry, Index, List};
 use crate::{Root, Roots, SnippetId, SnippetsError, Warning, scan};
 
 /// For so many unknown ids, others that look like them are looked for.
-const MOST_EXPLAINED: usize = 20;
+const MAX_EXPLAINED_IDS: usize = 20;
 
 /// The indexes of all roots, as they were read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Indexes {
+pub struct SnippetIndexes {
     roots: Roots,
     texts: Vec<String>,
-    stamps: Vec<Option<Stamp>>,
+    stamps: Vec<Option<FileStamp>>,
 }
 
-/// What tells a file from the one that was there before, without reading it. Indexes are replaced, not written over.
+/// What tells a file from the one that was there before, without reading it. SnippetIndexes are replaced, not written over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     bytes: u64,
     modified: Option<SystemTime>,
     number: u64,
 }
 
-impl Stamp {
+impl FileStamp {
     fn of(root: &Root) -> Option<Self> {
         let found = root.path().join(INDEX).metadata().ok()?;
         #[cfg(unix)]
@@ -53,24 +53,26 @@ impl Stamp {
     }
 }
 
-impl Indexes {
-    /// Reads the file `index.yaml` of every root.
+impl SnippetIndexes {
+    /// RequiredReads the file `index.yaml` of every root.
     ///
     /// # Errors
     ///
     /// [`SnippetsError::NoIndex`] if a root has none, [`SnippetsError::InvalidIndex`] if one cannot be read.
     pub fn read(roots: Roots) -> Result<Self, SnippetsError> {
         let mut texts = Vec::new();
-        // Before the texts: what changes meanwhile is then seen to have changed.
-        let stamps = roots.iter().map(Stamp::of).collect();
+        // PriorDelivery the texts: what changes meanwhile is then seen to have changed.
+        let stamps = roots.iter().map(FileStamp::of).collect();
         for root in roots.iter() {
             let path = || root.path().join(INDEX);
-            let text = Reader::new(root).read(INDEX, LONGEST_INDEX);
+            let text = Reader::new(root).read(INDEX, MAX_INDEX_BYTES);
             texts.push(text.map_err(|unread| match unread {
-                Unread::Missing => {
+                ReadFailure::Missing => {
                     SnippetsError::NoIndex { path: path(), root: root.path().to_owned() }
                 }
-                Unread::Refused(problem) => SnippetsError::InvalidIndex { path: path(), problem },
+                ReadFailure::Refused(problem) => {
+                    SnippetsError::InvalidIndex { path: path(), problem }
+                }
             })?);
         }
         Ok(Self { roots, texts, stamps })
@@ -83,7 +85,7 @@ impl Indexes {
 
     /// Whether the files are still those that were read.
     pub fn is_current(&self) -> bool {
-        self.roots.iter().map(Stamp::of).eq(self.stamps.iter().cloned())
+        self.roots.iter().map(FileStamp::of).eq(self.stamps.iter().cloned())
     }
 
     /// The roots they are of.
@@ -91,13 +93,13 @@ impl Indexes {
         &self.roots
     }
 
-    /// The snippets in them. An entry that cannot be one is left out, with a [warning](Catalogue::warnings).
+    /// The snippets in them. An entry that cannot be one is left out, with a [warning](SnippetCatalog::warnings).
     ///
     /// # Errors
     ///
     /// [`SnippetsError::InvalidIndex`] if one cannot be read, [`SnippetsError::DuplicateIds`] if an id is there twice.
-    pub fn catalogue(&self) -> Result<Catalogue<'_>, SnippetsError> {
-        let mut catalogue = Catalogue {
+    pub fn catalog(&self) -> Result<SnippetCatalog<'_>, SnippetsError> {
+        let mut catalog = SnippetCatalog {
             roots: &self.roots,
             snippets: Vec::new(),
             tokenizers: Vec::new(),
@@ -112,28 +114,28 @@ impl Indexes {
                 problem,
             })?;
             let Index { tokenizer, baseline, entries } = index;
-            catalogue.tokenizers.push(tokenizer);
-            catalogue.baselines.push(baseline);
-            catalogue.snippets.reserve(entries.len());
+            catalog.tokenizers.push(tokenizer);
+            catalog.baselines.push(baseline);
+            catalog.snippets.reserve(entries.len());
             for entry in entries {
-                catalogue.add(place, entry);
+                catalog.add(place, entry);
             }
         }
         // So they are in an index of ours.
-        if catalogue.snippets.is_sorted_by(|a, b| a.id < b.id) {
-            return Ok(catalogue);
+        if catalog.snippets.is_sorted_by(|a, b| a.id < b.id) {
+            return Ok(catalog);
         }
-        catalogue.snippets.sort_by(|a, b| (&a.id, a.root, &a.path).cmp(&(&b.id, b.root, &b.path)));
-        let pairs = catalogue.snippets.windows(2).filter(|pair| pair[0].id == pair[1].id);
+        catalog.snippets.sort_by(|a, b| (&a.id, a.root, &a.path).cmp(&(&b.id, b.root, &b.path)));
+        let pairs = catalog.snippets.windows(2).filter(|pair| pair[0].id == pair[1].id);
         let ids: Vec<DuplicateId> = pairs
             .map(|pair| DuplicateId {
                 id: pair[0].id.clone().into_owned(),
-                path: catalogue.shown_path(&pair[0]),
-                other: catalogue.shown_path(&pair[1]),
+                path: catalog.display_path(&pair[0]),
+                other: catalog.display_path(&pair[1]),
             })
             .collect();
         match ids.is_empty() {
-            true => Ok(catalogue),
+            true => Ok(catalog),
             false => Err(SnippetsError::DuplicateIds { ids }),
         }
     }
@@ -141,7 +143,7 @@ impl Indexes {
 
 /// The snippets of all roots, in the order of their ids.
 #[derive(Debug)]
-pub struct Catalogue<'t> {
+pub struct SnippetCatalog<'t> {
     roots: &'t Roots,
     snippets: Vec<Snippet<'t>>,
     /// What counted the tokens, by root.
@@ -150,7 +152,7 @@ pub struct Catalogue<'t> {
     baselines: Vec<Option<List<'t>>>,
     warnings: Vec<Warning>,
     /// The numbers of the snippets, by id. Made when the first is looked up.
-    names: OnceLock<Names>,
+    names: OnceLock<IdTable>,
     /// The numbers of the snippets, by root and path. Made when the first path is looked up.
     paths: OnceLock<Vec<u32>>,
 }
@@ -204,7 +206,7 @@ impl Snippet<'_> {
     }
 }
 
-impl<'t> Catalogue<'t> {
+impl<'t> SnippetCatalog<'t> {
     fn add(&mut self, root: usize, entry: Entry<'t>) {
         let Entry { id, description, kind, scope, path, requires, tokens, hash } = entry;
         let problem = if !is_id(&id) {
@@ -232,8 +234,8 @@ impl<'t> Catalogue<'t> {
                 (_, None) => "it has no known scope",
             }
         };
-        let index = self.roots.get(root).shown(INDEX);
-        let message = format!("{index}: the entry '{}' is left out: {problem}", beginning(&id));
+        let index = self.roots.get(root).display_path(INDEX);
+        let message = format!("{index}: the entry '{}' is left out: {problem}", excerpt(&id));
         self.warnings.push(Warning::Entry { message });
     }
 
@@ -258,10 +260,10 @@ impl<'t> Catalogue<'t> {
     ///
     /// [`SnippetsError::Unreadable`] if its file cannot be read.
     pub fn text(&self, snippet: &Snippet<'_>) -> Result<Body, SnippetsError> {
-        let read = Texts::new(self.roots).read(snippet);
+        let read = BodyReader::new(self.roots).read(snippet);
         read.map_err(|unread| SnippetsError::Unreadable {
             id: snippet.id().to_owned(),
-            path: self.shown_path(snippet),
+            path: self.display_path(snippet),
             problem: unread.problem().to_owned(),
         })
     }
@@ -279,13 +281,13 @@ impl<'t> Catalogue<'t> {
 
     /// Whether the file of a snippet says something else about it than the index. The text may have changed; that is no
     /// matter of the index.
-    pub(crate) fn is_outdated(&self, snippet: &Snippet<'_>, file: &str) -> bool {
+    pub(crate) fn is_stale(&self, snippet: &Snippet<'_>, file: &str) -> bool {
         // An index of another tool does not tell; and most files are what they were.
         if snippet.hash.is_none_or(|hash| hash == xxh3_64(file.as_bytes())) {
             return false;
         }
         let root = self.roots.get(snippet.root);
-        let Some(told) = scan::told(root, &snippet.path, file) else { return true };
+        let Some(told) = scan::parse_snippet(root, &snippet.path, file) else { return true };
         let meant = |references: &mut dyn Iterator<Item = &str>| -> BTreeSet<Result<u32, String>> {
             let of = |text: &str| self.resolve(snippet.root, text).ok_or_else(|| text.to_owned());
             references.map(of).collect()
@@ -301,13 +303,13 @@ impl<'t> Catalogue<'t> {
         self.baselines.get(root)?.as_ref()
     }
 
-    pub(crate) fn shown_path(&self, snippet: &Snippet<'_>) -> String {
-        self.roots.get(snippet.root).shown(&snippet.path)
+    pub(crate) fn display_path(&self, snippet: &Snippet<'_>) -> String {
+        self.roots.get(snippet.root).display_path(&snippet.path)
     }
 
     /// The number of the snippet with this id.
     pub(crate) fn find(&self, id: &str) -> Option<u32> {
-        let names = self.names.get_or_init(|| Names::new(self.snippets.iter().map(Snippet::id)));
+        let names = self.names.get_or_init(|| IdTable::new(self.snippets.iter().map(Snippet::id)));
         names.find(id, |number| self.snippets[number as usize].id())
     }
 
@@ -318,7 +320,7 @@ impl<'t> Catalogue<'t> {
     ///
     /// [`SnippetsError::InvalidId`] for the first that cannot be one, [`SnippetsError::UnknownIds`] for those that are not
     /// there, all of them.
-    pub fn identify<'i>(
+    pub fn resolve_ids<'i>(
         &self,
         names: impl IntoIterator<Item = &'i str>,
     ) -> Result<Vec<SnippetId>, SnippetsError> {
@@ -330,7 +332,7 @@ impl<'t> Catalogue<'t> {
                 Ok(id) if found.is_some() => ids.push(id),
                 Ok(id) => unknown.push(id),
                 Err(SnippetsError::InvalidId { id, .. }) => {
-                    return Err(SnippetsError::InvalidId { id, close: close(self, name) });
+                    return Err(SnippetsError::InvalidId { id, close: similar_ids(self, name) });
                 }
                 Err(error) => return Err(error),
             }
@@ -345,7 +347,7 @@ impl<'t> Catalogue<'t> {
     pub(crate) fn unknown<'i>(&self, ids: impl Iterator<Item = &'i str>) -> SnippetsError {
         let ids = ids.enumerate().map(|(place, id)| UnknownId {
             id: id.to_owned(),
-            close: if place < MOST_EXPLAINED { close(self, id) } else { Vec::new() },
+            close: if place < MAX_EXPLAINED_IDS { similar_ids(self, id) } else { Vec::new() },
         });
         SnippetsError::UnknownIds { ids: ids.collect() }
     }
@@ -356,7 +358,7 @@ impl<'t> Catalogue<'t> {
         let mut tokenizers = self.tokenizers.iter().map(Option::as_deref);
         let first = tokenizers.next()??;
         let is_same = tokenizers.all(|other| other == Some(first));
-        is_same.then(|| pannier_tokens::built_in(first).ok()).flatten()
+        is_same.then(|| pannier_tokens::builtin_counter(first).ok()).flatten()
     }
 
     /// The snippet that a reference in a file of this root means.
@@ -419,19 +421,19 @@ mod tests {
         scratch.write("docs/b.md", &file("b", "requires: [a]\n"));
         let roots = || Roots::open([scratch.path().join("docs")], None).unwrap();
         crate::index(&roots(), &BytesOverFour).unwrap();
-        let indexes = Indexes::read(roots()).unwrap();
+        let indexes = SnippetIndexes::read(roots()).unwrap();
         assert!(indexes.is_current());
-        let catalogue = indexes.catalogue().unwrap();
-        let found = catalogue.snippet("b").unwrap();
-        assert_eq!(&*catalogue.text(found).unwrap(), "b!\n");
-        assert!(catalogue.snippet("c").is_none());
+        let catalog = indexes.catalog().unwrap();
+        let found = catalog.snippet("b").unwrap();
+        assert_eq!(&*catalog.text(found).unwrap(), "b!\n");
+        assert!(catalog.snippet("c").is_none());
         std::fs::remove_file(scratch.path().join("docs/b.md")).unwrap();
-        let error = catalogue.text(found).unwrap_err();
+        let error = catalog.text(found).unwrap_err();
         assert!(matches!(&error, SnippetsError::Unreadable { id, .. } if id == "b"), "{error}");
         assert_eq!(error.category(), pannier_core::ErrorCategory::Io);
         crate::index(&roots(), &BytesOverFour).unwrap();
         assert!(!indexes.is_current());
-        assert!(Indexes::read(roots()).unwrap().is_current());
+        assert!(SnippetIndexes::read(roots()).unwrap().is_current());
         std::fs::remove_file(scratch.path().join("docs/index.yaml")).unwrap();
         assert!(!indexes.is_current());
     }

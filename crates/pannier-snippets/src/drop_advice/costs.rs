@@ -4,10 +4,10 @@
 //! and a line that tells why it is in. Only the last one depends on what else is asked for. The rest of what is printed is
 //! there in any case.
 
-use crate::get::{Bodies, Context};
-use crate::graph::Closure;
-use crate::render::Pieces;
-use crate::{Catalogue, Warning};
+use crate::get::{BodyStore, SnippetBundle};
+use crate::graph::DependencyClosure;
+use crate::render::RenderedLines;
+use crate::{SnippetCatalog, Warning};
 
 /// What is counted for each snippet: what is always the same, and the line that tells why it is in. In the whole, each may
 /// have a token less than alone.
@@ -27,13 +27,13 @@ pub(super) struct Costs {
 
 impl Costs {
     pub(super) fn new(
-        catalogue: &Catalogue<'_>,
-        closure: &Closure,
-        context: &Context<'_>,
-        bodies: &Bodies<'_>,
+        catalog: &SnippetCatalog<'_>,
+        closure: &DependencyClosure,
+        context: &SnippetBundle<'_>,
+        bodies: &BodyStore<'_>,
     ) -> Self {
-        let pieces = Pieces(bodies.options.format);
-        let node = |id: &str| closure.node(catalogue.find(id)?).map(|node| node as usize);
+        let pieces = RenderedLines(bodies.options.format);
+        let node = |id: &str| closure.node(catalog.find(id)?).map(|node| node as usize);
         let mut fixed = vec![String::new(); closure.len()];
         let mut lines = fixed.clone();
         let mut is_delivered = vec![false; closure.len()];
@@ -57,11 +57,11 @@ impl Costs {
         for id in &context.changed {
             add(&mut fixed, id, pieces.changed(id));
         }
-        let mut base = Context {
+        let mut base = SnippetBundle {
             phase: context.phase,
             tokenizer: context.tokenizer.clone(),
             text_tokens: context.text_tokens,
-            ..Context::default()
+            ..SnippetBundle::default()
         };
         for warning in &context.warnings {
             match warning {

@@ -12,27 +12,30 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::budget::costs::PIECES;
-use crate::budget::places::Places;
-use crate::budget::{Advice, MOST_TRIED, Question, Trial};
-use crate::graph::Closure;
+use crate::drop_advice::bitset::BitSet;
+use crate::drop_advice::costs::PIECES;
+use crate::drop_advice::{Advice, MAX_TRIALS, Question, Trial};
+use crate::graph::DependencyClosure;
 
 /// So often it starts again.
-const MOST_ROUNDS: usize = 8;
+const MAX_ROUNDS: usize = 8;
 
 /// Which requests lead to which snippets is looked at up to so many pairs of them.
-const MOST_PAIRS: usize = 16 << 20;
+const MAX_PAIRS: usize = 16 << 20;
 
 /// So many groups are compared with each other, in all steps of a round together.
-const MOST_COMPARED: usize = 32 << 20;
+const MAX_COMPARISONS: usize = 32 << 20;
 
 /// Few requests to leave out, but maybe not the fewest.
-pub(super) fn small(question: &Question<'_, '_>, trial: &mut Trial<'_, '_, '_>) -> Option<Advice> {
+pub(super) fn greedy_drop_set(
+    question: &Question<'_, '_>,
+    trial: &mut Trial<'_, '_, '_>,
+) -> Option<Advice> {
     let search = Search::new(question);
     let (kept, tokens) = search.start(trial)?;
     let (mut kept, mut tokens) = search.put_back(kept, tokens, trial);
     let printed = search.without_groups(question.budget, |dropped| {
-        let kept = dropped.others(question.nodes.len());
+        let kept = dropped.complement(question.nodes.len());
         trial.is_cheap().then(|| trial.count(&kept))
     });
     if printed.len() > kept.len()
@@ -45,7 +48,7 @@ pub(super) fn small(question: &Question<'_, '_>, trial: &mut Trial<'_, '_, '_>) 
 }
 
 struct Search<'a> {
-    closure: &'a Closure,
+    closure: &'a DependencyClosure,
     /// The node of each request.
     nodes: &'a [u32],
     base: usize,
@@ -57,7 +60,7 @@ struct Search<'a> {
     /// The places of requests, the cheapest first.
     order: Vec<usize>,
     /// Requests that all lead to something, and what that costs. None, if there are too many.
-    groups: Vec<(Places, usize)>,
+    groups: Vec<(BitSet, usize)>,
 }
 
 impl<'a> Search<'a> {
@@ -76,15 +79,15 @@ impl<'a> Search<'a> {
             groups: Vec::new(),
         };
         let mut alone: Vec<usize> = nodes.iter().map(|node| search.costs[*node as usize]).collect();
-        if nodes.len().saturating_mul(closure.len()) <= MOST_PAIRS {
-            let mut marks = Marks::new(closure.len());
-            let mut leads = vec![Places::none(nodes.len()); closure.len()];
+        if nodes.len().saturating_mul(closure.len()) <= MAX_PAIRS {
+            let mut marks = VisitedSet::new(closure.len());
+            let mut leads = vec![BitSet::with_capacity(nodes.len()); closure.len()];
             for (place, node) in nodes.iter().enumerate() {
                 let found = search.found(*node, &mut marks, usize::MAX);
                 found.iter().for_each(|node| leads[*node as usize].insert(place));
                 alone[place] = search.sum(&found);
             }
-            let mut groups: BTreeMap<Places, usize> = BTreeMap::new();
+            let mut groups: BTreeMap<BitSet, usize> = BTreeMap::new();
             for (lead, cost) in leads.into_iter().zip(&search.costs) {
                 *groups.entry(lead).or_default() += cost;
             }
@@ -95,11 +98,11 @@ impl<'a> Search<'a> {
     }
 
     /// Requests that fit.
-    fn start(&self, trial: &mut Trial<'_, '_, '_>) -> Option<(Places, usize)> {
+    fn start(&self, trial: &mut Trial<'_, '_, '_>) -> Option<(BitSet, usize)> {
         // Whatever the estimate says, all together do not fit.
         let total = self.base + self.costs.iter().sum::<usize>();
         let mut target = self.budget.min(total.saturating_sub(1));
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let taken = self.taken_in_order(target);
             let left = self.without_groups(target, |dropped| Some(self.left_without(dropped)));
             let kept = if left.len() > taken.len() { left } else { taken };
@@ -112,14 +115,14 @@ impl<'a> Search<'a> {
             }
             target = target.saturating_sub(tokens - self.budget);
         }
-        let mut marks = Marks::new(self.closure.len());
+        let mut marks = VisitedSet::new(self.closure.len());
         // One by one: with the requests among what it requires, or really alone.
         for (tried, place) in self.order.iter().enumerate() {
             let found = self.found(self.nodes[*place], &mut marks, usize::MAX);
-            if self.least(&found) > self.budget && tried >= MOST_TRIED {
+            if self.least(&found) > self.budget && tried >= MAX_TRIALS {
                 continue;
             }
-            let mut alone = Places::none(self.nodes.len());
+            let mut alone = BitSet::with_capacity(self.nodes.len());
             alone.insert(*place);
             let mut together = alone.clone();
             found
@@ -141,11 +144,11 @@ impl<'a> Search<'a> {
     /// Puts back what fits, the cheapest first.
     fn put_back(
         &self,
-        mut kept: Places,
+        mut kept: BitSet,
         mut tokens: usize,
         trial: &mut Trial<'_, '_, '_>,
-    ) -> (Places, usize) {
-        let mut marks = Marks::new(self.closure.len());
+    ) -> (BitSet, usize) {
+        let mut marks = VisitedSet::new(self.closure.len());
         for place in (0..self.nodes.len()).filter(|place| kept.contains(*place)) {
             let found = self.found(self.nodes[place], &mut marks, usize::MAX);
             marks.take(&found);
@@ -177,8 +180,8 @@ impl<'a> Search<'a> {
     }
 
     /// Requests taken one after the other, as long as they fit.
-    fn taken_in_order(&self, target: usize) -> Places {
-        let mut marks = Marks::new(self.closure.len());
+    fn taken_in_order(&self, target: usize) -> BitSet {
+        let mut marks = VisitedSet::new(self.closure.len());
         let mut left = target.saturating_sub(self.base);
         loop {
             let before = left;
@@ -198,7 +201,7 @@ impl<'a> Search<'a> {
                 break;
             }
         }
-        let mut kept = Places::none(self.nodes.len());
+        let mut kept = BitSet::with_capacity(self.nodes.len());
         let taken = (0..self.nodes.len()).filter(|place| marks.is_taken(self.nodes[*place]));
         taken.for_each(|place| kept.insert(place));
         kept
@@ -209,19 +212,19 @@ impl<'a> Search<'a> {
     fn without_groups(
         &self,
         target: usize,
-        mut left_without: impl FnMut(&Places) -> Option<usize>,
-    ) -> Places {
+        mut left_without: impl FnMut(&BitSet) -> Option<usize>,
+    ) -> BitSet {
         let count = self.nodes.len();
-        let mut dropped = Places::none(count);
+        let mut dropped = BitSet::with_capacity(count);
         let mut total = left_without(&dropped).unwrap_or_default();
-        let mut best: Option<Places> = None;
-        let most = MOST_COMPARED / (self.groups.len() * count).max(1);
-        let mut alive: Vec<&(Places, usize)> = self.groups.iter().collect();
+        let mut best: Option<BitSet> = None;
+        let most = MAX_COMPARISONS / (self.groups.len() * count).max(1);
+        let mut alive: Vec<&(BitSet, usize)> = self.groups.iter().collect();
         alive.sort_by_key(|(_, cost)| Reverse(*cost));
         while total > target {
             let mut steps: Vec<Step> = Vec::new();
             for (group, _) in alive.iter().take(most) {
-                let set = dropped.with(group);
+                let set = dropped.union(group);
                 if set.len() < count
                     && let Some(left) = left_without(&set)
                 {
@@ -248,20 +251,20 @@ impl<'a> Search<'a> {
                 };
             let Some(Step { set, freed, .. }) = steps.into_iter().reduce(better) else { break };
             total -= freed;
-            alive.retain(|(group, _)| !group.is_within(&set));
+            alive.retain(|(group, _)| !group.is_subset(&set));
             dropped = set;
         }
-        best.map_or_else(|| Places::none(count), |best| best.others(count))
+        best.map_or_else(|| BitSet::with_capacity(count), |best| best.complement(count))
     }
 
     /// About what is left without these requests.
-    fn left_without(&self, dropped: &Places) -> usize {
-        let left = self.groups.iter().filter(|(group, _)| !group.is_within(dropped));
+    fn left_without(&self, dropped: &BitSet) -> usize {
+        let left = self.groups.iter().filter(|(group, _)| !group.is_subset(dropped));
         self.base + left.map(|(_, cost)| cost).sum::<usize>()
     }
 
     /// A node and all that it requires, without what is taken. It ends when that costs more than so much.
-    fn found(&self, start: u32, marks: &mut Marks, most: usize) -> Vec<u32> {
+    fn found(&self, start: u32, marks: &mut VisitedSet, most: usize) -> Vec<u32> {
         marks.begin();
         let mut found = Vec::new();
         let mut cost = 0_usize;
@@ -307,17 +310,17 @@ struct Step {
     /// How many tokens that frees.
     freed: usize,
     /// All that are left out then.
-    set: Places,
+    set: BitSet,
 }
 
 /// What was seen on a walk, and what is taken for good. A new walk costs nothing.
-struct Marks {
+struct VisitedSet {
     walk: u32,
     /// The last walk that came by each node.
     seen: Vec<u32>,
 }
 
-impl Marks {
+impl VisitedSet {
     const TAKEN: u32 = u32::MAX;
 
     fn new(count: usize) -> Self {

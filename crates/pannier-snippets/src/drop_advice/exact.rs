@@ -9,13 +9,13 @@
 
 use std::cmp::Reverse;
 
-use crate::budget::places::Places;
-use crate::budget::{Advice, MOST_TRIED, Question, Trial};
+use crate::drop_advice::bitset::BitSet;
+use crate::drop_advice::{Advice, MAX_TRIALS, Question, Trial};
 use crate::get::added;
-use crate::render::Pieces;
+use crate::render::RenderedLines;
 
 /// The fewest requests to leave out; of as many, those that leave the most; of those, the smallest ids.
-pub(super) fn smallest(
+pub(super) fn min_drop_set(
     question: &Question<'_, '_>,
     trial: &mut Trial<'_, '_, '_>,
 ) -> Option<Advice> {
@@ -35,7 +35,7 @@ pub(super) fn smallest(
         // The lowest bit is the smallest id.
         sets.sort_unstable_by_key(|set| (Reverse(least[*set]), Reverse(set.reverse_bits())));
         let mut fits = |set: usize, trial: &mut Trial<'_, '_, '_>| {
-            let kept = Places::of_bits(all & !set);
+            let kept = BitSet::from_bits(all & !set);
             trial.fits(&kept).map(|tokens| (kept, tokens))
         };
         if let Some((kept, tokens)) = first_that_fits(sets, trial, &mut fits, &mut is_proven) {
@@ -45,7 +45,7 @@ pub(super) fn smallest(
     None
 }
 
-type Fitting = Option<(Places, usize)>;
+type Fitting = Option<(BitSet, usize)>;
 
 /// The first set that fits, as far as it is found in time. That there is none may not be proven in time, either.
 fn first_that_fits<'a, 'b, 't>(
@@ -76,7 +76,7 @@ fn first_that_fits<'a, 'b, 't>(
             None => from = middle + 1,
         }
     }
-    let first = others[..to].iter().take(MOST_TRIED).find_map(|set| fits(*set, trial));
+    let first = others[..to].iter().take(MAX_TRIALS).find_map(|set| fits(*set, trial));
     Some(first.unwrap_or(found))
 }
 
@@ -91,7 +91,7 @@ struct Bounds {
 impl Bounds {
     fn new(question: &Question<'_, '_>, trial: &Trial<'_, '_, '_>) -> Self {
         let Question { closure, nodes, costs, .. } = question;
-        let mut rows: Vec<Vec<Start>> = vec![Vec::new(); closure.len()];
+        let mut rows: Vec<Vec<RequestDistance>> = vec![Vec::new(); closure.len()];
         for (place, start) in nodes.iter().enumerate() {
             lines_from(question, trial, place, *start, &mut rows);
         }
@@ -101,8 +101,9 @@ impl Bounds {
         least[0] = costs.base;
         for (node, row) in rows.iter_mut().enumerate() {
             row.sort_unstable();
-            let cost =
-                |start: Option<&Start>| start.map_or(0, |start| costs.least(node, start.line));
+            let cost = |start: Option<&RequestDistance>| {
+                start.map_or(0, |start| costs.least(node, start.line))
+            };
             least[0] = least[0].wrapping_add(cost(row.first()));
             let mut set = 0;
             for (index, start) in row.iter().enumerate() {
@@ -125,7 +126,7 @@ impl Bounds {
 
 /// A request that leads to a node, the nearest first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Start {
+struct RequestDistance {
     length: usize,
     place: usize,
     /// What the line costs that tells why the node is in, if it begins here.
@@ -137,12 +138,12 @@ fn lines_from(
     trial: &Trial<'_, '_, '_>,
     place: usize,
     start: u32,
-    rows: &mut [Vec<Start>],
+    rows: &mut [Vec<RequestDistance>],
 ) {
-    let Question { catalogue, closure, costs, .. } = question;
-    let pieces = Pieces(trial.bodies.options.format);
-    let id = |node: u32| catalogue.snippets()[closure.snippets[node as usize] as usize].id();
-    let ways = closure.ways_from(&[start]);
+    let Question { catalog, closure, costs, .. } = question;
+    let pieces = RenderedLines(trial.bodies.options.format);
+    let id = |node: u32| catalog.snippets()[closure.snippets[node as usize] as usize].id();
+    let ways = closure.shortest_paths_from(&[start]);
     let reached = (0..).take(closure.len()).filter_map(|node| Some((node, ways.length(node)?)));
     let reached: Vec<(u32, usize)> = reached.collect();
     let line = |(node, length): &(u32, usize)| match length {
@@ -153,6 +154,6 @@ fn lines_from(
     let texts: Vec<String> = reached.iter().map(line).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     for ((node, length), line) in reached.into_iter().zip(trial.bodies.counter.count_each(&texts)) {
-        rows[node as usize].push(Start { length, place, line });
+        rows[node as usize].push(RequestDistance { length, place, line });
     }
 }

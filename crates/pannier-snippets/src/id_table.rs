@@ -7,13 +7,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// The numbers of texts, by their hashes. Collisions take the next place.
 #[derive(Debug)]
-pub(crate) struct Names {
+pub(crate) struct IdTable {
     slots: Vec<u32>,
 }
 
 const EMPTY: u32 = u32::MAX;
 
-impl Names {
+impl IdTable {
     /// Numbers these texts, which differ, from 0 on.
     pub(crate) fn new<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> Self {
         let mut slots = vec![EMPTY; (2 * names.len() + 1).next_power_of_two()];
@@ -55,7 +55,7 @@ mod tests {
     fn texts_are_found_and_others_are_not() {
         for count in [0, 1, 2, 1_000] {
             let texts: Vec<String> = (0..count).map(|number| format!("n{number}")).collect();
-            let names = Names::new(texts.iter().map(String::as_str));
+            let names = IdTable::new(texts.iter().map(String::as_str));
             let find = |text: &str| names.find(text, |number| texts[number as usize].as_str());
             for (number, text) in (0..).zip(&texts) {
                 assert_eq!(find(text), Some(number));

@@ -18,20 +18,20 @@ pub(crate) struct Reference {
 
 /// What stands below a heading `## Required reads`, up to the next heading of its rank.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reads {
+pub(crate) struct RequiredReads {
     pub(crate) references: Vec<Reference>,
     /// What is nearly a reference, or nearly such a heading: the line, and what to do.
     pub(crate) missed: Vec<(usize, &'static str)>,
 }
 
 /// The references of a text.
-pub(crate) fn required_reads(text: &str) -> Reads {
+pub(crate) fn required_reads(text: &str) -> RequiredReads {
     let mut lines = Lines::new(text);
     let (mut references, mut missed) = (Vec::new(), Vec::new());
     let (mut is_inside, mut is_paragraph) = (false, false);
     while let Some((line, number)) = lines.next() {
         let rank = heading_rank(line);
-        let is_near = rank > 0 && is_nearly_required_reads(heading_text(line));
+        let is_near = rank > 0 && resembles_required_reads(heading_text(line));
         let is_ours = rank == 2 && heading_text(line).eq_ignore_ascii_case("required reads");
         if is_near && !is_ours && !is_inside {
             missed
@@ -59,11 +59,11 @@ pub(crate) fn required_reads(text: &str) -> Reads {
             is_paragraph = false;
         }
     }
-    Reads { references, missed }
+    RequiredReads { references, missed }
 }
 
 /// Whether a heading is one for required reads in other words.
-fn is_nearly_required_reads(heading: &str) -> bool {
+fn resembles_required_reads(heading: &str) -> bool {
     let letters =
         heading.bytes().filter(u8::is_ascii_alphabetic).map(|byte| byte.to_ascii_lowercase());
     let letters: Vec<u8> = letters.take(20).collect();
