@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pannier_core::ErrorCategory;
-use pannier_sessions::SessionError;
+use pannier_files::SessionError;
 
 use crate::id::MAX_ID_BYTES;
 use crate::kind::{scope_names, type_names};

@@ -4,20 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use pannier_files::{MAX_FRONT_MATTER_BYTES, is_fence};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-
-/// Longer front matter is not read.
-pub(crate) const MAX_FRONT_MATTER_BYTES: usize = 64 << 10;
-
-/// A text, parted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SplitDocument<'t> {
-    /// What stands between the lines `---` at the beginning, if there are such lines.
-    pub(crate) front: Option<&'t str>,
-    /// What stands behind the second; without front matter, everything.
-    pub(crate) body: &'t str,
-}
 
 /// Returns the problem and its fix if `text` resembles a snippet but its front matter is not recognized.
 pub(crate) fn near_miss(text: &str) -> Option<&'static str> {
@@ -52,33 +41,6 @@ pub(crate) fn near_miss(text: &str) -> Option<&'static str> {
             Some("its front matter has no end within 64 KiB; add a line '---' after it")
         }
     }
-}
-
-fn is_fence(line: &str) -> bool {
-    line.trim_end() == "---"
-}
-
-/// SplitDocument a text.
-pub(crate) fn split(text: &str) -> SplitDocument<'_> {
-    let whole = SplitDocument { front: None, body: text };
-    let from = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let Some(first) = from.split_inclusive('\n').next().filter(|line| is_fence(line)) else {
-        return whole;
-    };
-    let mut end = first.len();
-    for line in from[end..].split_inclusive('\n') {
-        if is_fence(line) {
-            return SplitDocument {
-                front: Some(&from[first.len()..end]),
-                body: &from[end + line.len()..],
-            };
-        }
-        end += line.len();
-        if end > MAX_FRONT_MATTER_BYTES {
-            break;
-        }
-    }
-    whole
 }
 
 /// The keys of a snippet's front matter, not validated.
@@ -188,25 +150,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_body_is_everything_behind_the_front_matter() {
-        let parts = |text| {
-            let SplitDocument { front, body } = split(text);
-            (front, body)
-        };
-        assert_eq!(parts("---\nid: a\n---\n\n# A\r\n"), (Some("id: a\n"), "\n# A\r\n"));
-        assert_eq!(parts("---\r\nid: a\r\n---\r\nb"), (Some("id: a\r\n"), "b"));
-        assert_eq!(parts("\u{feff}---\n---\nb\n---\n"), (Some(""), "b\n---\n"));
-        assert_eq!(parts("--- \nid: a\n---"), (Some("id: a\n"), ""));
-        for whole in
-            ["", "---", "---\nid: a\n", "text\n---\nid: a\n---\n", "\u{feff}x", " ---\n---\n"]
-        {
-            assert_eq!(parts(whole), (None, whole));
-        }
-        let long = format!("---\nid: {}\n---\n", "a".repeat(MAX_FRONT_MATTER_BYTES));
-        assert_eq!(parts(&long), (None, &*long));
-    }
-
-    #[test]
     fn fields_are_strings_and_requires_is_a_list_of_strings() {
         let read = |text| Fields::read(text).unwrap();
         let text = |text: &str| Field::Text(text.to_owned());
@@ -255,7 +198,7 @@ mod tests {
             ("\n---\nid: a\n---\n", "first line"),
             ("\u{feff} \n---\nscope: a\n---\n", "first line"),
         ] {
-            assert_eq!(split(text).front, None, "{text}");
+            assert_eq!(pannier_files::split_front_matter(text).front, None, "{text}");
             assert!(near_miss(text).unwrap().contains(problem), "{text}");
         }
         let long = format!("---\nid: a\nx: {}\n---\n", "a".repeat(MAX_FRONT_MATTER_BYTES));

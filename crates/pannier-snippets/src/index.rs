@@ -6,9 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pannier_core::TokenCounter;
 
@@ -69,7 +67,7 @@ pub fn index(
             Reader::new(root).read(INDEX, MAX_INDEX_BYTES).is_ok_and(|old| old == text);
         let path = root.path().join(INDEX);
         if !is_unchanged {
-            replace(&root.real_path().join(INDEX), text.as_bytes())
+            pannier_files::replace_file(&root.real_path().join(INDEX), text.as_bytes())
                 .map_err(|error| SnippetsError::io("write", &path, error))?;
         }
         let Scan { snippets, problems, .. } = scan;
@@ -155,17 +153,4 @@ impl<'a> ReferenceResolver<'a> {
         let id = paths.iter().find_map(|path| self.paths.get(path.as_str()));
         id.map_or_else(|| reference.to_owned(), |id| (*id).to_owned())
     }
-}
-
-/// Replaces a file at once. A link in its place is replaced, not followed.
-fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.tmp", std::process::id()));
-    let beside = PathBuf::from(beside);
-    // What a process that was stopped left behind, or a link that somebody put there.
-    let _ = fs::remove_file(&beside);
-    let written = File::create_new(&beside)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&beside, path));
-    written.inspect_err(|_| _ = fs::remove_file(&beside))
 }

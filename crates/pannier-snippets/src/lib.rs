@@ -70,7 +70,7 @@ pub use id::SnippetId;
 pub use index::{IndexSummary, index};
 pub use kind::{Scope, SnippetType};
 pub use list::{ListOptions, SnippetList, SnippetSummary};
-pub use pannier_sessions::SessionId;
+pub use pannier_files::SessionId;
 pub use root::{Root, Roots};
 pub use scan::Problem;
 pub use session::DeliveryLog;

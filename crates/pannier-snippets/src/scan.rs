@@ -10,11 +10,12 @@ use std::fmt;
 use std::fs;
 
 use pannier_core::TokenCounter;
+use pannier_files::{SplitDocument, split_front_matter};
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::SnippetsError;
-use crate::front_matter::{Field, Fields, SplitDocument, line_of, near_miss, split};
+use crate::front_matter::{Field, Fields, line_of, near_miss};
 use crate::id::{MAX_ID_BYTES, excerpt, is_id};
 use crate::kind::{Scope, SnippetType, scope_names, type_names};
 use crate::required_reads::{Reference, RequiredReads, manifest, required_reads};
@@ -95,7 +96,7 @@ pub(crate) fn scan(root: &Root, counter: &dyn TokenCounter) -> Result<Scan, Snip
             }
         };
         if path.rsplit('/').next() == Some(MANIFEST) {
-            let front = split(&text).front.and_then(|front| Fields::read(front).ok());
+            let front = split_front_matter(&text).front.and_then(|front| Fields::read(front).ok());
             if front.is_some_and(|fields| fields.resembles_snippet()) {
                 let problem = "a file of this name is a manifest, not a snippet; rename it";
                 scan.push_problem(root, &path, Some(1), problem);
@@ -222,7 +223,7 @@ impl Scan {
 
     /// Adds the snippet in `text`, or the problems that prevent it.
     fn add(&mut self, root: &Root, path: String, text: &str, counter: &dyn TokenCounter) {
-        let SplitDocument { front, body } = split(text);
+        let SplitDocument { front, body } = split_front_matter(text);
         let Some(front) = front else {
             if let Some(problem) = near_miss(text) {
                 self.push_problem(root, &path, Some(1), problem);

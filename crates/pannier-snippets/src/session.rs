@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pannier_sessions::{SessionFile, SessionFiles, SessionId};
+use pannier_files::{SessionFile, SessionId, SessionStore};
 
 use crate::id::is_id;
 use crate::{GetResponse, Roots, SnippetsError, TextHash};
@@ -24,13 +24,13 @@ const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// A folder of files that record which snippets each session received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryLog {
-    files: SessionFiles,
+    files: SessionStore,
 }
 
 impl DeliveryLog {
     /// Stores the files in `folder`, which the first `record` creates.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
-        Self { files: SessionFiles::in_folder(folder, ".snippets") }
+        Self { files: SessionStore::in_folder(folder, ".snippets") }
     }
 
     /// Returns the ids and text hashes of the snippets of these roots that a session received.
@@ -78,7 +78,7 @@ impl DeliveryLog {
         };
         let file = self.file(session, roots)?;
         file.update(MAX_FILE_BYTES, write)?;
-        file.forget_older(MAX_AGE);
+        file.remove_stale(MAX_AGE);
         Ok(())
     }
 

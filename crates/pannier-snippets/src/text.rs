@@ -4,11 +4,11 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use pannier_files::split_front_matter;
 use serde::{Serialize, Serializer};
 
 use crate::Roots;
 use crate::catalog::Snippet;
-use crate::front_matter::split;
 use crate::root::{MAX_FILE_BYTES, ReadFailure, Reader};
 
 /// The text after the front matter of a file, byte for byte. Cloning is cheap: clones share the text.
@@ -20,7 +20,7 @@ pub struct Body {
 
 impl Body {
     fn new(file: String) -> Self {
-        let start = file.len() - split(&file).body.len();
+        let start = file.len() - split_front_matter(&file).body.len();
         Self { file: Arc::new(file), start }
     }
 

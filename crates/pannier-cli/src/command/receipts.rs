@@ -4,12 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueHint};
-use pannier_assemble::Assembler;
 use pannier_core::{ContextItem, TokenCounter, UncountedItem};
-use pannier_policy::{DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay};
-
-use pannier_docs::Cache;
+use pannier_docs::{Assembler, Cache};
 use pannier_memory::{Folder, Packer};
+use pannier_policy::{DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay};
 
 use super::AnswerFormat;
 use super::assemble::VectorArguments;
