@@ -5,16 +5,19 @@
 
 mod budget;
 mod deduplication;
+mod form;
 mod item;
 mod label;
 mod metadata;
 mod overflow;
 mod passage;
-mod previous;
+mod previous_prompt;
 mod timestamp;
 
 pub use budget::{ContextBudget, ContextBudgetBuilder, SliceBudget};
 pub use deduplication::Deduplication;
+pub use form::Level;
+pub(crate) use form::Levels;
 #[cfg(feature = "serde")]
 pub use item::UncountedItem;
 pub use item::{ContextItem, ContextItemBuilder, ScoredItem, find_item};
@@ -23,5 +26,5 @@ pub use label::{ContextKind, ContextSource};
 pub use metadata::{Metadata, MetadataValue};
 pub use overflow::OverflowStrategy;
 pub use passage::Passage;
-pub use previous::Previous;
+pub use previous_prompt::PreviousPrompt;
 pub use timestamp::Timestamp;

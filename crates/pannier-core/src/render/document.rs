@@ -51,7 +51,7 @@ impl Rendering for DocumentRendering {
         let total = self.count(&self.text(items));
         let mut last = None;
         let framing = items.items().map(|item| {
-            let document = Passage::of(item).map(|passage| passage.document);
+            let document = Passage::from_item(item).map(|passage| passage.document);
             let opens = document.is_some() && document != last;
             last = document;
             if opens { self.heading(0, item) } else { 0 }
@@ -67,7 +67,7 @@ impl Rendering for DocumentRendering {
             write_heading(&mut text, passage.document);
             self.count(&text)
         };
-        Passage::of(item).map_or(0, heading)
+        Passage::from_item(item).map_or(0, heading)
     }
 
     fn fits(&self, items: &Placed<'_>, limit: i64) -> bool {
@@ -85,7 +85,7 @@ pub(crate) fn render<'i>(items: impl Iterator<Item = &'i ContextItem>) -> String
     let mut written: Option<Written> = None;
     for item in items {
         let content = item.content();
-        let Some(passage) = Passage::of(item) else {
+        let Some(passage) = Passage::from_item(item) else {
             separate(&mut text);
             write_line(&mut text, content);
             (last, written) = (None, None);

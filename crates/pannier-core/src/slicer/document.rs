@@ -90,7 +90,7 @@ impl DocumentSlice {
         let mut rounds: Vec<(usize, usize)> = Vec::with_capacity(candidates.len());
         let mut first_seen = Vec::new();
         for (position, candidate) in candidates.iter().enumerate() {
-            let passage = Passage::of(candidate.item);
+            let passage = Passage::from_item(candidate.item);
             let document = passage.map(|passage| {
                 *numbers.entry(passage.document).or_insert_with(|| {
                     names.push(passage.document);
