@@ -6,10 +6,11 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pannier_core::{
-    Bound, Circumstances, ContextItem, ContextItemBuilder, ContextKind, DocumentRendering, Passage,
-    Pipeline, PolicyRegistry, Receipt, ReceiptSource, Rendering, Selection,
+    ContextItem, ContextItemBuilder, ContextKind, Passage, Pipeline, Rendering, Selection,
 };
 use pannier_docs::Hit;
+use pannier_layout::DocumentLayout;
+use pannier_policy::{Bound, Circumstances, PolicyRegistry, Receipt, ReceiptSource};
 
 use crate::{AssembleError, AssembledContext, Assembler, ContextChunk, Omitted, TokenBudget};
 
@@ -67,11 +68,11 @@ impl<'a> Candidates<'a> {
     pub fn pipeline(&self, budget: &TokenBudget) -> Result<Pipeline, AssembleError> {
         let policy = self.assembler.config().policy(budget.per_doc_overhead);
         let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
-        Ok(pipeline.rendered_by(self.rendering()))
+        Ok(pipeline.with_layout(self.rendering()))
     }
 
-    fn rendering(&self) -> DocumentRendering {
-        DocumentRendering::new(self.assembler.counter().clone())
+    fn rendering(&self) -> DocumentLayout {
+        DocumentLayout::new(self.assembler.counter().clone())
     }
 
     /// The passages as items of the engine at a budget: the best is cut if none fits as a whole.
@@ -185,7 +186,7 @@ impl<'a> Candidates<'a> {
         let mut last = None;
         let mut overhead = 0_i64;
         for item in selection.items() {
-            let document = Passage::of(item).map(|passage| passage.document.to_owned());
+            let document = Passage::from_item(item).map(|passage| passage.document.to_owned());
             if document != last {
                 overhead = overhead.saturating_add(rendering.heading(0, item).max(least));
             }
@@ -224,7 +225,7 @@ impl<'a> Candidates<'a> {
     pub fn pool_of(&self, receipt: &Receipt) -> Result<Vec<ContextItem>, AssembleError> {
         let tokens = usize::try_from(receipt.budget.target_tokens()).unwrap_or_default();
         let mut budget = TokenBudget::available(tokens);
-        if let pannier_core::SlicerPolicy::Document { overhead, .. } = &receipt.policy.slicer {
+        if let pannier_policy::SlicerPolicy::Document { overhead, .. } = &receipt.policy.slicer {
             budget.per_doc_overhead = usize::try_from(*overhead).unwrap_or_default();
         }
         Ok(self.pool(&budget)?.into_owned())

@@ -4,7 +4,8 @@
 mod support;
 
 use pannier_chat::{ChatError, Format, Transcript, Trimmer};
-use pannier_core::{ContextBudget, ExclusionVariant, InclusionReason, PolicyRegistry};
+use pannier_core::{ContextBudget, ExclusionVariant, InclusionReason};
+use pannier_policy::PolicyRegistry;
 use pannier_tokens::BytesOverFour;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -147,7 +148,7 @@ fn check(
         let is_joined = |repair: &pannier_chat::Repair| repair.problem.contains("joined");
         prop_assert!(transcript.repairs().iter().all(is_joined), "{:?}", transcript.repairs());
         let is_refused = |entry: &&pannier_core::ExcludedItem<_>| {
-            entry.reason.variant() == ExclusionVariant::Refused
+            entry.reason.variant() == ExclusionVariant::RejectedByFormat
                 && entry.reason.to_string().contains("call")
         };
         prop_assert_eq!(report.excluded.iter().find(is_refused), None);

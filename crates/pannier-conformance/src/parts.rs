@@ -5,10 +5,10 @@ use std::time::Duration;
 use pannier_core::{
     ByKindScorer, ChronologicalPlacer, CompositeScorer, ContextKind, CountConstrainedKnapsackSlice,
     CountQuotaEntry, CountQuotaSlice, DecayCurve, DecayScorer, DocumentPlacer, DocumentSlice,
-    Error, FrequencyScorer, GreedySlice, KeywordScorer, KindScorer, KnapsackSlice, LexicalScorer,
+    Error, FrequencyScorer, GreedySlice, KeywordScorer, KindScorer, KnapsackSlice, Bm25Scorer,
     MetadataKeyScorer, MetadataTrustScorer, Packing, Placer, PriorityScorer, ProductScorer, Quota,
     QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer, ScaledScorer, ScarcityBehavior, Scorer,
-    Slicer, SumScorer, TagScorer, TakenPlacer, Tier, TieredSlice, UShapedPlacer,
+    Slicer, SumScorer, TagScorer, SliceOrderPlacer, Tier, TieredSlice, UShapedPlacer,
 };
 use serde::Deserialize;
 
@@ -211,7 +211,7 @@ impl ScorerConfig {
             }
             "lexical" => {
                 let query = need("a lexical scorer", "query", self.query.as_deref())?;
-                Box::new(LexicalScorer::new(query))
+                Box::new(Bm25Scorer::new(query))
             }
             other => return unknown("scorer", other),
         })
@@ -364,12 +364,12 @@ impl SlicerConfig {
             Ok(Tier {
                 cap_percent: tier.cap.unwrap_or(100.0),
                 floor_percent: tier.floor.unwrap_or(0.0),
-                drop_worthless: tier.drop_worthless,
+                drop_worthless: tier.drop_zero_score,
                 ..Tier::new(kinds?)
             })
         };
         let tiers: Result<Vec<_>, Error> = self.tiers.iter().map(tier).collect();
-        let whole = self.whole.unwrap_or(TieredSlice::WHOLE_PERCENT);
+        let whole = self.whole.unwrap_or(TieredSlice::FULL_TEXT_PERCENT);
         Ok(TieredSlice::new(tiers?)?.with_whole_percent(whole)?)
     }
 
@@ -441,7 +441,7 @@ pub(crate) fn placer(name: &str) -> Result<Box<dyn Placer>, Problem> {
         "u-shaped" => Box::new(UShapedPlacer),
         "rank" => Box::new(RankPlacer),
         "document" => Box::new(DocumentPlacer),
-        "taken" => Box::new(TakenPlacer),
+        "taken" => Box::new(SliceOrderPlacer),
         other => return unknown("placer", other),
     })
 }

@@ -47,10 +47,6 @@
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-
 /// Shows a type by its name where what is inside cannot be shown.
 macro_rules! opaque_debug {
     ($($name:ident $(<$($generic:tt),+>)?),+ $(,)?) => {
@@ -117,7 +113,7 @@ pub use slicer::{
 };
 pub use whatif::{
     ItemStatus, MAX_SWEEP_RANGES, PolicySensitivityDiffEntry, PolicySensitivityReport, Search,
-    policy_sensitivity_from_pipelines,
+    policy_sensitivity,
 };
 
 pub use tokens::{Exactness, TokenCounter};
@@ -125,7 +121,7 @@ pub use tokens::{Exactness, TokenCounter};
 /// The sum of token counts. Counts are the caller's and may be any number, so a sum that does not
 /// fit becomes the nearest that does. Against every budget below `i64::MAX` that compares as the
 /// true sum would.
-fn sum_tokens(tokens: impl Iterator<Item = i64>) -> i64 {
+pub fn sum_tokens(tokens: impl Iterator<Item = i64>) -> i64 {
     let sum: i128 = tokens.map(i128::from).sum();
     sum.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }

@@ -14,11 +14,11 @@ use std::cmp::Reverse;
 use std::sync::{Arc, OnceLock};
 
 use pannier_core::{
-    Candidate, Circumstances, ContextBudget, ContextItem, ContextSource, MetadataTrustScorer,
-    MetadataValue, Pipeline, Policy, PolicyRegistry, Receipt, ReceiptSource, Rendering, Replay,
-    ScoredItem, Selection, SelectionReport, SliceBudget, Slicer, Tier, TieredSlice, Timestamp,
-    TokenCounter, Verdict,
+    Candidate, ContextBudget, ContextItem, ContextSource, MetadataTrustScorer, MetadataValue,
+    Pipeline, Rendering, ScoredItem, Selection, SelectionReport, SliceBudget, Slicer, Tier,
+    TieredSlice, Timestamp, TokenCounter, Verdict,
 };
+use pannier_policy::{Circumstances, Policy, PolicyRegistry, Receipt, ReceiptSource, Replay};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{Choice, kind};
@@ -393,7 +393,7 @@ impl<'m> Packer<'m> {
             let texts = tasks.iter().map(|index| self.entries[*index].text());
             let policy = self.policy(keywords(texts))?;
             let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
-            let pipeline = pipeline.rendered_by(rendering.clone());
+            let pipeline = pipeline.with_layout(rendering.clone());
             let selection = pipeline.run(&self.pool, &budget)?;
             let mut found: Vec<usize> = whole(&selection).filter(is_task).collect();
             found.sort_unstable();

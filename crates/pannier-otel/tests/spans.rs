@@ -208,7 +208,7 @@ impl Slicer for FailingSlicer {
     }
 
     fn properties(&self) -> SlicerProperties {
-        SlicerProperties::BEST_FIRST
+        SlicerProperties::SCORE_ORDERED
     }
 }
 

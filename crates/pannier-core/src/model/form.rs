@@ -29,9 +29,6 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    /// Everything is sent whole.
-    pub(crate) const WHOLE: &'static Self = &Self { levels: Vec::new() };
-
     /// Sets the form of some indices of a pool of `pool_len` items.
     pub(crate) fn set(&mut self, pool_len: usize, indices: &[u32], level: Level) {
         if self.levels.is_empty() && level == Level::WHOLE {

@@ -157,7 +157,8 @@ impl Pipeline {
             return (selected, steps);
         };
         // What is counted is read several times.
-        let rendered = 64 * self.limit(budget).min(run.total_tokens()).unsigned_abs();
+        let tokens = self.limit(budget).min(run.total_tokens()).unsigned_abs();
+        let rendered = tokens.saturating_mul(64);
         let outcome = self.close(layout, contest, tally, budget).map(|outcome| {
             let mut is_placed = vec![false; run.items.len()];
             outcome.placed.iter().for_each(|index| is_placed[*index as usize] = true);
@@ -187,7 +188,8 @@ impl Pipeline {
         let run = contest.prepared;
         let mut levels = Levels::default();
         let decided = contest.sorted.iter().zip(verdicts);
-        let taken_units = decided.filter_map(|(unit, verdict)| match verdict {
+        let mut sliced = Vec::with_capacity(moves.len());
+        sliced.extend(decided.filter_map(|(unit, verdict)| match verdict {
             Verdict::Taken(level) => {
                 if *level != Level::WHOLE {
                     let members = run.classified.scoreable.members(*unit);
@@ -196,8 +198,7 @@ impl Pipeline {
                 Some(*unit)
             }
             _ => None,
-        });
-        let sliced = taken_units.collect();
+        }));
         let taken = moves.iter().map(|made| contest.sorted[made.position as usize]).collect();
         let mut merge = contest.merged(sliced, taken, levels);
         let overflow = merge.handle_overflow(budget, self.overflow_strategy)?;

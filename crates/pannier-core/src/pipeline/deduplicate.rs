@@ -143,6 +143,7 @@ mod tests {
         let items: Vec<_> = contents.map(|text| ContextItem::new(text, 1).unwrap()).into();
         let mut units = Units::default();
         (0..6).for_each(|index| units.push_item(index));
+        let items: Vec<&ContextItem> = items.iter().collect();
         let duplicates = equal(&items, &units, &[0.1, 0.5, 0.9, 0.5, 0.0, f64::NAN]);
         let pairs: Vec<_> = duplicates.iter().map(|d| (d.unit, d.kept)).collect();
         assert_eq!(pairs, [(0, 2), (3, 1), (5, 2)]);
@@ -153,6 +154,7 @@ mod tests {
         let items: Vec<_> = ["x", "y", "x"].map(|text| ContextItem::new(text, 1).unwrap()).into();
         let mut units = Units::default();
         (0..3).for_each(|index| units.push_item(index));
+        let items: Vec<&ContextItem> = items.iter().collect();
         let contents = Contents { items: &items, units: &units };
         let all_collide = by_hash(&contents, &[0.1, 0.2, 0.3], |_| 7);
         assert_eq!(all_collide, [Duplicate { unit: 0, kept: 2, overlap: None }]);

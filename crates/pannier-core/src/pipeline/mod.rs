@@ -252,7 +252,15 @@ impl Pipeline {
         trace: &mut Trace<'_, C>,
     ) -> Result<Selection<'a>, Error> {
         let prepared = Arc::new(self.prepare_run(items, Some(budget), trace)?);
-        self.finish(prepared, budget, trace)
+        Ok(self.observe(self.finish(prepared, budget, trace)?))
+    }
+
+    /// Calls the observer if the selection overflowed.
+    fn observe<'a>(&self, selection: Selection<'a>) -> Selection<'a> {
+        if let (Some(observer), Some(event)) = (&self.overflow_observer, selection.overflow()) {
+            observer(&event);
+        }
+        selection
     }
 
     /// The stages that depend on the size of the budget.
@@ -291,11 +299,7 @@ impl Pipeline {
         };
         run.set_outcome(outcome, self.layout.is_some(), self.overflow_strategy);
         trace.end(&PipelineStage::Place, merged_items, run.placed.len(), (prepared, Some(&run)));
-        let selection = Selection::new(run);
-        if let (Some(observer), Some(event)) = (&self.overflow_observer, selection.overflow()) {
-            observer(&event);
-        }
-        Ok(selection)
+        Ok(Selection::new(run))
     }
 }
 
@@ -313,6 +317,11 @@ impl<'a> Prepared<'_, 'a> {
     ///
     /// As [`Pipeline::run`].
     pub fn select(&self, budget: &ContextBudget) -> Result<Selection<'a>, Error> {
+        Ok(self.pipeline.observe(self.select_unobserved(budget)?))
+    }
+
+    /// As [`select`](Self::select), for a question: nobody is told of an overflow.
+    fn select_unobserved(&self, budget: &ContextBudget) -> Result<Selection<'a>, Error> {
         self.data.check_pinned(budget)?;
         let mut nobody = NullTraceCollector;
         self.pipeline.finish(Arc::clone(&self.data), budget, &mut Trace::none(&mut nobody))

@@ -407,6 +407,7 @@ mod tests {
         let items = ["a b c d e", "f g h i j"].map(|text| ContextItem::new(text, 1).unwrap());
         let mut units = Units::default();
         (0..2).for_each(|index| units.push_item(index));
+        let items: Vec<&ContextItem> = items.iter().collect();
         let mut collided = Fingerprints::new(&items, &units);
         let same = Print { own_count: 1, own: vec![0], all: vec![0] };
         collided.prints = vec![same.clone(), same];

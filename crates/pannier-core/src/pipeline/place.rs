@@ -17,7 +17,7 @@ pub(crate) struct MergedUnits<'m> {
     pub(crate) scoreable: &'m Units,
     /// Selected units of `scoreable`, highest score first.
     pub(crate) sliced: Vec<u32>,
-    /// Units in the order in which the slicer took them. It may hold some that were dropped since.
+    /// Units in the order of the slicer's moves: some twice, some dropped since.
     pub(crate) taken: Vec<u32>,
     /// In which form items are sent.
     pub(crate) levels: Levels,
@@ -118,7 +118,8 @@ impl MergedUnits<'_> {
     fn taken_positions(&self) -> Vec<u32> {
         let mut positions = vec![u32::MAX; self.scoreable.len()];
         for (unit, position) in self.taken.iter().zip(0..) {
-            positions[*unit as usize] = position;
+            let first = &mut positions[*unit as usize];
+            *first = (*first).min(position);
         }
         positions
     }

@@ -96,7 +96,8 @@ impl<'o, 'a> Tally<'o, 'a> {
             open: vec![0; offers.section_count()],
             last_section: SectionId::NONE,
             taken: 0,
-            holds_below: i64::MAX,
+            // Nothing is taken for a target of 0.
+            holds_below: if budget.target_tokens > 0 { i64::MAX } else { 1 },
             steps: 0,
         }
     }

@@ -324,7 +324,7 @@ pub struct PolicySensitivityReport<I = ContextItem> {
 /// # Errors
 ///
 /// [`Error::TooFewVariants`] for fewer than two, and any error that keeps a variant from running.
-pub fn policy_sensitivity_from_pipelines<'a>(
+pub fn policy_sensitivity<'a>(
     items: &'a [ContextItem],
     budget: &ContextBudget,
     variants: &[(impl AsRef<str>, &Pipeline)],

@@ -1,6 +1,6 @@
 //! Random pools and budgets, poor in distinct values: what goes wrong goes wrong at ties.
 
-use pannier_core::{
+use pannier_core::{SectionId, 
     Candidate, ContextBudget, ContextItem, ContextKind, MetadataValue, SliceBudget,
 };
 use proptest::collection::vec;
@@ -305,8 +305,7 @@ impl CandidatePlan {
         Candidate {
             item: &self.item,
             tokens: self.item.tokens(),
-            short_tokens: None,
-            heading_tokens: 0,
+            section: SectionId::NONE,
             score: self.score,
             value: self.value,
         }

@@ -1,9 +1,8 @@
 //! The call of the engine itself: items in, selection out.
 
-use pannier_core::{
-    ContextBudget, Policy, PolicyRegistry, Selected, Template, TextRendering, UncountedItem,
-    find_item,
-};
+use pannier_core::{ContextBudget, Selected, UncountedItem, find_item};
+use pannier_layout::{Template, TextLayout};
+use pannier_policy::{Policy, PolicyRegistry};
 use serde_json::Value;
 
 use crate::answer::Answer;
@@ -35,7 +34,7 @@ pub(super) fn select(arguments: Select, watch: &Watch, most: usize) -> Result<An
     let items = UncountedItem::count(arguments.items, &*counter);
     let pipeline = match is_given {
         true => pipeline,
-        false => pipeline.rendered_by(TextRendering::new(Template::default(), counter)),
+        false => pipeline.with_layout(TextLayout::new(Template::default(), counter)),
     };
     let explained = arguments.explain.iter().map(|name| find_item(&items, name));
     let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;

@@ -3,7 +3,7 @@
 //! A budget decides which tasks are in, and these which decisions matter, so what holds with one budget says little about the
 //! next. The smallest budgets are therefore found by making packets, all of them where that is no work.
 
-use pannier_core::{ContextItem, Exactness, Explanation, FoundBudget};
+use pannier_core::{ContextItem, Exactness, Explanation, BudgetThreshold};
 
 use super::{Packer, whole};
 use crate::MemoryError;
@@ -39,7 +39,7 @@ impl Packer<'_> {
     fn budgets_for(
         &self,
         index: usize,
-    ) -> Result<(Option<FoundBudget>, Option<FoundBudget>), MemoryError> {
+    ) -> Result<(Option<BudgetThreshold>, Option<BudgetThreshold>), MemoryError> {
         let is_in = |budget: usize| self.asked(budget).is_whole(index);
         let present = self.options.budget;
         // The number of the budget is in the packet, and may be shorter.
@@ -66,11 +66,11 @@ impl Packer<'_> {
         mut low: usize,
         mut high: usize,
         holds: impl Fn(usize) -> Result<bool, MemoryError>,
-    ) -> Result<Option<FoundBudget>, MemoryError> {
+    ) -> Result<Option<BudgetThreshold>, MemoryError> {
         let is_proven = self.can_try_all(high.saturating_sub(low));
         let found = |tokens: usize| {
             let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
-            Some(FoundBudget::new(tokens, tokens, is_proven))
+            Some(BudgetThreshold::new(tokens, tokens, is_proven))
         };
         if is_proven {
             for budget in low..=high {

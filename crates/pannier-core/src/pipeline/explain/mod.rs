@@ -173,7 +173,7 @@ impl Pipeline {
         if indices.iter().any(|index| *index >= prepared.data.items.len()) {
             return Err(Error::NoSuchItem);
         }
-        let run = prepared.select(budget)?.run;
+        let run = prepared.select_unobserved(budget)?.run;
         let near = NearDuplicateInputs::new(self, &run.prepared);
         let explain = |index: &usize| self.explain_in(&run, near.as_ref(), *index);
         indices.iter().map(explain).collect()

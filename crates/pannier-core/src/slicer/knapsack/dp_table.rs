@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn a_table_above_the_limit_is_refused_before_it_is_made() {
         let items = vec![KnapsackItem { weight: 3, value: 5 }, KnapsackItem { weight: u64::MAX / 4, value: 1 }];
-        let error = choose(&items, u64::MAX / 4, 1 << 20).unwrap_err();
+        let error = solve(&items, u64::MAX / 4, 1 << 20).unwrap_err();
         assert!(
             matches!(error, Error::TableTooLarge { items: 2, limit: 1_048_576, .. }),
             "{error}"
@@ -255,7 +255,7 @@ mod tests {
         ) {
             let items = items.into_iter().map(|(w, value)| KnapsackItem { weight: w * factor, value });
             let items: Vec<KnapsackItem> = items.filter(|item| item.weight <= capacity).collect();
-            let chosen = choose(&items, capacity, u64::MAX).unwrap();
+            let chosen = solve(&items, capacity, u64::MAX).unwrap();
             prop_assert_eq!(chosen, textbook(&items, capacity));
         }
     }

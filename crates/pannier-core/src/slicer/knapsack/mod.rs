@@ -129,7 +129,8 @@ impl Slicer for KnapsackSlice {
                 tally.take(position, Level::WHOLE);
             }
         }
-        let capacity = tally.remaining().max(0) as u64 / self.bucket_size as u64;
+        let room = tally.remaining().max(0);
+        let capacity = room as u64 / self.bucket_size as u64;
         let (positions, items) = self.knapsack_items(tally, capacity);
         tally.spend((items.len() as u64).saturating_mul(capacity) / 64);
         for item in solve_exact(&items, capacity, self.memory_limit)?.into_iter().rev() {
@@ -145,8 +146,8 @@ impl Slicer for KnapsackSlice {
                 },
             );
         }
-        let next_bucket = target - target % self.bucket_size;
-        tally.changes_at(next_bucket.saturating_add(self.bucket_size));
+        // The next bucket may change the choice.
+        tally.changes_at(target.saturating_add(self.bucket_size - room % self.bucket_size));
         Ok(())
     }
 
@@ -182,16 +183,16 @@ impl KnapsackSlice {
         let capacity = |target: i64| target as u64 / self.bucket_size as u64;
         let nothing_taken = Tally::new(offers, SliceBudget::new(last));
         let (item_positions, items) = self.knapsack_items(&nothing_taken, capacity(last));
+        // From here on the choice stays the same, however large the capacity.
+        let everything = items.iter().fold(0_u64, |sum, item| sum.saturating_add(item.weight));
         // A table, several cells a step, and a look at every candidate for every bucket.
-        let cells = (items.len() as u64 + 16).saturating_mul(capacity(last)) / 4;
-        let looks = (offers.candidates().len() as u64 + 16)
-            .saturating_mul(capacity(last) - capacity(first) + 1);
+        let buckets = capacity(last).min(everything).saturating_add(1);
+        let cells = (items.len() as u64 + 16).saturating_mul(buckets) / 4;
+        let looks = (offers.candidates().len() as u64 + 16).saturating_mul(buckets);
         if !search.spend(cells.saturating_add(looks))? {
             return Err(Error::SearchTooLong);
         }
         let solutions = dp_table::Solutions::new(&items, capacity(last), self.memory_limit)?;
-        // From here on the choice stays the same, however large the capacity.
-        let everything = items.iter().fold(0_u64, |sum, item| sum.saturating_add(item.weight));
         let mut is_chosen = vec![false; offers.candidates().len()];
         let mut target = first;
         while target <= last {

@@ -1,0 +1,227 @@
+//! `pannier chat`: a transcript in, a shorter one out.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+use pannier_chat::{Prefix, Repair, Transcript, Trimmed};
+use pannier_core::{ContextItem, ExclusionVariant, SelectionReport, TokenCounter, find_item};
+use pannier_policy::{Moment, PolicyRegistry};
+use serde::Serialize;
+
+use super::{explanation, overview, select};
+use crate::arguments::{BudgetArguments, TimeArguments, TokenizerArguments};
+use crate::failure::Failure;
+use crate::input;
+use crate::output::{self, Output};
+
+/// The largest transcript that is read.
+const LARGEST: u64 = 1 << 30;
+
+/// Trim a chat transcript to a budget, so that the provider still accepts it
+///
+/// Reads a list of messages or a whole request, and writes the same with fewer messages, in their order. A tool's call
+/// and its results stay together; the system's words, the tools and the user's last message stay in any case. What the
+/// provider would refuse is left out.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pannier chat --format openai --budget 8000 request.json
+  pannier chat --format anthropic --budget 100000 --reserve 4000 --report < messages.json
+  pannier chat --format openai --budget 8000 now.json --keep-prefix sent-before.json")]
+pub(crate) struct Chat {
+    /// The transcript: a JSON list of messages, or a request with `messages` [default: standard input]
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: Option<PathBuf>,
+
+    /// Whose messages they are
+    #[arg(long, short, value_enum)]
+    format: Format,
+
+    #[command(flatten)]
+    budget: BudgetArguments,
+
+    /// A preset (see `pannier policy list`), or a .toml or .json file; its placer is not used
+    #[arg(long, short, value_name = "NAME|FILE", default_value = "transcript", value_hint = ValueHint::FilePath)]
+    policy: String,
+
+    #[command(flatten)]
+    time: TimeArguments,
+
+    #[command(flatten)]
+    tokenizer: TokenizerArguments,
+
+    /// What was sent the last time: say how much of its beginning is sent again, and keep more of it
+    #[arg(long, value_name = "PREVIOUS", value_hint = ValueHint::FilePath)]
+    keep_prefix: Option<PathBuf>,
+
+    /// Say what left and why: on stderr, for people; or as JSON, with --report=FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", value_hint = ValueHint::FilePath)]
+    report: Option<PathBuf>,
+
+    /// Say why a message is in or out, and what would change that, instead of writing messages
+    #[arg(long, value_name = "ID|INDEX")]
+    explain: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// OpenAI's chat completions
+    Openai,
+    /// Anthropic's messages
+    Anthropic,
+}
+
+impl Format {
+    fn of_transcript(self) -> pannier_chat::Format {
+        match self {
+            Self::Openai => pannier_chat::Format::OpenAi,
+            Self::Anthropic => pannier_chat::Format::Anthropic,
+        }
+    }
+
+    /// What counts, if nothing else is known.
+    fn tokenizer(self) -> &'static str {
+        match self {
+            Self::Openai => "o200k",
+            Self::Anthropic => "claude",
+        }
+    }
+}
+
+/// Everything about a run, for machines.
+#[derive(Serialize)]
+struct Report<'r> {
+    tokenizer: &'r str,
+    exactness: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefix: Option<Prefix>,
+    repairs: &'r [Repair],
+    report: SelectionReport<&'r ContextItem>,
+}
+
+impl Chat {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let budget = self.budget.read()?;
+        let registry = PolicyRegistry::default();
+        let policy = input::read_policy(&registry, &self.policy)?;
+        let file = self.file.clone().unwrap_or_else(|| "-".into());
+        if file.as_os_str() == "-"
+            && self.keep_prefix.as_ref().is_some_and(|path| path.as_os_str() == "-")
+        {
+            let problem =
+                "the transcript and --keep-prefix cannot both be standard input; name a file";
+            return Err(Failure::Usage(problem.to_owned()));
+        }
+        let text = input::read_text_or_stdin(&file, LARGEST)?;
+        let (counter, exactness) = self.counter(&text)?;
+        let previous = match &self.keep_prefix {
+            Some(path) => Some((path, input::read_text_or_stdin(path, LARGEST)?)),
+            None => None,
+        };
+        let format = self.format.of_transcript();
+        let at = |path: &PathBuf| {
+            let path = Some(path).filter(|path| path.as_os_str() != "-").cloned();
+            move |error| Failure::Chat { path, error }
+        };
+        let transcript = Transcript::read(format, &text, &*counter).map_err(at(&file))?;
+        let previous = match &previous {
+            Some((path, text)) => {
+                Some(Transcript::read(format, text, &*counter).map_err(at(path))?)
+            }
+            None => None,
+        };
+
+        let mut moment = Moment::from(self.time.now);
+        moment.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
+        let trimmer = transcript.trimmer(&registry, &policy, moment);
+        let trimmer = trimmer.map_err(TimeArguments::explain_missing)?;
+        let items = transcript.items();
+        let explained = self.explain.iter().map(|name| find_item(items, name));
+        let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
+        let trimmed = trimmer.trim(&budget).map_err(at(&file))?;
+
+        let prefix = previous.as_ref().map(|previous| trimmed.reused(previous));
+        self.tell(&transcript, &trimmed, prefix, (counter.name(), exactness))?;
+        let mut output = Output::new();
+        if explained.is_empty() {
+            output.text(&trimmed.json())?;
+            output.text("\n")?;
+        } else {
+            let answers = trimmer.explain_all(&budget, &explained)?;
+            output.text(&explanation::texts(&answers, self.budget.has_target()))?;
+        }
+        output.finish()
+    }
+
+    /// What counts: what is asked for, or what the request's model needs, or what the provider's models do. And
+    /// whether that is known, or only assumed.
+    fn counter(&self, text: &str) -> Result<(Box<dyn TokenCounter>, &'static str), Failure> {
+        let known = match self.tokenizer.is_named() {
+            true => Some(self.tokenizer.counter()?),
+            false => {
+                pannier_chat::model(text).and_then(|model| pannier_tokens::counter(&model).ok())
+            }
+        };
+        Ok(match known {
+            Some(counter) => {
+                let exactness = counter.exactness().name();
+                (counter, exactness)
+            }
+            None => (pannier_tokens::counter(self.format.tokenizer())?, "assumed"),
+        })
+    }
+
+    /// Says beside the data what was asked for.
+    fn tell(
+        &self,
+        transcript: &Transcript<'_>,
+        trimmed: &Trimmed<'_, '_>,
+        prefix: Option<Prefix>,
+        (tokenizer, exactness): (&str, &'static str),
+    ) -> Result<(), Failure> {
+        let repairs = transcript.repairs();
+        match &self.report {
+            Some(path) if path.as_os_str() != "-" => {
+                let report = Report {
+                    tokenizer,
+                    exactness,
+                    prefix,
+                    repairs,
+                    report: trimmed.selection().report(),
+                };
+                output::write_json(path, &report)?;
+            }
+            Some(_) => {
+                let styled = output::is_styled(&std::io::stderr());
+                select::tell(&format!("texts counted by {tokenizer} ({exactness})"));
+                let text = overview::text(trimmed.selection(), styled);
+                let _ = write!(std::io::stderr(), "{text}");
+                for (at, repair) in repairs.iter().enumerate() {
+                    if at == 0 {
+                        select::tell("\nRepaired");
+                    }
+                    select::tell(&format!("  message-{}: {}", repair.message, repair.problem));
+                }
+            }
+            None => {
+                let counts = trimmed.selection().exclusion_counts();
+                let refused = counts.get(&ExclusionVariant::RejectedByFormat).copied().unwrap_or_default();
+                if refused + repairs.len() > 0 {
+                    let repairs = repairs.len();
+                    select::tell(&format!(
+                        "{refused} messages cannot be sent, {repairs} parts of others are left out or changed; \
+                         --report says which"
+                    ));
+                }
+            }
+        }
+        if let Some(prefix) = prefix {
+            let Prefix { messages, of_messages, tokens, of_tokens, .. } = prefix;
+            select::tell(&format!(
+                "reusable prefix: {messages} of {of_messages} messages, {tokens} of {of_tokens} tokens"
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! `pannier compare`: policies side by side.
+
+use clap::{Args, ValueHint};
+use pannier_core::{ItemStatus, Pipeline, policy_sensitivity};
+use pannier_policy::PolicyRegistry;
+
+use super::{AnswerFormat, sum_tokens};
+use crate::arguments::{BudgetArguments, ItemArguments, TimeArguments};
+use crate::failure::Failure;
+use crate::input;
+use crate::output::{self, Output};
+use crate::table::Table;
+
+/// Compare policies: which items swing between in and out
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pannier compare items.jsonl --budget 2000 --policy chat --policy rag
+  pannier compare items.jsonl --budget 2000 -p mine.toml -p theirs.toml --format json")]
+pub(crate) struct Compare {
+    #[command(flatten)]
+    items: ItemArguments,
+
+    #[command(flatten)]
+    budget: BudgetArguments,
+
+    /// A policy to compare: a preset, or a .toml or .json file; give at least two
+    #[arg(long = "policy", short, value_name = "NAME|FILE", required = true, value_hint = ValueHint::FilePath)]
+    policies: Vec<String>,
+
+    #[command(flatten)]
+    time: TimeArguments,
+
+    /// How the answer is written; JSON has the whole report of every policy
+    #[arg(long, short, value_enum, default_value_t)]
+    format: AnswerFormat,
+}
+
+impl Compare {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        if self.policies.len() < 2 {
+            return Err(Failure::Usage(
+                "a comparison needs two policies; add another --policy".to_owned(),
+            ));
+        }
+        let budget = self.budget.read()?;
+        let registry = PolicyRegistry::default();
+        let mut pipelines: Vec<(&str, Pipeline)> = Vec::new();
+        for name in &self.policies {
+            let policy = input::read_policy(&registry, name)?;
+            pipelines.push((name, self.time.pipeline(&policy)?));
+        }
+        let input = self.items.read()?;
+        let pipelines: Vec<(&str, Pipeline)> =
+            pipelines.into_iter().map(|(name, pipeline)| (name, input.bind(pipeline))).collect();
+        let variants: Vec<_> = pipelines.iter().map(|(name, pipeline)| (*name, pipeline)).collect();
+        let report = policy_sensitivity(&input.items, &budget, &variants)?;
+
+        let mut output = Output::new();
+        if self.format == AnswerFormat::Json {
+            output.json(&report)?;
+            return output.finish();
+        }
+        let width = output::width();
+        let mut table = Table::new(width, 0, &[false, true, true]);
+        for (name, report) in &report.variants {
+            let tokens = sum_tokens(report.included.iter().map(|entry| entry.item));
+            let items = format!("{} items", report.included.len());
+            table.row([name.clone(), items, format!("{tokens} tokens")]);
+        }
+        output.text(&table.render(false))?;
+        if report.diffs.is_empty() {
+            output.text("\nAll of them select the same contents.\n")?;
+            return output.finish();
+        }
+        output.text("\nSwinging\n")?;
+        let mut table = Table::new(width, 2, &[]);
+        table.row(report.variants.iter().map(|(name, _)| name.clone()).chain(["item".to_owned()]));
+        for diff in &report.diffs {
+            let statuses = diff.statuses.iter().map(|(_, status)| match status {
+                ItemStatus::Included => "in".to_owned(),
+                ItemStatus::Excluded => "out".to_owned(),
+            });
+            table.row(statuses.chain([diff.content.clone()]));
+        }
+        output.text(&table.render(false))?;
+        output.finish()
+    }
+}

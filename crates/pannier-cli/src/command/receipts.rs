@@ -1,0 +1,255 @@
+//! `pannier replay` and `pannier diff`: selections made again, and selections compared.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, ValueHint};
+use pannier_assemble::Assembler;
+use pannier_core::{ContextItem, TokenCounter, UncountedItem};
+use pannier_policy::{DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay};
+
+use pannier_docs::Cache;
+use pannier_memory::{Folder, Packer};
+
+use super::AnswerFormat;
+use super::assemble::VectorArguments;
+use crate::failure::Failure;
+use crate::input;
+use crate::output::{self, Output};
+use crate::table::{Table, one_line};
+
+/// Make a selection again from its receipt, and say whether it is the same
+#[derive(Args, Debug)]
+#[command(
+    name = "replay",
+    after_help = "\
+Examples:
+  pannier select items.jsonl --budget 2000 --receipt run.json
+  pannier replay run.json items.jsonl
+
+Prints `identical`, or what differs first; then the exit code is 1."
+)]
+pub(crate) struct ReplayCommand {
+    /// The receipt
+    #[arg(value_name = "RECEIPT", value_hint = ValueHint::FilePath)]
+    receipt: PathBuf,
+
+    /// The same files with items as in the first run [default: standard input]
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+
+    /// The same cache as in the first run, if it was `resolve` or `assemble`
+    #[arg(long, value_name = "CACHE", value_hint = ValueHint::DirPath, conflicts_with = "files")]
+    cache: Option<PathBuf>,
+
+    /// The same .context folder as in the first run, or where to look for it, if it was `packet`
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["files", "cache"])]
+    context: Option<PathBuf>,
+
+    #[command(flatten)]
+    vector: VectorArguments,
+}
+
+impl ReplayCommand {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let receipt = input::read_receipt(&self.receipt)?;
+        let counter: Arc<dyn TokenCounter> =
+            Arc::from(pannier_tokens::counter(&receipt.tokenizer)?);
+        if let ("memory", Some(context)) = (receipt.source.kind.as_str(), &self.context) {
+            return packet(&receipt, context, counter);
+        }
+        let items = match (receipt.source.kind.as_str(), &self.cache) {
+            // Counted as they were then.
+            ("items", None) => UncountedItem::count(input::read_items(&self.files)?, &*counter),
+            (kind @ ("documents" | "passages"), Some(cache)) => {
+                let cache = Cache::open(cache)?;
+                let (recorded, found) = (&receipt.source.version, &cache.manifest().version);
+                if recorded != found {
+                    return other_source("cache", recorded, found);
+                }
+                let query = receipt.source.query.as_deref().unwrap_or_default();
+                match kind {
+                    "documents" => cache.pool(query)?,
+                    _ => self.passages(&cache, query, &receipt, &counter)?,
+                }
+            }
+            (kind, _) => {
+                let hint = match kind {
+                    "items" => "give its files, and nothing else",
+                    "documents" | "passages" => "add --cache, and give no files",
+                    "memory" => "add --context, and give no files",
+                    _ => "this version of Pannier replays items, documents, passages and memory",
+                };
+                let problem = format!("it was made from {kind}; {hint}");
+                let place = String::new();
+                return Err(Failure::Input { path: Some(self.receipt.clone()), place, problem });
+            }
+        };
+        let replay = receipt.replay(&items, &PolicyRegistry::default(), &counter)?;
+        tell(&receipt, &replay)
+    }
+}
+
+/// Makes a packet again.
+fn packet(
+    receipt: &Receipt,
+    context: &Path,
+    counter: Arc<dyn TokenCounter>,
+) -> Result<(), Failure> {
+    let memory = Folder::find(context)?.read()?;
+    if receipt.source.version != memory.version() {
+        return other_source("context folder", &receipt.source.version, memory.version());
+    }
+    let packer = Packer::new(&memory, Packer::options_of(receipt)?, counter)?;
+    tell(receipt, &packer.replay(receipt)?)
+}
+
+fn tell(receipt: &Receipt, replay: &Replay) -> Result<(), Failure> {
+    let mut output = Output::new();
+    let written = output.text(&verdict(receipt, replay)).and_then(|()| output.finish());
+    Failure::of_check(written, *replay == Replay::Identical)
+}
+
+fn other_source(what: &str, recorded: &str, found: &str) -> Result<(), Failure> {
+    let mut output = Output::new();
+    let written = output
+        .text(&format!("the {what} is another one: its version was {recorded}, and is {found}\n"));
+    Failure::of_check(written.and_then(|()| output.finish()), false)
+}
+
+impl ReplayCommand {
+    /// Finds the passages again, as they were found then.
+    fn passages(
+        &self,
+        cache: &Cache,
+        query: &str,
+        receipt: &Receipt,
+        counter: &Arc<dyn TokenCounter>,
+    ) -> Result<Vec<ContextItem>, Failure> {
+        let assembler = Assembler::new(cache, Assembler::config_of(receipt)?);
+        let assembler = assembler.counted_by(Arc::clone(counter));
+        let vector = self.vector.open()?;
+        Ok(assembler.candidates(query, vector.query())?.pool_of(receipt)?)
+    }
+}
+
+fn verdict(receipt: &Receipt, replay: &Replay) -> String {
+    let verdict = match replay {
+        Replay::Identical => return "identical\n".to_owned(),
+        Replay::ItemCount { recorded, found } => {
+            format!("the pool differs: it had {recorded} items, and has {found}")
+        }
+        Replay::Item { index, name } => {
+            format!("the pool differs: item {index} ({name}) has changed")
+        }
+        Replay::Selection { position, recorded, found } => {
+            let item = |index: &Option<usize>| {
+                index.map_or_else(|| "nothing".to_owned(), |index| format!("item {index}"))
+            };
+            let place = position + 1;
+            format!(
+                "the selection differs: at place {place} stood {}, and now {}",
+                item(recorded),
+                item(found)
+            )
+        }
+        Replay::Form { index } => {
+            format!(
+                "the selection differs: item {index} was whole and is not any more, or the other way round"
+            )
+        }
+        Replay::Result => "the text differs, although the items are the same".to_owned(),
+        _ => {
+            "the report differs, although the selection is the same: a score, a reason or a count \
+              has changed"
+                .to_owned()
+        }
+    };
+    let (then, now) = (&receipt.engine, env!("CARGO_PKG_VERSION"));
+    let engine =
+        if then == now { String::new() } else { format!(" (engine {then} then, {now} now)") };
+    one_line(&format!("{verdict}{engine}")) + "\n"
+}
+
+/// Compare two receipts: what came in, went out and moved
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  pannier diff yesterday.json today.json")]
+pub(crate) struct Diff {
+    /// The first receipt
+    #[arg(value_name = "BEFORE", value_hint = ValueHint::FilePath)]
+    before: PathBuf,
+
+    /// The second receipt
+    #[arg(value_name = "AFTER", value_hint = ValueHint::FilePath)]
+    after: PathBuf,
+
+    /// How the answer is written
+    #[arg(long, short, value_enum, default_value_t)]
+    format: AnswerFormat,
+}
+
+impl Diff {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let (before, after) =
+            (input::read_receipt(&self.before)?, input::read_receipt(&self.after)?);
+        let diff = before.diff(&after);
+        let mut output = Output::new();
+        match self.format {
+            AnswerFormat::Json => output.json(&diff)?,
+            AnswerFormat::Text => output.text(&text(&diff))?,
+        }
+        output.finish()
+    }
+}
+
+fn text(diff: &ReceiptDiff) -> String {
+    let mut table = Table::new(output::width(), 0, &[false, false, true, false]);
+    let mut add = |sign: &str, entries: &[DiffEntry], tell: &dyn Fn(&DiffEntry) -> String| {
+        for entry in entries {
+            table.row([
+                sign.to_owned(),
+                entry.name.clone(),
+                format!("{} tokens", entry.tokens),
+                tell(entry),
+            ]);
+        }
+    };
+    let place = |place: Option<usize>| place.map_or(0, |place| place + 1);
+    add("+", &diff.included, &|entry| match entry.in_both_pools {
+        true => format!("now in, at place {}", place(entry.position_after)),
+        false => format!("new in the pool, at place {}", place(entry.position_after)),
+    });
+    add("-", &diff.excluded, &|entry| match entry.in_both_pools {
+        true => "now out".to_owned(),
+        false => "gone from the pool".to_owned(),
+    });
+    add("~", &diff.moved, &|entry| {
+        format!(
+            "moved from place {} to {}",
+            place(entry.position_before),
+            place(entry.position_after)
+        )
+    });
+    let mut text = table.render(false);
+    if text.is_empty() {
+        text.push_str("The same contents in the same order.\n");
+    }
+    let (before, after) = (diff.tokens_before, diff.tokens_after);
+    let (items, tokens) = (diff.unchanged_prefix_items, diff.unchanged_prefix_tokens);
+    text.push_str(&format!(
+        "\n{before} tokens before, {after} after; unchanged at the beginning: {items} of the items, {tokens} tokens\n"
+    ));
+    for (is_same, what) in [
+        (diff.same_policy, "policy"),
+        (diff.same_time, "reference time"),
+        (diff.same_budget, "budget"),
+        (diff.same_pool, "pool"),
+    ] {
+        if !is_same {
+            text.push_str(&format!("the {what} is another one\n"));
+        }
+    }
+    text
+}

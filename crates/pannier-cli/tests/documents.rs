@@ -1,0 +1,43 @@
+//! Every command that a document shows is run, and prints what the document says.
+//!
+//! `TRYCMD=overwrite cargo test -p pannier-cli --test documents` writes what they print now into the documents;
+//! look at the difference before you keep it.
+
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn documents_show_what_commands_print() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // A folder with the repository's examples, where commands may write.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents");
+    let _ = fs::remove_dir_all(&folder);
+    for below in ["examples", "conformance/required/scoring", "crates/pannier-cli/tests/commands"] {
+        copy(&root.join(below), &folder.join(below));
+    }
+    std::env::set_current_dir(&folder).unwrap();
+    let cases = trycmd::TestCases::new();
+    cases.default_bin_name("pannier").env("NO_COLOR", "1");
+    for document in [
+        "README.md",
+        "docs/commands.md",
+        "docs/tokens.md",
+        "docs/chat.md",
+        "docs/documents.md",
+        "docs/assembly.md",
+        "docs/memory.md",
+        "docs/snippets.md",
+        "docs/mcp.md",
+        "crates/pannier-cli/tests/commands/*.md",
+    ] {
+        cases.case(root.join(document));
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (entry, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).unwrap();
+        if entry.is_dir() { copy(&entry, &to) } else { _ = fs::copy(&entry, &to).unwrap() }
+    }
+}
