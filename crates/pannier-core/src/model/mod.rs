@@ -9,6 +9,8 @@ mod form;
 mod item;
 mod label;
 mod metadata;
+#[cfg(feature = "serde")]
+pub(crate) mod null;
 mod overflow;
 mod passage;
 mod previous_prompt;
