@@ -334,7 +334,7 @@ fn what_is_dropped_for_the_text_leaves_the_order_as_it_was_taken() {
         passage("dddd dddd", 1, 0.2, "c.md", 1),
     ];
     let packing = Packing::Interleaved;
-    let rendering = counted(packing).with_min_heading_tokens(0).unwrap();
+    let rendering = counted(packing).with_min_heading_tokens(0);
     let pipeline = pipeline().slicer(packing.slicer()).layout(packing.layout(0));
     let pipeline = pipeline.placer(SliceOrderPlacer).build();
     let plain = pipeline.run(&items, &budget(100)).unwrap();

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use pannier_core::{Packing, TokenCounter};
+use pannier_policy::Packing;
+use pannier_core::{TokenCounter};
 use pannier_docs::{
     AssembledContext, Assembler, AssemblyConfig, BuildOptions, Cache, ContextCache, OmittedReason,
     QueryVector, Sources, TokenBudget, build, verify_determinism,

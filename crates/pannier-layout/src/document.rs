@@ -48,18 +48,11 @@ impl DocumentLayout {
         }
     }
 
-    /// Sets what a heading is charged at least. Where it counts more, it is charged more.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidSlicer`] if it is negative.
-    pub fn with_min_heading_tokens(mut self, tokens: i64) -> Result<Self, Error> {
-        if tokens < 0 {
-            let problem = format!("overhead is {tokens}; it must be 0 or more tokens");
-            return Err(Error::InvalidSlicer { slicer: "DocumentSlice", problem });
-        }
-        self.min_heading_tokens = tokens;
-        Ok(self)
+    /// Sets what a heading is charged at least. Where it counts more, it is charged more. Negative counts as 0.
+    #[must_use]
+    pub fn with_min_heading_tokens(mut self, tokens: i64) -> Self {
+        self.min_heading_tokens = tokens.max(0);
+        self
     }
 
     /// Sets when a heading is charged: once for each document where a placer brings the passages of a document

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::{ContextItem, Headings, Level, ScoredItem, SectionId};
+use crate::layout::PlannedCosts;
+use crate::{ContextItem, Headings, Level, Plan, ScoredItem, SectionId};
 
 /// An item, or a group of items as one, that may be taken.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +53,30 @@ impl<'a> Offers<'a> {
     /// Offers of whole candidates, without headings or separators. Candidates come in descending order of score.
     pub fn new(candidates: impl IntoIterator<Item = Candidate<'a>>) -> Self {
         Self { candidates: candidates.into_iter().collect(), ..Self::default() }
+    }
+
+    /// Offers of scored items at the costs of a plan, for slicers that are used without a pipeline. Items come in
+    /// descending order of score.
+    pub fn planned(items: &[ScoredItem<'a>], plan: Plan) -> Self {
+        let pool: Vec<&ContextItem> = items.iter().map(|scored| scored.item).collect();
+        let costs = PlannedCosts::new(plan, &pool);
+        let candidate = |(index, scored): (usize, &ScoredItem<'a>)| Candidate {
+            tokens: scored.item.tokens().saturating_add(costs.around(index, Level::WHOLE)),
+            section: costs.section(index, Level::WHOLE),
+            ..Candidate::from(*scored)
+        };
+        let short_form = |(index, scored): (usize, &ScoredItem<'a>)| {
+            let tokens = scored.item.short_form()?.tokens();
+            (tokens >= 0).then(|| Offer {
+                tokens: tokens.saturating_add(costs.around(index, Level::SHORT)),
+                value: scored.score,
+                section: costs.section(index, Level::SHORT),
+            })
+        };
+        Self::new(items.iter().enumerate().map(candidate))
+            .with_short_forms(items.iter().enumerate().map(short_form))
+            .with_headings(costs.plan.sections.as_slice(), costs.plan.headings)
+            .with_separator(costs.plan.separator)
     }
 
     /// Sets the short form of each candidate.

@@ -142,7 +142,7 @@ impl Packing {
 
     pub(crate) fn layout(self, min_heading_tokens: i64) -> DocumentLayout {
         let layout = DocumentLayout::uncounted().with_headings(self.headings());
-        layout.with_min_heading_tokens(min_heading_tokens).unwrap()
+        layout.with_min_heading_tokens(min_heading_tokens)
     }
 }
 

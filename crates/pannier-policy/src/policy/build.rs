@@ -50,7 +50,7 @@ impl Policy {
             several => composite(several, surroundings)?,
         };
         let mut pipeline = Pipeline::builder(scorer);
-        if let Some(layout) = self.slicer.document_layout(DocumentLayout::uncounted())? {
+        if let Some(layout) = self.slicer.document_layout(DocumentLayout::uncounted()) {
             pipeline = pipeline.layout(layout);
         }
         Ok(pipeline
@@ -209,7 +209,10 @@ impl SlicerPolicy {
                 Box::new(CountConstrainedKnapsackSlice::new(entries.clone(), knapsack, *scarcity)?)
             }
             Self::Document { packing, overhead, max_per_document } => {
-                DocumentLayout::uncounted().with_min_heading_tokens(*overhead)?;
+                if *overhead < 0 {
+                    let problem = format!("overhead is {overhead}; it must be 0 or more tokens");
+                    return Err(Error::InvalidSlicer { slicer: "DocumentSlice", problem });
+                }
                 let slicer = FillSlice::new(match packing {
                     Packing::Interleaved => FillOrder::Turns,
                     Packing::Greedy | Packing::ScoreWeighted => FillOrder::Score,
@@ -228,26 +231,25 @@ impl SlicerPolicy {
 
 impl SlicerPolicy {
     /// A layout with the headings that this slicer, or the one inside it, packs documents for.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidSlicer`] if a heading costs less than nothing.
-    pub fn document_layout(
-        &self,
-        layout: DocumentLayout,
-    ) -> Result<Option<DocumentLayout>, Error> {
+    pub fn document_layout(&self, layout: DocumentLayout) -> Option<DocumentLayout> {
         match self {
             Self::Document { packing, overhead, .. } => {
-                let headings = match packing {
-                    Packing::Greedy => Headings::Once,
-                    Packing::Interleaved | Packing::ScoreWeighted => Headings::AtEveryChange,
-                };
-                Ok(Some(layout.with_min_heading_tokens(*overhead)?.with_headings(headings)))
+                Some(layout.with_min_heading_tokens(*overhead).with_headings(packing.headings()))
             }
             Self::Quota { inner, .. } | Self::CountQuota { inner, .. } => {
                 inner.document_layout(layout)
             }
-            _ => Ok(None),
+            _ => None,
+        }
+    }
+}
+
+impl Packing {
+    /// Returns when a heading is charged.
+    pub fn headings(self) -> Headings {
+        match self {
+            Self::Greedy => Headings::Once,
+            Self::Interleaved | Self::ScoreWeighted => Headings::AtEveryChange,
         }
     }
 }

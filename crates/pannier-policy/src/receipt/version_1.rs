@@ -48,20 +48,20 @@ pub(super) fn pipeline(
     pipeline: Pipeline,
     receipt: &Receipt,
     counter: Arc<dyn TokenCounter>,
-) -> Result<Pipeline, Error> {
+) -> Pipeline {
     let documents = match receipt.bound {
         Bound::Documents => DocumentLayout::new(Arc::clone(&counter)),
         _ => DocumentLayout::uncounted(),
     };
-    let headings = receipt.policy.slicer.document_layout(documents)?;
+    let headings = receipt.policy.slicer.document_layout(documents);
     let counted: Option<Box<dyn Layout>> = match receipt.bound {
         Bound::Documents => Some(Box::new(DocumentLayout::new(counter))),
         Bound::Text => Some(Box::new(TextLayout::new(receipt.template.clone(), counter))),
         _ => None,
     };
     if headings.is_none() && counted.is_none() {
-        return Ok(pipeline);
+        return pipeline;
     }
     let builder = pipeline.into_builder().closing(Closing::DropOnly);
-    Ok(builder.layout(Version1 { counted, headings }).build())
+    builder.layout(Version1 { counted, headings }).build()
 }
