@@ -4,7 +4,7 @@ use pannier_core::Timestamp;
 
 /// A date that was looked for and found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct ParsedDate {
     /// The instant, if there is such a one.
     pub(crate) date: Option<Timestamp>,
     /// What is wrong with it.
@@ -17,13 +17,13 @@ pub(crate) fn day(text: &str) -> Option<&str> {
 }
 
 /// Reads what looks like a date. Of a date with a time that cannot be, the day still counts.
-pub(crate) fn read(text: &str) -> Option<Found> {
+pub(crate) fn read(text: &str) -> Option<ParsedDate> {
     let day = day(text)?;
     let time = &text[10..];
     let instant = |time: &str| format!("{day}T{time}Z").parse::<Timestamp>().ok();
     let Some(midnight) = instant("00:00:00") else {
         let problem = format!("there is no day {day}, so the entry counts as undated");
-        return Some(Found { date: None, problem: Some(problem) });
+        return Some(ParsedDate { date: None, problem: Some(problem) });
     };
     let exact = match time {
         "" => Some(midnight),
@@ -35,7 +35,7 @@ pub(crate) fn read(text: &str) -> Option<Found> {
     let problem = exact.is_none().then(|| {
         format!("'{text}' has no time of the form -HHMMSS behind its day, so only the day counts")
     });
-    Some(Found { date: exact.or(Some(midnight)), problem })
+    Some(ParsedDate { date: exact.or(Some(midnight)), problem })
 }
 
 /// Whether a text has this form, in which `d` is any digit.

@@ -71,8 +71,8 @@ pub struct Entry {
     section: Section,
     id: String,
     title: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lead: Option<Arc<str>>,
+    #[serde(rename = "lead", skip_serializing_if = "Option::is_none")]
+    list_intro: Option<Arc<str>>,
     text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     date: Option<Timestamp>,
@@ -85,7 +85,7 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Draft {
     pub(crate) title: String,
-    pub(crate) lead: Option<Arc<str>>,
+    pub(crate) list_intro: Option<Arc<str>>,
     pub(crate) text: String,
     pub(crate) date: Option<Timestamp>,
     pub(crate) is_superseded: bool,
@@ -95,7 +95,7 @@ pub(crate) struct Draft {
 impl Entry {
     /// An entry of a file. Its id is that of the first entry with this title; see [`Entry::number`].
     pub(crate) fn new(section: Section, path: &str, draft: Draft) -> Self {
-        let Draft { title, lead, text, date, is_superseded, line } = draft;
+        let Draft { title, list_intro, text, date, is_superseded, line } = draft;
         let hash = blake3::hash(title.as_bytes()).to_hex();
         let kind = section.singular();
         let id = match date {
@@ -106,7 +106,17 @@ impl Entry {
             None if section.is_dated() => format!("{kind}-{hash:.6}"),
             _ => format!("{kind}-{hash:.8}"),
         };
-        Self { section, id, title, lead, text, date, is_superseded, path: path.to_owned(), line }
+        Self {
+            section,
+            id,
+            title,
+            list_intro,
+            text,
+            date,
+            is_superseded,
+            path: path.to_owned(),
+            line,
+        }
     }
 
     /// Tells it from earlier entries with the same id.
@@ -134,8 +144,8 @@ impl Entry {
 
     /// What leads into the list that it is an item of, if a paragraph right before the list ends with a colon. Below `Do
     /// not:`, an item alone says the opposite of what is meant.
-    pub fn lead(&self) -> Option<&str> {
-        self.lead.as_deref()
+    pub fn list_intro(&self) -> Option<&str> {
+        self.list_intro.as_deref()
     }
 
     /// What it says, in Markdown.
@@ -178,7 +188,7 @@ mod tests {
         Entry::new(
             section,
             "x.md",
-            Draft { title, lead: None, text, date, is_superseded: false, line: 1 },
+            Draft { title, list_intro: None, text, date, is_superseded: false, line: 1 },
         )
     }
 

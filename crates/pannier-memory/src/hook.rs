@@ -13,12 +13,12 @@ use serde_json::{Map, Value};
 use crate::MemoryError;
 
 /// More is not read of what a host writes. It may hold what a tool answered, such as a file.
-const LONGEST: u64 = 64 << 20;
+const MAX_INPUT_BYTES: u64 = 64 << 20;
 
 /// A program that runs hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Host {
+pub enum HookHost {
     /// Claude Code.
     ClaudeCode,
     /// GitHub Copilot, in its own command line and in Visual Studio Code.
@@ -27,7 +27,7 @@ pub enum Host {
     Plain,
 }
 
-impl Host {
+impl HookHost {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::ClaudeCode, Self::Copilot, Self::Plain];
 
@@ -61,7 +61,7 @@ impl Host {
     }
 }
 
-impl FromStr for Host {
+impl FromStr for HookHost {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
@@ -97,7 +97,7 @@ impl HookInput {
     /// [`MemoryError::HookInput`] if it cannot be read, does not end within 64 MiB, or is no JSON object.
     pub fn read(input: impl Read) -> Result<Self, MemoryError> {
         let failed = |problem: String| MemoryError::HookInput { problem };
-        let mut input = BufReader::new(input.take(LONGEST));
+        let mut input = BufReader::new(input.take(MAX_INPUT_BYTES));
         let beginning = input.fill_buf().map_err(|error| failed(error.to_string()))?;
         let mark = if beginning.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
         input.consume(mark);
@@ -143,9 +143,9 @@ struct Specific<'a> {
 /// Wraps a packet so that a host shows it to the model. Without an event, it is the beginning of a session.
 ///
 /// ```
-/// use pannier_memory::{Host, envelope};
+/// use pannier_memory::{HookHost, hook_output};
 ///
-/// let wrapped = envelope(Host::ClaudeCode, None, "# Context\n")?;
+/// let wrapped = hook_output(HookHost::ClaudeCode, None, "# Context\n")?;
 /// assert_eq!(
 ///     wrapped,
 ///     r##"{"hookSpecificOutput":{"hookEventName":"SessionStart","additionalContext":"# Context\n"}}"##
@@ -156,8 +156,12 @@ struct Specific<'a> {
 /// # Errors
 ///
 /// [`MemoryError::HookEvent`] for an event at which the host does not show the model what a hook prints.
-pub fn envelope(host: Host, event: Option<&str>, packet: &str) -> Result<String, MemoryError> {
-    if host == Host::Plain {
+pub fn hook_output(
+    host: HookHost,
+    event: Option<&str>,
+    packet: &str,
+) -> Result<String, MemoryError> {
+    if host == HookHost::Plain {
         return Ok(packet.to_owned());
     }
     let known = host.events();
@@ -173,7 +177,7 @@ pub fn envelope(host: Host, event: Option<&str>, packet: &str) -> Result<String,
     })?;
     let output = Output {
         // The command line of Copilot reads this one, Visual Studio Code the other.
-        additional_context: (host == Host::Copilot).then_some(packet),
+        additional_context: (host == HookHost::Copilot).then_some(packet),
         hook_specific_output: Specific { hook_event_name: event, additional_context: packet },
     };
     // Plain texts, which are always written.
@@ -221,38 +225,38 @@ mod tests {
     #[test]
     fn each_host_gets_what_it_takes() {
         let packet = "a \"b\"\n</x> é\u{1}";
-        assert_eq!(envelope(Host::Plain, Some("Anything"), packet).unwrap(), packet);
-        for host in [Host::ClaudeCode, Host::Copilot] {
+        assert_eq!(hook_output(HookHost::Plain, Some("Anything"), packet).unwrap(), packet);
+        for host in [HookHost::ClaudeCode, HookHost::Copilot] {
             for event in host.events() {
-                let wrapped = envelope(host, Some(event), packet).unwrap();
+                let wrapped = hook_output(host, Some(event), packet).unwrap();
                 assert!(!wrapped.contains('\n'));
                 let value: Value = serde_json::from_str(&wrapped).unwrap();
                 assert_eq!(value["hookSpecificOutput"]["hookEventName"], *event);
                 assert_eq!(value["hookSpecificOutput"]["additionalContext"], packet);
                 let at_top = value.get("additionalContext").and_then(Value::as_str);
-                assert_eq!(at_top, (host == Host::Copilot).then_some(packet));
+                assert_eq!(at_top, (host == HookHost::Copilot).then_some(packet));
             }
         }
-        let copilot = envelope(Host::Copilot, Some("sessionStart"), "x").unwrap();
+        let copilot = hook_output(HookHost::Copilot, Some("sessionStart"), "x").unwrap();
         assert!(copilot.contains(r#""hookEventName":"SessionStart""#));
-        assert_eq!(copilot, envelope(Host::Copilot, None, "x").unwrap());
+        assert_eq!(copilot, hook_output(HookHost::Copilot, None, "x").unwrap());
     }
 
     #[test]
     fn an_event_that_shows_nothing_is_an_error() {
-        let error = envelope(Host::ClaudeCode, Some("Stop"), "x").unwrap_err().to_string();
+        let error = hook_output(HookHost::ClaudeCode, Some("Stop"), "x").unwrap_err().to_string();
         assert_eq!(
             error,
             "claude-code takes no context from a hook of 'Stop'; use one of SessionStart, UserPromptSubmit, PreToolUse, PostToolUse, SubagentStart"
         );
-        assert!(envelope(Host::Copilot, Some("userPromptSubmitted"), "x").is_err());
+        assert!(hook_output(HookHost::Copilot, Some("userPromptSubmitted"), "x").is_err());
     }
 
     #[test]
     fn hosts_have_names() {
-        for host in Host::ALL {
+        for host in HookHost::ALL {
             assert_eq!(host.name().parse(), Ok(host));
         }
-        assert!("emacs".parse::<Host>().unwrap_err().contains("claude-code, copilot, plain"));
+        assert!("emacs".parse::<HookHost>().unwrap_err().contains("claude-code, copilot, plain"));
     }
 }

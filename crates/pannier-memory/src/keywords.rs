@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 /// Words that say nothing about what a task is about. Shorter ones are not looked at.
-const COMMON: [&str; 93] = [
+const STOP_WORDS: [&str; 93] = [
     "about", "after", "again", "all", "also", "and", "any", "are", "because", "been", "before",
     "being", "between", "both", "but", "can", "could", "did", "does", "doing", "done", "down",
     "during", "each", "every", "few", "for", "from", "had", "has", "have", "her", "here", "him",
@@ -16,7 +16,7 @@ const COMMON: [&str; 93] = [
 ];
 
 /// A keyword has at least so many characters.
-const SHORTEST: usize = 3;
+const MIN_CHARS: usize = 3;
 
 /// The keywords of texts, each once, in the order in which they come: what stands between white space, in lower case,
 /// without what is neither letter nor digit at its ends; without tags, common words and short ones.
@@ -42,9 +42,9 @@ pub fn keywords<'t>(texts: impl IntoIterator<Item = &'t str>) -> Vec<String> {
             lower.push_str(&word.to_lowercase());
         }
         // Most words came before.
-        if lower.chars().nth(SHORTEST - 1).is_some()
+        if lower.chars().nth(MIN_CHARS - 1).is_some()
             && !known.contains(lower.as_str())
-            && COMMON.binary_search(&lower.as_str()).is_err()
+            && STOP_WORDS.binary_search(&lower.as_str()).is_err()
         {
             known.insert(lower.clone());
             keywords.push(lower.clone());
@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn common_words_are_in_order() {
-        assert!(COMMON.is_sorted());
-        assert!(COMMON.iter().all(|word| word.chars().count() >= SHORTEST));
+        assert!(STOP_WORDS.is_sorted());
+        assert!(STOP_WORDS.iter().all(|word| word.chars().count() >= MIN_CHARS));
     }
 
     #[test]

@@ -2,13 +2,13 @@
 //!
 //! A parser reads the text, not a pattern over its lines, because what looks like an entry may stand in a code block or in
 //! a comment, and what does not look like one may belong to the item above it. Entries are then cut out of the source by
-//! the places that the parser gives, so that they are printed as they were written.
+//! the spans that the parser gives, so that they are printed as they were written.
 //!
 //! # How long it takes
 //!
 //! Files are foreign. The parser keeps its own stack, so that nothing overflows, and is linear but for one thing: it goes
 //! through all containers that are open for each line, even an empty one. A line with a hundred thousand bullets followed
-//! by as many empty lines would take minutes. No line nests deeper than [`DEEPEST`] here: the beginning of one that does
+//! by as many empty lines would take minutes. No line nests deeper than [`MAX_DEPTH`] here: the beginning of one that does
 //! is cut off, and a warning says so. Files have a largest size, and everything else is done once for each byte, or
 //! by a binary search.
 
@@ -17,15 +17,15 @@ use std::sync::Arc;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use crate::text::{DEEPEST, columns, dedent, even, trimmed, unquoted};
+use crate::text::{MAX_DEPTH, columns, dedent, normalize_newlines, strip_blockquote, trimmed};
 
-/// Longer paragraphs do not lead into a list.
-const LONGEST_LEAD: usize = 300;
+/// Longer paragraphs do not intro into a list.
+const MAX_INTRO_BYTES: usize = 300;
 
 /// What is appended to a text before it is parsed. If it is not read as a heading, something before it is still open.
-const PROBE: &str = "\n\n# x\n";
+const END_PROBE: &str = "\n\n# x\n";
 
-/// A Markdown text, and the places in it that matter.
+/// A Markdown text, and the spans in it that matter.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
     text: String,
@@ -60,8 +60,8 @@ pub(crate) struct Item {
     pub(crate) depth: usize,
     /// In how many quotations its list stands.
     quotes: usize,
-    /// What leads into its list: the paragraph right before it, if that ends with a colon.
-    pub(crate) lead: Option<Arc<str>>,
+    /// What intros into its list: the paragraph right before it, if that ends with a colon.
+    pub(crate) list_intro: Option<Arc<str>>,
     /// Where its text begins, in bytes of the whole and in columns of its line.
     start: usize,
     column: usize,
@@ -75,22 +75,22 @@ pub(crate) struct Unclosed {
 
 impl Outline {
     pub(crate) fn new(text: &str) -> Self {
-        let (mut text, deep_lines) = even(text);
+        let (mut text, deep_lines) = normalize_newlines(text);
         let breaks = text.match_indices('\n').map(|(at, _)| at + 1);
         let lines = [0].into_iter().chain(breaks).collect();
         let end = text.len();
-        text.push_str(PROBE);
+        text.push_str(END_PROBE);
         let mut reader = Reader { text: &text, end, ..Reader::default() };
         reader.read();
-        let Reader { headings, places, leads, comments, code, has_content, indexed, open, .. } =
+        let Reader { headings, spans, intros, comments, code, has_content, indexed, open, .. } =
             reader;
         text.truncate(end);
         let mut outline =
             Self { text, lines, headings, comments, code, deep_lines, ..Self::default() };
         // What follows the beginning of an index without an end is no index.
         outline.has_content = has_content || indexed == Some(true);
-        let leads = leads.into_iter().map(|lead| outline.lead(lead?)).collect::<Vec<_>>();
-        let items = places.into_iter().map(|place| outline.item(place, &leads));
+        let intros = intros.into_iter().map(|intro| outline.list_intro(intro?)).collect::<Vec<_>>();
+        let items = spans.into_iter().map(|place| outline.item(place, &intros));
         outline.items = items.collect();
         outline.unclosed = open.map(|(at, is_code)| Unclosed { line: outline.line(at), is_code });
         outline
@@ -107,7 +107,7 @@ impl Outline {
     }
 
     /// Whether a place is within a code block or a comment.
-    pub(crate) fn is_hidden(&self, at: usize) -> bool {
+    pub(crate) fn is_code_or_comment(&self, at: usize) -> bool {
         [&self.code, &self.comments].iter().any(|ranges| {
             let after = ranges.partition_point(|range| range.start <= at);
             after.checked_sub(1).is_some_and(|before| at < ranges[before].end)
@@ -185,9 +185,9 @@ impl Outline {
         let mut text = " ".repeat(indent) + words;
         for line in lines {
             text.push('\n');
-            dedent(&mut text, unquoted(line, item.quotes), item.column);
+            dedent(&mut text, strip_blockquote(line, item.quotes), item.column);
         }
-        closed(trimmed(&text))
+        close_open_blocks(trimmed(&text))
     }
 
     /// Where the text of an item begins.
@@ -197,15 +197,15 @@ impl Outline {
 
     /// Finds out where the text of an item begins: behind its bullet and the blanks after it, unless they are so many
     /// that they begin a code block.
-    fn item(&self, place: Place, leads: &[Option<Arc<str>>]) -> Item {
-        let Place { range, depth, quotes, list } = place;
-        let lead = leads.get(list).cloned().flatten().filter(|_| depth == 0);
+    fn item(&self, place: ItemSpan, intros: &[Option<Arc<str>>]) -> Item {
+        let ItemSpan { range, depth, quotes, list } = place;
+        let list_intro = intros.get(list).cloned().flatten().filter(|_| depth == 0);
         let indented = &self.text[range.clone()];
         // Below an item that is indented by a tab, the parser begins at the end of the line before.
         let indent = indented.len() - indented.trim_start_matches([' ', '\t', '\n']).len();
         let range = range.start + indent..range.end;
         let line = self.lines[self.line(range.start) - 1];
-        let before = columns(0, unquoted(&self.text[line..range.start], quotes));
+        let before = columns(0, strip_blockquote(&self.text[line..range.start], quotes));
         let source = &self.text[range.clone()];
         let digits = source.bytes().take_while(u8::is_ascii_digit).count();
         let marker = (digits + 1).min(source.len());
@@ -216,20 +216,21 @@ impl Outline {
         let is_empty = behind[blanks..].is_empty() || behind[blanks..].starts_with('\n');
         if is_empty || column - bullet > 4 {
             let start = range.start + marker + usize::from(blanks > 0);
-            return Item { range, depth, quotes, lead, start, column: bullet + 1 };
+            return Item { range, depth, quotes, list_intro, start, column: bullet + 1 };
         }
-        Item { start: range.start + marker + blanks, range, depth, quotes, lead, column }
+        Item { start: range.start + marker + blanks, range, depth, quotes, list_intro, column }
     }
 
-    /// What a paragraph right before a list says, in one line, if it leads into the list.
-    fn lead(&self, paragraph: Range<usize>) -> Option<Arc<str>> {
-        if paragraph.len() > LONGEST_LEAD {
+    /// What a paragraph right before a list says, in one line, if it intros into the list.
+    fn list_intro(&self, paragraph: Range<usize>) -> Option<Arc<str>> {
+        if paragraph.len() > MAX_INTRO_BYTES {
             return None;
         }
         let text = self.without_comments(paragraph);
-        let lines: Vec<&str> = text.lines().map(|line| unquoted(line, DEEPEST).trim()).collect();
-        let lead = lines.join(" ");
-        lead.ends_with(':').then(|| lead.into())
+        let lines: Vec<&str> =
+            text.lines().map(|line| strip_blockquote(line, MAX_DEPTH).trim()).collect();
+        let intro = lines.join(" ");
+        intro.ends_with(':').then(|| intro.into())
     }
 }
 
@@ -246,7 +247,7 @@ fn blank_line(text: &str) -> Option<usize> {
 
 /// An item as the parser gives it.
 #[derive(Debug)]
-struct Place {
+struct ItemSpan {
     range: Range<usize>,
     depth: usize,
     quotes: usize,
@@ -261,9 +262,9 @@ struct Reader<'t> {
     /// Where the text ends, and the probe begins.
     end: usize,
     headings: Vec<Heading>,
-    places: Vec<Place>,
+    spans: Vec<ItemSpan>,
     /// For each outermost list, the paragraph right before it.
-    leads: Vec<Option<Range<usize>>>,
+    intros: Vec<Option<Range<usize>>>,
     /// The last paragraph that stood in no list.
     paragraph: Option<Range<usize>>,
     comments: Vec<Range<usize>>,
@@ -302,22 +303,22 @@ impl Reader<'_> {
                 Event::End(TagEnd::BlockQuote(_)) => inner_quotes -= 1,
                 Event::Start(Tag::Item) => {
                     if inner_quotes == 0 {
-                        let list = self.leads.len().saturating_sub(1);
+                        let list = self.intros.len().saturating_sub(1);
                         let (depth, quotes) = (items, outer_quotes);
-                        self.places.push(Place { range, depth, quotes, list });
+                        self.spans.push(ItemSpan { range, depth, quotes, list });
                     }
                     items += 1;
                 }
                 Event::End(TagEnd::Item) => items -= 1,
                 Event::Start(Tag::Paragraph) if items == 0 => self.paragraph = Some(range),
                 Event::Start(Tag::List(_)) if items == 0 => {
-                    let lead = self.paragraph.take().filter(|paragraph| {
+                    let intro = self.paragraph.take().filter(|paragraph| {
                         let between = &self.text[paragraph.end.min(range.start)..range.start];
                         between
                             .trim_matches(|mark: char| mark == '>' || mark.is_whitespace())
                             .is_empty()
                     });
-                    self.leads.push(lead);
+                    self.intros.push(intro);
                 }
                 Event::Start(Tag::CodeBlock(_)) => {
                     self.open = Some((range.start, true));
@@ -382,7 +383,7 @@ impl Reader<'_> {
 
 /// Closes what is still open at the end of a text, so that it does not swallow what is printed after it: a code block, or a
 /// block of HTML that does not end with an empty line.
-pub(crate) fn closed(text: String) -> String {
+pub(crate) fn close_open_blocks(text: String) -> String {
     let may_be_open = |line: &str| {
         let line = line.trim_start();
         ["```", "~~~", "<"].iter().any(|mark| line.starts_with(mark))
@@ -408,7 +409,7 @@ pub(crate) fn closed(text: String) -> String {
 
 /// Where a block begins that is still open at the end of a text.
 fn open_block(text: &str) -> Option<usize> {
-    let probed = format!("{text}{PROBE}");
+    let probed = format!("{text}{END_PROBE}");
     let mut reader = Reader { text: &probed, end: text.len(), ..Reader::default() };
     reader.read();
     reader.open.map(|(at, _)| at)

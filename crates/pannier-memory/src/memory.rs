@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::entry::{Draft, Entry, Section};
 use crate::markdown::Outline;
-use crate::{dated, list};
+use crate::{dated_entries, list_entries};
 
 /// The files that are looked for, in the order in which they should be read.
 pub(crate) const FILES: [(&str, Option<Section>); 8] = [
@@ -86,19 +86,19 @@ impl Memory {
         B: AsRef<[u8]>,
     {
         let files = files.into_iter().map(|(path, bytes)| (path.into(), bytes));
-        Self::gather(FOLDER, files, Vec::new())
+        Self::from_folder(FOLDER, files, Vec::new())
     }
 
     /// As [`Memory::from_files`], of a folder with this name, and with what was found to be wrong before.
-    pub(crate) fn gather<B: AsRef<[u8]>>(
+    pub(crate) fn from_folder<B: AsRef<[u8]>>(
         folder: &str,
         files: impl IntoIterator<Item = (String, B)>,
         warnings: Vec<Warning>,
     ) -> Self {
-        let mut files: Vec<(Place, String, B)> = files
+        let mut files: Vec<(FileRole, String, B)> = files
             .into_iter()
             .filter_map(|(path, bytes)| {
-                Some((Place::of(&path)?, format!("{folder}/{path}"), bytes))
+                Some((FileRole::of(&path)?, format!("{folder}/{path}"), bytes))
             })
             .collect();
         files.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
@@ -123,9 +123,9 @@ impl Memory {
         memory
     }
 
-    fn add(&mut self, place: Place, path: &str, bytes: &[u8]) {
+    fn add(&mut self, place: FileRole, path: &str, bytes: &[u8]) {
         let mut problems = Vec::new();
-        let outline = Outline::new(&decoded(bytes, &mut problems));
+        let outline = Outline::new(&decode_lossy(bytes, &mut problems));
         let deep = "nests deeper than a hundred lists, so its indentation is ignored";
         let deep = outline.deep_lines.iter().map(|line| (*line, deep));
         let unclosed = outline.unclosed.map(|unclosed| match unclosed.is_code {
@@ -137,17 +137,17 @@ impl Memory {
         let said = deep.chain(unclosed);
         problems.extend(said.map(|(line, problem)| Problem { line, problem: problem.to_owned() }));
         let drafts: Vec<Draft> = match place.section() {
-            Some(Section::Constitution | Section::Conventions) => list::rules(&outline),
-            Some(Section::Tasks) => list::tasks(&outline, &mut problems),
+            Some(Section::Constitution | Section::Conventions) => list_entries::rules(&outline),
+            Some(Section::Tasks) => list_entries::tasks(&outline, &mut problems),
             Some(Section::Decisions | Section::Learnings) => {
-                dated::entries(&outline, &mut problems)
+                dated_entries::entries(&outline, &mut problems)
             }
             None => Vec::new(),
         };
         if let Some(section) = place.section() {
             self.entries.extend(drafts.into_iter().map(|draft| Entry::new(section, path, draft)));
         }
-        if matches!(place, Place::File(_)) && outline.has_content {
+        if matches!(place, FileRole::File(_)) && outline.has_content {
             self.read_order.push(path.to_owned());
         }
         problems.sort_by_key(|problem| problem.line);
@@ -188,12 +188,12 @@ impl Memory {
 
 /// Where a file stands among those of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum FileRole {
     File(usize),
     Page(Section),
 }
 
-impl Place {
+impl FileRole {
     fn of(path: &str) -> Option<Self> {
         let Some((folder, page)) = path.split_once('/') else {
             return FILES.iter().position(|(name, _)| *name == path).map(Self::File);
@@ -216,7 +216,7 @@ pub(crate) fn is_page(name: &str) -> bool {
 }
 
 /// The text of a file. Bytes that are no text are replaced, and told.
-fn decoded(bytes: &[u8], problems: &mut Vec<Problem>) -> String {
+fn decode_lossy(bytes: &[u8], problems: &mut Vec<Problem>) -> String {
     let error = match std::str::from_utf8(bytes) {
         Ok(text) => return text.to_owned(),
         Err(error) => error,

@@ -13,13 +13,13 @@ use pannier_sessions::{SessionFile, SessionFiles, SessionId};
 use crate::MemoryError;
 
 /// How a file of this kind ends.
-const ENDING: &str = ".cooldown";
+const EXTENSION: &str = ".cooldown";
 
 /// Files that were not written for so long are removed.
-const OLD: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Longer files than this hold something else.
-const LONGEST: u64 = 64;
+const MAX_FILE_BYTES: u64 = 64;
 
 /// Remembers in a folder when sessions were given packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Cooldowns {
 impl Cooldowns {
     /// Keeps its files in this folder, which is made when it is needed.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
-        Self { files: SessionFiles::in_folder(folder, ENDING) }
+        Self { files: SessionFiles::in_folder(folder, EXTENSION) }
     }
 
     /// Whether a session was given a packet of this context folder less than a cooldown ago. A file that is damaged, or
@@ -39,7 +39,7 @@ impl Cooldowns {
     /// # Errors
     ///
     /// [`MemoryError::Session`] if the context folder cannot be looked at.
-    pub fn is_fresh(
+    pub fn is_within_cooldown(
         &self,
         session: &SessionId,
         context: &Path,
@@ -55,7 +55,7 @@ impl Cooldowns {
     /// # Errors
     ///
     /// [`MemoryError::Session`] if the context folder cannot be looked at, or the file not be written.
-    pub fn mark(
+    pub fn record(
         &self,
         session: &SessionId,
         context: &Path,
@@ -63,14 +63,14 @@ impl Cooldowns {
     ) -> Result<(), MemoryError> {
         let file = self.files.file(session, &[context])?;
         file.write(format!("{now}\n").as_bytes())?;
-        file.forget_older(OLD);
+        file.forget_older(MAX_AGE);
         Ok(())
     }
 }
 
 /// The time that a file holds, if it holds one.
 fn read(file: &SessionFile) -> Option<Timestamp> {
-    let bytes = file.read(LONGEST)?;
+    let bytes = file.read(MAX_FILE_BYTES)?;
     str::from_utf8(&bytes).ok()?.strip_suffix('\n')?.parse().ok()
 }
 
@@ -99,23 +99,27 @@ mod tests {
         fs::create_dir_all(&one).unwrap();
         fs::create_dir_all(&other).unwrap();
         let noon = at("2026-07-25T12:00:00Z");
-        let is_fresh = |id: &str, context: &Path, now: &str| {
-            cooldowns.is_fresh(&session(id), context, at(now), MINUTES).unwrap()
+        let is_within_cooldown = |id: &str, context: &Path, now: &str| {
+            cooldowns.is_within_cooldown(&session(id), context, at(now), MINUTES).unwrap()
         };
-        assert!(!is_fresh("a", &one, "2026-07-25T12:00:00Z"));
-        cooldowns.mark(&session("a"), &one, noon).unwrap();
-        assert!(is_fresh("a", &one, "2026-07-25T12:00:00Z"));
-        assert!(is_fresh("a", &one.join("../one"), "2026-07-25T12:09:59Z"));
-        assert!(!is_fresh("a", &one, "2026-07-25T12:10:00Z"));
-        assert!(!is_fresh("a", &one, "2026-07-25T11:59:59Z"));
-        assert!(!is_fresh("A", &one, "2026-07-25T12:00:01Z"));
-        assert!(!is_fresh("a", &other, "2026-07-25T12:00:01Z"));
-        assert!(!cooldowns.is_fresh(&session("a"), &one, noon, Duration::ZERO).unwrap());
-        cooldowns.mark(&session("a"), &one, at("2026-07-25T12:30:00Z")).unwrap();
-        assert!(is_fresh("a", &one, "2026-07-25T12:35:00Z"));
+        assert!(!is_within_cooldown("a", &one, "2026-07-25T12:00:00Z"));
+        cooldowns.record(&session("a"), &one, noon).unwrap();
+        assert!(is_within_cooldown("a", &one, "2026-07-25T12:00:00Z"));
+        assert!(is_within_cooldown("a", &one.join("../one"), "2026-07-25T12:09:59Z"));
+        assert!(!is_within_cooldown("a", &one, "2026-07-25T12:10:00Z"));
+        assert!(!is_within_cooldown("a", &one, "2026-07-25T11:59:59Z"));
+        assert!(!is_within_cooldown("A", &one, "2026-07-25T12:00:01Z"));
+        assert!(!is_within_cooldown("a", &other, "2026-07-25T12:00:01Z"));
+        assert!(!cooldowns.is_within_cooldown(&session("a"), &one, noon, Duration::ZERO).unwrap());
+        cooldowns.record(&session("a"), &one, at("2026-07-25T12:30:00Z")).unwrap();
+        assert!(is_within_cooldown("a", &one, "2026-07-25T12:35:00Z"));
         let names = fs::read_dir(scratch.path().join("state")).unwrap().count();
         assert_eq!(names, 1, "what was written beside is gone");
-        assert!(cooldowns.is_fresh(&session("a"), Path::new("/nowhere"), noon, MINUTES).is_err());
+        assert!(
+            cooldowns
+                .is_within_cooldown(&session("a"), Path::new("/nowhere"), noon, MINUTES)
+                .is_err()
+        );
     }
 
     #[test]
@@ -124,17 +128,18 @@ mod tests {
         let cooldowns = Cooldowns::in_folder(scratch.path());
         let noon = at("2026-07-25T12:00:00Z");
         let context = std::env::temp_dir();
-        let is_fresh = || cooldowns.is_fresh(&session("a"), &context, noon, MINUTES).unwrap();
+        let is_within_cooldown =
+            || cooldowns.is_within_cooldown(&session("a"), &context, noon, MINUTES).unwrap();
         let path = cooldowns.files.file(&session("a"), &[&context]).unwrap().path().to_owned();
         let long = format!("2026-07-25T12:00:00.{}Z\n", "0".repeat(100));
         for text in ["", "2026-07-25T12:00:00Z", "noon\n", &long, "2026-07-25T12:00:01Z\n"] {
             fs::write(&path, text).unwrap();
-            assert!(!is_fresh(), "{text}");
+            assert!(!is_within_cooldown(), "{text}");
         }
         fs::write(&path, b"\xff\xfe\n").unwrap();
-        assert!(!is_fresh());
-        cooldowns.mark(&session("a"), &context, noon).unwrap();
-        assert!(is_fresh());
+        assert!(!is_within_cooldown());
+        cooldowns.record(&session("a"), &context, noon).unwrap();
+        assert!(is_within_cooldown());
     }
 
     #[cfg(unix)]
@@ -150,10 +155,14 @@ mod tests {
         let path =
             cooldowns.files.file(&session("a"), &[scratch.path()]).unwrap().path().to_owned();
         symlink(scratch.path().join("outside"), &path).unwrap();
-        assert!(!cooldowns.is_fresh(&session("a"), scratch.path(), noon, MINUTES).unwrap());
+        assert!(
+            !cooldowns.is_within_cooldown(&session("a"), scratch.path(), noon, MINUTES).unwrap()
+        );
         let later = at("2026-07-25T13:00:00Z");
-        cooldowns.mark(&session("a"), scratch.path(), later).unwrap();
-        assert!(cooldowns.is_fresh(&session("a"), scratch.path(), later, MINUTES).unwrap());
+        cooldowns.record(&session("a"), scratch.path(), later).unwrap();
+        assert!(
+            cooldowns.is_within_cooldown(&session("a"), scratch.path(), later, MINUTES).unwrap()
+        );
         let outside = fs::read_to_string(scratch.path().join("outside")).unwrap();
         assert_eq!(outside, "2026-07-25T12:00:00Z\n");
     }
@@ -169,8 +178,8 @@ mod tests {
         }
         let context = std::env::temp_dir();
         // Whatever time somebody says it is, files are as old as they are.
-        cooldowns.mark(&session("a"), &context, at("2199-01-01T00:00:00Z")).unwrap();
-        cooldowns.mark(&session("b"), &context, at("2020-01-01T00:00:00Z")).unwrap();
+        cooldowns.record(&session("a"), &context, at("2199-01-01T00:00:00Z")).unwrap();
+        cooldowns.record(&session("b"), &context, at("2020-01-01T00:00:00Z")).unwrap();
         let names = scratch.names();
         assert_eq!(names.len(), 4, "a, b, the notes and the lock: {names:?}");
         assert!(names.iter().all(|name| !name.starts_with("0-old")), "{names:?}");

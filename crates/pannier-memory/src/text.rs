@@ -1,11 +1,11 @@
 //! Lines, columns and blanks, as Markdown sees them.
 
 /// How many lists and quotations may be open at once.
-pub(crate) const DEEPEST: usize = 100;
+pub(crate) const MAX_DEPTH: usize = 100;
 
-/// A text with `\n` at the end of its lines, without a byte order mark, and no deeper than [`DEEPEST`]; with the lines
+/// A text with `\n` at the end of its lines, without a byte order mark, and no deeper than [`MAX_DEPTH`]; with the lines
 /// that were.
-pub(crate) fn even(text: &str) -> (String, Vec<usize>) {
+pub(crate) fn normalize_newlines(text: &str) -> (String, Vec<usize>) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let mut deep = Vec::new();
@@ -22,7 +22,7 @@ pub(crate) fn even(text: &str) -> (String, Vec<usize>) {
     (kept, deep)
 }
 
-/// The length of what a line begins with, if it could open or continue more than [`DEEPEST`] lists and quotations. Each
+/// The length of what a line begins with, if it could open or continue more than [`MAX_DEPTH`] lists and quotations. Each
 /// takes a mark, or two columns of indentation.
 fn deep_prefix(line: &str) -> usize {
     let mut halves = 0;
@@ -40,7 +40,7 @@ fn deep_prefix(line: &str) -> usize {
         };
         at += 1;
     }
-    if halves > 2 * DEEPEST { at } else { 0 }
+    if halves > 2 * MAX_DEPTH { at } else { 0 }
 }
 
 /// In which column a text ends that begins in this one.
@@ -52,7 +52,7 @@ pub(crate) fn columns(from: usize, text: &str) -> usize {
 }
 
 /// A line without the marks of so many quotations. A line that goes on with a paragraph may have fewer.
-pub(crate) fn unquoted(mut line: &str, quotes: usize) -> &str {
+pub(crate) fn strip_blockquote(mut line: &str, quotes: usize) -> &str {
     for _ in 0..quotes {
         let Some(rest) = line.trim_start_matches([' ', '\t']).strip_prefix('>') else { break };
         line = rest.strip_prefix(' ').unwrap_or(rest);
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn lines_that_nest_too_deep_lose_their_beginning() {
-        let cut = |line: &str| even(line).0;
+        let cut = |line: &str| normalize_newlines(line).0;
         for whole in ["- a\n", "", "    code\n", "1. 2. 3. x\n", "**bold** -- 3.14\n"] {
             assert_eq!(cut(whole), whole);
         }
@@ -103,7 +103,7 @@ mod tests {
             let few = format!("{}x\n", mark.repeat(25));
             assert_eq!(cut(&few), few, "{mark}");
             let many = format!("a\n{}x\n", mark.repeat(201));
-            assert_eq!(even(&many), ("a\nx\n".to_owned(), vec![2]), "{mark}");
+            assert_eq!(normalize_newlines(&many), ("a\nx\n".to_owned(), vec![2]), "{mark}");
         }
     }
 
@@ -126,10 +126,10 @@ mod tests {
 
     #[test]
     fn marks_of_quotations_are_taken_off_as_far_as_they_go() {
-        assert_eq!(unquoted("> > a", 1), "> a");
-        assert_eq!(unquoted(" >> a", 2), "a");
-        assert_eq!(unquoted("> a", 2), "a");
-        assert_eq!(unquoted("lazy", 1), "lazy");
+        assert_eq!(strip_blockquote("> > a", 1), "> a");
+        assert_eq!(strip_blockquote(" >> a", 2), "a");
+        assert_eq!(strip_blockquote("> a", 2), "a");
+        assert_eq!(strip_blockquote("lazy", 1), "lazy");
     }
 
     #[test]

@@ -28,7 +28,7 @@ fn rules_are_all_there_and_whole() {
     ];
     let memory = read();
     assert_eq!(texts(&memory, Section::Constitution), expected);
-    let leads = memory.section(Section::Constitution).iter().map(Entry::lead);
+    let leads = memory.section(Section::Constitution).iter().map(Entry::list_intro);
     let expected = [None, None, None, Some("Do not:"), Some("Do not:"), None];
     assert_eq!(leads.collect::<Vec<_>>(), expected);
 }

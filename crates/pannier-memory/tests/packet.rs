@@ -10,7 +10,7 @@ use pannier_core::{
     TokenCounter,
 };
 use pannier_memory::{
-    Folder, Memory, MemoryError, Packer, Packet, PacketFormat, PacketOptions, Section,
+    Folder, Memory, MemoryError, Packet, PacketBuilder, PacketFormat, PacketOptions, Section,
 };
 use pannier_tokens::BytesOverFour;
 
@@ -29,7 +29,7 @@ fn json_options(budget: usize) -> PacketOptions {
 }
 
 fn pack(memory: &Memory, options: PacketOptions) -> Packet {
-    Packer::new(memory, options, Arc::new(BytesOverFour)).unwrap().packet().unwrap()
+    PacketBuilder::new(memory, options, Arc::new(BytesOverFour)).unwrap().packet().unwrap()
 }
 
 fn packet(memory: &Memory, budget: usize) -> String {
@@ -46,7 +46,7 @@ fn strings(value: &serde_json::Value) -> Vec<&str> {
 
 /// Scores by the title of the entry.
 fn scores(memory: &Memory) -> BTreeMap<String, f64> {
-    let packer = Packer::new(memory, options(1 << 30), Arc::new(BytesOverFour)).unwrap();
+    let packer = PacketBuilder::new(memory, options(1 << 30), Arc::new(BytesOverFour)).unwrap();
     let all: Vec<usize> = (0..packer.pool().len()).collect();
     let answers = packer.explain(&all).unwrap();
     let titles = packer.entries().iter().map(|entry| entry.title().to_owned());
@@ -249,7 +249,7 @@ fn tasks_are_capped_at_forty_percent_newest_first_and_the_rest_is_noted() {
 fn tasks_are_as_new_as_they_say_or_as_the_one_before() {
     let text = "- [ ] a #added:2026-03-01\n- [ ] b\n- [ ] c #added:2026-01-01\n- [ ] d\n- [ ] e #added:2026-02-01-120000\n";
     let memory = Memory::from_files([("TASKS.md", text)]);
-    let packer = Packer::new(&memory, options(8_000), Arc::new(BytesOverFour)).unwrap();
+    let packer = PacketBuilder::new(&memory, options(8_000), Arc::new(BytesOverFour)).unwrap();
     let mut tasks: Vec<_> = packer.pool().iter().zip(packer.entries()).collect();
     tasks.sort_by_key(|(item, _)| std::cmp::Reverse(item.priority()));
     let titles: Vec<&str> = tasks.iter().map(|(_, entry)| entry.title()).collect();
@@ -343,7 +343,7 @@ fn json_has_its_fields_in_order_and_whole_texts() {
         ("CONVENTIONS.md", "- tabs\n"),
     ]);
     let mut options = json_options(8_000);
-    options.tells_time = true;
+    options.include_timestamp = true;
     let packet = pack(&memory, options);
     let text = packet.text;
     let used = packet.tokens_used;
@@ -361,7 +361,12 @@ fn json_has_its_fields_in_order_and_whole_texts() {
 // The budget, at every size.
 
 /// A packet keeps to its budget, unless it is the frame alone; and says how long it is.
-fn check_budget(memory: &Memory, packer: &Packer<'_>, packet: &Packet, counter: &dyn TokenCounter) {
+fn check_budget(
+    memory: &Memory,
+    packer: &PacketBuilder<'_>,
+    packet: &Packet,
+    counter: &dyn TokenCounter,
+) {
     let (budget, text) = (packer.options().budget, &packet.text);
     assert_eq!(counter.count(text), packet.tokens_used, "at {budget}");
     let is_markdown = packer.options().format == PacketFormat::Markdown;
@@ -388,7 +393,11 @@ fn check_budget(memory: &Memory, packer: &Packer<'_>, packet: &Packet, counter: 
 }
 
 /// Nothing is cut to its title while all of it would fit: decisions and learnings the packet, tasks their share.
-fn check_shares(packer: &Packer<'_>, packet: &Packet, report: &SelectionReport<&ContextItem>) {
+fn check_shares(
+    packer: &PacketBuilder<'_>,
+    packet: &Packet,
+    report: &SelectionReport<&ContextItem>,
+) {
     let (budget, pool) = (packer.options().budget, packer.pool());
     let is_markdown = packer.options().format == PacketFormat::Markdown;
     let dated = |kind: &str| if kind == "Task" { 0 } else { "[2026-11-16] ".len() };
@@ -453,7 +462,7 @@ fn sweep(name: &str, memory: &Memory, budgets: &[usize]) {
         for budget in budgets.iter().copied() {
             let mut options = options(budget);
             options.format = format;
-            let packer = Packer::new(memory, options, Arc::clone(&counter)).unwrap();
+            let packer = PacketBuilder::new(memory, options, Arc::clone(&counter)).unwrap();
             let packet = packer.packet().unwrap();
             check_budget(memory, &packer, &packet, &*counter);
             let everything_fits = whole_tokens(budget) <= budget && budget > 0;
@@ -513,7 +522,8 @@ fn keywords_are_those_of_the_tasks_that_are_in() {
     for seed in 1..20 {
         let memory = uneven(seed);
         for budget in (60..1_500).step_by(67) {
-            let packer = Packer::new(&memory, options(budget), Arc::new(BytesOverFour)).unwrap();
+            let packer =
+                PacketBuilder::new(&memory, options(budget), Arc::new(BytesOverFour)).unwrap();
             let report = packer.report().unwrap();
             let whole = report.included.iter().filter(|entry| {
                 entry.item.kind().as_str() == "Task" && entry.reason != InclusionReason::Shortened
@@ -522,7 +532,7 @@ fn keywords_are_those_of_the_tasks_that_are_in() {
             indices.sort_unstable();
             let texts = indices.iter().map(|index| packer.entries()[*index].text());
             let expected = pannier_memory::keywords(texts);
-            let policy = serde_json::to_string(&packer.chosen_by().unwrap()).unwrap();
+            let policy = serde_json::to_string(&packer.policy().unwrap()).unwrap();
             let expected = serde_json::to_string(&expected).unwrap();
             assert!(policy.contains(&format!("\"keywords\":{expected}")), "{seed} at {budget}");
         }
@@ -592,7 +602,7 @@ fn other_encodings_keep_to_budgets_too() {
             for budget in (0..4_000).step_by(61) {
                 let mut options = options(budget);
                 options.format = format;
-                let packer = Packer::new(&memory, options, Arc::clone(&counter)).unwrap();
+                let packer = PacketBuilder::new(&memory, options, Arc::clone(&counter)).unwrap();
                 let packet = packer.packet().unwrap();
                 check_budget(&memory, &packer, &packet, &*counter);
             }
@@ -643,13 +653,14 @@ fn what_somebody_is_about_to_do_counts() {
 #[test]
 fn an_explanation_holds_when_it_is_done() {
     let memory = folder(12, 20);
-    let packer = Packer::new(&memory, options(700), Arc::new(BytesOverFour)).unwrap();
+    let packer = PacketBuilder::new(&memory, options(700), Arc::new(BytesOverFour)).unwrap();
     let all: Vec<usize> = (0..packer.pool().len()).step_by(9).collect();
     for answer in packer.explain(&all).unwrap() {
         let found = answer.smallest_budget.unwrap();
         let is_whole = |budget: i64| {
             let packer =
-                Packer::new(&memory, options(budget as usize), Arc::new(BytesOverFour)).unwrap();
+                PacketBuilder::new(&memory, options(budget as usize), Arc::new(BytesOverFour))
+                    .unwrap();
             let report = packer.report().unwrap();
             report.included.iter().any(|entry| {
                 entry.index == Some(answer.index) && entry.reason != InclusionReason::Shortened
@@ -671,14 +682,15 @@ fn a_receipt_makes_the_packet_again_and_sees_changes() {
             let mut options = json_options(budget);
             (options.max_characters, options.query) = (most, Some("oak and elm".to_owned()));
             let counter: Arc<dyn TokenCounter> = Arc::new(BytesOverFour);
-            let packer = Packer::new(&memory, options.clone(), Arc::clone(&counter)).unwrap();
+            let packer =
+                PacketBuilder::new(&memory, options.clone(), Arc::clone(&counter)).unwrap();
             let receipt = packer.receipt().unwrap();
             let text = serde_json::to_string(&receipt).unwrap();
             let receipt: Receipt = serde_json::from_str(&text).unwrap();
-            assert_eq!(Packer::options_of(&receipt).unwrap(), options);
+            assert_eq!(PacketBuilder::options_from_receipt(&receipt).unwrap(), options);
             assert_eq!(packer.replay(&receipt).unwrap(), Replay::Identical, "{budget} {most:?}");
             let other = folder(25, 31);
-            let other = Packer::new(&other, options, counter).unwrap();
+            let other = PacketBuilder::new(&other, options, counter).unwrap();
             assert_ne!(other.replay(&receipt).unwrap(), Replay::Identical);
         }
     }
@@ -690,7 +702,7 @@ fn options_out_of_range_are_refused() {
     for percent in [-1.0, 100.5, f64::NAN] {
         let mut options = options(100);
         options.task_percent = percent;
-        let error = Packer::new(&memory, options, Arc::new(BytesOverFour)).unwrap_err();
+        let error = PacketBuilder::new(&memory, options, Arc::new(BytesOverFour)).unwrap_err();
         assert!(matches!(error, MemoryError::Engine(_)), "{error}");
     }
 }
@@ -703,7 +715,7 @@ fn the_documented_json_is_what_is_printed() {
     let documented = blocks.find(|block| block.contains("tokens_used")).unwrap();
     let memory = Folder::find(root.join("examples/harbour")).unwrap().read().unwrap();
     let mut options = PacketOptions::new("2026-11-16T12:00:00Z".parse().unwrap());
-    (options.budget, options.format, options.tells_time) = (420, PacketFormat::Json, true);
+    (options.budget, options.format, options.include_timestamp) = (420, PacketFormat::Json, true);
     options.query = Some("back up the database of one harbour".to_owned());
     let packet = pack(&memory, options);
     let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();

@@ -11,7 +11,7 @@ use pannier_core::{
 };
 
 use pannier_docs::Cache;
-use pannier_memory::{Folder, Packer};
+use pannier_memory::{Folder, PacketBuilder};
 
 use super::AnswerFormat;
 use super::assemble::VectorArguments;
@@ -102,7 +102,8 @@ fn packet(
     if receipt.source.version != memory.version() {
         return other_source("context folder", &receipt.source.version, memory.version());
     }
-    let packer = Packer::new(&memory, Packer::options_of(receipt)?, counter)?;
+    let packer =
+        PacketBuilder::new(&memory, PacketBuilder::options_from_receipt(receipt)?, counter)?;
     tell(receipt, &packer.replay(receipt)?)
 }
 

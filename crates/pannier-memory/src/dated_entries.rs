@@ -8,29 +8,29 @@ use std::ops::Range;
 
 use crate::date;
 use crate::entry::Draft;
-use crate::markdown::{Heading, Outline, closed};
+use crate::markdown::{Heading, Outline, close_open_blocks};
 use crate::memory::Problem;
 use crate::text::trimmed;
 
 /// The beginning of an entry.
-struct Begun {
+struct EntryStart {
     level: u8,
     range: Range<usize>,
     title: String,
     /// What stands in its brackets.
     stamp: String,
-    found: date::Found,
+    found: date::ParsedDate,
 }
 
 /// The entries of a text.
 pub(crate) fn entries(outline: &Outline, problems: &mut Vec<Problem>) -> Vec<Draft> {
     let mut entries = Vec::new();
-    let mut open: Option<Begun> = None;
+    let mut open: Option<EntryStart> = None;
     for heading in &outline.headings {
         let begun = begin(outline, heading);
         let is_end = open.as_ref().is_some_and(|open| heading.level <= open.level);
         if begun.is_none() && (is_end || open.is_none()) {
-            problems.extend(missed(outline, heading));
+            problems.extend(near_miss(outline, heading));
         }
         if begun.is_none() && !is_end {
             continue;
@@ -43,7 +43,7 @@ pub(crate) fn entries(outline: &Outline, problems: &mut Vec<Problem>) -> Vec<Dra
 }
 
 /// What a heading says, if it is one of an entry.
-fn begin(outline: &Outline, heading: &Heading) -> Option<Begun> {
+fn begin(outline: &Outline, heading: &Heading) -> Option<EntryStart> {
     if !matches!(heading.level, 2 | 3) {
         return None;
     }
@@ -55,11 +55,11 @@ fn begin(outline: &Outline, heading: &Heading) -> Option<Begun> {
     let (stamp, title) = line.strip_prefix('[')?.split_once(']')?;
     let (stamp, title) = (stamp.trim().to_owned(), title.trim().to_owned());
     let found = date::read(&stamp)?;
-    Some(Begun { level: heading.level, range: heading.range.clone(), title, stamp, found })
+    Some(EntryStart { level: heading.level, range: heading.range.clone(), title, stamp, found })
 }
 
 /// What is said about a heading that has a date and is yet no entry.
-fn missed(outline: &Outline, heading: &Heading) -> Option<Problem> {
+fn near_miss(outline: &Outline, heading: &Heading) -> Option<Problem> {
     let text = &outline.text()[heading.range.clone()];
     let day = text.char_indices().find_map(|(at, _)| date::day(&text[at..]))?;
     let problem = format!("the heading has a date and is no entry; write '## [{day}] Title'");
@@ -67,8 +67,8 @@ fn missed(outline: &Outline, heading: &Heading) -> Option<Problem> {
 }
 
 /// The entry that begins there and ends here.
-fn end(outline: &Outline, begun: Begun, end: usize, problems: &mut Vec<Problem>) -> Draft {
-    let Begun { range, mut title, stamp, found, .. } = begun;
+fn end(outline: &Outline, begun: EntryStart, end: usize, problems: &mut Vec<Problem>) -> Draft {
+    let EntryStart { range, mut title, stamp, found, .. } = begun;
     let line = outline.line(range.start);
     problems.extend(found.problem.map(|problem| Problem { line, problem }));
     let whole = range.end..end;
@@ -86,10 +86,10 @@ fn end(outline: &Outline, begun: Begun, end: usize, problems: &mut Vec<Problem>)
         }
         false => text,
     };
-    let text = if may_be_open { closed(text) } else { text };
+    let text = if may_be_open { close_open_blocks(text) } else { text };
     let title = if title.is_empty() { stamp } else { title };
     let is_superseded = says_superseded(&title) || is_superseded(outline, body);
-    Draft { title, lead: None, text, date: found.date, is_superseded, line }
+    Draft { title, list_intro: None, text, date: found.date, is_superseded, line }
 }
 
 /// A body without the line that closes it.
@@ -101,7 +101,7 @@ fn without_rule(outline: &Outline, body: Range<usize>) -> Range<usize> {
         let line = text.rfind('\n').map_or(0, |at| at + 1);
         let is_rule =
             text[line..].trim().len() >= 3 && text[line..].trim().bytes().all(|byte| byte == b'-');
-        if !is_rule || outline.is_hidden(body.start + line) {
+        if !is_rule || outline.is_code_or_comment(body.start + line) {
             return body;
         }
         body.end = body.start + line;
@@ -117,7 +117,8 @@ fn is_superseded(outline: &Outline, body: Range<usize>) -> bool {
         let indent = line.len() - line.trim_start().len();
         // It may be quoted, an item or bold.
         let bare = line.trim_start_matches([' ', '\t', '>', '-', '*', '+']);
-        (says_superseded(bare) || is_status_superseded(line)) && !outline.is_hidden(start + indent)
+        (says_superseded(bare) || is_status_superseded(line))
+            && !outline.is_code_or_comment(start + indent)
     })
 }
 
@@ -252,7 +253,7 @@ mod tests {
         assert_eq!(titles("## [2026-07-25]\n\nFirst line.\nSecond.\n"), ["First line."]);
         assert_eq!(titles("## [2026-07-25] <!-- c -->\n"), ["2026-07-25"]);
         assert_eq!(titles("## [2026-07-25]Tight C#\n"), ["Tight C#"]);
-        // Without its first line, the rest is read in another way, and closed in that.
+        // Without its first line, the rest is read in another way, and close_open_blocks in that.
         let entry = read("## [2026-07-25]\n<script>\n- \n<pre>").remove(0);
         assert_eq!((&*entry.title, &*entry.text), ("<script>", "- \n<pre>\n</pre>"));
     }

@@ -95,12 +95,12 @@ fn draft(outline: &Outline, item: &Item, skip: usize) -> Option<Draft> {
     let title = title.unwrap_or_default().to_owned();
     let line = outline.line(item.range.start);
     let is_empty = title.is_empty() || Mark::read(&text).1 == text.len();
-    let lead = item.lead.clone();
-    (!is_empty).then_some(Draft { lead, title, text, date: None, is_superseded: false, line })
+    let list_intro = item.list_intro.clone();
+    (!is_empty).then_some(Draft { list_intro, title, text, date: None, is_superseded: false, line })
 }
 
 /// When a task was added, if one of its tags says so.
-fn added(text: &str) -> Option<date::Found> {
+fn added(text: &str) -> Option<date::ParsedDate> {
     let tags = text.split_whitespace().filter_map(|word| word.strip_prefix("#added:"));
     tags.into_iter().find_map(date::read)
 }
@@ -198,7 +198,7 @@ mod tests {
     fn what_leads_into_a_list_is_kept() {
         let leads = |text: &str| -> Vec<Option<String>> {
             let rules = rules(&Outline::new(text)).into_iter();
-            rules.map(|rule| rule.lead.as_deref().map(str::to_owned)).collect()
+            rules.map(|rule| rule.list_intro.as_deref().map(str::to_owned)).collect()
         };
         let lead = |text: &str| Some(text.to_owned());
         assert_eq!(
