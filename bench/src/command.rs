@@ -54,7 +54,7 @@ pub(crate) fn run() {
 
 pub(crate) fn build() -> Option<PathBuf> {
     let status = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--release", "--package", "pannier", "--locked"])
+        .args(["build", "--quiet", "--release", "--package", "pannier-cli", "--locked"])
         .status()
         .ok()?;
     let here = std::env::current_exe().ok()?;

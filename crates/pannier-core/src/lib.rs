@@ -47,10 +47,6 @@
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-
 /// Shows a type by its name where what is inside cannot be shown.
 macro_rules! opaque_debug {
     ($($name:ident $(<$($generic:tt),+>)?),+ $(,)?) => {

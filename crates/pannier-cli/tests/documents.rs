@@ -1,6 +1,6 @@
 //! Every command that a document shows is run, and prints what the document says.
 //!
-//! `TRYCMD=overwrite cargo test -p pannier --test documents` writes what they print now into the documents;
+//! `TRYCMD=overwrite cargo test -p pannier-cli --test documents` writes what they print now into the documents;
 //! look at the difference before you keep it.
 
 use std::fs;
@@ -12,7 +12,7 @@ fn documents_show_what_commands_print() {
     // A folder with the repository's examples, where commands may write.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents");
     let _ = fs::remove_dir_all(&folder);
-    for below in ["examples", "conformance/required/scoring", "crates/pannier/tests/commands"] {
+    for below in ["examples", "conformance/required/scoring", "crates/pannier-cli/tests/commands"] {
         copy(&root.join(below), &folder.join(below));
     }
     std::env::set_current_dir(&folder).unwrap();
@@ -28,7 +28,7 @@ fn documents_show_what_commands_print() {
         "docs/memory.md",
         "docs/snippets.md",
         "docs/mcp.md",
-        "crates/pannier/tests/commands/*.md",
+        "crates/pannier-cli/tests/commands/*.md",
     ] {
         cases.case(root.join(document));
     }
