@@ -1,7 +1,8 @@
-//! Reads what a project remembers for its agents: rules, tasks, conventions, decisions and learnings.
+//! Reads a project's memory for its agents: rules, tasks, conventions, decisions and learnings.
 //!
-//! They stand in Markdown files in a folder `.context`, which people and agents write by hand. [`Folder`] finds and reads
-//! it, and [`Memory`] holds what it says, entry by entry, each with its place, its date and an id that lasts.
+//! People and agents write them by hand, in the Markdown files of a `.context` folder. [`Folder`] finds and reads the
+//! folder. [`Memory`] holds its entries, each with a path, line, date and stable id. [`PacketBuilder`] selects the entries
+//! that fit a token budget and renders them.
 //!
 //! ```
 //! use pannier_memory::{Memory, Section};
