@@ -15,7 +15,7 @@ mod write;
 
 pub use registry::{Moment, PolicyRegistry};
 
-use crate::{
+use pannier_core::{
     ContextKind, CountQuotaEntry, Deduplication, OverflowStrategy, Packing, Quota,
     ScarcityBehavior, Tier, Timestamp,
 };
@@ -23,7 +23,7 @@ use crate::{
 /// Everything a pipeline is made of.
 ///
 /// ```
-/// use pannier_core::{Policy, ScorerPolicy, SlicerPolicy};
+/// use pannier_policy::{Policy, ScorerPolicy, SlicerPolicy};
 ///
 /// let policy = Policy {
 ///     slicer: SlicerPolicy::Knapsack { bucket_size: 1 },
@@ -53,7 +53,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A policy of these scorers; everything else is as in [`Pipeline::builder`](crate::Pipeline::builder).
+    /// A policy of these scorers; everything else is as in [`Pipeline::builder`](pannier_core::Pipeline::builder).
     pub fn new(scorers: impl IntoIterator<Item = (ScorerPolicy, f64)>) -> Self {
         Self {
             name: None,
@@ -71,7 +71,7 @@ impl Policy {
     /// everything else together.
     ///
     /// ```
-    /// use pannier_core::{Policy, ScorerPolicy};
+    /// use pannier_policy::{Policy, ScorerPolicy};
     ///
     /// let policy = Policy::new([(ScorerPolicy::Recency, 3.0), (ScorerPolicy::Priority, 1.0)]);
     /// let asked = policy.for_query("refunds");
@@ -91,59 +91,59 @@ impl Policy {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ScorerPolicy {
-    /// [`RecencyScorer`](crate::RecencyScorer)
+    /// [`RecencyScorer`](pannier_core::RecencyScorer)
     Recency,
-    /// [`PriorityScorer`](crate::PriorityScorer)
+    /// [`PriorityScorer`](pannier_core::PriorityScorer)
     Priority,
-    /// [`KindScorer`](crate::KindScorer)
+    /// [`KindScorer`](pannier_core::KindScorer)
     Kind {
         /// The weights, or `None` for the default ones.
         weights: Option<Vec<(ContextKind, f64)>>,
     },
-    /// [`TagScorer`](crate::TagScorer)
+    /// [`TagScorer`](pannier_core::TagScorer)
     Tag {
         /// The tags that count.
         weights: Vec<(String, f64)>,
         /// Whether case is ignored.
         case_insensitive: bool,
     },
-    /// [`FrequencyScorer`](crate::FrequencyScorer)
+    /// [`FrequencyScorer`](pannier_core::FrequencyScorer)
     Frequency,
-    /// [`ReflexiveScorer`](crate::ReflexiveScorer)
+    /// [`ReflexiveScorer`](pannier_core::ReflexiveScorer)
     Reflexive,
-    /// [`CompositeScorer`](crate::CompositeScorer)
+    /// [`CompositeScorer`](pannier_core::CompositeScorer)
     Composite {
         /// The children with their weights.
         children: Vec<(ScorerPolicy, f64)>,
     },
-    /// [`ProductScorer`](crate::ProductScorer)
+    /// [`ProductScorer`](pannier_core::ProductScorer)
     Product {
         /// The factors.
         children: Vec<ScorerPolicy>,
     },
-    /// [`SumScorer`](crate::SumScorer)
+    /// [`SumScorer`](pannier_core::SumScorer)
     Sum {
         /// What is added up.
         children: Vec<ScorerPolicy>,
     },
-    /// [`ByKindScorer`](crate::ByKindScorer)
+    /// [`ByKindScorer`](pannier_core::ByKindScorer)
     ByKind {
         /// Kinds that are scored together, and by what.
         kinds: Vec<(Vec<ContextKind>, ScorerPolicy)>,
         /// What scores all other kinds.
         otherwise: Option<Box<ScorerPolicy>>,
     },
-    /// [`ScaledScorer`](crate::ScaledScorer)
+    /// [`ScaledScorer`](pannier_core::ScaledScorer)
     Scaled {
         /// The scorer that is scaled.
         inner: Box<ScorerPolicy>,
     },
-    /// [`MetadataTrustScorer`](crate::MetadataTrustScorer)
+    /// [`MetadataTrustScorer`](pannier_core::MetadataTrustScorer)
     MetadataTrust {
         /// The score of items without a usable value.
         default_score: f64,
     },
-    /// [`MetadataKeyScorer`](crate::MetadataKeyScorer)
+    /// [`MetadataKeyScorer`](pannier_core::MetadataKeyScorer)
     MetadataKey {
         /// The key.
         key: String,
@@ -152,7 +152,7 @@ pub enum ScorerPolicy {
         /// The multiplier.
         boost: f64,
     },
-    /// [`DecayScorer`](crate::DecayScorer)
+    /// [`DecayScorer`](pannier_core::DecayScorer)
     Decay {
         /// What time it is; if absent, whoever builds the pipeline says.
         reference_time: Option<Timestamp>,
@@ -161,19 +161,19 @@ pub enum ScorerPolicy {
         /// The score of items without a timestamp.
         null_timestamp_score: f64,
     },
-    /// [`KeywordScorer`](crate::KeywordScorer)
+    /// [`KeywordScorer`](pannier_core::KeywordScorer)
     Keyword {
         /// The keywords, as they were given.
         keywords: Vec<String>,
         /// How many of them make a score of 1.
         enough: usize,
     },
-    /// [`LexicalScorer`](crate::LexicalScorer)
+    /// [`LexicalScorer`](pannier_core::LexicalScorer)
     Lexical {
         /// What is looked for.
         query: String,
     },
-    /// [`StabilityScorer`](crate::StabilityScorer); what was sent before, whoever builds the pipeline says.
+    /// [`StabilityScorer`](pannier_core::StabilityScorer); what was sent before, whoever builds the pipeline says.
     Stability,
     /// A scorer of your own, from a [`PolicyRegistry`].
     Custom {
@@ -207,23 +207,23 @@ pub enum CurvePolicy {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SlicerPolicy {
-    /// [`GreedySlice`](crate::GreedySlice)
+    /// [`GreedySlice`](pannier_core::GreedySlice)
     Greedy,
-    /// [`RankSlice`](crate::RankSlice)
+    /// [`RankSlice`](pannier_core::RankSlice)
     Rank,
-    /// [`KnapsackSlice`](crate::KnapsackSlice)
+    /// [`KnapsackSlice`](pannier_core::KnapsackSlice)
     Knapsack {
         /// Tokens in a bucket.
         bucket_size: i64,
     },
-    /// [`QuotaSlice`](crate::QuotaSlice)
+    /// [`QuotaSlice`](pannier_core::QuotaSlice)
     Quota {
         /// The shares.
         quotas: Vec<Quota>,
         /// What fills each share.
         inner: Box<SlicerPolicy>,
     },
-    /// [`CountQuotaSlice`](crate::CountQuotaSlice)
+    /// [`CountQuotaSlice`](pannier_core::CountQuotaSlice)
     CountQuota {
         /// The counts.
         entries: Vec<CountQuotaEntry>,
@@ -232,7 +232,7 @@ pub enum SlicerPolicy {
         /// What spends the rest.
         inner: Box<SlicerPolicy>,
     },
-    /// [`CountConstrainedKnapsackSlice`](crate::CountConstrainedKnapsackSlice)
+    /// [`CountConstrainedKnapsackSlice`](pannier_core::CountConstrainedKnapsackSlice)
     CountConstrainedKnapsack {
         /// The counts.
         entries: Vec<CountQuotaEntry>,
@@ -241,7 +241,7 @@ pub enum SlicerPolicy {
         /// Tokens in a bucket.
         bucket_size: i64,
     },
-    /// [`DocumentSlice`](crate::DocumentSlice)
+    /// [`DocumentSlice`](pannier_core::DocumentSlice)
     Document {
         /// In which order documents get their turn, and when a heading is paid.
         packing: Packing,
@@ -250,7 +250,7 @@ pub enum SlicerPolicy {
         /// How many passages of one document may be taken.
         max_per_document: Option<usize>,
     },
-    /// [`TieredSlice`](crate::TieredSlice)
+    /// [`TieredSlice`](pannier_core::TieredSlice)
     Tiered {
         /// The tiers, the first one first.
         tiers: Vec<Tier>,
@@ -263,31 +263,29 @@ pub enum SlicerPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlacerPolicy {
-    /// [`ChronologicalPlacer`](crate::ChronologicalPlacer)
+    /// [`ChronologicalPlacer`](pannier_core::ChronologicalPlacer)
     Chronological,
-    /// [`UShapedPlacer`](crate::UShapedPlacer)
+    /// [`UShapedPlacer`](pannier_core::UShapedPlacer)
     UShaped,
-    /// [`RankPlacer`](crate::RankPlacer)
+    /// [`RankPlacer`](pannier_core::RankPlacer)
     Rank,
-    /// [`StablePlacer`](crate::StablePlacer), and what was not sent before by time.
+    /// [`StablePlacer`](pannier_core::StablePlacer), and what was not sent before by time.
     Stable,
-    /// [`DocumentPlacer`](crate::DocumentPlacer)
+    /// [`DocumentPlacer`](pannier_core::DocumentPlacer)
     Document,
-    /// [`TakenPlacer`](crate::TakenPlacer)
+    /// [`TakenPlacer`](pannier_core::TakenPlacer)
     Taken,
 }
 
-#[cfg(feature = "serde")]
 impl serde::Serialize for Policy {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.to_value().serialize(serializer)
     }
 }
 
-#[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for Policy {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = crate::MetadataValue::deserialize(deserializer)?;
+        let value = pannier_core::MetadataValue::deserialize(deserializer)?;
         Self::from_value(&value).map_err(serde::de::Error::custom)
     }
 }

@@ -6,7 +6,8 @@ use std::io;
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::ser::{Serialize, Serializer};
 
-use crate::{Selection, Template};
+use pannier_core::Selection;
+use pannier_layout::Template;
 
 /// A BLAKE3 hash of 32 bytes, written as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,6 +5,8 @@ mod support;
 use std::sync::Arc;
 
 use pannier_core::*;
+use pannier_layout::*;
+use pannier_policy::*;
 use proptest::prelude::*;
 use support::*;
 
@@ -307,4 +309,49 @@ fn longest_common(left: &[u8], right: &[u8]) -> usize {
             longest_common(left_rest, right).max(longest_common(left, right_rest))
         }
     }
+}
+
+#[test]
+fn a_receipt_tells_short_forms_from_whole_ones() {
+    let task = |content: &str, score, title_tokens| {
+        let item = scored(content, 100, score).kind(kind("task"));
+        item.short_form(format!("title of {content}"), title_tokens).build().unwrap()
+    };
+    let items = [task("one", 0.9, 10), task("two", 0.8, 10)];
+    let tiers = vec![Tier::new([kind("task")])];
+    let policy = Policy {
+        slicer: SlicerPolicy::Tiered { tiers, whole_percent: TieredSlice::WHOLE_PERCENT },
+        placer: PlacerPolicy::Taken,
+        ..Policy::new([(ScorerPolicy::Reflexive, 1.0)])
+    };
+    let registry = PolicyRegistry::default();
+    let pipeline = registry.pipeline(&policy, None).unwrap();
+    let receipt = |tokens: i64| {
+        let selection = pipeline.run(&items, &budget(tokens)).unwrap();
+        Receipt::new(&selection, Circumstances::new(policy.clone()))
+    };
+    let short = receipt(150);
+    assert_eq!(short.shortened, [1]);
+    let json = serde_json::to_string(&short).unwrap();
+    assert_eq!(serde_json::from_str::<Receipt>(&json).unwrap(), short);
+    assert_eq!(replay(&short, &items), Replay::Identical);
+    let diff = short.diff(&receipt(200));
+    let names =
+        |entries: &[DiffEntry]| entries.iter().map(|entry| entry.tokens).collect::<Vec<_>>();
+    assert_eq!((names(&diff.included), names(&diff.excluded)), (vec![100], vec![10]));
+    assert!(diff.included[0].in_both_pools && diff.excluded[0].in_both_pools);
+    // Another short form is another item.
+    let other = [items[0].clone(), task("two", 0.8, 11)];
+    let replay = replay(&short, &other);
+    assert!(matches!(replay, Replay::Item { index: 1, .. }), "{replay:?}");
+}
+
+/// The example of the documentation is a receipt, and is written back as it stands.
+#[test]
+fn the_documented_receipt_is_one() {
+    let page = include_str!("../../../docs/json.md");
+    let block = page.split("```json").nth(9).unwrap().split("```").next().unwrap();
+    let shown: serde_json::Value = serde_json::from_str(block).unwrap();
+    let receipt: Receipt = serde_json::from_value(shown.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&receipt).unwrap(), shown);
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use super::build::Surroundings;
 use super::{CurvePolicy, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
-use crate::{
+use pannier_core::{
     ContextKind, CountQuotaEntry, Deduplication, DocumentSlice, Error, Metadata, MetadataValue,
     OverflowStrategy, Packing, Quota, ReflexiveScorer, ScarcityBehavior, Tier, TieredSlice,
     Timestamp,
@@ -538,7 +538,7 @@ fn wrong(path: &str, expected: &str, value: &MetadataValue) -> Error {
         }
         MetadataValue::String(_) => "a text",
         MetadataValue::Array(_) => "a list",
-        MetadataValue::Object(_) => "a table",
+        _ => "a table",
     };
     invalid(path, format!("it must be {expected}, and is {found}"))
 }

@@ -5,7 +5,7 @@
 
 use super::Policy;
 use super::read::{PACKINGS, PLACERS, SCARCITIES, STRATEGIES};
-use crate::{Metadata, MetadataValue};
+use pannier_core::{Metadata, MetadataValue};
 
 /// A part's name, its keys with their schemas, and which of them it needs.
 type Part = (&'static str, Vec<(&'static str, Metadata)>, &'static [&'static str]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{CurvePolicy, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
-use crate::{
+use pannier_core::{
     ByKindScorer, ChronologicalPlacer, CompositeScorer, CountConstrainedKnapsackSlice,
     CountQuotaSlice, DecayCurve, DecayScorer, DocumentPlacer, DocumentSlice, Error,
     FrequencyScorer, GreedySlice, KeywordScorer, KindScorer, KnapsackSlice, LexicalScorer,

@@ -4,10 +4,10 @@
 //! break comes between them that the document does not have. That is done only where it can be seen to be right: the
 //! contents are as long as the ranges say, and the bytes that both claim are the same.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Cost, Placed, Rendering};
-use crate::{ContextItem, Passage, TokenCounter, sum_tokens};
+use pannier_core::{ContextItem, Cost, Passage, Placed, Rendering, TokenCounter, sum_tokens};
 
 /// The text of passages under headings, and what counts its tokens.
 ///
@@ -33,12 +33,12 @@ impl DocumentRendering {
 
     /// The text of placed items.
     pub fn text(&self, items: &Placed<'_>) -> String {
-        render(items.items())
+        render_documents(items.items())
     }
 
     /// The text of these items, in this order.
     pub fn render<'i>(&self, items: impl Iterator<Item = &'i ContextItem>) -> String {
-        render(items)
+        render_documents(items)
     }
 
     fn count(&self, text: &str) -> i64 {
@@ -76,10 +76,14 @@ impl Rendering for DocumentRendering {
     }
 }
 
-opaque_debug!(DocumentRendering);
+impl std::fmt::Debug for DocumentRendering {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DocumentRendering").finish_non_exhaustive()
+    }
+}
 
 /// The text of these items, in this order.
-pub(crate) fn render<'i>(items: impl Iterator<Item = &'i ContextItem>) -> String {
+pub fn render_documents<'i>(items: impl Iterator<Item = &'i ContextItem>) -> String {
     let mut text = String::new();
     let mut last: Option<&str> = None;
     let mut written: Option<Written> = None;
@@ -169,7 +173,8 @@ impl LineEnd {
 /// Whether a final line break of the document is missing in a content. `None` if it is not what its range says in
 /// another way: then nobody knows where it ends.
 fn misses_line(passage: &Passage<'_>, content: &str) -> Option<bool> {
-    match passage.len().checked_sub(content.len() as u64)? {
+    let Range { start, end } = passage.range;
+    match end.saturating_sub(start).checked_sub(content.len() as u64)? {
         0 => Some(false),
         1 => Some(true),
         _ => None,
@@ -230,17 +235,12 @@ impl Written {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{render_documents as render, *};
 
     const FILE: &str = "# One\n\nTwo äö three.\n\n\nFour five\nsix";
 
     /// The bytes of a range, perhaps without a final line break.
-    fn passage(
-        document: &str,
-        sequence: u64,
-        range: std::ops::Range<usize>,
-        trim: bool,
-    ) -> ContextItem {
+    fn passage(document: &str, sequence: u64, range: Range<usize>, trim: bool) -> ContextItem {
         let content = &FILE[range.clone()];
         let content = if trim { content.strip_suffix('\n').unwrap_or(content) } else { content };
         let passage = Passage { document, sequence, range: range.start as u64..range.end as u64 };

@@ -2,7 +2,7 @@
 
 use super::read::{PACKINGS, PLACERS, SCARCITIES, STRATEGIES};
 use super::{CurvePolicy, Policy, ScorerPolicy, SlicerPolicy};
-use crate::{
+use pannier_core::{
     ContextKind, CountQuotaEntry, Deduplication, DocumentSlice, Metadata, MetadataValue,
     OverflowStrategy, Packing, ScarcityBehavior, Tier,
 };
@@ -18,13 +18,13 @@ impl Policy {
         put(&mut table, "scorers", weighted(&self.scorers));
         put(&mut table, "placer", name_of(PLACERS, &self.placer));
         match self.deduplication {
-            Deduplication::Exact => {}
             Deduplication::Off => put(&mut table, "deduplication", false),
             Deduplication::Near { threshold } => {
                 let mut near = Metadata::new();
                 put(&mut near, "near", i64::from(threshold));
                 put(&mut table, "deduplication", near);
             }
+            _ => {}
         }
         if self.overflow_strategy != OverflowStrategy::Throw {
             put(&mut table, "overflow_strategy", name_of(STRATEGIES, &self.overflow_strategy));
@@ -219,7 +219,7 @@ impl SlicerPolicy {
                 "knapsack"
             }
             Self::Quota { quotas, inner } => {
-                let quota = |quota: &crate::Quota| {
+                let quota = |quota: &pannier_core::Quota| {
                     let mut table = Metadata::new();
                     put(&mut table, "kind", quota.kind.as_str());
                     put(&mut table, "require", quota.require_percent);

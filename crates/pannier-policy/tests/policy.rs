@@ -3,6 +3,7 @@
 mod support;
 
 use pannier_core::*;
+use pannier_policy::{policy_sensitivity, *};
 use proptest::prelude::*;
 use support::*;
 
@@ -355,10 +356,11 @@ fn a_policy_selects_what_its_pipeline_would() {
         placer: PlacerPolicy::Rank,
         ..Policy::new([(ScorerPolicy::Reflexive, 1.0)])
     };
-    let by_hand = pipeline().slicer(KnapsackSlice::exact()).placer(RankPlacer);
+    let by_hand = Pipeline::builder(ReflexiveScorer).slicer(KnapsackSlice::exact());
+    let by_hand = by_hand.placer(RankPlacer).build();
     let by_policy = exact.pipeline().unwrap();
     let selection = by_policy.run(&items, &budget(101)).unwrap();
-    assert_eq!(placed(&selection), select(by_hand, &items, 101).unwrap());
+    assert_eq!(placed(&selection), placed(&by_hand.run(&items, &budget(101)).unwrap()));
     assert_eq!(placed(&selection), ["b", "c", "d"]);
 }
 
@@ -685,4 +687,43 @@ fn the_documented_policy_is_one() {
     let typo =
         example.replace("tag = \"refund\", weight", "tag = \"refund\", weight = 1.0, weigth");
     assert_eq!(read(&typo).unwrap_err(), block("```text").trim());
+}
+
+#[test]
+fn custom_scorers_are_explained_by_their_names() {
+    let mut registry = PolicyRegistry::empty();
+    registry
+        .add_scorer("brevity", FnScorer(|item: &ContextItem| 1.0 / item.tokens() as f64))
+        .unwrap();
+    let brevity = ScorerPolicy::Custom { name: "brevity".to_owned() };
+    let policy = Policy::new([(brevity, 1.0), (ScorerPolicy::Reflexive, 1.0)]);
+    let pipeline = registry.pipeline(&policy, None).unwrap();
+    let items = [item("text", 4, 0.5)];
+    let answer = pipeline.explain(&items, &budget(10), 0).unwrap();
+    let tree = answer.score.unwrap();
+    assert_eq!((tree.score, tree.children[0].scorer.as_str()), (0.375, "brevity"));
+}
+
+#[test]
+fn c23_policies_compare_as_their_pipelines_do() {
+    let rated = |content: &str, priority, hint| {
+        scored(content, 40, hint).priority(priority).build().unwrap()
+    };
+    let items = [
+        rated("item-a", 10, 0.1),
+        rated("item-b", 1, 0.9),
+        rated("both", 20, 1.0),
+        rated("item-b", 0, 0.0),
+        rated("neither", 0, 0.0),
+    ];
+    let by_priority = Policy::new([(ScorerPolicy::Priority, 1.0)]);
+    let by_hint = Policy::new([(ScorerPolicy::Reflexive, 1.0)]);
+    let variants = [("priority", &by_priority), ("reflexive", &by_hint)];
+    let report = policy_sensitivity(&items, &budget(80), &variants).unwrap();
+    let contents: Vec<_> = report.diffs.iter().map(|diff| diff.content.as_str()).collect();
+    assert_eq!(contents, ["item-a", "item-b"]);
+    let pipelines = [by_priority.pipeline().unwrap(), by_hint.pipeline().unwrap()];
+    let variants = [("priority", &pipelines[0]), ("reflexive", &pipelines[1])];
+    let same = pannier_core::policy_sensitivity(&items, &budget(80), &variants).unwrap();
+    assert_eq!(same, report);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Policy;
 use super::build::Surroundings;
 use super::presets::presets;
-use crate::{Error, Pipeline, Previous, Scorer, Timestamp};
+use pannier_core::{Error, Pipeline, Previous, Scorer, Timestamp};
 
 /// What a policy leaves to the moment at which it is used.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +33,8 @@ impl From<Previous> for Moment {
 /// Finds policies and scorers by name, without regard to ASCII case.
 ///
 /// ```
-/// use pannier_core::{ContextItem, FnScorer, Policy, PolicyRegistry, ScorerPolicy};
+/// use pannier_core::{ContextItem, FnScorer};
+/// use pannier_policy::{Policy, PolicyRegistry, ScorerPolicy};
 ///
 /// let mut registry = PolicyRegistry::default();
 /// registry.add_scorer("brevity", FnScorer(|item: &ContextItem| 1.0 / (1.0 + item.tokens() as f64)))?;

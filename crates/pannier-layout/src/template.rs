@@ -6,14 +6,16 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
-use super::{Cost, Placed, Rendering};
-use crate::pipeline::Forms;
-use crate::{ContextItem, ContextKind, Error, MetadataValue, Selection, TokenCounter};
+use pannier_core::{
+    ContextItem, ContextKind, Cost, Error, MetadataValue, Placed, Rendering, Selection,
+    TokenCounter,
+};
 
 /// How a selection is written as text: the items in placed order, with something around and between them.
 ///
 /// ```
-/// use pannier_core::{ContextBudget, ContextItem, Pipeline, RecencyScorer, Template};
+/// use pannier_core::{ContextBudget, ContextItem, Pipeline, RecencyScorer};
+/// use pannier_layout::Template;
 ///
 /// let mut template = Template::default();
 /// template.item = "<{kind}>\n{content}\n</{kind}>".parse()?;
@@ -316,7 +318,7 @@ impl TextRendering {
 impl Rendering for TextRendering {
     fn cost(&self, items: &Placed<'_>) -> Cost {
         let total = self.count(&self.text(items));
-        let fixed = self.text(&Placed::new(&[], &[], Forms::WHOLE));
+        let fixed = self.text(&Placed::empty());
         let (fixed, framing) = (self.count(&fixed), self.framing(items));
         Cost::of_whole(total, fixed, framing, items.tokens())
     }
@@ -334,12 +336,16 @@ impl Rendering for TextRendering {
     }
 }
 
-opaque_debug!(TextRendering);
+impl fmt::Debug for TextRendering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TextRendering").field("template", &self.template).finish_non_exhaustive()
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ContextBudget, Pipeline, ReflexiveScorer};
+    use pannier_core::{ContextBudget, Pipeline, ReflexiveScorer};
 
     fn render(items: &[ContextItem], tokens: i64, template: &Template) -> String {
         let pipeline = Pipeline::builder(ReflexiveScorer).deduplication(false).build();

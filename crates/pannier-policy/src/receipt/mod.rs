@@ -17,11 +17,13 @@ use serde::{Deserialize, Serialize};
 
 use std::sync::Arc;
 
-use crate::render::render_documents;
-use crate::{
-    ContextBudget, ContextItem, DocumentRendering, Error, MetadataValue, Pipeline, Policy,
-    PolicyRegistry, Selection, SelectionReport, Template, TextRendering, Timestamp, TokenCounter,
+use crate::{Policy, PolicyRegistry};
+use pannier_core::{
+    ContextBudget, ContextItem, Error, MetadataValue, Pipeline, Selection, SelectionReport,
+    Timestamp, TokenCounter,
 };
+use pannier_layout::render_documents;
+use pannier_layout::{DocumentRendering, Template, TextRendering};
 
 /// Where a pool came from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -212,7 +214,7 @@ impl Receipt {
         Self::of_result(selection, circumstances, result)
     }
 
-    /// The receipt of a selection that was rendered by a [`Rendering`](crate::Rendering) of your own, which gave this text.
+    /// The receipt of a selection that was rendered by a [`Rendering`](pannier_core::Rendering) of your own, which gave this text.
     pub fn of_text(
         selection: &Selection<'_>,
         mut circumstances: Circumstances,
@@ -370,7 +372,9 @@ mod wire {
     use serde::{Deserialize, Serialize};
 
     use super::{Bound, ReceiptItem, ReceiptSource};
-    use crate::{ContextBudget, Digest, Error, Policy, Template, Timestamp};
+    use crate::{Digest, Policy};
+    use pannier_core::{ContextBudget, Error, Timestamp};
+    use pannier_layout::Template;
 
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields, expecting = "a receipt")]

@@ -1,7 +1,7 @@
 //! Policies for common work, to begin with.
 
 use super::{PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
-use crate::{Deduplication, DocumentSlice, Packing};
+use pannier_core::{Deduplication, DocumentSlice, Packing};
 
 /// All presets, in order of their names.
 pub(super) fn presets() -> [Policy; 9] {
