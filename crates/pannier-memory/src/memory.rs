@@ -128,10 +128,13 @@ impl Memory {
         let deep = "the line nests deeper than 100 levels, so its indentation is ignored";
         let deep = outline.deep_lines.iter().map(|line| (*line, deep));
         let unclosed = outline.unclosed.map(|unclosed| match unclosed.is_code {
-            true => (unclosed.line, "the code block is not closed, so the rest of the file is code"),
-            false => {
-                (unclosed.line, "the comment or tag is not closed, so the rest of the file is ignored")
+            true => {
+                (unclosed.line, "the code block is not closed, so the rest of the file is code")
             }
+            false => (
+                unclosed.line,
+                "the comment or tag is not closed, so the rest of the file is ignored",
+            ),
         });
         problems.extend(
             deep.chain(unclosed)

@@ -268,7 +268,8 @@ fn conventions_are_capped_at_twenty_percent_in_file_order() {
 
 #[test]
 fn remaining_budget_is_split_between_decisions_and_learnings() {
-    for (decisions, learnings, min_percent) in [(60, 60, 40), (60, 6, 10), (6, 60, 10), (60, 0, 0)] {
+    for (decisions, learnings, min_percent) in [(60, 60, 40), (60, 6, 10), (6, 60, 10), (60, 0, 0)]
+    {
         let (many, few) = (folder(decisions.max(1), 40), folder(learnings.max(1), 40));
         let text_of = |memory: &Memory, section: Section| -> String {
             let entries = memory.section(section).iter();
