@@ -37,15 +37,15 @@ pub enum ChatError {
 
     /// What must be sent does not fit.
     #[error(
-        "what must be sent has {needed_tokens} tokens; {}",
+        "what must be sent has {required_tokens} tokens; {}",
         match is_target {
-            true => format!("raise the target to {needed_tokens}"),
+            true => format!("raise the target to {required_tokens}"),
             false => format!("the smallest budget that holds it is {smallest_budget}"),
         }
     )]
     OverBudget {
         /// System, tools, and the last words of the user.
-        needed_tokens: i64,
+        required_tokens: i64,
         /// The smallest window that holds it, with the reserve of the present one.
         smallest_budget: i64,
         /// Whether the window holds it, and only the target does not.

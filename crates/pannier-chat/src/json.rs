@@ -40,8 +40,8 @@ impl<'de> Deserialize<'de> for Object<'de> {
                         return Err(A::Error::custom(format!("the field `{name}` is there twice")));
                     }
                     fields.push((name, value));
-                    if fields.len() > MOST_FIELDS {
-                        let problem = format!("there are more than {MOST_FIELDS} fields");
+                    if fields.len() > MAX_FIELDS {
+                        let problem = format!("there are more than {MAX_FIELDS} fields");
                         return Err(A::Error::custom(problem));
                     }
                 }
@@ -54,7 +54,7 @@ impl<'de> Deserialize<'de> for Object<'de> {
 }
 
 /// How many fields are looked through for one that is there twice. No message has as many.
-const MOST_FIELDS: usize = 1_000;
+const MAX_FIELDS: usize = 1_000;
 
 /// A whole text.
 pub(crate) fn parse(json: &str) -> Result<&RawValue, ChatError> {
@@ -95,11 +95,11 @@ fn read<'t, T: Deserialize<'t>>(
     })
 }
 
-pub(crate) fn text(path: &str, value: &RawValue) -> Result<String, ChatError> {
+pub(crate) fn string(path: &str, value: &RawValue) -> Result<String, ChatError> {
     read(path, value, "a text")
 }
 
-pub(crate) fn list<'t>(path: &str, value: &'t RawValue) -> Result<Vec<&'t RawValue>, ChatError> {
+pub(crate) fn array<'t>(path: &str, value: &'t RawValue) -> Result<Vec<&'t RawValue>, ChatError> {
     read(path, value, "a list")
 }
 
@@ -107,25 +107,25 @@ pub(crate) fn object<'t>(path: &str, value: &'t RawValue) -> Result<Object<'t>, 
     read(path, value, "an object")
 }
 
-pub(crate) fn is_text(value: &RawValue) -> bool {
+pub(crate) fn is_string(value: &RawValue) -> bool {
     value.get().starts_with('"')
 }
 
-pub(crate) fn is_list(value: &RawValue) -> bool {
+pub(crate) fn is_array(value: &RawValue) -> bool {
     value.get().starts_with('[')
 }
 
 /// The text of a field that must be there.
-pub(crate) fn needed(path: &str, object: &Object<'_>, name: &str) -> Result<String, ChatError> {
+pub(crate) fn required_str(path: &str, object: &Object<'_>, name: &str) -> Result<String, ChatError> {
     match object.get(name) {
-        Some(value) => text(&format!("{path}.{name}"), value),
+        Some(value) => string(&format!("{path}.{name}"), value),
         None => Err(ChatError::invalid(path, format!("it has no `{name}`; add it"))),
     }
 }
 
 /// The text of a field, empty if it is not there.
-pub(crate) fn optional(path: &str, object: &Object<'_>, name: &str) -> Result<String, ChatError> {
-    object.get(name).map_or(Ok(String::new()), |value| text(&format!("{path}.{name}"), value))
+pub(crate) fn optional_str(path: &str, object: &Object<'_>, name: &str) -> Result<String, ChatError> {
+    object.get(name).map_or(Ok(String::new()), |value| string(&format!("{path}.{name}"), value))
 }
 
 /// Writes a value without the blanks between its parts.
@@ -158,12 +158,12 @@ pub(crate) fn compact(value: &RawValue) -> String {
 }
 
 /// Writes a text as JSON.
-pub(crate) fn write_text(text: &str, into: &mut String) {
+pub(crate) fn write_string(text: &str, into: &mut String) {
     into.push_str(&serde_json::Value::from(text).to_string());
 }
 
 /// Writes values as a list.
-pub(crate) fn write_list<'t>(values: impl Iterator<Item = &'t RawValue>, into: &mut String) {
+pub(crate) fn write_array<'t>(values: impl Iterator<Item = &'t RawValue>, into: &mut String) {
     into.push('[');
     for (value, at) in values.zip(0..) {
         if at > 0 {
@@ -192,9 +192,9 @@ mod tests {
         );
         let twice = object("messages[0]", parse(r#"{"a":1,"a":2}"#).unwrap()).unwrap_err();
         assert_eq!(twice.to_string(), "messages[0]: the field `a` is there twice; correct it");
-        let number = text("role", parse("3").unwrap()).unwrap_err();
+        let number = string("role", parse("3").unwrap()).unwrap_err();
         assert_eq!(number.to_string(), "role: it is a number; it must be a text");
-        let broken = text("role", parse(r#""\ud800""#).unwrap()).unwrap_err();
+        let broken = string("role", parse(r#""\ud800""#).unwrap()).unwrap_err();
         assert!(broken.to_string().starts_with("role: "), "{broken}");
     }
 }

@@ -5,7 +5,7 @@
 //! was already broken when it came in is left out and named.
 //!
 //! ```
-//! use pannier_chat::{Format, Transcript};
+//! use pannier_chat::{Provider, Transcript};
 //! use pannier_core::ContextBudget;
 //! use pannier_policy::PolicyRegistry;
 //! use pannier_tokens::BytesOverFour;
@@ -16,7 +16,7 @@
 //!     { "role": "assistant", "content": "There are many. Old ones or new ones?" },
 //!     { "role": "user", "content": "Old ones." }
 //! ]"#;
-//! let transcript = Transcript::read(Format::OpenAi, messages, &BytesOverFour)?;
+//! let transcript = Transcript::read(Provider::OpenAi, messages, &BytesOverFour)?;
 //! let registry = PolicyRegistry::default();
 //! let trimmer = transcript.trimmer(&registry, registry.policy("transcript")?, None)?;
 //!
@@ -45,10 +45,10 @@ mod items;
 mod json;
 mod message;
 mod openai;
-mod pairs;
+mod tool_pairing;
 mod transcript;
 mod trimmed;
 
 pub use error::ChatError;
-pub use transcript::{Format, Repair, Transcript, Trimmer, model};
-pub use trimmed::{Prefix, Trimmed};
+pub use transcript::{Provider, Repair, Transcript, Trimmer, model};
+pub use trimmed::{ReusedPrefix, TrimmedTranscript};

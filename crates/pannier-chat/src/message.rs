@@ -7,10 +7,10 @@ use serde_json::value::RawValue;
 use crate::json::{self, Object};
 
 /// Tokens of the special marks around a message, and of its role.
-pub(crate) const FRAME_TOKENS: i64 = 4;
+pub(crate) const TOKENS_PER_MESSAGE: i64 = 4;
 
 /// Tokens around a call.
-pub(crate) const CALL_TOKENS: i64 = 8;
+pub(crate) const TOKENS_PER_TOOL_CALL: i64 = 8;
 
 /// What a tool that has nothing to say is made to say, where a message must not be empty.
 pub(crate) const NO_OUTPUT: &str = "(no output)";
@@ -32,7 +32,7 @@ pub(crate) struct Message<'t> {
     /// Its place in the list that came in.
     pub(crate) number: usize,
     /// How many messages after it were joined to it.
-    pub(crate) joined: usize,
+    pub(crate) merged: usize,
     pub(crate) raw: &'t RawValue,
     pub(crate) fields: Object<'t>,
     pub(crate) role: Role,
@@ -44,18 +44,18 @@ pub(crate) struct Message<'t> {
     /// Fields that are not known here, as they are sent.
     pub(crate) extras: Vec<String>,
     /// Whether a list in it is empty, which a provider refuses.
-    pub(crate) has_empty_lists: bool,
+    pub(crate) has_empty_arrays: bool,
     /// Whether the results are to stand before everything else, and do not.
     pub(crate) results_first: bool,
     /// The group of a call and its results.
     pub(crate) group: Option<usize>,
     /// Why it cannot be sent.
-    pub(crate) refused: Option<&'static str>,
+    pub(crate) rejection_rule: Option<&'static str>,
 }
 
 /// Where a part stands in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PartLocation {
     /// It is the content.
     Content,
     /// It is one of a list of contents.
@@ -67,7 +67,7 @@ pub(crate) enum Place {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PartKind {
     Said,
     /// An image, a file, a sound.
     Shown,
@@ -92,8 +92,8 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Part<'t> {
     pub(crate) raw: &'t RawValue,
-    pub(crate) place: Place,
-    pub(crate) kind: Kind,
+    pub(crate) place: PartLocation,
+    pub(crate) kind: PartKind,
     /// What is counted, and what people read.
     pub(crate) text: String,
     /// What it costs beyond its text.
@@ -102,7 +102,7 @@ pub(crate) struct Part<'t> {
 }
 
 impl<'t> Part<'t> {
-    pub(crate) fn new(raw: &'t RawValue, place: Place, kind: Kind, text: String) -> Self {
+    pub(crate) fn new(raw: &'t RawValue, place: PartLocation, kind: PartKind, text: String) -> Self {
         Self { raw, place, kind, text, tokens: 0, is_kept: true }
     }
 
@@ -120,9 +120,9 @@ impl<'t> Message<'t> {
             fields.0.iter().filter(|(name, value)| !is_known(name) && value.get() != "null");
         Self {
             number: 0,
-            joined: 0,
+            merged: 0,
             extras: extras.map(|(_, value)| json::compact(value)).collect(),
-            has_empty_lists: false,
+            has_empty_arrays: false,
             raw,
             fields,
             role,
@@ -131,7 +131,7 @@ impl<'t> Message<'t> {
             parts: Vec::new(),
             results_first: false,
             group: None,
-            refused: None,
+            rejection_rule: None,
         }
     }
 
@@ -140,49 +140,49 @@ impl<'t> Message<'t> {
     }
 
     /// The ids of the calls that a user's message answers.
-    pub(crate) fn answered(&self) -> BTreeSet<String> {
+    pub(crate) fn answered_call_ids(&self) -> BTreeSet<String> {
         let answers = self.kept().filter(|_| self.role == Role::User);
         let id = |part: &Part<'_>| match &part.kind {
-            Kind::Answer { id } => Some(id.clone()),
+            PartKind::ToolResult { id } => Some(id.clone()),
             _ => None,
         };
         answers.filter_map(id).collect()
     }
 
     /// Whether it says anything, besides what it thought.
-    pub(crate) fn has_something(&self) -> bool {
-        self.kept().any(|part| part.kind != Kind::Thought)
+    pub(crate) fn has_content(&self) -> bool {
+        self.kept().any(|part| part.kind != PartKind::Thinking)
     }
 
     /// Whether the user says something, and not only tools do.
     pub(crate) fn is_users_turn(&self) -> bool {
-        let is_own = |part: &Part<'_>| !matches!(part.kind, Kind::Answer { .. } | Kind::Thought);
+        let is_own = |part: &Part<'_>| !matches!(part.kind, PartKind::ToolResult { .. } | PartKind::Thinking);
         self.role == Role::User && self.kept().any(is_own)
     }
 
     /// Whether it begins with what the model thought.
-    pub(crate) fn begins_with_thought(&self) -> bool {
-        self.kept().next().is_some_and(|part| part.kind == Kind::Thought)
+    pub(crate) fn starts_with_thinking(&self) -> bool {
+        self.kept().next().is_some_and(|part| part.kind == PartKind::Thinking)
     }
 
     /// Whether only tools speak.
-    pub(crate) fn is_tools(&self) -> bool {
+    pub(crate) fn is_tool_results_only(&self) -> bool {
         self.answers.is_some()
-            || self.kept().all(|part| matches!(part.kind, Kind::Answer { .. }))
-                && self.has_something()
+            || self.kept().all(|part| matches!(part.kind, PartKind::ToolResult { .. }))
+                && self.has_content()
     }
 
     /// Whether it is a tool's message, and the tool has nothing to say.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.answers.is_some() && !self.has_something()
+    pub(crate) fn is_empty_tool_result(&self) -> bool {
+        self.answers.is_some() && !self.has_content()
     }
 
     /// Whether it is written otherwise than it came.
     pub(crate) fn is_changed(&self) -> bool {
         self.results_first
-            || self.joined > 0
-            || self.has_empty_lists
-            || self.is_silent()
+            || self.merged > 0
+            || self.has_empty_arrays
+            || self.is_empty_tool_result()
             || self.parts.iter().any(|part| !part.is_kept)
     }
 
@@ -194,8 +194,8 @@ impl<'t> Message<'t> {
             text.push_str(": ");
         }
         // Of a message that is not sent, everything is told.
-        let is_told = |part: &&Part<'_>| part.is_kept || self.refused.is_some();
-        let silence = self.is_silent().then_some(NO_OUTPUT);
+        let is_told = |part: &&Part<'_>| part.is_kept || self.rejection_rule.is_some();
+        let silence = self.is_empty_tool_result().then_some(NO_OUTPUT);
         let parts = self.parts.iter().filter(is_told).map(|part| part.text.as_str());
         let extras = self.extras.iter().map(String::as_str);
         for (part, at) in silence.into_iter().chain(parts).chain(extras).zip(0..) {
@@ -213,11 +213,11 @@ impl<'t> Message<'t> {
     /// What it costs beyond its text.
     pub(crate) fn tokens(&self) -> i64 {
         let parts = self.kept().fold(0_i64, |sum, part| sum.saturating_add(part.tokens));
-        parts.saturating_add(FRAME_TOKENS)
+        parts.saturating_add(TOKENS_PER_MESSAGE)
     }
 }
 
 /// Tokens of something that is shown as so many characters of base64, by a number of them for each token.
-pub(crate) fn by_size(data: &str, characters: usize) -> i64 {
+pub(crate) fn base64_tokens(data: &str, characters: usize) -> i64 {
     i64::try_from(data.len().div_ceil(characters)).unwrap_or(i64::MAX)
 }

@@ -10,23 +10,23 @@ use pannier_core::{
 use pannier_policy::{Moment, PlacerPolicy, Policy, PolicyRegistry};
 use serde_json::value::RawValue;
 
-use crate::items::{self, ChatRendering, Fixed, PRIMING_TOKENS};
-use crate::message::{FRAME_TOKENS, Message};
-use crate::pairs::{self, Pairs};
-use crate::trimmed::Trimmed;
+use crate::items::{self, ChatRendering, FixedField, PRIMING_TOKENS};
+use crate::message::{TOKENS_PER_MESSAGE, Message};
+use crate::tool_pairing::{self, ToolPairing};
+use crate::trimmed::TrimmedTranscript;
 use crate::{ChatError, anthropic, json, openai};
 
 /// Whose messages they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Format {
+pub enum Provider {
     /// OpenAI's chat completions.
     OpenAi,
     /// Anthropic's messages.
     Anthropic,
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::OpenAi => "openai",
@@ -62,7 +62,7 @@ pub struct Repair {
 /// What stands before the model's answer takes 3 more.
 #[derive(Debug)]
 pub struct Transcript<'t> {
-    pub(crate) format: Format,
+    pub(crate) provider: Provider,
     /// The fields of a request; none if it is a bare list.
     pub(crate) request: Option<Vec<Field<'t>>>,
     pub(crate) messages: Vec<Message<'t>>,
@@ -91,14 +91,14 @@ impl<'t> Transcript<'t> {
     /// [`ChatError::NotJson`] or [`ChatError::Invalid`] with the place; [`ChatError::NothingToSend`] if no message
     /// can be sent.
     pub fn read(
-        format: Format,
+        provider: Provider,
         text: &'t str,
         counter: &dyn TokenCounter,
     ) -> Result<Self, ChatError> {
         let whole = json::parse(text)?;
         let mut fixed = Vec::new();
-        let (request, list) = if json::is_list(whole) {
-            (None, json::list("the list", whole)?)
+        let (request, list) = if json::is_array(whole) {
+            (None, json::array("the list", whole)?)
         } else {
             let request = json::object("the request", whole)?;
             let Some(messages) = request.get("messages") else {
@@ -110,37 +110,37 @@ impl<'t> Transcript<'t> {
                 };
                 return Err(ChatError::invalid("the request", problem));
             };
-            if format == Format::OpenAi && request.get("system").is_some() {
+            if provider == Provider::OpenAi && request.get("system").is_some() {
                 let problem =
-                    "a field `system` is Anthropic's; choose that format, or make it a message";
+                    "a field `system` is Anthropic's; choose that provider, or make it a message";
                 return Err(ChatError::invalid("the request", problem));
             }
-            let list = json::list("messages", messages)?;
+            let list = json::array("messages", messages)?;
             let fields = request.0.into_iter();
             let fields: Result<Vec<_>, _> =
-                fields.map(|(name, raw)| read_field(format, name, raw, &mut fixed)).collect();
+                fields.map(|(name, raw)| read_field(provider, name, raw, &mut fixed)).collect();
             (Some(fields?.into_iter().flatten().collect()), list)
         };
         let mut messages = Vec::with_capacity(list.len());
         for (at, raw) in list.into_iter().enumerate() {
             let path = format!("messages[{at}]");
-            let mut message = match format {
-                Format::OpenAi => openai::read(&path, raw)?,
-                Format::Anthropic => anthropic::read(&path, raw, at == 0)?,
+            let mut message = match provider {
+                Provider::OpenAi => openai::read(&path, raw)?,
+                Provider::Anthropic => anthropic::read(&path, raw, at == 0)?,
             };
             message.number = at;
             messages.push(message);
         }
-        let repairs = match format {
-            Format::OpenAi => Pairs::openai(&mut messages),
-            Format::Anthropic => {
-                messages = pairs::join(messages);
-                Pairs::anthropic(&mut messages)
+        let repairs = match provider {
+            Provider::OpenAi => ToolPairing::openai(&mut messages),
+            Provider::Anthropic => {
+                messages = tool_pairing::merge_same_role(messages);
+                ToolPairing::anthropic(&mut messages)
             }
         };
         check(&messages)?;
-        let items = items::items(format, &fixed, &messages, counter)?;
-        Ok(Self { format, request, messages, repairs, items })
+        let items = items::items(provider, &fixed, &messages, counter)?;
+        Ok(Self { provider, request, messages, repairs, items })
     }
 
     /// The items: the messages, each at its place; then the tools and the system's words, if the request has them.
@@ -176,7 +176,7 @@ impl<'t> Transcript<'t> {
             deduplication: Deduplication::Off,
             ..policy.clone()
         };
-        let rendering = ChatRendering::new(self.format, &self.messages);
+        let rendering = ChatRendering::new(self.provider, &self.messages);
         Ok(Trimmer {
             transcript: self,
             pipeline: registry.pipeline(&policy, moment)?.rendered_by(rendering),
@@ -184,7 +184,7 @@ impl<'t> Transcript<'t> {
     }
 
     /// What must be sent in any case.
-    pub fn needed_tokens(&self) -> i64 {
+    pub fn required_tokens(&self) -> i64 {
         let pinned = self.items.iter().filter(|item| item.is_pinned());
         let groups: BTreeSet<&str> = pinned.filter_map(ContextItem::group).collect();
         let is_needed = |item: &&ContextItem| {
@@ -209,20 +209,20 @@ impl<'s, 't> Trimmer<'s, 't> {
     ///
     /// [`ChatError::OverBudget`] with the smallest budget that would do, if what must be sent does not fit; otherwise
     /// as [`Pipeline::run`].
-    pub fn trim(&self, budget: &ContextBudget) -> Result<Trimmed<'s, 't>, ChatError> {
+    pub fn trim(&self, budget: &ContextBudget) -> Result<TrimmedTranscript<'s, 't>, ChatError> {
         let selection = self.pipeline.run(&self.transcript.items, budget).map_err(|error| {
-            let needed_tokens = self.transcript.needed_tokens();
-            let is_too_much = needed_tokens > budget.target_tokens().min(budget.input_tokens());
+            let required_tokens = self.transcript.required_tokens();
+            let is_too_much = required_tokens > budget.target_tokens().min(budget.input_tokens());
             match error.category() == ErrorCategory::BudgetNotMet && is_too_much {
                 true => ChatError::OverBudget {
-                    needed_tokens,
-                    smallest_budget: needed_tokens.saturating_add(budget.output_reserve()),
-                    is_target: needed_tokens <= budget.input_tokens(),
+                    required_tokens,
+                    smallest_budget: required_tokens.saturating_add(budget.output_reserve()),
+                    is_target: required_tokens <= budget.input_tokens(),
                 },
                 false => error.into(),
             }
         })?;
-        Ok(Trimmed::new(self.transcript, selection))
+        Ok(TrimmedTranscript::new(self.transcript, selection))
     }
 
     /// Why items are in or out, and what would change that.
@@ -242,22 +242,22 @@ impl<'s, 't> Trimmer<'s, 't> {
 /// The model that a request names. What counts its tokens depends on it.
 pub fn model(text: &str) -> Option<String> {
     let request = json::object("the request", json::parse(text).ok()?).ok()?;
-    json::optional("the request", &request, "model").ok().filter(|model| !model.is_empty())
+    json::optional_str("the request", &request, "model").ok().filter(|model| !model.is_empty())
 }
 
 /// Reads a field of a request. Those that are sent with every message list become items.
 fn read_field<'t>(
-    format: Format,
+    provider: Provider,
     name: String,
     raw: &'t RawValue,
-    fixed: &mut Vec<Fixed>,
+    fixed: &mut Vec<FixedField>,
 ) -> Result<Option<Field<'t>>, ChatError> {
     if name == "messages" {
         return Ok(Some(Field::Messages));
     }
-    let is_fixed = match format {
-        Format::OpenAi => openai::FIXED.contains(&name.as_str()),
-        Format::Anthropic => anthropic::FIXED.contains(&name.as_str()),
+    let is_fixed = match provider {
+        Provider::OpenAi => openai::FIXED_FIELDS.contains(&name.as_str()),
+        Provider::Anthropic => anthropic::FIXED_FIELDS.contains(&name.as_str()),
     };
     if !is_fixed || raw.get() == "null" {
         return Ok(Some(Field::Other(name, raw)));
@@ -267,25 +267,25 @@ fn read_field<'t>(
         if text.trim().is_empty() {
             return Ok(None);
         }
-        fixed.push(Fixed { name: name.clone(), text, tokens: FRAME_TOKENS });
+        fixed.push(FixedField { name: name.clone(), text, tokens: TOKENS_PER_MESSAGE });
         return Ok(Some(match changed {
             Some(value) => Field::Changed(name, value),
             None => Field::Other(name, raw),
         }));
     }
     let text = json::compact(raw);
-    let has_prompt = format == Format::Anthropic && text != "[]";
-    let tokens = if has_prompt { anthropic::TOOLS_PROMPT } else { 0 };
-    fixed.push(Fixed { name: name.clone(), text, tokens });
+    let has_prompt = provider == Provider::Anthropic && text != "[]";
+    let tokens = if has_prompt { anthropic::TOOLS_PROMPT_TOKENS } else { 0 };
+    fixed.push(FixedField { name: name.clone(), text, tokens });
     Ok(Some(Field::Other(name, raw)))
 }
 
 /// Refuses a transcript of which nothing can be sent.
 fn check(messages: &[Message<'_>]) -> Result<(), ChatError> {
-    if messages.iter().any(|message| message.refused.is_none()) {
+    if messages.iter().any(|message| message.rejection_rule.is_none()) {
         return Ok(());
     }
-    let problem = match messages.first().and_then(|message| message.refused) {
+    let problem = match messages.first().and_then(|message| message.rejection_rule) {
         None => "there are no messages; give at least one".to_owned(),
         Some(rule) => format!("no message can be sent; of the first, {rule}"),
     };

@@ -4,12 +4,12 @@ use pannier_core::Selection;
 
 use crate::message::Message;
 use crate::transcript::Field;
-use crate::{Format, Transcript, anthropic, json, openai};
+use crate::{Provider, Transcript, anthropic, json, openai};
 
 /// How much of what was sent before is sent again at the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
-pub struct Prefix {
+pub struct ReusedPrefix {
     /// How many messages at the beginning are the same.
     pub messages: usize,
     /// How many there were.
@@ -22,12 +22,12 @@ pub struct Prefix {
 
 /// A transcript that fits.
 #[derive(Debug)]
-pub struct Trimmed<'s, 't> {
+pub struct TrimmedTranscript<'s, 't> {
     transcript: &'s Transcript<'t>,
     selection: Selection<'s>,
 }
 
-impl<'s, 't> Trimmed<'s, 't> {
+impl<'s, 't> TrimmedTranscript<'s, 't> {
     pub(crate) fn new(transcript: &'s Transcript<'t>, selection: Selection<'s>) -> Self {
         Self { transcript, selection }
     }
@@ -66,12 +66,12 @@ impl<'s, 't> Trimmed<'s, 't> {
                     self.write_messages(&mut text);
                 }
                 Field::Other(name, raw) => {
-                    json::write_text(name, &mut text);
+                    json::write_string(name, &mut text);
                     text.push(':');
                     json::write(raw, &mut text);
                 }
                 Field::Changed(name, value) => {
-                    json::write_text(name, &mut text);
+                    json::write_string(name, &mut text);
                     text.push(':');
                     text.push_str(value);
                 }
@@ -88,15 +88,15 @@ impl<'s, 't> Trimmed<'s, 't> {
             if is_sent {
                 into.push_str(begin);
                 begin = ",";
-                write_message(self.transcript.format, message, into);
+                write_message(self.transcript.provider, message, into);
             }
         }
         into.push(']');
     }
 
     /// How much of what was sent before stands at the beginning of what is sent now.
-    pub fn reused(&self, previous: &Transcript<'_>) -> Prefix {
-        let before = pieces(previous, |at| previous.messages[at].refused.is_none());
+    pub fn reused_prefix(&self, previous: &Transcript<'_>) -> ReusedPrefix {
+        let before = pieces(previous, |at| previous.messages[at].rejection_rule.is_none());
         let sent = self.sent();
         let now = pieces(self.transcript, |at| sent[at]);
         let pairs = before.iter().zip(&now);
@@ -105,7 +105,7 @@ impl<'s, 't> Trimmed<'s, 't> {
             pieces.iter().fold(0_i64, |sum, (_, tokens)| sum.saturating_add(*tokens))
         };
         let fixed = previous.items.len() - previous.messages.len();
-        Prefix {
+        ReusedPrefix {
             messages: same.saturating_sub(fixed),
             of_messages: before.len() - fixed,
             tokens: tokens(&now[..same]),
@@ -121,16 +121,16 @@ fn pieces(transcript: &Transcript<'_>, is_sent: impl Fn(usize) -> bool) -> Vec<(
     let messages = transcript.messages.iter().enumerate().filter(|(at, _)| is_sent(*at));
     let messages = messages.map(|(at, message)| {
         let mut text = String::new();
-        write_message(transcript.format, message, &mut text);
+        write_message(transcript.provider, message, &mut text);
         (text, transcript.items[at].tokens())
     });
     fixed.chain(messages).collect()
 }
 
-fn write_message(format: Format, message: &Message<'_>, into: &mut String) {
-    match format {
+fn write_message(provider: Provider, message: &Message<'_>, into: &mut String) {
+    match provider {
         _ if !message.is_changed() => json::write(message.raw, into),
-        Format::OpenAi => openai::write(message, into),
-        Format::Anthropic => anthropic::write(message, into),
+        Provider::OpenAi => openai::write(message, into),
+        Provider::Anthropic => anthropic::write(message, into),
     }
 }

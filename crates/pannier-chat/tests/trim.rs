@@ -3,7 +3,7 @@
 
 mod support;
 
-use pannier_chat::{ChatError, Format, Transcript, Trimmer};
+use pannier_chat::{ChatError, Provider, Transcript, Trimmer};
 use pannier_core::{ContextBudget, ExclusionVariant, InclusionReason};
 use pannier_policy::PolicyRegistry;
 use pannier_tokens::BytesOverFour;
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use support::rules::{self, problems};
 use support::transcripts::{damaged, valid};
 
-fn of(format: rules::Format) -> Format {
-    match format {
-        rules::Format::OpenAi => Format::OpenAi,
-        rules::Format::Anthropic => Format::Anthropic,
+fn of(provider: rules::Provider) -> Provider {
+    match provider {
+        rules::Provider::OpenAi => Provider::OpenAi,
+        rules::Provider::Anthropic => Provider::Anthropic,
     }
 }
 
@@ -72,14 +72,14 @@ fn says_nothing_new(sent: &[Value], given: &[Value], is_moved: bool) -> bool {
 }
 
 fn check(
-    format: rules::Format,
+    provider: rules::Provider,
     value: &Value,
     share: f64,
     reserve: i64,
     policy: &str,
 ) -> Result<(), TestCaseError> {
     let text = serde_json::to_string_pretty(value).unwrap();
-    let transcript = match Transcript::read(of(format), &text, &BytesOverFour) {
+    let transcript = match Transcript::read(of(provider), &text, &BytesOverFour) {
         Ok(transcript) => transcript,
         Err(ChatError::NothingToSend { .. }) => return Ok(()),
         Err(error) => panic!("{error}"),
@@ -90,18 +90,18 @@ fn check(
     let limit = tokens - reserve;
     let trimmed = match trimmer.trim(&budget(tokens, reserve)) {
         Ok(trimmed) => trimmed,
-        Err(ChatError::OverBudget { needed_tokens, smallest_budget, .. }) => {
-            prop_assert!(needed_tokens > limit);
+        Err(ChatError::OverBudget { required_tokens, smallest_budget, .. }) => {
+            prop_assert!(required_tokens > limit);
             prop_assert!(trimmer.trim(&budget(smallest_budget - 1, reserve)).is_err());
             let trimmed = trimmer.trim(&budget(smallest_budget, reserve)).unwrap();
             let sent: Value = serde_json::from_str(&trimmed.json()).unwrap();
-            prop_assert_eq!(problems(format, &sent), Vec::<String>::new());
+            prop_assert_eq!(problems(provider, &sent), Vec::<String>::new());
             return Ok(());
         }
         Err(error) => panic!("{error}"),
     };
     let sent: Value = serde_json::from_str(&trimmed.json()).unwrap();
-    prop_assert_eq!(problems(format, &sent), Vec::<String>::new(), "{}", sent);
+    prop_assert_eq!(problems(provider, &sent), Vec::<String>::new(), "{}", sent);
 
     // The budget holds, and the ledger adds up.
     let selection = trimmed.selection();
@@ -124,7 +124,7 @@ fn check(
         sent,
         value
     );
-    if problems(format, value).is_empty() && transcript.repairs().is_empty() {
+    if problems(provider, value).is_empty() && transcript.repairs().is_empty() {
         let mut given = messages(value).iter();
         prop_assert!(messages(&sent).iter().all(|message| given.any(|other| other == message)));
     }
@@ -144,7 +144,7 @@ fn check(
     // without an id is accepted without a result, and here it is not.
     let has_old_calls =
         messages(value).iter().any(|message| message.get("function_call").is_some());
-    if problems(format, value).is_empty() && !has_old_calls {
+    if problems(provider, value).is_empty() && !has_old_calls {
         let is_joined = |repair: &pannier_chat::Repair| repair.problem.contains("joined");
         prop_assert!(transcript.repairs().iter().all(is_joined), "{:?}", transcript.repairs());
         let is_refused = |entry: &&pannier_core::ExcludedItem<_>| {
@@ -159,8 +159,8 @@ fn check(
     Ok(())
 }
 
-fn formats() -> impl Strategy<Value = rules::Format> {
-    prop::sample::select(vec![rules::Format::OpenAi, rules::Format::Anthropic])
+fn providers() -> impl Strategy<Value = rules::Provider> {
+    prop::sample::select(vec![rules::Provider::OpenAi, rules::Provider::Anthropic])
 }
 
 fn policies() -> impl Strategy<Value = &'static str> {
@@ -172,28 +172,28 @@ proptest! {
 
     #[test]
     fn accepted_transcripts_stay_accepted(
-        (format, value) in formats().prop_flat_map(|format| (Just(format), valid(format, 1..8))),
+        (provider, value) in providers().prop_flat_map(|provider| (Just(provider), valid(provider, 1..8))),
         share in prop_oneof![Just(1.0), 0.0..1.0],
         reserve in 0..50_i64,
         policy in policies(),
     ) {
-        check(format, &value, share, reserve, policy)?;
+        check(provider, &value, share, reserve, policy)?;
     }
 
     #[test]
     fn damaged_transcripts_become_accepted(
-        (format, value) in formats().prop_flat_map(|format| (Just(format), damaged(format, 1..8))),
+        (provider, value) in providers().prop_flat_map(|provider| (Just(provider), damaged(provider, 1..8))),
         share in prop_oneof![Just(1.0), 0.0..1.0],
         reserve in 0..50_i64,
         policy in policies(),
     ) {
-        check(format, &value, share, reserve, policy)?;
+        check(provider, &value, share, reserve, policy)?;
     }
 
     #[test]
-    fn any_json_is_read_or_refused(value in any_json(), format in formats()) {
+    fn any_json_is_read_or_refused(value in any_json(), provider in providers()) {
         let text = value.to_string();
-        if let Ok(transcript) = Transcript::read(of(format), &text, &BytesOverFour) {
+        if let Ok(transcript) = Transcript::read(of(provider), &text, &BytesOverFour) {
             let trimmer = trimmer(&transcript, "transcript");
             if let Ok(trimmed) = trimmer.trim(&budget(1_000, 0)) {
                 serde_json::from_str::<Value>(&trimmed.json()).unwrap();
@@ -265,5 +265,5 @@ fn ten_thousand_messages_are_trimmed_and_accepted() {
         list.push(json!({ "role": "tool", "tool_call_id": ids[0], "content": "short" }));
         list.push(json!({ "role": "assistant", "content": format!("Answer {turn}") }));
     }
-    check(rules::Format::OpenAi, &Value::from(list), 0.25, 100, "transcript").unwrap();
+    check(rules::Provider::OpenAi, &Value::from(list), 0.25, 100, "transcript").unwrap();
 }

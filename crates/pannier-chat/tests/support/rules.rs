@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 /// Whose rules to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum Provider {
     /// `OpenAI` Chat Completions.
     OpenAi,
     /// Anthropic Messages.
@@ -27,19 +27,19 @@ pub(crate) enum Format {
 
 /// Everything a provider would refuse about a message list or a request; empty if nothing.
 #[must_use]
-pub(crate) fn problems(format: Format, transcript: &Value) -> Vec<String> {
+pub(crate) fn problems(provider: Provider, transcript: &Value) -> Vec<String> {
     let mut refusals = Refusals::default();
     match messages_of(transcript) {
         None => refusals.add("transcript", "is neither a list nor a request with `messages`"),
         Some([]) => refusals.add("messages", "has no message"),
-        Some(messages) => match format {
-            Format::OpenAi => openai::check_messages(messages, &mut refusals),
-            Format::Anthropic => anthropic::check_messages(messages, &mut refusals),
+        Some(messages) => match provider {
+            Provider::OpenAi => openai::check_messages(messages, &mut refusals),
+            Provider::Anthropic => anthropic::check_messages(messages, &mut refusals),
         },
     }
-    match format {
-        Format::OpenAi => openai::check_request(transcript, &mut refusals),
-        Format::Anthropic => anthropic::check_request(transcript, &mut refusals),
+    match provider {
+        Provider::OpenAi => openai::check_request(transcript, &mut refusals),
+        Provider::Anthropic => anthropic::check_request(transcript, &mut refusals),
     }
     refusals.found
 }

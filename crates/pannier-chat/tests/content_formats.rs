@@ -1,15 +1,15 @@
 //! Transcripts as they are met, and what becomes of them.
 
-use pannier_chat::{ChatError, Format, Transcript};
+use pannier_chat::{ChatError, Provider, Transcript};
 use pannier_core::ContextBudget;
 use pannier_policy::PolicyRegistry;
 use pannier_tokens::BytesOverFour;
 use serde_json::{Value, json};
 
 /// What is sent, and how many repairs that took.
-fn trim(format: Format, messages: &Value, tokens: i64) -> (Vec<Value>, usize) {
+fn trim(provider: Provider, messages: &Value, tokens: i64) -> (Vec<Value>, usize) {
     let text = messages.to_string();
-    let transcript = Transcript::read(format, &text, &BytesOverFour).unwrap();
+    let transcript = Transcript::read(provider, &text, &BytesOverFour).unwrap();
     let registry = PolicyRegistry::default();
     let trimmer =
         transcript.trimmer(&registry, registry.policy("transcript").unwrap(), None).unwrap();
@@ -19,8 +19,8 @@ fn trim(format: Format, messages: &Value, tokens: i64) -> (Vec<Value>, usize) {
     (list, transcript.repairs().len())
 }
 
-fn refused(format: Format, messages: &Value) -> String {
-    Transcript::read(format, &messages.to_string(), &BytesOverFour).unwrap_err().to_string()
+fn refused(provider: Provider, messages: &Value) -> String {
+    Transcript::read(provider, &messages.to_string(), &BytesOverFour).unwrap_err().to_string()
 }
 
 fn call(id: &str) -> Value {
@@ -42,7 +42,7 @@ fn blocks_that_were_logged_one_by_one_are_joined() {
         { "role": "user", "content": [result("a", "1")] },
         { "role": "user", "content": [result("b", "2")] },
     ]);
-    let (sent, repairs) = trim(Format::Anthropic, &split, 1_000);
+    let (sent, repairs) = trim(Provider::Anthropic, &split, 1_000);
     assert_eq!(
         sent,
         [
@@ -66,7 +66,7 @@ fn what_the_model_thought_first_stays_with_the_present_turn() {
         { "role": "assistant", "content": [call("c")] },
         { "role": "user", "content": [result("c", "short")] },
     ]);
-    let (sent, _) = trim(Format::Anthropic, &steps, 150);
+    let (sent, _) = trim(Provider::Anthropic, &steps, 150);
     assert_eq!(sent.len(), 5, "{sent:?}");
     assert_eq!(sent[1]["content"][0]["type"], "thinking");
 }
@@ -79,7 +79,7 @@ fn the_results_that_the_model_is_to_answer_are_not_dropped() {
         { "role": "tool", "tool_call_id": "1", "content": "line ".repeat(500) },
     ]);
     let text = loop_step.to_string();
-    let transcript = Transcript::read(Format::OpenAi, &text, &BytesOverFour).unwrap();
+    let transcript = Transcript::read(Provider::OpenAi, &text, &BytesOverFour).unwrap();
     let registry = PolicyRegistry::default();
     let trimmer =
         transcript.trimmer(&registry, registry.policy("transcript").unwrap(), None).unwrap();
@@ -105,9 +105,9 @@ fn no_question_gets_the_answer_to_another_one() {
         say("assistant", "Yes, go ahead."),
         say("user", "Thanks, do it."),
     ]);
-    for format in [Format::OpenAi, Format::Anthropic] {
+    for provider in [Provider::OpenAi, Provider::Anthropic] {
         for tokens in 15..400 {
-            let (sent, _) = trim(format, &talk, tokens);
+            let (sent, _) = trim(provider, &talk, tokens);
             let said = |text: &str| {
                 sent.iter().any(|message| message["content"].as_str().unwrap().contains(text))
             };
@@ -123,7 +123,7 @@ fn empty_lists_and_calls_in_the_wrong_mouth_are_left_out() {
         { "role": "user", "content": "Hi." },
         { "role": "assistant", "content": "Hello.", "tool_calls": [] },
     ]);
-    let (sent, repairs) = trim(Format::OpenAi, &openai, 100);
+    let (sent, repairs) = trim(Provider::OpenAi, &openai, 100);
     assert_eq!(
         (sent[1].clone(), repairs),
         (json!({ "role": "assistant", "content": "Hello." }), 1)
@@ -133,7 +133,7 @@ fn empty_lists_and_calls_in_the_wrong_mouth_are_left_out() {
         { "role": "user", "content": [{ "type": "text", "text": "Hi." }, call("a")] },
         { "role": "assistant", "content": [{ "type": "text", "text": "Hello." }, result("a", "x")] },
     ]);
-    let (sent, repairs) = trim(Format::Anthropic, &anthropic, 100);
+    let (sent, repairs) = trim(Provider::Anthropic, &anthropic, 100);
     assert_eq!(sent[0]["content"], json!([{ "type": "text", "text": "Hi." }]));
     assert_eq!(sent[1]["content"], json!([{ "type": "text", "text": "Hello." }]));
     assert_eq!(repairs, 2);
@@ -147,7 +147,7 @@ fn words_of_the_system_in_the_middle_stay_behind_the_users() {
         { "role": "assistant", "content": "Well. ".repeat(100) },
         { "role": "user", "content": "Two." },
     ]);
-    let (sent, _) = trim(Format::Anthropic, &talk, 60);
+    let (sent, _) = trim(Provider::Anthropic, &talk, 60);
     let roles: Vec<&str> = sent.iter().map(|message| message["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["user", "system", "user"]);
 }
@@ -155,14 +155,14 @@ fn words_of_the_system_in_the_middle_stay_behind_the_users() {
 #[test]
 fn the_wrong_format_is_told() {
     let block = json!([{ "role": "user", "content": [result("a", "x")] }]);
-    assert!(refused(Format::OpenAi, &block).contains("is Anthropic's; choose that format"));
+    assert!(refused(Provider::OpenAi, &block).contains("is Anthropic's; choose that format"));
     let tool = json!([{ "role": "user", "content": "x" }, { "role": "tool", "tool_call_id": "1", "content": "x" }]);
-    assert!(refused(Format::Anthropic, &tool).contains("choose OpenAI's format"));
+    assert!(refused(Provider::Anthropic, &tool).contains("choose OpenAI's format"));
     assert!(
-        refused(Format::OpenAi, &json!({ "input": "x" })).contains("it is for OpenAI's responses")
+        refused(Provider::OpenAi, &json!({ "input": "x" })).contains("it is for OpenAI's responses")
     );
     assert!(
-        refused(Format::OpenAi, &json!({ "system": "x", "messages": [] })).contains("Anthropic's")
+        refused(Provider::OpenAi, &json!({ "system": "x", "messages": [] })).contains("Anthropic's")
     );
 }
 
@@ -173,7 +173,7 @@ fn what_is_not_known_is_counted() {
         json!([{ "role": "user", "content": "x", "reasoning_content": "word ".repeat(100) }]);
     let tokens = |messages: &Value| {
         let text = messages.to_string();
-        Transcript::read(Format::OpenAi, &text, &BytesOverFour).unwrap().needed_tokens()
+        Transcript::read(Provider::OpenAi, &text, &BytesOverFour).unwrap().required_tokens()
     };
     assert!(tokens(&more) > tokens(&plain) + 100);
 }

@@ -6,24 +6,24 @@
 
 use std::collections::BTreeSet;
 
-use crate::message::{Kind, Message, Part, Role};
+use crate::message::{PartKind, Message, Part, Role};
 use crate::transcript::Repair;
 
-pub(crate) const FIRST: &str = "the first message must be the user's";
-const NO_CALL: &str = "a result must directly follow its call";
-const NO_RESULT: &str = "a call must be directly followed by its result";
-const SAME_ID: &str = "it has the id of another";
+pub(crate) const FIRST_NOT_USER: &str = "the first message must be the user's";
+const ORPHAN_RESULT: &str = "a result must directly follow its call";
+const UNANSWERED_CALL: &str = "a call must be directly followed by its result";
+const DUPLICATE_CALL_ID: &str = "it has the id of another";
 const WRONG_ROLE: &str = "who speaks here cannot say this";
-const EMPTY: &str = "it has no content";
-const LATE_SYSTEM: &str = "the system's words must directly follow the user's";
+const NO_CONTENT: &str = "it has no content";
+const MISPLACED_SYSTEM: &str = "the system's words must directly follow the user's";
 
 /// Messages, and what has been left out of them.
-pub(crate) struct Pairs<'p, 't> {
+pub(crate) struct ToolPairing<'p, 't> {
     messages: &'p mut [Message<'t>],
     repairs: Vec<Repair>,
 }
 
-impl<'p, 't> Pairs<'p, 't> {
+impl<'p, 't> ToolPairing<'p, 't> {
     /// By the rules of OpenAI: the results of a message's calls are the messages directly after it.
     pub(crate) fn openai(messages: &'p mut [Message<'t>]) -> Vec<Repair> {
         let mut pairs = Self { messages, repairs: Vec::new() };
@@ -34,9 +34,9 @@ impl<'p, 't> Pairs<'p, 't> {
             let given: BTreeSet<String> =
                 given.filter_map(|message| message.answers.clone()).collect();
             let mut open = BTreeSet::new();
-            pairs.leave_out(at, |part| match &part.kind {
-                Kind::Call { id } if !given.contains(id) => Some(NO_RESULT),
-                Kind::Call { id } => (!open.insert(id.clone())).then_some(SAME_ID),
+            pairs.drop_parts(at, |part| match &part.kind {
+                PartKind::ToolCall { id } if !given.contains(id) => Some(UNANSWERED_CALL),
+                PartKind::ToolCall { id } => (!open.insert(id.clone())).then_some(DUPLICATE_CALL_ID),
                 _ => None,
             });
             if !open.is_empty() {
@@ -45,11 +45,11 @@ impl<'p, 't> Pairs<'p, 't> {
             for message in &mut pairs.messages[at + 1..=at + answers] {
                 match message.answers.as_ref().is_some_and(|id| open.remove(id)) {
                     true => message.group = Some(at),
-                    false => message.refused = Some(NO_CALL),
+                    false => message.rejection_rule = Some(ORPHAN_RESULT),
                 }
             }
             if pairs.messages[at].answers.is_some() {
-                pairs.messages[at].refused = Some(NO_CALL);
+                pairs.messages[at].rejection_rule = Some(ORPHAN_RESULT);
             }
             at += 1 + answers;
         }
@@ -84,25 +84,25 @@ impl<'p, 't> Pairs<'p, 't> {
                 continue;
             }
             if !has_begun && role == Role::Assistant {
-                pairs.messages[at].refused = Some(FIRST);
+                pairs.messages[at].rejection_rule = Some(FIRST_NOT_USER);
                 continue;
             }
             if !expected.is_empty() {
                 pairs.messages[at].group = Some(caller);
             }
-            pairs.leave_out(at, |part| match &part.kind {
-                Kind::Answer { .. } if role != Role::User => Some(WRONG_ROLE),
-                Kind::Answer { id } => (!expected.remove(id)).then_some(NO_CALL),
-                Kind::Said | Kind::Shown | Kind::Other => None,
+            pairs.drop_parts(at, |part| match &part.kind {
+                PartKind::ToolResult { .. } if role != Role::User => Some(WRONG_ROLE),
+                PartKind::ToolResult { id } => (!expected.remove(id)).then_some(ORPHAN_RESULT),
+                PartKind::Text | PartKind::Media | PartKind::Other => None,
                 _ => (role != Role::Assistant).then_some(WRONG_ROLE),
             });
             pairs.pair_within(at, &mut used);
-            let given = pairs.messages.get(at + 1).map_or_else(BTreeSet::new, Message::answered);
+            let given = pairs.messages.get(at + 1).map_or_else(BTreeSet::new, Message::answered_call_ids);
             let mut calls = BTreeSet::new();
-            pairs.leave_out(at, |part| match &part.kind {
-                Kind::Call { id } if !given.contains(id) => Some(NO_RESULT),
-                Kind::Call { id } if !used.insert(id.clone()) => Some(SAME_ID),
-                Kind::Call { id } => {
+            pairs.drop_parts(at, |part| match &part.kind {
+                PartKind::ToolCall { id } if !given.contains(id) => Some(UNANSWERED_CALL),
+                PartKind::ToolCall { id } if !used.insert(id.clone()) => Some(DUPLICATE_CALL_ID),
+                PartKind::ToolCall { id } => {
                     calls.insert(id.clone());
                     None
                 }
@@ -112,7 +112,7 @@ impl<'p, 't> Pairs<'p, 't> {
             if !calls.is_empty() {
                 pairs.messages[at].group = Some(at);
             }
-            has_begun |= pairs.messages[at].has_something();
+            has_begun |= pairs.messages[at].has_content();
             open = (calls, at);
         }
         pairs.finish()
@@ -121,37 +121,37 @@ impl<'p, 't> Pairs<'p, 't> {
     /// Words of the system in the middle stay with those of the user before them.
     fn join_system(&mut self, at: usize) {
         let before = at.checked_sub(1).map(|before| &mut self.messages[before]);
-        match before.filter(|before| before.role == Role::User && before.has_something()) {
+        match before.filter(|before| before.role == Role::User && before.has_content()) {
             Some(before) => {
                 let group = *before.group.get_or_insert(at - 1);
                 self.messages[at].group = Some(group);
             }
-            None => self.messages[at].refused = Some(LATE_SYSTEM),
+            None => self.messages[at].rejection_rule = Some(MISPLACED_SYSTEM),
         }
     }
 
-    /// Pairs calls that the provider answers itself, within one message.
+    /// ToolPairing calls that the provider answers itself, within one message.
     fn pair_within(&mut self, at: usize, used: &mut BTreeSet<String>) {
         let (mut answered, mut open) = (BTreeSet::new(), BTreeSet::new());
         // From behind, because a result stands behind its call.
         for part in self.messages[at].parts.iter().rev().filter(|part| part.is_kept) {
             match &part.kind {
-                Kind::ServerAnswer { id } => _ = answered.insert(id.clone()),
-                Kind::ServerCall { id } if answered.remove(id) && !used.contains(id) => {
+                PartKind::ServerToolResult { id } => _ = answered.insert(id.clone()),
+                PartKind::ServerToolCall { id } if answered.remove(id) && !used.contains(id) => {
                     open.insert(id.clone());
                 }
                 _ => {}
             }
         }
         let mut closed = BTreeSet::new();
-        self.leave_out(at, |part| match &part.kind {
-            Kind::ServerCall { id } if open.remove(id) => {
+        self.drop_parts(at, |part| match &part.kind {
+            PartKind::ServerToolCall { id } if open.remove(id) => {
                 closed.insert(id.clone());
                 used.insert(id.clone());
                 None
             }
-            Kind::ServerCall { .. } => Some(NO_RESULT),
-            Kind::ServerAnswer { id } => (!closed.remove(id)).then_some(NO_CALL),
+            PartKind::ServerToolCall { .. } => Some(UNANSWERED_CALL),
+            PartKind::ServerToolResult { id } => (!closed.remove(id)).then_some(ORPHAN_RESULT),
             _ => None,
         });
     }
@@ -161,13 +161,13 @@ impl<'p, 't> Pairs<'p, 't> {
         let message = &mut self.messages[at];
         let mut has_thought = false;
         for part in message.parts.iter_mut().rev().filter(|part| part.is_kept) {
-            if part.kind != Kind::Thought {
+            if part.kind != PartKind::Thinking {
                 break;
             }
             part.is_kept = false;
             has_thought = true;
         }
-        let is_answer = |part: &&Part<'_>| matches!(part.kind, Kind::Answer { .. });
+        let is_answer = |part: &&Part<'_>| matches!(part.kind, PartKind::ToolResult { .. });
         let is_behind = message.kept().skip_while(is_answer).any(|part| is_answer(&part));
         message.results_first = is_behind;
         if has_thought {
@@ -182,19 +182,19 @@ impl<'p, 't> Pairs<'p, 't> {
     }
 
     /// Leaves out the parts that are refused, and says why.
-    fn leave_out(&mut self, at: usize, mut refuse: impl FnMut(&Part<'_>) -> Option<&'static str>) {
+    fn drop_parts(&mut self, at: usize, mut refuse: impl FnMut(&Part<'_>) -> Option<&'static str>) {
         let mut repairs = Vec::new();
         for part in self.messages[at].parts.iter_mut().filter(|part| part.is_kept) {
             if let Some(rule) = refuse(part) {
                 part.is_kept = false;
                 let what = match &part.kind {
-                    Kind::Call { id } | Kind::ServerCall { id } if !id.is_empty() => {
+                    PartKind::ToolCall { id } | PartKind::ServerToolCall { id } if !id.is_empty() => {
                         format!("the call {id}")
                     }
-                    Kind::Answer { id } | Kind::ServerAnswer { id } => {
+                    PartKind::ToolResult { id } | PartKind::ServerToolResult { id } => {
                         format!("the result of {id}")
                     }
-                    Kind::Call { .. } | Kind::ServerCall { .. } => {
+                    PartKind::ToolCall { .. } | PartKind::ServerToolCall { .. } => {
                         format!("the call {}", part.text)
                     }
                     _ => "a part".to_owned(),
@@ -211,7 +211,7 @@ impl<'p, 't> Pairs<'p, 't> {
 
     /// Joins what the user says with what the assistant answers in the end, so that no question gets the answer to
     /// another one.
-    fn pair_turns(&mut self) {
+    fn group_turns(&mut self) {
         let mut question: Option<usize> = None;
         let mut answer: Option<usize> = None;
         for at in 0..=self.messages.len() {
@@ -222,7 +222,7 @@ impl<'p, 't> Pairs<'p, 't> {
                 }
                 answer = None;
             }
-            let message = self.messages.get(at).filter(|message| message.refused.is_none());
+            let message = self.messages.get(at).filter(|message| message.rejection_rule.is_none());
             let Some(message) = message else { continue };
             match message.role {
                 Role::User if message.is_users_turn() => {
@@ -239,33 +239,33 @@ impl<'p, 't> Pairs<'p, 't> {
     fn finish(mut self) -> Vec<Repair> {
         for at in 0..self.messages.len() {
             let message = &mut self.messages[at];
-            if message.refused.is_some() {
+            if message.rejection_rule.is_some() {
                 continue;
             }
-            if message.is_silent() {
+            if message.is_empty_tool_result() {
                 self.repair(at, "it was empty, and now says so");
-            } else if !message.has_something() {
-                let has_calls = |part: &Part<'_>| matches!(part.kind, Kind::Call { .. });
-                let has_results = |part: &Part<'_>| matches!(part.kind, Kind::Answer { .. });
-                message.refused = Some(match &message.parts {
-                    parts if parts.iter().any(has_calls) => NO_RESULT,
-                    parts if parts.iter().any(has_results) => NO_CALL,
-                    _ => EMPTY,
+            } else if !message.has_content() {
+                let has_calls = |part: &Part<'_>| matches!(part.kind, PartKind::ToolCall { .. });
+                let has_results = |part: &Part<'_>| matches!(part.kind, PartKind::ToolResult { .. });
+                message.rejection_rule = Some(match &message.parts {
+                    parts if parts.iter().any(has_calls) => UNANSWERED_CALL,
+                    parts if parts.iter().any(has_results) => ORPHAN_RESULT,
+                    _ => NO_CONTENT,
                 });
-            } else if message.has_empty_lists
-                || message.parts.iter().any(|part| !part.is_kept && part.kind == Kind::Said)
+            } else if message.has_empty_arrays
+                || message.parts.iter().any(|part| !part.is_kept && part.kind == PartKind::Text)
             {
                 self.repair(at, "an empty text or list is left out");
             }
-            if self.messages[at].joined > 0 {
+            if self.messages[at].merged > 0 {
                 let problem =
                     format!("the {} messages after it are joined to it", self.messages[at].joined);
                 self.repair(at, &problem);
             }
         }
-        self.pair_turns();
+        self.group_turns();
         // Of what is not sent at all, no part is missed.
-        self.repairs.retain(|repair| self.messages[repair.message].refused.is_none());
+        self.repairs.retain(|repair| self.messages[repair.message].rejection_rule.is_none());
         for repair in &mut self.repairs {
             repair.message = self.messages[repair.message].number;
         }
@@ -276,10 +276,10 @@ impl<'p, 't> Pairs<'p, 't> {
 
 /// Joins messages of one speaker that follow each other, where a call and its result would otherwise not be in messages
 /// that do. Anthropic does the same.
-pub(crate) fn join(messages: Vec<Message<'_>>) -> Vec<Message<'_>> {
-    let mut joined: Vec<Message<'_>> = Vec::with_capacity(messages.len());
+pub(crate) fn merge_same_role(messages: Vec<Message<'_>>) -> Vec<Message<'_>> {
+    let mut merged: Vec<Message<'_>> = Vec::with_capacity(messages.len());
     let binds = |message: &Message<'_>| {
-        message.parts.iter().any(|part| matches!(part.kind, Kind::Call { .. } | Kind::Thought))
+        message.parts.iter().any(|part| matches!(part.kind, PartKind::ToolCall { .. } | PartKind::Thinking))
     };
     // Whether the last one has calls or thoughts, which belong to the same turn as what follows them.
     let mut is_bound = false;
@@ -287,20 +287,20 @@ pub(crate) fn join(messages: Vec<Message<'_>>) -> Vec<Message<'_>> {
         let is_next = match message.role {
             Role::Assistant => is_bound,
             // Results stand at the beginning of a turn.
-            Role::User => !message.answered().is_empty(),
+            Role::User => !message.answered_call_ids().is_empty(),
             _ => false,
         };
-        match joined.last_mut().filter(|last| last.role == message.role && is_next) {
+        match merged.last_mut().filter(|last| last.role == message.role && is_next) {
             Some(last) => {
                 is_bound |= binds(&message);
                 last.parts.append(&mut message.parts);
-                last.joined += 1;
+                last.merged += 1;
             }
             None => {
                 is_bound = binds(&message);
-                joined.push(message);
+                merged.push(message);
             }
         }
     }
-    joined
+    merged
 }
