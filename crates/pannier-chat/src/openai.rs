@@ -1,16 +1,18 @@
-//! Messages as OpenAI's chat completions define them.
+//! Parses and writes messages of OpenAI's Chat Completions API.
 
 use serde_json::value::RawValue;
 
 use crate::ChatError;
 use crate::json::{self, Object};
-use crate::message::{TOKENS_PER_TOOL_CALL, PartKind, Message, NO_OUTPUT, Part, PartLocation, Role, base64_tokens};
+use crate::message::{
+    Message, NO_OUTPUT, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL, base64_tokens,
+};
 
-/// Fields of a request that are sent with every message list.
+/// The request fields that are sent with every selection.
 pub(crate) const FIXED_FIELDS: [&str; 3] = ["tools", "functions", "response_format"];
 
-/// Fields of a message that are read, or that cost nothing.
-const KNOWN: [&str; 9] = [
+/// The message fields that are parsed or cost no tokens.
+const KNOWN_FIELDS: [&str; 9] = [
     "role",
     "content",
     "name",
@@ -22,15 +24,15 @@ const KNOWN: [&str; 9] = [
     "id",
 ];
 
-/// A small image; and a large one at its largest: eight tiles of 170, and the whole once more.
+/// The tokens of an image with low detail, and the maximum of others: eight tiles of 170, plus the low-detail version.
 const LOW_DETAIL_IMAGE_TOKENS: i64 = 85;
 const HIGH_DETAIL_IMAGE_TOKENS: i64 = 85 + 8 * 170;
 
-/// A file that is only named, or the least that one costs; and characters of its data to a token.
+/// The minimum tokens of a file, also used if its data is not in the request.
 const MIN_FILE_TOKENS: i64 = 3_000;
 const FILE_CHARS_PER_TOKEN: usize = 16;
 
-/// Characters of sound to a token; and an answer that was spoken, which is only named.
+/// The base64 characters of audio per token, and the tokens of an audio response, which is given by its id.
 const AUDIO_CHARS_PER_TOKEN: usize = 1_024;
 const AUDIO_RESPONSE_TOKENS: i64 = 1_000;
 
@@ -57,11 +59,11 @@ pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, Cha
         Role::Function => Some(String::new()),
         _ => None,
     };
-    let mut message = Message::new(raw, fields, role, &KNOWN);
+    let mut message = Message::new(raw, fields, role, &KNOWN_FIELDS);
     (message.name, message.answers) = (name, answers);
     read_content(path, &mut message)?;
     if role == Role::Assistant {
-        read_rest(path, &mut message)?;
+        read_assistant_fields(path, &mut message)?;
     }
     Ok(message)
 }
@@ -84,8 +86,8 @@ fn read_content<'t>(path: &str, message: &mut Message<'t>) -> Result<(), ChatErr
     }
     let parts = json::array(&path, content)?;
     message.has_empty_arrays |= parts.is_empty();
-    for (at, raw) in parts.into_iter().enumerate() {
-        message.parts.push(read_part(&format!("{path}[{at}]"), raw)?);
+    for (index, raw) in parts.into_iter().enumerate() {
+        message.parts.push(read_part(&format!("{path}[{index}]"), raw)?);
     }
     Ok(())
 }
@@ -96,7 +98,7 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
         let value = object.get(name);
         value.map_or(Ok(Object(Vec::new())), |value| json::object(&format!("{path}.{name}"), value))
     };
-    let part = |kind, text: String| Part::new(raw, PartLocation::Contents, kind, text);
+    let part = |kind, text: String| Part::new(raw, PartLocation::ContentArray, kind, text);
     Ok(match json::required_str(path, &object, "type")?.as_str() {
         kind @ ("text" | "refusal") => {
             let text = json::optional_str(path, &object, kind)?;
@@ -105,21 +107,21 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
         }
         "image_url" => {
             let image = inner("image_url")?;
-            let is_small = json::optional_str(path, &image, "detail")? == "low";
-            part(PartKind::Media, "[image]".to_owned()).costing(if is_small {
-                LOW_DETAIL_IMAGE_TOKENS
-            } else {
-                HIGH_DETAIL_IMAGE_TOKENS
-            })
+            let tokens = match json::optional_str(path, &image, "detail")?.as_str() {
+                "low" => LOW_DETAIL_IMAGE_TOKENS,
+                _ => HIGH_DETAIL_IMAGE_TOKENS,
+            };
+            part(PartKind::Media, "[image]".to_owned()).with_tokens(tokens)
         }
         "input_audio" => {
             let data = json::optional_str(path, &inner("input_audio")?, "data")?;
-            part(PartKind::Media, "[audio]".to_owned()).costing(base64_tokens(&data, AUDIO_CHARS_PER_TOKEN))
+            part(PartKind::Media, "[audio]".to_owned())
+                .with_tokens(base64_tokens(&data, AUDIO_CHARS_PER_TOKEN))
         }
         "file" => {
             let data = json::optional_str(path, &inner("file")?, "file_data")?;
             let tokens = base64_tokens(&data, FILE_CHARS_PER_TOKEN).max(MIN_FILE_TOKENS);
-            part(PartKind::Media, "[file]".to_owned()).costing(tokens)
+            part(PartKind::Media, "[file]".to_owned()).with_tokens(tokens)
         }
         kind @ ("tool_use" | "tool_result") => {
             let problem = format!("a {kind} is Anthropic's; choose that format");
@@ -129,31 +131,37 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
     })
 }
 
-/// What an assistant has besides content.
-fn read_rest<'t>(path: &str, message: &mut Message<'t>) -> Result<(), ChatError> {
+/// Reads the fields of an assistant message other than its content.
+fn read_assistant_fields<'t>(path: &str, message: &mut Message<'t>) -> Result<(), ChatError> {
     if let Some(raw) = message.fields.get("refusal") {
         let text = json::string(&format!("{path}.refusal"), raw)?;
         if !text.is_empty() {
-            message.parts.push(Part::new(raw, PartLocation::Field("refusal"), PartKind::Text, text));
+            message.parts.push(Part::new(
+                raw,
+                PartLocation::Field("refusal"),
+                PartKind::Text,
+                text,
+            ));
         }
     }
     if let Some(raw) = message.fields.get("audio") {
-        let part = Part::new(raw, PartLocation::Field("audio"), PartKind::Media, "[audio]".to_owned());
-        message.parts.push(part.costing(AUDIO_RESPONSE_TOKENS));
+        let part =
+            Part::new(raw, PartLocation::Field("audio"), PartKind::Media, "[audio]".to_owned());
+        message.parts.push(part.with_tokens(AUDIO_RESPONSE_TOKENS));
     }
     if let Some(raw) = message.fields.get("function_call") {
         let path = format!("{path}.function_call");
-        let text = called(&path, &json::object(&path, raw)?, "arguments")?;
+        let text = call_text(&path, &json::object(&path, raw)?, "arguments")?;
         let kind = PartKind::ToolCall { id: String::new() };
         let part = Part::new(raw, PartLocation::Field("function_call"), kind, text);
-        message.parts.push(part.costing(TOKENS_PER_TOOL_CALL));
+        message.parts.push(part.with_tokens(TOKENS_PER_TOOL_CALL));
     }
     if let Some(calls) = message.fields.get("tool_calls") {
         let path = format!("{path}.tool_calls");
         let calls = json::array(&path, calls)?;
         message.has_empty_arrays |= calls.is_empty();
-        for (at, raw) in calls.into_iter().enumerate() {
-            message.parts.push(read_call(&format!("{path}[{at}]"), raw)?);
+        for (index, raw) in calls.into_iter().enumerate() {
+            message.parts.push(read_call(&format!("{path}[{index}]"), raw)?);
         }
     }
     Ok(())
@@ -165,47 +173,52 @@ fn read_call<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
     let text = match (object.get("function"), object.get("custom")) {
         (Some(function), _) => {
             let path = format!("{path}.function");
-            called(&path, &json::object(&path, function)?, "arguments")?
+            call_text(&path, &json::object(&path, function)?, "arguments")?
         }
         (None, Some(custom)) => {
             let path = format!("{path}.custom");
-            called(&path, &json::object(&path, custom)?, "input")?
+            call_text(&path, &json::object(&path, custom)?, "input")?
         }
         (None, None) => json::compact(raw),
     };
-    Ok(Part::new(raw, PartLocation::Calls, PartKind::ToolCall { id }, text).costing(TOKENS_PER_TOOL_CALL))
+    Ok(Part::new(raw, PartLocation::ToolCalls, PartKind::ToolCall { id }, text)
+        .with_tokens(TOKENS_PER_TOOL_CALL))
 }
 
-fn called(path: &str, call: &Object<'_>, arguments: &str) -> Result<String, ChatError> {
+fn call_text(path: &str, call: &Object<'_>, arguments: &str) -> Result<String, ChatError> {
     let name = json::optional_str(path, call, "name")?;
     let arguments = json::optional_str(path, call, arguments)?;
     Ok(format!("{name}({arguments})"))
 }
 
-/// Writes a message without the parts that are not kept.
+/// Writes the kept parts of a message.
 pub(crate) fn write(message: &Message<'_>, into: &mut String) {
-    let of = |place: PartLocation| message.kept().filter(move |part| part.location == place);
-    let mut begin = "{";
+    let parts_at =
+        |location: PartLocation| message.kept().filter(move |part| part.location == location);
+    let mut separator = "{";
     for (name, value) in &message.fields.0 {
-        let is_gone = match name.as_str() {
-            "tool_calls" => of(PartLocation::Calls).next().is_none(),
-            "function_call" => of(PartLocation::Field("function_call")).next().is_none(),
+        let is_dropped = match name.as_str() {
+            "tool_calls" => parts_at(PartLocation::ToolCalls).next().is_none(),
+            "function_call" => parts_at(PartLocation::Field("function_call")).next().is_none(),
             _ => false,
         };
-        if is_gone {
+        if is_dropped {
             continue;
         }
-        into.push_str(begin);
-        begin = ",";
+        into.push_str(separator);
+        separator = ",";
         json::write_string(name, into);
         into.push(':');
         match name.as_str() {
             "content" => write_content(message, value, into),
-            "tool_calls" => json::write_array(of(PartLocation::Calls).map(|part| part.raw), into),
+            "tool_calls" => {
+                json::write_array(parts_at(PartLocation::ToolCalls).map(|part| part.raw), into);
+            }
             _ => json::write(value, into),
         }
     }
-    if message.is_empty_tool_result() && !message.fields.0.iter().any(|(name, _)| name == "content") {
+    if message.is_empty_tool_result() && !message.fields.0.iter().any(|(name, _)| name == "content")
+    {
         into.push_str(",\"content\":");
         json::write_string(NO_OUTPUT, into);
     }
@@ -213,12 +226,14 @@ pub(crate) fn write(message: &Message<'_>, into: &mut String) {
 }
 
 fn write_content(message: &Message<'_>, value: &RawValue, into: &mut String) {
-    let said = message.kept().filter(|part| matches!(part.location, PartLocation::Content | PartLocation::Contents));
-    let mut said = said.map(|part| part.raw).peekable();
-    match said.peek() {
+    let parts = message
+        .kept()
+        .filter(|part| matches!(part.location, PartLocation::Content | PartLocation::ContentArray));
+    let mut parts = parts.map(|part| part.raw).peekable();
+    match parts.peek() {
         None if message.is_empty_tool_result() => json::write_string(NO_OUTPUT, into),
         None => into.push_str("null"),
         Some(_) if json::is_string(value) => json::write(value, into),
-        Some(_) => json::write_array(said, into),
+        Some(_) => json::write_array(parts, into),
     }
 }

@@ -1,14 +1,15 @@
-//! Which calls and results belong together, and what cannot be sent.
+//! Pairs tool calls with their results and drops parts that the provider rejects.
 //!
-//! A provider wants every call answered directly after it, and every result to answer such a call. What does not come
-//! in pairs is left out here, once, before anything is selected; from then on a call and its results are one group, and
-//! no selection can part them.
+//! Providers require that every call is directly followed by its results, and that every result answers such a call.
+//! Unpaired parts are dropped once, before selection. A call and its results then form a group, which the engine selects or
+//! drops together. One pass over `n` parts takes O(n log n) for lookups by call id.
 
 use std::collections::BTreeSet;
 
-use crate::message::{PartKind, Message, Part, Role};
+use crate::message::{Message, Part, PartKind, Role};
 use crate::transcript::Repair;
 
+// Reports contain these rules, so their texts do not change.
 pub(crate) const FIRST_NOT_USER: &str = "the first message must be the user's";
 const ORPHAN_RESULT: &str = "a result must directly follow its call";
 const UNANSWERED_CALL: &str = "a call must be directly followed by its result";
@@ -17,90 +18,93 @@ const WRONG_ROLE: &str = "who speaks here cannot say this";
 const NO_CONTENT: &str = "it has no content";
 const MISPLACED_SYSTEM: &str = "the system's words must directly follow the user's";
 
-/// Messages, and what has been left out of them.
+/// Messages and the repairs made to them.
 pub(crate) struct ToolPairing<'p, 't> {
     messages: &'p mut [Message<'t>],
     repairs: Vec<Repair>,
 }
 
 impl<'p, 't> ToolPairing<'p, 't> {
-    /// By the rules of OpenAI: the results of a message's calls are the messages directly after it.
+    /// Applies OpenAI's rules: the results of a message's calls are the messages directly after it.
     pub(crate) fn openai(messages: &'p mut [Message<'t>]) -> Vec<Repair> {
-        let mut pairs = Self { messages, repairs: Vec::new() };
-        let mut at = 0;
-        while at < pairs.messages.len() {
-            let answers = pairs.answers_after(at);
-            let given = pairs.messages[at + 1..=at + answers].iter();
-            let given: BTreeSet<String> =
-                given.filter_map(|message| message.answers.clone()).collect();
+        let mut pairing = Self { messages, repairs: Vec::new() };
+        let mut index = 0;
+        while index < pairing.messages.len() {
+            let end = index + pairing.results_after(index);
+            let results = pairing.messages[index + 1..=end].iter();
+            let answered: BTreeSet<String> =
+                results.filter_map(|message| message.answers.clone()).collect();
             let mut open = BTreeSet::new();
-            pairs.drop_parts(at, |part| match &part.kind {
-                PartKind::ToolCall { id } if !given.contains(id) => Some(UNANSWERED_CALL),
-                PartKind::ToolCall { id } => (!open.insert(id.clone())).then_some(DUPLICATE_CALL_ID),
+            pairing.drop_parts(index, |part| match &part.kind {
+                PartKind::ToolCall { id } if !answered.contains(id) => Some(UNANSWERED_CALL),
+                PartKind::ToolCall { id } => {
+                    (!open.insert(id.clone())).then_some(DUPLICATE_CALL_ID)
+                }
                 _ => None,
             });
             if !open.is_empty() {
-                pairs.messages[at].group = Some(at);
+                pairing.messages[index].group = Some(index);
             }
-            for message in &mut pairs.messages[at + 1..=at + answers] {
+            for message in &mut pairing.messages[index + 1..=end] {
                 match message.answers.as_ref().is_some_and(|id| open.remove(id)) {
-                    true => message.group = Some(at),
+                    true => message.group = Some(index),
                     false => message.rejection_rule = Some(ORPHAN_RESULT),
                 }
             }
-            if pairs.messages[at].answers.is_some() {
-                pairs.messages[at].rejection_rule = Some(ORPHAN_RESULT);
+            if pairing.messages[index].answers.is_some() {
+                pairing.messages[index].rejection_rule = Some(ORPHAN_RESULT);
             }
-            at += 1 + answers;
+            index = end + 1;
         }
-        pairs.finish()
+        pairing.finish()
     }
 
-    /// How many of the messages after an assistant's answer it.
-    fn answers_after(&self, at: usize) -> usize {
-        let after = &self.messages[at + 1..];
-        match (self.messages[at].role, after.first().map(|next| next.role)) {
+    /// Counts the result messages directly after an assistant message.
+    fn results_after(&self, index: usize) -> usize {
+        let after = &self.messages[index + 1..];
+        match (self.messages[index].role, after.first().map(|next| next.role)) {
             (Role::Assistant, Some(Role::Tool)) => {
                 after.iter().take_while(|message| message.role == Role::Tool).count()
             }
-            // Before there were ids, there was one call and one result.
+            // `function_call` has no ids: one call, one result.
             (Role::Assistant, Some(Role::Function)) => 1,
             _ => 0,
         }
     }
 
-    /// By the rules of Anthropic: the results of a message's calls are in the next message, before anything else, and
-    /// the first message is the user's.
+    /// Applies Anthropic's rules: the results of a message's calls are in the next message, before its other parts, and the
+    /// first message is the user's.
     pub(crate) fn anthropic(messages: &'p mut [Message<'t>]) -> Vec<Repair> {
-        let mut pairs = Self { messages, repairs: Vec::new() };
-        let (mut used, mut has_begun) = (BTreeSet::new(), false);
-        // The calls of the message before, and where it is.
+        let mut pairing = Self { messages, repairs: Vec::new() };
+        let (mut used, mut has_started) = (BTreeSet::new(), false);
+        // The calls of the previous message, and its position.
         let mut open: (BTreeSet<String>, usize) = (BTreeSet::new(), 0);
-        for at in 0..pairs.messages.len() {
+        for index in 0..pairing.messages.len() {
             let (mut expected, caller) = std::mem::take(&mut open);
-            let role = pairs.messages[at].role;
+            let role = pairing.messages[index].role;
             if role == Role::System {
-                pairs.join_system(at);
+                pairing.group_system(index);
                 continue;
             }
-            if !has_begun && role == Role::Assistant {
-                pairs.messages[at].rejection_rule = Some(FIRST_NOT_USER);
+            if !has_started && role == Role::Assistant {
+                pairing.messages[index].rejection_rule = Some(FIRST_NOT_USER);
                 continue;
             }
             if !expected.is_empty() {
-                pairs.messages[at].group = Some(caller);
+                pairing.messages[index].group = Some(caller);
             }
-            pairs.drop_parts(at, |part| match &part.kind {
+            pairing.drop_parts(index, |part| match &part.kind {
                 PartKind::ToolResult { .. } if role != Role::User => Some(WRONG_ROLE),
                 PartKind::ToolResult { id } => (!expected.remove(id)).then_some(ORPHAN_RESULT),
                 PartKind::Text | PartKind::Media | PartKind::Other => None,
                 _ => (role != Role::Assistant).then_some(WRONG_ROLE),
             });
-            pairs.pair_within(at, &mut used);
-            let given = pairs.messages.get(at + 1).map_or_else(BTreeSet::new, Message::answered_call_ids);
+            pairing.pair_server_tools(index, &mut used);
+            let next = pairing.messages.get(index + 1);
+            let answered = next.map_or_else(BTreeSet::new, Message::answered_call_ids);
             let mut calls = BTreeSet::new();
-            pairs.drop_parts(at, |part| match &part.kind {
-                PartKind::ToolCall { id } if !given.contains(id) => Some(UNANSWERED_CALL),
+            pairing.drop_parts(index, |part| match &part.kind {
+                PartKind::ToolCall { id } if !answered.contains(id) => Some(UNANSWERED_CALL),
                 PartKind::ToolCall { id } if !used.insert(id.clone()) => Some(DUPLICATE_CALL_ID),
                 PartKind::ToolCall { id } => {
                     calls.insert(id.clone());
@@ -108,33 +112,33 @@ impl<'p, 't> ToolPairing<'p, 't> {
                 }
                 _ => None,
             });
-            pairs.order(at);
+            pairing.order_parts(index);
             if !calls.is_empty() {
-                pairs.messages[at].group = Some(at);
+                pairing.messages[index].group = Some(index);
             }
-            has_begun |= pairs.messages[at].has_content();
-            open = (calls, at);
+            has_started |= pairing.messages[index].has_content();
+            open = (calls, index);
         }
-        pairs.finish()
+        pairing.finish()
     }
 
-    /// Words of the system in the middle stay with those of the user before them.
-    fn join_system(&mut self, at: usize) {
-        let before = at.checked_sub(1).map(|before| &mut self.messages[before]);
-        match before.filter(|before| before.role == Role::User && before.has_content()) {
-            Some(before) => {
-                let group = *before.group.get_or_insert(at - 1);
-                self.messages[at].group = Some(group);
+    /// Groups a system message between others with the user message directly before it.
+    fn group_system(&mut self, index: usize) {
+        let previous = index.checked_sub(1).map(|previous| &mut self.messages[previous]);
+        match previous.filter(|previous| previous.role == Role::User && previous.has_content()) {
+            Some(previous) => {
+                let group = *previous.group.get_or_insert(index - 1);
+                self.messages[index].group = Some(group);
             }
-            None => self.messages[at].rejection_rule = Some(MISPLACED_SYSTEM),
+            None => self.messages[index].rejection_rule = Some(MISPLACED_SYSTEM),
         }
     }
 
-    /// ToolPairing calls that the provider answers itself, within one message.
-    fn pair_within(&mut self, at: usize, used: &mut BTreeSet<String>) {
+    /// Pairs calls that the provider executes with their results in the same message.
+    fn pair_server_tools(&mut self, index: usize, used: &mut BTreeSet<String>) {
         let (mut answered, mut open) = (BTreeSet::new(), BTreeSet::new());
-        // From behind, because a result stands behind its call.
-        for part in self.messages[at].parts.iter().rev().filter(|part| part.is_kept) {
+        // In reverse, because a result follows its call.
+        for part in self.messages[index].parts.iter().rev().filter(|part| part.is_kept) {
             match &part.kind {
                 PartKind::ServerToolResult { id } => _ = answered.insert(id.clone()),
                 PartKind::ServerToolCall { id } if answered.remove(id) && !used.contains(id) => {
@@ -143,52 +147,58 @@ impl<'p, 't> ToolPairing<'p, 't> {
                 _ => {}
             }
         }
-        let mut closed = BTreeSet::new();
-        self.drop_parts(at, |part| match &part.kind {
+        let mut paired = BTreeSet::new();
+        self.drop_parts(index, |part| match &part.kind {
             PartKind::ServerToolCall { id } if open.remove(id) => {
-                closed.insert(id.clone());
+                paired.insert(id.clone());
                 used.insert(id.clone());
                 None
             }
             PartKind::ServerToolCall { .. } => Some(UNANSWERED_CALL),
-            PartKind::ServerToolResult { id } => (!closed.remove(id)).then_some(ORPHAN_RESULT),
+            PartKind::ServerToolResult { id } => (!paired.remove(id)).then_some(ORPHAN_RESULT),
             _ => None,
         });
     }
 
-    /// Puts results before everything else; and a message does not end with a thought.
-    fn order(&mut self, at: usize) {
-        let message = &mut self.messages[at];
-        let mut has_thought = false;
+    /// Drops thinking at the end of a message, and marks whether its results must be moved to the front.
+    fn order_parts(&mut self, index: usize) {
+        let message = &mut self.messages[index];
+        let mut ends_with_thinking = false;
         for part in message.parts.iter_mut().rev().filter(|part| part.is_kept) {
             if part.kind != PartKind::Thinking {
                 break;
             }
             part.is_kept = false;
-            has_thought = true;
+            ends_with_thinking = true;
         }
-        let is_answer = |part: &&Part<'_>| matches!(part.kind, PartKind::ToolResult { .. });
-        let is_behind = message.kept().skip_while(is_answer).any(|part| is_answer(&part));
-        message.results_first = is_behind;
-        if has_thought {
+        let is_result = |part: &&Part<'_>| matches!(part.kind, PartKind::ToolResult { .. });
+        let results_first = message.kept().skip_while(is_result).any(|part| is_result(&part));
+        message.results_first = results_first;
+        if ends_with_thinking {
             self.repair(
-                at,
+                index,
                 "what it thinks in the end is left out: a message does not end with that",
             );
         }
-        if is_behind {
-            self.repair(at, "its results now stand before everything else");
+        if results_first {
+            self.repair(index, "its results now stand before everything else");
         }
     }
 
-    /// Leaves out the parts that are refused, and says why.
-    fn drop_parts(&mut self, at: usize, mut refuse: impl FnMut(&Part<'_>) -> Option<&'static str>) {
+    /// Drops the kept parts for which `violated_rule` returns a rule, and records repairs.
+    fn drop_parts(
+        &mut self,
+        index: usize,
+        mut violated_rule: impl FnMut(&Part<'_>) -> Option<&'static str>,
+    ) {
         let mut repairs = Vec::new();
-        for part in self.messages[at].parts.iter_mut().filter(|part| part.is_kept) {
-            if let Some(rule) = refuse(part) {
+        for part in self.messages[index].parts.iter_mut().filter(|part| part.is_kept) {
+            if let Some(rule) = violated_rule(part) {
                 part.is_kept = false;
                 let what = match &part.kind {
-                    PartKind::ToolCall { id } | PartKind::ServerToolCall { id } if !id.is_empty() => {
+                    PartKind::ToolCall { id } | PartKind::ServerToolCall { id }
+                        if !id.is_empty() =>
+                    {
                         format!("the call {id}")
                     }
                     PartKind::ToolResult { id } | PartKind::ServerToolResult { id } => {
@@ -202,51 +212,53 @@ impl<'p, 't> ToolPairing<'p, 't> {
                 repairs.push(format!("{what} is left out: {rule}"));
             }
         }
-        repairs.iter().for_each(|problem| self.repair(at, problem));
+        repairs.iter().for_each(|problem| self.repair(index, problem));
     }
 
     fn repair(&mut self, message: usize, problem: &str) {
         self.repairs.push(Repair { message, problem: problem.to_owned() });
     }
 
-    /// Joins what the user says with what the assistant answers in the end, so that no question gets the answer to
-    /// another one.
+    /// Groups each user message with the assistant's last message before the next one, so that no question is sent with the
+    /// answer to another.
     fn group_turns(&mut self) {
         let mut question: Option<usize> = None;
         let mut answer: Option<usize> = None;
-        for at in 0..=self.messages.len() {
-            if self.messages.get(at).is_none_or(Message::is_users_turn) {
+        for index in 0..=self.messages.len() {
+            if self.messages.get(index).is_none_or(Message::is_user_turn) {
                 if let (Some(question), Some(answer)) = (question.take(), answer.take()) {
                     self.messages[question].group = Some(question);
                     self.messages[answer].group = Some(question);
                 }
                 answer = None;
             }
-            let message = self.messages.get(at).filter(|message| message.rejection_rule.is_none());
+            let message =
+                self.messages.get(index).filter(|message| message.rejection_rule.is_none());
             let Some(message) = message else { continue };
             match message.role {
-                Role::User if message.is_users_turn() => {
-                    // With words of the system it is sent in any case, and its answer need not be.
-                    question = Some(at).filter(|_| message.group.is_none());
+                Role::User if message.is_user_turn() => {
+                    // A message grouped with a system message is always sent; its answer need not be.
+                    question = Some(index).filter(|_| message.group.is_none());
                 }
-                Role::Assistant if message.group.is_none() => answer = Some(at),
+                Role::Assistant if message.group.is_none() => answer = Some(index),
                 _ => {}
             }
         }
     }
 
-    /// Refuses what has nothing left to say, and tells what else is not as it came.
+    /// Rejects messages without content, groups turns and returns the repairs by message.
     fn finish(mut self) -> Vec<Repair> {
-        for at in 0..self.messages.len() {
-            let message = &mut self.messages[at];
+        for index in 0..self.messages.len() {
+            let message = &mut self.messages[index];
             if message.rejection_rule.is_some() {
                 continue;
             }
             if message.is_empty_tool_result() {
-                self.repair(at, "it was empty, and now says so");
+                self.repair(index, "it was empty, and now says so");
             } else if !message.has_content() {
                 let has_calls = |part: &Part<'_>| matches!(part.kind, PartKind::ToolCall { .. });
-                let has_results = |part: &Part<'_>| matches!(part.kind, PartKind::ToolResult { .. });
+                let has_results =
+                    |part: &Part<'_>| matches!(part.kind, PartKind::ToolResult { .. });
                 message.rejection_rule = Some(match &message.parts {
                     parts if parts.iter().any(has_calls) => UNANSWERED_CALL,
                     parts if parts.iter().any(has_results) => ORPHAN_RESULT,
@@ -255,16 +267,15 @@ impl<'p, 't> ToolPairing<'p, 't> {
             } else if message.has_empty_arrays
                 || message.parts.iter().any(|part| !part.is_kept && part.kind == PartKind::Text)
             {
-                self.repair(at, "an empty text or list is left out");
+                self.repair(index, "an empty text or list is left out");
             }
-            if self.messages[at].merged > 0 {
-                let problem =
-                    format!("the {} messages after it are joined to it", self.messages[at].joined);
-                self.repair(at, &problem);
+            let merged = self.messages[index].merged;
+            if merged > 0 {
+                self.repair(index, &format!("the {merged} messages after it are joined to it"));
             }
         }
         self.group_turns();
-        // Of what is not sent at all, no part is missed.
+        // Rejected messages are not sent, so their repairs do not matter.
         self.repairs.retain(|repair| self.messages[repair.message].rejection_rule.is_none());
         for repair in &mut self.repairs {
             repair.message = self.messages[repair.message].number;
@@ -274,19 +285,22 @@ impl<'p, 't> ToolPairing<'p, 't> {
     }
 }
 
-/// Joins messages of one speaker that follow each other, where a call and its result would otherwise not be in messages
-/// that do. Anthropic does the same.
+/// Merges adjacent messages of the same role if they contain calls, thinking or results, so that a call and its result are
+/// in adjacent messages. Anthropic does the same.
 pub(crate) fn merge_same_role(messages: Vec<Message<'_>>) -> Vec<Message<'_>> {
     let mut merged: Vec<Message<'_>> = Vec::with_capacity(messages.len());
     let binds = |message: &Message<'_>| {
-        message.parts.iter().any(|part| matches!(part.kind, PartKind::ToolCall { .. } | PartKind::Thinking))
+        message
+            .parts
+            .iter()
+            .any(|part| matches!(part.kind, PartKind::ToolCall { .. } | PartKind::Thinking))
     };
-    // Whether the last one has calls or thoughts, which belong to the same turn as what follows them.
+    // Whether the last message has calls or thinking, which belong to the same turn as the next message.
     let mut is_bound = false;
     for mut message in messages {
         let is_next = match message.role {
             Role::Assistant => is_bound,
-            // Results stand at the beginning of a turn.
+            // Results come first in a turn.
             Role::User => !message.answered_call_ids().is_empty(),
             _ => false,
         };

@@ -1,4 +1,4 @@
-//! A transcript: read, repaired, and made into items.
+//! Reads a transcript, repairs it and turns it into items.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,18 +11,18 @@ use pannier_policy::{Moment, PlacerPolicy, Policy, PolicyRegistry};
 use serde_json::value::RawValue;
 
 use crate::items::{self, ChatRendering, FixedField, PRIMING_TOKENS};
-use crate::message::{TOKENS_PER_MESSAGE, Message};
+use crate::message::{Message, TOKENS_PER_MESSAGE};
 use crate::tool_pairing::{self, ToolPairing};
 use crate::trimmed::TrimmedTranscript;
 use crate::{ChatError, anthropic, json, openai};
 
-/// Whose messages they are.
+/// The provider whose message format a transcript has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Provider {
-    /// OpenAI's chat completions.
+    /// OpenAI's Chat Completions API.
     OpenAi,
-    /// Anthropic's messages.
+    /// Anthropic's Messages API.
     Anthropic,
 }
 
@@ -35,39 +35,44 @@ impl fmt::Display for Provider {
     }
 }
 
-/// Something in a message that could not be sent, and is left out or written otherwise.
+/// A change to a message that could not be sent as it was.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Repair {
-    /// The message, from 0.
+    /// The position of the message, counted from 0.
     pub message: usize,
-    /// What was done, and by which rule.
+    /// The change and its rule.
     pub problem: String,
 }
 
-/// Messages to a provider, as items to select from.
+/// A provider's messages as items to select from.
 ///
-/// Each message is an item, and so are the `tools` and the `system` of a request. A call and its results are a group, and
-/// so are what the user says and the assistant's last words before the user speaks again. Pinned are the system's words, the
-/// tools, the user's last message, and results at the end; if the user says nothing, the last message.
-/// Items have times that only tell their order.
+/// Each message is an item, and so are the fields `tools` and `system` of a request. Two kinds of groups are selected or
+/// dropped together: a tool call and its results, and a user message and the assistant's last message before the next one.
+/// Pinned are the system prompt, the tools, the last user message and tool results at the end. Without a user message, the
+/// last message is pinned. The timestamps of items only encode their order.
 ///
-/// An item's tokens are those of its texts, and
-/// - 4 for every message, 8 for every call, and for every result within a message;
-/// - OpenAI: 85 for an image of low detail and 1,445 for any other; a file at least 3,000, or one for 16 characters of
-///   base64; sound one for 1,024 characters, and 1,000 for an answer that was spoken;
-/// - Anthropic: 1,600 for an image; a document that is not text at least 3,000, or one for 16 characters of base64;
-///   hidden thoughts one for 4 characters; 346 where there are tools.
+/// The tokens of an item are those of its texts plus these constants:
 ///
-/// What stands before the model's answer takes 3 more.
+/// | part | OpenAI | Anthropic |
+/// |---|---|---|
+/// | message | 4 | 4 |
+/// | tool call, result within a message | 8 | 8 |
+/// | image | 85 with low detail, or else 1,445 | 1,600 |
+/// | file, document other than text | 1 per 16 base64 characters, at least 3,000 | the same |
+/// | audio | 1 per 1,024 base64 characters; a response 1,000 | |
+/// | redacted thinking | | 1 per 4 characters |
+/// | tools | | 346 |
+///
+/// The start of the model's response takes 3 more.
 #[derive(Debug)]
 pub struct Transcript<'t> {
     pub(crate) provider: Provider,
-    /// The fields of a request; none if it is a bare list.
+    /// The fields of a request; `None` for a list of messages.
     pub(crate) request: Option<Vec<Field<'t>>>,
     pub(crate) messages: Vec<Message<'t>>,
     repairs: Vec<Repair>,
-    /// The messages, then the fields of the request that are sent with every message list.
+    /// The messages, followed by the fixed fields of the request.
     pub(crate) items: Vec<ContextItem>,
 }
 
@@ -80,39 +85,41 @@ pub(crate) enum Field<'t> {
 }
 
 impl<'t> Transcript<'t> {
-    /// Reads a list of messages, or a request with one, and counts its tokens.
+    /// Reads a list of messages, or a request that contains one, and counts its tokens.
     ///
-    /// What a provider would refuse, because a call lacks its result or the other way round, because it is empty, or
-    /// because it cannot be first, is left out: whole messages are never selected, and parts of messages are listed as
-    /// [repairs](Self::repairs). Equal texts are counted once.
+    /// Messages that the provider would reject are never selected: tool results without a call, empty messages, messages
+    /// that cannot be first. Invalid parts of other messages are dropped and listed as [repairs](Self::repairs). Equal texts
+    /// are counted once.
     ///
     /// # Errors
     ///
-    /// [`ChatError::NotJson`] or [`ChatError::Invalid`] with the place; [`ChatError::NothingToSend`] if no message
+    /// [`ChatError::NotJson`] or [`ChatError::Invalid`] with the location; [`ChatError::NothingToSend`] if no message
     /// can be sent.
     pub fn read(
         provider: Provider,
         text: &'t str,
         counter: &dyn TokenCounter,
     ) -> Result<Self, ChatError> {
-        let whole = json::parse(text)?;
+        let root = json::parse(text)?;
         let mut fixed = Vec::new();
-        let (request, list) = if json::is_array(whole) {
-            (None, json::array("the list", whole)?)
+        let (request, list) = if json::is_array(root) {
+            (None, json::array("the list", root)?)
         } else {
-            let request = json::object("the request", whole)?;
+            let request = json::object("the request", root)?;
             let Some(messages) = request.get("messages") else {
                 let problem = match request.get("input") {
                     Some(_) => {
-                        "it is for OpenAI's responses; give one for chat completions, with `messages`"
+                        "it is for OpenAI's Responses API; use a request for Chat Completions, with `messages`"
                     }
-                    None => "it has no `messages`; give a list of messages, or a request with one",
+                    None => {
+                        "missing field `messages`; give a list of messages, or a request with one"
+                    }
                 };
                 return Err(ChatError::invalid("the request", problem));
             };
             if provider == Provider::OpenAi && request.get("system").is_some() {
                 let problem =
-                    "a field `system` is Anthropic's; choose that provider, or make it a message";
+                    "the field `system` is Anthropic's; choose that format, or make it a message";
                 return Err(ChatError::invalid("the request", problem));
             }
             let list = json::array("messages", messages)?;
@@ -122,13 +129,13 @@ impl<'t> Transcript<'t> {
             (Some(fields?.into_iter().flatten().collect()), list)
         };
         let mut messages = Vec::with_capacity(list.len());
-        for (at, raw) in list.into_iter().enumerate() {
-            let path = format!("messages[{at}]");
+        for (number, raw) in list.into_iter().enumerate() {
+            let path = format!("messages[{number}]");
             let mut message = match provider {
                 Provider::OpenAi => openai::read(&path, raw)?,
-                Provider::Anthropic => anthropic::read(&path, raw, at == 0)?,
+                Provider::Anthropic => anthropic::read(&path, raw, number == 0)?,
             };
-            message.number = at;
+            message.number = number;
             messages.push(message);
         }
         let repairs = match provider {
@@ -138,28 +145,28 @@ impl<'t> Transcript<'t> {
                 ToolPairing::anthropic(&mut messages)
             }
         };
-        check(&messages)?;
+        check_sendable(&messages)?;
         let items = items::items(provider, &fixed, &messages, counter)?;
         Ok(Self { provider, request, messages, repairs, items })
     }
 
-    /// The items: the messages, each at its place; then the tools and the system's words, if the request has them.
+    /// Returns the items: the messages in input order, followed by the fixed fields of the request, such as `tools`.
     pub fn items(&self) -> &[ContextItem] {
         &self.items
     }
 
-    /// What could not be sent of messages that can.
+    /// Returns the changes to messages that can be sent.
     pub fn repairs(&self) -> &[Repair] {
         &self.repairs
     }
 
-    /// What the messages say, as the parts of a policy that keep to what was sent before want it.
+    /// Returns the contents of the items as the previous prompt, for policies that keep a prompt's prefix.
     pub fn as_previous(&self) -> Previous {
         Previous::new(self.items.iter().map(ContextItem::content))
     }
 
-    /// What selects from this transcript by a policy. Messages stay in their order, two that say the same are two, and
-    /// what is selected can be sent, so the placer and the deduplication of the policy are not used.
+    /// Builds a trimmer with the scorers and slicer of a policy. Its placer and deduplication do not apply: messages stay in
+    /// order, and equal messages are both sent.
     ///
     /// # Errors
     ///
@@ -183,19 +190,19 @@ impl<'t> Transcript<'t> {
         })
     }
 
-    /// What must be sent in any case.
+    /// Returns the tokens of the pinned items and their groups, which are always sent.
     pub fn required_tokens(&self) -> i64 {
         let pinned = self.items.iter().filter(|item| item.is_pinned());
         let groups: BTreeSet<&str> = pinned.filter_map(ContextItem::group).collect();
-        let is_needed = |item: &&ContextItem| {
+        let is_required = |item: &&ContextItem| {
             item.is_pinned() || item.group().is_some_and(|group| groups.contains(group))
         };
-        let needed = self.items.iter().filter(is_needed);
-        needed.fold(PRIMING_TOKENS, |sum, item| sum.saturating_add(item.tokens()))
+        let required = self.items.iter().filter(is_required);
+        required.fold(PRIMING_TOKENS, |sum, item| sum.saturating_add(item.tokens()))
     }
 }
 
-/// A transcript, and how to select from it.
+/// Selects messages of a transcript by a policy.
 #[derive(Debug)]
 pub struct Trimmer<'s, 't> {
     transcript: &'s Transcript<'t>,
@@ -203,12 +210,12 @@ pub struct Trimmer<'s, 't> {
 }
 
 impl<'s, 't> Trimmer<'s, 't> {
-    /// Selects what fits a budget.
+    /// Selects the messages that fit a budget.
     ///
     /// # Errors
     ///
-    /// [`ChatError::OverBudget`] with the smallest budget that would do, if what must be sent does not fit; otherwise
-    /// as [`Pipeline::run`].
+    /// [`ChatError::OverBudget`] with the smallest sufficient budget if the required items exceed it; otherwise as
+    /// [`Pipeline::run`].
     pub fn trim(&self, budget: &ContextBudget) -> Result<TrimmedTranscript<'s, 't>, ChatError> {
         let selection = self.pipeline.run(&self.transcript.items, budget).map_err(|error| {
             let required_tokens = self.transcript.required_tokens();
@@ -225,7 +232,7 @@ impl<'s, 't> Trimmer<'s, 't> {
         Ok(TrimmedTranscript::new(self.transcript, selection))
     }
 
-    /// Why items are in or out, and what would change that.
+    /// Explains why items are in or out, and which budget or score would change that.
     ///
     /// # Errors
     ///
@@ -239,13 +246,13 @@ impl<'s, 't> Trimmer<'s, 't> {
     }
 }
 
-/// The model that a request names. What counts its tokens depends on it.
+/// Returns the `model` of a request, from which a tokenizer can be chosen.
 pub fn model(text: &str) -> Option<String> {
     let request = json::object("the request", json::parse(text).ok()?).ok()?;
     json::optional_str("the request", &request, "model").ok().filter(|model| !model.is_empty())
 }
 
-/// Reads a field of a request. Those that are sent with every message list become items.
+/// Reads a field of a request. Fields that are sent with every selection are added to `fixed`.
 fn read_field<'t>(
     provider: Provider,
     name: String,
@@ -280,14 +287,14 @@ fn read_field<'t>(
     Ok(Some(Field::Other(name, raw)))
 }
 
-/// Refuses a transcript of which nothing can be sent.
-fn check(messages: &[Message<'_>]) -> Result<(), ChatError> {
+/// Returns an error if no message can be sent.
+fn check_sendable(messages: &[Message<'_>]) -> Result<(), ChatError> {
     if messages.iter().any(|message| message.rejection_rule.is_none()) {
         return Ok(());
     }
     let problem = match messages.first().and_then(|message| message.rejection_rule) {
         None => "there are no messages; give at least one".to_owned(),
-        Some(rule) => format!("no message can be sent; of the first, {rule}"),
+        Some(rule) => format!("no message can be sent; the first breaks the rule: {rule}"),
     };
     Err(ChatError::NothingToSend { problem })
 }

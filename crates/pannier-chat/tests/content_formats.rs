@@ -1,4 +1,4 @@
-//! Transcripts as they are met, and what becomes of them.
+//! Transcripts in the content formats that providers and logs use, and their trimmed versions.
 
 use pannier_chat::{ChatError, Provider, Transcript};
 use pannier_core::ContextBudget;
@@ -6,7 +6,7 @@ use pannier_policy::PolicyRegistry;
 use pannier_tokens::BytesOverFour;
 use serde_json::{Value, json};
 
-/// What is sent, and how many repairs that took.
+/// Returns the sent messages and the number of repairs.
 fn trim(provider: Provider, messages: &Value, tokens: i64) -> (Vec<Value>, usize) {
     let text = messages.to_string();
     let transcript = Transcript::read(provider, &text, &BytesOverFour).unwrap();
@@ -19,7 +19,7 @@ fn trim(provider: Provider, messages: &Value, tokens: i64) -> (Vec<Value>, usize
     (list, transcript.repairs().len())
 }
 
-fn refused(provider: Provider, messages: &Value) -> String {
+fn read_error(provider: Provider, messages: &Value) -> String {
     Transcript::read(provider, &messages.to_string(), &BytesOverFour).unwrap_err().to_string()
 }
 
@@ -32,11 +32,11 @@ fn result(id: &str, text: &str) -> Value {
 }
 
 #[test]
-fn blocks_that_were_logged_one_by_one_are_joined() {
-    let thought = json!({ "type": "thinking", "thinking": "hm", "signature": "s" });
+fn blocks_logged_as_separate_messages_are_merged() {
+    let thinking = json!({ "type": "thinking", "thinking": "hm", "signature": "s" });
     let split = json!([
         { "role": "user", "content": "Look." },
-        { "role": "assistant", "content": [thought] },
+        { "role": "assistant", "content": [thinking] },
         { "role": "assistant", "content": [call("a")] },
         { "role": "assistant", "content": [call("b")] },
         { "role": "user", "content": [result("a", "1")] },
@@ -47,7 +47,7 @@ fn blocks_that_were_logged_one_by_one_are_joined() {
         sent,
         [
             json!({ "role": "user", "content": "Look." }),
-            json!({ "role": "assistant", "content": [thought, call("a"), call("b")] }),
+            json!({ "role": "assistant", "content": [thinking, call("a"), call("b")] }),
             json!({ "role": "user", "content": [result("a", "1"), result("b", "2")] }),
         ]
     );
@@ -55,11 +55,11 @@ fn blocks_that_were_logged_one_by_one_are_joined() {
 }
 
 #[test]
-fn what_the_model_thought_first_stays_with_the_present_turn() {
-    let thought = json!({ "type": "thinking", "thinking": "hm", "signature": "s" });
+fn first_thinking_of_the_current_turn_is_kept() {
+    let thinking = json!({ "type": "thinking", "thinking": "hm", "signature": "s" });
     let steps = json!([
         { "role": "user", "content": "Look." },
-        { "role": "assistant", "content": [thought, call("a")] },
+        { "role": "assistant", "content": [thinking, call("a")] },
         { "role": "user", "content": [result("a", "short")] },
         { "role": "assistant", "content": [call("b")] },
         { "role": "user", "content": [result("b", &"long ".repeat(300))] },
@@ -72,7 +72,7 @@ fn what_the_model_thought_first_stays_with_the_present_turn() {
 }
 
 #[test]
-fn the_results_that_the_model_is_to_answer_are_not_dropped() {
+fn tool_results_at_the_end_are_kept() {
     let loop_step = json!([
         { "role": "user", "content": "Read the log." },
         { "role": "assistant", "content": null, "tool_calls": [{ "id": "1", "type": "function", "function": { "name": "read", "arguments": "{}" } }] },
@@ -96,7 +96,7 @@ fn the_results_that_the_model_is_to_answer_are_not_dropped() {
 }
 
 #[test]
-fn no_question_gets_the_answer_to_another_one() {
+fn questions_are_never_sent_with_the_answer_to_another() {
     let say = |role: &str, text: &str| json!({ "role": role, "content": text });
     let talk = json!([
         say("user", "Delete the production database?"),
@@ -108,17 +108,17 @@ fn no_question_gets_the_answer_to_another_one() {
     for provider in [Provider::OpenAi, Provider::Anthropic] {
         for tokens in 15..400 {
             let (sent, _) = trim(provider, &talk, tokens);
-            let said = |text: &str| {
+            let is_sent = |text: &str| {
                 sent.iter().any(|message| message["content"].as_str().unwrap().contains(text))
             };
-            assert_eq!(said("production"), said("never"), "{tokens}");
-            assert_eq!(said("this file"), said("go ahead"), "{tokens}");
+            assert_eq!(is_sent("production"), is_sent("never"), "{tokens}");
+            assert_eq!(is_sent("this file"), is_sent("go ahead"), "{tokens}");
         }
     }
 }
 
 #[test]
-fn empty_lists_and_calls_in_the_wrong_mouth_are_left_out() {
+fn empty_arrays_and_calls_of_the_wrong_role_are_dropped() {
     let openai = json!([
         { "role": "user", "content": "Hi." },
         { "role": "assistant", "content": "Hello.", "tool_calls": [] },
@@ -140,7 +140,7 @@ fn empty_lists_and_calls_in_the_wrong_mouth_are_left_out() {
 }
 
 #[test]
-fn words_of_the_system_in_the_middle_stay_behind_the_users() {
+fn system_messages_between_others_stay_after_the_user_message() {
     let talk = json!([
         { "role": "user", "content": "One." },
         { "role": "system", "content": "From now on, be brief." },
@@ -153,21 +153,23 @@ fn words_of_the_system_in_the_middle_stay_behind_the_users() {
 }
 
 #[test]
-fn the_wrong_format_is_told() {
+fn errors_name_the_matching_format() {
     let block = json!([{ "role": "user", "content": [result("a", "x")] }]);
-    assert!(refused(Provider::OpenAi, &block).contains("is Anthropic's; choose that format"));
+    assert!(read_error(Provider::OpenAi, &block).contains("is Anthropic's; choose that format"));
     let tool = json!([{ "role": "user", "content": "x" }, { "role": "tool", "tool_call_id": "1", "content": "x" }]);
-    assert!(refused(Provider::Anthropic, &tool).contains("choose OpenAI's format"));
+    assert!(read_error(Provider::Anthropic, &tool).contains("choose OpenAI's format"));
     assert!(
-        refused(Provider::OpenAi, &json!({ "input": "x" })).contains("it is for OpenAI's responses")
+        read_error(Provider::OpenAi, &json!({ "input": "x" }))
+            .contains("it is for OpenAI's Responses API")
     );
     assert!(
-        refused(Provider::OpenAi, &json!({ "system": "x", "messages": [] })).contains("Anthropic's")
+        read_error(Provider::OpenAi, &json!({ "system": "x", "messages": [] }))
+            .contains("Anthropic's")
     );
 }
 
 #[test]
-fn what_is_not_known_is_counted() {
+fn unknown_fields_are_counted() {
     let plain = json!([{ "role": "user", "content": "x" }]);
     let more =
         json!([{ "role": "user", "content": "x", "reasoning_content": "word ".repeat(100) }]);

@@ -1,7 +1,6 @@
-//! The oracle itself under test: hand-written transcripts for every rule, then the generators.
+//! Tests of the oracle itself: hand-written transcripts for every rule, then the generators.
 //!
-//! A refused transcript names a part of the reason it must be refused for, so that a rule cannot
-//! hide behind another one.
+//! Each rejected transcript states a part of the expected reason, so that one rule cannot mask another.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -20,7 +19,7 @@ fn accept(provider: Provider, cases: &[(&str, Value)]) {
     }
 }
 
-fn refuse(provider: Provider, cases: &[(&str, Value, &str)]) {
+fn reject(provider: Provider, cases: &[(&str, Value, &str)]) {
     for (name, transcript, reason) in cases {
         let found = problems(provider, transcript);
         assert!(found.iter().any(|problem| problem.contains(reason)), "{name}: {found:#?}");
@@ -28,7 +27,7 @@ fn refuse(provider: Provider, cases: &[(&str, Value, &str)]) {
 }
 
 mod openai {
-    use super::{Provider, Value, accept, json, refuse};
+    use super::{Provider, Value, accept, json, reject};
 
     fn user() -> Value {
         json!({ "role": "user", "content": "hi" })
@@ -149,8 +148,8 @@ mod openai {
     }
 
     #[test]
-    fn refuses_wrong_lists_and_roles() {
-        refuse(
+    fn rejects_invalid_lists_and_roles() {
+        reject(
             Provider::OpenAi,
             &[
                 ("number", json!(1), "neither a list nor a request"),
@@ -186,9 +185,9 @@ mod openai {
     }
 
     #[test]
-    fn refuses_wrong_content() {
+    fn rejects_invalid_content() {
         let image = |fields: Value| part(&json!({ "type": "image_url", "image_url": fields }));
-        refuse(
+        reject(
             Provider::OpenAi,
             &[
                 ("empty text", said("user", &json!("")), "has empty content"),
@@ -238,10 +237,10 @@ mod openai {
     }
 
     #[test]
-    fn refuses_wrong_calls() {
+    fn rejects_invalid_calls() {
         let with = |calls: Value| assistant(&json!({ "content": "x", "tool_calls": calls }));
         let long = "x".repeat(41);
-        refuse(
+        reject(
             Provider::OpenAi,
             &[
                 ("no calls", with(json!([])), "tool_calls: is an empty list"),
@@ -305,12 +304,12 @@ mod openai {
     }
 
     #[test]
-    fn refuses_wrong_pairs() {
+    fn rejects_invalid_pairs() {
         let missing = "before a result for the call `b`";
         let legacy = json!({ "role": "function", "name": "f", "content": "1" });
         let legacy_call = json!({ "role": "assistant", "content": null,
             "function_call": { "name": "f", "arguments": "{}" } });
-        refuse(
+        reject(
             Provider::OpenAi,
             &[
                 ("pending", json!([user(), asks(&["b"])]), "the end: comes before a result"),
@@ -358,7 +357,7 @@ mod openai {
 }
 
 mod anthropic {
-    use super::{Provider, Value, accept, json, refuse};
+    use super::{Provider, Value, accept, json, reject};
 
     fn user() -> Value {
         json!({ "role": "user", "content": "hi" })
@@ -503,8 +502,8 @@ mod anthropic {
     }
 
     #[test]
-    fn refuses_wrong_lists_and_roles() {
-        refuse(
+    fn rejects_invalid_lists_and_roles() {
+        reject(
             Provider::Anthropic,
             &[
                 ("text", json!("hi"), "neither a list nor a request"),
@@ -528,11 +527,11 @@ mod anthropic {
     }
 
     #[test]
-    fn refuses_wrong_content() {
+    fn rejects_invalid_content() {
         let said = |content: Value| json!([{ "role": "user", "content": content }]);
         let gif = json!({ "type": "base64", "media_type": "image/bmp", "data": "x" });
         let nothing = json!({ "type": "base64", "media_type": "image/png", "data": "" });
-        refuse(
+        reject(
             Provider::Anthropic,
             &[
                 ("empty text", said(json!("")), "content: is empty"),
@@ -566,7 +565,7 @@ mod anthropic {
     }
 
     #[test]
-    fn refuses_wrong_requests() {
+    fn rejects_invalid_requests() {
         let mark = json!({ "type": "ephemeral" });
         let marked = json!({ "type": "text", "text": "x", "cache_control": mark });
         let marks = json!([marked, marked, marked]);
@@ -574,7 +573,7 @@ mod anthropic {
             json!([{ "type": "text", "text": "x", "cache_control": { "type": "forever" } }]);
         let with_tools = |tools: Value| json!({ "messages": [user()], "tools": tools });
         let tool = json!({ "name": "f", "input_schema": {} });
-        refuse(
+        reject(
             Provider::Anthropic,
             &[
                 ("empty system", with_system(&json!("")), "system: is empty"),
@@ -597,12 +596,12 @@ mod anthropic {
     }
 
     #[test]
-    fn refuses_wrong_calls_and_results() {
+    fn rejects_invalid_calls_and_results() {
         let odd = json!({ "type": "tool_use", "id": "a.b", "name": "f", "input": {} });
         let listed = json!({ "type": "tool_use", "id": "a", "name": "f", "input": [] });
         let nameless = json!({ "type": "tool_use", "id": "a", "input": {} });
         let nested = json!({ "content": [result("a")] });
-        refuse(
+        reject(
             Provider::Anthropic,
             &[
                 ("odd id", json!([user(), says(&[odd])]), "id: has a character"),
@@ -629,11 +628,11 @@ mod anthropic {
     }
 
     #[test]
-    fn refuses_wrong_pairs() {
+    fn rejects_invalid_pairs() {
         let late = sends(&[text("here:"), result("a")]);
         let between = sends(&[result("a"), text("and"), result("b")]);
         let missing = "calls `a` without a result";
-        refuse(
+        reject(
             Provider::Anthropic,
             &[
                 ("pending", json!([user(), asks(&["a"])]), missing),
@@ -718,7 +717,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_transcripts_can_be_judged(
+    fn damaged_transcripts_have_nonempty_reasons(
         one in damaged(Provider::OpenAi, 0..5),
         other in damaged(Provider::Anthropic, 0..5),
     ) {
@@ -729,7 +728,7 @@ proptest! {
 
 const DRAWN: usize = 1_000;
 
-/// So many transcripts, the same ones in every run.
+/// Draws [`DRAWN`] transcripts, the same ones in every run.
 fn draw(strategy: &impl Strategy<Value = Value>) -> Vec<Value> {
     let mut runner = TestRunner::deterministic();
     (0..DRAWN).map(|_| strategy.new_tree(&mut runner).unwrap().current()).collect()
@@ -740,11 +739,11 @@ fn messages(transcript: &Value) -> &[Value] {
 }
 
 #[test]
-fn most_damaged_transcripts_are_refused_and_some_are_not() {
+fn most_but_not_all_damaged_transcripts_are_rejected() {
     for provider in [Provider::OpenAi, Provider::Anthropic] {
         let drawn = draw(&damaged(provider, 1..6));
-        let refused = drawn.iter().filter(|drawn| !problems(provider, drawn).is_empty()).count();
-        assert!((DRAWN / 2..DRAWN).contains(&refused), "{provider:?}: {refused} of {DRAWN}");
+        let rejected = drawn.iter().filter(|drawn| !problems(provider, drawn).is_empty()).count();
+        assert!((DRAWN / 2..DRAWN).contains(&rejected), "{provider:?}: {rejected} of {DRAWN}");
     }
 }
 
@@ -783,9 +782,9 @@ fn damage_causes_every_kind_of_problem() {
     }
 }
 
-/// What accepted transcripts must cover, by a spelling that only such a transcript has.
+/// Each feature is identified by a spelling that only transcripts with it contain.
 #[test]
-fn valid_transcripts_cover_what_they_should() {
+fn valid_transcripts_cover_all_features() {
     let openai = [
         r#""role":"system""#,
         r#""role":"developer""#,
@@ -833,7 +832,7 @@ fn valid_transcripts_cover_what_they_should() {
 }
 
 #[test]
-fn valid_transcripts_end_in_every_way() {
+fn valid_transcripts_end_with_every_role() {
     let is_result = |message: &Value| {
         message["role"] == "tool" || message["content"][0]["type"] == "tool_result"
     };
@@ -865,7 +864,7 @@ fn transcripts_shrink_to_a_single_question() {
     }
 }
 
-/// Two edits can hold each other in place, so the least is small but not always the smallest.
+/// Two edits can depend on each other, so the result is small but not always minimal.
 #[test]
 fn damage_shrinks_to_a_small_transcript() {
     for provider in [Provider::OpenAi, Provider::Anthropic] {
@@ -878,9 +877,9 @@ fn damage_shrinks_to_a_small_transcript() {
             prop_assert!(!orphan);
             Ok(())
         });
-        let Err(TestError::Fail(_, least)) = outcome else {
+        let Err(TestError::Fail(_, shrunk)) = outcome else {
             panic!("{provider:?}: no orphaned result was drawn");
         };
-        assert!(messages(&least).len() <= 6, "{provider:?}: {least}");
+        assert!(messages(&shrunk).len() <= 6, "{provider:?}: {shrunk}");
     }
 }

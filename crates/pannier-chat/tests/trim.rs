@@ -1,5 +1,5 @@
-//! Whatever comes in, what goes out is accepted by the provider, keeps the budget and the order, and is made of the
-//! messages that came in.
+//! Invariants of trimming, for valid, damaged and arbitrary transcripts: the provider accepts the output, the budget and the
+//! order hold, and the output contains only input.
 
 mod support;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use support::rules::{self, problems};
 use support::transcripts::{damaged, valid};
 
-fn of(provider: rules::Provider) -> Provider {
+fn library_provider(provider: rules::Provider) -> Provider {
     match provider {
         rules::Provider::OpenAi => Provider::OpenAi,
         rules::Provider::Anthropic => Provider::Anthropic,
@@ -34,40 +34,38 @@ fn messages(value: &Value) -> &[Value] {
     list.as_array().unwrap()
 }
 
-/// What a message says, piece by piece: who speaks, then every part and every other field. A tool that says nothing
-/// says so.
+/// Splits a message into its role, every part and every other field. An empty tool result gets its placeholder.
 fn pieces(message: &Value) -> Vec<Value> {
     let text = |text: &str| json!({ "type": "text", "text": text });
     let mut pieces = vec![json!({ "speaker": message["role"] })];
-    let mut said = Vec::new();
+    let mut parts = Vec::new();
     for (key, value) in message.as_object().unwrap() {
         match (key.as_str(), value) {
             ("role", _) | ("content", Value::Null) => {}
-            ("content", Value::String(content)) => said.push(text(content)),
-            ("content", Value::Array(parts)) => said.extend(parts.iter().cloned()),
+            ("content", Value::String(content)) => parts.push(text(content)),
+            ("content", Value::Array(content)) => parts.extend(content.iter().cloned()),
             ("tool_calls", Value::Array(calls)) => pieces.extend(calls.iter().cloned()),
             _ => pieces.push(json!({ key: value })),
         }
     }
-    said.retain(|part| part["type"] != "text" || part["text"] != "");
-    if said.is_empty() && ["tool", "function"].iter().any(|role| message["role"] == **role) {
-        said.push(text("(no output)"));
+    parts.retain(|part| part["type"] != "text" || part["text"] != "");
+    if parts.is_empty() && ["tool", "function"].iter().any(|role| message["role"] == **role) {
+        parts.push(text("(no output)"));
     }
-    pieces.extend(said);
+    pieces.extend(parts);
     pieces
 }
 
-/// Whether everything that goes out came in; and in the same order, unless something was moved.
-fn says_nothing_new(sent: &[Value], given: &[Value], is_moved: bool) -> bool {
-    let (sent, given) = (sent.iter().flat_map(pieces), given.iter().flat_map(pieces));
+/// Returns whether the output contains only input, in the same order unless parts were moved.
+fn contains_only_input(sent: &[Value], input: &[Value], is_moved: bool) -> bool {
+    let (sent, mut input) = (sent.iter().flat_map(pieces), input.iter().flat_map(pieces));
     if !is_moved {
-        let mut given = given;
-        return sent.into_iter().all(|piece| given.any(|other| other == piece));
+        return sent.into_iter().all(|piece| input.any(|other| other == piece));
     }
-    let mut left: Vec<Value> = given.collect();
+    let mut remaining: Vec<Value> = input.collect();
     sent.into_iter().all(|piece| {
-        let found = left.iter().position(|other| *other == piece);
-        found.map(|found| left.swap_remove(found)).is_some()
+        let position = remaining.iter().position(|other| *other == piece);
+        position.map(|position| remaining.swap_remove(position)).is_some()
     })
 }
 
@@ -79,7 +77,7 @@ fn check(
     policy: &str,
 ) -> Result<(), TestCaseError> {
     let text = serde_json::to_string_pretty(value).unwrap();
-    let transcript = match Transcript::read(of(provider), &text, &BytesOverFour) {
+    let transcript = match Transcript::read(library_provider(provider), &text, &BytesOverFour) {
         Ok(transcript) => transcript,
         Err(ChatError::NothingToSend { .. }) => return Ok(()),
         Err(error) => panic!("{error}"),
@@ -114,44 +112,44 @@ fn check(
         ledger.output_reserve + ledger.fixed + ledger.framing + ledger.items + ledger.slack
     );
 
-    // What goes out is what came in, in its order; everything else of a request is untouched.
+    // The output contains only input, in order. Other fields of a request are unchanged.
     let is_moved = transcript.repairs().iter().any(|repair| {
         repair.problem.contains("joined") || repair.problem.contains("before everything")
     });
     prop_assert!(
-        says_nothing_new(messages(&sent), messages(value), is_moved),
+        contains_only_input(messages(&sent), messages(value), is_moved),
         "{} of {}",
         sent,
         value
     );
     if problems(provider, value).is_empty() && transcript.repairs().is_empty() {
-        let mut given = messages(value).iter();
-        prop_assert!(messages(&sent).iter().all(|message| given.any(|other| other == message)));
+        let mut input = messages(value).iter();
+        prop_assert!(messages(&sent).iter().all(|message| input.any(|other| other == message)));
     }
-    if let (Value::Object(sent), Value::Object(given)) = (&sent, value) {
-        for (key, field) in given.iter().filter(|(key, _)| *key != "messages") {
+    if let (Value::Object(sent), Value::Object(input)) = (&sent, value) {
+        for (key, field) in input.iter().filter(|(key, _)| *key != "messages") {
             prop_assert!(sent.get(key) == Some(field) || key == "system", "{}", key);
         }
     }
 
-    // System and the user's last words are there.
+    // The system prompt and the last user message are sent.
     let report = selection.report();
     for entry in &report.excluded {
         prop_assert!(!entry.item.is_pinned(), "{:?}", entry);
     }
     prop_assert!(report.included.iter().any(|entry| entry.reason == InclusionReason::Pinned));
-    // What was accepted when it came is not refused here, and all of it goes out if there is room. Only the old call
-    // without an id is accepted without a result, and here it is not.
-    let has_old_calls =
+    // Valid input is neither repaired nor rejected, and sent in full if it fits. The exception is `function_call` without a
+    // result, which the provider accepts and the trimmer rejects.
+    let has_function_calls =
         messages(value).iter().any(|message| message.get("function_call").is_some());
-    if problems(provider, value).is_empty() && !has_old_calls {
-        let is_joined = |repair: &pannier_chat::Repair| repair.problem.contains("joined");
-        prop_assert!(transcript.repairs().iter().all(is_joined), "{:?}", transcript.repairs());
-        let is_refused = |entry: &&pannier_core::ExcludedItem<_>| {
+    if problems(provider, value).is_empty() && !has_function_calls {
+        let is_merge = |repair: &pannier_chat::Repair| repair.problem.contains("joined");
+        prop_assert!(transcript.repairs().iter().all(is_merge), "{:?}", transcript.repairs());
+        let is_rejected = |entry: &&pannier_core::ExcludedItem<_>| {
             entry.reason.variant() == ExclusionVariant::Refused
                 && entry.reason.to_string().contains("call")
         };
-        prop_assert_eq!(report.excluded.iter().find(is_refused), None);
+        prop_assert_eq!(report.excluded.iter().find(is_rejected), None);
         if share >= 1.0 && transcript.repairs().is_empty() {
             prop_assert_eq!(&sent, value);
         }
@@ -181,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_transcripts_become_accepted(
+    fn damaged_transcripts_are_repaired_and_accepted(
         (provider, value) in providers().prop_flat_map(|provider| (Just(provider), damaged(provider, 1..8))),
         share in prop_oneof![Just(1.0), 0.0..1.0],
         reserve in 0..50_i64,
@@ -191,9 +189,9 @@ proptest! {
     }
 
     #[test]
-    fn any_json_is_read_or_refused(value in any_json(), provider in providers()) {
+    fn arbitrary_json_never_panics(value in any_json(), provider in providers()) {
         let text = value.to_string();
-        if let Ok(transcript) = Transcript::read(of(provider), &text, &BytesOverFour) {
+        if let Ok(transcript) = Transcript::read(library_provider(provider), &text, &BytesOverFour) {
             let trimmer = trimmer(&transcript, "transcript");
             if let Ok(trimmed) = trimmer.trim(&budget(1_000, 0)) {
                 serde_json::from_str::<Value>(&trimmed.json()).unwrap();
@@ -202,7 +200,7 @@ proptest! {
     }
 }
 
-/// JSON that has something of a transcript.
+/// Arbitrary JSON with the keys and words of transcripts.
 fn any_json() -> impl Strategy<Value = Value> {
     let word = prop::sample::select(vec![
         "user",

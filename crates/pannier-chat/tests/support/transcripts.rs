@@ -15,7 +15,10 @@ use serde_json::{Value, json};
 use super::rules::Provider;
 
 /// A transcript that the provider accepts, with so many turns (at least one).
-pub(crate) fn valid(provider: Provider, size: std::ops::Range<usize>) -> impl Strategy<Value = Value> {
+pub(crate) fn valid(
+    provider: Provider,
+    size: std::ops::Range<usize>,
+) -> impl Strategy<Value = Value> {
     plan(size).prop_map(move |plan| match provider {
         Provider::OpenAi => openai::write(&plan),
         Provider::Anthropic => anthropic::write(&plan),
@@ -795,7 +798,7 @@ fn damage() -> impl Strategy<Value = Damage> {
 }
 
 mod damage {
-    use super::{Damage, Provider, Index, Value, json};
+    use super::{Damage, Index, Provider, Value, json};
 
     /// A call or a result: the message, and the position in its list unless it is all of it.
     #[derive(Clone, Copy)]
