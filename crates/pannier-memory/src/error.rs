@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pannier_core::ErrorCategory;
-use pannier_sessions::SessionError;
+use pannier_files::SessionError;
 
 /// A failure to read or write a context folder or its settings, or to build a packet.
 #[derive(Debug, thiserror::Error)]

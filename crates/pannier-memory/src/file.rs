@@ -4,8 +4,10 @@
 //! inside the project after resolving links, and only up to a size limit.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use pannier_files::read_bounded;
 
 use crate::MemoryError;
 
@@ -30,13 +32,11 @@ pub(crate) fn read(root: &Path, path: &Path, max_bytes: u64) -> Result<ReadOutco
     if !fs::metadata(&target).map_err(failed)?.is_file() {
         return Ok(ReadOutcome::Refused("it is not a file, so it is not read"));
     }
-    let mut bytes = Vec::new();
     let file = File::open(&target).map_err(failed)?;
-    file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > max_bytes {
-        return Err(MemoryError::TooLong { path: path.to_owned(), max_bytes });
+    match read_bounded(file, max_bytes).map_err(failed)? {
+        Some(bytes) => Ok(ReadOutcome::Bytes(bytes)),
+        None => Err(MemoryError::TooLong { path: path.to_owned(), max_bytes }),
     }
-    Ok(ReadOutcome::Bytes(bytes))
 }
 
 /// The target of a path, if it is inside a root.

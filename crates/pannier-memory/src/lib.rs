@@ -51,6 +51,6 @@ pub use init::init;
 pub use keywords::keywords;
 pub use memory::{Memory, Warning};
 pub use packer::{Packet, PacketBuilder, PacketOptions};
-pub use pannier_sessions::SessionId;
+pub use pannier_files::SessionId;
 pub use render::PacketFormat;
 pub use session::Cooldowns;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pannier_core::Timestamp;
-use pannier_sessions::{SessionFile, SessionFiles, SessionId};
+use pannier_files::{SessionFile, SessionId, SessionStore};
 
 use crate::MemoryError;
 
@@ -24,13 +24,13 @@ const MAX_FILE_BYTES: u64 = 64;
 /// Records the times of packets in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cooldowns {
-    files: SessionFiles,
+    files: SessionStore,
 }
 
 impl Cooldowns {
     /// Stores the files in this folder. The first write creates it.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
-        Self { files: SessionFiles::in_folder(folder, EXTENSION) }
+        Self { files: SessionStore::in_folder(folder, EXTENSION) }
     }
 
     /// Returns whether the session received a packet of this context folder less than `cooldown` ago. Damaged files and
@@ -63,7 +63,7 @@ impl Cooldowns {
     ) -> Result<(), MemoryError> {
         let file = self.files.file(session, &[context])?;
         file.write(format!("{now}\n").as_bytes())?;
-        file.forget_older(MAX_AGE);
+        file.remove_stale(MAX_AGE);
         Ok(())
     }
 }

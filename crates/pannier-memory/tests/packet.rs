@@ -597,7 +597,8 @@ fn budgets_hold_for_a_real_folder() {
 
 #[test]
 fn budgets_hold_for_bpe_counters() {
-    let counter: Arc<dyn TokenCounter> = Arc::from(pannier_tokens::counter("o200k").unwrap());
+    let counter: Arc<dyn TokenCounter> =
+        Arc::from(pannier_tokens::counter_by_name("o200k").unwrap());
     for memory in [small(), folder(25, 30)] {
         for format in [PacketFormat::Markdown, PacketFormat::Json] {
             for budget in (0..4_000).step_by(61) {
