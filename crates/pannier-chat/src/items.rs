@@ -1,7 +1,8 @@
 //! Turns messages into items: their tokens, pins and groups, and the provider's rules for sending them.
 
 use pannier_core::{
-    ContextItem, ContextKind, ContextSource, Cost, Placed, Rendering, Timestamp, TokenCounter,
+    ContextItem, ContextKind, ContextSource, Error, Layout, PlacedItems, Plan, Pool, RenderCost,
+    Timestamp, TokenCounter,
 };
 
 use crate::message::{Message, Role, TOKENS_PER_MESSAGE};
@@ -108,13 +109,13 @@ fn pinned_messages(provider: Provider, messages: &[Message<'_>]) -> Vec<usize> {
     pinned
 }
 
-/// Counts messages as they are sent: one after the other, without tokens that merge across them.
-pub(crate) struct ChatRendering {
+/// Plans and counts messages as they are sent: one after the other, without tokens that merge across them.
+pub(crate) struct ChatLayout {
     /// For each message: the rule by which it cannot be sent, and whether it can be first.
     messages: Vec<(Option<&'static str>, bool)>,
 }
 
-impl ChatRendering {
+impl ChatLayout {
     pub(crate) fn new(provider: Provider, messages: &[Message<'_>]) -> Self {
         let rules =
             |message: &Message<'_>| (message.rejection_rule, can_be_first(provider, message));
@@ -122,9 +123,25 @@ impl ChatRendering {
     }
 }
 
-impl Rendering for ChatRendering {
-    fn cost(&self, items: &Placed<'_>) -> Cost {
-        let mut cost = Cost { fixed: PRIMING_TOKENS, ..Cost::default() };
+impl Layout for ChatLayout {
+    fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error> {
+        let mut plan = Plan::default();
+        plan.fixed = PRIMING_TOKENS;
+        for index in 0..pool.len() as u32 {
+            let (rule, can_be_first) = match self.messages.get(index as usize) {
+                Some((rule, can_be_first)) => (*rule, *can_be_first),
+                None => (None, false),
+            };
+            plan.rejected.extend(rule.map(|rule| (index, rule.into())));
+            if !can_be_first {
+                plan.not_first.push((index, FIRST_NOT_USER.into()));
+            }
+        }
+        Ok(plan)
+    }
+
+    fn measure(&self, items: &PlacedItems<'_>, _: i64) -> Result<Option<RenderCost>, Error> {
+        let mut cost = RenderCost { fixed: PRIMING_TOKENS, ..RenderCost::default() };
         for (index, item) in items.indices().zip(items.items()) {
             if index < self.messages.len() {
                 cost.framing = cost.framing.saturating_add(TOKENS_PER_MESSAGE);
@@ -133,19 +150,6 @@ impl Rendering for ChatRendering {
                 cost.fixed = cost.fixed.saturating_add(item.tokens());
             }
         }
-        cost
-    }
-
-    fn effort(&self, _: i64) -> u64 {
-        self.messages.len() as u64
-    }
-
-    fn refuses(&self, index: usize, _: &ContextItem) -> Option<&str> {
-        self.messages.get(index).and_then(|(rule, _)| *rule)
-    }
-
-    fn refuses_first(&self, index: usize, _: &ContextItem) -> Option<&str> {
-        let can_be_first = self.messages.get(index).is_some_and(|(_, first)| *first);
-        (!can_be_first).then_some(FIRST_NOT_USER)
+        Ok(Some(cost))
     }
 }

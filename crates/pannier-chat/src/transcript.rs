@@ -5,12 +5,12 @@ use std::fmt;
 
 use pannier_core::{
     ContextBudget, ContextItem, Deduplication, Error, ErrorCategory, Explanation, Pipeline,
-    Previous, TokenCounter,
+    PreviousPrompt, TokenCounter,
 };
 use pannier_policy::{Moment, PlacerPolicy, Policy, PolicyRegistry};
 use serde_json::value::RawValue;
 
-use crate::items::{self, ChatRendering, FixedField, PRIMING_TOKENS};
+use crate::items::{self, ChatLayout, FixedField, PRIMING_TOKENS};
 use crate::message::{Message, TOKENS_PER_MESSAGE};
 use crate::tool_pairing::{self, ToolPairing};
 use crate::trimmed::TrimmedTranscript;
@@ -161,8 +161,8 @@ impl<'t> Transcript<'t> {
     }
 
     /// Returns the contents of the items as the previous prompt, for policies that keep a prompt's prefix.
-    pub fn as_previous(&self) -> Previous {
-        Previous::new(self.items.iter().map(ContextItem::content))
+    pub fn as_previous(&self) -> PreviousPrompt {
+        PreviousPrompt::new(self.items.iter().map(ContextItem::content))
     }
 
     /// Builds a trimmer with the scorers and slicer of a policy. Its placer and deduplication do not apply: messages stay in
@@ -183,10 +183,10 @@ impl<'t> Transcript<'t> {
             deduplication: Deduplication::Off,
             ..policy.clone()
         };
-        let rendering = ChatRendering::new(self.provider, &self.messages);
+        let layout = ChatLayout::new(self.provider, &self.messages);
         Ok(Trimmer {
             transcript: self,
-            pipeline: registry.pipeline(&policy, moment)?.with_layout(rendering),
+            pipeline: registry.pipeline(&policy, moment)?.with_layout(layout),
         })
     }
 

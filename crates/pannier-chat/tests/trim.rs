@@ -106,10 +106,10 @@ fn check(
     let ledger = selection.ledger();
     prop_assert!(ledger.sent() <= limit);
     prop_assert_eq!(ledger.sent(), 3 + selection.tokens());
-    prop_assert_eq!(ledger.joins, 0);
+    prop_assert_eq!(ledger.merge_adjustment, 0);
     prop_assert_eq!(
         ledger.window,
-        ledger.output_reserve + ledger.fixed + ledger.framing + ledger.items + ledger.slack
+        ledger.output_reserve + ledger.fixed + ledger.framing + ledger.items + ledger.unused
     );
 
     // The output contains only input, in order. Other fields of a request are unchanged.

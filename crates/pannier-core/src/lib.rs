@@ -80,9 +80,7 @@ pub use diagnostics::{
     TraceDetailLevel, TraceEvent,
 };
 pub use error::{Error, ErrorCategory, ForeignError};
-pub use layout::{
-    Around, Headings, Layout, Ledger, PlacedItems, Plan, RenderCost, SectionId,
-};
+pub use layout::{Around, Headings, Layout, Ledger, PlacedItems, Plan, RenderCost, SectionId};
 #[cfg(feature = "serde")]
 pub use model::UncountedItem;
 pub use model::{

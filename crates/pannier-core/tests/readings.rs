@@ -608,7 +608,8 @@ fn s2_kinds_that_share_a_scorer_are_one_pool() {
     };
     let items = [of("a", 1), of("b", 2), of("A", 3), of("c", 9), of("d", 8)];
     let by_kind = ByKindScorer::builder().kinds([kind("a"), kind("b")], PriorityScorer);
-    let scores = Pool::new(&items).scores(&by_kind.otherwise(PriorityScorer).build().unwrap()).unwrap();
+    let scores =
+        Pool::new(&items).scores(&by_kind.otherwise(PriorityScorer).build().unwrap()).unwrap();
     assert_eq!(scores, [0.0, 0.5, 1.0, 1.0, 0.0]);
     let twice = ByKindScorer::builder().kinds([kind("a"), kind("A")], PriorityScorer);
     assert!(matches!(twice.build(), Err(Error::InvalidScorer { .. })));

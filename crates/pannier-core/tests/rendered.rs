@@ -251,7 +251,8 @@ fn what_cannot_be_sent_is_out_and_says_by_which_rule() {
             let mut plan = Plan::default();
             let is_never = |item: &&ContextItem| item.content() == "never";
             let never = pool.items().iter().position(is_never);
-            plan.rejected = never.map(|at| (at as u32, "it is never sent".into())).into_iter().collect();
+            plan.rejected =
+                never.map(|at| (at as u32, "it is never sent".into())).into_iter().collect();
             plan.not_first = (0..3).map(|index| (index, "it cannot be first".into())).collect();
             Ok(plan)
         }

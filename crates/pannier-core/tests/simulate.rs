@@ -134,7 +134,9 @@ fn c19_a_search_without_a_ceiling_ends() {
         Box::new(KnapsackSlice::default()),
     ] {
         let pipeline = pipeline().slicer(slicer).build();
-        let find = |items: &[ContextItem], ceiling| pipeline.find_min_budget_for(items, &budget(0), 0, ceiling);
+        let find = |items: &[ContextItem], ceiling| {
+            pipeline.find_min_budget_for(items, &budget(0), 0, ceiling)
+        };
         assert_eq!(find(&items, i64::MAX), find(&items, 10_000));
         let huge = [item("huge", i64::MAX, 0.5), item("small", 1, 0.1)];
         assert!(!matches!(find(&huge, i64::MAX), Ok(Some(0..=1_000_000))));

@@ -361,7 +361,8 @@ impl Layout for TextLayout {
         let separator = self.count(&self.template.separator);
         let forms = |item: &&'_ ContextItem| {
             let frame = self.frame(item, 1).saturating_add(separator);
-            let short = item.short_form().map(|short| self.frame(short, 1).saturating_add(separator));
+            let short =
+                item.short_form().map(|short| self.frame(short, 1).saturating_add(separator));
             std::iter::once(frame).chain(short)
         };
         plan.around = match self.has_frames() {

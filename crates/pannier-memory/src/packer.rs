@@ -3,8 +3,8 @@
 //! The budget bounds the printed text, including headings, bullets and the token count. The frame (header, files to read,
 //! constitution, instruction) is in every packet; all other entries compete for the remaining budget.
 //!
-//! The selected tasks supply the keywords that score decisions and learnings, and those compete with the last tasks for the
-//! budget. So the tasks' share is filled first. If a run then selects other tasks, it is repeated with their keywords.
+//! The selected tasks supply the keywords that score decisions and learnings. So there are two runs: the first selects the
+//! tasks, whose scores do not depend on keywords; the second selects everything with the keywords of those tasks.
 
 mod explain;
 
@@ -13,16 +13,15 @@ use std::cmp::Reverse;
 use std::sync::{Arc, OnceLock};
 
 use pannier_core::{
-    Candidate, ContextBudget, ContextItem, ContextSource, MetadataTrustScorer, MetadataValue,
-    Pipeline, Rendering, ScoredItem, Selection, SelectionReport, SliceBudget, Slicer, Tier,
-    TieredSlice, Timestamp, TokenCounter, Verdict,
+    ContextBudget, ContextItem, ContextSource, MetadataTrustScorer, MetadataValue, Pipeline,
+    Selection, SelectionReport, Timestamp, TokenCounter,
 };
 use pannier_policy::{Circumstances, Policy, PolicyRegistry, Receipt, ReceiptSource, Replay};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{PacketPolicyInputs, kind};
 use crate::render::{
-    PacketFill, PacketFormat, PacketFrame, PacketRendering, RenderedEntries, content, short_content,
+    PacketFill, PacketFormat, PacketFrame, PacketLayout, RenderedEntries, content, short_content,
 };
 use crate::{Config, Entry, Memory, MemoryError, Section, keywords};
 
@@ -136,9 +135,9 @@ pub struct PacketBuilder<'m> {
     pool: Arc<[ContextItem]>,
     rendered: Arc<RenderedEntries>,
     /// One for each [`PacketFill`], in that order.
-    renderings: [PacketRendering; 4],
-    /// The result of [`effective_budget`](Self::effective_budget).
-    effective_budget: OnceLock<usize>,
+    layouts: [PacketLayout; 4],
+    /// The result of [`character_limit`](Self::character_limit).
+    character_limit: OnceLock<(usize, usize)>,
 }
 
 impl std::fmt::Debug for PacketBuilder<'_> {
@@ -191,7 +190,7 @@ impl Packet {
 
 /// A selection, with the pipeline and the budget it came from.
 struct PacketSelection<'p> {
-    rendering: PacketRendering,
+    layout: PacketLayout,
     policy: Policy,
     pipeline: Pipeline,
     budget: ContextBudget,
@@ -201,7 +200,7 @@ struct PacketSelection<'p> {
 impl PacketSelection<'_> {
     /// Renders the packet and counts its tokens.
     fn text(&self) -> (String, usize) {
-        self.rendering.text(&self.selection.placed())
+        self.layout.text(&self.selection.placed())
     }
 }
 
@@ -237,10 +236,10 @@ impl<'m> PacketBuilder<'m> {
         rendered: Arc<RenderedEntries>,
     ) -> Self {
         let frame = PacketFrame::new(Arc::clone(&rendered), &options);
-        let renderings = PacketFill::ALL
-            .map(|fill| PacketRendering::new(frame.clone(), Arc::clone(&counter), fill));
-        let effective_budget = OnceLock::new();
-        Self { memory, options, counter, entries, pool, rendered, renderings, effective_budget }
+        let layouts = PacketFill::ALL
+            .map(|fill| PacketLayout::new(frame.clone(), Arc::clone(&counter), fill));
+        let character_limit = OnceLock::new();
+        Self { memory, options, counter, entries, pool, rendered, layouts, character_limit }
     }
 
     /// Returns a builder with another budget. It shares the rendered entries.
@@ -258,7 +257,7 @@ impl<'m> PacketBuilder<'m> {
 
     /// Counts the tokens of the frame alone.
     fn min_tokens(&self) -> usize {
-        self.renderings[2].frame_tokens()
+        self.layouts[2].frame_tokens()
     }
 
     /// Returns the smallest budget that fits the frame, which prints the budget's own digits.
@@ -277,7 +276,7 @@ impl<'m> PacketBuilder<'m> {
 
     /// Counts the tokens of a packet with all entries whole.
     fn whole_tokens(&self) -> usize {
-        self.renderings[0].whole_tokens()
+        self.layouts[0].whole_tokens()
     }
 
     /// Returns the settings.
@@ -314,30 +313,24 @@ impl<'m> PacketBuilder<'m> {
         self.packet_with_budget(self.effective_budget()?)
     }
 
-    /// Bisects for the largest budget, up to the requested one, whose packet is within the character limit. Returns the
-    /// frame's budget if even the frame exceeds it.
+    /// Returns the requested budget, or the tokens that the character limit allows if those are fewer. A limit that
+    /// even the frame exceeds leaves the frame's budget.
     fn effective_budget(&self) -> Result<usize, MemoryError> {
-        if let Some(budget) = self.effective_budget.get() {
-            return Ok(*budget);
-        }
         let requested = self.options.budget;
-        let frame = self.min_tokens();
-        let fits = |budget: usize| {
-            self.packet_with_budget(budget).map(|packet| !packet.is_over_characters)
-        };
-        let is_free = self.options.max_characters.is_none() || requested <= frame;
-        let budget = if is_free || fits(requested)? {
-            requested
-        } else {
-            // Budgets above the size of all entries give the same packet.
-            let (mut low, mut high) = (frame, requested.min(self.whole_tokens().max(frame)));
-            while high - low > 1 {
-                let middle = low + (high - low) / 2;
-                if fits(middle)? { low = middle } else { high = middle }
-            }
-            low
-        };
-        Ok(*self.effective_budget.get_or_init(|| budget))
+        Ok(match self.character_limit() {
+            None => requested,
+            Some((_, tokens)) => requested.min(tokens.max(self.min_tokens())),
+        })
+    }
+
+    /// Returns the character limit that binds a packet, with the tokens that stand for it.
+    fn character_limit(&self) -> Option<(usize, usize)> {
+        let max_characters = self.options.max_characters?;
+        let limit = self.character_limit.get_or_init(|| {
+            let entries = &self.layouts[0];
+            (max_characters, entries.tokens_for_characters(max_characters))
+        });
+        Some(*limit)
     }
 
     pub(crate) fn packet_with_budget(&self, budget: usize) -> Result<Packet, MemoryError> {
@@ -372,75 +365,48 @@ impl<'m> PacketBuilder<'m> {
         inputs.policy()
     }
 
-    /// Selects the entries of a packet with this budget.
+    /// Selects the entries of a packet with this budget, in two runs: which tasks are in, and with their keywords
+    /// everything.
     fn select(&self, budget: usize) -> Result<PacketSelection<'_>, MemoryError> {
-        let [entries, others @ .., over_budget] = &self.renderings;
-        let everything_fits = entries.whole_fits(budget);
+        let (layout, limit) = self.layout_for(budget);
+        let budget = ContextBudget::new(limit, limit)?;
+        let run = |keywords: Vec<String>| -> Result<PacketSelection<'_>, MemoryError> {
+            let policy = self.policy_for(keywords)?;
+            let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
+            let pipeline = pipeline.with_layout(layout.clone());
+            let selection = pipeline.run(&*self.pool, &budget)?;
+            let (layout, budget) = (layout.clone(), budget.clone());
+            Ok(PacketSelection { layout, policy, pipeline, budget, selection })
+        };
+        let first = run(Vec::new())?;
+        let mut selected: Vec<usize> = whole_entries(&first.selection).collect();
+        selected.sort_unstable();
+        let is_task = |index: &&usize| self.entries[**index].section() == Section::Tasks;
+        let tasks = selected.iter().filter(is_task).map(|index| self.entries[*index].text());
+        run(keywords(tasks))
+    }
+
+    /// Returns the layout that a budget allows, and the limit of its tokens.
+    fn layout_for(&self, budget: usize) -> (PacketLayout, i64) {
+        let [entries, others @ .., over_budget] = &self.layouts;
         let limit = i64::try_from(budget).unwrap_or(i64::MAX);
-        let rendering = match entries.fixed() <= limit || everything_fits {
+        let layout = match entries.fixed() <= limit || entries.whole_fits(budget) {
             true => entries,
-            false => others
-                .iter()
-                .find(|rendering| rendering.frame_tokens() <= budget)
-                .unwrap_or(over_budget),
+            false => {
+                others.iter().find(|layout| layout.frame_tokens() <= budget).unwrap_or(over_budget)
+            }
         };
         // `fixed` assumes the widest token count and omits all entries, so a packet may fit although `fixed` does not.
-        let limit = limit.max(rendering.fixed());
-        let budget = ContextBudget::new(limit, limit)?;
-        let is_task = |index: &usize| self.entries[*index].section() == Section::Tasks;
-        let mut tasks: Vec<usize> = match everything_fits {
-            true => (0..self.entries.len()).filter(is_task).collect(),
-            false => self.first_tasks(rendering, limit)?,
-        };
-        // Other keywords select other decisions whole, which changes the budget that remains for the last tasks.
-        let mut runs = 0;
-        loop {
-            let texts = tasks.iter().map(|index| self.entries[*index].text());
-            let policy = self.policy_for(keywords(texts))?;
-            let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
-            let pipeline = pipeline.with_layout(rendering.clone());
-            let selection = pipeline.run(&self.pool, &budget)?;
-            let mut selected: Vec<usize> = whole_entries(&selection).filter(is_task).collect();
-            selected.sort_unstable();
-            runs += 1;
-            if selected == tasks || runs == Self::MAX_RUNS {
-                let rendering = rendering.clone();
-                return Ok(PacketSelection { rendering, policy, pipeline, budget, selection });
+        let limit = limit.max(layout.fixed());
+        let layout = layout.clone();
+        match self.character_limit() {
+            Some((max_characters, _)) if layout.frame_characters() <= max_characters => {
+                let tokens = usize::try_from(limit).unwrap_or(usize::MAX);
+                (layout.with_character_limit(max_characters, tokens), limit)
             }
-            tasks = selected;
+            _ => (layout, limit),
         }
     }
-
-    /// Selects tasks within their share alone. This is usually the final choice of tasks.
-    fn first_tasks(
-        &self,
-        rendering: &PacketRendering,
-        limit: i64,
-    ) -> Result<Vec<usize>, MemoryError> {
-        let mut order: Vec<usize> = (0..self.pool.len()).collect();
-        order.sort_by_key(|index| Reverse(self.pool[*index].priority()));
-        let candidate = |index: &usize| {
-            let item = &self.pool[*index];
-            let heading_tokens = rendering.heading(*index, item);
-            Candidate { heading_tokens, ..ScoredItem { item, score: 0.0 }.into() }
-        };
-        let candidates: Vec<Candidate<'_>> = order.iter().map(candidate).collect();
-        let tasks = kind(Section::Tasks)?;
-        let tier = Tier { cap_percent: self.options.task_percent, ..Tier::new([tasks.clone()]) };
-        let remaining = SliceBudget::new(limit.saturating_sub(rendering.fixed()));
-        let remaining = SliceBudget { whole_tokens: limit, ..remaining };
-        let outcome = TieredSlice::new([tier])?.slice(&candidates, remaining)?;
-        let verdicts = order.iter().zip(outcome.verdicts());
-        let taken = verdicts.filter(|(index, verdict)| {
-            **verdict == Verdict::Taken && *self.pool[**index].kind() == tasks
-        });
-        let mut taken: Vec<usize> = taken.map(|(index, _)| *index).collect();
-        taken.sort_unstable();
-        Ok(taken)
-    }
-
-    /// The maximum number of runs until tasks and keywords agree.
-    const MAX_RUNS: usize = 8;
 
     /// Reports every entry of the pool, included or excluded, with its score and reason.
     ///
@@ -489,8 +455,14 @@ impl<'m> PacketBuilder<'m> {
     ///
     /// As [`packet`](Self::packet).
     pub fn replay(&self, receipt: &Receipt) -> Result<Replay, MemoryError> {
+        if receipt.format < 2 {
+            let problem = "packets of format 1 were selected by other rules, and cannot be replayed; write a new \
+                           receipt"
+                .to_owned();
+            return Err(pannier_core::Error::InvalidReceipt { problem }.into());
+        }
         let packet = self.select(self.effective_budget()?)?;
-        let write = |selection: &Selection<'_>| packet.rendering.text(&selection.placed()).0;
+        let write = |selection: &Selection<'_>| packet.layout.text(&selection.placed()).0;
         Ok(receipt.replay_text(&self.pool, &packet.pipeline, write)?)
     }
 }

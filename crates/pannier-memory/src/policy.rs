@@ -73,7 +73,7 @@ impl PacketPolicyInputs<'_> {
             tier(&conventions, self.convention_percent),
             Tier {
                 floor_percent: FLOOR_PERCENT,
-                drop_worthless: true,
+                drop_zero_score: true,
                 ..Tier::new(scored.clone())
             },
         ];
@@ -89,7 +89,7 @@ impl PacketPolicyInputs<'_> {
                 "What a project remembers: tasks, conventions, decisions, learnings.".to_owned(),
             ),
             slicer: SlicerPolicy::Tiered { tiers, whole_percent: FULL_TEXT_PERCENT },
-            placer: PlacerPolicy::Taken,
+            placer: PlacerPolicy::Rank,
             deduplication: Deduplication::Off,
             overflow_strategy: OverflowStrategy::Throw,
             ..Policy::new([(by_kind, 1.0)])

@@ -8,7 +8,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use pannier_core::{ContextItem, Cost, Placed, Rendering, Timestamp, TokenCounter};
+use pannier_core::{
+    Error, Layout, PlacedItems, Plan, Pool, RenderCost, SectionId, Timestamp, TokenCounter,
+};
 
 use crate::{Entry, Memory, PacketOptions, Section};
 
@@ -63,8 +65,8 @@ pub(crate) struct PacketFrame {
 struct Contents<'c> {
     /// Pool positions of whole entries, by section.
     sections: [Vec<usize>; 4],
-    /// Entries in short form.
-    notes: Vec<&'c str>,
+    /// Entries in short form, by section.
+    notes: [Vec<&'c str>; 4],
     /// The number of omitted entries, as text.
     omitted: Option<String>,
     fill: PacketFill,
@@ -172,7 +174,7 @@ impl PacketFrame {
         fill: PacketFill,
     ) -> (String, usize) {
         let mut sections: [Vec<usize>; 4] = Default::default();
-        let mut notes: Vec<&str> = Vec::new();
+        let mut notes: [Vec<&str>; 4] = Default::default();
         let mut omitted: [usize; 4] = [0; 4];
         for entry in self.rendered.entries.iter().filter(|entry| entry.counts_as_omitted) {
             omitted[entry.section] += 1;
@@ -184,7 +186,7 @@ impl PacketFrame {
                 omitted[entry.section] -= 1;
             }
             if is_short {
-                notes.push(&entry.short);
+                notes[entry.section].push(&entry.short);
                 capacity += entry.short.len();
             } else {
                 sections[entry.section].push(index);
@@ -244,9 +246,9 @@ impl PacketFrame {
             text.push_str(section_end(section));
         }
         let omitted = omitted.filter(|_| fill == PacketFill::Entries);
-        if !notes.is_empty() || omitted.is_some() {
+        if notes.iter().any(|notes| !notes.is_empty()) || omitted.is_some() {
             text.push_str("Also noted:\n\n");
-            notes.iter().for_each(|note| text.push_str(note));
+            notes.iter().flatten().for_each(|note| text.push_str(note));
             if let Some(omitted) = omitted {
                 text.push_str(&format!("- {omitted}\n"));
             }
@@ -285,7 +287,7 @@ impl PacketFrame {
             array(section.name(), &mut { entries });
         }
         let omitted = omitted.map(|omitted| json_element(&omitted));
-        array("summaries", &mut notes.iter().copied().chain(omitted.as_deref()));
+        array("summaries", &mut notes.iter().flatten().copied().chain(omitted.as_deref()));
         text.push_str(&format!(",\"instruction\":{}}}\n", json_string(INSTRUCTION)));
         (text, position)
     }
@@ -442,7 +444,7 @@ fn count_by_section(omitted: &[usize; 4]) -> Option<String> {
 
 /// Renders packets and counts their tokens.
 #[derive(Clone)]
-pub(crate) struct PacketRendering {
+pub(crate) struct PacketLayout {
     frame: PacketFrame,
     counter: Arc<dyn TokenCounter>,
     fill: PacketFill,
@@ -450,9 +452,11 @@ pub(crate) struct PacketRendering {
     fixed: i64,
     /// The tokens of each section's heading.
     headings: [i64; 4],
+    /// The character limit, and the tokens that stand for it.
+    characters: Option<(usize, usize)>,
 }
 
-impl PacketRendering {
+impl PacketLayout {
     pub(crate) fn new(
         frame: PacketFrame,
         counter: Arc<dyn TokenCounter>,
@@ -463,7 +467,7 @@ impl PacketRendering {
             PacketFormat::Markdown => count(&format!("{heading}{}", section_end(section))),
             PacketFormat::Json => 0,
         });
-        let mut rendering = Self { frame, counter, fill, fixed: 0, headings };
+        let mut rendering = Self { frame, counter, fill, fixed: 0, headings, characters: None };
         // With the widest token count.
         let (mut text, position) = rendering.frame.text([].into_iter(), fill);
         let number = rendering.frame.budget.max(rendering.frame_tokens());
@@ -478,8 +482,21 @@ impl PacketRendering {
         self.fixed
     }
 
+    /// Sets the character limit of the packet; a text of so many characters is charged this many tokens.
+    pub(crate) fn with_character_limit(mut self, characters: usize, tokens: usize) -> Self {
+        self.characters = Some((characters, tokens));
+        self
+    }
+
+    /// The tokens that the characters of a text are charged.
+    fn scaled_characters(&self, text: &str) -> Option<i64> {
+        let (max_characters, tokens) = self.characters?;
+        let scaled = text.chars().count() as u128 * tokens as u128;
+        i64::try_from(scaled.div_ceil(max_characters.max(1) as u128)).ok()
+    }
+
     /// Renders a packet and returns it with its token count.
-    pub(crate) fn text(&self, placed: &Placed<'_>) -> (String, usize) {
+    pub(crate) fn text(&self, placed: &PlacedItems<'_>) -> (String, usize) {
         self.insert_token_count(placed.indices().zip(placed.shortened()))
     }
 
@@ -491,6 +508,18 @@ impl PacketRendering {
     /// Counts the tokens of a packet with all entries whole.
     pub(crate) fn whole_tokens(&self) -> usize {
         self.insert_token_count(self.everything()).1
+    }
+
+    /// Counts the characters of a packet without entries.
+    pub(crate) fn frame_characters(&self) -> usize {
+        self.insert_token_count([].into_iter()).0.chars().count()
+    }
+
+    /// Returns how many tokens a packet of so many characters has, by the ratio in a packet with all entries whole.
+    pub(crate) fn tokens_for_characters(&self, characters: usize) -> usize {
+        let (text, tokens) = self.insert_token_count(self.everything());
+        let all_characters = text.chars().count().max(1) as u128;
+        usize::try_from(characters as u128 * tokens as u128 / all_characters).unwrap_or(usize::MAX)
     }
 
     /// Returns whether a packet with all entries whole is within `limit`.
@@ -548,26 +577,37 @@ fn write_number(text: &mut String, position: usize, digits: &mut usize, number: 
     *digits = number.len();
 }
 
-impl Rendering for PacketRendering {
-    fn cost(&self, placed: &Placed<'_>) -> Cost {
-        if placed.indices().len() == 0 {
-            return Cost { fixed: self.fixed, ..Cost::default() };
+impl Layout for PacketLayout {
+    fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error> {
+        let mut plan = Plan::default();
+        plan.fixed = self.fixed;
+        plan.sections = self.headings.to_vec();
+        for (item, entry) in pool.items().iter().zip(&self.frame.rendered.entries) {
+            plan.section_of.push(SectionId::new(entry.section as u32));
+            // Short forms are notes, whose heading is part of the frame.
+            plan.section_of.extend(item.short_form().map(|_| SectionId::NONE));
         }
-        let total = i64::try_from(self.text(placed).1).unwrap_or(i64::MAX);
-        Cost::of_whole(total, self.fixed, 0, placed.tokens())
+        if self.fill != PacketFill::Entries {
+            let indices = 0..pool.len() as u32;
+            plan.rejected = indices.map(|index| (index, NO_ROOM_MESSAGE.into())).collect();
+        }
+        Ok(plan)
     }
 
-    fn heading(&self, index: usize, _: &ContextItem) -> i64 {
-        self.headings[self.frame.rendered.entries[index].section]
-    }
-
-    fn fits(&self, placed: &Placed<'_>, limit: i64) -> bool {
-        let limit = usize::try_from(limit).unwrap_or_default();
+    fn measure(&self, placed: &PlacedItems<'_>, up_to: i64) -> Result<Option<RenderCost>, Error> {
+        if placed.indices().len() == 0 {
+            return Ok(Some(RenderCost { fixed: self.fixed, ..RenderCost::default() }));
+        }
         let entries = placed.indices().zip(placed.shortened());
-        !self.clearly_exceeds(entries.clone(), limit) && self.insert_token_count(entries).1 <= limit
-    }
-
-    fn refuses(&self, _: usize, _: &ContextItem) -> Option<&str> {
-        (self.fill != PacketFill::Entries).then_some(NO_ROOM_MESSAGE)
+        let limit = usize::try_from(up_to).unwrap_or_default();
+        if up_to < i64::MAX && self.clearly_exceeds(entries.clone(), limit) {
+            let total = up_to.max(0).saturating_add(1);
+            return Ok(Some(RenderCost { items: total, ..RenderCost::default() }));
+        }
+        let (text, tokens) = self.insert_token_count(entries);
+        let total = i64::try_from(tokens).unwrap_or(i64::MAX);
+        let mut cost = RenderCost::from_total(total, self.fixed, 0, placed.tokens());
+        cost.other_limit_tokens = self.scaled_characters(&text);
+        Ok(Some(cost))
     }
 }

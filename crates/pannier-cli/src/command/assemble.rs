@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum, ValueHint};
-use pannier_core::{Packing, Timestamp, TokenCounter, find_item};
+use pannier_core::{Timestamp, TokenCounter, find_item};
 use pannier_docs::{
     AssembledContext, Assembler, AssemblyConfig, Cache, Candidates, Embedder, Filters, Mode,
     QueryVector, Search, TokenBudget, read_date,
 };
+use pannier_policy::Packing;
 
 use super::docs::{CacheArguments, EmbedderArguments};
 use super::explanation;

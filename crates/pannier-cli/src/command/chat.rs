@@ -205,7 +205,8 @@ impl Chat {
             }
             None => {
                 let counts = trimmed.selection().exclusion_counts();
-                let refused = counts.get(&ExclusionVariant::RejectedByFormat).copied().unwrap_or_default();
+                let refused =
+                    counts.get(&ExclusionVariant::RejectedByFormat).copied().unwrap_or_default();
                 if refused + repairs.len() > 0 {
                     let repairs = repairs.len();
                     select::tell(&format!(

@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 use pannier_core::{
-    ContextItem, Decision, Explanation, BudgetThreshold, InclusionReason, ScoreExplanation,
+    BudgetThreshold, ContextItem, Decision, Explanation, InclusionReason, ScoreExplanation,
 };
 
 use super::label;

@@ -11,6 +11,9 @@ pub struct RenderCost {
     pub items: i64,
     /// Tokens of the whole beyond its parts; negative where an encoding merges across borders.
     pub merge_adjustment: i64,
+    /// What another limit of the layout, such as one of characters, counts as in tokens. The larger of this and the
+    /// total is held against the budget.
+    pub other_limit_tokens: Option<i64>,
 }
 
 impl RenderCost {
@@ -18,7 +21,12 @@ impl RenderCost {
     pub fn from_total(total: i64, fixed: i64, framing: i64, items: i64) -> Self {
         let merge_adjustment =
             total.saturating_sub(fixed).saturating_sub(framing).saturating_sub(items);
-        Self { fixed, framing, items, merge_adjustment }
+        Self { fixed, framing, items, merge_adjustment, other_limit_tokens: None }
+    }
+
+    /// Returns what is held against the budget.
+    pub(crate) fn bound(&self) -> i64 {
+        self.other_limit_tokens.map_or(self.total(), |tokens| tokens.max(self.total()))
     }
 
     /// Returns the sum.
@@ -53,7 +61,7 @@ pub struct Ledger {
 impl Ledger {
     pub(crate) fn new(budget: &ContextBudget, cost: RenderCost) -> Self {
         let (window, output_reserve) = (budget.max_tokens(), budget.output_reserve());
-        let RenderCost { fixed, framing, items, merge_adjustment } = cost;
+        let RenderCost { fixed, framing, items, merge_adjustment, .. } = cost;
         let unused = window.saturating_sub(output_reserve).saturating_sub(cost.total());
         Self { window, output_reserve, fixed, framing, items, merge_adjustment, unused }
     }

@@ -10,11 +10,7 @@ pub struct PlacedItems<'p> {
 }
 
 impl<'p> PlacedItems<'p> {
-    pub(crate) fn new(
-        pool: &'p [&'p ContextItem],
-        indices: &'p [u32],
-        levels: &'p Levels,
-    ) -> Self {
+    pub(crate) fn new(pool: &'p [&'p ContextItem], indices: &'p [u32], levels: &'p Levels) -> Self {
         Self { pool, indices, levels }
     }
 

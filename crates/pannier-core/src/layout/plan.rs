@@ -124,7 +124,9 @@ impl PlannedCosts {
             return SectionId::NONE;
         }
         let section = self.plan.section_of.get(self.entry(index, level)).copied();
-        section.filter(|section| (section.0 as usize) < self.plan.sections.len()).unwrap_or_default()
+        section
+            .filter(|section| (section.0 as usize) < self.plan.sections.len())
+            .unwrap_or_default()
     }
 
     /// Whether the plan charges nothing but items.
@@ -166,7 +168,7 @@ impl PlannedCosts {
             last = section;
         }
         let items = sum_tokens(placed.items().map(ContextItem::tokens));
-        RenderCost { fixed: self.plan.fixed, framing, items, merge_adjustment: 0 }
+        RenderCost { fixed: self.plan.fixed, framing, items, ..RenderCost::default() }
     }
 }
 

@@ -68,8 +68,7 @@ fn classify_groups(items: &[&ContextItem], costs: &PlannedCosts) -> Classified {
 
     let mut classified = Classified::default();
     for members in by_unit.chunk_by(|a, b| unit_of[*a as usize] == unit_of[*b as usize]) {
-        let any =
-            |test: fn(&ContextItem) -> bool| members.iter().any(|i| test(items[*i as usize]));
+        let any = |test: fn(&ContextItem) -> bool| members.iter().any(|i| test(items[*i as usize]));
         let is_rejected = members.iter().any(|index| costs.rejection_rule(*index).is_some());
         if any(|item| item.tokens() < 0) || is_rejected {
             classified.invalid.extend(members);

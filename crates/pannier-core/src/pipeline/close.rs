@@ -260,8 +260,8 @@ impl Pipeline {
             merged = contest.merge(tally.moves()).indices();
         }
         let mut drops = RenderDrops { target_tokens: close.limit, ..RenderDrops::default() };
-        if draft.cost.total() > close.limit {
-            drops.rendered_tokens = draft.cost.total();
+        if draft.cost.bound() > close.limit {
+            drops.rendered_tokens = draft.cost.bound();
             (draft, drops.over) = close.drop_moves(draft, &tally, release)?;
         } else if self.closing == Closing::Fill && overflow.truncated.is_empty() {
             draft = close.fill(draft, &mut tally)?;
@@ -270,7 +270,17 @@ impl Pipeline {
         let certificate = close.certificate;
         let (verdicts, _, shortfalls) = tally.into_parts();
         let Draft { placed, levels, cost, .. } = draft;
-        Ok(Outcome { verdicts, shortfalls, overflow, drops, placed, merged, levels, cost, certificate })
+        Ok(Outcome {
+            verdicts,
+            shortfalls,
+            overflow,
+            drops,
+            placed,
+            merged,
+            levels,
+            cost,
+            certificate,
+        })
     }
 }
 
@@ -410,8 +420,8 @@ impl Close<'_, '_> {
         }
         let limit = self.limit;
         let mut best = None;
-        let mut smallest_total = draft.cost.total();
-        let mut next_limit = draft.cost.total();
+        let mut smallest_total = draft.cost.bound();
+        let mut next_limit = draft.cost.bound();
         let order = draft.order;
         let mut keeps = |close: &mut Self, dropped: usize| -> Result<bool, Error> {
             let kept = (moves.len() - dropped) as u32;
@@ -427,12 +437,12 @@ impl Close<'_, '_> {
             // Where nothing fits, the error states what the smallest selection costs.
             let up_to = if kept == 0 { i64::MAX } else { limit };
             let cost = close.measure(&placed, &levels, up_to)?;
-            let fits = cost.total() <= limit;
+            let fits = cost.bound() <= limit;
             if !fits {
-                next_limit = next_limit.min(cost.total());
+                next_limit = next_limit.min(cost.bound());
             }
             if kept == 0 {
-                smallest_total = cost.total();
+                smallest_total = cost.bound();
             }
             if fits {
                 best = Some((kept, placed, levels, rejected, cost));
@@ -474,8 +484,8 @@ impl Close<'_, '_> {
             return Ok(None);
         }
         let draft = self.draft(self.contest.merge(all.moves()), self.fill_limit)?;
-        if draft.cost.total() > self.fill_limit {
-            self.fill_changes_at(draft.cost.total());
+        if draft.cost.bound() > self.fill_limit {
+            self.fill_changes_at(draft.cost.bound());
             return Ok(None);
         }
         let mut all = all.into_parts().1;
@@ -488,7 +498,7 @@ impl Close<'_, '_> {
     /// Lets the slicer go on while there is room that could turn a refusal.
     fn fill(&mut self, mut draft: Draft, tally: &mut Tally<'_, '_>) -> Result<Draft, Error> {
         for _ in 0..Self::MAX_ROUNDS {
-            let spare = self.fill_limit.saturating_sub(draft.cost.total());
+            let spare = self.fill_limit.saturating_sub(draft.cost.bound());
             let missing = tally.holds_below().saturating_sub(tally.used().saturating_add(spare));
             if spare <= 0 || missing > 0 || tally.holds_below() == i64::MAX {
                 self.fill_changes_at(self.fill_limit.saturating_add(missing.max(1)));
@@ -505,11 +515,11 @@ impl Close<'_, '_> {
                 break;
             }
             let next = self.draft(self.contest.merge(tally.moves()), self.fill_limit)?;
-            if next.cost.total() <= self.fill_limit {
+            if next.cost.bound() <= self.fill_limit {
                 draft = next;
                 continue;
             }
-            self.fill_changes_at(next.cost.total());
+            self.fill_changes_at(next.cost.bound());
             draft = self.halve(draft, tally, before..after, spare)?;
             break;
         }
@@ -528,10 +538,10 @@ impl Close<'_, '_> {
         while too_much - fits > 1 && self.renderings < Self::max_renderings(new.end) {
             let middle = fits + (too_much - fits) / 2;
             let next = self.draft(self.contest.merge(&tally.moves()[..middle]), self.fill_limit)?;
-            if next.cost.total() <= self.fill_limit {
+            if next.cost.bound() <= self.fill_limit {
                 (draft, fits) = (next, middle);
             } else {
-                self.fill_changes_at(next.cost.total());
+                self.fill_changes_at(next.cost.bound());
                 too_much = middle;
             }
         }

@@ -146,7 +146,11 @@ impl Pipeline {
         items: impl IntoIterator<Item = &'a ContextItem>,
         budget: &ContextBudget,
     ) -> Result<Selection<'a>, Error> {
-        self.run_stages(items.into_iter().collect(), budget, &mut Trace::none(&mut NullTraceCollector))
+        self.run_stages(
+            items.into_iter().collect(),
+            budget,
+            &mut Trace::none(&mut NullTraceCollector),
+        )
     }
 
     /// As [`run`](Self::run), watched by a collector.

@@ -145,7 +145,8 @@ impl<'a> Selection<'a> {
         let mut report = SelectionReport::new(included, excluded);
         if !run.levels.all_whole() {
             // What was considered is the whole of what is sent in short forms.
-            report.total_tokens_considered = sum_tokens(run.prepared.items.iter().map(|item| item.tokens()));
+            report.total_tokens_considered =
+                sum_tokens(run.prepared.items.iter().map(|item| item.tokens()));
         }
         report.events = events;
         report.stages = run.stage_counts();

@@ -51,8 +51,11 @@ mod tests {
             ContextItem::new("neither", 1).unwrap(),
         ];
         let scores = [0.7, 0.5, 0.9, 0.1, 0.2, 0.8];
-        let scored: Vec<Placing<'_>> =
-            items.iter().zip(scores).map(|(item, score)| ScoredItem { item, score }.into()).collect();
+        let scored: Vec<Placing<'_>> = items
+            .iter()
+            .zip(scores)
+            .map(|(item, score)| ScoredItem { item, score }.into())
+            .collect();
         assert_eq!(DocumentPlacer.place(&scored).unwrap(), [2, 5, 4, 3, 0, 1]);
     }
 }

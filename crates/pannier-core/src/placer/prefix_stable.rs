@@ -40,8 +40,11 @@ mod tests {
     fn what_was_sent_keeps_its_order_and_comes_first() {
         let items = ["new", "b", "better", "a"].map(|text| ContextItem::new(text, 1).unwrap());
         let scores = [0.3, 0.9, 0.4, 0.1];
-        let scored: Vec<Placing<'_>> =
-            items.iter().zip(scores).map(|(item, score)| ScoredItem { item, score }.into()).collect();
+        let scored: Vec<Placing<'_>> = items
+            .iter()
+            .zip(scores)
+            .map(|(item, score)| ScoredItem { item, score }.into())
+            .collect();
         let placer = PrefixStablePlacer::new(PreviousPrompt::new(["a", "gone", "b"]), RankPlacer);
         assert_eq!(placer.place(&scored).unwrap(), [3, 1, 2, 0]);
     }

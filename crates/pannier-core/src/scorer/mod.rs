@@ -8,6 +8,7 @@
 //! Scorers are values that own their children, and a child must be finished before its parent can take
 //! it. So the built-in scorers cannot contain themselves, and no search for cycles is needed.
 
+mod bm25;
 mod by_kind;
 mod children;
 mod composite;
@@ -16,19 +17,19 @@ mod explanation;
 mod frequency;
 mod keyword;
 mod kind;
-mod bm25;
 mod metadata;
 mod pool;
+mod prefix_stability;
 mod product;
 mod rank;
 mod reflexive;
 mod scaled;
-mod prefix_stability;
 mod sum;
 mod tag;
 
 use std::sync::Arc;
 
+pub use bm25::Bm25Scorer;
 pub use by_kind::{ByKindScorer, ByKindScorerBuilder};
 pub use composite::{CompositeScorer, CompositeScorerBuilder};
 pub use decay::{DecayCurve, DecayScorer, TimeProvider};
@@ -36,14 +37,13 @@ pub use explanation::ScoreExplanation;
 pub use frequency::FrequencyScorer;
 pub use keyword::KeywordScorer;
 pub use kind::KindScorer;
-pub use bm25::Bm25Scorer;
 pub use metadata::{MetadataKeyScorer, MetadataTrustScorer};
 pub use pool::Pool;
+pub use prefix_stability::PrefixStabilityScorer;
 pub use product::{ProductScorer, ProductScorerBuilder};
 pub use rank::{PriorityScorer, RecencyScorer};
 pub use reflexive::ReflexiveScorer;
 pub use scaled::ScaledScorer;
-pub use prefix_stability::PrefixStabilityScorer;
 pub use sum::{SumScorer, SumScorerBuilder};
 pub use tag::TagScorer;
 

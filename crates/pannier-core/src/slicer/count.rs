@@ -134,7 +134,9 @@ impl CountConstrainedKnapsackSlice {
         knapsack: KnapsackSlice,
         scarcity: ScarcityBehavior,
     ) -> Result<Self, Error> {
-        Ok(Self { counted: CountQuotaSteps::new(Self::NAME, entries, ScoreOrdered(knapsack), scarcity)? })
+        Ok(Self {
+            counted: CountQuotaSteps::new(Self::NAME, entries, ScoreOrdered(knapsack), scarcity)?,
+        })
     }
 
     /// The entries, in the order they were given.

@@ -81,7 +81,10 @@ impl<'a> Offers<'a> {
 
     /// Sets the short form of each candidate.
     #[must_use]
-    pub fn with_short_forms(mut self, short_forms: impl IntoIterator<Item = Option<Offer>>) -> Self {
+    pub fn with_short_forms(
+        mut self,
+        short_forms: impl IntoIterator<Item = Option<Offer>>,
+    ) -> Self {
         self.short_forms = short_forms.into_iter().collect();
         self.short_forms.resize(self.candidates.len(), None);
         if self.short_forms.iter().all(Option::is_none) {

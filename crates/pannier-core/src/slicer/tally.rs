@@ -264,13 +264,17 @@ impl<'o, 'a> Tally<'o, 'a> {
         match self.verdicts[position] {
             Verdict::Taken(current) => {
                 let section = self.offers.offer(position, current).map(|offer| offer.section);
-                if let Some(count) = section.and_then(SectionId::position).and_then(|section| self.open.get_mut(section)) {
+                if let Some(count) = section
+                    .and_then(SectionId::position)
+                    .and_then(|section| self.open.get_mut(section))
+                {
                     *count -= 1;
                 }
             }
             _ => self.taken += 1,
         }
-        if let Some(count) = offer.section.position().and_then(|section| self.open.get_mut(section)) {
+        if let Some(count) = offer.section.position().and_then(|section| self.open.get_mut(section))
+        {
             *count += 1;
         }
         self.last_section = offer.section;

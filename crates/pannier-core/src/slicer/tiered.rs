@@ -362,7 +362,10 @@ mod tests {
         // Everything fits.
         assert_eq!(allocate(1_000, &[400, 600], 30.0), [400, 600]);
         assert_eq!(allocate(0, &[400, 600], 30.0), [0, 0]);
-        assert_eq!(allocate(i64::MAX - 1, &[i64::MAX, i64::MAX], 0.0), [i64::MAX / 2, i64::MAX / 2]);
+        assert_eq!(
+            allocate(i64::MAX - 1, &[i64::MAX, i64::MAX], 0.0),
+            [i64::MAX / 2, i64::MAX / 2]
+        );
     }
 
     #[test]

@@ -14,9 +14,7 @@ pub use search::Search;
 pub(crate) use walk::BudgetWalk;
 
 use crate::pipeline::{Contest, PreparedRun};
-use crate::{
-    ContextBudget, ContextItem, Error, Pipeline, SelectionReport, TargetRanges,
-};
+use crate::{ContextBudget, ContextItem, Error, Pipeline, SelectionReport, TargetRanges};
 
 impl Pipeline {
     /// Every item with its score and its reason, as [`run`](Self::run) would decide.
@@ -160,9 +158,11 @@ impl Pipeline {
             return ranges;
         }
         let contest = Contest::of(prepared);
-        let walk = BudgetWalk { pipeline: self, contest: &contest, budget_at: &|tokens| {
-            base.with_window(tokens).ok()
-        } };
+        let walk = BudgetWalk {
+            pipeline: self,
+            contest: &contest,
+            budget_at: &|tokens| base.with_window(tokens).ok(),
+        };
         let units = &prepared.classified.scoreable;
         let pinned = prepared.classified.pinned.in_pool_order();
         let mut ranges = vec![TargetRanges::default(); prepared.items.len()];

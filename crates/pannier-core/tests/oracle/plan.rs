@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use pannier_core::{
-    ByKindScorer, ChronologicalPlacer, CompositeScorer, ContextItem, ContextKind,
+    Bm25Scorer, ByKindScorer, ChronologicalPlacer, CompositeScorer, ContextItem, ContextKind,
     CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, DecayCurve, DecayScorer,
     FnScorer, FrequencyScorer, GreedySlice, KeywordScorer, KindScorer, KnapsackSlice,
-    Bm25Scorer, MetadataKeyScorer, MetadataTrustScorer, OverflowStrategy, Pipeline, Placer,
-    PriorityScorer, ProductScorer, Quota, QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer,
-    ScaledScorer, ScarcityBehavior, Scorer, Slicer, SumScorer, TagScorer, Timestamp, UShapedPlacer,
+    MetadataKeyScorer, MetadataTrustScorer, OverflowStrategy, Pipeline, Placer, PriorityScorer,
+    ProductScorer, Quota, QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer, ScaledScorer,
+    ScarcityBehavior, Scorer, Slicer, SumScorer, TagScorer, Timestamp, UShapedPlacer,
 };
 
 /// The time to which ages are measured.

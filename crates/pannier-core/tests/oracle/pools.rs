@@ -1,7 +1,7 @@
 //! Random pools and budgets, poor in distinct values: what goes wrong goes wrong at ties.
 
-use pannier_core::{SectionId, 
-    Candidate, ContextBudget, ContextItem, ContextKind, MetadataValue, SliceBudget,
+use pannier_core::{
+    Candidate, ContextBudget, ContextItem, ContextKind, MetadataValue, SectionId, SliceBudget,
 };
 use proptest::collection::vec;
 use proptest::option;

@@ -5,9 +5,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use pannier_core::{
-    ContextItem, ContextItemBuilder, ContextKind, Passage, Pipeline, Selection,
-};
+use pannier_core::{ContextItem, ContextItemBuilder, ContextKind, Passage, Pipeline, Selection};
 use pannier_layout::DocumentLayout;
 use pannier_policy::{Bound, Circumstances, PolicyRegistry, Receipt, ReceiptSource};
 

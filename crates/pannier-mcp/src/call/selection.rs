@@ -1,6 +1,6 @@
 //! The call of the engine itself: items in, selection out.
 
-use pannier_core::{ContextBudget, Selected, UncountedItem, find_item};
+use pannier_core::{ContextBudget, SelectionSummary, UncountedItem, find_item};
 use pannier_layout::{Template, TextLayout};
 use pannier_policy::{Policy, PolicyRegistry};
 use serde_json::Value;
@@ -52,7 +52,7 @@ pub(super) fn select(arguments: Select, watch: &Watch, most: usize) -> Result<An
         true => {
             let selection = pipeline.run(&items, &budget)?;
             watch.step("writing the answer")?;
-            Answer::object(&Selected::new(&selection), most)
+            Answer::object(&SelectionSummary::new(&selection), most)
         }
         false => {
             let mut answers = Vec::new();

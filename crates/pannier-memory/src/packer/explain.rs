@@ -3,7 +3,7 @@
 //! The budget determines the tasks, and their keywords score the decisions, so inclusion is not monotonic in the budget.
 //! Pannier therefore builds a packet at every budget where that is cheap, and bisects otherwise.
 
-use pannier_core::{ContextItem, Exactness, Explanation, BudgetThreshold};
+use pannier_core::{BudgetThreshold, ContextItem, Exactness, Explanation};
 
 use super::{PacketBuilder, whole_entries};
 use crate::MemoryError;
@@ -21,7 +21,7 @@ impl PacketBuilder<'_> {
         indices: &[usize],
     ) -> Result<Vec<Explanation<&ContextItem>>, MemoryError> {
         let packet = self.select(self.effective_budget()?)?;
-        let mut explanations = packet.pipeline.explain_all(&self.pool, &packet.budget, indices)?;
+        let mut explanations = packet.pipeline.explain_all(&*self.pool, &packet.budget, indices)?;
         for explanation in &mut explanations {
             (explanation.smallest_budget, explanation.smaller_budget) =
                 self.budgets_for(explanation.index)?;

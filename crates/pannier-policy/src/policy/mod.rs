@@ -16,8 +16,8 @@ mod write;
 pub use registry::{Moment, PolicyRegistry};
 
 use pannier_core::{
-    ContextKind, CountQuotaEntry, Deduplication, OverflowStrategy, Quota,
-    ScarcityBehavior, Tier, Timestamp,
+    ContextKind, CountQuotaEntry, Deduplication, OverflowStrategy, Quota, ScarcityBehavior, Tier,
+    Timestamp,
 };
 
 /// Everything a pipeline is made of.
@@ -204,7 +204,9 @@ pub enum CurvePolicy {
 }
 
 /// In which order documents get their turn, and when a heading is charged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Packing {

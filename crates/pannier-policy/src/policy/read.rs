@@ -7,9 +7,8 @@ use pannier_layout::DocumentLayout;
 
 use super::{CurvePolicy, Packing, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
 use pannier_core::{
-    ContextKind, CountQuotaEntry, Deduplication, Error, Metadata, MetadataValue,
-    OverflowStrategy, Quota, ReflexiveScorer, ScarcityBehavior, Tier, TieredSlice,
-    Timestamp,
+    ContextKind, CountQuotaEntry, Deduplication, Error, Metadata, MetadataValue, OverflowStrategy,
+    Quota, ReflexiveScorer, ScarcityBehavior, Tier, TieredSlice, Timestamp,
 };
 
 pub(super) const PLACERS: &[(&str, PlacerPolicy)] = &[

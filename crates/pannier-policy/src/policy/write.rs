@@ -2,11 +2,11 @@
 
 use super::read::{PACKINGS, PLACERS, SCARCITIES, STRATEGIES};
 use super::{CurvePolicy, Packing, Policy, ScorerPolicy, SlicerPolicy};
-use pannier_layout::DocumentLayout;
 use pannier_core::{
-    ContextKind, CountQuotaEntry, Deduplication, Metadata, MetadataValue,
-    OverflowStrategy, ScarcityBehavior, Tier,
+    ContextKind, CountQuotaEntry, Deduplication, Metadata, MetadataValue, OverflowStrategy,
+    ScarcityBehavior, Tier,
 };
+use pannier_layout::DocumentLayout;
 
 impl Policy {
     /// The policy as a tree of values, which [`from_value`](Self::from_value) reads back.

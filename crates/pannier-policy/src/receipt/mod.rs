@@ -229,7 +229,8 @@ impl Receipt {
         let pairs = selection.indices().zip(selection.shortened());
         let mut shortened: Vec<usize> = pairs.filter(|pair| pair.1).map(|pair| pair.0).collect();
         shortened.sort_unstable();
-        let items: Vec<ReceiptItem> = selection.pool().iter().map(|item| ReceiptItem::new(item)).collect();
+        let items: Vec<ReceiptItem> =
+            selection.pool().iter().map(|item| ReceiptItem::new(item)).collect();
         let source = circumstances.source.unwrap_or_else(|| {
             let version = Digest::of_all(items.iter().map(|item| item.item)).to_string();
             ReceiptSource { kind: "items".to_owned(), version, query: None, options: None }

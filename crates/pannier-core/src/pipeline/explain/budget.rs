@@ -47,11 +47,7 @@ impl<'r, 'a> BudgetCounterfactual<'r, 'a> {
     }
 
     /// `None` if the item does not compete: then no budget helps.
-    pub(super) fn new(
-        pipeline: &'r Pipeline,
-        run: &'r RunState<'a>,
-        index: u32,
-    ) -> Option<Self> {
+    pub(super) fn new(pipeline: &'r Pipeline, run: &'r RunState<'a>, index: u32) -> Option<Self> {
         let unit = run.prepared.classified.scoreable.unit_of(index)?;
         let position = run.prepared.sorted.iter().position(|other| *other == unit)?;
         Some(Self { unit: Some(unit), position, ..Self::with(pipeline, run, index) })
@@ -169,8 +165,7 @@ impl<'r, 'a> BudgetCounterfactual<'r, 'a> {
     ) -> Result<Option<i64>, Error> {
         let contest = Contest::of(&self.run.prepared);
         let budget_at = |tokens| self.budget(tokens);
-        let walk =
-            BudgetWalk { pipeline: self.pipeline, contest: &contest, budget_at: &budget_at };
+        let walk = BudgetWalk { pipeline: self.pipeline, contest: &contest, budget_at: &budget_at };
         let mut first = None;
         let is_complete = walk.stretches(numbers, search, |stretch, selected| {
             if selected.is_ok_and(|units| self.contains(units)) {
@@ -266,7 +261,11 @@ impl<'r, 'a> BudgetCounterfactual<'r, 'a> {
         while low < high {
             let middle = low + (high - low) / 2;
             let (is_in, steps) = self.decide(middle);
-            if is_in { high = middle } else { low = middle + 1 }
+            if is_in {
+                high = middle
+            } else {
+                low = middle + 1
+            }
             if !search.spend(steps).unwrap_or(false) {
                 break;
             }

@@ -201,8 +201,7 @@ impl Pipeline {
         explanation.score = Some(self.scorer.explain(&pool, position)?);
         explanation.rank = Some(run.rank(index as u32, &scoreable));
 
-        let Some(mut other_scores) = ScoreCounterfactual::new(self, run, near, index as u32)
-        else {
+        let Some(mut other_scores) = ScoreCounterfactual::new(self, run, near, index as u32) else {
             return Ok(explanation);
         };
         explanation.density = other_scores.density();

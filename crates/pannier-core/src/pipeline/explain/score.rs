@@ -67,7 +67,8 @@ impl<'r, 'a> ScoreCounterfactual<'r, 'a> {
             units.remove(position);
             offers.remove(position);
         }
-        let key = |unit: &u32| order::key(prepared.scores[best(*unit) as usize], best(*unit), *unit);
+        let key =
+            |unit: &u32| order::key(prepared.scores[best(*unit) as usize], best(*unit), *unit);
         let keys = units.iter().map(key).collect();
         let scores = prepared.scores.clone();
         Some(Self { pipeline, run, index, unit, rival, scores, keys, units, offers, near })

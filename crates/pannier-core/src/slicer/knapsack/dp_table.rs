@@ -237,7 +237,10 @@ mod tests {
 
     #[test]
     fn a_table_above_the_limit_is_refused_before_it_is_made() {
-        let items = vec![KnapsackItem { weight: 3, value: 5 }, KnapsackItem { weight: u64::MAX / 4, value: 1 }];
+        let items = vec![
+            KnapsackItem { weight: 3, value: 5 },
+            KnapsackItem { weight: u64::MAX / 4, value: 1 },
+        ];
         let error = solve(&items, u64::MAX / 4, 1 << 20).unwrap_err();
         assert!(
             matches!(error, Error::TableTooLarge { items: 2, limit: 1_048_576, .. }),

@@ -5,8 +5,8 @@
 //! in, or out of, every optimal selection; `table` runs the dynamic programme over the few that are
 //! left, one bit a cell.
 
-mod reduce;
 mod dp_table;
+mod reduce;
 
 use std::ops::RangeInclusive;
 
@@ -71,7 +71,11 @@ impl KnapsackSlice {
     }
 
     /// The candidates that are not taken yet, fit a capacity and have a value, with their positions.
-    fn knapsack_items(&self, tally: &Tally<'_, '_>, capacity: u64) -> (Vec<u32>, Vec<KnapsackItem>) {
+    fn knapsack_items(
+        &self,
+        tally: &Tally<'_, '_>,
+        capacity: u64,
+    ) -> (Vec<u32>, Vec<KnapsackItem>) {
         let (candidates, is_plain) = (tally.candidates(), tally.offers().is_plain());
         // So that the values of all candidates together are a number.
         let max_value = i64::MAX as u64 / candidates.len().max(1) as u64;
@@ -108,9 +112,14 @@ impl Default for KnapsackSlice {
 /// The items that are worth most together, in ascending order. Of several best solutions it is the
 /// one that leaves out the last item if any of them does, of those the one that leaves out the
 /// item before, and so on.
-fn solve_exact(items: &[KnapsackItem], capacity: u64, memory_limit: u64) -> Result<Vec<u32>, Error> {
+fn solve_exact(
+    items: &[KnapsackItem],
+    capacity: u64,
+    memory_limit: u64,
+) -> Result<Vec<u32>, Error> {
     let reduced = reduce::reduce(items, capacity);
-    let undecided: Vec<KnapsackItem> = reduced.undecided.iter().map(|item| items[*item as usize]).collect();
+    let undecided: Vec<KnapsackItem> =
+        reduced.undecided.iter().map(|item| items[*item as usize]).collect();
     let chosen = dp_table::solve(&undecided, reduced.capacity, memory_limit)?;
     let mut all = reduced.taken;
     all.extend(chosen.into_iter().map(|item| reduced.undecided[item as usize]));
