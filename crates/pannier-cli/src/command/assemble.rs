@@ -281,7 +281,7 @@ impl Assemble {
                 let numbers = self.explain.iter().map(|name| find_item(&pool, name));
                 let numbers: Vec<usize> = numbers.collect::<Result<_, _>>()?;
                 let pipeline = candidates.pipeline(&budget)?;
-                let answers = pipeline.explain_all(&pool, &budget.context_budget()?, &numbers)?;
+                let answers = pipeline.explain_all(&*pool, &budget.context_budget()?, &numbers)?;
                 match self.format {
                     ContextFormat::Json => output.json(&answers)?,
                     ContextFormat::Pretty => output.pretty_json(&answers)?,
