@@ -32,17 +32,6 @@ impl Surroundings<'_> {
 pub(super) type FindScorer<'f> = dyn Fn(&str) -> Result<Box<dyn Scorer>, Error> + 'f;
 
 impl Policy {
-    /// The pipeline that this policy describes.
-    ///
-    /// # Errors
-    ///
-    /// Whatever keeps a part from being built; [`Error::NoReferenceTime`] if a decay scorer has no
-    /// reference time, or a custom scorer is named: a [`PolicyRegistry`](super::PolicyRegistry)
-    /// provides both.
-    pub fn pipeline(&self) -> Result<Pipeline, Error> {
-        super::PolicyRegistry::empty().pipeline(self, None)
-    }
-
     pub(super) fn build(&self, surroundings: &Surroundings<'_>) -> Result<Pipeline, Error> {
         let scorer = match &self.scorers[..] {
             [(only, _)] => only.build(surroundings)?,

@@ -1,0 +1,43 @@
+//! Placers as data.
+
+use pannier_core::{
+    ChronologicalPlacer, DocumentPlacer, Placer, RankPlacer, StablePlacer, TakenPlacer,
+    UShapedPlacer,
+};
+
+use crate::component::components;
+use crate::registry::CustomOptions;
+
+components! {
+    /// A placer and its options.
+    pub enum PlacerPolicy("placer", "") -> Box<dyn Placer>, |context, options| {
+        plain {
+            /// Orders items by timestamp.
+            "chronological" => Chronological = Box::new(ChronologicalPlacer);
+            /// Places the highest scores at both ends.
+            "u-shaped" => UShaped = Box::new(UShapedPlacer);
+            /// Places the highest score first.
+            "rank" => Rank = Box::new(RankPlacer);
+            /// Places items of the previous prompt first, in its order, then the others by timestamp.
+            "prefix-stable" | "stable" => PrefixStable =
+                Box::new(StablePlacer::new(context.previous(), ChronologicalPlacer));
+            /// Places passages document by document, in their order there.
+            "document" => Document = Box::new(DocumentPlacer);
+            /// Places items in the order in which the slicer took them.
+            "slice-order" | "taken" => SliceOrder = Box::new(TakenPlacer);
+        }
+        options {
+            /// Places items by a custom placer of a registry.
+            "custom" => Custom(CustomOptions) = match context.registry {
+                Some(registry) => registry.custom_placer(options)?,
+                None => Box::new(ChronologicalPlacer),
+            };
+        }
+    }
+}
+
+impl Default for PlacerPolicy {
+    fn default() -> Self {
+        Self::Chronological
+    }
+}
