@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
-use pannier_assemble::AssembleError;
 use pannier_chat::ChatError;
 use pannier_conformance::SuiteError;
 use pannier_core::{Error, ErrorCategory};
-use pannier_docs::{DocsError, EmbedError};
+use pannier_docs::DocsError;
+use pannier_embed::EmbedError;
 use pannier_mcp::ServeError;
 use pannier_memory::MemoryError;
 use pannier_snippets::SnippetsError;
@@ -36,10 +36,6 @@ pub(crate) enum Failure {
     /// A cache cannot be built or used.
     #[error("{0}")]
     Docs(#[from] DocsError),
-
-    /// A context cannot be assembled.
-    #[error("{0}")]
-    Assemble(#[from] AssembleError),
 
     /// A context folder cannot be used.
     #[error("{0}")]
@@ -132,7 +128,6 @@ impl Failure {
             Self::Engine(error) | Self::EngineAt { error, .. } => error.category(),
             Self::Chat { error, .. } => error.category(),
             Self::Docs(error) => error.category(),
-            Self::Assemble(error) => error.category(),
             Self::Embed(error) => error.category(),
             Self::Memory(error) => error.category(),
             Self::Snippets(error) => error.category(),

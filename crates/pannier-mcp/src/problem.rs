@@ -1,7 +1,6 @@
 //! Why a call has no answer, in the form in which a model can mend it: a code to tell cases apart, a message that says what
 //! is wrong, and a hint that says what to do.
 
-use pannier_assemble::AssembleError;
 use pannier_core::{Error, ErrorCategory};
 use pannier_docs::DocsError;
 use pannier_memory::MemoryError;
@@ -73,12 +72,6 @@ impl Problem {
 
 impl From<DocsError> for Problem {
     fn from(error: DocsError) -> Self {
-        Self::of(error.category(), &error)
-    }
-}
-
-impl From<AssembleError> for Problem {
-    fn from(error: AssembleError) -> Self {
         Self::of(error.category(), &error)
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use pannier_core::TokenCounter;
 use pannier_docs::{Cache, Embedder, QueryVector};
 use pannier_memory::Folder;
-use pannier_snippets::{Deliveries, Indexes, Roots};
+use pannier_snippets::{DeliveryLog, Roots, SnippetIndexes};
 
 use crate::ServeError;
 use crate::problem::Problem;
@@ -67,7 +67,7 @@ pub(crate) struct Shelf {
     /// All of them together, if there are several: their snippets may require each other.
     all_docs: Option<KeptIndexes>,
     contexts: Vec<(String, Folder)>,
-    deliveries: Option<Deliveries>,
+    deliveries: Option<DeliveryLog>,
     embedder: Option<Box<dyn Embedder>>,
     pub(crate) packet_budget: Option<usize>,
 }
@@ -84,7 +84,7 @@ impl Shelf {
             docs: Vec::new(),
             all_docs: None,
             contexts: Vec::new(),
-            deliveries: state.map(Deliveries::in_folder),
+            deliveries: state.map(DeliveryLog::in_folder),
             embedder,
             packet_budget,
         };
@@ -132,7 +132,7 @@ impl Shelf {
     }
 
     /// The snippets of this root, or of all.
-    pub(crate) fn indexes(&self, name: Option<&str>) -> Result<Arc<Indexes>, Problem> {
+    pub(crate) fn indexes(&self, name: Option<&str>) -> Result<Arc<SnippetIndexes>, Problem> {
         match (&self.all_docs, name) {
             (Some(all), None) => all.get(),
             (_, name) => one(&self.docs, name, "docs")?.get(),
@@ -145,7 +145,7 @@ impl Shelf {
     }
 
     /// What is remembered about sessions.
-    pub(crate) fn deliveries(&self) -> Result<&Deliveries, Problem> {
+    pub(crate) fn deliveries(&self) -> Result<&DeliveryLog, Problem> {
         self.deliveries.as_ref().ok_or_else(|| {
             let hint = "leave session out, or start the server with XDG_STATE_HOME or HOME set";
             Problem::invalid("there is no folder for what sessions have seen", hint)
@@ -211,27 +211,27 @@ impl KeptCache {
     }
 }
 
-/// Indexes of snippets that are kept.
+/// SnippetIndexes of snippets that are kept.
 #[derive(Debug)]
 struct KeptIndexes {
     roots: Roots,
-    read: Mutex<Arc<Indexes>>,
+    read: Mutex<Arc<SnippetIndexes>>,
 }
 
 impl KeptIndexes {
     fn open(paths: &[&Path], home: Option<PathBuf>) -> Result<Self, ServeError> {
         let roots = Roots::open(paths, home)?;
-        let indexes = Indexes::read(roots.clone())?;
+        let indexes = SnippetIndexes::read(roots.clone())?;
         // What is wrong with it is better told now than to the first client.
-        indexes.catalogue()?;
+        indexes.catalog()?;
         Ok(Self { roots, read: Mutex::new(Arc::new(indexes)) })
     }
 
     /// As they are now.
-    fn get(&self) -> Result<Arc<Indexes>, Problem> {
+    fn get(&self) -> Result<Arc<SnippetIndexes>, Problem> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if !read.is_current() {
-            *read = Arc::new(Indexes::read(self.roots.clone())?);
+            *read = Arc::new(SnippetIndexes::read(self.roots.clone())?);
         }
         Ok(Arc::clone(&read))
     }
@@ -241,9 +241,9 @@ impl KeptIndexes {
 pub(crate) fn counter(name: Option<&str>) -> Result<Arc<dyn TokenCounter>, Problem> {
     let name = name.unwrap_or("bytes/4");
     if name.trim_start().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("file:")) {
-        let names = pannier_tokens::names().collect::<Vec<_>>().join(", ");
+        let names = pannier_tokens::counter_names().collect::<Vec<_>>().join(", ");
         let hint = format!("tokenizer is one of {names}, or a model of theirs");
         return Err(Problem::invalid("the server reads no tokenizer from files", hint));
     }
-    Ok(Arc::from(pannier_tokens::built_in(name)?))
+    Ok(Arc::from(pannier_tokens::builtin_counter(name)?))
 }
