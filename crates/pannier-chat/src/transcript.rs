@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use pannier_core::{
-    ContextBudget, ContextItem, Deduplication, Error, ErrorCategory, Explanation, Pipeline,
-    Previous, TokenCounter,
+    ContextBudget, ContextItem, Error, ErrorCategory, Explanation, Pipeline, Previous, TokenCounter,
 };
-use pannier_policy::{Moment, PlacerPolicy, Policy, PolicyRegistry};
+use pannier_policy::{PlacerPolicy, Policy, PolicyInputs, PolicyRegistry};
 use serde_json::value::RawValue;
 
 use crate::items::{self, ChatRendering, Fixed, PRIMING_TOKENS};
@@ -168,18 +167,14 @@ impl<'t> Transcript<'t> {
         &self,
         registry: &PolicyRegistry,
         policy: &Policy,
-        moment: impl Into<Moment>,
+        inputs: impl Into<PolicyInputs>,
     ) -> Result<Trimmer<'_, 't>, Error> {
-        let policy = Policy {
-            placer: PlacerPolicy::Chronological,
-            keep_groups_together: false,
-            deduplication: Deduplication::Off,
-            ..policy.clone()
-        };
+        let policy = policy.clone().with_placer(PlacerPolicy::Chronological);
+        let policy = policy.with_groups_together(false).with_deduplication(false);
         let rendering = ChatRendering::new(self.format, &self.messages);
         Ok(Trimmer {
             transcript: self,
-            pipeline: registry.pipeline(&policy, moment)?.rendered_by(rendering),
+            pipeline: registry.pipeline(&policy, inputs)?.rendered_by(rendering),
         })
     }
 

@@ -59,7 +59,10 @@ pub(crate) trait Component: Sized {
 
 /// Reads a component from its name, or from a table with its name under `type`. The keys in `beside` belong to the same
 /// table, and have been removed from it.
-pub(crate) fn read<C: Component>(value: MetadataValue, beside: &[&'static str]) -> Result<C, ReadError> {
+pub(crate) fn read<C: Component>(
+    value: MetadataValue,
+    beside: &[&'static str],
+) -> Result<C, ReadError> {
     let (path, name, mut options) = match value {
         MetadataValue::String(name) => ("", name, Metadata::new()),
         MetadataValue::Object(mut options) => {
@@ -109,19 +112,31 @@ fn nest_known<C: Component>(
         }
     };
     let options = C::entry(name).map_or(&[][..], |entry| entry.keys);
-    if let Some(shared) = options.iter().find(|option| known.contains(option)) {
+    // Two components with the same option share it, but a name is not shared, nor a component inside both.
+    let is_ambiguous =
+        |option: &&&str| [C::INNER, "name"].contains(*option) && known.contains(*option);
+    if let Some(option) = options.iter().find(is_ambiguous) {
         let problem = format!(
-            "`{shared}` could be an option of '{name}' or of the table around it; write {key} as a table with a type"
+            "`{option}` could belong to '{name}' or to the table around it; write {key} as a table with a type"
         );
         return Err(ReadError::new(key, problem));
     }
     let mut inner = Metadata::from([("type".to_owned(), name.as_str().into())]);
+    let shared: Vec<&str> =
+        options.iter().copied().filter(|option| known.contains(option)).collect();
     known.extend(options);
     nested.push(key);
     if options.contains(&C::INNER) {
         nest_known::<C>(table, C::INNER, known, nested)?;
     }
-    inner.extend(options.iter().filter_map(|option| table.remove_entry(*option)));
+    for option in options {
+        let value = if shared.contains(option) {
+            table.get(*option).cloned()
+        } else {
+            table.remove(*option)
+        };
+        inner.extend(value.map(|value| ((*option).to_owned(), value)));
+    }
     table.insert(key.to_owned(), inner.into());
     Ok(())
 }
@@ -157,7 +172,7 @@ macro_rules! components {
         $(#[$enum_doc:meta])*
         pub enum $enum:ident($noun:literal, $inner:literal) -> $built:ty, |$context:ident, $bound:ident| {
             plain { $(
-                #[doc = $plain_doc:literal]
+                #[doc = $plain_doc:literal] $(#[$attribute:meta])?
                 $plain:literal $(| $plain_former:literal)* => $unit:ident = $plain_build:expr;
             )* }
             options { $(
@@ -170,7 +185,7 @@ macro_rules! components {
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub enum $enum {
-            $(#[doc = $plain_doc] $unit,)*
+            $(#[doc = $plain_doc] $(#[$attribute])? $unit,)*
             $(#[doc = $doc] $variant($options),)*
         }
 
@@ -244,11 +259,11 @@ macro_rules! components {
             }
 
             fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                let components = vec![
+                let components = [
                     $(($plain, $plain_doc, schemars::json_schema!({ "type": "object" })),)*
                     $(($name, $doc, <$options as schemars::JsonSchema>::json_schema(generator)),)*
                 ];
-                $crate::schema::one_of(components, $inner)
+                $crate::schema::one_of(&components, $inner)
             }
         }
     };

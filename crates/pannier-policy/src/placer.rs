@@ -10,9 +10,11 @@ use crate::registry::CustomOptions;
 
 components! {
     /// A placer and its options.
+    #[derive(Default)]
     pub enum PlacerPolicy("placer", "") -> Box<dyn Placer>, |context, options| {
         plain {
             /// Orders items by timestamp.
+            #[default]
             "chronological" => Chronological = Box::new(ChronologicalPlacer);
             /// Places the highest scores at both ends.
             "u-shaped" => UShaped = Box::new(UShapedPlacer);
@@ -33,11 +35,5 @@ components! {
                 None => Box::new(ChronologicalPlacer),
             };
         }
-    }
-}
-
-impl Default for PlacerPolicy {
-    fn default() -> Self {
-        Self::Chronological
     }
 }

@@ -8,9 +8,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::component::{
     BuildContext, Component, VALIDATION_CONTEXT, is_default, nest, records, to_metadata,
 };
-use crate::tree::{self, ReadError};
 use crate::scorer::average;
-use crate::{Bm25Options, PlacerPolicy, PolicyRegistry, ScorerPolicy, SlicerPolicy, WeightedScorer};
+use crate::tree::{self, ReadError};
+use crate::{
+    Bm25Options, PlacerPolicy, PolicyRegistry, ScorerPolicy, SlicerPolicy, WeightedScorer,
+};
 
 /// The components of a pipeline and their options, without a budget.
 ///
@@ -226,7 +228,10 @@ impl Policy {
         let share = table.remove(NEAR_DUPLICATES).filter(|share| *share != MetadataValue::Null);
         if let Some(share) = share {
             if table.get(DEDUPLICATION) == Some(&false.into()) {
-                return Err(ReadError::new(NEAR_DUPLICATES, "deduplication is off; remove one of them"));
+                return Err(ReadError::new(
+                    NEAR_DUPLICATES,
+                    "deduplication is off; remove one of them",
+                ));
             }
             let near = Metadata::from([(NEAR_DUPLICATES.to_owned(), share)]);
             table.insert(DEDUPLICATION.to_owned(), near.into());
@@ -311,17 +316,18 @@ mod deduplication {
         let near: Near = match MetadataValue::deserialize(deserializer)? {
             MetadataValue::Bool(flag) => return Ok(flag.into()),
             value @ MetadataValue::Object(_) => tree::read(value).map_err(D::Error::custom)?,
-            _ => return Err(D::Error::custom("expected true or false")),
+            other => return tree::read(other).map(bool::into).map_err(D::Error::custom),
         };
-        let (key, thousandths) = match (near.near_duplicates, near.near) {
-            (Some(share), _) => (NEAR_DUPLICATES, share * 1_000.0),
-            (None, Some(thousandths)) => ("near", thousandths as f64),
+        let (key, found, max) = match (near.near_duplicates, near.near) {
+            (Some(share), _) => (NEAR_DUPLICATES, share, 1.0),
+            (None, Some(thousandths)) => ("near", thousandths as f64, 1_000.0),
             (None, None) => return Err(D::Error::custom(ReadError::missing("near"))),
         };
-        if !(0.0..=1_000.0).contains(&thousandths) {
-            let range = if key == "near" { "0 to 1000 thousandths" } else { "0 to 1" };
-            return Err(D::Error::custom(ReadError::new(key, format!("expected a number from {range}"))));
+        if !(0.0..=max).contains(&found) {
+            let problem = format!("expected a number from 0 to {max}, found {found}");
+            return Err(D::Error::custom(ReadError::new(key, problem)));
         }
+        let thousandths = 1_000.0 / max * found;
         Ok(Deduplication::Near { threshold: thousandths.round() as u16 })
     }
 }

@@ -7,8 +7,8 @@ use pannier_core::{Error, Metadata, Pipeline, Placer, Previous, Scorer, Slicer, 
 use serde::de::DeserializeOwned;
 
 use crate::component::{BuildContext, Component, records};
-use crate::tree::{self, ReadError};
 use crate::presets::presets;
+use crate::tree::{self, ReadError};
 use crate::{PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
 
 /// Values that a policy leaves to the run.
@@ -52,7 +52,8 @@ impl CustomOptions {
     ///
     /// [`Error::InvalidPolicy`] with the path to a mistake, from `options` on.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        tree::read(self.options.clone().into()).map_err(|error: ReadError| error.at("options").into())
+        tree::read(self.options.clone().into())
+            .map_err(|error: ReadError| error.at("options").into())
     }
 }
 

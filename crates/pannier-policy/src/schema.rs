@@ -30,15 +30,19 @@ impl Policy {
                                 them makes it a near-duplicate; default: near-duplicates stay.",
                 "type": ["number", "null"], "minimum": 0, "maximum": 1,
             }));
-            options.into_iter().for_each(|(key, value)| { properties.entry(key).or_insert(value); });
+            options.into_iter().for_each(|(key, value)| {
+                properties.entry(key).or_insert(value);
+            });
         }
         MetadataValue::deserialize(schema).unwrap_or(MetadataValue::Null)
     }
 }
 
-/// Returns the keys of all components but `type`, each once.
+/// Returns the keys of all components, each once. Those of a custom component stand in its own table.
 fn options(components: &Value) -> Map<String, Value> {
+    let is_custom = |component: &&Value| component["properties"]["type"]["const"] == "custom";
     let components = components.as_array().into_iter().flatten();
+    let components = components.filter(|component| !is_custom(component));
     let properties = components.filter_map(|component| component["properties"].as_object());
     let mut options: Map<String, Value> = Map::new();
     for (key, value) in properties.flatten().filter(|(key, _)| *key != "type") {
@@ -49,7 +53,7 @@ fn options(components: &Value) -> Map<String, Value> {
 
 /// Returns the schema of a component: one of these names, or one of these tables. Where a component contains another one by
 /// its name, the options of that one stand beside it.
-pub(crate) fn one_of(components: Vec<(&str, &str, Schema)>, inner: &str) -> Schema {
+pub(crate) fn one_of(components: &[(&str, &str, Schema)], inner: &str) -> Schema {
     let names: Vec<&str> = components.iter().map(|(name, ..)| *name).collect();
     let table = |(name, description, schema): &(&str, &str, Schema)| {
         let mut table = schema.clone().to_value();
@@ -64,7 +68,9 @@ pub(crate) fn one_of(components: Vec<(&str, &str, Schema)>, inner: &str) -> Sche
     let options = options(&tables);
     for table in tables.as_array_mut().into_iter().flatten() {
         let properties = table["properties"].as_object_mut();
-        let Some(properties) = properties.filter(|table| table.contains_key(inner)) else { continue };
+        let Some(properties) = properties.filter(|table| table.contains_key(inner)) else {
+            continue;
+        };
         for (key, value) in &options {
             properties.entry(key).or_insert_with(|| value.clone());
         }

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use pannier_core::{
     ByKindScorer, CompositeScorer, ContextKind, DecayCurve, DecayScorer, Error, FrequencyScorer,
-    KeywordScorer, KindScorer, LexicalScorer, MetadataKeyScorer, MetadataTrustScorer, MetadataValue,
-    Pool, PriorityScorer, ProductScorer, RecencyScorer, ReflexiveScorer, ScaledScorer,
-    ScoreExplanation, Scorer, StabilityScorer, SumScorer, TagScorer, Timestamp,
+    KeywordScorer, KindScorer, LexicalScorer, Metadata, MetadataKeyScorer, MetadataTrustScorer,
+    MetadataValue, Pool, PriorityScorer, ProductScorer, RecencyScorer, ReflexiveScorer,
+    ScaledScorer, ScoreExplanation, Scorer, StabilityScorer, SumScorer, TagScorer, Timestamp,
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::component::{BuildContext, Component, components, read, records};
-use crate::tree::{self, ReadError, checked};
 use crate::registry::CustomOptions;
+use crate::tree::{self, ReadError, checked};
 
 components! {
     /// A scorer and its options.
@@ -232,6 +232,11 @@ records! {
         pub score: f64,
     }
 
+    struct Weight {
+        #[serde(default = "one")]
+        weight: f64,
+    }
+
     /// One or several kinds, and the scorer of their items.
     pub struct KindsScorer {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -293,6 +298,10 @@ impl Scorer for NamedScorer {
     }
 }
 
+fn one() -> f64 {
+    1.0
+}
+
 fn half() -> f64 {
     0.5
 }
@@ -331,15 +340,15 @@ impl<'de> Deserialize<'de> for WeightedScorer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut value = MetadataValue::deserialize(deserializer)?;
         let weight = match &mut value {
-            MetadataValue::Object(table) => table.remove("weight"),
+            MetadataValue::Object(table) => table.remove_entry("weight"),
             _ => None,
         };
-        let weight = weight.filter(|weight| *weight != MetadataValue::Null);
-        let weight = weight.map_or(Ok(1.0), tree::read).and_then(|weight: f64| match weight > 0.0 {
-            true => Ok(weight),
-            false => Err(ReadError::new("", format!("it is {weight}; it must be above 0"))),
-        });
-        let weight = weight.map_err(|error| D::Error::custom(error.at("weight")))?;
+        let weight = tree::read(Metadata::from_iter(weight).into());
+        let Weight { weight } = weight.map_err(D::Error::custom)?;
+        if !(weight > 0.0 && weight.is_finite()) {
+            let problem = format!("expected a finite number above 0, found {weight}");
+            return Err(D::Error::custom(ReadError::new("weight", problem)));
+        }
         let scorer = read(value, &["weight"]).map_err(D::Error::custom)?;
         Ok(Self { scorer, weight })
     }

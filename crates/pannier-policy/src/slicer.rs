@@ -8,14 +8,16 @@ use pannier_core::{
 use serde::Deserializer;
 
 use crate::component::{components, is_default, records};
-use crate::tree::{ReadError, checked};
 use crate::registry::CustomOptions;
+use crate::tree::{ReadError, checked};
 
 components! {
     /// A slicer and its options.
+    #[derive(Default)]
     pub enum SlicerPolicy("slicer", "inner_slicer") -> Box<dyn Slicer>, |context, options| {
         plain {
             /// Takes the highest score per token first.
+            #[default]
             "greedy" => Greedy = Box::new(GreedySlice);
             /// Takes the highest score first, and skips items that do not fit.
             "rank" => Rank = Box::new(RankSlice);
@@ -122,12 +124,6 @@ components! {
                 None => Box::new(GreedySlice),
             };
         }
-    }
-}
-
-impl Default for SlicerPolicy {
-    fn default() -> Self {
-        Self::Greedy
     }
 }
 

@@ -149,9 +149,10 @@ fn similar<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
         _ => "",
     };
     let distance = |known: &&str| strsim::osa_distance(key, known);
-    let closest = known.iter().copied().min_by_key(distance);
-    let closest = closest.filter(|known| distance(known) * 3 <= key.chars().count());
-    known.iter().copied().find(|known| *known == twin).or(closest)
+    let is_similar =
+        |known: &&str| distance(known) * 3 <= key.chars().count() || known.ends_with(key);
+    let twin = known.iter().copied().find(|known| *known == twin);
+    twin.or(known.iter().copied().filter(is_similar).min_by_key(distance))
 }
 
 /// Reads a value. A field of a struct that is null counts as absent.

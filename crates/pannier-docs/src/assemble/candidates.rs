@@ -9,7 +9,7 @@ use pannier_core::{
     ContextItem, ContextItemBuilder, ContextKind, Passage, Pipeline, Rendering, Selection,
 };
 use pannier_layout::DocumentRendering;
-use pannier_policy::{Bound, Circumstances, PolicyRegistry, Receipt, ReceiptSource};
+use pannier_policy::{Bound, Circumstances, PolicyRegistry, Receipt, ReceiptSource, SlicerPolicy};
 
 use crate::{AssembledContext, Assembler, ContextChunk, DocsError, Hit, Omitted, TokenBudget};
 
@@ -224,8 +224,8 @@ impl<'a> Candidates<'a> {
     pub fn pool_of(&self, receipt: &Receipt) -> Result<Vec<ContextItem>, DocsError> {
         let tokens = usize::try_from(receipt.budget.target_tokens()).unwrap_or_default();
         let mut budget = TokenBudget::available(tokens);
-        if let pannier_policy::SlicerPolicy::Document { overhead, .. } = &receipt.policy.slicer {
-            budget.per_doc_overhead = usize::try_from(*overhead).unwrap_or_default();
+        if let SlicerPolicy::Document(options) = receipt.policy().slicer() {
+            budget.per_doc_overhead = usize::try_from(options.overhead).unwrap_or_default();
         }
         Ok(self.pool(&budget)?.into_owned())
     }

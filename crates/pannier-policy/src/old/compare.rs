@@ -16,19 +16,40 @@ fn corpus() -> Vec<(String, MetadataValue)> {
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = Vec::new();
-    for folder in ["conformance", "crates/pannier-cli/tests", "docs", "examples", "crates/pannier-policy/tests"] {
+    for folder in [
+        "conformance",
+        "crates/pannier-cli/tests",
+        "docs",
+        "examples",
+        "crates/pannier-policy/tests",
+    ] {
         list(&root.join(folder), &mut files);
     }
     for file in files {
         let Ok(text) = std::fs::read_to_string(&file) else { continue };
         let name = file.display().to_string();
         let mut blocks = vec![text.clone()];
-        blocks.extend(text.split("```toml").skip(1).filter_map(|rest| rest.split("```").next()).map(str::to_owned));
-        blocks.extend(text.split("r#\"").skip(1).filter_map(|rest| rest.split("\"#").next()).map(str::to_owned));
+        blocks.extend(
+            text.split("```toml")
+                .skip(1)
+                .filter_map(|rest| rest.split("```").next())
+                .map(str::to_owned),
+        );
+        blocks.extend(
+            text.split("r#\"")
+                .skip(1)
+                .filter_map(|rest| rest.split("\"#").next())
+                .map(str::to_owned),
+        );
         for block in blocks {
             let toml = toml::from_str::<MetadataValue>(&block).ok();
             let value = toml.or_else(|| serde_json::from_str(&block).ok());
-            corpus.extend(value.into_iter().flat_map(policies).map(|value| (name.clone(), value)));
+            corpus.extend(
+                value
+                    .into_iter()
+                    .flat_map(policies)
+                    .map(|value| (name.clone(), former_names(value))),
+            );
         }
     }
     corpus
@@ -96,13 +117,22 @@ fn former_names(value: MetadataValue) -> MetadataValue {
     };
     match value {
         MetadataValue::String(text) => name(text).into(),
-        MetadataValue::Array(values) => values.into_iter().map(former_names).collect::<Vec<_>>().into(),
+        MetadataValue::Array(values) => {
+            values.into_iter().map(former_names).collect::<Vec<_>>().into()
+        }
         MetadataValue::Object(mut table) => {
             if let Some(MetadataValue::Float(share)) = table.remove("near_duplicates") {
-                let near = Metadata::from([("near".to_owned(), ((share * 1_000.0).round() as i64).into())]);
+                let near = Metadata::from([(
+                    "near".to_owned(),
+                    ((share * 1_000.0).round() as i64).into(),
+                )]);
                 table.insert("deduplication".to_owned(), near.into());
             }
-            table.into_iter().map(|(key, value)| (name(key), former_names(value))).collect::<Metadata>().into()
+            table
+                .into_iter()
+                .map(|(key, value)| (name(key), former_names(value)))
+                .collect::<Metadata>()
+                .into()
         }
         other => other,
     }
@@ -122,12 +152,70 @@ impl Random {
 }
 
 const WORDS: &[&str] = &[
-    "type", "weight", "scorers", "children", "inner_scorer", "inner_slicer", "slicer", "placer", "bucket_size", "quotas",
-    "entries", "kind", "kinds", "tiers", "whole", "enough", "keywords", "weights", "tag_weights", "curve", "name", "near",
-    "deduplication", "cap", "require", "require_count", "cap_count", "overhead", "packing", "recency", "kind", "tag", "scaled",
-    "composite", "product", "sum", "by_kind", "decay", "keyword", "lexical", "stability", "custom", "metadata_key", "greedy",
-    "rank", "knapsack", "quota", "count_quota", "count_constrained_knapsack", "document", "tiered", "taken", "stable",
-    "u-shaped", "chronological", "throw", "degrade", "proceed", "exponential", "window", "step", "half_life_secs", "zzz", "",
+    "type",
+    "weight",
+    "scorers",
+    "children",
+    "inner_scorer",
+    "inner_slicer",
+    "slicer",
+    "placer",
+    "bucket_size",
+    "quotas",
+    "entries",
+    "kind",
+    "kinds",
+    "tiers",
+    "whole",
+    "enough",
+    "keywords",
+    "weights",
+    "tag_weights",
+    "curve",
+    "name",
+    "near",
+    "deduplication",
+    "cap",
+    "require",
+    "require_count",
+    "cap_count",
+    "overhead",
+    "packing",
+    "recency",
+    "kind",
+    "tag",
+    "scaled",
+    "composite",
+    "product",
+    "sum",
+    "by_kind",
+    "decay",
+    "keyword",
+    "lexical",
+    "stability",
+    "custom",
+    "metadata_key",
+    "greedy",
+    "rank",
+    "knapsack",
+    "quota",
+    "count_quota",
+    "count_constrained_knapsack",
+    "document",
+    "tiered",
+    "taken",
+    "stable",
+    "u-shaped",
+    "chronological",
+    "throw",
+    "degrade",
+    "proceed",
+    "exponential",
+    "window",
+    "step",
+    "half_life_secs",
+    "zzz",
+    "",
 ];
 
 fn random_value(random: &mut Random) -> MetadataValue {
@@ -166,7 +254,9 @@ fn mutate(value: &mut MetadataValue, depth: usize, random: &mut Random) {
                     let Some(entry) = table.remove(&key) else { return };
                     table.insert(format!("{key}s"), entry);
                 }
-                3 => drop(table.insert(WORDS[random.below(WORDS.len())].to_owned(), random_value(random))),
+                3 => drop(
+                    table.insert(WORDS[random.below(WORDS.len())].to_owned(), random_value(random)),
+                ),
                 _ => {
                     if let Some(entry) = table.get_mut(&key) {
                         mutate(entry, depth + 1, random);
@@ -191,12 +281,15 @@ fn compare(value: &MetadataValue) -> Result<&'static str, String> {
     match (Former::from_value(value), Policy::from_value(value)) {
         (Ok(former), Ok(policy)) => {
             let written = Policy::from_value(&former.to_value());
-            let same = written.as_ref() == Ok(&policy) && former_names(policy.to_value()) == former.to_value();
+            let same = written.as_ref() == Ok(&policy)
+                && former_names(policy.to_value()) == former.to_value();
             if same { Ok("both read the same") } else { Err(format!("{former:?}\n{policy:?}")) }
         }
         (Err(former), Ok(_)) => match problem(&former) {
             (_, problem) if problem.ends_with("is null") => Ok("null is absent"),
-            (_, problem) if problem.contains("must be a table, and is a text") => Ok("a name instead of a table"),
+            (_, problem) if problem.contains("must be a table, and is a text") => {
+                Ok("a name instead of a table")
+            }
             (path, problem) => Err(format!("only the former refuses: {path}: {problem}")),
         },
         (Ok(_), Err(error)) => Err(format!("only the new one refuses: {error}")),
@@ -251,7 +344,10 @@ fn both_readers_agree() {
         mutate(&mut value, 0, &mut random);
         match compare(&value) {
             Ok(relation) => *counts.entry(relation).or_default() += 1,
-            Err(difference) => differences.push(format!("{number}: {difference}\n{}", serde_json::to_string(&value).unwrap())),
+            Err(difference) => differences.push(format!(
+                "{number}: {difference}\n{}",
+                serde_json::to_string(&value).unwrap()
+            )),
         }
     }
     eprintln!("10,000 mutated policies: {counts:#?}");
@@ -261,7 +357,8 @@ fn both_readers_agree() {
         mutate(&mut value, 0, &mut random);
         let verdicts = (Former::from_value(&value).is_ok(), Policy::from_value(&value).is_ok());
         if verdicts.0 != verdicts.1 && compare(&value).is_err() {
-            differences.push(format!("{number}, twice: {}", serde_json::to_string(&value).unwrap()));
+            differences
+                .push(format!("{number}, twice: {}", serde_json::to_string(&value).unwrap()));
         }
     }
     eprintln!("{} differences", differences.len());

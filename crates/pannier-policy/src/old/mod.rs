@@ -57,7 +57,7 @@ impl Policy {
     /// The same policy for whoever looks for something: how well the words of an item answer a query counts as much as
     /// everything else together.
     ///
-        #[must_use]
+    #[must_use]
     pub fn for_query(mut self, query: &str) -> Self {
         let others: f64 = self.scorers.iter().map(|(_, weight)| *weight).sum();
         let weight = if others > 0.0 { others } else { 1.0 };
