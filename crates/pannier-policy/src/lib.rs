@@ -9,8 +9,6 @@
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
 mod component;
-#[cfg(test)]
-mod old;
 mod placer;
 mod policy;
 mod presets;
