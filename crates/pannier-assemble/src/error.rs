@@ -1,6 +1,6 @@
 //! What can go wrong between a query and its context.
 
-use pannier_core::{Error, ErrorCategory};
+use pannier_core::Error;
 use pannier_docs::DocsError;
 
 /// Why there is no context.
@@ -16,22 +16,9 @@ pub enum AssembleError {
     Engine(#[from] Error),
 
     /// A receipt is of something else.
-    #[error(
-        "the receipt is not of an assembled context: {problem}; replay it with its own command"
-    )]
+    #[error("the receipt is not of an assembled context: {problem}")]
     Receipt {
         /// What does not go.
         problem: String,
     },
-}
-
-impl AssembleError {
-    /// What sort of failure it is.
-    pub fn category(&self) -> ErrorCategory {
-        match self {
-            Self::Docs(error) => error.category(),
-            Self::Engine(error) => error.category(),
-            Self::Receipt { .. } => ErrorCategory::InvalidInput,
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! What can be wrong with a transcript.
 
-use pannier_core::{Error, ErrorCategory};
+use pannier_core::Error;
 
 /// Why a transcript cannot be read, or not be trimmed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -37,11 +37,8 @@ pub enum ChatError {
 
     /// What must be sent does not fit.
     #[error(
-        "what must be sent has {needed_tokens} tokens; {}",
-        match is_target {
-            true => format!("raise the target to {needed_tokens}"),
-            false => format!("the smallest budget that holds it is {smallest_budget}"),
-        }
+        "the messages that must be sent have {needed_tokens} tokens, above the {}",
+        if *is_target { "target" } else { "budget" }
     )]
     OverBudget {
         /// System, tools, and the last words of the user.
@@ -60,16 +57,5 @@ pub enum ChatError {
 impl ChatError {
     pub(crate) fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Invalid { path: path.into(), problem: problem.into() }
-    }
-
-    /// What sort of failure it is.
-    pub fn category(&self) -> ErrorCategory {
-        match self {
-            Self::NotJson { .. } | Self::Invalid { .. } | Self::NothingToSend { .. } => {
-                ErrorCategory::InvalidInput
-            }
-            Self::OverBudget { .. } => ErrorCategory::BudgetNotMet,
-            Self::Engine(error) => error.category(),
-        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use pannier_core::{
-    ContextBudget, ContextItem, Deduplication, Error, ErrorCategory, Explanation, Moment, Pipeline,
+    ContextBudget, ContextItem, Deduplication, Error, ErrorKind, Explanation, Moment, Pipeline,
     PlacerPolicy, Policy, PolicyRegistry, Previous, TokenCounter,
 };
 use serde_json::value::RawValue;
@@ -212,7 +212,7 @@ impl<'s, 't> Trimmer<'s, 't> {
         let selection = self.pipeline.run(&self.transcript.items, budget).map_err(|error| {
             let needed_tokens = self.transcript.needed_tokens();
             let is_too_much = needed_tokens > budget.target_tokens().min(budget.input_tokens());
-            match error.category() == ErrorCategory::BudgetNotMet && is_too_much {
+            match error.kind() == ErrorKind::BudgetNotMet && is_too_much {
                 true => ChatError::OverBudget {
                     needed_tokens,
                     smallest_budget: needed_tokens.saturating_add(budget.output_reserve()),

@@ -82,7 +82,7 @@ pub use diagnostics::{
     NullTraceCollector, OverflowEvent, PipelineStage, SelectionReport, StageCount, TraceCollector,
     TraceDetailLevel, TraceEvent,
 };
-pub use error::{Error, ErrorCategory};
+pub use error::{Error, ErrorKind};
 #[cfg(feature = "serde")]
 pub use model::UncountedItem;
 pub use model::{

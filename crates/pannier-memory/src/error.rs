@@ -3,7 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pannier_core::ErrorCategory;
 use pannier_sessions::SessionError;
 
 /// Why a context folder, or something beside it, cannot be read or written.
@@ -11,10 +10,7 @@ use pannier_sessions::SessionError;
 #[non_exhaustive]
 pub enum MemoryError {
     /// There is no context folder.
-    #[error(
-        "there is no .context folder in {} or above it; make one with `pannier packet init`",
-        start.display()
-    )]
+    #[error("there is no .context folder in {} or above it", start.display())]
     NoFolder {
         /// Where it was looked for.
         start: PathBuf,
@@ -86,7 +82,7 @@ pub enum MemoryError {
     },
 
     /// A receipt is not of a packet.
-    #[error("the receipt is not of a packet; replay it as what it is")]
+    #[error("the receipt is not of a packet")]
     NoPacket,
 
     /// The engine refuses what it was given.
@@ -108,15 +104,5 @@ pub enum MemoryError {
 impl MemoryError {
     pub(crate) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
         Self::Io { action, path: path.to_owned(), error }
-    }
-
-    /// What sort of failure it is.
-    pub fn category(&self) -> ErrorCategory {
-        match self {
-            Self::Io { .. } => ErrorCategory::Io,
-            Self::Engine(error) => error.category(),
-            Self::Session(error) => error.category(),
-            _ => ErrorCategory::InvalidInput,
-        }
     }
 }

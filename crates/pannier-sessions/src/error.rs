@@ -3,8 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pannier_core::ErrorCategory;
-
 /// Why nothing can be remembered about a session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -33,13 +31,5 @@ pub enum SessionError {
 impl SessionError {
     pub(crate) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
         Self::Io { action, path: path.to_owned(), error }
-    }
-
-    /// What sort of failure it is.
-    pub fn category(&self) -> ErrorCategory {
-        match self {
-            Self::Id { .. } => ErrorCategory::InvalidInput,
-            Self::Io { .. } => ErrorCategory::Io,
-        }
     }
 }

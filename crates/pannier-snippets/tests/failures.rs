@@ -5,7 +5,6 @@ mod helper;
 use std::fs;
 
 use helper::{Scratch, fetch, get, ids, options, sent, warnings};
-use pannier_core::ErrorCategory;
 use pannier_snippets::{Answer, Deliveries, Indexes, SessionId, SnippetId, SnippetsError, index};
 use pannier_tokens::BytesOverFour;
 
@@ -19,7 +18,6 @@ fn snippet_not_found() {
     let catalogue = indexes.catalogue().unwrap();
     let asked = ["general/policy/autonomie", "project/design/index", "policy/versions", "zzz"];
     let error = fetch(&catalogue, &asked, &options()).unwrap_err();
-    assert_eq!(error.category(), ErrorCategory::InvalidInput);
     let SnippetsError::UnknownIds { ids } = &error else { panic!("{error}") };
     let told: Vec<(&str, String)> =
         ids.iter().map(|unknown| (unknown.id.as_str(), unknown.close.join(" "))).collect();
@@ -52,8 +50,7 @@ fn file_read_error() {
     assert!(warnings[0].starts_with("c is left out: ") && warnings[0].ends_with("it is not UTF-8"));
     assert!(
         warnings[1].starts_with("b is left out: ")
-            && warnings[1]
-                .ends_with("it is not there; if it was removed, run `pannier snippets index`")
+            && warnings[1].ends_with("it is not there; if it was removed, index the root again")
     );
     assert!(fetched.text.contains("warning: b is left out"));
 }
@@ -82,10 +79,7 @@ fn a_file_that_says_something_else_than_the_index_is_told() {
         format!("{file}\n## Required reads\n- @z\n"),
     ] {
         let told = told(&other);
-        assert!(
-            told.len() == 1 && told[0].contains("run `pannier snippets index`"),
-            "{other}: {told:?}"
-        );
+        assert!(told.len() == 1 && told[0].contains("index the root again"), "{other}: {told:?}");
     }
 }
 
@@ -94,7 +88,6 @@ fn invalid_id_format() {
     for bad in ["../a", "a b", "A", "", "a\n", "/etc/passwd"] {
         let error = SnippetId::new(bad).unwrap_err();
         assert!(matches!(error, SnippetsError::InvalidId { .. }), "{bad}");
-        assert_eq!(error.category(), ErrorCategory::InvalidInput);
     }
 }
 
@@ -150,7 +143,7 @@ fn index_not_found() {
     scratch.snippet("a", "global", &[], "");
     let error = Indexes::read(scratch.roots()).unwrap_err();
     assert!(matches!(error, SnippetsError::NoIndex { .. }), "{error}");
-    assert!(error.to_string().contains("pannier snippets index --root"), "{error}");
+    assert!(error.to_string().contains("there is no index at"), "{error}");
     scratch.write("docs/index.yaml", "snippets: [");
     let error = Indexes::read(scratch.roots()).unwrap().catalogue().unwrap_err();
     assert!(matches!(error, SnippetsError::InvalidIndex { .. }), "{error}");
@@ -175,7 +168,6 @@ fn context_too_large() {
     // Exactly as much as it has is enough, and nothing is cut.
     assert_eq!(get(all.tokens).unwrap(), all);
     let error = get(all.tokens - 1).unwrap_err();
-    assert_eq!(error.category(), ErrorCategory::BudgetNotMet);
     let SnippetsError::OverBudget(over) = error else { panic!("{error}") };
     assert_eq!((over.tokens, over.budget), (all.tokens, all.tokens - 1));
     assert_eq!(over.snippets.len(), 5);

@@ -143,7 +143,7 @@ fn a_budget_bounds_the_first_phase_too() {
                 Ok(Answer::Discovery { gone, listing }) => {
                     assert_eq!((gone.len(), listing.snippets.len()), (2, 0));
                     assert!(tokens(&listing) <= budget, "{}", listing.render(format));
-                    assert!(listing.message.as_ref().unwrap().contains("`pannier snippets list`"));
+                    assert!(listing.message.as_ref().unwrap().contains("list the snippets again"));
                     shortest = tokens(&listing);
                 }
                 Err(SnippetsError::MessageOverBudget { tokens, .. }) => {

@@ -5,7 +5,7 @@ use pannier_core::{ItemStatus, Pipeline, PolicyRegistry, policy_sensitivity_from
 
 use super::{AnswerFormat, sum_tokens};
 use crate::arguments::{BudgetArguments, ItemArguments, TimeArguments};
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
 use crate::table::Table;
@@ -36,9 +36,9 @@ pub(crate) struct Compare {
 }
 
 impl Compare {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         if self.policies.len() < 2 {
-            return Err(Failure::Usage(
+            return Err(CliError::Usage(
                 "a comparison needs two policies; add another --policy".to_owned(),
             ));
         }

@@ -11,7 +11,7 @@ use pannier_docs::{
 use serde::Serialize;
 
 use super::{AnswerFormat, explanation};
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
 use crate::table::Table;
@@ -42,7 +42,7 @@ pub(crate) struct FileArguments {
 }
 
 impl FileArguments {
-    fn read(&self, folder: &Path) -> Result<Sources, Failure> {
+    fn read(&self, folder: &Path) -> Result<Sources, CliError> {
         let sources = Sources::new(folder).patterns(&self.globs).respect_gitignore(self.gitignore);
         Ok(match &self.about {
             Some(path) => sources.about(input::read_about(path)?),
@@ -90,7 +90,7 @@ pub(crate) struct Build {
 }
 
 impl Build {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let sources = self.files.read(&self.sources)?;
         let is_shown = std::io::stderr().is_terminal();
         let mut last = None;
@@ -158,7 +158,7 @@ impl EmbedderArguments {
         self.embedder.is_some()
     }
 
-    pub(crate) fn open(&self) -> Result<Option<Box<dyn Embedder>>, Failure> {
+    pub(crate) fn open(&self) -> Result<Option<Box<dyn Embedder>>, CliError> {
         Ok(self.embedder.as_deref().map(pannier_docs::embedder).transpose()?.flatten())
     }
 }
@@ -197,7 +197,7 @@ struct PrintedChunk {
 }
 
 impl Chunks {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let mut output = Output::new();
         let mut print = |chunk: Hit| {
             let Hit { id, path, sequence, range, context, text, .. } = chunk;
@@ -260,7 +260,7 @@ enum ResolveFormat {
 }
 
 impl Resolve {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let cache = Cache::open(&self.cache.cache)?;
         let mut output = Output::new();
         if !self.explain.is_empty() || self.receipt.is_some() {
@@ -277,7 +277,7 @@ impl Resolve {
     }
 
     /// Selects once more, by the engine, which explains and can be replayed.
-    fn ask_engine(&self, cache: &Cache, output: &mut Output) -> Result<(), Failure> {
+    fn ask_engine(&self, cache: &Cache, output: &mut Output) -> Result<(), CliError> {
         let items = cache.pool(&self.query)?;
         let tokens = i64::try_from(self.budget).unwrap_or(i64::MAX);
         let budget = ContextBudget::new(tokens, tokens)?;
@@ -313,7 +313,7 @@ pub(crate) struct Inspect {
 }
 
 impl Inspect {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let cache = Cache::open(&self.cache.cache)?;
         let inspected = cache.inspect()?;
         let manifest = inspected.manifest;
@@ -372,7 +372,7 @@ pub(crate) struct Verify {
 }
 
 impl Verify {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let problems = pannier_docs::verify(&self.cache.cache)?;
         let mut output = Output::new();
         if problems.is_empty() {
@@ -383,6 +383,6 @@ impl Verify {
             output.text(&format!("{}\n", crate::table::printable(problem)))?;
         }
         output.finish()?;
-        Err(Failure::CacheDamaged(problems.len()))
+        Err(CliError::CacheDamaged(problems.len()))
     }
 }

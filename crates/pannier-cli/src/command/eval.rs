@@ -19,7 +19,7 @@ use super::AnswerFormat;
 use super::assemble::SearchArguments;
 use super::docs::EmbedderArguments;
 use crate::arguments::TokenizerArguments;
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::input;
 use crate::output::Output;
 
@@ -118,7 +118,7 @@ struct MeasuredContexts {
 }
 
 impl Eval {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let queries: Vec<DataQuery> = read_lines(&self.data.join("queries.jsonl"))?;
         let grades = read_grades(&self.data.join("qrels.tsv"))?;
         let judged = queries.into_iter().filter(|query| grades.contains_key(&query.id));
@@ -141,7 +141,7 @@ impl Eval {
     }
 
     /// Builds a cache of the documents, and asks it all queries.
-    fn measure(&self, queries: &[DataQuery], grades: &Grades) -> Result<Measured, Failure> {
+    fn measure(&self, queries: &[DataQuery], grades: &Grades) -> Result<Measured, CliError> {
         let folder = match &self.keep {
             Some(folder) => folder.clone(),
             None => std::env::temp_dir().join(format!("pannier-eval-{}", std::process::id())),
@@ -159,7 +159,7 @@ impl Eval {
         folder: &Path,
         queries: &[DataQuery],
         grades: &Grades,
-    ) -> Result<Measured, Failure> {
+    ) -> Result<Measured, CliError> {
         let Written { names, about } =
             write_documents(&self.data.join("docs.jsonl"), &folder.join("docs"))?;
         let embedder = self.embedder.open()?;
@@ -269,7 +269,7 @@ impl<'j> Judge<'j> {
         &mut self,
         candidates: &Candidates<'_>,
         budget: usize,
-    ) -> Result<AssembledContext, Failure> {
+    ) -> Result<AssembledContext, CliError> {
         let context = candidates.assemble(&TokenBudget::available(budget))?;
         let charged = context.total_tokens + context.overhead_tokens;
         self.contexts += 1;
@@ -282,7 +282,7 @@ impl<'j> Judge<'j> {
         candidates: &Candidates<'_>,
         budget: usize,
         gold: &Gold<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         let context = self.hold(candidates, budget)?;
         let chunks = &context.chunks;
         let has_gold = chunks.iter().any(|chunk| {
@@ -357,8 +357,8 @@ fn unique_bytes(context: &AssembledContext) -> usize {
 fn measure_rankings(
     queries: &[DataQuery],
     grades: &Grades,
-    mut ranking: impl FnMut(&DataQuery) -> Result<Vec<String>, Failure>,
-) -> Result<Measured, Failure> {
+    mut ranking: impl FnMut(&DataQuery) -> Result<Vec<String>, CliError>,
+) -> Result<Measured, CliError> {
     let (mut ndcg, mut recall) = (Mean::default(), Mean::default());
     let discount = |rank: usize| 1.0 / (rank as f64 + 2.0).log2();
     for query in queries {
@@ -416,8 +416,8 @@ struct Written {
 }
 
 /// Writes each document into a file of its own.
-fn write_documents(data: &Path, folder: &Path) -> Result<Written, Failure> {
-    let failed = |error| Failure::io("write", folder, error);
+fn write_documents(data: &Path, folder: &Path) -> Result<Written, CliError> {
+    let failed = |error| CliError::io("write", folder, error);
     // What an earlier run left may be of other data.
     let _ = fs::remove_dir_all(folder);
     fs::create_dir_all(folder).map_err(failed)?;
@@ -433,7 +433,7 @@ fn write_documents(data: &Path, folder: &Path) -> Result<Written, Failure> {
     Ok(written)
 }
 
-fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Failure> {
+fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, CliError> {
     let text = input::read_text(path, LARGEST_DATA)?;
     let lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
     let parsed = lines.map(|(line, number)| {
@@ -442,11 +442,11 @@ fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Failure> {
     parsed.collect()
 }
 
-fn invalid(path: &Path, line: usize, problem: String) -> Failure {
-    Failure::Input { path: Some(path.to_owned()), place: format!(", line {line}"), problem }
+fn invalid(path: &Path, line: usize, problem: String) -> CliError {
+    CliError::input_line(path, line, problem)
 }
 
-fn read_grades(path: &Path) -> Result<Grades, Failure> {
+fn read_grades(path: &Path) -> Result<Grades, CliError> {
     let mut grades = Grades::new();
     for (line, number) in input::read_text(path, LARGEST_DATA)?.lines().zip(1..) {
         let fields: Vec<&str> = line.split('\t').collect();
@@ -466,7 +466,7 @@ fn read_grades(path: &Path) -> Result<Grades, Failure> {
     Ok(grades)
 }
 
-fn read_rankings(path: &Path) -> Result<BTreeMap<String, Vec<String>>, Failure> {
+fn read_rankings(path: &Path) -> Result<BTreeMap<String, Vec<String>>, CliError> {
     let mut rankings: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (line, number) in input::read_text(path, LARGEST_DATA)?.lines().zip(1..) {
         let Some((query, document)) = line.split_once('\t') else {

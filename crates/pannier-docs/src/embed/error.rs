@@ -3,8 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pannier_core::ErrorCategory;
-
 /// Why texts cannot be turned into vectors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -63,16 +61,5 @@ impl EmbedError {
 
     pub(super) fn invalid(path: &Path, problem: impl Into<String>) -> Self {
         Self::Invalid { path: path.to_owned(), problem: problem.into() }
-    }
-
-    /// What sort of failure it is.
-    pub fn category(&self) -> ErrorCategory {
-        match self {
-            Self::UnknownName { .. }
-            | Self::NoFolder { .. }
-            | Self::MissingFile { .. }
-            | Self::Invalid { .. } => ErrorCategory::InvalidInput,
-            Self::Io { .. } => ErrorCategory::Io,
-        }
     }
 }
