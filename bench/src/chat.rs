@@ -1,7 +1,8 @@
 //! A transcript of ten thousand messages, cut to a quarter, against counting its tokens once.
 
 use pannier_chat::{Format, Transcript};
-use pannier_core::{ContextBudget, ContextItem, PolicyRegistry};
+use pannier_core::{ContextBudget, ContextItem};
+use pannier_policy::PolicyRegistry;
 use pannier_tokens::{TokenCounter, o200k};
 use serde_json::{Value, json};
 

@@ -5,7 +5,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use pannier_chat::{Format, Transcript};
-use pannier_core::{ContextBudget, ContextItem, PolicyRegistry};
+use pannier_core::{ContextBudget, ContextItem};
+use pannier_policy::PolicyRegistry;
 use pannier_tokens::BytesOverFour;
 
 fuzz_target!(|text: &str| {

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pannier_core::Policy;
+use pannier_policy::Policy;
 
 fuzz_target!(|text: &[u8]| {
     if let Ok(policy) = serde_json::from_slice::<Policy>(text) {

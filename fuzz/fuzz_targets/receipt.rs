@@ -4,7 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pannier_core::{ContextItem, PolicyRegistry, Receipt};
+use pannier_core::ContextItem;
+use pannier_policy::{PolicyRegistry, Receipt};
 
 fuzz_target!(|text: &[u8]| {
     let Ok(receipt) = serde_json::from_slice::<Receipt>(text) else {

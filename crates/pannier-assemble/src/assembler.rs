@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use pannier_core::{Receipt, TokenCounter};
+use pannier_core::TokenCounter;
 use pannier_docs::{Cache, QueryVector};
+use pannier_policy::Receipt;
 use pannier_tokens::BytesOverFour;
 
 use crate::candidates::KIND;

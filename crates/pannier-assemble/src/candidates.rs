@@ -6,10 +6,11 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pannier_core::{
-    Bound, Circumstances, ContextItem, ContextItemBuilder, ContextKind, DocumentRendering, Passage,
-    Pipeline, PolicyRegistry, Receipt, ReceiptSource, Rendering, Selection,
+    ContextItem, ContextItemBuilder, ContextKind, Passage, Pipeline, Rendering, Selection,
 };
 use pannier_docs::Hit;
+use pannier_layout::DocumentRendering;
+use pannier_policy::{Bound, Circumstances, PolicyRegistry, Receipt, ReceiptSource};
 
 use crate::{AssembleError, AssembledContext, Assembler, ContextChunk, Omitted, TokenBudget};
 
@@ -224,7 +225,7 @@ impl<'a> Candidates<'a> {
     pub fn pool_of(&self, receipt: &Receipt) -> Result<Vec<ContextItem>, AssembleError> {
         let tokens = usize::try_from(receipt.budget.target_tokens()).unwrap_or_default();
         let mut budget = TokenBudget::available(tokens);
-        if let pannier_core::SlicerPolicy::Document { overhead, .. } = &receipt.policy.slicer {
+        if let pannier_policy::SlicerPolicy::Document { overhead, .. } = &receipt.policy.slicer {
             budget.per_doc_overhead = usize::try_from(*overhead).unwrap_or_default();
         }
         Ok(self.pool(&budget)?.into_owned())

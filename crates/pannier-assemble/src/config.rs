@@ -1,7 +1,8 @@
 //! How a context is assembled, besides the query and the budget.
 
-use pannier_core::{Deduplication, Packing, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
+use pannier_core::{Deduplication, Packing};
 use pannier_docs::Search;
+use pannier_policy::{PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
 use serde::{Deserialize, Serialize};
 
 /// How passages are found, freed of what says the same, packed and written.

@@ -10,8 +10,9 @@ use pannier_assemble::{
     AssembledContext, Assembler, AssemblyConfig, ContextCache, OmittedReason, TokenBudget,
     verify_determinism,
 };
-use pannier_core::{Packing, PolicyRegistry, Replay, TokenCounter};
+use pannier_core::{Packing, TokenCounter};
 use pannier_docs::{BuildOptions, Cache, QueryVector, Sources, build};
+use pannier_policy::{PolicyRegistry, Replay};
 use proptest::prelude::*;
 
 /// A cache of documents, gone when the test is.

@@ -6,7 +6,8 @@
 //!
 //! ```
 //! use pannier_chat::{Format, Transcript};
-//! use pannier_core::{ContextBudget, PolicyRegistry};
+//! use pannier_core::ContextBudget;
+//! use pannier_policy::PolicyRegistry;
 //! use pannier_tokens::BytesOverFour;
 //!
 //! let messages = r#"[

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use pannier_core::{
-    ContextBudget, ContextItem, Deduplication, Error, ErrorKind, Explanation, Moment, Pipeline,
-    PlacerPolicy, Policy, PolicyRegistry, Previous, TokenCounter,
+    ContextBudget, ContextItem, Deduplication, Error, ErrorKind, Explanation, Pipeline, Previous,
+    TokenCounter,
 };
+use pannier_policy::{Moment, PlacerPolicy, Policy, PolicyRegistry};
 use serde_json::value::RawValue;
 
 use crate::items::{self, ChatRendering, Fixed, PRIMING_TOKENS};

@@ -1,7 +1,8 @@
 //! Transcripts as they are met, and what becomes of them.
 
 use pannier_chat::{ChatError, Format, Transcript};
-use pannier_core::{ContextBudget, PolicyRegistry};
+use pannier_core::ContextBudget;
+use pannier_policy::PolicyRegistry;
 use pannier_tokens::BytesOverFour;
 use serde_json::{Value, json};
 

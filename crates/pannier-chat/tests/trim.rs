@@ -4,7 +4,8 @@
 mod support;
 
 use pannier_chat::{ChatError, Format, Transcript, Trimmer};
-use pannier_core::{ContextBudget, ExclusionVariant, InclusionReason, PolicyRegistry};
+use pannier_core::{ContextBudget, ExclusionVariant, InclusionReason};
+use pannier_policy::PolicyRegistry;
 use pannier_tokens::BytesOverFour;
 use proptest::prelude::*;
 use serde_json::{Value, json};

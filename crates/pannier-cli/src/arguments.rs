@@ -7,9 +7,10 @@ use std::sync::Arc;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, ValueHint};
 use pannier_core::{
-    Bound, ContextBudget, ContextItem, ContextKind, Pipeline, Policy, PolicyRegistry,
-    TextRendering, Timestamp, TokenCounter, UncountedItem,
+    ContextBudget, ContextItem, ContextKind, Pipeline, Timestamp, TokenCounter, UncountedItem,
 };
+use pannier_layout::TextRendering;
+use pannier_policy::{Bound, Policy, PolicyRegistry};
 
 use crate::command::Command;
 use crate::error::{CliError, EXIT_CODES};

@@ -6,8 +6,10 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use pannier_core::{Policy, PolicyRegistry, Receipt, Template, UncountedItem};
+use pannier_core::UncountedItem;
 use pannier_docs::{About, DocsError, GivenVectors, quantise, read_date};
+use pannier_layout::Template;
+use pannier_policy::{Policy, PolicyRegistry, Receipt};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, SeqAccess, Visitor};
 

@@ -65,9 +65,6 @@ mod model;
 mod order;
 mod pipeline;
 mod placer;
-mod policy;
-#[cfg(feature = "receipt")]
-mod receipt;
 mod render;
 mod scorer;
 mod simulate;
@@ -98,17 +95,7 @@ pub use placer::{
     ChronologicalPlacer, DocumentPlacer, InputOrder, Placer, RankPlacer, StablePlacer, TakenPlacer,
     UShapedPlacer,
 };
-pub use policy::{
-    CurvePolicy, Moment, PlacerPolicy, Policy, PolicyRegistry, ScorerPolicy, SlicerPolicy,
-};
-#[cfg(feature = "receipt")]
-pub use receipt::{
-    Bound, Circumstances, DiffEntry, Digest, Receipt, ReceiptDiff, ReceiptItem, ReceiptSource,
-    Replay,
-};
-pub use render::{
-    Cost, DocumentRendering, ItemTemplate, Ledger, Placed, Rendering, Template, TextRendering,
-};
+pub use render::{Cost, Ledger, Placed, Rendering};
 pub use scorer::{
     ByKindScorer, ByKindScorerBuilder, CompositeScorer, CompositeScorerBuilder, DecayCurve,
     DecayScorer, FnScorer, FrequencyScorer, KeywordScorer, KindScorer, LexicalScorer,
@@ -118,7 +105,7 @@ pub use scorer::{
 };
 pub use simulate::{
     ItemStatus, MAX_SWEEP_RANGES, PolicySensitivityDiffEntry, PolicySensitivityReport,
-    policy_sensitivity, policy_sensitivity_from_pipelines,
+    policy_sensitivity,
 };
 pub use slicer::{
     Candidate, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice,
@@ -132,7 +119,7 @@ pub use tokens::{Exactness, TokenCounter};
 /// The sum of token counts. Counts are the caller's and may be any number, so a sum that does not
 /// fit becomes the nearest that does. Against every budget below `i64::MAX` that compares as the
 /// true sum would.
-fn sum_tokens(tokens: impl Iterator<Item = i64>) -> i64 {
+pub fn sum_tokens(tokens: impl Iterator<Item = i64>) -> i64 {
     let sum: i128 = tokens.map(i128::from).sum();
     sum.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }

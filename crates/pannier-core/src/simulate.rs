@@ -10,8 +10,8 @@ use std::ops::RangeInclusive;
 use crate::pipeline::{Fitting, Forms, Prepared, Run, Trace, fewest};
 use crate::slicer::{Candidate, decide};
 use crate::{
-    ContextBudget, ContextItem, Error, NullTraceCollector, Pipeline, Policy, Rendering,
-    SelectionReport, TargetRanges, sum_tokens,
+    ContextBudget, ContextItem, Error, NullTraceCollector, Pipeline, Rendering, SelectionReport,
+    TargetRanges, sum_tokens,
 };
 
 impl Pipeline {
@@ -483,23 +483,6 @@ pub struct PolicySensitivityReport<I = ContextItem> {
 ///
 /// [`Error::TooFewVariants`] for fewer than two, and whatever keeps a variant from running.
 pub fn policy_sensitivity<'a>(
-    items: &'a [ContextItem],
-    budget: &ContextBudget,
-    variants: &[(impl AsRef<str>, &Policy)],
-) -> Result<PolicySensitivityReport<&'a ContextItem>, Error> {
-    let pipelines = variants.iter().map(|(_, policy)| policy.pipeline());
-    let pipelines: Vec<Pipeline> = pipelines.collect::<Result<_, _>>()?;
-    let labels = variants.iter().map(|(label, _)| label.as_ref());
-    let variants: Vec<_> = labels.zip(&pipelines).collect();
-    policy_sensitivity_from_pipelines(items, budget, &variants)
-}
-
-/// As [`policy_sensitivity`], for pipelines, which may have parts that no policy can name.
-///
-/// # Errors
-///
-/// As [`policy_sensitivity`].
-pub fn policy_sensitivity_from_pipelines<'a>(
     items: &'a [ContextItem],
     budget: &ContextBudget,
     variants: &[(impl AsRef<str>, &Pipeline)],

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pannier_core::*;
+use pannier_layout::DocumentRendering;
 use proptest::prelude::*;
 use support::*;
 

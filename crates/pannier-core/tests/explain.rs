@@ -361,21 +361,6 @@ fn a_large_pool_is_searched_by_halves() {
 }
 
 #[test]
-fn custom_scorers_are_explained_by_their_names() {
-    let mut registry = PolicyRegistry::empty();
-    registry
-        .add_scorer("brevity", FnScorer(|item: &ContextItem| 1.0 / item.tokens() as f64))
-        .unwrap();
-    let brevity = ScorerPolicy::Custom { name: "brevity".to_owned() };
-    let policy = Policy::new([(brevity, 1.0), (ScorerPolicy::Reflexive, 1.0)]);
-    let pipeline = registry.pipeline(&policy, None).unwrap();
-    let items = [item("text", 4, 0.5)];
-    let answer = pipeline.explain(&items, &budget(10), 0).unwrap();
-    let tree = answer.score.unwrap();
-    assert_eq!((tree.score, tree.children[0].scorer.as_str()), (0.375, "brevity"));
-}
-
-#[test]
 fn e3_both_sides_of_leading_a_group_are_searched() {
     // Below 0.5, a leads the group and it counts as a message; above, as a memory, of which there may be one.
     let of_kind =

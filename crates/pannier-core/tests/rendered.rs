@@ -5,6 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use pannier_core::*;
+use pannier_layout::{Template, TextRendering};
 use proptest::prelude::*;
 use support::*;
 

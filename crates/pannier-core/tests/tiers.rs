@@ -5,6 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use pannier_core::*;
+use pannier_layout::TextRendering;
 use proptest::prelude::*;
 use support::*;
 
@@ -133,62 +134,6 @@ fn everything_is_taken_as_soon_as_its_text_fits() {
 
 fn sum(items: &[ContextItem]) -> i64 {
     items.iter().map(ContextItem::tokens).sum()
-}
-
-#[test]
-fn a_receipt_tells_short_forms_from_whole_ones() {
-    let items = [task("one", 100, 0.9, 10), task("two", 100, 0.8, 10)];
-    let tiers = vec![Tier::new([kind("task")])];
-    let policy = Policy {
-        slicer: SlicerPolicy::Tiered { tiers, whole_percent: TieredSlice::WHOLE_PERCENT },
-        placer: PlacerPolicy::Taken,
-        ..Policy::new([(ScorerPolicy::Reflexive, 1.0)])
-    };
-    let registry = PolicyRegistry::default();
-    let pipeline = registry.pipeline(&policy, None).unwrap();
-    let receipt = |tokens: i64| {
-        let selection = pipeline.run(&items, &budget(tokens)).unwrap();
-        Receipt::new(&selection, Circumstances::new(policy.clone()))
-    };
-    let short = receipt(150);
-    assert_eq!(short.shortened, [1]);
-    let json = serde_json::to_string(&short).unwrap();
-    assert_eq!(serde_json::from_str::<Receipt>(&json).unwrap(), short);
-    let counter: Arc<dyn TokenCounter> = Arc::new(BytesOverFour);
-    assert_eq!(short.replay(&items, &registry, &counter).unwrap(), Replay::Identical);
-    let diff = short.diff(&receipt(200));
-    let names =
-        |entries: &[DiffEntry]| entries.iter().map(|entry| entry.tokens).collect::<Vec<_>>();
-    assert_eq!((names(&diff.included), names(&diff.excluded)), (vec![100], vec![10]));
-    assert!(diff.included[0].in_both_pools && diff.excluded[0].in_both_pools);
-    // Another short form is another item.
-    let other = [items[0].clone(), task("two", 100, 0.8, 11)];
-    let replay = short.replay(&other, &registry, &counter).unwrap();
-    assert!(matches!(replay, Replay::Item { index: 1, .. }), "{replay:?}");
-}
-
-#[test]
-fn items_are_read_and_written_with_their_short_forms() {
-    let json = r#"{"content":"A long text.","tokens":4,"kind":"Message","shortForm":{"content":"A text.","tokens":2}}"#;
-    let item: ContextItem = serde_json::from_str(json).unwrap();
-    assert_eq!(item.short_form().unwrap().content(), "A text.");
-    assert_eq!(serde_json::to_string(&item).unwrap(), json);
-    // Tokens of either may be counted later.
-    for (own, short) in [("", ""), (r#","tokens":7"#, ""), ("", r#","tokens":7"#)] {
-        let json = format!(
-            r#"{{"content":"A long text."{own},"shortForm":{{"content":"A text."{short}}}}}"#
-        );
-        assert!(serde_json::from_str::<ContextItem>(&json).is_err());
-        let read: UncountedItem = serde_json::from_str(&json).unwrap();
-        assert!(!read.is_counted());
-        let counted = UncountedItem::count(vec![read], &BytesOverFour).remove(0);
-        let (whole, title) = (counted.tokens(), counted.short_form().unwrap());
-        let expected = (if own.is_empty() { 3 } else { 7 }, if short.is_empty() { 2 } else { 7 });
-        assert_eq!((whole, title.tokens()), expected);
-        assert_eq!(title.original_tokens(), Some(whole));
-    }
-    let empty = r#"{"content":"A","tokens":1,"shortForm":{"content":"","tokens":0}}"#;
-    assert!(serde_json::from_str::<ContextItem>(empty).is_err());
 }
 
 /// A slicer may only shorten what has a short form.

@@ -301,9 +301,28 @@ fn the_documented_forms_are_the_real_ones() {
     }
     assert_eq!(keys(&written["lost_to"][0]), keys(&block(3)["lost_to"][0]));
     assert_eq!(keys(&written["smallest_budget"]), keys(&block(3)["smallest_budget"]));
-    #[cfg(feature = "receipt")]
-    {
-        let receipt: Receipt = from_value(block(8)).unwrap();
-        assert_eq!(to_value(&receipt).unwrap(), block(8));
+}
+
+#[test]
+fn items_are_read_and_written_with_their_short_forms() {
+    let json = r#"{"content":"A long text.","tokens":4,"kind":"Message","shortForm":{"content":"A text.","tokens":2}}"#;
+    let item: ContextItem = serde_json::from_str(json).unwrap();
+    assert_eq!(item.short_form().unwrap().content(), "A text.");
+    assert_eq!(serde_json::to_string(&item).unwrap(), json);
+    // Tokens of either may be counted later.
+    for (own, short) in [("", ""), (r#","tokens":7"#, ""), ("", r#","tokens":7"#)] {
+        let json = format!(
+            r#"{{"content":"A long text."{own},"shortForm":{{"content":"A text."{short}}}}}"#
+        );
+        assert!(serde_json::from_str::<ContextItem>(&json).is_err());
+        let read: UncountedItem = serde_json::from_str(&json).unwrap();
+        assert!(!read.is_counted());
+        let counted = UncountedItem::count(vec![read], &BytesOverFour).remove(0);
+        let (whole, title) = (counted.tokens(), counted.short_form().unwrap());
+        let expected = (if own.is_empty() { 3 } else { 7 }, if short.is_empty() { 2 } else { 7 });
+        assert_eq!((whole, title.tokens()), expected);
+        assert_eq!(title.original_tokens(), Some(whole));
     }
+    let empty = r#"{"content":"A","tokens":1,"shortForm":{"content":"","tokens":0}}"#;
+    assert!(serde_json::from_str::<ContextItem>(empty).is_err());
 }

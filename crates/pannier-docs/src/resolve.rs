@@ -5,10 +5,8 @@
 //! contents that are taken. The same selection comes from the engine, with the policy `resolve` over
 //! [`Cache::pool`]; tests hold the two against each other.
 
-use pannier_core::{
-    ContextItem, ContextKind, Deduplication, PlacerPolicy, Policy, ReceiptSource, ScorerPolicy,
-    SlicerPolicy,
-};
+use pannier_core::{ContextItem, ContextKind, Deduplication};
+use pannier_policy::{PlacerPolicy, Policy, ReceiptSource, ScorerPolicy, SlicerPolicy};
 use serde::Serialize;
 
 use crate::{Cache, DocsError, words};

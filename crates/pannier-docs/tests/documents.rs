@@ -4,11 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use pannier_core::{ContextBudget, PolicyRegistry};
+use pannier_core::ContextBudget;
 use pannier_docs::{
     BuildOptions, Cache, DocsError, QueryVector, Resolved, Search, Sources, Vectors, build,
     resolve_policy, verify,
 };
+use pannier_policy::PolicyRegistry;
 use proptest::prelude::*;
 use support::{FROM_SCRATCH, Folder, Letters};
 

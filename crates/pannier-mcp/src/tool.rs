@@ -176,7 +176,7 @@ fn packet(contexts: &[&str]) -> Tool {
 
 fn select() -> Tool {
     let title = "Select what fits a budget";
-    let presets = pannier_core::PolicyRegistry::default();
+    let presets = pannier_policy::PolicyRegistry::default();
     let presets: BTreeMap<&str, ()> = presets.policies().map(|(name, _)| (name, ())).collect();
     let presets = presets.into_keys().collect::<Vec<_>>().join(", ");
     let input = arguments(

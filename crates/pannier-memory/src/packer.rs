@@ -14,11 +14,11 @@ use std::cmp::Reverse;
 use std::sync::{Arc, OnceLock};
 
 use pannier_core::{
-    Candidate, Circumstances, ContextBudget, ContextItem, ContextSource, MetadataTrustScorer,
-    MetadataValue, Pipeline, Policy, PolicyRegistry, Receipt, ReceiptSource, Rendering, Replay,
-    ScoredItem, Selection, SelectionReport, SliceBudget, Slicer, Tier, TieredSlice, Timestamp,
-    TokenCounter, Verdict,
+    Candidate, ContextBudget, ContextItem, ContextSource, MetadataTrustScorer, MetadataValue,
+    Pipeline, Rendering, ScoredItem, Selection, SelectionReport, SliceBudget, Slicer, Tier,
+    TieredSlice, Timestamp, TokenCounter, Verdict,
 };
+use pannier_policy::{Circumstances, Policy, PolicyRegistry, Receipt, ReceiptSource, Replay};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{Choice, kind};

@@ -6,10 +6,8 @@
 
 use std::time::Duration;
 
-use pannier_core::{
-    ContextKind, CurvePolicy, Deduplication, OverflowStrategy, PlacerPolicy, Policy, ScorerPolicy,
-    SlicerPolicy, Tier, Timestamp,
-};
+use pannier_core::{ContextKind, Deduplication, OverflowStrategy, Tier, Timestamp};
+use pannier_policy::{CurvePolicy, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
 
 use crate::{MemoryError, Section};
 

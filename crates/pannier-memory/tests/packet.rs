@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pannier_core::{
-    ContextItem, Decision, IncludedItem, InclusionReason, Receipt, Replay, SelectionReport,
-    TokenCounter,
+    ContextItem, Decision, IncludedItem, InclusionReason, SelectionReport, TokenCounter,
 };
 use pannier_memory::{
     Folder, Memory, MemoryError, Packer, Packet, PacketFormat, PacketOptions, Section,
 };
+use pannier_policy::{Receipt, Replay};
 use pannier_tokens::BytesOverFour;
 
 const NOW: &str = "2026-11-16T09:30:00Z";

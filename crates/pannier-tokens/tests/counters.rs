@@ -185,6 +185,7 @@ proptest! {
     ) {
         use std::sync::Arc;
         use pannier_core::*;
+        use pannier_layout::{Template, TextRendering};
 
         let counter: Arc<dyn TokenCounter> = Arc::from(counter(name).unwrap());
         let mut template = Template::default();

@@ -37,9 +37,10 @@ pub use shelf::{FolderKind, NamedFolder, Shelf, ShelfError};
 
 pub use pannier_core::{
     CompositeScorer, ContextBudget, ContextItem, ContextKind, Error, GreedySlice, KnapsackSlice,
-    Pipeline, Policy, PolicyRegistry, RecencyScorer, ReflexiveScorer, Selection, SelectionReport,
-    Timestamp, TokenCounter, UShapedPlacer,
+    Pipeline, RecencyScorer, ReflexiveScorer, Selection, SelectionReport, Timestamp, TokenCounter,
+    UShapedPlacer,
 };
+pub use pannier_policy::{Policy, PolicyRegistry};
 
 #[cfg(feature = "docs")]
 pub use pannier_assemble as assemble;
@@ -48,8 +49,10 @@ pub use pannier_chat as chat;
 pub use pannier_core as engine;
 #[cfg(feature = "docs")]
 pub use pannier_docs as docs;
+pub use pannier_layout as layout;
 #[cfg(feature = "memory")]
 pub use pannier_memory as memory;
+pub use pannier_policy as policy;
 #[cfg(feature = "snippets")]
 pub use pannier_snippets as snippets;
 pub use pannier_tokens as tokens;

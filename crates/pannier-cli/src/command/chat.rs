@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_chat::{ChatError, Prefix, Repair, Transcript, Trimmed};
-use pannier_core::{
-    ContextItem, ExclusionVariant, Moment, PolicyRegistry, SelectionReport, TokenCounter, find_item,
-};
+use pannier_core::{ContextItem, ExclusionVariant, SelectionReport, TokenCounter, find_item};
+use pannier_policy::{Moment, PolicyRegistry};
 use serde::Serialize;
 
 use super::{explanation, overview, select};

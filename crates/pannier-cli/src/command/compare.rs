@@ -1,7 +1,8 @@
 //! `pannier compare`: policies side by side.
 
 use clap::{Args, ValueHint};
-use pannier_core::{ItemStatus, Pipeline, PolicyRegistry, policy_sensitivity_from_pipelines};
+use pannier_core::{ItemStatus, Pipeline, policy_sensitivity};
+use pannier_policy::PolicyRegistry;
 
 use super::{AnswerFormat, sum_tokens};
 use crate::arguments::{BudgetArguments, ItemArguments, TimeArguments};
@@ -53,7 +54,7 @@ impl Compare {
         let pipelines: Vec<(&str, Pipeline)> =
             pipelines.into_iter().map(|(name, pipeline)| (name, input.bind(pipeline))).collect();
         let variants: Vec<_> = pipelines.iter().map(|(name, pipeline)| (*name, pipeline)).collect();
-        let report = policy_sensitivity_from_pipelines(&input.items, &budget, &variants)?;
+        let report = policy_sensitivity(&input.items, &budget, &variants)?;
 
         let mut output = Output::new();
         if self.format == AnswerFormat::Json {

@@ -4,10 +4,11 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, ValueHint};
-use pannier_core::{Circumstances, ContextBudget, PolicyRegistry, Receipt, find_item};
+use pannier_core::{ContextBudget, find_item};
 use pannier_docs::{
     BuildOptions, Cache, Embedder, Hit, Progress, Sources, Spread, Vectors, resolve_policy,
 };
+use pannier_policy::{Circumstances, PolicyRegistry, Receipt};
 use serde::Serialize;
 
 use super::{AnswerFormat, explanation};

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
-use pannier_core::{Policy, Timestamp, TokenCounter, find_item};
+use pannier_core::{Timestamp, TokenCounter, find_item};
 use pannier_memory::{
     Config, Cooldowns, Folder, HookInput, Host, Memory, MemoryError, Packer, PacketFormat,
     PacketOptions, Section, SessionId, envelope,
 };
+use pannier_policy::Policy;
 
 use super::explanation;
 use super::state::{self, clock};

@@ -1,7 +1,7 @@
 //! `pannier policy`: policies as files.
 
 use clap::{Subcommand, ValueEnum, ValueHint};
-use pannier_core::{Policy, PolicyRegistry};
+use pannier_policy::{Policy, PolicyRegistry};
 
 use crate::error::CliError;
 use crate::input;

@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use clap::{Args, ValueHint};
 use pannier_assemble::Assembler;
-use pannier_core::{
-    ContextItem, DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay, TokenCounter,
-    UncountedItem,
-};
+use pannier_core::{ContextItem, TokenCounter, UncountedItem};
+use pannier_policy::{DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay};
 
 use pannier_docs::Cache;
 use pannier_memory::{Folder, Packer};

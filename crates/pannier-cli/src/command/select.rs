@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_core::{
-    Circumstances, ContextBudget, ContextItem, DiagnosticTraceCollector, Pipeline, Policy, Receipt,
-    Selected, Selection, TraceDetailLevel, TraceEvent, find_item,
+    ContextBudget, ContextItem, DiagnosticTraceCollector, Pipeline, Selected, Selection,
+    TraceDetailLevel, TraceEvent, find_item,
 };
+use pannier_policy::{Circumstances, Policy, Receipt};
 
 use super::{explanation, label, overview};
 use crate::arguments::{BudgetArguments, Input, ItemArguments, PolicyArguments};

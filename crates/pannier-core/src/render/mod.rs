@@ -4,21 +4,14 @@
 //! merge across borders. So a selection that fits its budget may still be a text that does not. A pipeline that
 //! knows how its selections are rendered asks what the whole costs, and leaves out what makes it too much.
 
-mod document;
-mod template;
-
-pub use document::DocumentRendering;
-#[cfg(feature = "receipt")]
-pub(crate) use document::render as render_documents;
-pub use template::{ItemTemplate, Template, TextRendering};
-
 use crate::pipeline::Forms;
 use crate::{ContextBudget, ContextItem, sum_tokens};
 
 /// How selections are sent, as far as a budget is concerned: what they cost as a whole, and which items cannot
 /// be sent at all.
 ///
-/// [`TextRendering`] is the usual one, and [`DocumentRendering`] that of passages under the names of their documents. A format with rules of its own, such as a chat, brings its own.
+/// Templates and passages under the names of their documents are in `pannier-layout`. A format with rules of its own, such
+/// as a chat, implements this trait.
 pub trait Rendering: Send + Sync {
     /// What these items cost together, in this order.
     fn cost(&self, items: &Placed<'_>) -> Cost;
@@ -78,6 +71,11 @@ pub struct Placed<'p> {
 impl<'p> Placed<'p> {
     pub(crate) fn new(pool: &'p [ContextItem], indices: &'p [u32], forms: &'p Forms) -> Self {
         Self { pool, indices, forms }
+    }
+
+    /// No items.
+    pub fn empty() -> Self {
+        Self { pool: &[], indices: &[], forms: Forms::WHOLE }
     }
 
     /// The items, or their short forms where those are sent.

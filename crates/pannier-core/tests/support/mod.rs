@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use pannier_core::{
-    ContextBudget, ContextItem, ContextItemBuilder, ContextKind, Cost, DocumentRendering, Error,
-    Exactness, Pipeline, PipelineBuilder, Placed, ReflexiveScorer, Rendering, Selection,
-    SelectionReport, Template, TextRendering, TokenCounter,
+    ContextBudget, ContextItem, ContextItemBuilder, ContextKind, Cost, Error, Exactness, Pipeline,
+    PipelineBuilder, Placed, ReflexiveScorer, Rendering, Selection, SelectionReport, TokenCounter,
 };
+use pannier_layout::{DocumentRendering, Template, TextRendering};
 
 /// An item whose hint, and so its reflexive score, is `score`.
 pub(crate) fn scored(content: &str, tokens: i64, score: f64) -> ContextItemBuilder {

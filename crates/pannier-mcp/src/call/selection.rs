@@ -1,9 +1,8 @@
 //! The call of the engine itself: items in, selection out.
 
-use pannier_core::{
-    ContextBudget, Policy, PolicyRegistry, Selected, Template, TextRendering, UncountedItem,
-    find_item,
-};
+use pannier_core::{ContextBudget, Selected, UncountedItem, find_item};
+use pannier_layout::{Template, TextRendering};
+use pannier_policy::{Policy, PolicyRegistry};
 use serde_json::Value;
 
 use crate::answer::Answer;

@@ -1,0 +1,346 @@
+//! A selection of passages as one text, under the names of their documents.
+//!
+//! A passage that continues the one before it continues its text, too: what both have is written once, and no line
+//! break comes between them that the document does not have. That is done only where it can be seen to be right: the
+//! contents are as long as the ranges say, and the bytes that both claim are the same.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pannier_core::{ContextItem, Cost, Passage, Placed, Rendering, TokenCounter, sum_tokens};
+
+/// The text of passages under headings, and what counts its tokens.
+///
+/// A line `[DOC: path]` stands wherever the document changes, with an empty line before it, unless it is the first.
+/// Each passage ends with its line. Items that are no [passages](Passage) stand without a heading, after an empty line.
+///
+/// A pipeline with it never selects a text above its target: the text itself is counted.
+#[derive(Clone)]
+pub struct DocumentRendering {
+    counter: Arc<dyn TokenCounter>,
+}
+
+impl DocumentRendering {
+    /// Texts that are counted by this counter.
+    pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
+        Self { counter }
+    }
+
+    /// What counts them.
+    pub fn counter(&self) -> &Arc<dyn TokenCounter> {
+        &self.counter
+    }
+
+    /// The text of placed items.
+    pub fn text(&self, items: &Placed<'_>) -> String {
+        render_documents(items.items())
+    }
+
+    /// The text of these items, in this order.
+    pub fn render<'i>(&self, items: impl Iterator<Item = &'i ContextItem>) -> String {
+        render_documents(items)
+    }
+
+    fn count(&self, text: &str) -> i64 {
+        i64::try_from(self.counter.count(text)).unwrap_or(i64::MAX)
+    }
+}
+
+impl Rendering for DocumentRendering {
+    fn cost(&self, items: &Placed<'_>) -> Cost {
+        let total = self.count(&self.text(items));
+        let mut last = None;
+        let framing = items.items().map(|item| {
+            let document = Passage::of(item).map(|passage| passage.document);
+            let opens = document.is_some() && document != last;
+            last = document;
+            if opens { self.heading(0, item) } else { 0 }
+        });
+        // Line ends are mostly paid by what a heading is charged beyond what it costs, or are merged; where they are
+        // not, the whole is counted, and they are among what it costs beyond its parts.
+        Cost::of_whole(total, 0, sum_tokens(framing), items.tokens())
+    }
+
+    fn heading(&self, _: usize, item: &ContextItem) -> i64 {
+        let heading = |passage: Passage<'_>| {
+            let mut text = String::from("\n");
+            write_heading(&mut text, passage.document);
+            self.count(&text)
+        };
+        Passage::of(item).map_or(0, heading)
+    }
+
+    fn fits(&self, items: &Placed<'_>, limit: i64) -> bool {
+        let limit = usize::try_from(limit).unwrap_or_default();
+        self.counter.count_up_to(&self.text(items), limit).is_some()
+    }
+}
+
+impl std::fmt::Debug for DocumentRendering {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DocumentRendering").finish_non_exhaustive()
+    }
+}
+
+/// The text of these items, in this order.
+pub fn render_documents<'i>(items: impl Iterator<Item = &'i ContextItem>) -> String {
+    let mut text = String::new();
+    let mut last: Option<&str> = None;
+    let mut written: Option<Written> = None;
+    for item in items {
+        let content = item.content();
+        let Some(passage) = Passage::of(item) else {
+            separate(&mut text);
+            write_line(&mut text, content);
+            (last, written) = (None, None);
+            continue;
+        };
+        let same_document = last == Some(passage.document);
+        let before = written.take().filter(|_| same_document);
+        if let Some(joined) = before.and_then(|before| before.join(&mut text, &passage, content)) {
+            written = Some(joined);
+            continue;
+        }
+        if !same_document {
+            separate(&mut text);
+            write_heading(&mut text, passage.document);
+            last = Some(passage.document);
+        }
+        write_line(&mut text, content);
+        written = Written::new(&passage, content);
+    }
+    text
+}
+
+/// An empty line, unless nothing stands before it.
+fn separate(text: &mut String) {
+    if !text.is_empty() {
+        text.push('\n');
+    }
+}
+
+fn write_line(text: &mut String, content: &str) {
+    text.push_str(content.strip_suffix('\n').unwrap_or(content));
+    text.push('\n');
+}
+
+/// What could end a heading, or begin another, is written as its bytes.
+fn write_heading(text: &mut String, document: &str) {
+    text.push_str("[DOC: ");
+    for letter in document.chars() {
+        if letter == ']' || letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}') {
+            let mut bytes = [0; 4];
+            for byte in letter.encode_utf8(&mut bytes).bytes() {
+                text.push_str(&format!("%{byte:02X}"));
+            }
+        } else {
+            text.push(letter);
+        }
+    }
+    text.push_str("]\n");
+}
+
+/// What the text ends with: bytes of a document, without a gap.
+struct Written {
+    sequence: u64,
+    start: u64,
+    end: u64,
+    line_end: LineEnd,
+}
+
+/// The line break at the end of the text, against the document.
+#[derive(Clone, Copy)]
+enum LineEnd {
+    /// It is the document's.
+    Own,
+    /// The document has none there.
+    Added,
+    /// The document has another one after it.
+    Short,
+}
+
+impl LineEnd {
+    /// Where this was written last, and perhaps a line break of the document is missing in it.
+    fn after(written: &str, misses_line: bool) -> Self {
+        match (written.ends_with('\n'), misses_line) {
+            (true, false) | (false, true) => Self::Own,
+            (false, false) => Self::Added,
+            (true, true) => Self::Short,
+        }
+    }
+}
+
+/// Whether a final line break of the document is missing in a content. `None` if it is not what its range says in
+/// another way: then nobody knows where it ends.
+fn misses_line(passage: &Passage<'_>, content: &str) -> Option<bool> {
+    let Range { start, end } = passage.range;
+    match end.saturating_sub(start).checked_sub(content.len() as u64)? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
+}
+
+impl Written {
+    fn new(passage: &Passage<'_>, content: &str) -> Option<Self> {
+        let line_end = LineEnd::after(content, misses_line(passage, content)?);
+        let (start, end) = (passage.range.start, passage.range.end);
+        Some(Self { sequence: passage.sequence, start, end, line_end })
+    }
+
+    /// Continues the text with a later passage of the document, if there is no gap. Otherwise nothing is written.
+    fn join(self, text: &mut String, passage: &Passage<'_>, content: &str) -> Option<Self> {
+        let misses_line = misses_line(passage, content)?;
+        let is_next = passage.sequence > self.sequence
+            && (self.start..=self.end).contains(&passage.range.start);
+        if !is_next {
+            return None;
+        }
+        // For a moment, the text ends where the document's bytes do.
+        let before = text.len();
+        match self.line_end {
+            LineEnd::Own => {}
+            LineEnd::Added => text.truncate(before - 1),
+            LineEnd::Short => text.push('\n'),
+        }
+        let rest = self.rest(text, passage, content);
+        if let Some(rest) = rest.filter(|_| passage.range.end > self.end) {
+            write_line(text, rest);
+            let line_end = LineEnd::after(rest, misses_line);
+            let (sequence, end) = (passage.sequence, passage.range.end);
+            return Some(Self { sequence, end, line_end, ..self });
+        }
+        match self.line_end {
+            LineEnd::Own => {}
+            LineEnd::Added => text.push('\n'),
+            LineEnd::Short => text.truncate(before),
+        }
+        rest.map(|_| Self { sequence: passage.sequence, ..self })
+    }
+
+    /// What a passage has behind the end of the text, if it agrees with the text before that.
+    fn rest<'c>(&self, text: &str, passage: &Passage<'_>, content: &'c str) -> Option<&'c str> {
+        let bytes = |count: u64| usize::try_from(count).ok();
+        let shared = bytes(self.end.min(passage.range.end).checked_sub(passage.range.start)?)?;
+        let last = text.len().checked_sub(bytes(self.end.saturating_sub(passage.range.end))?)?;
+        let there = text.as_bytes().get(last.checked_sub(shared)?..last)?;
+        match content.as_bytes().get(..shared) {
+            Some(here) if here == there => content.get(shared..),
+            Some(_) => None,
+            // The line break that is missing here is among what both have.
+            None => (there.strip_suffix(b"\n") == Some(content.as_bytes())).then_some(""),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{render_documents as render, *};
+
+    const FILE: &str = "# One\n\nTwo äö three.\n\n\nFour five\nsix";
+
+    /// The bytes of a range, perhaps without a final line break.
+    fn passage(document: &str, sequence: u64, range: Range<usize>, trim: bool) -> ContextItem {
+        let content = &FILE[range.clone()];
+        let content = if trim { content.strip_suffix('\n').unwrap_or(content) } else { content };
+        let passage = Passage { document, sequence, range: range.start as u64..range.end as u64 };
+        ContextItem::builder(content, 1).passage(&passage).build().unwrap()
+    }
+
+    fn other(content: &str) -> ContextItem {
+        ContextItem::new(content, 1).unwrap()
+    }
+
+    #[test]
+    fn a_heading_stands_wherever_the_document_changes() {
+        let items = [
+            passage("a.md", 0, 0..6, false),
+            passage("a.md", 5, 25..34, false),
+            passage("b.md", 0, 0..5, false),
+            other("A note.\n"),
+            other("Another."),
+            passage("b.md", 1, 25..34, false),
+        ];
+        assert_eq!(
+            render(items.iter()),
+            "[DOC: a.md]\n# One\nFour five\n\n[DOC: b.md]\n# One\n\nA note.\n\nAnother.\n\n[DOC: b.md]\nFour five\n"
+        );
+        assert_eq!(render(items[3..4].iter()), "A note.\n");
+        assert_eq!(render([].iter()), "");
+    }
+
+    #[test]
+    fn neighbours_make_the_text_of_the_document_again() {
+        // Every way to cut the file into three pieces that overlap or touch.
+        let boundaries: Vec<usize> =
+            (1..FILE.len()).filter(|at| FILE.is_char_boundary(*at)).collect();
+        let expected = format!("[DOC: a.md]\n{FILE}\n");
+        for one in &boundaries {
+            for two in boundaries.iter().filter(|two| *two >= one) {
+                for (back, forth) in [(0, 0), (1, 0), (2, 3), (9, 4)] {
+                    let near = |at: &usize, by: usize| {
+                        let at = at.saturating_sub(by);
+                        (0..=at).rev().find(|at| FILE.is_char_boundary(*at)).unwrap_or(0)
+                    };
+                    for trims in 0..8_u8 {
+                        let trim = |bit: u8| trims & 1 << bit != 0;
+                        let starts = [0, near(one, back), near(two, forth).max(near(one, back))];
+                        let ends = [*one, *two, FILE.len()];
+                        // An item has a content.
+                        let pieces = starts.iter().zip(ends).zip(0..);
+                        let items: Vec<_> = pieces
+                            .filter(|((start, end), bit)| {
+                                let content = &FILE[**start..*end];
+                                !(content.is_empty() || trim(*bit) && content == "\n")
+                            })
+                            .map(|((start, end), bit)| {
+                                passage("a.md", u64::from(bit), *start..end, trim(bit))
+                            })
+                            .collect();
+                        if items.len() == 3 {
+                            assert_eq!(
+                                render(items.iter()),
+                                expected,
+                                "{starts:?} {ends:?} {trims}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_continue_the_text_is_written_whole() {
+        let first = || passage("a.md", 1, 7..15, false);
+        for (second, continuation) in [
+            // A gap; from before; the same again; of another document.
+            (passage("a.md", 2, 16..21, false), "\nthree\n"),
+            (passage("a.md", 2, 0..10, false), "\n# One\n\nTwo\n"),
+            (passage("a.md", 1, 7..21, false), "\nTwo äö three\n"),
+            (passage("b.md", 2, 11..21, false), "\n\n[DOC: b.md]\näö three\n"),
+            // Cut short, and not what the range says.
+            (cut("äö..."), "\näö...\n"),
+            (cut("XXXX three"), "\nXXXX three\n"),
+            // In the middle of the text, and nothing new.
+            (passage("a.md", 2, 7..10, false), "\n"),
+        ] {
+            let text = render([first(), second].iter());
+            let first = render([first()].iter());
+            let expected = format!("{}{continuation}", first.strip_suffix('\n').unwrap());
+            assert_eq!(text, expected);
+        }
+    }
+
+    /// What claims to be some bytes of the file, and is not.
+    fn cut(content: &str) -> ContextItem {
+        let passage = Passage { document: "a.md", sequence: 2, range: 11..21 };
+        ContextItem::builder(content, 1).passage(&passage).build().unwrap()
+    }
+
+    #[test]
+    fn a_path_cannot_forge_a_heading() {
+        let items = [passage("a]\n[DOC: \u{2028}b\u{85}c%]", 0, 0..5, false)];
+        assert_eq!(render(items.iter()), "[DOC: a%5D%0A[DOC: %E2%80%A8b%C2%85c%%5D]\n# One\n");
+    }
+}

@@ -1,0 +1,415 @@
+//! A selection as one text.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
+
+use pannier_core::{
+    ContextItem, ContextKind, Cost, Error, MetadataValue, Placed, Rendering, Selection,
+    TokenCounter,
+};
+
+/// How a selection is written as text: the items in placed order, with something around and between them.
+///
+/// ```
+/// use pannier_core::{ContextBudget, ContextItem, Pipeline, RecencyScorer};
+/// use pannier_layout::Template;
+///
+/// let mut template = Template::default();
+/// template.item = "<{kind}>\n{content}\n</{kind}>".parse()?;
+///
+/// let items = [ContextItem::new("Hello.", 2)?];
+/// let pipeline = Pipeline::builder(RecencyScorer).build();
+/// let selection = pipeline.run(&items, &ContextBudget::new(100, 100)?)?;
+/// assert_eq!(template.render(&selection), "<Message>\nHello.\n</Message>\n");
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+#[non_exhaustive]
+pub struct Template {
+    /// What stands before everything.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "String::is_empty"))]
+    pub before: String,
+    /// How an item is written.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "ItemTemplate::is_content"))]
+    pub item: ItemTemplate,
+    /// How an item of a certain kind is written, where that is different.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "BTreeMap::is_empty"))]
+    pub kinds: BTreeMap<ContextKind, ItemTemplate>,
+    /// What stands between two items.
+    pub separator: String,
+    /// What stands after everything. A line end follows in any case.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "String::is_empty"))]
+    pub after: String,
+}
+
+impl Default for Template {
+    /// The contents with an empty line between them, and nothing around them.
+    fn default() -> Self {
+        Self {
+            before: String::new(),
+            item: ItemTemplate::default(),
+            kinds: BTreeMap::new(),
+            separator: "\n\n".to_owned(),
+            after: String::new(),
+        }
+    }
+}
+
+impl Template {
+    /// The text of a selection.
+    pub fn render(&self, selection: &Selection<'_>) -> String {
+        let mut text = String::new();
+        self.write(selection, |piece| text.push_str(piece));
+        text
+    }
+
+    /// The same, piece by piece, so that nothing is copied.
+    pub fn write(&self, selection: &Selection<'_>, write: impl FnMut(&str)) {
+        self.write_items(selection.items(), write);
+    }
+
+    fn write_items<'i>(
+        &self,
+        items: impl ExactSizeIterator<Item = &'i ContextItem>,
+        mut write: impl FnMut(&str),
+    ) {
+        if items.len() == 0 && self.before.is_empty() && self.after.is_empty() {
+            return;
+        }
+        write(&self.before);
+        for (item, position) in items.zip(1..) {
+            if position > 1 {
+                write(&self.separator);
+            }
+            self.of(item).write(item, position, &mut write);
+        }
+        write(&self.after);
+        write("\n");
+    }
+
+    fn of(&self, item: &ContextItem) -> &ItemTemplate {
+        self.kinds.get(item.kind()).unwrap_or(&self.item)
+    }
+}
+
+/// How one item is written: a text with `{content}` in it, and perhaps `{id}`, `{kind}`, `{source}`,
+/// `{timestamp}`, `{position}` (from 1) or `{metadata.KEY}`. What an item does not have is written as nothing.
+/// A brace is written as two: `{{`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemTemplate(Vec<Piece>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Content,
+    Id,
+    Kind,
+    Source,
+    Timestamp,
+    Position,
+    Metadata(String),
+}
+
+impl Default for ItemTemplate {
+    /// The content, and nothing else.
+    fn default() -> Self {
+        Self(vec![Piece::Content])
+    }
+}
+
+impl ItemTemplate {
+    fn is_content(&self) -> bool {
+        self.0 == [Piece::Content]
+    }
+
+    fn write(&self, item: &ContextItem, position: usize, write: &mut impl FnMut(&str)) {
+        for piece in &self.0 {
+            write(&piece.of(item, position));
+        }
+    }
+
+    /// Everything but the content.
+    fn frame(&self, item: &ContextItem, position: usize) -> String {
+        let around = self.0.iter().filter(|piece| **piece != Piece::Content);
+        around.map(|piece| piece.of(item, position)).collect()
+    }
+}
+
+impl Piece {
+    /// The placeholders, in their own spelling.
+    const NAMES: [(&'static str, Self); 6] = [
+        ("content", Self::Content),
+        ("id", Self::Id),
+        ("kind", Self::Kind),
+        ("source", Self::Source),
+        ("timestamp", Self::Timestamp),
+        ("position", Self::Position),
+    ];
+
+    fn of<'p>(&'p self, item: &'p ContextItem, position: usize) -> Cow<'p, str> {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Content => item.content().into(),
+            Self::Id => item.id().unwrap_or_default().into(),
+            Self::Kind => item.kind().as_str().into(),
+            Self::Source => item.source().as_str().into(),
+            Self::Timestamp => {
+                item.timestamp().map(|time| time.to_string()).unwrap_or_default().into()
+            }
+            Self::Position => position.to_string().into(),
+            Self::Metadata(key) => match item.metadata().get(key) {
+                Some(MetadataValue::String(text)) => text.into(),
+                Some(MetadataValue::Integer(number)) => number.to_string().into(),
+                Some(MetadataValue::Unsigned(number)) => number.to_string().into(),
+                Some(MetadataValue::Float(number)) => number.to_string().into(),
+                Some(MetadataValue::Bool(flag)) => flag.to_string().into(),
+                _ => "".into(),
+            },
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        match name.strip_prefix("metadata.") {
+            Some(key) => (!key.is_empty()).then(|| Self::Metadata(key.to_owned())),
+            None => {
+                Self::NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, piece)| piece)
+            }
+        }
+    }
+}
+
+impl FromStr for ItemTemplate {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let invalid = |problem: &str| Error::InvalidTemplate { problem: problem.to_owned() };
+        let mut pieces = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}']) {
+            plain.push_str(&rest[..at]);
+            let (brace, after) = rest[at..].split_at(1);
+            if let Some(after) = after.strip_prefix(brace) {
+                plain.push_str(brace);
+                rest = after;
+                continue;
+            }
+            let close = after.find('}').filter(|_| brace == "{");
+            let Some((name, after)) = close.map(|close| (&after[..close], &after[close + 1..]))
+            else {
+                return Err(invalid("a brace stands alone; write it twice if it is meant as one"));
+            };
+            let piece = Piece::named(name).ok_or_else(|| {
+                let known = Piece::NAMES.map(|(name, _)| format!("{{{name}}}")).join(", ");
+                invalid(&format!(
+                    "there is no {{{name}}}; there are {known} and {{metadata.KEY}}, and a brace is \
+                     written twice"
+                ))
+            })?;
+            if !plain.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut plain)));
+            }
+            pieces.push(piece);
+            rest = after;
+        }
+        plain.push_str(rest);
+        if !plain.is_empty() {
+            pieces.push(Piece::Text(plain));
+        }
+        match pieces.iter().filter(|piece| **piece == Piece::Content).count() {
+            1 => Ok(Self(pieces)),
+            0 => Err(invalid("an item is written without its content; put {content} into it")),
+            _ => Err(invalid("an item's content is written more than once; leave one {content}")),
+        }
+    }
+}
+
+impl fmt::Display for ItemTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(text) => {
+                    f.write_str(&text.replace('{', "{{").replace('}', "}}"))?;
+                }
+                Piece::Metadata(key) => write!(f, "{{metadata.{key}}}")?,
+                named => {
+                    let name = Piece::NAMES.into_iter().find(|(_, piece)| piece == named);
+                    write!(f, "{{{}}}", name.map_or("", |(name, _)| name))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for ItemTemplate {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for ItemTemplate {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A [`Template`], and what counts the tokens of its texts.
+///
+/// A pipeline with it never selects a text above its target: the text itself is counted.
+#[derive(Clone)]
+pub struct TextRendering {
+    template: Template,
+    counter: Arc<dyn TokenCounter>,
+    /// What the separator counts, once that was asked for.
+    separator: OnceLock<i64>,
+}
+
+impl TextRendering {
+    /// Texts by this template, counted by this counter.
+    pub fn new(template: Template, counter: Arc<dyn TokenCounter>) -> Self {
+        Self { template, counter, separator: OnceLock::new() }
+    }
+
+    /// How the text is made.
+    pub fn template(&self) -> &Template {
+        &self.template
+    }
+
+    /// What counts it.
+    pub fn counter(&self) -> &Arc<dyn TokenCounter> {
+        &self.counter
+    }
+
+    fn text(&self, items: &Placed<'_>) -> String {
+        let mut text = String::new();
+        self.template.write_items(items.items(), |piece| text.push_str(piece));
+        text
+    }
+
+    fn count(&self, text: &str) -> i64 {
+        i64::try_from(self.counter.count(text)).unwrap_or(i64::MAX)
+    }
+
+    /// What stands around and between the items, each counted by itself.
+    fn framing(&self, items: &Placed<'_>) -> i64 {
+        let template = &self.template;
+        let gaps = i64::try_from(items.items().len().saturating_sub(1)).unwrap_or(i64::MAX);
+        let mut framing = self.count(&template.separator).saturating_mul(gaps);
+        if template.item.is_content() && template.kinds.is_empty() {
+            return framing;
+        }
+        for (item, position) in items.items().zip(1..) {
+            let frame = template.of(item).frame(item, position);
+            framing = framing.saturating_add(self.count(&frame));
+        }
+        framing
+    }
+}
+
+impl Rendering for TextRendering {
+    fn cost(&self, items: &Placed<'_>) -> Cost {
+        let total = self.count(&self.text(items));
+        let fixed = self.text(&Placed::empty());
+        let (fixed, framing) = (self.count(&fixed), self.framing(items));
+        Cost::of_whole(total, fixed, framing, items.tokens())
+    }
+
+    fn framing(&self, _: usize, item: &ContextItem) -> i64 {
+        let separator = *self.separator.get_or_init(|| self.count(&self.template.separator));
+        let template = self.template.of(item);
+        let frame = if template.is_content() { 0 } else { self.count(&template.frame(item, 1)) };
+        frame.saturating_add(separator)
+    }
+
+    fn fits(&self, items: &Placed<'_>, limit: i64) -> bool {
+        let limit = usize::try_from(limit).unwrap_or_default();
+        self.counter.count_up_to(&self.text(items), limit).is_some()
+    }
+}
+
+impl fmt::Debug for TextRendering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TextRendering").field("template", &self.template).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pannier_core::{ContextBudget, Pipeline, ReflexiveScorer};
+
+    fn render(items: &[ContextItem], tokens: i64, template: &Template) -> String {
+        let pipeline = Pipeline::builder(ReflexiveScorer).deduplication(false).build();
+        let budget = ContextBudget::new(tokens, tokens).unwrap();
+        template.render(&pipeline.run(items, &budget).unwrap())
+    }
+
+    #[test]
+    fn contents_are_joined_and_end_with_a_line() {
+        let items = ["one", "two\n", "three"].map(|text| ContextItem::new(text, 1).unwrap());
+        let plain = Template::default();
+        assert_eq!(render(&items, 3, &plain), "one\n\ntwo\n\n\nthree\n");
+        assert_eq!(render(&items, 1, &plain), "one\n");
+        assert_eq!(render(&items, 0, &plain), "");
+        let framed = Template {
+            before: "<context>\n".to_owned(),
+            separator: "\n".to_owned(),
+            after: "\n</context>".to_owned(),
+            ..Template::default()
+        };
+        assert_eq!(render(&items, 1, &framed), "<context>\none\n</context>\n");
+        assert_eq!(render(&items, 0, &framed), "<context>\n\n</context>\n");
+    }
+
+    #[test]
+    fn an_item_is_written_with_what_it_has_and_its_content_is_not_looked_into() {
+        let item = ContextItem::builder("{id} {{", 1)
+            .id("m1")
+            .timestamp("2026-03-01T12:00:00Z".parse().unwrap())
+            .metadata("path", "a.md")
+            .metadata("line", 3_i64)
+            .build()
+            .unwrap();
+        let bare = ContextItem::builder("x", 1).kind(ContextKind::DOCUMENT).build().unwrap();
+        let template = Template {
+            item: "{position} {id} {kind} {source} {timestamp} {{{metadata.path}:{metadata.line}}} {content}"
+                .parse()
+                .unwrap(),
+            kinds: [(ContextKind::new("document").unwrap(), "doc {id}[{content}]".parse().unwrap())].into(),
+            separator: "\n".to_owned(),
+            ..Template::default()
+        };
+        assert_eq!(
+            render(&[item, bare], 2, &template),
+            "1 m1 Message Chat 2026-03-01T12:00:00Z {a.md:3} {id} {{\ndoc [x]\n"
+        );
+    }
+
+    #[test]
+    fn a_template_reads_back_as_it_is_written_and_mistakes_are_told() {
+        for text in ["{content}", "a {{ b }} {content} {metadata.x y} {position}", "{content}}}"] {
+            let template: ItemTemplate = text.parse().unwrap();
+            assert_eq!(template.to_string(), text);
+        }
+        for (text, problem) in [
+            ("no content", "put {content} into it"),
+            ("{content}{content}", "more than once"),
+            ("{content} {author}", "there is no {author}; there are {content}, {id}"),
+            ("{content} {", "a brace stands alone"),
+            ("{content} }", "a brace stands alone"),
+            ("{content} {metadata.}", "there is no {metadata.}"),
+        ] {
+            let error = text.parse::<ItemTemplate>().unwrap_err().to_string();
+            assert!(error.contains(problem), "{text}: {error}");
+        }
+    }
+}
