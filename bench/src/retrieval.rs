@@ -10,10 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use pannier_assemble::{Assembler, AssemblyConfig, TokenBudget};
 use pannier_docs::{
-    BuildOptions, Cache, EmbedError, Embedder, Mode, Model, QueryVector, Search, Sources, Vectors,
-    build, quantise,
+    Assembler, AssemblyConfig, BuildOptions, Cache, Embedder, EmbedderError, Mode, Model,
+    QueryVector, Search, Sources, TokenBudget, Vectors, build, quantise,
 };
 use serde::Deserialize;
 
@@ -244,7 +243,7 @@ impl Embedder for Noise {
         &self.0
     }
 
-    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<i16>>, EmbedError> {
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<i16>>, EmbedderError> {
         Ok(texts.iter().map(|text| vector(text)).collect())
     }
 }

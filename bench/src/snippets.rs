@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pannier_snippets::{
-    Answer, ContextFormat, GetOptions, Indexes, ListOptions, Roots, SnippetId, check, index,
+    ContextFormat, GetOptions, GetResponse, ListOptions, Roots, SnippetId, SnippetIndexes, check,
+    index,
 };
 use pannier_tokens::BytesOverFour;
 
@@ -109,17 +110,17 @@ fn parse(path: &Path) -> usize {
 }
 
 fn list(roots: Roots) -> String {
-    let indexes = Indexes::read(roots).expect("an index");
-    let catalogue = indexes.catalogue().expect("snippets");
-    catalogue.list(&ListOptions::default(), &BytesOverFour).expect("a listing").text()
+    let indexes = SnippetIndexes::read(roots).expect("an index");
+    let catalog = indexes.catalog().expect("snippets");
+    catalog.list(&ListOptions::default(), &BytesOverFour).expect("a listing").text()
 }
 
 /// Prints snippets to nowhere, and tells their paths.
 fn get(roots: Roots, ids: &[SnippetId]) -> Vec<String> {
-    let indexes = Indexes::read(roots).expect("an index");
-    let catalogue = indexes.catalogue().expect("snippets");
-    let answer = catalogue.get(ids, &GetOptions::default(), &BytesOverFour).expect("an answer");
-    let Answer::Snippets(context) = answer else { panic!("there is no session") };
+    let indexes = SnippetIndexes::read(roots).expect("an index");
+    let catalog = indexes.catalog().expect("snippets");
+    let answer = catalog.get(ids, &GetOptions::default(), &BytesOverFour).expect("an answer");
+    let GetResponse::Snippets(context) = answer else { panic!("there is no session") };
     let mut nowhere = fs::File::options().write(true).open("/dev/null").expect("nowhere");
     context.write(ContextFormat::Text, &mut nowhere).expect("it is written");
     context.snippets.iter().map(|snippet| snippet.path.to_owned()).collect()

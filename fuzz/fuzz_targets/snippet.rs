@@ -7,7 +7,7 @@ use std::fs;
 
 use libfuzzer_sys::fuzz_target;
 use pannier_snippets::{
-    Answer, GetOptions, Indexes, ListOptions, Roots, SnippetId, check, index,
+    GetResponse, GetOptions, SnippetIndexes, ListOptions, Roots, SnippetId, check, index,
 };
 use pannier_tokens::BytesOverFour;
 
@@ -35,16 +35,16 @@ fuzz_target!(|data: &[u8]| {
 
 /// Lists everything, and fetches it.
 fn look(roots: Roots) {
-    let Ok(indexes) = Indexes::read(roots) else { return };
-    let Ok(catalogue) = indexes.catalogue() else { return };
+    let Ok(indexes) = SnippetIndexes::read(roots) else { return };
+    let Ok(catalog) = indexes.catalog() else { return };
     let mut options = ListOptions::default();
     options.baseline_only = true;
     options.query = Some("a b".to_owned());
-    catalogue.list(&options, &BytesOverFour).expect("a listing").text();
-    let ids = catalogue.snippets().iter().map(|snippet| SnippetId::new(snippet.id()));
+    catalog.list(&options, &BytesOverFour).expect("a listing").text();
+    let ids = catalog.snippets().iter().map(|snippet| SnippetId::new(snippet.id()));
     let ids = ids.collect::<Result<Vec<_>, _>>().expect("ids");
-    let answer = catalogue.get(&ids, &GetOptions::default(), &BytesOverFour).expect("an answer");
-    let Answer::Snippets(context) = answer else { panic!("there is no session") };
+    let answer = catalog.get(&ids, &GetOptions::default(), &BytesOverFour).expect("an answer");
+    let GetResponse::Snippets(context) = answer else { panic!("there is no session") };
     assert!(context.added.is_empty() && context.requested.len() == ids.len());
     assert!(context.snippets.len() <= ids.len());
 }

@@ -126,7 +126,7 @@ impl TokenizerArguments {
     }
 
     pub(crate) fn counter(&self) -> Result<Box<dyn TokenCounter>, CliError> {
-        Ok(pannier_tokens::counter(self.tokenizer.as_deref().unwrap_or("bytes/4"))?)
+        Ok(pannier_tokens::counter_by_name(self.tokenizer.as_deref().unwrap_or("bytes/4"))?)
     }
 }
 

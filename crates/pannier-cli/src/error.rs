@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use pannier::{Audience, Category, Failure};
-use pannier_assemble::AssembleError;
 use pannier_chat::ChatError;
 use pannier_conformance::SuiteError;
 use pannier_core::Error;
-use pannier_docs::{DocsError, EmbedError};
+use pannier_docs::DocsError;
+use pannier_embed::EmbedError;
 use pannier_mcp::ServeError;
 use pannier_memory::MemoryError;
 use pannier_snippets::SnippetsError;
@@ -98,7 +98,6 @@ macro_rules! from_library_errors {
 }
 
 from_library_errors!(
-    AssembleError,
     ChatError,
     DocsError,
     EmbedError,

@@ -211,16 +211,16 @@ pub(crate) fn read_text(path: &Path, largest: u64) -> Result<String, CliError> {
 
 fn read_all(path: Option<&Path>, source: impl Read, largest: u64) -> Result<String, CliError> {
     let path = path.map(Path::to_owned);
-    let mut bytes = Vec::new();
-    if let Err(error) = source.take(largest + 1).read_to_end(&mut bytes) {
-        return Err(CliError::Io { action: "read", path, error });
-    }
+    let bytes = match pannier_files::read_bounded(source, largest) {
+        Ok(bytes) => bytes,
+        Err(error) => return Err(CliError::Io { action: "read", path, error }),
+    };
     let invalid = |problem: String| CliError::Input { path, position: String::new(), problem };
-    if bytes.len() as u64 > largest {
+    let Some(bytes) = bytes else {
         return Err(invalid(format!(
             "it is larger than {largest} bytes, which is more than is read"
         )));
-    }
+    };
     String::from_utf8(bytes).map_err(|error| {
         let place = error.utf8_error().valid_up_to();
         invalid(format!("it is not UTF-8 at byte {place}; save it as UTF-8"))

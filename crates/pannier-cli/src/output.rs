@@ -102,18 +102,8 @@ fn write_file(
     }
     let target = path.canonicalize().ok().filter(|_| found.is_some());
     let path = target.as_deref().unwrap_or(path);
-    let mut beside =
-        path.file_name().ok_or_else(|| failed(io::ErrorKind::IsADirectory.into()))?.to_owned();
-    beside.push(format!(".{}.tmp", std::process::id()));
-    let beside = path.with_file_name(beside);
-    let mut file = BufWriter::new(File::create_new(&beside).map_err(failed)?);
-    let written = write(&mut file)
-        .and_then(|()| file.into_inner().map_err(io::IntoInnerError::into_error))
-        .and_then(|file| file.sync_all())
-        .and_then(|()| std::fs::rename(&beside, path));
-    written.map_err(|error| {
-        // If this fails too, the first error is the one to tell.
-        let _ = std::fs::remove_file(&beside);
-        failed(error)
-    })
+    if path.file_name().is_none() {
+        return Err(failed(io::ErrorKind::IsADirectory.into()));
+    }
+    pannier_files::replace_file_with(path, write).map_err(failed)
 }

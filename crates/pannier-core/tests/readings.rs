@@ -395,6 +395,29 @@ fn c33_a_kind_without_mass_gets_no_share_of_a_quota() {
 }
 
 #[test]
+fn c41_reserved_slots_are_subtracted_and_only_require_guarantees() {
+    let memory = scored("memory", 20, 0.1).kind(kind("Memory")).build().unwrap();
+    let items = [item("a", 40, 0.9), item("b", 40, 0.8), item("c", 40, 0.7), memory];
+    let run = |quotas: &[(&str, f64)], slot: i64, target: i64| {
+        let quotas = quotas.iter().map(|(name, percent)| Quota {
+            kind: kind(name),
+            require_percent: *percent,
+            cap_percent: 100.0,
+        });
+        let quota = QuotaSlice::new(quotas.collect::<Vec<_>>(), GreedySlice).unwrap();
+        let budget = ContextBudget::builder(target, target).reserved_slot(kind("Memory"), slot);
+        let pipeline = pipeline().slicer(quota).build();
+        let selection = pipeline.run(&items, &budget.build().unwrap()).unwrap();
+        selection.items().map(|item| item.content().to_owned()).collect::<Vec<_>>()
+    };
+    let all_for_messages = [("Message", 100.0)];
+    assert_eq!(run(&all_for_messages, 20, 100), ["a", "b"]);
+    assert_eq!(run(&all_for_messages, 0, 80), ["a", "b"], "a slot makes the target smaller");
+    let some_for_memory = [("Message", 80.0), ("Memory", 20.0)];
+    assert_eq!(run(&some_for_memory, 0, 100), ["a", "b", "memory"]);
+}
+
+#[test]
 fn c34_two_weights_for_one_kind_or_tag_are_refused() {
     let error = KindScorer::new([(kind("a"), 1.0), (kind("A"), 2.0)]).unwrap_err();
     assert_eq!(error.to_string(), "KindScorer: the kind 'A' has two weights; give it one");

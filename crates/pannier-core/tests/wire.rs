@@ -99,6 +99,62 @@ fn c24_a_budget_is_camel_case_and_checked() {
     assert!(refused::<ContextBudget>(typo).contains("unknown field `reserve`"));
 }
 
+/// Reads the object with and without `null` in each of its optional fields, which are all but the `required` ones.
+fn null_is_absent<T>(object: &Value, required: &[&str])
+where
+    T: serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
+{
+    let fields = object.as_object().unwrap();
+    for field in fields.keys().filter(|field| !required.contains(&field.as_str())) {
+        let (mut absent, mut null) = (fields.clone(), fields.clone());
+        absent.remove(field);
+        null.insert(field.clone(), Value::Null);
+        let absent: T = from_value(absent.into()).unwrap();
+        let null: T = from_value(null.into()).unwrap_or_else(|error| panic!("{field}: {error}"));
+        assert_eq!(null, absent, "{field}");
+    }
+}
+
+#[test]
+fn c42_null_in_an_optional_field_is_an_absent_field() {
+    let item = json!({
+        "content": "text", "tokens": 3, "kind": "Commit", "source": "git", "priority": -4, "tags": ["a"],
+        "metadata": { "k": 1 }, "timestamp": "2026-03-01T12:00:00Z", "futureRelevanceHint": 0.1, "pinned": true,
+        "originalTokens": 90, "id": "c1", "group": "g", "shortForm": { "content": "t", "tokens": 1 },
+    });
+    // A field that this test does not know would not be null in it.
+    assert_eq!(to_value(from_value::<ContextItem>(item.clone()).unwrap()).unwrap(), item);
+    null_is_absent::<ContextItem>(&item, &["content", "tokens"]);
+    let uncounted = json!({
+        "content": "text", "tokens": null, "shortForm": { "content": "t", "tokens": null }
+    });
+    assert!(!from_value::<UncountedItem>(uncounted).unwrap().is_counted());
+    let budget = json!({
+        "maxTokens": 4096, "targetTokens": 3072, "outputReserve": 100, "reservedSlots": { "Memory": 50 },
+        "estimationSafetyMarginPercent": 2.5,
+    });
+    null_is_absent::<ContextBudget>(&budget, &["maxTokens", "targetTokens"]);
+    let stage = json!({ "stage": "Score", "items_in": 2, "items_out": 1 });
+    let shortfall = json!({ "kind": "a", "required_count": 2, "satisfied_count": 1 });
+    let ledger = json!({
+        "window": 9, "output_reserve": 0, "fixed": 0, "framing": 0, "items": 0, "joins": 0, "slack": 9
+    });
+    let overflow = json!({ "tokens_over_budget": 1, "overflowing_items": [], "budget": budget });
+    let report = json!({
+        "events": [], "included": [], "excluded": [], "total_candidates": 0, "total_tokens_considered": 0,
+        "stages": [stage], "count_requirement_shortfalls": [shortfall], "overflow": overflow, "ledger": ledger,
+    });
+    let required =
+        ["events", "included", "excluded", "total_candidates", "total_tokens_considered"];
+    null_is_absent::<SelectionReport>(&report, &required);
+    let event = json!({ "stage": "Score", "duration_ms": 0.0, "item_count": 1, "message": "m" });
+    null_is_absent::<TraceEvent>(&event, &["stage", "duration_ms", "item_count"]);
+    let reason = json!({
+        "reason": "BudgetExceeded", "item_tokens": 1, "available_tokens": 5, "outcompeted": true
+    });
+    null_is_absent::<ExclusionReason>(&reason, &["reason", "item_tokens", "available_tokens"]);
+}
+
 #[test]
 fn events_leave_out_an_absent_message() {
     let event = TraceEvent {

@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 
 use pannier_core::Timestamp;
+use pannier_files::{MAX_FRONT_MATTER_BYTES, split_front_matter};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_saphyr::DuplicateKeyPolicy;
 
 use crate::chunk::boundary;
 
-/// Longer front matter is not read, and longer titles are cut.
-pub(crate) const LONGEST_FRONT_MATTER: usize = 64 << 10;
+/// Longer titles are cut.
 const LONGEST_TITLE: usize = 256;
 
 /// What is known about a document besides its text.
@@ -59,7 +59,8 @@ pub fn read_date(text: &str) -> Option<Timestamp> {
 
 /// What the front matter of a text says: `title`, and `updated` or else `date`. What cannot be read says nothing.
 pub(crate) fn front_matter(text: &str) -> About {
-    let Some(text) = front_matter_text(text) else { return About::default() };
+    let beginning = &text[..boundary(text, MAX_FRONT_MATTER_BYTES)];
+    let Some(text) = split_front_matter(beginning).front else { return About::default() };
     let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
     let keys = serde_saphyr::from_str_with_options::<BTreeMap<String, Value>>(text, options);
     let keys = keys.unwrap_or_else(|_| plain_keys(text));
@@ -86,22 +87,6 @@ fn plain_keys(text: &str) -> BTreeMap<String, Value> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     let text = |value: &str| Value::Text(value.trim().trim_matches(['"', '\'']).to_owned());
     lines.map(|(key, value)| (key.to_owned(), text(value))).collect()
-}
-
-/// What stands between the lines `---` at the beginning of a text.
-fn front_matter_text(text: &str) -> Option<&str> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let text = &text[..boundary(text, LONGEST_FRONT_MATTER)];
-    let is_fence = |line: &str| line.trim_end() == "---";
-    let first = text.split_inclusive('\n').next().filter(|line| is_fence(line))?;
-    let mut end = first.len();
-    for line in text[end..].split_inclusive('\n') {
-        if is_fence(line) {
-            return Some(&text[first.len()..end]);
-        }
-        end += line.len();
-    }
-    None
 }
 
 #[cfg(test)]

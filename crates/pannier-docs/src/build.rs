@@ -9,11 +9,12 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use pannier_core::Timestamp;
+use pannier_files::MAX_FRONT_MATTER_BYTES;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::about::{LONGEST_FRONT_MATTER, front_matter};
+use crate::about::front_matter;
 use crate::cache::{RECORD_BYTES, Record, record_check};
 use crate::chunk::{self, Chunk, ChunkRow, chunking};
 use crate::index::IndexBuilder;
@@ -224,10 +225,10 @@ fn is_same_about(file: &SourceFile, beginning: &[u8], record: &Record) -> bool {
 /// SHA-256 of a file, read piece by piece, and the first piece, which has the front matter.
 fn hash_file(path: &Path) -> io::Result<([u8; 32], Vec<u8>)> {
     let mut file = File::open(path)?;
-    let (mut hash, mut first) = (Sha256::new(), Vec::with_capacity(LONGEST_FRONT_MATTER));
-    Read::by_ref(&mut file).take(LONGEST_FRONT_MATTER as u64).read_to_end(&mut first)?;
+    let (mut hash, mut first) = (Sha256::new(), Vec::with_capacity(MAX_FRONT_MATTER_BYTES));
+    Read::by_ref(&mut file).take(MAX_FRONT_MATTER_BYTES as u64).read_to_end(&mut first)?;
     hash.update(&first);
-    let mut piece = vec![0; if first.len() < LONGEST_FRONT_MATTER { 1 } else { 1 << 16 }];
+    let mut piece = vec![0; if first.len() < MAX_FRONT_MATTER_BYTES { 1 } else { 1 << 16 }];
     loop {
         match file.read(&mut piece)? {
             0 => return Ok((hash.finalize().into(), first)),
@@ -241,17 +242,11 @@ fn read(file: &SourceFile) -> Result<Vec<u8>, String> {
     let path = &file.path;
     let source =
         File::open(&file.file).map_err(|error| format!("{path}: it cannot be read: {error}"))?;
-    // With room for one more than there is, the end is met at once.
-    let size = source.metadata().map_or(0, |found| found.len().min(LARGEST)) as usize;
-    let mut bytes = Vec::with_capacity(size + 1);
-    let read = source.take(LARGEST + 1).read_to_end(&mut bytes);
-    read.map_err(|error| format!("{path}: it cannot be read: {error}"))?;
-    match bytes.len() as u64 > LARGEST {
-        true => {
-            Err(format!("{path}: it is larger than {LARGEST} bytes; split it, or leave it out"))
-        }
-        false => Ok(bytes),
-    }
+    let bytes = pannier_files::read_file_bounded(&source, LARGEST)
+        .map_err(|error| format!("{path}: it cannot be read: {error}"))?;
+    bytes.ok_or_else(|| {
+        format!("{path}: it is larger than {LARGEST} bytes; split it, or leave it out")
+    })
 }
 
 /// What becomes of one document.

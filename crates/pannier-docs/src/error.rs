@@ -3,7 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::EmbedError;
+use pannier_core::Error;
+
+use crate::EmbedderError;
 
 /// Why a cache cannot be built or used.
 #[derive(Debug, thiserror::Error)]
@@ -108,9 +110,31 @@ pub enum DocsError {
         most: usize,
     },
 
-    /// A model cannot make vectors.
+    /// An embedder cannot compute a vector.
+    #[error("{0}")]
+    Embedder(EmbedderError),
+
+    /// The engine cannot select passages.
     #[error(transparent)]
-    Embed(#[from] EmbedError),
+    Engine(#[from] Error),
+
+    /// A receipt does not belong to an assembled context.
+    #[error("the receipt is not of an assembled context: {problem}")]
+    Receipt {
+        /// What does not match.
+        problem: String,
+    },
+
+    /// A line of an evaluation data set is malformed.
+    #[error("{}, line {line}: {problem}", path.display())]
+    EvalData {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
 
     /// Another build is at work.
     #[error("another build is at work on {}; wait until it is done", path.display())]

@@ -26,13 +26,19 @@
 #[doc = include_str!("../../../docs/documents.md")]
 struct Guide;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/assembly.md")]
+struct AssemblyGuide;
+
 mod about;
+mod assemble;
 mod build;
 mod bytes;
 mod cache;
 mod chunk;
-mod embed;
+mod embedder;
 mod error;
+pub mod eval;
 mod file;
 mod index;
 mod inspect;
@@ -48,10 +54,14 @@ mod verify;
 mod words;
 
 pub use about::{About, read_date};
+pub use assemble::{
+    AssembledContext, Assembler, AssemblyConfig, Candidates, ContextCache, ContextChunk, Omitted,
+    OmittedReason, TokenBudget, verify_determinism,
+};
 pub use build::{BuildOptions, Built, Progress, build, each_chunk};
 pub use cache::{Cache, Document};
 pub use chunk::Chunk;
-pub use embed::{EmbedError, Embedder, MiniLm, Model, StaticTable, embedder, quantise};
+pub use embedder::{Embedder, EmbedderError, Model, quantise};
 pub use error::DocsError;
 pub use inspect::{Inspected, Listed, Spread};
 pub use lexical::TermScore;
@@ -65,7 +75,6 @@ pub use verify::verify;
 /// What a fuzzer calls: whatever the bytes, reading them must not panic, and what reads back must be what was written.
 #[cfg(fuzzing)]
 pub fn fuzz(data: &[u8]) {
-    embed::fuzz(data);
     // As if whoever wrote them knew the checksum.
     let mut sealed = data.to_vec();
     sealed.extend_from_slice(&xxhash_rust::xxh3::xxh3_64(data).to_le_bytes());

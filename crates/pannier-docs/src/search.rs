@@ -358,7 +358,8 @@ impl Cache {
             QueryVector::None => Vec::new(),
             QueryVector::Given(vector) => vector.to_vec(),
             QueryVector::Embedder(embedder) => {
-                embedder.embed(&[query])?.into_iter().next().unwrap_or_default()
+                let vectors = embedder.embed(&[query]).map_err(DocsError::Embedder)?;
+                vectors.into_iter().next().unwrap_or_default()
             }
         };
         let dimensions = self.manifest().model.as_ref().map_or(0, |model| model.dimensions);

@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use pannier_files::{FileLock, replace_file_through};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::DocsError;
@@ -17,7 +18,7 @@ const MARK: &str = "pannier cache\n";
 
 /// Takes the folder for this build alone, until it ends in whatever way. A folder that is not empty, and not marked as
 /// a cache, is left alone.
-pub(crate) fn lock(cache: &Path) -> Result<File, DocsError> {
+pub(crate) fn lock(cache: &Path) -> Result<FileLock, DocsError> {
     let failed = |error| DocsError::io("write", cache, error);
     fs::create_dir_all(cache).map_err(failed)?;
     let path = cache.join(LOCK);
@@ -29,21 +30,16 @@ pub(crate) fn lock(cache: &Path) -> Result<File, DocsError> {
     if !(is_marked || is_empty) || is_link {
         return Err(DocsError::NotACache { path: cache.to_owned() });
     }
-    let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = file.map_err(|error| DocsError::io("write", &path, error))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(fs::TryLockError::WouldBlock) => {
-            return Err(DocsError::Busy { path: cache.to_owned() });
-        }
-        Err(fs::TryLockError::Error(error)) => return Err(DocsError::io("lock", &path, error)),
-    }
-    let is_empty = file.metadata().is_ok_and(|found| found.len() == 0);
-    if is_empty {
+    let failed = |error| DocsError::io("lock", &path, error);
+    let Some(lock) = FileLock::try_acquire(&path).map_err(failed)? else {
+        return Err(DocsError::Busy { path: cache.to_owned() });
+    };
+    let mut file = lock.file();
+    if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
         let marked = file.write_all(MARK.as_bytes()).and_then(|()| file.sync_all());
         marked.map_err(|error| DocsError::io("write", &path, error))?;
     }
-    Ok(file)
+    Ok(lock)
 }
 
 /// A file that knows its size and its checksum.
@@ -138,16 +134,12 @@ pub(crate) fn publish(
     fs::rename(draft, &folder).map_err(|error| DocsError::io("write", &folder, error))?;
     let published = (|| {
         sync_folder(versions)?;
-        // What an earlier build left behind, or a link that somebody put there.
-        let _ = fs::remove_file(&next);
-        write_synced(&next, Current::line(&name, &manifest).as_bytes())?;
-        let current = cache.join(CURRENT);
-        fs::rename(&next, &current).map_err(|error| DocsError::io("write", &current, error))
+        let (line, current) = (Current::line(&name, &manifest), cache.join(CURRENT));
+        // Of a known name, so that the next build replaces what an interrupted one left.
+        replace_file_through(&next, &current, |file| file.write_all(line.as_bytes()))
+            .map_err(|error| DocsError::io("write", &current, error))
     })();
-    published.inspect_err(|_| {
-        let _ = fs::remove_file(&next);
-        let _ = fs::remove_dir_all(&folder);
-    })?;
+    published.inspect_err(|_| _ = fs::remove_dir_all(&folder))?;
     sync_folder(cache)?;
     Ok(name)
 }

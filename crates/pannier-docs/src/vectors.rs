@@ -212,7 +212,7 @@ impl<'v> ChunkVectors<'v> {
                     .filter(|(key, _)| is_new(key))
                     .map(|(_, (_, text))| text.as_str())
                     .collect();
-                let made = embedder.embed(&new)?;
+                let made = embedder.embed(&new).map_err(DocsError::Embedder)?;
                 let dimensions = embedder.model().dimensions as usize;
                 if made.len() != new.len() || made.iter().any(|vector| vector.len() != dimensions) {
                     let name = &embedder.model().name;

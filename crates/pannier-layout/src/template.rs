@@ -32,18 +32,34 @@ use pannier_core::{
 #[non_exhaustive]
 pub struct Template {
     /// What stands before everything.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "String::is_empty"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")
+    )]
     pub before: String,
     /// How an item is written.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "ItemTemplate::is_content"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            deserialize_with = "wire::or_default",
+            skip_serializing_if = "ItemTemplate::is_content"
+        )
+    )]
     pub item: ItemTemplate,
     /// How an item of a certain kind is written, where that is different.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "BTreeMap::is_empty"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")
+    )]
     pub kinds: BTreeMap<ContextKind, ItemTemplate>,
     /// What stands between two items.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "wire::separator"))]
     pub separator: String,
     /// What stands after everything. A line end follows in any case.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "String::is_empty"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")
+    )]
     pub after: String,
 }
 
@@ -262,6 +278,28 @@ impl<'de> serde::Deserialize<'de> for ItemTemplate {
     }
 }
 
+#[cfg(feature = "serde")]
+mod wire {
+    //! Reading `null` as an absent field.
+
+    use serde::{Deserialize, Deserializer};
+
+    pub(super) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: Deserialize<'de> + Default,
+    {
+        Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+    }
+
+    pub(super) fn separator<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<String, D::Error> {
+        let separator = Option::deserialize(deserializer)?;
+        Ok(separator.unwrap_or_else(|| super::Template::default().separator))
+    }
+}
+
 /// A [`Template`], and what counts the tokens of its texts.
 ///
 /// A pipeline with it never selects a text above its target: the text itself is counted.
@@ -351,6 +389,16 @@ mod tests {
         let pipeline = Pipeline::builder(ReflexiveScorer).deduplication(false).build();
         let budget = ContextBudget::new(tokens, tokens).unwrap();
         template.render(&pipeline.run(items, &budget).unwrap())
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn null_in_a_field_is_an_absent_field() {
+        for field in ["before", "item", "kinds", "separator", "after"] {
+            let template = format!(r#"{{ "{field}": null }}"#);
+            let template: Template = serde_json::from_str(&template).unwrap();
+            assert_eq!(template, Template::default(), "{field}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pannier::{Failure, Shelf};
 use pannier_docs::Cache;
-use pannier_snippets::{Indexes, Snippet};
+use pannier_snippets::{Snippet, SnippetIndexes};
 use rmcp::model::{ErrorData, Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 
@@ -32,7 +32,7 @@ pub(crate) struct Page {
 /// Everything that is listed, as it is now.
 struct Everything {
     caches: Vec<(String, Arc<Cache>)>,
-    docs: Vec<(String, Arc<Indexes>)>,
+    docs: Vec<(String, Arc<SnippetIndexes>)>,
     /// A hash of all names and versions.
     state: blake3::Hash,
 }
@@ -81,10 +81,10 @@ impl Everything {
 }
 
 /// The indexes of a root, and what they list.
-fn snippets(shelf: &Shelf, name: &str) -> Result<(Arc<Indexes>, String), ToolError> {
+fn snippets(shelf: &Shelf, name: &str) -> Result<(Arc<SnippetIndexes>, String), ToolError> {
     let indexes = shelf.snippets(Some(name))?;
     let mut told = String::new();
-    for snippet in indexes.catalogue()?.snippets() {
+    for snippet in indexes.catalog()?.snippets() {
         told.extend([snippet.id(), "\n", snippet.description(), "\n"]);
     }
     Ok((indexes, told))
@@ -118,8 +118,8 @@ pub(crate) fn list(shelf: &Shelf, cursor: Option<&str>, watch: &Watch) -> Result
         first += count;
     }
     for (name, indexes) in &everything.docs {
-        let catalogue = indexes.catalogue()?;
-        let snippets = catalogue.snippets();
+        let catalog = indexes.catalog()?;
+        let snippets = catalog.snippets();
         let room = PAGE - resources.len();
         let meant = snippets.iter().skip(start.saturating_sub(first)).take(room);
         resources.extend(meant.map(|found| snippet(name, found)));
@@ -218,9 +218,9 @@ pub(crate) fn read(shelf: &Shelf, text: &str, most: usize) -> Result<ResourceCon
         }
         Kind::Snippet if is_named(shelf.snippet_names()) => {
             let indexes = shelf.snippets(Some(&uri.folder))?;
-            let catalogue = indexes.catalogue().map_err(ToolError::from)?;
-            let found = catalogue.snippet(&uri.name).ok_or(Unread::Unknown)?;
-            let body = catalogue.text(found).map_err(ToolError::from)?;
+            let catalog = indexes.catalog().map_err(ToolError::from)?;
+            let found = catalog.snippet(&uri.name).ok_or(Unread::Unknown)?;
+            let body = catalog.text(found).map_err(ToolError::from)?;
             (body.to_string(), found.path().to_owned())
         }
         _ => return Err(Unread::Unknown),

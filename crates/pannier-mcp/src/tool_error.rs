@@ -2,7 +2,6 @@
 //! hint that says what to do.
 
 use pannier::{Audience, Category, Failure};
-use pannier_assemble::AssembleError;
 use pannier_core::Error;
 use pannier_docs::DocsError;
 use pannier_memory::MemoryError;
@@ -83,4 +82,4 @@ macro_rules! from_library_errors {
     };
 }
 
-from_library_errors!(AssembleError, DocsError, Error, MemoryError, SnippetsError, TokenError);
+from_library_errors!(DocsError, Error, MemoryError, SnippetsError, TokenError);

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pannier_sessions::SessionError;
+use pannier_files::SessionError;
 
 /// Why a context folder, or something beside it, cannot be read or written.
 #[derive(Debug, thiserror::Error)]

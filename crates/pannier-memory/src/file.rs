@@ -4,8 +4,10 @@
 //! project whatever its path goes through, and has an end that is not too far.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use pannier_files::read_bounded;
 
 use crate::MemoryError;
 
@@ -30,13 +32,11 @@ pub(crate) fn read(root: &Path, path: &Path, most: u64) -> Result<Reading, Memor
     if !fs::metadata(&found).map_err(failed)?.is_file() {
         return Ok(Reading::Refused("it is not a file, so it is not read"));
     }
-    let mut bytes = Vec::new();
     let file = File::open(&found).map_err(failed)?;
-    file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > most {
-        return Err(MemoryError::TooLong { path: path.to_owned(), most });
+    match read_bounded(file, most).map_err(failed)? {
+        Some(bytes) => Ok(Reading::Bytes(bytes)),
+        None => Err(MemoryError::TooLong { path: path.to_owned(), most }),
     }
-    Ok(Reading::Bytes(bytes))
 }
 
 /// Where a path leads.

@@ -49,7 +49,7 @@ pub use hook::{HookInput, Host, envelope};
 pub use keywords::keywords;
 pub use memory::{Memory, Warning};
 pub use packer::{Packer, Packet, PacketOptions};
-pub use pannier_sessions::SessionId;
+pub use pannier_files::SessionId;
 pub use render::PacketFormat;
 pub use session::Cooldowns;
 pub use starter::init;

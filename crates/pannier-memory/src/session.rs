@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pannier_core::Timestamp;
-use pannier_sessions::{SessionFile, SessionFiles, SessionId};
+use pannier_files::{SessionFile, SessionId, SessionStore};
 
 use crate::MemoryError;
 
@@ -24,13 +24,13 @@ const LONGEST: u64 = 64;
 /// Remembers in a folder when sessions were given packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cooldowns {
-    files: SessionFiles,
+    files: SessionStore,
 }
 
 impl Cooldowns {
     /// Keeps its files in this folder, which is made when it is needed.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
-        Self { files: SessionFiles::in_folder(folder, ENDING) }
+        Self { files: SessionStore::in_folder(folder, ENDING) }
     }
 
     /// Whether a session was given a packet of this context folder less than a cooldown ago. A file that is damaged, or
@@ -63,7 +63,7 @@ impl Cooldowns {
     ) -> Result<(), MemoryError> {
         let file = self.files.file(session, &[context])?;
         file.write(format!("{now}\n").as_bytes())?;
-        file.forget_older(OLD);
+        file.remove_stale(OLD);
         Ok(())
     }
 }

@@ -586,7 +586,8 @@ fn budgets_hold_for_a_real_folder() {
 
 #[test]
 fn other_encodings_keep_to_budgets_too() {
-    let counter: Arc<dyn TokenCounter> = Arc::from(pannier_tokens::counter("o200k").unwrap());
+    let counter: Arc<dyn TokenCounter> =
+        Arc::from(pannier_tokens::counter_by_name("o200k").unwrap());
     for memory in [small(), folder(25, 30)] {
         for format in [PacketFormat::Markdown, PacketFormat::Json] {
             for budget in (0..4_000).step_by(61) {

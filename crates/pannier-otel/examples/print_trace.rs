@@ -34,14 +34,14 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn print_below(spans: &[SpanData], parent: SpanId, indent: &str) {
     for span in spans.iter().filter(|span| span.parent_span_id == parent) {
         let length = span.end_time.duration_since(span.start_time).unwrap_or_default();
-        println!("{indent}{} ({length:?}){}", span.name, told(&span.attributes));
+        println!("{indent}{} ({length:?}){}", span.name, format_attributes(&span.attributes));
         for event in span.events.iter() {
-            println!("{indent}  * {}{}", event.name, told(&event.attributes));
+            println!("{indent}  * {}{}", event.name, format_attributes(&event.attributes));
         }
         print_below(spans, span.span_context.span_id(), &format!("{indent}  "));
     }
 }
 
-fn told(attributes: &[KeyValue]) -> String {
+fn format_attributes(attributes: &[KeyValue]) -> String {
     attributes.iter().map(|pair| format!(" {}={}", pair.key, pair.value)).collect()
 }

@@ -1,7 +1,7 @@
-//! From a run to spans.
+//! Records a run as spans.
 //!
-//! Whether anybody records is only known once the root span has been started: a sampler decides then. So a run
-//! always starts that one span, and everything else depends on whether it records.
+//! A sampler decides when a span starts whether it records. So every run starts its root span, and all further work
+//! depends on whether that span records.
 
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
@@ -17,20 +17,20 @@ use pannier_core::{
 use crate::metrics::SelectionMetrics;
 use crate::names::{Names, PREFIX};
 
-/// How much a trace tells.
+/// The level of detail of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verbosity {
-    /// The run and its stages, with counts. For production.
+    /// The run and its stages, with item counts. For production.
     #[default]
     StageOnly,
-    /// Also an event for each item that was dropped. For staging.
+    /// Additionally, an event for each excluded item. For staging.
     StageAndExclusions,
-    /// Also an event for each item that was selected. For development.
+    /// Additionally, an event for each included item. For development.
     Full,
 }
 
 impl Verbosity {
-    /// The name that traces carry.
+    /// Returns the value of the attribute `cupel.verbosity`.
     pub fn name(self) -> &'static str {
         match self {
             Self::StageOnly => "StageOnly",
@@ -40,44 +40,43 @@ impl Verbosity {
     }
 }
 
-/// Turns a run into spans, and into metrics if it has instruments.
+/// A trace collector that records runs as spans and, optionally, as metrics.
 ///
-/// It serves one run after the other. Combine it with other collectors by
-/// [`FanOutTraceCollector`](pannier_core::FanOutTraceCollector). A run is a child of the span that is active where
-/// it starts.
+/// A collector can record several runs, one after the other. Combine it with other collectors by
+/// [`FanOutTraceCollector`](pannier_core::FanOutTraceCollector). The root span of a run is a child of the active span.
 pub struct OtelTraceCollector<T: Tracer = BoxedTracer> {
     tracer: T,
     verbosity: Verbosity,
     names: Names,
     metrics: Option<SelectionMetrics>,
     clock: Clock,
-    /// The context of the root span, from its start to its end, if it records.
+    /// The context of the root span while it is open, if it records.
     root: Option<Context>,
     stage: Option<Stage<T::Span>>,
 }
 
-/// A stage under way.
+/// A stage in progress.
 struct Stage<S> {
     span: S,
     exclusions: usize,
-    /// When its work was done, if its items have been told of since.
+    /// The end of the stage's own work, set by the first item event.
     end: Option<SystemTime>,
 }
 
 impl OtelTraceCollector<BoxedTracer> {
-    /// A collector that uses the global tracer provider, under the source `cupel`.
+    /// Creates a collector with the tracer `cupel` of the global tracer provider.
     pub fn new(verbosity: Verbosity) -> Self {
         Self::from_source(PREFIX, verbosity)
     }
 
-    /// A collector that uses the global tracer provider, under a source of this name.
+    /// Creates a collector with the tracer `source` of the global tracer provider.
     pub fn from_source(source: impl Into<String>, verbosity: Verbosity) -> Self {
         Self::with_tracer(global::tracer(source.into()), verbosity)
     }
 }
 
 impl<T: Tracer> OtelTraceCollector<T> {
-    /// A collector that uses this tracer.
+    /// Creates a collector with this tracer.
     pub fn with_tracer(tracer: T, verbosity: Verbosity) -> Self {
         Self {
             tracer,
@@ -90,14 +89,14 @@ impl<T: Tracer> OtelTraceCollector<T> {
         }
     }
 
-    /// Puts another word in place of `cupel` at the beginning of the names of spans, events and attributes.
+    /// Replaces the prefix of span, event and attribute names. Default: `cupel`.
     #[must_use]
     pub fn with_prefix(mut self, prefix: &str) -> Self {
         self.names = Names::new(prefix);
         self
     }
 
-    /// Records metrics, too, whether or not anybody records the trace.
+    /// Also records metrics, even if the trace is not recorded.
     #[must_use]
     pub fn with_metrics(mut self, metrics: SelectionMetrics) -> Self {
         self.metrics = Some(metrics);
@@ -156,7 +155,7 @@ where
         let Some(stage) = &mut self.stage else {
             return;
         };
-        // Telling takes time of its own, which is not the stage's.
+        // Recording item events takes time that is not part of the stage.
         let now = *stage.end.get_or_insert_with(|| self.clock.now());
         let kind = || event.item.kind().to_string();
         let tokens = event.item.tokens();
@@ -210,7 +209,7 @@ where
 
     fn run_failed(&mut self, error: &Error) {
         let (duration, now) = (self.clock.elapsed(), self.clock.now());
-        // The text of an error may quote an item; its kind cannot.
+        // The message of an error may quote an item; its kind cannot.
         let code = error.kind().code();
         if let Some(Stage { mut span, .. }) = self.stage.take() {
             span.set_status(Status::error(code));
@@ -238,24 +237,24 @@ impl<T: Tracer> fmt::Debug for OtelTraceCollector<T> {
     }
 }
 
-/// A number of items as an attribute has it.
+/// Converts an item count to an attribute value.
 fn count(items: usize) -> Value {
     i64::try_from(items).unwrap_or(i64::MAX).into()
 }
 
-/// The system's time at the start, and a steady clock from there on: a span cannot end before it began.
+/// The system time at the start plus a monotonic clock, so that a span cannot end before its start.
 struct Clock {
     system: SystemTime,
-    steady: Instant,
+    monotonic: Instant,
 }
 
 impl Clock {
     fn start() -> Self {
-        Self { system: SystemTime::now(), steady: Instant::now() }
+        Self { system: SystemTime::now(), monotonic: Instant::now() }
     }
 
     fn elapsed(&self) -> Duration {
-        self.steady.elapsed()
+        self.monotonic.elapsed()
     }
 
     fn now(&self) -> SystemTime {

@@ -1,4 +1,4 @@
-//! Numbers over many runs.
+//! Metrics over many runs.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use pannier_core::{Error, Selection};
 
 use crate::names::{Names, PREFIX};
 
-/// The instruments: made once, and shared by all collectors of an application.
+/// The instruments. Create them once and share them among all collectors of an application.
 ///
-/// | name | what it counts |
+/// | name | measures |
 /// |---|---|
-/// | `cupel.selections` | runs; `error.type` on those that failed |
-/// | `cupel.selection.duration` | how long they took, in seconds |
-/// | `cupel.selection.tokens` | what the selected items cost |
-/// | `cupel.items.excluded` | items that were not selected, by `cupel.exclusion.reason` |
+/// | `cupel.selections` | runs; failed runs have the attribute `error.type` |
+/// | `cupel.selection.duration` | the duration of a run in seconds |
+/// | `cupel.selection.tokens` | the tokens of the selected items |
+/// | `cupel.items.excluded` | excluded items, by `cupel.exclusion.reason` |
 #[derive(Clone, Debug)]
 pub struct SelectionMetrics {
     names: Names,
@@ -26,17 +26,17 @@ pub struct SelectionMetrics {
 }
 
 impl SelectionMetrics {
-    /// Instruments of the global meter provider, under the source `cupel`.
+    /// Creates instruments with the meter `cupel` of the global meter provider.
     pub fn global() -> Self {
         Self::new(&global::meter(PREFIX))
     }
 
-    /// Instruments of this meter.
+    /// Creates instruments with this meter.
     pub fn new(meter: &Meter) -> Self {
         Self::with_prefix(meter, PREFIX)
     }
 
-    /// Instruments of this meter, whose names begin with this prefix.
+    /// Creates instruments with this meter and this prefix of their names.
     pub fn with_prefix(meter: &Meter, prefix: &str) -> Self {
         let name = |name: &str| format!("{prefix}.{name}");
         Self {
@@ -44,12 +44,12 @@ impl SelectionMetrics {
             selections: meter
                 .u64_counter(name("selections"))
                 .with_unit("{selection}")
-                .with_description("Selections, and attempts that failed")
+                .with_description("Selections, including failed ones")
                 .build(),
             duration: meter
                 .f64_histogram(name("selection.duration"))
                 .with_unit("s")
-                .with_description("How long a selection took")
+                .with_description("Duration of a selection")
                 .with_boundaries(vec![
                     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1,
                     0.25, 0.5, 1.0, 2.5,
@@ -58,13 +58,13 @@ impl SelectionMetrics {
             tokens: meter
                 .u64_histogram(name("selection.tokens"))
                 .with_unit("{token}")
-                .with_description("What the selected items cost")
+                .with_description("Tokens of the selected items")
                 .with_boundaries((8..=20).map(|power| f64::from(1 << power)).collect())
                 .build(),
             excluded: meter
                 .u64_counter(name("items.excluded"))
                 .with_unit("{item}")
-                .with_description("Items that were not selected")
+                .with_description("Excluded items")
                 .build(),
         }
     }

@@ -1,13 +1,13 @@
-//! What things are called, with the prefix in front.
+//! The names of spans, events and attributes, with their prefix.
 
 use std::sync::Arc;
 
 use opentelemetry::Key;
 
-/// The prefix of the specification.
+/// The default prefix, from the specification.
 pub(crate) const PREFIX: &str = "cupel";
 
-/// The keys of attributes and the names of events, made once. A clone of one is a counter, not a text.
+/// Attribute keys and event names, built once. Keys are reference-counted, so cloning one copies no text.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     pub(crate) prefix: String,

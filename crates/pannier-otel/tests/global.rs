@@ -1,4 +1,4 @@
-//! With the global providers, as applications use it.
+//! The collector with the global providers, as applications use it.
 
 use opentelemetry::global;
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
@@ -7,14 +7,14 @@ use pannier_core::{ContextBudget, ContextItem, Pipeline, ReflexiveScorer};
 use pannier_otel::{OtelTraceCollector, SelectionMetrics, Verbosity};
 
 #[test]
-fn the_global_providers_are_used_under_the_source_of_the_specification() {
+fn global_providers_are_used_with_the_specified_source() {
     let spans = InMemorySpanExporter::default();
     global::set_tracer_provider(
         SdkTracerProvider::builder().with_simple_exporter(spans.clone()).build(),
     );
-    let numbers = InMemoryMetricExporter::default();
+    let metrics = InMemoryMetricExporter::default();
     let meters = SdkMeterProvider::builder()
-        .with_reader(PeriodicReader::builder(numbers.clone()).build())
+        .with_reader(PeriodicReader::builder(metrics.clone()).build())
         .build();
     global::set_meter_provider(meters.clone());
 
@@ -31,6 +31,6 @@ fn the_global_providers_are_used_under_the_source_of_the_specification() {
     let sources: Vec<_> = spans.iter().map(|span| span.instrumentation_scope.name()).collect();
     assert_eq!(sources, [["cupel"; 6], ["my-agent"; 6]].concat());
     meters.force_flush().unwrap();
-    let numbers = numbers.get_finished_metrics().unwrap();
-    assert!(numbers[0].scope_metrics().all(|scope| scope.scope().name() == "cupel"));
+    let metrics = metrics.get_finished_metrics().unwrap();
+    assert!(metrics[0].scope_metrics().all(|scope| scope.scope().name() == "cupel"));
 }

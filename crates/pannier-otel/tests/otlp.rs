@@ -1,4 +1,4 @@
-//! End to end: a run, the SDK, the OTLP exporter over HTTP, and a receiver that decodes what arrives.
+//! End to end: a run, the SDK, the OTLP exporter over HTTP, and a receiver that decodes the requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use pannier_core::{ContextBudget, ContextItem, Pipeline, ReflexiveScorer};
 use pannier_otel::{OtelTraceCollector, SelectionMetrics, Verbosity};
 use prost::Message;
 
-/// Accepts requests until the test is over, and passes on their paths and bodies.
+/// Accepts requests until the test ends and forwards their paths and bodies.
 fn receive(listener: TcpListener) -> mpsc::Receiver<(String, Vec<u8>)> {
     let (sender, requests) = mpsc::channel();
     std::thread::spawn(move || {
@@ -49,9 +49,9 @@ fn serve(connection: TcpStream, sender: &mpsc::Sender<(String, Vec<u8>)>) {
         let mut body = vec![0; length];
         reader.read_exact(&mut body).unwrap();
         let _ = sender.send((path, body));
-        let answer =
+        let response =
             "HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
-        reader.get_mut().write_all(answer.as_bytes()).unwrap();
+        reader.get_mut().write_all(response.as_bytes()).unwrap();
     }
 }
 
@@ -111,7 +111,7 @@ fn a_trace_and_its_metrics_arrive_over_otlp() {
                     scopes.flat_map(|scope| &scope.metrics).map(|metric| metric.name.clone()),
                 );
             }
-            other => panic!("nobody asked for {other}"),
+            other => panic!("unexpected request to {other}"),
         }
     }
     names.sort();

@@ -1,4 +1,4 @@
-//! What reaches an exporter: the hierarchy, the attributes, the times, and nothing of anybody's content.
+//! Exported spans and metrics: hierarchy, attributes, times, and no item content.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use opentelemetry_sdk::trace::{InMemorySpanExporter, Sampler, SdkTracerProvider,
 use pannier_core::*;
 use pannier_otel::{OtelTraceCollector, SelectionMetrics, Verbosity};
 
-/// A secret that no telemetry may tell.
+/// A part of every content, id, tag and metadata; telemetry must not contain it.
 const SECRET: &str = "tangerine-7731";
 
 fn pool() -> Vec<ContextItem> {
@@ -43,7 +43,7 @@ fn budget() -> ContextBudget {
     ContextBudget::new(100, 100).unwrap()
 }
 
-/// The spans of one run.
+/// Returns the spans of one run.
 fn spans(pipeline: &Pipeline, verbosity: Verbosity) -> Vec<SpanData> {
     let (provider, exporter) = provider();
     let mut collector = OtelTraceCollector::with_tracer(provider.tracer("cupel"), verbosity);
@@ -56,7 +56,7 @@ fn pipeline() -> Pipeline {
 }
 
 fn find<'s>(spans: &'s [SpanData], name: &str) -> &'s SpanData {
-    spans.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("there is no span {name}"))
+    spans.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("no span {name}"))
 }
 
 fn attributes(span: &SpanData) -> Vec<(String, String)> {
@@ -77,7 +77,7 @@ fn pairs<const N: usize>(pairs: [(&str, &str); N]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_run_is_a_span_with_five_stages_below_it() {
+fn a_run_is_a_span_with_five_child_spans() {
     let spans = spans(&pipeline(), Verbosity::StageOnly);
     let names: Vec<_> = spans.iter().map(|span| span.name.as_ref()).collect();
     assert_eq!(
@@ -126,13 +126,13 @@ fn a_run_is_a_span_with_five_stages_below_it() {
 }
 
 #[test]
-fn exclusions_are_told_where_they_happen() {
+fn exclusion_events_are_in_the_stage_that_excludes() {
     let spans = spans(&pipeline(), Verbosity::StageAndExclusions);
     let root = find(&spans, "cupel.pipeline");
     assert!(
         attributes(root).contains(&("cupel.verbosity".to_owned(), "StageAndExclusions".to_owned()))
     );
-    let told = |stage: &str| {
+    let stage = |stage: &str| {
         let span = find(&spans, &format!("cupel.stage.{stage}"));
         let count =
             span.attributes.iter().find(|pair| pair.key.as_str() == "cupel.exclusion.count");
@@ -145,15 +145,15 @@ fn exclusions_are_told_where_they_happen() {
         );
         ("1".to_owned(), vec![event])
     };
-    assert_eq!(told("classify"), exclusion("NegativeTokens", "Message", -3));
-    assert_eq!(told("score"), ("0".to_owned(), vec![]));
-    assert_eq!(told("deduplicate"), exclusion("Deduplicated", "Message", 40));
-    assert_eq!(told("slice"), exclusion("BudgetExceeded", "Document", 90));
-    assert_eq!(told("place"), ("0".to_owned(), vec![]));
+    assert_eq!(stage("classify"), exclusion("NegativeTokens", "Message", -3));
+    assert_eq!(stage("score"), ("0".to_owned(), vec![]));
+    assert_eq!(stage("deduplicate"), exclusion("Deduplicated", "Message", 40));
+    assert_eq!(stage("slice"), exclusion("BudgetExceeded", "Document", 90));
+    assert_eq!(stage("place"), ("0".to_owned(), vec![]));
 }
 
 #[test]
-fn at_full_verbosity_the_selection_is_told_by_place() {
+fn at_full_verbosity_the_place_stage_has_inclusion_events() {
     let spans = spans(&pipeline(), Verbosity::Full);
     assert_eq!(
         events(find(&spans, "cupel.stage.place")),
@@ -176,14 +176,13 @@ impl Scorer for SlowScorer {
 }
 
 #[test]
-fn a_span_is_as_long_as_its_stage() {
+fn a_span_lasts_as_long_as_its_stage() {
     let spans = spans(&Pipeline::builder(SlowScorer).build(), Verbosity::Full);
     let length = |name: &str| {
         let span = find(&spans, name);
         span.end_time.duration_since(span.start_time).unwrap()
     };
-    // Sleeping takes at least as long as asked; how much longer is the machine's affair, so the others are
-    // only compared with it.
+    // A sleep may take longer than requested, so other spans are only compared with it.
     assert!(length("cupel.stage.score") >= Duration::from_millis(100));
     assert!(length("cupel.pipeline") >= length("cupel.stage.score"));
     let stages = ["classify", "score", "deduplicate", "slice", "place"];
@@ -202,8 +201,8 @@ impl Slicer for FailingSlicer {
         candidates: &[Candidate<'_>],
         _budget: SliceBudget,
     ) -> Result<SliceOutcome, Error> {
-        // As careless as a part of somebody's own may be.
-        let problem = format!("cannot stand '{}'", candidates[0].item.content());
+        // The message of a custom component may quote an item.
+        let problem = format!("cannot slice '{}'", candidates[0].item.content());
         Err(Error::CustomPart { part: format!("the slicer of {SECRET}"), problem })
     }
 
@@ -245,7 +244,7 @@ fn a_failed_run_ends_its_spans_with_an_error() {
 }
 
 #[test]
-fn no_content_and_no_metadata_is_ever_told() {
+fn spans_contain_no_content_and_no_metadata() {
     let mut every_slicer: Vec<Pipeline> = vec![pipeline()];
     let count = CountQuotaEntry::new(ContextKind::MESSAGE, 0, 0).unwrap();
     let capped = CountQuotaSlice::new([count], GreedySlice, ScarcityBehavior::Degrade).unwrap();
@@ -260,7 +259,7 @@ fn no_content_and_no_metadata_is_ever_told() {
 }
 
 #[test]
-fn prefix_and_source_can_be_chosen() {
+fn prefix_and_source_are_configurable() {
     let (provider, exporter) = provider();
     let mut collector =
         OtelTraceCollector::with_tracer(provider.tracer("my-agent"), Verbosity::Full)
@@ -283,7 +282,7 @@ fn prefix_and_source_can_be_chosen() {
 }
 
 #[test]
-fn a_run_is_a_child_of_the_active_span_and_a_collector_serves_many() {
+fn each_run_of_a_collector_is_a_child_of_the_active_span() {
     let (provider, exporter) = provider();
     let tracer = provider.tracer("application");
     let parent = tracer.start("answer a question");
@@ -305,7 +304,7 @@ fn a_run_is_a_child_of_the_active_span_and_a_collector_serves_many() {
 }
 
 #[test]
-fn it_combines_with_other_collectors() {
+fn the_collector_combines_with_others() {
     let (provider, exporter) = provider();
     let mut telemetry =
         OtelTraceCollector::with_tracer(provider.tracer("cupel"), Verbosity::StageOnly);
@@ -317,15 +316,12 @@ fn it_combines_with_other_collectors() {
     pipeline().run_traced(&pool(), &budget(), &mut both).unwrap();
     let spans = exporter.get_finished_spans().unwrap();
     assert_eq!(spans.len(), 6);
-    assert!(
-        spans.iter().all(|span| span.events.is_empty()),
-        "it is told no more than it asked for"
-    );
+    assert!(spans.iter().all(|span| span.events.is_empty()), "item events need a higher verbosity");
     assert!(events.events().len() > 5);
 }
 
 #[test]
-fn where_nothing_records_nothing_is_asked_about_items() {
+fn without_recording_the_collector_requests_no_item_events() {
     let mut silent =
         OtelTraceCollector::with_tracer(NoopTracerProvider::new().tracer("cupel"), Verbosity::Full);
     silent.run_started(5, &budget());
@@ -346,7 +342,7 @@ fn where_nothing_records_nothing_is_asked_about_items() {
 }
 
 #[test]
-fn the_true_number_of_exclusions_is_told_also_where_events_are_dropped() {
+fn the_exclusion_count_includes_dropped_events() {
     let items: Vec<_> =
         (0..300).map(|i| ContextItem::new(format!("text {i}"), 50).unwrap()).collect();
     let (provider, exporter) = provider();
@@ -366,7 +362,7 @@ fn metrics_count_selections_tokens_and_reasons() {
         .with_reader(PeriodicReader::builder(exporter.clone()).build())
         .build();
     let metrics = SelectionMetrics::new(&provider.meter("cupel"));
-    // Metrics do not depend on anybody recording the trace.
+    // Metrics are recorded even if the trace is not.
     let tracer = NoopTracerProvider::new().tracer("cupel");
     let mut collector =
         OtelTraceCollector::with_tracer(tracer, Verbosity::Full).with_metrics(metrics);
@@ -409,7 +405,7 @@ fn metrics_count_selections_tokens_and_reasons() {
     assert_eq!(durations.data_points().map(|point| point.count()).sum::<u64>(), 3);
 }
 
-/// The values of a counter, by their attributes.
+/// Returns the values of a counter by attributes, sorted.
 fn counts(metrics: &[ResourceMetrics], name: &str) -> Vec<(String, u64)> {
     let metric = metrics[0]
         .scope_metrics()

@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::DuplicateId;
-use crate::graph::Closure;
-use crate::id::beginning;
-use crate::index::{Meaning, duplicates, index_text};
-use crate::root::{INDEX, LONGEST_INDEX, Reader, Root, Unread};
-use crate::scan::{Found, Problem, Scan, is_manifest, scan};
-use crate::{Indexes, Roots, SnippetsError, Warning, yaml};
+use crate::graph::DependencyClosure;
+use crate::id::excerpt;
+use crate::index::{ReferenceResolver, duplicates, index_text};
+use crate::root::{INDEX, MAX_INDEX_BYTES, ReadFailure, Reader, Root};
+use crate::scan::{Problem, Scan, ScannedSnippet, is_manifest, scan};
+use crate::{Roots, SnippetIndexes, SnippetsError, Warning, yaml};
 
 /// Looks for everything that is wrong with the snippets of these roots: fields that are missing or wrong, ids that are
 /// there twice, requirements that lead nowhere or in a circle, files that cannot be read, and indexes that are missing or
@@ -24,20 +24,20 @@ pub fn check(roots: &Roots) -> Result<Vec<Problem>, SnippetsError> {
     let mut scans: Vec<(&Root, Scan)> = Vec::new();
     let mut problems = Vec::new();
     for root in roots.iter() {
-        let old = Reader::new(root).read(INDEX, LONGEST_INDEX);
+        let old = Reader::new(root).read(INDEX, MAX_INDEX_BYTES);
         // Tokens are those of whatever counted them.
         let tokenizer = old.as_deref().ok().and_then(|text| yaml::read(text).ok()?.tokenizer);
-        let counter = tokenizer.and_then(|name| pannier_tokens::built_in(&name).ok());
+        let counter = tokenizer.and_then(|name| pannier_tokens::builtin_counter(&name).ok());
         let counter = counter.unwrap_or_else(|| Box::new(pannier_tokens::BytesOverFour));
         let scan = scan(root, &*counter)?;
         let text = index_text(root, &scan, counter.name());
         let problem = match &old {
             Ok(old) if *old == text => None,
             Ok(_) => Some("it is out of date; index the root again".to_owned()),
-            Err(Unread::Missing) => Some("it is missing; index the root".to_owned()),
+            Err(ReadFailure::Missing) => Some("it is missing; index the root".to_owned()),
             Err(unread) => Some(unread.problem().to_owned()),
         };
-        let path = root.shown(INDEX);
+        let path = root.display_path(INDEX);
         problems.extend(problem.map(|problem| Problem { path, line: None, problem }));
         problems.extend(scan.problems.iter().chain(&scan.doubts).cloned());
         scans.push((root, scan));
@@ -48,7 +48,7 @@ pub fn check(roots: &Roots) -> Result<Vec<Problem>, SnippetsError> {
     // Only the paths of those that are there twice are needed.
     let all = all.filter(|_| !ids.is_empty());
     let lines: BTreeMap<String, usize> =
-        all.map(|(root, found)| (root.shown(&found.path), found.id_line)).collect();
+        all.map(|(root, found)| (root.display_path(&found.path), found.id_line)).collect();
     for DuplicateId { id, path: first, other } in ids {
         let line = lines.get(&other).copied();
         let problem = format!("the id '{id}' is that of {first}, too; rename one");
@@ -72,14 +72,14 @@ fn keep_first(scans: &mut [(&Root, Scan)]) {
 /// What is wrong with requirements and manifests.
 fn requirements(roots: &Roots, scans: &[(&Root, Scan)]) -> Result<Vec<Problem>, SnippetsError> {
     let texts = scans.iter().map(|(root, scan)| index_text(root, scan, "")).collect();
-    let indexes = Indexes::from_texts(roots.clone(), texts);
-    let catalogue = indexes.catalogue()?;
-    let all: Vec<u32> = (0..).take(catalogue.snippets().len()).collect();
-    let closure = Closure::new(&catalogue, &all);
-    let snippet = |node: u32| &catalogue.snippets()[closure.snippets[node as usize] as usize];
+    let indexes = SnippetIndexes::from_texts(roots.clone(), texts);
+    let catalog = indexes.catalog()?;
+    let all: Vec<u32> = (0..).take(catalog.snippets().len()).collect();
+    let closure = DependencyClosure::new(&catalog, &all);
+    let snippet = |node: u32| &catalog.snippets()[closure.snippets[node as usize] as usize];
     let found =
         scans.iter().flat_map(|(root, scan)| scan.snippets.iter().map(|found| (*root, found)));
-    let found: BTreeMap<&str, (&Root, &Found)> =
+    let found: BTreeMap<&str, (&Root, &ScannedSnippet)> =
         found.map(|(root, found)| (found.id.as_str(), (root, found))).collect();
     let mut problems = Vec::new();
     // They come snippet by snippet.
@@ -92,12 +92,12 @@ fn requirements(roots: &Roots, scans: &[(&Root, Scan)]) -> Result<Vec<Problem>, 
             lines = Some((*node, first.collect()));
         }
         let line = lines.as_ref().and_then(|(_, lines)| lines.get(&**reference).copied());
-        let shown = beginning(reference);
+        let shown = excerpt(reference);
         let problem = format!("it requires '{shown}', which is no snippet of these roots");
-        problems.push(Problem { path: root.shown(&found.path), line, problem });
+        problems.push(Problem { path: root.display_path(&found.path), line, problem });
     }
-    let meanings = scans.iter().map(|(root, scan)| (*root, Meaning::new(root, scan)));
-    let meanings: Vec<(&Root, Meaning<'_>)> = meanings.collect();
+    let meanings = scans.iter().map(|(root, scan)| (*root, ReferenceResolver::new(root, scan)));
+    let meanings: Vec<(&Root, ReferenceResolver<'_>)> = meanings.collect();
     for cycle in closure.order(|node| snippet(node).scope() as usize).cycles {
         let ids: Vec<&str> = cycle.iter().map(|node| snippet(*node).id()).collect();
         let (Some(first), next) = (ids.first(), ids.get(1).or(ids.first())) else { continue };
@@ -108,16 +108,20 @@ fn requirements(roots: &Roots, scans: &[(&Root, Scan)]) -> Result<Vec<Problem>, 
         });
         let line = same.next().map(|reference| reference.line);
         let problem = Warning::cycle(&ids).message().to_owned();
-        problems.push(Problem { path: root.shown(&found.path), line, problem });
+        problems.push(Problem { path: root.display_path(&found.path), line, problem });
     }
     for (place, (root, scan)) in scans.iter().enumerate() {
         for (path, reference) in &scan.baseline {
-            if is_manifest(&reference.text) || catalogue.resolve(place, &reference.text).is_some() {
+            if is_manifest(&reference.text) || catalog.resolve(place, &reference.text).is_some() {
                 continue;
             }
-            let shown = beginning(&reference.text);
+            let shown = excerpt(&reference.text);
             let problem = format!("it refers to '{shown}', which is no snippet of these roots");
-            problems.push(Problem { path: root.shown(path), line: Some(reference.line), problem });
+            problems.push(Problem {
+                path: root.display_path(path),
+                line: Some(reference.line),
+                problem,
+            });
         }
     }
     Ok(problems)

@@ -4,13 +4,13 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pannier_sessions::SessionError;
+use pannier_files::SessionError;
 
-use crate::id::LONGEST_ID;
+use crate::id::MAX_ID_BYTES;
 use crate::kind::{scope_names, type_names};
 
 /// So many lines of a list are shown in a message.
-const MOST_SHOWN: usize = 50;
+const MAX_SHOWN_LINES: usize = 50;
 
 /// Why snippets cannot be found or fetched.
 #[derive(Debug, thiserror::Error)]
@@ -70,7 +70,7 @@ pub enum SnippetsError {
 
     /// An id cannot be one.
     #[error(
-        "'{id}' cannot be the id of a snippet; {}use up to {LONGEST_ID} lower-case letters, digits, '.', '_' and '-', with single slashes between them, as in project/design/index",
+        "'{id}' cannot be the id of a snippet; {}use up to {MAX_ID_BYTES} lower-case letters, digits, '.', '_' and '-', with single slashes between them, as in project/design/index",
         did_you_mean(close)
     )]
     InvalidId {
@@ -272,9 +272,10 @@ impl OverBudget {
 }
 
 fn lines(list: &[impl fmt::Display]) -> String {
-    let mut lines: Vec<String> = list.iter().take(MOST_SHOWN).map(ToString::to_string).collect();
-    if list.len() > MOST_SHOWN {
-        lines.push(format!("  and {} more", list.len() - MOST_SHOWN));
+    let mut lines: Vec<String> =
+        list.iter().take(MAX_SHOWN_LINES).map(ToString::to_string).collect();
+    if list.len() > MAX_SHOWN_LINES {
+        lines.push(format!("  and {} more", list.len() - MAX_SHOWN_LINES));
     }
     lines.join("\n")
 }

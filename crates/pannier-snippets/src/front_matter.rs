@@ -5,31 +5,20 @@
 
 use std::collections::BTreeMap;
 
+use pannier_files::{MAX_FRONT_MATTER_BYTES, is_fence};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// Longer front matter is not read.
-pub(crate) const LONGEST_FRONT_MATTER: usize = 64 << 10;
-
-/// A text, parted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parts<'t> {
-    /// What stands between the lines `---` at the beginning, if there are such lines.
-    pub(crate) front: Option<&'t str>,
-    /// What stands behind the second; without front matter, everything.
-    pub(crate) body: &'t str,
-}
-
 /// Why a text that somebody meant to have front matter has none, and what to do.
-pub(crate) fn missed(text: &str) -> Option<&'static str> {
+pub(crate) fn near_miss(text: &str) -> Option<&'static str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let front = text.trim_start();
     let mut lines = front.lines().take_while({
-        let mut left = LONGEST_FRONT_MATTER;
+        let mut left = MAX_FRONT_MATTER_BYTES;
         move |line| {
-            let is_within = left > 0;
+            let is_subset = left > 0;
             left = left.saturating_sub(line.len() + 1);
-            is_within
+            is_subset
         }
     });
     lines.next().filter(|line| is_fence(line))?;
@@ -53,30 +42,6 @@ pub(crate) fn missed(text: &str) -> Option<&'static str> {
             Some("its front matter has no end within 64 KiB; put a line '---' behind it")
         }
     }
-}
-
-fn is_fence(line: &str) -> bool {
-    line.trim_end() == "---"
-}
-
-/// Parts a text.
-pub(crate) fn split(text: &str) -> Parts<'_> {
-    let whole = Parts { front: None, body: text };
-    let from = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let Some(first) = from.split_inclusive('\n').next().filter(|line| is_fence(line)) else {
-        return whole;
-    };
-    let mut end = first.len();
-    for line in from[end..].split_inclusive('\n') {
-        if is_fence(line) {
-            return Parts { front: Some(&from[first.len()..end]), body: &from[end + line.len()..] };
-        }
-        end += line.len();
-        if end > LONGEST_FRONT_MATTER {
-            break;
-        }
-    }
-    whole
 }
 
 /// The keys that matter here, as far as they say what they can.
@@ -109,7 +74,7 @@ enum Value {
 }
 
 impl Fields {
-    /// Reads front matter, or tells in one line why it cannot be read, and the line of the file, if there is one.
+    /// RequiredReads front matter, or tells in one line why it cannot be read, and the line of the file, if there is one.
     pub(crate) fn read(front: &str) -> Result<Self, (Option<usize>, String)> {
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! {
@@ -143,7 +108,7 @@ impl Fields {
     }
 
     /// Whether somebody meant this to be a snippet: other pages have a title and a description, too.
-    pub(crate) fn is_meant(&self) -> bool {
+    pub(crate) fn resembles_snippet(&self) -> bool {
         [&self.id, &self.kind, &self.scope].iter().any(|field| **field != Field::Missing)
     }
 }
@@ -164,7 +129,7 @@ fn unreadable(error: &serde_saphyr::Error) -> (Option<usize>, String) {
     let line = error.location().and_then(|place| usize::try_from(place.line()).ok());
     let problem = match error.without_snippet() {
         serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("the key '{}' is there twice; remove one", crate::id::beginning(key))
+            format!("the key '{}' is there twice; remove one", crate::id::excerpt(key))
         }
         other => {
             let text = first_line(&other.to_string());
@@ -186,25 +151,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_body_is_everything_behind_the_front_matter() {
-        let parts = |text| {
-            let Parts { front, body } = split(text);
-            (front, body)
-        };
-        assert_eq!(parts("---\nid: a\n---\n\n# A\r\n"), (Some("id: a\n"), "\n# A\r\n"));
-        assert_eq!(parts("---\r\nid: a\r\n---\r\nb"), (Some("id: a\r\n"), "b"));
-        assert_eq!(parts("\u{feff}---\n---\nb\n---\n"), (Some(""), "b\n---\n"));
-        assert_eq!(parts("--- \nid: a\n---"), (Some("id: a\n"), ""));
-        for whole in
-            ["", "---", "---\nid: a\n", "text\n---\nid: a\n---\n", "\u{feff}x", " ---\n---\n"]
-        {
-            assert_eq!(parts(whole), (None, whole));
-        }
-        let long = format!("---\nid: {}\n---\n", "a".repeat(LONGEST_FRONT_MATTER));
-        assert_eq!(parts(&long), (None, &*long));
-    }
-
-    #[test]
     fn fields_are_texts_and_requires_a_list_of_them() {
         let read = |text| Fields::read(text).unwrap();
         let text = |text: &str| Field::Text(text.to_owned());
@@ -224,8 +170,8 @@ mod tests {
         assert_eq!((read("id:").id, read("id: 7").id), (Field::Missing, Field::Other));
         assert_eq!(read("id: [a]").id, Field::Other);
         assert_eq!(read("").requires, Some(vec![]));
-        assert!(!read("title: x\ndescription: y").is_meant());
-        assert!(read("scope: global").is_meant());
+        assert!(!read("title: x\ndescription: y").resembles_snippet());
+        assert!(read("scope: global").resembles_snippet());
         for bad in ["id: [", "id: a\nid: b", "- a", "just words", "a: &x [y]\nb: *x"] {
             let (_, problem) = Fields::read(bad).unwrap_err();
             assert!(!problem.contains('\n'), "{problem}");
@@ -250,13 +196,13 @@ mod tests {
             ("\n---\nid: a\n---\n", "first line"),
             ("\u{feff} \n---\nscope: a\n---\n", "first line"),
         ] {
-            assert_eq!(split(text).front, None, "{text}");
-            assert!(missed(text).unwrap().contains(problem), "{text}");
+            assert_eq!(pannier_files::split_front_matter(text).front, None, "{text}");
+            assert!(near_miss(text).unwrap().contains(problem), "{text}");
         }
-        let long = format!("---\nid: a\nx: {}\n---\n", "a".repeat(LONGEST_FRONT_MATTER));
-        assert!(missed(&long).unwrap().contains("no end"));
+        let long = format!("---\nid: a\nx: {}\n---\n", "a".repeat(MAX_FRONT_MATTER_BYTES));
+        assert!(near_miss(&long).unwrap().contains("no end"));
         for other in ["", "---", "---\ntitle: a\n", "id: a\n---\n", "***\n", "---\n\nid is: a\n"] {
-            assert_eq!(missed(other), None, "{other}");
+            assert_eq!(near_miss(other), None, "{other}");
         }
     }
 

@@ -10,17 +10,17 @@ use std::num::NonZero;
 use pannier_core::TokenCounter;
 use serde::Serialize;
 
-use crate::graph::{Closure, Ways};
+use crate::graph::{DependencyClosure, ShortestPaths};
 use crate::kind::{Scope, SnippetType};
-use crate::list::{ListOptions, Listing};
-use crate::text::{Body, Texts};
-use crate::{Catalogue, SnippetId, SnippetsError, TextHash, Warning, budget};
+use crate::list::{ListOptions, SnippetList};
+use crate::text::{Body, BodyReader};
+use crate::{SnippetCatalog, SnippetId, SnippetsError, TextHash, Warning, drop_advice};
 
 /// So many ids of a chain are told.
-const LONGEST_CHAIN: usize = 8;
+const MAX_CHAIN_IDS: usize = 8;
 
 /// A thread reads at least so many files.
-const LEAST_SHARE: usize = 128;
+const MIN_FILES_PER_THREAD: usize = 128;
 
 /// How to fetch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,22 +48,22 @@ pub enum ContextFormat {
 
 /// What is answered to a request for snippets.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer<'c> {
+pub enum GetResponse<'c> {
     /// The snippets.
-    Snippets(Box<Context<'c>>),
+    Snippets(Box<SnippetBundle<'c>>),
     /// The session has snippets that are no longer there; what there is now.
     Discovery {
         /// The ids that are gone.
         gone: Vec<String>,
         /// The first phase, with a message.
-        listing: Listing<'c>,
+        listing: SnippetList<'c>,
     },
 }
 
 /// The answer of the second phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Context<'c> {
+pub struct SnippetBundle<'c> {
     /// Which phase it is of: 2.
     pub phase: u8,
     /// What counted the tokens.
@@ -73,7 +73,7 @@ pub struct Context<'c> {
     /// The ids that were asked for, in the order they were.
     pub requested: Vec<&'c str>,
     /// What else is in, and why; but for what the session has already.
-    pub added: Vec<Added<'c>>,
+    pub added: Vec<AddedDependency<'c>>,
     /// What the session has already, and is not sent again.
     pub delivered: Vec<&'c str>,
     /// What the session was given before, and has changed since.
@@ -90,7 +90,7 @@ pub struct Context<'c> {
 /// A snippet that was not asked for, but is required.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Added<'c> {
+pub struct AddedDependency<'c> {
     /// The snippet.
     pub id: &'c str,
     /// How it came in: from one that was asked for to the one that requires it. Of a long chain, the first and the last
@@ -127,37 +127,40 @@ pub struct SentSnippet<'c> {
     pub text: Body,
 }
 
-impl Catalogue<'_> {
+impl SnippetCatalog<'_> {
     /// Fetches snippets, with everything that they require.
     ///
     /// # Errors
     ///
     /// [`SnippetsError::UnknownIds`] for ids that are not there, all of them; [`SnippetsError::OverBudget`] if it is too
     /// much; [`SnippetsError::MessageOverBudget`] if the session has snippets that are gone, and not even that can be said;
-    /// and what a [listing](Catalogue::list) can fail with.
+    /// and what a [listing](SnippetCatalog::list) can fail with.
     pub fn get(
         &self,
         ids: &[SnippetId],
         options: &GetOptions,
         counter: &dyn TokenCounter,
-    ) -> Result<Answer<'_>, SnippetsError> {
+    ) -> Result<GetResponse<'_>, SnippetsError> {
         let requested = self.requested(ids)?;
         let delivered = options.delivered.keys();
         let gone: Vec<String> = delivered.filter(|id| self.find(id).is_none()).cloned().collect();
         if !gone.is_empty() {
             let listing = self.discovery(&gone, options, counter)?;
-            return Ok(Answer::Discovery { gone, listing });
+            return Ok(GetResponse::Discovery { gone, listing });
         }
-        let mut bodies = Bodies::new(self, options, counter);
+        let mut bodies = BodyStore::new(self, options, counter);
         let mut context = self.context(&requested, &mut bodies);
-        let Some(budget) = options.budget else { return Ok(Answer::Snippets(Box::new(context))) };
+        let Some(budget) = options.budget else {
+            return Ok(GetResponse::Snippets(Box::new(context)));
+        };
         let tokens = counter.count(&context.render(options.format));
         if tokens > budget {
-            let over = budget::over(self, &requested, &mut bodies, &context, tokens, budget);
+            let over =
+                drop_advice::over_budget(self, &requested, &mut bodies, &context, tokens, budget);
             return Err(SnippetsError::OverBudget(Box::new(over)));
         }
         context.tokens = Some(tokens);
-        Ok(Answer::Snippets(Box::new(context)))
+        Ok(GetResponse::Snippets(Box::new(context)))
     }
 
     /// The first phase for a session that has snippets which are gone. A budget bounds it, too: if the list is too much,
@@ -167,7 +170,7 @@ impl Catalogue<'_> {
         gone: &[String],
         options: &GetOptions,
         counter: &dyn TokenCounter,
-    ) -> Result<Listing<'_>, SnippetsError> {
+    ) -> Result<SnippetList<'_>, SnippetsError> {
         let mut listing = self.list(&ListOptions::default(), counter)?;
         let names = gone_names(gone);
         listing.message = Some(format!("{names} Choose again from what there is now."));
@@ -217,18 +220,22 @@ impl Catalogue<'_> {
     }
 
     /// What is sent for these snippets.
-    pub(crate) fn context<'c>(&'c self, requested: &[u32], bodies: &mut Bodies<'_>) -> Context<'c> {
-        let closure = Closure::new(self, requested);
+    pub(crate) fn context<'c>(
+        &'c self,
+        requested: &[u32],
+        bodies: &mut BodyStore<'_>,
+    ) -> SnippetBundle<'c> {
+        let closure = DependencyClosure::new(self, requested);
         let snippet = |node: u32| &self.snippets()[closure.snippets[node as usize] as usize];
         let id = |node: u32| snippet(node).id();
         let ordered = closure.order(|node| snippet(node).scope() as usize);
         let id_of = |number: &u32| self.snippets()[*number as usize].id();
-        let mut context = Context {
+        let mut context = SnippetBundle {
             phase: 2,
             tokenizer: bodies.counter.name().to_owned(),
             requested: requested.iter().map(id_of).collect(),
             warnings: self.warnings().to_vec(),
-            ..Context::default()
+            ..SnippetBundle::default()
         };
         let dangling = closure.dangling.iter();
         context.warnings.extend(dangling.map(|(node, text)| Warning::dangling(id(*node), text)));
@@ -251,12 +258,12 @@ impl Catalogue<'_> {
                 context.added.push(added(&closure.ways, node, id));
             }
             match reading {
-                Ok(Text { body, tokens, before, is_outdated }) if is_sent => {
-                    if before == Before::Changed {
+                Ok(Text { body, tokens, before, is_stale }) if is_sent => {
+                    if before == PriorDelivery::Changed {
                         context.changed.push(snippet.id());
                     }
-                    if is_outdated {
-                        let path = self.shown_path(snippet);
+                    if is_stale {
+                        let path = self.display_path(snippet);
                         context.warnings.push(Warning::outdated(snippet.id(), &path));
                     }
                     context.text_tokens += tokens;
@@ -272,7 +279,7 @@ impl Catalogue<'_> {
                 }
                 Ok(_) => {}
                 Err(problem) => {
-                    let path = self.shown_path(snippet);
+                    let path = self.display_path(snippet);
                     context.warnings.push(Warning::unreadable(snippet.id(), &path, &problem));
                 }
             }
@@ -282,9 +289,13 @@ impl Catalogue<'_> {
 }
 
 /// Why a node is in: the way to it from one that was asked for.
-pub(crate) fn added<'c>(ways: &Ways, node: u32, id: impl Fn(u32) -> &'c str) -> Added<'c> {
-    let way = ways.to(node, LONGEST_CHAIN);
-    Added {
+pub(crate) fn added<'c>(
+    ways: &ShortestPaths,
+    node: u32,
+    id: impl Fn(u32) -> &'c str,
+) -> AddedDependency<'c> {
+    let way = ways.to(node, MAX_CHAIN_IDS);
+    AddedDependency {
         id: id(node),
         chain_omitted: ways.length(node).unwrap_or_default().saturating_sub(way.len()),
         chain: way.into_iter().map(id).collect(),
@@ -303,7 +314,7 @@ fn gone_names(gone: &[String]) -> String {
 }
 
 /// The texts that were read, by the numbers of their snippets, and what they cost.
-pub(crate) struct Bodies<'a> {
+pub(crate) struct BodyStore<'a> {
     known: Vec<Option<Reading>>,
     pub(crate) options: &'a GetOptions,
     pub(crate) counter: &'a dyn TokenCounter,
@@ -317,57 +328,57 @@ struct Text {
     body: Body,
     /// Counted only if it is sent.
     tokens: usize,
-    before: Before,
+    before: PriorDelivery,
     /// Whether its file says something else about it than the index.
-    is_outdated: bool,
+    is_stale: bool,
 }
 
 /// What a session was given before of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Before {
+enum PriorDelivery {
     Nothing,
     TheSame,
     Changed,
 }
 
-impl<'a> Bodies<'a> {
+impl<'a> BodyStore<'a> {
     pub(crate) fn new(
-        catalogue: &Catalogue<'_>,
+        catalog: &SnippetCatalog<'_>,
         options: &'a GetOptions,
         counter: &'a dyn TokenCounter,
     ) -> Self {
-        Self { known: vec![None; catalogue.snippets().len()], options, counter }
+        Self { known: vec![None; catalog.snippets().len()], options, counter }
     }
 
-    fn is_sent(&self, before: Before) -> bool {
-        before != Before::TheSame || self.options.resend
+    fn is_sent(&self, before: PriorDelivery) -> bool {
+        before != PriorDelivery::TheSame || self.options.resend
     }
 
-    /// Reads and counts these, as far as they are not known, on all cores if they are many. What is read does not depend
+    /// RequiredReads and counts these, as far as they are not known, on all cores if they are many. What is read does not depend
     /// on how many there are.
-    fn read(&mut self, catalogue: &Catalogue<'_>, mut numbers: Vec<u32>) {
+    fn read(&mut self, catalog: &SnippetCatalog<'_>, mut numbers: Vec<u32>) {
         numbers.retain(|number| self.known[*number as usize].is_none());
         // One after the other in the order of their ids, files are mostly in the folder of the last one.
         numbers.sort_unstable();
         let this = &*self;
         let read = |numbers: &[u32]| {
-            let mut texts = Texts::new(catalogue.roots());
+            let mut texts = BodyReader::new(catalog.roots());
             let read = numbers.iter().map(|number| {
-                let snippet = &catalogue.snippets()[*number as usize];
+                let snippet = &catalog.snippets()[*number as usize];
                 let body = texts.read(snippet).map_err(|unread| unread.problem().to_owned())?;
                 let before = match this.options.delivered.get(snippet.id()) {
-                    None => Before::Nothing,
-                    Some(hash) if *hash == TextHash::of(&body) => Before::TheSame,
-                    Some(_) => Before::Changed,
+                    None => PriorDelivery::Nothing,
+                    Some(hash) if *hash == TextHash::of(&body) => PriorDelivery::TheSame,
+                    Some(_) => PriorDelivery::Changed,
                 };
                 let tokens = if this.is_sent(before) { this.counter.count(&body) } else { 0 };
-                let is_outdated = catalogue.is_outdated(snippet, body.file());
-                Ok(Text { body, tokens, before, is_outdated })
+                let is_stale = catalog.is_stale(snippet, body.file());
+                Ok(Text { body, tokens, before, is_stale })
             });
             read.collect::<Vec<Reading>>()
         };
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let share = numbers.len().div_ceil(cores).max(LEAST_SHARE);
+        let share = numbers.len().div_ceil(cores).max(MIN_FILES_PER_THREAD);
         let readings: Vec<Reading> = std::thread::scope(|scope| {
             let mut shares = numbers.chunks(share);
             // The first is for this thread.

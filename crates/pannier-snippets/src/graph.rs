@@ -14,24 +14,24 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
-use crate::Catalogue;
+use crate::SnippetCatalog;
 
 /// Requested snippets and all that they require. Its nodes are numbered in the order of their ids.
 #[derive(Debug)]
-pub(crate) struct Closure {
-    /// The numbers of the snippets in their catalogue, ascending.
+pub(crate) struct DependencyClosure {
+    /// The numbers of the snippets in their catalog, ascending.
     pub(crate) snippets: Vec<u32>,
     /// The nodes that each node requires, ascending.
     requires: Vec<Vec<u32>>,
     /// How each node came in.
-    pub(crate) ways: Ways,
+    pub(crate) ways: ShortestPaths,
     /// References that mean nothing, with the node that has them.
     pub(crate) dangling: Vec<(u32, String)>,
 }
 
 /// A shortest way to a node from one where ways begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Way {
+struct PathNode {
     /// The node that it begins at.
     start: u32,
     /// The node before the last.
@@ -42,9 +42,9 @@ struct Way {
 
 /// A shortest way to each node from some of them. Of as short ones, that from the smallest of these.
 #[derive(Debug)]
-pub(crate) struct Ways(Vec<Option<Way>>);
+pub(crate) struct ShortestPaths(Vec<Option<PathNode>>);
 
-impl Ways {
+impl ShortestPaths {
     /// How many steps it takes to a node, if there is a way.
     pub(crate) fn length(&self, node: u32) -> Option<usize> {
         self.0[node as usize].map(|way| way.length)
@@ -55,7 +55,7 @@ impl Ways {
     pub(crate) fn to(&self, node: u32, most: usize) -> Vec<u32> {
         let mut nodes = Vec::new();
         let mut at = self.0[node as usize];
-        while let Some(Way { start, parent, length }) = at.filter(|way| way.length > 0) {
+        while let Some(PathNode { start, parent, length }) = at.filter(|way| way.length > 0) {
             let is_full = nodes.len() + 1 >= most && length > 1;
             nodes.push(if is_full { start } else { parent });
             at = if is_full { None } else { self.0[parent as usize] };
@@ -65,10 +65,10 @@ impl Ways {
     }
 }
 
-impl Closure {
+impl DependencyClosure {
     /// Finds everything that these snippets require.
-    pub(crate) fn new(catalogue: &Catalogue<'_>, requested: &[u32]) -> Self {
-        let mut is_seen = vec![false; catalogue.snippets().len()];
+    pub(crate) fn new(catalog: &SnippetCatalog<'_>, requested: &[u32]) -> Self {
+        let mut is_seen = vec![false; catalog.snippets().len()];
         let mut stack = Vec::new();
         for number in requested {
             if !std::mem::replace(&mut is_seen[*number as usize], true) {
@@ -78,10 +78,10 @@ impl Closure {
         let mut found: Vec<(u32, Vec<u32>)> = Vec::new();
         let mut dangling = Vec::new();
         while let Some(number) = stack.pop() {
-            let snippet = &catalogue.snippets()[number as usize];
+            let snippet = &catalog.snippets()[number as usize];
             let mut requires = Vec::new();
             for reference in snippet.requires().texts() {
-                match catalogue.resolve(snippet.root(), &reference) {
+                match catalog.resolve(snippet.root(), &reference) {
                     Some(required) => requires.push(required),
                     None => dangling.push((number, reference.into_owned())),
                 }
@@ -99,7 +99,7 @@ impl Closure {
         dangling.sort_unstable();
         dangling.dedup();
         let snippets: Vec<u32> = found.iter().map(|(number, _)| *number).collect();
-        let mut nodes = vec![0; catalogue.snippets().len()];
+        let mut nodes = vec![0; catalog.snippets().len()];
         (0..).zip(&snippets).for_each(|(node, number)| nodes[*number as usize] = node);
         let node = |number: u32| nodes[number as usize];
         let requires = found
@@ -107,19 +107,19 @@ impl Closure {
             .map(|(_, requires)| requires.into_iter().map(node).collect())
             .collect();
         let dangling = dangling.into_iter().map(|(number, text)| (node(number), text)).collect();
-        let mut closure = Self { snippets, requires, ways: Ways(Vec::new()), dangling };
+        let mut closure = Self { snippets, requires, ways: ShortestPaths(Vec::new()), dangling };
         let starts: Vec<u32> = requested.iter().map(|number| node(*number)).collect();
-        closure.ways = closure.ways_from(&starts);
+        closure.ways = closure.shortest_paths_from(&starts);
         closure
     }
 
     /// Shortest ways from these nodes, breadth first.
-    pub(crate) fn ways_from(&self, starts: &[u32]) -> Ways {
-        let mut ways: Vec<Option<Way>> = vec![None; self.len()];
+    pub(crate) fn shortest_paths_from(&self, starts: &[u32]) -> ShortestPaths {
+        let mut ways: Vec<Option<PathNode>> = vec![None; self.len()];
         let mut starts = starts.to_vec();
         starts.sort_unstable();
         for start in &starts {
-            ways[*start as usize] = Some(Way { start: *start, parent: *start, length: 0 });
+            ways[*start as usize] = Some(PathNode { start: *start, parent: *start, length: 0 });
         }
         starts.dedup();
         let mut queue = VecDeque::from(starts);
@@ -128,12 +128,12 @@ impl Closure {
             for required in self.requires(node) {
                 if ways[*required as usize].is_none() {
                     ways[*required as usize] =
-                        way.map(|way| Way { parent: node, length: way.length + 1, ..way });
+                        way.map(|way| PathNode { parent: node, length: way.length + 1, ..way });
                     queue.push_back(*required);
                 }
             }
         }
-        Ways(ways)
+        ShortestPaths(ways)
     }
 
     /// The node of a snippet that is in.
@@ -153,19 +153,20 @@ impl Closure {
     }
 
     /// The nodes in the order to send them, and the circles among them.
-    pub(crate) fn order(&self, scope: impl Fn(u32) -> usize) -> Ordered {
-        let parts = self.parts();
+    pub(crate) fn order(&self, scope: impl Fn(u32) -> usize) -> TopologicalOrder {
+        let parts = self.strongly_connected_components();
         let dependents = self.dependents();
         let scopes: Vec<usize> = (0..).take(self.len()).map(scope).collect();
         let mut nodes = Vec::with_capacity(self.len());
         for ordered in scopes.iter().copied().collect::<BTreeSet<usize>>() {
             let is_meant = |node: u32| scopes[node as usize] == ordered;
-            nodes.extend(Taking::new(self, &parts, &dependents, is_meant).take_all());
+            nodes.extend(ScopedTopoSort::new(self, &parts, &dependents, is_meant).take_all());
         }
-        let circles = parts.members.iter().filter_map(|members| self.circle(&parts, members));
+        let circles =
+            parts.members.iter().filter_map(|members| self.shortest_cycle(&parts, members));
         let mut cycles: Vec<Vec<u32>> = circles.collect();
         cycles.sort_unstable();
-        Ordered { nodes, cycles }
+        TopologicalOrder { nodes, cycles }
     }
 
     /// Who requires each node, but for itself.
@@ -180,7 +181,7 @@ impl Closure {
     }
 
     /// A shortest circle through the smallest member of a part, from that one on.
-    fn circle(&self, parts: &Parts, members: &[u32]) -> Option<Vec<u32>> {
+    fn shortest_cycle(&self, parts: &Components, members: &[u32]) -> Option<Vec<u32>> {
         let smallest = *members.first()?;
         if self.requires(smallest).binary_search(&smallest).is_ok() {
             return Some(vec![smallest]);
@@ -214,7 +215,7 @@ impl Closure {
     }
 
     /// The strongly connected parts: Tarjan's algorithm, with a stack of its own.
-    fn parts(&self) -> Parts {
+    fn strongly_connected_components(&self) -> Components {
         const UNSEEN: u32 = u32::MAX;
         let count = self.len();
         let mut order = vec![UNSEEN; count];
@@ -262,13 +263,13 @@ impl Closure {
                 }
             }
         }
-        Parts { of, members }
+        Components { of, members }
     }
 }
 
 /// The nodes in the order to send them.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Ordered {
+pub(crate) struct TopologicalOrder {
     pub(crate) nodes: Vec<u32>,
     /// For each part in which snippets require each other, a circle from its smallest member on.
     pub(crate) cycles: Vec<Vec<u32>>,
@@ -276,7 +277,7 @@ pub(crate) struct Ordered {
 
 /// The strongly connected parts of a closure.
 #[derive(Debug)]
-struct Parts {
+struct Components {
     /// Which part a node is in.
     of: Vec<u32>,
     /// The nodes of each part, ascending.
@@ -284,8 +285,8 @@ struct Parts {
 }
 
 /// Takes nodes one after the other, and tells those that are meant.
-struct Taking<'a, M> {
-    parts: &'a Parts,
+struct ScopedTopoSort<'a, M> {
+    parts: &'a Components,
     /// Who requires each node.
     dependents: &'a [Vec<u32>],
     is_meant: M,
@@ -306,8 +307,13 @@ struct Taking<'a, M> {
     others: Vec<u32>,
 }
 
-impl<'a, M: Fn(u32) -> bool> Taking<'a, M> {
-    fn new(closure: &Closure, parts: &'a Parts, dependents: &'a [Vec<u32>], is_meant: M) -> Self {
+impl<'a, M: Fn(u32) -> bool> ScopedTopoSort<'a, M> {
+    fn new(
+        closure: &DependencyClosure,
+        parts: &'a Components,
+        dependents: &'a [Vec<u32>],
+        is_meant: M,
+    ) -> Self {
         let mut taking = Self {
             parts,
             dependents,
@@ -333,7 +339,7 @@ impl<'a, M: Fn(u32) -> bool> Taking<'a, M> {
     }
 
     fn take_all(&mut self) -> Vec<u32> {
-        (0..self.parts.members.len()).for_each(|part| self.give_up(part));
+        (0..self.parts.members.len()).for_each(|part| self.break_cycle(part));
         let mut taken = Vec::new();
         loop {
             if let Some(node) = self.others.pop() {
@@ -358,7 +364,7 @@ impl<'a, M: Fn(u32) -> bool> Taking<'a, M> {
                 self.release(*member, |other| other != part);
             }
         }
-        self.give_up(part as usize);
+        self.break_cycle(part as usize);
     }
 
     /// Tells those that wait for a node, as far as their part is in question.
@@ -375,7 +381,7 @@ impl<'a, M: Fn(u32) -> bool> Taking<'a, M> {
             }
             if part != self.parts.of[node as usize] {
                 self.outside[part as usize] -= 1;
-                self.give_up(part as usize);
+                self.break_cycle(part as usize);
             }
         }
     }
@@ -392,7 +398,7 @@ impl<'a, M: Fn(u32) -> bool> Taking<'a, M> {
     }
 
     /// If all members of a part wait for each other, and for nothing else, lets the smallest one go.
-    fn give_up(&mut self, part: usize) {
+    fn break_cycle(&mut self, part: usize) {
         if self.outside[part] > 0 || self.ready[part] > 0 {
             return;
         }
@@ -412,19 +418,19 @@ mod tests {
 
     use super::*;
 
-    fn closure(requires: Vec<Vec<u32>>) -> Closure {
+    fn closure(requires: Vec<Vec<u32>>) -> DependencyClosure {
         let count = u32::try_from(requires.len()).unwrap();
         let mut requires = requires;
         for list in &mut requires {
             list.sort_unstable();
             list.dedup();
         }
-        let ways = Ways(vec![None; requires.len()]);
-        Closure { snippets: (0..count).collect(), requires, ways, dangling: Vec::new() }
+        let ways = ShortestPaths(vec![None; requires.len()]);
+        DependencyClosure { snippets: (0..count).collect(), requires, ways, dangling: Vec::new() }
     }
 
     /// What a node requires, however far.
-    fn reach(closure: &Closure, from: u32) -> BTreeSet<u32> {
+    fn reach(closure: &DependencyClosure, from: u32) -> BTreeSet<u32> {
         let mut found = BTreeSet::new();
         let mut stack = vec![from];
         while let Some(node) = stack.pop() {
@@ -444,12 +450,15 @@ mod tests {
     #[test]
     fn a_circle_is_broken_at_its_smallest_id_and_told_from_there() {
         let two = closure(vec![vec![1], vec![0], vec![]]).order(|_| 0);
-        assert_eq!(two, Ordered { nodes: vec![0, 1, 2], cycles: vec![vec![0, 1]] });
+        assert_eq!(two, TopologicalOrder { nodes: vec![0, 1, 2], cycles: vec![vec![0, 1]] });
         let own = closure(vec![vec![0], vec![]]).order(|_| 0);
-        assert_eq!(own, Ordered { nodes: vec![0, 1], cycles: vec![vec![0]] });
+        assert_eq!(own, TopologicalOrder { nodes: vec![0, 1], cycles: vec![vec![0]] });
         // 1 needs what is outside of its circle first.
         let late = closure(vec![vec![], vec![2], vec![3, 4], vec![1], vec![]]).order(|_| 0);
-        assert_eq!(late, Ordered { nodes: vec![0, 4, 1, 3, 2], cycles: vec![vec![1, 2, 3]] });
+        assert_eq!(
+            late,
+            TopologicalOrder { nodes: vec![0, 4, 1, 3, 2], cycles: vec![vec![1, 2, 3]] }
+        );
         // Two circles with a member in common are one part; the shortest through the smallest is told.
         let eight = closure(vec![vec![1, 2], vec![0], vec![3], vec![0, 2]]).order(|_| 0);
         assert_eq!(eight.cycles, [vec![0, 1]]);
@@ -474,7 +483,7 @@ mod tests {
     fn a_chain_may_be_very_long() {
         let count = 300_000;
         let chain = closure((0..count).map(|node| vec![node + 1]).chain([vec![]]).collect());
-        let Ordered { nodes, cycles } = chain.order(|_| 0);
+        let TopologicalOrder { nodes, cycles } = chain.order(|_| 0);
         assert!(nodes.iter().rev().copied().eq(0..=count));
         assert!(cycles.is_empty());
         let ring = closure((0..count).map(|node| vec![(node + 1) % count]).collect());
@@ -482,7 +491,7 @@ mod tests {
     }
 
     /// The order by its definition: in each scope, always the smallest id of which everything required is there.
-    fn plain_order(closure: &Closure, scopes: &[usize]) -> Vec<u32> {
+    fn plain_order(closure: &DependencyClosure, scopes: &[usize]) -> Vec<u32> {
         let all: Vec<u32> = closure.snippets.clone();
         let reaches: Vec<BTreeSet<u32>> = all.iter().map(|node| reach(closure, *node)).collect();
         let reaches = |node: u32| &reaches[node as usize];
@@ -560,7 +569,7 @@ mod tests {
             most in 2_usize..5,
         ) {
             let closure = closure(requires);
-            let ways = closure.ways_from(&starts);
+            let ways = closure.shortest_paths_from(&starts);
             // Step by step, everything that is so far away.
             let mut level: BTreeSet<u32> = starts.iter().copied().collect();
             let mut far: Vec<Option<usize>> = vec![None; 12];
@@ -590,7 +599,7 @@ mod tests {
             scopes in prop::collection::vec(0_usize..3, 12),
         ) {
             let closure = closure(requires);
-            let Ordered { nodes, cycles } = closure.order(|node| scopes[node as usize]);
+            let TopologicalOrder { nodes, cycles } = closure.order(|node| scopes[node as usize]);
             let mut sorted = nodes.clone();
             sorted.sort_unstable();
             prop_assert!(sorted.into_iter().eq(0..12), "each once");

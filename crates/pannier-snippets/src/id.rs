@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use crate::SnippetsError;
 
 /// Longer ids are none.
-pub(crate) const LONGEST_ID: usize = 200;
+pub(crate) const MAX_ID_BYTES: usize = 200;
 
 /// The id of a snippet.
 ///
@@ -34,7 +34,7 @@ impl SnippetId {
     pub fn new(id: &str) -> Result<Self, SnippetsError> {
         match is_id(id) {
             true => Ok(Self(id.to_owned())),
-            false => Err(SnippetsError::InvalidId { id: beginning(id), close: Vec::new() }),
+            false => Err(SnippetsError::InvalidId { id: excerpt(id), close: Vec::new() }),
         }
     }
 
@@ -60,7 +60,7 @@ pub(crate) fn is_id(text: &str) -> bool {
     let is_plain = |byte: u8| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-')
     };
-    text.len() <= LONGEST_ID && has_parts(text, is_plain)
+    text.len() <= MAX_ID_BYTES && has_parts(text, is_plain)
 }
 
 /// Whether a text is parts with slashes between them: none empty, none `.` or `..`, and only bytes that are allowed.
@@ -84,8 +84,8 @@ pub(crate) fn has_parts(text: &str, is_allowed: impl Fn(u8) -> bool) -> bool {
 }
 
 /// How a foreign text begins, on one line and without anything that a terminal would obey.
-pub(crate) fn beginning(text: &str) -> String {
-    let short: String = text.chars().take(80).map(harmless).collect();
+pub(crate) fn excerpt(text: &str) -> String {
+    let short: String = text.chars().take(80).map(escape_control).collect();
     if short.len() < text.len() && text.chars().nth(80).is_some() { short + "…" } else { short }
 }
 
@@ -107,11 +107,11 @@ pub(crate) fn push_one_line(line: &mut String, text: &str) {
         if place > 0 {
             line.push(' ');
         }
-        line.extend(word.chars().map(harmless));
+        line.extend(word.chars().map(escape_control));
     }
 }
 
-fn harmless(character: char) -> char {
+fn escape_control(character: char) -> char {
     match character {
         _ if character.is_control() => '\u{fffd}',
         // Line ends of Unicode, and marks that turn the direction of what follows.
@@ -126,11 +126,11 @@ mod tests {
 
     #[test]
     fn ids_are_words_with_slashes_between_them() {
-        let longest = "a".repeat(LONGEST_ID);
+        let longest = "a".repeat(MAX_ID_BYTES);
         for good in ["a", "arch/system", "policy/version-control", "a_b/c.d/9", "..a", &longest] {
             assert!(SnippetId::new(good).is_ok(), "{good}");
         }
-        let long = "a".repeat(LONGEST_ID + 1);
+        let long = "a".repeat(MAX_ID_BYTES + 1);
         for bad in [
             "",
             "/",

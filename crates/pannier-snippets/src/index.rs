@@ -6,23 +6,21 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pannier_core::TokenCounter;
 
 use crate::error::DuplicateId;
 use crate::reference;
-use crate::root::{INDEX, LONGEST_INDEX, Reader, Root};
-use crate::scan::{Found, Problem, Scan, is_manifest, scan};
+use crate::root::{INDEX, MAX_INDEX_BYTES, Reader, Root};
+use crate::scan::{Problem, Scan, ScannedSnippet, is_manifest, scan};
 use crate::yaml::{self, Entry, List};
 use crate::{Roots, SnippetsError};
 
 /// What became of the index of a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Indexed {
+pub struct IndexSummary {
     /// The index.
     pub path: PathBuf,
     /// How many snippets it has.
@@ -40,7 +38,10 @@ pub struct Indexed {
 /// [`SnippetsError::DuplicateIds`] if two snippets have the same id, [`SnippetsError::InvalidIndex`] if an index would be
 /// too long to be read again, and then nothing is written;
 /// [`SnippetsError::Io`] if a root cannot be looked into, or its index not be written.
-pub fn index(roots: &Roots, counter: &dyn TokenCounter) -> Result<Vec<Indexed>, SnippetsError> {
+pub fn index(
+    roots: &Roots,
+    counter: &dyn TokenCounter,
+) -> Result<Vec<IndexSummary>, SnippetsError> {
     let mut scans = Vec::new();
     for root in roots.iter() {
         scans.push((root, scan(root, counter)?));
@@ -52,9 +53,9 @@ pub fn index(roots: &Roots, counter: &dyn TokenCounter) -> Result<Vec<Indexed>, 
     let mut texts = Vec::new();
     for (root, scan) in &scans {
         let text = index_text(root, scan, counter.name());
-        if text.len() as u64 > LONGEST_INDEX {
+        if text.len() as u64 > MAX_INDEX_BYTES {
             let problem = format!(
-                "it would have more than {LONGEST_INDEX} bytes; shorten descriptions, or part the root"
+                "it would have more than {MAX_INDEX_BYTES} bytes; shorten descriptions, or part the root"
             );
             return Err(SnippetsError::InvalidIndex { path: root.path().join(INDEX), problem });
         }
@@ -63,21 +64,21 @@ pub fn index(roots: &Roots, counter: &dyn TokenCounter) -> Result<Vec<Indexed>, 
     let mut indexed = Vec::new();
     for ((root, scan), text) in scans.into_iter().zip(texts) {
         let is_unchanged =
-            Reader::new(root).read(INDEX, LONGEST_INDEX).is_ok_and(|old| old == text);
+            Reader::new(root).read(INDEX, MAX_INDEX_BYTES).is_ok_and(|old| old == text);
         let path = root.path().join(INDEX);
         if !is_unchanged {
-            replace(&root.real_path().join(INDEX), text.as_bytes())
+            pannier_files::replace_file(&root.real_path().join(INDEX), text.as_bytes())
                 .map_err(|error| SnippetsError::io("write", &path, error))?;
         }
         let Scan { snippets, problems, .. } = scan;
-        indexed.push(Indexed { path, snippets: snippets.len(), is_unchanged, problems });
+        indexed.push(IndexSummary { path, snippets: snippets.len(), is_unchanged, problems });
     }
     Ok(indexed)
 }
 
 /// Ids that are there more than once, in their order, each with the first path and another one.
 pub(crate) fn duplicates(scans: &[(&Root, Scan)]) -> Vec<DuplicateId> {
-    let mut first: BTreeMap<&str, (&Root, &Found)> = BTreeMap::new();
+    let mut first: BTreeMap<&str, (&Root, &ScannedSnippet)> = BTreeMap::new();
     let mut duplicates = Vec::new();
     for (root, scan) in scans {
         for found in &scan.snippets {
@@ -85,8 +86,8 @@ pub(crate) fn duplicates(scans: &[(&Root, Scan)]) -> Vec<DuplicateId> {
                 None => _ = first.insert(&found.id, (root, found)),
                 Some((other, before)) => duplicates.push(DuplicateId {
                     id: found.id.clone(),
-                    path: other.shown(&before.path),
-                    other: root.shown(&found.path),
+                    path: other.display_path(&before.path),
+                    other: root.display_path(&found.path),
                 }),
             }
         }
@@ -97,10 +98,10 @@ pub(crate) fn duplicates(scans: &[(&Root, Scan)]) -> Vec<DuplicateId> {
 
 /// The index of a root. Of snippets with the same id, it has the first.
 pub(crate) fn index_text(root: &Root, scan: &Scan, tokenizer: &str) -> String {
-    let mut snippets: Vec<&Found> = scan.snippets.iter().collect();
+    let mut snippets: Vec<&ScannedSnippet> = scan.snippets.iter().collect();
     snippets.sort_by(|a, b| (&a.id, &a.path).cmp(&(&b.id, &b.path)));
     snippets.dedup_by(|a, b| a.id == b.id);
-    let meaning = Meaning::new(root, scan);
+    let meaning = ReferenceResolver::new(root, scan);
     let entries = snippets.iter().map(|found| Entry {
         id: Cow::Borrowed(&found.id),
         description: Cow::Borrowed(&found.description),
@@ -122,13 +123,13 @@ pub(crate) fn index_text(root: &Root, scan: &Scan, tokenizer: &str) -> String {
 }
 
 /// What references mean within a root.
-pub(crate) struct Meaning<'a> {
+pub(crate) struct ReferenceResolver<'a> {
     root: &'a Root,
     ids: BTreeSet<&'a str>,
     paths: BTreeMap<&'a str, &'a str>,
 }
 
-impl<'a> Meaning<'a> {
+impl<'a> ReferenceResolver<'a> {
     pub(crate) fn new(root: &'a Root, scan: &'a Scan) -> Self {
         let ids = scan.snippets.iter().map(|found| found.id.as_str()).collect();
         Self { root, ids, paths: scan.by_path() }
@@ -151,17 +152,4 @@ impl<'a> Meaning<'a> {
         let id = paths.iter().find_map(|path| self.paths.get(path.as_str()));
         id.map_or_else(|| reference.to_owned(), |id| (*id).to_owned())
     }
-}
-
-/// Replaces a file at once. A link in its place is replaced, not followed.
-fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.tmp", std::process::id()));
-    let beside = PathBuf::from(beside);
-    // What a process that was stopped left behind, or a link that somebody put there.
-    let _ = fs::remove_file(&beside);
-    let written = File::create_new(&beside)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&beside, path));
-    written.inspect_err(|_| _ = fs::remove_file(&beside))
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::SnippetsError;
-use crate::id::beginning;
+use crate::id::excerpt;
 
 /// What sort of thing a snippet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -47,7 +47,7 @@ impl SnippetType {
     /// [`SnippetsError::UnknownType`], which lists those there are.
     pub fn from_name(name: &str) -> Result<Self, SnippetsError> {
         let found = Self::find(name);
-        found.ok_or_else(|| SnippetsError::UnknownType { name: beginning(name) })
+        found.ok_or_else(|| SnippetsError::UnknownType { name: excerpt(name) })
     }
 
     pub(crate) fn find(name: &str) -> Option<Self> {
@@ -87,7 +87,7 @@ impl Scope {
     /// [`SnippetsError::UnknownScope`], which lists those there are.
     pub fn from_name(name: &str) -> Result<Self, SnippetsError> {
         let found = Self::find(name);
-        found.ok_or_else(|| SnippetsError::UnknownScope { name: beginning(name) })
+        found.ok_or_else(|| SnippetsError::UnknownScope { name: excerpt(name) })
     }
 
     pub(crate) fn find(name: &str) -> Option<Self> {

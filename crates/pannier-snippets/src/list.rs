@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 use pannier_core::{ContextItem, LexicalScorer, Pool, Scorer, TokenCounter};
 use serde::Serialize;
 
-use crate::catalogue::Snippet;
+use crate::catalog::Snippet;
 use crate::id::push_one_line;
 use crate::kind::{Scope, SnippetType};
-use crate::text::Texts;
-use crate::{Catalogue, SnippetsError, Warning, scan};
+use crate::text::BodyReader;
+use crate::{SnippetCatalog, SnippetsError, Warning, scan};
 
 /// Why nothing is listed.
 const NOTHING_THERE: &str =
@@ -26,8 +26,8 @@ const NO_BASELINE: &str = "No file baseline.md refers to a snippet of these type
 const NOTHING_FOUND: &str = "No snippet has a word of the query in its id or description; all are listed in their usual order.";
 
 /// The columns of a text are as wide as the longest names.
-const LONGEST_SCOPE: usize = "project".len();
-const LONGEST_TYPE: usize = "procedure".len();
+const MAX_SCOPE_CHARS: usize = "project".len();
+const MAX_TYPE_CHARS: usize = "procedure".len();
 
 /// What to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct ListOptions {
 /// The answer of the first phase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Listing<'c> {
+pub struct SnippetList<'c> {
     /// Which phase it is of: 1.
     pub phase: u8,
     /// Why it is the answer, if something else was asked for.
@@ -57,7 +57,7 @@ pub struct Listing<'c> {
     /// What counted the tokens.
     pub tokenizer: String,
     /// The snippets, in their order.
-    pub snippets: Vec<Listed<'c>>,
+    pub snippets: Vec<SnippetSummary<'c>>,
     /// What is left out.
     pub warnings: Vec<Warning>,
 }
@@ -65,7 +65,7 @@ pub struct Listing<'c> {
 /// A snippet of a listing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Listed<'c> {
+pub struct SnippetSummary<'c> {
     /// What to ask for it by.
     pub id: &'c str,
     /// What it is about.
@@ -83,7 +83,7 @@ pub struct Listed<'c> {
     pub score: Option<f64>,
 }
 
-impl Catalogue<'_> {
+impl SnippetCatalog<'_> {
     /// Lists snippets.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl Catalogue<'_> {
         &self,
         options: &ListOptions,
         counter: &dyn TokenCounter,
-    ) -> Result<Listing<'_>, SnippetsError> {
+    ) -> Result<SnippetList<'_>, SnippetsError> {
         let baseline = options.baseline_only.then(|| self.baseline_numbers()).transpose()?;
         let is_meant = |number: u32, snippet: &Snippet<'_>| {
             (options.areas.is_empty() || options.areas.contains(&snippet.snippet_type()))
@@ -108,7 +108,7 @@ impl Catalogue<'_> {
         // Stable: they are in the order of their ids.
         meant.sort_by_key(|snippet| snippet.scope());
         let scores = options.query.as_deref().map(|query| scores(query, &meant)).transpose()?;
-        let mut texts = Texts::new(self.roots());
+        let mut texts = BodyReader::new(self.roots());
         let mut places: Vec<usize> = (0..meant.len()).collect();
         let nothing = match options.baseline_only {
             _ if self.snippets().is_empty() => NOTHING_THERE,
@@ -131,12 +131,12 @@ impl Catalogue<'_> {
             let tokens = tokens.or_else(|| match texts.read(snippet) {
                 Ok(text) => Some(counter.count(&text)),
                 Err(unread) => {
-                    let path = self.shown_path(snippet);
+                    let path = self.display_path(snippet);
                     warnings.push(Warning::uncounted(snippet.id(), &path, unread.problem()));
                     None
                 }
             });
-            Listed {
+            SnippetSummary {
                 id: snippet.id(),
                 description: snippet.description(),
                 kind: snippet.snippet_type(),
@@ -147,7 +147,7 @@ impl Catalogue<'_> {
         });
         let snippets = listed.collect();
         let tokenizer = counter.name().to_owned();
-        Ok(Listing { phase: 1, message, tokenizer, snippets, warnings })
+        Ok(SnippetList { phase: 1, message, tokenizer, snippets, warnings })
     }
 
     /// The snippets that manifests refer to.
@@ -174,7 +174,7 @@ fn scores(query: &str, snippets: &[&Snippet<'_>]) -> Result<Vec<f64>, SnippetsEr
     Ok(LexicalScorer::new(query).scores(&Pool::new(&items)))
 }
 
-impl Listing<'_> {
+impl SnippetList<'_> {
     /// A line for each snippet, in columns.
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -191,15 +191,15 @@ impl Listing<'_> {
         text.reserve(
             self.snippets.iter().map(|snippet| snippet.description.len() + width + 40).sum(),
         );
-        for Listed { id, description, kind, scope, tokens, .. } in &self.snippets {
+        for SnippetSummary { id, description, kind, scope, tokens, .. } in &self.snippets {
             let tokens = tokens.map_or_else(|| "?".to_owned(), |tokens| tokens.to_string());
             let (scope, kind) = (scope.name(), kind.name());
             text.push_str(id);
             blanks(&mut text, width - id.len() + 2);
             text.push_str(scope);
-            blanks(&mut text, LONGEST_SCOPE - scope.len() + 2);
+            blanks(&mut text, MAX_SCOPE_CHARS - scope.len() + 2);
             text.push_str(kind);
-            blanks(&mut text, LONGEST_TYPE - kind.len() + 2 + digits - tokens.len());
+            blanks(&mut text, MAX_TYPE_CHARS - kind.len() + 2 + digits - tokens.len());
             text.push_str(&tokens);
             blanks(&mut text, 2);
             push_one_line(&mut text, description);

@@ -42,7 +42,7 @@ pub(crate) fn path_from_home(root: &Root, home: &Path, rest: &str) -> Option<Str
             Component::Prefix(_) | Component::RootDir => return None,
         }
     }
-    root.below(&path)
+    root.strip_root(&path)
 }
 
 #[cfg(test)]

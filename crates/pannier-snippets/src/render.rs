@@ -7,14 +7,14 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::get::{Added, Context, ContextFormat, SentSnippet};
-use crate::list::Listing;
+use crate::get::{AddedDependency, ContextFormat, SentSnippet, SnippetBundle};
+use crate::list::SnippetList;
 use crate::warning::Warning;
 
 /// So much is written at once.
-const PIECE: usize = 64 << 10;
+const WRITE_CHUNK_BYTES: usize = 64 << 10;
 
-impl Context<'_> {
+impl SnippetBundle<'_> {
     /// Prints the context, with a line end. What is large is written piece by piece, and is nowhere as a whole.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl Context<'_> {
             warning_line(&mut piece, warning);
         }
         for snippet in &self.snippets {
-            if piece.len() > PIECE {
+            if piece.len() > WRITE_CHUNK_BYTES {
                 writer.write_all(piece.as_bytes())?;
                 piece.clear();
             }
@@ -60,7 +60,7 @@ impl Context<'_> {
     }
 }
 
-impl Listing<'_> {
+impl SnippetList<'_> {
     /// The listing as it is printed, with a line end.
     pub fn render(&self, format: ContextFormat) -> String {
         match format {
@@ -72,34 +72,34 @@ impl Listing<'_> {
 
 /// Parts of a context as they are printed: about as many tokens, taken together, as the whole.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pieces(pub(crate) ContextFormat);
+pub(crate) struct RenderedLines(pub(crate) ContextFormat);
 
-impl Pieces {
+impl RenderedLines {
     pub(crate) fn requested(self, id: &str) -> String {
-        self.piece(&id, |text| requested_line(text, id))
+        self.render_line(&id, |text| requested_line(text, id))
     }
 
-    pub(crate) fn added(self, added: &Added<'_>) -> String {
-        self.piece(added, |text| added_line(text, added))
+    pub(crate) fn added(self, added: &AddedDependency<'_>) -> String {
+        self.render_line(added, |text| added_line(text, added))
     }
 
     pub(crate) fn delivered(self, id: &str) -> String {
-        self.piece(&id, |text| delivered_line(text, id))
+        self.render_line(&id, |text| delivered_line(text, id))
     }
 
     pub(crate) fn changed(self, id: &str) -> String {
-        self.piece(&id, |text| changed_line(text, id))
+        self.render_line(&id, |text| changed_line(text, id))
     }
 
     pub(crate) fn warning(self, warning: &Warning) -> String {
-        self.piece(warning, |text| warning_line(text, warning))
+        self.render_line(warning, |text| warning_line(text, warning))
     }
 
     pub(crate) fn snippet(self, snippet: &SentSnippet<'_>) -> String {
-        self.piece(snippet, |text| section(text, snippet))
+        self.render_line(snippet, |text| section(text, snippet))
     }
 
-    fn piece(self, value: &impl Serialize, write: impl FnOnce(&mut String)) -> String {
+    fn render_line(self, value: &impl Serialize, write: impl FnOnce(&mut String)) -> String {
         match self.0 {
             ContextFormat::Text => {
                 let mut text = String::new();
@@ -115,7 +115,10 @@ fn requested_line(text: &mut String, id: &str) {
     text.extend(["requested: ", id, "\n"]);
 }
 
-fn added_line(text: &mut String, Added { id, chain, chain_omitted }: &Added<'_>) {
+fn added_line(
+    text: &mut String,
+    AddedDependency { id, chain, chain_omitted }: &AddedDependency<'_>,
+) {
     text.extend(["added: ", id, ", required by "]);
     for (place, link) in chain.iter().enumerate() {
         if place > 0 {
@@ -149,6 +152,6 @@ fn section(text: &mut String, snippet: &SentSnippet<'_>) {
 }
 
 fn json(value: &impl Serialize) -> String {
-    // Texts, numbers and lists of them can always be written.
+    // BodyReader, numbers and lists of them can always be written.
     serde_json::to_string(value).unwrap_or_default()
 }

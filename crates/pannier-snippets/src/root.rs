@@ -16,11 +16,11 @@ use crate::id::has_parts;
 pub(crate) const INDEX: &str = "index.yaml";
 
 /// Longer files are not read.
-pub(crate) const LONGEST_FILE: u64 = 8 << 20;
-pub(crate) const LONGEST_INDEX: u64 = 64 << 20;
+pub(crate) const MAX_FILE_BYTES: u64 = 8 << 20;
+pub(crate) const MAX_INDEX_BYTES: u64 = 64 << 20;
 
 /// Longer paths are none, as no system has them.
-const LONGEST_PATH: usize = 4_096;
+const MAX_PATH_BYTES: usize = 4_096;
 
 /// A folder with snippets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,12 +56,12 @@ impl Root {
     }
 
     /// A path in it, for people.
-    pub(crate) fn shown(&self, path: &str) -> String {
+    pub(crate) fn display_path(&self, path: &str) -> String {
         crate::id::one_line(&self.path.join(path).display().to_string())
     }
 
     /// The path below it, if a path from the root of the file system on leads there.
-    pub(crate) fn below(&self, path: &Path) -> Option<String> {
+    pub(crate) fn strip_root(&self, path: &Path) -> Option<String> {
         let rest = path.strip_prefix(&self.real).or_else(|_| path.strip_prefix(&self.absolute));
         let rest = rest.ok()?.to_str()?.replace(std::path::MAIN_SEPARATOR, "/");
         is_below(&rest).then_some(rest)
@@ -141,7 +141,7 @@ impl Roots {
 pub(crate) fn is_below(path: &str) -> bool {
     let is_plain = |byte: u8| !byte.is_ascii_control() && byte != b'\\';
     let is_normal = |part: Component<'_>| matches!(part, Component::Normal(_));
-    path.len() <= LONGEST_PATH
+    path.len() <= MAX_PATH_BYTES
         && has_parts(path, is_plain)
         && (path.is_ascii() || !path.contains(char::is_control))
         // Some systems have more ways to lead elsewhere, all of which have a colon.
@@ -150,12 +150,12 @@ pub(crate) fn is_below(path: &str) -> bool {
 
 /// Why a file was not read, as a part of a sentence about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unread {
+pub(crate) enum ReadFailure {
     Missing,
     Refused(String),
 }
 
-impl Unread {
+impl ReadFailure {
     pub(crate) fn problem(&self) -> &str {
         match self {
             Self::Missing => "it is not there",
@@ -164,12 +164,12 @@ impl Unread {
     }
 }
 
-/// Reads files of a root.
+/// RequiredReads files of a root.
 #[derive(Debug)]
 pub(crate) struct Reader<'r> {
     root: &'r Root,
     /// Where folders really are, as far as that is within the root.
-    folders: BTreeMap<String, Result<PathBuf, Unread>>,
+    folders: BTreeMap<String, Result<PathBuf, ReadFailure>>,
     /// The last one of them, and where it is: mostly that of the next file, too.
     last: (String, PathBuf),
 }
@@ -180,8 +180,8 @@ impl<'r> Reader<'r> {
     }
 
     /// The text of a file of at most so many bytes.
-    pub(crate) fn read(&mut self, path: &str, most: u64) -> Result<String, Unread> {
-        let refused = |problem: &str| Unread::Refused(problem.to_owned());
+    pub(crate) fn read(&mut self, path: &str, most: u64) -> Result<String, ReadFailure> {
+        let refused = |problem: &str| ReadFailure::Refused(problem.to_owned());
         if !is_below(path) {
             return Err(refused("its path leads out of the root"));
         }
@@ -191,7 +191,8 @@ impl<'r> Reader<'r> {
             return Err(refused("it is not a file"));
         }
         let size = usize::try_from(found.len()).ok().filter(|_| found.len() <= most);
-        let size = size.ok_or_else(|| Unread::Refused(format!("it has more than {most} bytes")))?;
+        let size =
+            size.ok_or_else(|| ReadFailure::Refused(format!("it has more than {most} bytes")))?;
         let mut bytes = Vec::with_capacity(size);
         // One byte more, to see whether it has grown meanwhile.
         let read = file.take(found.len().saturating_add(1)).read_to_end(&mut bytes);
@@ -201,15 +202,15 @@ impl<'r> Reader<'r> {
         }
     }
 
-    fn open(&mut self, path: &str) -> Result<File, Unread> {
+    fn open(&mut self, path: &str) -> Result<File, ReadFailure> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         if self.last.0 != folder {
             self.last = (folder.to_owned(), self.folder(folder)?);
         }
         self.last.1.push(name);
-        let file = match open_itself(&self.last.1) {
+        let file = match open_no_follow(&self.last.1) {
             Err(_) if is_link(&self.last.1) => match self.resolve(&self.last.1) {
-                Ok(path) => open_itself(&path).map_err(|error| unread(&error)),
+                Ok(path) => open_no_follow(&path).map_err(|error| unread(&error)),
                 Err(unread) => Err(unread),
             },
             file => file.map_err(|error| unread(&error)),
@@ -219,7 +220,7 @@ impl<'r> Reader<'r> {
     }
 
     /// Where a folder really is.
-    fn folder(&mut self, path: &str) -> Result<PathBuf, Unread> {
+    fn folder(&mut self, path: &str) -> Result<PathBuf, ReadFailure> {
         if path.is_empty() {
             return Ok(self.root.real.clone());
         }
@@ -246,30 +247,30 @@ impl<'r> Reader<'r> {
     }
 
     /// Where something in a folder, which is without links, really is.
-    fn follow(&self, path: PathBuf) -> Result<PathBuf, Unread> {
+    fn follow(&self, path: PathBuf) -> Result<PathBuf, ReadFailure> {
         let found = fs::symlink_metadata(&path).map_err(|error| unread(&error))?;
         if found.is_symlink() { self.resolve(&path) } else { Ok(path) }
     }
 
-    fn resolve(&self, path: &Path) -> Result<PathBuf, Unread> {
+    fn resolve(&self, path: &Path) -> Result<PathBuf, ReadFailure> {
         let found = path.canonicalize().map_err(|error| unread(&error))?;
         match found.starts_with(&self.root.real) {
             true => Ok(found),
-            false => Err(Unread::Refused("a link leads out of the root".to_owned())),
+            false => Err(ReadFailure::Refused("a link leads out of the root".to_owned())),
         }
     }
 }
 
 /// Opens a file to read it, but not what a link leads to; and does not wait for whoever would write to a pipe.
 #[cfg(unix)]
-fn open_itself(path: &Path) -> io::Result<File> {
+fn open_no_follow(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
 
     File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
 }
 
 #[cfg(not(unix))]
-fn open_itself(path: &Path) -> io::Result<File> {
+fn open_no_follow(path: &Path) -> io::Result<File> {
     match fs::symlink_metadata(path)?.is_file() {
         true => File::open(path),
         false => Err(io::Error::other("it is not a file")),
@@ -280,10 +281,10 @@ fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
 }
 
-fn unread(error: &io::Error) -> Unread {
+fn unread(error: &io::Error) -> ReadFailure {
     match error.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => Unread::Missing,
-        _ => Unread::Refused(format!("it cannot be read: {error}")),
+        ErrorKind::NotFound | ErrorKind::NotADirectory => ReadFailure::Missing,
+        _ => ReadFailure::Refused(format!("it cannot be read: {error}")),
     }
 }
 
@@ -319,7 +320,7 @@ mod tests {
         for good in ["a", "a/b.md", "..a/b", "a b/ä.md"] {
             assert!(is_below(good), "{good}");
         }
-        let long = "a/".repeat(LONGEST_PATH / 2) + "a";
+        let long = "a/".repeat(MAX_PATH_BYTES / 2) + "a";
         for bad in [
             "", "/", "/a", "a/", "a//b", "..", "../a", "a/../b", "./a", "a\0", "a\nb", "a\\b",
             &long,

@@ -11,24 +11,25 @@ use std::fmt;
 use std::fs;
 
 use pannier_core::TokenCounter;
+use pannier_files::{SplitDocument, split_front_matter};
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::SnippetsError;
-use crate::front_matter::{Field, Fields, Parts, line_of, missed, split};
-use crate::id::{LONGEST_ID, beginning, is_id};
+use crate::front_matter::{Field, Fields, line_of, near_miss};
+use crate::id::{MAX_ID_BYTES, excerpt, is_id};
 use crate::kind::{Scope, SnippetType, scope_names, type_names};
-use crate::reads::{Reads, Reference, manifest, required_reads};
-use crate::root::{LONGEST_FILE, Reader, Root, is_below};
+use crate::required_reads::{Reference, RequiredReads, manifest, required_reads};
+use crate::root::{MAX_FILE_BYTES, Reader, Root, is_below};
 
 /// Longer references are none: ids and paths are shorter.
-const LONGEST_REFERENCE: usize = 4_096;
+const MAX_REFERENCE_BYTES: usize = 4_096;
 
 /// So many others may be required by one snippet.
-const MOST_REFERENCES: usize = 10_000;
+const MAX_REFERENCES: usize = 10_000;
 
 /// From one that is required to the next, so many lines are looked at.
-const FARTHEST_LINE: usize = 16;
+const MAX_LOOKAHEAD_LINES: usize = 16;
 
 /// What a manifest is called.
 const MANIFEST: &str = "baseline.md";
@@ -57,7 +58,7 @@ impl fmt::Display for Problem {
 
 /// A snippet, as its file tells.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct ScannedSnippet {
     /// Below the root.
     pub(crate) path: String,
     pub(crate) id: String,
@@ -75,7 +76,7 @@ pub(crate) struct Found {
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     /// In the order of their paths.
-    pub(crate) snippets: Vec<Found>,
+    pub(crate) snippets: Vec<ScannedSnippet>,
     /// What is wrong, but leaves nothing out of the index. `check` tells.
     pub(crate) doubts: Vec<Problem>,
     /// The references of manifests, with the paths of these.
@@ -83,23 +84,23 @@ pub(crate) struct Scan {
     pub(crate) problems: Vec<Problem>,
 }
 
-/// Reads all Markdown files below a root, but for hidden ones and links.
+/// RequiredReads all Markdown files below a root, but for hidden ones and links.
 pub(crate) fn scan(root: &Root, counter: &dyn TokenCounter) -> Result<Scan, SnippetsError> {
     let mut scan = Scan::default();
     let mut reader = Reader::new(root);
     for path in files(root, &mut scan.problems)? {
-        let text = match reader.read(&path, LONGEST_FILE) {
+        let text = match reader.read(&path, MAX_FILE_BYTES) {
             Ok(text) => text,
             Err(unread) => {
-                scan.tell(root, &path, None, unread.problem());
+                scan.push_problem(root, &path, None, unread.problem());
                 continue;
             }
         };
         if path.rsplit('/').next() == Some(MANIFEST) {
-            let front = split(&text).front.and_then(|front| Fields::read(front).ok());
-            if front.is_some_and(|fields| fields.is_meant()) {
+            let front = split_front_matter(&text).front.and_then(|front| Fields::read(front).ok());
+            if front.is_some_and(|fields| fields.resembles_snippet()) {
                 let problem = "a file of this name is a manifest, no snippet; rename it";
-                scan.tell(root, &path, Some(1), problem);
+                scan.push_problem(root, &path, Some(1), problem);
             }
             let references = manifest(&text).into_iter();
             scan.baseline.extend(references.map(|reference| (path.clone(), reference)));
@@ -113,7 +114,7 @@ pub(crate) fn scan(root: &Root, counter: &dyn TokenCounter) -> Result<Scan, Snip
 }
 
 /// What a file says about itself, if it is a snippet.
-pub(crate) fn told(root: &Root, path: &str, text: &str) -> Option<Found> {
+pub(crate) fn parse_snippet(root: &Root, path: &str, text: &str) -> Option<ScannedSnippet> {
     let mut scan = Scan::default();
     scan.read(root, path.to_owned(), text, &pannier_tokens::BytesOverFour);
     scan.snippets.pop()
@@ -130,7 +131,7 @@ fn required(front: &str, requires: Vec<String>) -> Vec<Reference> {
             continue;
         }
         // They come in the order of the lines; several may stand in one.
-        let mut ahead = lines.clone().take(FARTHEST_LINE);
+        let mut ahead = lines.clone().take(MAX_LOOKAHEAD_LINES);
         let found = ahead.position(|(_, line)| line.contains(&text));
         if let Some(found) = found.filter(|found| *found > 0) {
             lines.nth(found - 1);
@@ -146,7 +147,7 @@ pub(crate) fn baseline(root: &Root) -> Result<Vec<String>, SnippetsError> {
     let mut reader = Reader::new(root);
     let paths = files(root, &mut Vec::new())?;
     let manifests = paths.iter().filter(|path| path.rsplit('/').next() == Some(MANIFEST));
-    let texts = manifests.filter_map(|path| reader.read(path, LONGEST_FILE).ok());
+    let texts = manifests.filter_map(|path| reader.read(path, MAX_FILE_BYTES).ok());
     Ok(texts.flat_map(|text| manifest(&text)).map(|reference| reference.text).collect())
 }
 
@@ -168,7 +169,7 @@ fn files(root: &Root, problems: &mut Vec<Problem>) -> Result<Vec<String>, Snippe
             }
             Err(error) => {
                 let problem = format!("it cannot be looked into: {error}");
-                problems.push(Problem { path: root.shown(&folder), line: None, problem });
+                problems.push(Problem { path: root.display_path(&folder), line: None, problem });
                 continue;
             }
         };
@@ -188,7 +189,7 @@ fn files(root: &Root, problems: &mut Vec<Problem>) -> Result<Vec<String>, Snippe
                 let problem =
                     "its name is not UTF-8, or has a backslash or a line break; rename it";
                 let problem = problem.to_owned();
-                problems.push(Problem { path: root.shown(&path), line: None, problem });
+                problems.push(Problem { path: root.display_path(&path), line: None, problem });
             } else if is_file {
                 files.push(path);
             } else {
@@ -207,15 +208,25 @@ fn is_markdown(name: &str) -> bool {
 }
 
 impl Scan {
-    fn tell(&mut self, root: &Root, path: &str, line: Option<usize>, problem: impl Into<String>) {
-        self.problems.push(Problem { path: root.shown(path), line, problem: problem.into() });
+    fn push_problem(
+        &mut self,
+        root: &Root,
+        path: &str,
+        line: Option<usize>,
+        problem: impl Into<String>,
+    ) {
+        self.problems.push(Problem {
+            path: root.display_path(path),
+            line,
+            problem: problem.into(),
+        });
     }
 
     fn read(&mut self, root: &Root, path: String, text: &str, counter: &dyn TokenCounter) {
-        let Parts { front, body } = split(text);
+        let SplitDocument { front, body } = split_front_matter(text);
         let Some(front) = front else {
-            if let Some(problem) = missed(text) {
-                self.tell(root, &path, Some(1), problem);
+            if let Some(problem) = near_miss(text) {
+                self.push_problem(root, &path, Some(1), problem);
             }
             return;
         };
@@ -223,10 +234,10 @@ impl Scan {
             Ok(fields) => fields,
             Err((line, problem)) => {
                 let problem = format!("its front matter cannot be read: {problem}");
-                return self.tell(root, &path, line.or(Some(1)), problem);
+                return self.push_problem(root, &path, line.or(Some(1)), problem);
             }
         };
-        if !fields.is_meant() {
+        if !fields.resembles_snippet() {
             return;
         }
         let before = self.problems.len();
@@ -234,7 +245,7 @@ impl Scan {
         let mut field = |key: &str, field: Field| match field {
             Field::Text(text) if !text.trim().is_empty() => Some(text),
             Field::Missing => {
-                self.tell(root, &path, Some(1), format!("it has no '{key}'; add one"));
+                self.push_problem(root, &path, Some(1), format!("it has no '{key}'; add one"));
                 None
             }
             Field::Text(_) | Field::Other => {
@@ -242,30 +253,30 @@ impl Scan {
                 let problem = format!(
                     "its '{key}' is no text; write one, in quotes if it looks like something else"
                 );
-                self.tell(root, &path, Some(line), problem);
+                self.push_problem(root, &path, Some(line), problem);
                 None
             }
         };
         let (id, description) = (field("id", id), field("description", description));
         let (kind, scope) = (field("type", kind), field("scope", scope));
         let mut wrong = |key: &str, problem: String| {
-            self.tell(root, &path, Some(line_of(front, key)), problem);
+            self.push_problem(root, &path, Some(line_of(front, key)), problem);
         };
         if let Some(id) = id.as_deref().filter(|id| !is_id(id)) {
-            let id = beginning(id);
+            let id = excerpt(id);
             wrong(
                 "id",
                 format!(
-                    "'{id}' cannot be an id; use up to {LONGEST_ID} lower-case letters, digits, '.', '_' and '-', with single slashes between them"
+                    "'{id}' cannot be an id; use up to {MAX_ID_BYTES} lower-case letters, digits, '.', '_' and '-', with single slashes between them"
                 ),
             );
         }
         let known_type = kind.as_deref().and_then(SnippetType::find);
-        if let (Some(kind), None) = (kind.as_deref().map(beginning), known_type) {
+        if let (Some(kind), None) = (kind.as_deref().map(excerpt), known_type) {
             wrong("type", format!("there is no type '{kind}'; there are {}", type_names()));
         }
         let known_scope = scope.as_deref().and_then(Scope::find);
-        if let (Some(scope), None) = (scope.as_deref().map(beginning), known_scope) {
+        if let (Some(scope), None) = (scope.as_deref().map(excerpt), known_scope) {
             wrong("scope", format!("there is no scope '{scope}'; there are {}", scope_names()));
         }
         if requires.is_none() {
@@ -282,25 +293,25 @@ impl Scan {
         let mut references = required(front, requires);
         // Between the front matter and the body is the line that ends the one, and before it the line that begins it.
         let before_body = front.lines().count() + 2;
-        let Reads { references: reads, missed } = required_reads(body);
+        let RequiredReads { references: reads, missed } = required_reads(body);
         references.extend(
             reads.into_iter().map(|read| Reference { line: read.line + before_body, ..read }),
         );
         for (line, problem) in missed {
-            let (path, line) = (root.shown(&path), Some(line + before_body));
+            let (path, line) = (root.display_path(&path), Some(line + before_body));
             self.doubts.push(Problem { path, line, problem: problem.to_owned() });
         }
-        if let Some(long) = references.iter().find(|other| other.text.len() > LONGEST_REFERENCE) {
+        if let Some(long) = references.iter().find(|other| other.text.len() > MAX_REFERENCE_BYTES) {
             let problem = format!(
-                "it requires something of more than {LONGEST_REFERENCE} bytes; remove that"
+                "it requires something of more than {MAX_REFERENCE_BYTES} bytes; remove that"
             );
-            return self.tell(root, &path, Some(long.line), problem);
+            return self.push_problem(root, &path, Some(long.line), problem);
         }
-        if references.len() > MOST_REFERENCES {
-            let problem = format!("it requires more than {MOST_REFERENCES} others; remove some");
-            return self.tell(root, &path, None, problem);
+        if references.len() > MAX_REFERENCES {
+            let problem = format!("it requires more than {MAX_REFERENCES} others; remove some");
+            return self.push_problem(root, &path, None, problem);
         }
-        self.snippets.push(Found {
+        self.snippets.push(ScannedSnippet {
             id_line: line_of(front, "id"),
             id,
             description,

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pannier_sessions::{SessionFile, SessionFiles, SessionId};
+use pannier_files::{SessionFile, SessionId, SessionStore};
 
 use crate::id::is_id;
-use crate::{Answer, Roots, SnippetsError, TextHash};
+use crate::{GetResponse, Roots, SnippetsError, TextHash};
 
 const HEADER: &str = "pannier snippets 2\n";
 
@@ -24,14 +24,14 @@ const OLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Remembers in a folder what sessions were given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deliveries {
-    files: SessionFiles,
+pub struct DeliveryLog {
+    files: SessionStore,
 }
 
-impl Deliveries {
+impl DeliveryLog {
     /// Keeps its files in this folder, which is made when it is needed.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
-        Self { files: SessionFiles::in_folder(folder, ".snippets") }
+        Self { files: SessionStore::in_folder(folder, ".snippets") }
     }
 
     /// The ids of what a session was given of these roots, and the hashes of the texts.
@@ -56,17 +56,17 @@ impl Deliveries {
         &self,
         session: &SessionId,
         roots: &Roots,
-        answer: &Answer<'_>,
+        answer: &GetResponse<'_>,
     ) -> Result<(), SnippetsError> {
         let change = |mut delivered: BTreeMap<String, TextHash>| {
             match answer {
-                Answer::Snippets(context) => delivered.extend(
+                GetResponse::Snippets(context) => delivered.extend(
                     context
                         .snippets
                         .iter()
                         .map(|snippet| (snippet.id.to_owned(), TextHash::of(&snippet.text))),
                 ),
-                Answer::Discovery { gone, .. } => {
+                GetResponse::Discovery { gone, .. } => {
                     delivered.retain(|id, _| !gone.contains(id));
                 }
             }
@@ -79,7 +79,7 @@ impl Deliveries {
         };
         let file = self.file(session, roots)?;
         file.update(LONGEST, write)?;
-        file.forget_older(OLD);
+        file.remove_stale(OLD);
         Ok(())
     }
 

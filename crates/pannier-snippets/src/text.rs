@@ -4,12 +4,12 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use pannier_files::split_front_matter;
 use serde::{Serialize, Serializer};
 
 use crate::Roots;
-use crate::catalogue::Snippet;
-use crate::front_matter::split;
-use crate::root::{LONGEST_FILE, Reader, Unread};
+use crate::catalog::Snippet;
+use crate::root::{MAX_FILE_BYTES, ReadFailure, Reader};
 
 /// Everything behind the front matter of a file, byte for byte. A clone is the same text, not a copy of it.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub struct Body {
 
 impl Body {
     fn new(file: String) -> Self {
-        let start = file.len() - split(&file).body.len();
+        let start = file.len() - split_front_matter(&file).body.len();
         Self { file: Arc::new(file), start }
     }
 
@@ -58,26 +58,26 @@ impl Serialize for Body {
     }
 }
 
-/// Reads files of all roots.
+/// RequiredReads files of all roots.
 #[derive(Debug)]
-pub(crate) struct Texts<'r> {
+pub(crate) struct BodyReader<'r> {
     roots: &'r Roots,
     readers: Vec<Reader<'r>>,
 }
 
-impl<'r> Texts<'r> {
+impl<'r> BodyReader<'r> {
     pub(crate) fn new(roots: &'r Roots) -> Self {
         Self { roots, readers: roots.iter().map(Reader::new).collect() }
     }
 
     /// The text of a snippet. Other tools write paths with the name of the root at their beginning.
-    pub(crate) fn read(&mut self, snippet: &Snippet<'_>) -> Result<Body, Unread> {
+    pub(crate) fn read(&mut self, snippet: &Snippet<'_>) -> Result<Body, ReadFailure> {
         let (place, path) = (snippet.root(), snippet.path());
-        let Some(reader) = self.readers.get_mut(place) else { return Err(Unread::Missing) };
-        let file = match reader.read(path, LONGEST_FILE) {
-            Err(Unread::Missing) => match self.roots.get(place).without_name(path) {
-                Some(rest) => reader.read(rest, LONGEST_FILE),
-                None => Err(Unread::Missing),
+        let Some(reader) = self.readers.get_mut(place) else { return Err(ReadFailure::Missing) };
+        let file = match reader.read(path, MAX_FILE_BYTES) {
+            Err(ReadFailure::Missing) => match self.roots.get(place).without_name(path) {
+                Some(rest) => reader.read(rest, MAX_FILE_BYTES),
+                None => Err(ReadFailure::Missing),
             },
             file => file,
         };

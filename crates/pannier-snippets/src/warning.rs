@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::root::Unread;
+use crate::root::ReadFailure;
 
 /// Something that a caller should know about an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -78,14 +78,14 @@ impl Warning {
     }
 
     pub(crate) fn dangling(id: &str, requires: &str) -> Self {
-        let shown = crate::id::beginning(requires);
+        let shown = crate::id::excerpt(requires);
         let message = format!("{id} requires '{shown}', which is in no index");
         Self::Dangling { id: id.to_owned(), requires: requires.to_owned(), message }
     }
 
     pub(crate) fn cycle(ids: &[&str]) -> Self {
         let id = ids.first().copied().unwrap_or_default();
-        let circle = shortened(ids, " -> ");
+        let circle = abbreviate(ids, " -> ");
         let message = format!("snippets require each other: {circle} -> {id}");
         Self::Cycle { id: id.to_owned(), message }
     }
@@ -99,14 +99,14 @@ impl fmt::Display for Warning {
 
 /// What to do about a file that cannot be read, if the index is to blame.
 fn hint(problem: &str) -> &'static str {
-    match problem == Unread::Missing.problem() {
+    match problem == ReadFailure::Missing.problem() {
         true => "; if it was removed, index the root again",
         false => "",
     }
 }
 
 /// A list that may be as long as there are snippets: its beginning and its end.
-fn shortened(ids: &[&str], between: &str) -> String {
+fn abbreviate(ids: &[&str], between: &str) -> String {
     if ids.len() <= 8 {
         return ids.join(between);
     }

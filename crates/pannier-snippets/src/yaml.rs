@@ -179,16 +179,16 @@ fn unescape(text: &str) -> Option<Cow<'_, str>> {
     (quote(&plain) == quoted).then_some(Cow::Owned(plain))
 }
 
-/// Reads an index, or tells in one line why it cannot be read.
+/// RequiredReads an index, or tells in one line why it cannot be read.
 pub(crate) fn read(text: &str) -> Result<Index<'_>, String> {
-    match read_written(text) {
+    match parse_canonical(text) {
         Some(index) => Ok(index),
-        None => read_any(text),
+        None => parse_any_yaml(text),
     }
 }
 
-/// Reads an index in our form.
-pub(crate) fn read_written(text: &str) -> Option<Index<'_>> {
+/// RequiredReads an index in our form.
+pub(crate) fn parse_canonical(text: &str) -> Option<Index<'_>> {
     let mut lines = Lines(text.strip_prefix(HEADER)?);
     let mut index = Index {
         tokenizer: Some(lines.quoted("tokenizer: ")?),
@@ -280,8 +280,8 @@ struct AnyEntry {
     hash: Option<String>,
 }
 
-/// Reads an index in any form of YAML.
-pub(crate) fn read_any(text: &str) -> Result<Index<'_>, String> {
+/// RequiredReads an index in any form of YAML.
+pub(crate) fn parse_any_yaml(text: &str) -> Result<Index<'_>, String> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: 16,
@@ -403,9 +403,9 @@ mod tests {
         ) {
             let index = index(&texts, tokens as usize);
             let text = write(&index);
-            let written = read_written(&text);
+            let written = parse_canonical(&text);
             prop_assert_eq!(written.as_ref(), Some(&index), "{}", &text);
-            let any = read_any(&text);
+            let any = parse_any_yaml(&text);
             prop_assert_eq!(any.as_ref(), Ok(&index), "{}", &text);
         }
 
@@ -422,8 +422,8 @@ mod tests {
                 place -= 1;
             }
             text.insert_str(place, &put);
-            if let Some(written) = read_written(&text) {
-                prop_assert_eq!(read_any(&text), Ok(written), "{}", &text);
+            if let Some(written) = parse_canonical(&text) {
+                prop_assert_eq!(parse_any_yaml(&text), Ok(written), "{}", &text);
             }
         }
     }
@@ -431,7 +431,7 @@ mod tests {
     #[test]
     fn other_forms_are_read_too() {
         let text = "project: x\nsnippets:\n- description: >-\n    one\n    two\n  id: a/b\n  type: policy\n  scope: global\n  path: docs/a/b.md\n  more: {x: y}\n  requires:\n  - c\n  - '@d.md'\n- id: c\n";
-        assert!(read_written(text).is_none());
+        assert!(parse_canonical(text).is_none());
         let index = read(text).unwrap();
         assert_eq!(index.entries.len(), 2);
         assert_eq!(index.entries[0].description, "one two");

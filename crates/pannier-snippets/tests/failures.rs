@@ -5,7 +5,9 @@ mod helper;
 use std::fs;
 
 use helper::{Scratch, fetch, get, ids, options, sent, warnings};
-use pannier_snippets::{Answer, Deliveries, Indexes, SessionId, SnippetId, SnippetsError, index};
+use pannier_snippets::{
+    DeliveryLog, GetResponse, SessionId, SnippetId, SnippetIndexes, SnippetsError, index,
+};
 use pannier_tokens::BytesOverFour;
 
 #[test]
@@ -15,9 +17,9 @@ fn snippet_not_found() {
         scratch.snippet(id, "global", &[], "");
     }
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
+    let catalog = indexes.catalog().unwrap();
     let asked = ["general/policy/autonomie", "project/design/index", "policy/versions", "zzz"];
-    let error = fetch(&catalogue, &asked, &options()).unwrap_err();
+    let error = fetch(&catalog, &asked, &options()).unwrap_err();
     let SnippetsError::UnknownIds { ids } = &error else { panic!("{error}") };
     let told: Vec<(&str, String)> =
         ids.iter().map(|unknown| (unknown.id.as_str(), unknown.close.join(" "))).collect();
@@ -42,8 +44,8 @@ fn file_read_error() {
     let indexes = scratch.indexes();
     fs::remove_file(scratch.path("docs/b.md")).unwrap();
     scratch.write("docs/c.md", b"\xff\xfe");
-    let catalogue = indexes.catalogue().unwrap();
-    let fetched = get(&catalogue, &["a"]);
+    let catalog = indexes.catalog().unwrap();
+    let fetched = get(&catalog, &["a"]);
     assert_eq!(sent(&fetched), ["d", "a"]);
     let warnings = warnings(&fetched);
     assert_eq!(warnings.len(), 2, "{warnings:?}");
@@ -61,10 +63,10 @@ fn a_file_that_says_something_else_than_the_index_is_told() {
     scratch.snippet("a", "global", &["b"], "A\n");
     scratch.snippet("b", "global", &[], "B\n");
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
+    let catalog = indexes.catalog().unwrap();
     let told = |file: &str| {
         scratch.write("docs/a.md", file);
-        warnings(&get(&catalogue, &["a"]))
+        warnings(&get(&catalog, &["a"]))
     };
     let file = scratch.read("docs/a.md");
     // Another text is no matter of the index, and neither is another way to say the same.
@@ -93,17 +95,17 @@ fn invalid_id_format() {
 
 #[test]
 fn an_id_may_be_written_as_a_reference_and_close_ones_are_told() {
-    let scratch = Scratch::new("identify");
+    let scratch = Scratch::new("resolve_ids");
     for id in
         ["global/policy/logging", "project/design/arch", "project/design/db", "project/spec/api"]
     {
         scratch.snippet(id, "global", &[], "");
     }
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
-    let identify = |name: &str| {
-        catalogue
-            .identify([name])
+    let catalog = indexes.catalog().unwrap();
+    let resolve_ids = |name: &str| {
+        catalog
+            .resolve_ids([name])
             .map(|ids| ids.into_iter().map(|id| id.to_string()).collect::<Vec<_>>())
     };
     for name in [
@@ -114,9 +116,9 @@ fn an_id_may_be_written_as_a_reference_and_close_ones_are_told() {
         "@docs/project/design/arch.md",
         " project/design/arch ",
     ] {
-        assert_eq!(identify(name).unwrap(), ["project/design/arch"], "{name}");
+        assert_eq!(resolve_ids(name).unwrap(), ["project/design/arch"], "{name}");
     }
-    let close = |name: &str| match identify(name).unwrap_err() {
+    let close = |name: &str| match resolve_ids(name).unwrap_err() {
         SnippetsError::UnknownIds { ids } => ids[0].close.join(" "),
         SnippetsError::InvalidId { close, .. } => close.join(" "),
         other => panic!("{other}"),
@@ -133,7 +135,7 @@ fn an_id_may_be_written_as_a_reference_and_close_ones_are_told() {
     ] {
         assert_eq!(close(name), expected, "{name:.40}");
     }
-    let error = catalogue.identify(["none/one", "project/spec/api", "none/two"]).unwrap_err();
+    let error = catalog.resolve_ids(["none/one", "project/spec/api", "none/two"]).unwrap_err();
     assert!(matches!(&error, SnippetsError::UnknownIds { ids } if ids.len() == 2), "{error}");
 }
 
@@ -141,11 +143,11 @@ fn an_id_may_be_written_as_a_reference_and_close_ones_are_told() {
 fn index_not_found() {
     let scratch = Scratch::new("no-index");
     scratch.snippet("a", "global", &[], "");
-    let error = Indexes::read(scratch.roots()).unwrap_err();
+    let error = SnippetIndexes::read(scratch.roots()).unwrap_err();
     assert!(matches!(error, SnippetsError::NoIndex { .. }), "{error}");
     assert!(error.to_string().contains("there is no index at"), "{error}");
     scratch.write("docs/index.yaml", "snippets: [");
-    let error = Indexes::read(scratch.roots()).unwrap().catalogue().unwrap_err();
+    let error = SnippetIndexes::read(scratch.roots()).unwrap().catalog().unwrap_err();
     assert!(matches!(error, SnippetsError::InvalidIndex { .. }), "{error}");
 }
 
@@ -158,11 +160,11 @@ fn context_too_large() {
     scratch.snippet("common", "global", &[], &"c".repeat(1_000));
     scratch.snippet("d", "global", &[], &"d".repeat(40));
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
+    let catalog = indexes.catalog().unwrap();
     let get = |budget: usize| {
         let mut options = options();
         options.budget = Some(budget);
-        fetch(&catalogue, &["a", "b", "d"], &options)
+        fetch(&catalog, &["a", "b", "d"], &options)
     };
     let all = get(10_000).unwrap();
     // Exactly as much as it has is enough, and nothing is cut.
@@ -195,21 +197,21 @@ fn session_context_loss() {
     let scratch = Scratch::new("loss");
     scratch.snippet("a", "global", &[], "A\n");
     scratch.snippet("b", "global", &[], "B\n");
-    let deliveries = Deliveries::in_folder(scratch.path("state"));
+    let deliveries = DeliveryLog::in_folder(scratch.path("state"));
     let session = SessionId::new("s").unwrap();
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
-    let answer = catalogue.get(&ids(&["a", "b"]), &options(), &BytesOverFour).unwrap();
+    let catalog = indexes.catalog().unwrap();
+    let answer = catalog.get(&ids(&["a", "b"]), &options(), &BytesOverFour).unwrap();
     deliveries.record(&session, indexes.roots(), &answer).unwrap();
 
     fs::remove_file(scratch.path("docs/a.md")).unwrap();
     index(&scratch.roots(), &BytesOverFour).unwrap();
-    let indexes = Indexes::read(scratch.roots()).unwrap();
-    let catalogue = indexes.catalogue().unwrap();
+    let indexes = SnippetIndexes::read(scratch.roots()).unwrap();
+    let catalog = indexes.catalog().unwrap();
     let mut options = options();
     options.delivered = deliveries.read(&session, indexes.roots()).unwrap();
-    let answer = catalogue.get(&ids(&["b"]), &options, &BytesOverFour).unwrap();
-    let Answer::Discovery { gone, listing } = &answer else { panic!("{answer:?}") };
+    let answer = catalog.get(&ids(&["b"]), &options, &BytesOverFour).unwrap();
+    let GetResponse::Discovery { gone, listing } = &answer else { panic!("{answer:?}") };
     assert_eq!(gone, &["a"]);
     assert_eq!((listing.phase, listing.snippets[0].id), (1, "b"));
     let told = "The index has changed: a, which this session was given, is no longer there. Choose";
@@ -218,7 +220,7 @@ fn session_context_loss() {
 
     // From then on it goes on, with what is left.
     options.delivered = deliveries.read(&session, indexes.roots()).unwrap();
-    let fetched = fetch(&catalogue, &["b"], &options).unwrap();
+    let fetched = fetch(&catalog, &["b"], &options).unwrap();
     assert_eq!(fetched.context.delivered, ["b"]);
     assert!(fetched.context.snippets.is_empty());
 }

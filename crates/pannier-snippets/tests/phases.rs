@@ -4,12 +4,12 @@ mod helper;
 
 use helper::{Scratch, get, ids, options, sent, snippet, warnings};
 use pannier_snippets::{
-    ContextFormat, Indexes, ListOptions, Roots, Scope, SnippetType, SnippetsError, index,
+    ContextFormat, ListOptions, Roots, Scope, SnippetIndexes, SnippetType, SnippetsError, index,
 };
 use pannier_tokens::{BytesOverFour, ScriptEstimate, TokenCounter};
 
-fn listed(catalogue: &pannier_snippets::Catalogue<'_>, options: &ListOptions) -> Vec<String> {
-    let listing = catalogue.list(options, &BytesOverFour).unwrap();
+fn listed(catalog: &pannier_snippets::SnippetCatalog<'_>, options: &ListOptions) -> Vec<String> {
+    let listing = catalog.list(options, &BytesOverFour).unwrap();
     listing.snippets.iter().map(|snippet| snippet.id.to_owned()).collect()
 }
 
@@ -21,16 +21,16 @@ fn a_listing_is_by_scope_and_id_and_filtered_by_type_and_scope() {
     scratch.snippet("z", "global", &[], "text\n");
     scratch.write("docs/d.md", snippet("d", "domain", &[], "").replace("policy", "concept"));
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
+    let catalog = indexes.catalog().unwrap();
     let mut options = ListOptions::default();
-    assert_eq!(listed(&catalogue, &options), ["z", "d", "p/b", "p/c"]);
+    assert_eq!(listed(&catalog, &options), ["z", "d", "p/b", "p/c"]);
     options.areas = vec![SnippetType::Policy];
-    assert_eq!(listed(&catalogue, &options), ["z", "p/b", "p/c"]);
+    assert_eq!(listed(&catalog, &options), ["z", "p/b", "p/c"]);
     options.scopes = vec![Scope::Project, Scope::Domain];
-    assert_eq!(listed(&catalogue, &options), ["p/b", "p/c"]);
+    assert_eq!(listed(&catalog, &options), ["p/b", "p/c"]);
     options.areas = vec![SnippetType::Spec];
-    assert_eq!(listed(&catalogue, &options), [""; 0]);
-    let nothing = catalogue.list(&options, &BytesOverFour).unwrap();
+    assert_eq!(listed(&catalog, &options), [""; 0]);
+    let nothing = catalog.list(&options, &BytesOverFour).unwrap();
     assert_eq!(nothing.text(), "There is no snippet of these types and scopes.\n\n");
 }
 
@@ -40,14 +40,14 @@ fn a_listing_does_not_read_files_unless_another_counter_is_asked() {
     scratch.snippet("a", "global", &[], "twelve bytes\n");
     let indexes = scratch.indexes();
     std::fs::remove_file(scratch.path("docs/a.md")).unwrap();
-    let catalogue = indexes.catalogue().unwrap();
+    let catalog = indexes.catalog().unwrap();
     let tokens = |counter: &dyn TokenCounter| {
-        catalogue.list(&ListOptions::default(), counter).unwrap().snippets[0].tokens
+        catalog.list(&ListOptions::default(), counter).unwrap().snippets[0].tokens
     };
     assert_eq!(tokens(&BytesOverFour), Some(4));
-    assert_eq!(catalogue.counter().unwrap().name(), "bytes/4");
+    assert_eq!(catalog.counter().unwrap().name(), "bytes/4");
     assert_eq!(tokens(&ScriptEstimate), None);
-    let listing = catalogue.list(&ListOptions::default(), &ScriptEstimate).unwrap();
+    let listing = catalog.list(&ListOptions::default(), &ScriptEstimate).unwrap();
     assert!(listing.warnings[0].message().starts_with("a cannot be counted: "));
     scratch.snippet("a", "global", &[], "twelve bytes\n");
     assert_eq!(tokens(&ScriptEstimate), Some(ScriptEstimate.count("twelve bytes\n")));
@@ -60,22 +60,22 @@ fn a_query_puts_the_best_first_and_leaves_nothing_out() {
         scratch.snippet(id, scope, &[], "");
     }
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
+    let catalog = indexes.catalog().unwrap();
     let options = |query: &str| {
         let mut options = ListOptions::default();
         options.query = Some(query.to_owned());
         options
     };
-    assert_eq!(listed(&catalogue, &options("deploying")), ["b/deploy", "a/lunch", "c/other"]);
-    assert_eq!(listed(&catalogue, &options("")), ["a/lunch", "c/other", "b/deploy"]);
-    let listing = catalogue.list(&options("deploying"), &BytesOverFour).unwrap();
+    assert_eq!(listed(&catalog, &options("deploying")), ["b/deploy", "a/lunch", "c/other"]);
+    assert_eq!(listed(&catalog, &options("")), ["a/lunch", "c/other", "b/deploy"]);
+    let listing = catalog.list(&options("deploying"), &BytesOverFour).unwrap();
     assert_eq!(listing.snippets[0].score, Some(1.0));
     assert_eq!(listing.message, None);
-    let nothing = catalogue.list(&options("zzz"), &BytesOverFour).unwrap();
+    let nothing = catalog.list(&options("zzz"), &BytesOverFour).unwrap();
     assert!(nothing.message.unwrap().starts_with("No snippet has a word of the query"));
     let mut few = options("deploying");
     few.limit = Some(1);
-    assert_eq!(listed(&catalogue, &few), ["b/deploy"]);
+    assert_eq!(listed(&catalog, &few), ["b/deploy"]);
 }
 
 #[test]
@@ -88,10 +88,10 @@ fn a_hostile_path_in_an_index_takes_no_memory() {
     let deep = "a/".repeat(2_000) + "b.md";
     scratch
         .write("docs/index.yaml", format!("snippets:\n{}{}", entry("a", &long), entry("b", &deep)));
-    let indexes = Indexes::read(scratch.roots()).unwrap();
-    let catalogue = indexes.catalogue().unwrap();
-    assert_eq!(catalogue.snippets().len(), 1);
-    assert_eq!(warnings(&get(&catalogue, &["b"])).len(), 2);
+    let indexes = SnippetIndexes::read(scratch.roots()).unwrap();
+    let catalog = indexes.catalog().unwrap();
+    assert_eq!(catalog.snippets().len(), 1);
+    assert_eq!(warnings(&get(&catalog, &["b"])).len(), 2);
 }
 
 #[cfg(unix)]
@@ -106,8 +106,8 @@ fn a_root_has_the_name_of_a_link_to_it_too() {
     scratch.write("real/c.md", snippet("c", "global", &[], ""));
     std::os::unix::fs::symlink("real", scratch.path("docs")).unwrap();
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
-    assert_eq!(sent(&get(&catalogue, &["a"])), ["b", "c", "a"]);
+    let catalog = indexes.catalog().unwrap();
+    assert_eq!(sent(&get(&catalog, &["a"])), ["b", "c", "a"]);
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn the_baseline_is_what_manifests_refer_to() {
     let indexes = scratch.indexes();
     let mut options = ListOptions::default();
     options.baseline_only = true;
-    let catalogue = indexes.catalogue().unwrap();
-    assert_eq!(listed(&catalogue, &options), ["a", "b", "c"]);
+    let catalog = indexes.catalog().unwrap();
+    assert_eq!(listed(&catalog, &options), ["a", "b", "c"]);
     // An index that says nothing about manifests: they are looked for.
     let foreign: String = scratch
         .read("docs/index.yaml")
@@ -134,8 +134,8 @@ fn the_baseline_is_what_manifests_refer_to() {
         .map(|line| format!("{line}\n"))
         .collect();
     scratch.write("docs/index.yaml", foreign);
-    let indexes = Indexes::read(scratch.roots()).unwrap();
-    assert_eq!(listed(&indexes.catalogue().unwrap(), &options), ["a", "b", "c"]);
+    let indexes = SnippetIndexes::read(scratch.roots()).unwrap();
+    assert_eq!(listed(&indexes.catalog().unwrap(), &options), ["a", "b", "c"]);
 }
 
 #[test]
@@ -148,8 +148,8 @@ fn everything_required_comes_once_and_before_what_requires_it() {
     scratch.snippet("g/b", "global", &[], "G\n");
     scratch.snippet("g/a", "global", &[], "no\n");
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
-    let fetched = get(&catalogue, &["p/b", "p/b"]);
+    let catalog = indexes.catalog().unwrap();
+    let fetched = get(&catalog, &["p/b", "p/b"]);
     assert_eq!(sent(&fetched), ["g/b", "d/c", "p/z", "p/a", "p/b"]);
     assert_eq!(fetched.context.requested, ["p/b"]);
     let added = |id: &str| {
@@ -182,8 +182,8 @@ fn references_are_resolved_against_the_root_and_its_name() {
         scratch.write(&format!("docs/{path}.md"), snippet(id, "project", &[], ""));
     }
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
-    let fetched = get(&catalogue, &["a"]);
+    let catalog = indexes.catalog().unwrap();
+    let fetched = get(&catalog, &["a"]);
     assert_eq!(sent(&fetched), ["b", "c", "d/id", "e", "a"]);
     assert_eq!(warnings(&fetched), ["a requires '@docs/missing.md', which is in no index"]);
     assert_eq!(&*fetched.context.snippets[4].text, body);
@@ -200,14 +200,14 @@ fn the_body_is_sent_byte_for_byte() {
     ] {
         scratch.snippet(id, "global", &[], body);
         let indexes = scratch.indexes();
-        let catalogue = indexes.catalogue().unwrap();
-        let fetched = get(&catalogue, &[id]);
+        let catalog = indexes.catalog().unwrap();
+        let fetched = get(&catalog, &[id]);
         let sent = fetched.context.snippets.iter().find(|snippet| snippet.id == id).unwrap();
         assert_eq!(&*sent.text, body, "{id}");
         assert!(fetched.text.contains(&format!("[SNIPPET: {id}]\n{body}")), "{id}");
         let mut options = options();
         options.format = ContextFormat::Json;
-        let json = helper::fetch(&catalogue, &[id], &options).unwrap().text;
+        let json = helper::fetch(&catalog, &[id], &options).unwrap().text;
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         let texts = json["snippets"].as_array().unwrap();
         assert!(texts.iter().any(|snippet| snippet["text"] == body), "{id}");
@@ -229,26 +229,26 @@ fn roots_refer_to_each_other_and_share_no_id() {
     let paths = [scratch.path("work/docs"), scratch.path("home/global/docs")];
     let open = |home: bool| Roots::open(paths.clone(), home.then(|| scratch.path("home"))).unwrap();
     index(&open(false), &BytesOverFour).unwrap();
-    let indexes = Indexes::read(open(true)).unwrap();
-    let catalogue = indexes.catalogue().unwrap();
-    let fetched = get(&catalogue, &["p"]);
+    let indexes = SnippetIndexes::read(open(true)).unwrap();
+    let catalog = indexes.catalog().unwrap();
+    let fetched = get(&catalog, &["p"]);
     assert_eq!(sent(&fetched), ["g", "h", "p"]);
     assert_eq!(warnings(&fetched), ["p requires '@~/global/secret.md', which is in no index"]);
     // Without a home, `~` means nothing.
-    let indexes = Indexes::read(open(false)).unwrap();
-    assert_eq!(sent(&get(&indexes.catalogue().unwrap(), &["p"])).len(), 2);
+    let indexes = SnippetIndexes::read(open(false)).unwrap();
+    assert_eq!(sent(&get(&indexes.catalog().unwrap(), &["p"])).len(), 2);
     // The order of roots does not matter.
     let reversed = Roots::open(paths.iter().rev(), Some(scratch.path("home"))).unwrap();
-    let reversed = Indexes::read(reversed).unwrap();
-    assert_eq!(get(&reversed.catalogue().unwrap(), &["p"]).text, fetched.text);
+    let reversed = SnippetIndexes::read(reversed).unwrap();
+    assert_eq!(get(&reversed.catalog().unwrap(), &["p"]).text, fetched.text);
 
     scratch.write("work/docs/also.md", snippet("g", "project", &[], ""));
     let error = index(&open(true), &BytesOverFour).unwrap_err();
     assert!(matches!(&error, SnippetsError::DuplicateIds { ids } if ids[0].id == "g"), "{error}");
     let alone = Roots::open([scratch.path("work/docs")], None).unwrap();
     index(&alone, &BytesOverFour).unwrap();
-    let indexes = Indexes::read(open(true)).unwrap();
-    let error = indexes.catalogue().unwrap_err().to_string();
+    let indexes = SnippetIndexes::read(open(true)).unwrap();
+    let error = indexes.catalog().unwrap_err().to_string();
     assert!(error.contains("also.md") && error.contains("g.md"), "{error}");
 }
 
@@ -260,12 +260,12 @@ fn an_index_of_another_tool_is_read() {
         "docs/index.yaml",
         "project_root: /somewhere\nsnippets:\n- id: a/b\n  description: B\n  type: policy\n  scope: global\n  path: docs/a/b.md\n- id: a/z\n  description: Z\n  type: policy\n  scope: global\n  path: docs/a/z.md\n  requires: ['@a/b.md']\n- id: c\n  description: C\n  type: role\n  scope: global\n  path: c.md\n- id: d\n  description: D\n  type: spec\n  scope: team\n  path: d.md\n- id: D\n- id: e\n  description: E\n  type: spec\n  scope: global\n  path: /etc/passwd\n- id: f\n  type: spec\n  scope: global\n  path: f.md\n",
     );
-    let indexes = Indexes::read(scratch.roots()).unwrap();
-    let catalogue = indexes.catalogue().unwrap();
-    let fetched = get(&catalogue, &["a/b"]);
+    let indexes = SnippetIndexes::read(scratch.roots()).unwrap();
+    let catalog = indexes.catalog().unwrap();
+    let fetched = get(&catalog, &["a/b"]);
     assert_eq!(&*fetched.context.snippets[0].text, "B\n");
     let warnings: Vec<String> =
-        catalogue.warnings().iter().map(|warning| warning.to_string()).collect();
+        catalog.warnings().iter().map(|warning| warning.to_string()).collect();
     let problem = |number: usize| warnings[number].rsplit(": ").next().unwrap();
     assert_eq!(
         [0, 1, 2, 3, 4].map(problem),
@@ -278,6 +278,6 @@ fn an_index_of_another_tool_is_read() {
         ]
     );
     scratch.write("docs/a/z.md", snippet("a/z", "global", &[], "Z\n"));
-    assert_eq!(sent(&get(&catalogue, &["a/z"])), ["a/b", "a/z"]);
-    assert!(catalogue.get(&ids(&["c"]), &options(), &BytesOverFour).is_err());
+    assert_eq!(sent(&get(&catalog, &["a/z"])), ["a/b", "a/z"]);
+    assert!(catalog.get(&ids(&["c"]), &options(), &BytesOverFour).is_err());
 }

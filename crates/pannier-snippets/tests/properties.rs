@@ -8,7 +8,7 @@ use std::fs;
 use helper::{Scratch, fetch, get, ids, options, sent, snippet};
 use pannier_core::TokenCounter;
 use pannier_snippets::{
-    Answer, ContextFormat, Indexes, ListOptions, Roots, SnippetsError, check, index,
+    ContextFormat, GetResponse, ListOptions, Roots, SnippetIndexes, SnippetsError, check, index,
 };
 use pannier_tokens::{BytesOverFour, o200k};
 use proptest::prelude::*;
@@ -77,13 +77,13 @@ proptest! {
         let forward: Vec<usize> = (0..corpus.len()).collect();
         write(&scratch, &corpus, &forward);
         index(&roots(&scratch), &BytesOverFour).unwrap();
-        let indexes = Indexes::read(roots(&scratch)).unwrap();
-        let catalogue = indexes.catalogue().unwrap();
+        let indexes = SnippetIndexes::read(roots(&scratch)).unwrap();
+        let catalog = indexes.catalog().unwrap();
         let requested: BTreeSet<usize> =
             [seed % 97, seed % 89].iter().map(|number| *number as usize % corpus.len()).collect();
         let names: Vec<String> = requested.iter().map(|number| name(*number)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let fetched = get(&catalogue, &names);
+        let fetched = get(&catalog, &names);
 
         // Complete, and each once.
         let reaches: Vec<BTreeSet<usize>> = forward.iter().map(|start| reach(&corpus, *start)).collect();
@@ -150,13 +150,13 @@ proptest! {
         let texts = [(&one, &forward), (&other, &shuffled)].map(|(scratch, order)| {
             write(scratch, &corpus, order);
             index(&roots(scratch), &BytesOverFour).unwrap();
-            let indexes = Indexes::read(roots(scratch)).unwrap();
-            let catalogue = indexes.catalogue().unwrap();
+            let indexes = SnippetIndexes::read(roots(scratch)).unwrap();
+            let catalog = indexes.catalog().unwrap();
             let all: Vec<String> = forward.iter().map(|number| name(*number)).collect();
             let all: Vec<&str> = all.iter().map(String::as_str).collect();
-            let listing = catalogue.list(&ListOptions::default(), &BytesOverFour).unwrap().text();
+            let listing = catalog.list(&ListOptions::default(), &BytesOverFour).unwrap().text();
             let texts = ["one/docs/index.yaml", "two/docs/index.yaml"].map(|path| scratch.read(path));
-            (texts, listing, get(&catalogue, &all).text)
+            (texts, listing, get(&catalog, &all).text)
         });
         prop_assert_eq!(&texts[0], &texts[1]);
     }
@@ -170,17 +170,17 @@ proptest! {
         let scratch = Scratch::new("budgets");
         write(&scratch, &corpus, &(0..corpus.len()).collect::<Vec<_>>());
         index(&roots(&scratch), &BytesOverFour).unwrap();
-        let indexes = Indexes::read(roots(&scratch)).unwrap();
-        let catalogue = indexes.catalogue().unwrap();
+        let indexes = SnippetIndexes::read(roots(&scratch)).unwrap();
+        let catalog = indexes.catalog().unwrap();
         let requested: Vec<String> = (0..corpus.len().min(6)).map(name).collect();
         let counter = o200k();
         let mut options = options();
         options.format = if is_json { ContextFormat::Json } else { ContextFormat::Text };
         options.budget = Some(budget);
-        let get = |names: &[&str]| catalogue.get(&ids(names), &options, &counter);
+        let get = |names: &[&str]| catalog.get(&ids(names), &options, &counter);
         let names: Vec<&str> = requested.iter().map(String::as_str).collect();
         match get(&names) {
-            Ok(Answer::Snippets(context)) => {
+            Ok(GetResponse::Snippets(context)) => {
                 prop_assert!(context.tokens.unwrap() <= budget);
                 prop_assert_eq!(context.tokens, Some(counter.count(&context.render(options.format))));
             }
@@ -201,7 +201,7 @@ proptest! {
                         prop_assert_eq!(over.drop.len() + most as usize, names.len());
                         let kept: Vec<&str> =
                             names.iter().filter(|name| !over.drop.iter().any(|id| id == *name)).copied().collect();
-                        let Ok(Answer::Snippets(rest)) = get(&kept) else { panic!("it does not fit") };
+                        let Ok(GetResponse::Snippets(rest)) = get(&kept) else { panic!("it does not fit") };
                         prop_assert_eq!(rest.tokens, Some(over.tokens_without));
                     }
                 }
@@ -219,22 +219,20 @@ fn many_requests_that_do_not_fit_get_advice_too() {
         scratch.snippet(name, "global", &[], &"word ".repeat(20));
     }
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
+    let catalog = indexes.catalog().unwrap();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut options = options();
     options.budget = Some(600);
-    let Err(SnippetsError::OverBudget(over)) = fetch(&catalogue, &names, &options) else {
-        panic!()
-    };
+    let Err(SnippetsError::OverBudget(over)) = fetch(&catalog, &names, &options) else { panic!() };
     // All are alike, so it is easy to see how many fit.
-    let least = (1..40).rev().find(|kept| fetch(&catalogue, &names[..*kept], &options).is_ok());
+    let least = (1..40).rev().find(|kept| fetch(&catalog, &names[..*kept], &options).is_ok());
     assert_eq!(over.drop.len(), 40 - least.unwrap(), "{over}");
     assert!(!over.is_smallest && over.tokens_without <= 600, "{over}");
     assert!(over.to_string().contains("(fewer may do)"));
     assert!(names.iter().all(|name| over.to_string().contains(&format!("  {name} (requested)\n"))));
     let kept: Vec<&str> =
         names.into_iter().filter(|name| !over.drop.iter().any(|id| id == name)).collect();
-    assert_eq!(fetch(&catalogue, &kept, &options).unwrap().tokens, over.tokens_without);
+    assert_eq!(fetch(&catalog, &kept, &options).unwrap().tokens, over.tokens_without);
 }
 
 #[test]
@@ -250,12 +248,12 @@ fn a_long_id_that_chains_begin_with_hides_no_request_that_fits() {
     scratch.snippet(long, "domain", &required, "Long.\n");
     scratch.snippet("domain/spec/pay", "domain", &required, "Pay.\n");
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
+    let catalog = indexes.catalog().unwrap();
     let mut options = options();
-    let alone = fetch(&catalogue, &["domain/spec/pay"], &options).unwrap();
+    let alone = fetch(&catalog, &["domain/spec/pay"], &options).unwrap();
     options.budget = Some(alone.tokens);
     let Err(SnippetsError::OverBudget(over)) =
-        fetch(&catalogue, &[long, "domain/spec/pay"], &options)
+        fetch(&catalog, &[long, "domain/spec/pay"], &options)
     else {
         panic!()
     };
@@ -276,12 +274,12 @@ fn one_of_many_requests_is_found_if_it_alone_fits() {
     scratch.snippet(&long, "global", &required, "A\n");
     others.iter().for_each(|id| scratch.snippet(id, "global", &[], &"word ".repeat(2_000)));
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
+    let catalog = indexes.catalog().unwrap();
     let mut options = options();
-    options.budget = Some(fetch(&catalogue, &["z"], &options).unwrap().tokens);
+    options.budget = Some(fetch(&catalog, &["z"], &options).unwrap().tokens);
     let mut all: Vec<&str> = others.iter().map(String::as_str).collect();
     all.extend([&long, "z"]);
-    let Err(SnippetsError::OverBudget(over)) = fetch(&catalogue, &all, &options) else { panic!() };
+    let Err(SnippetsError::OverBudget(over)) = fetch(&catalog, &all, &options) else { panic!() };
     assert_eq!((over.drop.len(), Some(over.tokens_without)), (81, options.budget));
     assert!(!over.drop.contains(&"z".to_owned()));
 }
@@ -296,13 +294,11 @@ fn what_a_kept_request_requires_is_not_dropped() {
         scratch.snippet(name, "global", &next, &"word ".repeat(if place < 3 { 400 } else { 20 }));
     }
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
+    let catalog = indexes.catalog().unwrap();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut options = options();
-    options.budget = Some(fetch(&catalogue, &names, &options).unwrap().tokens - 1_100);
-    let Err(SnippetsError::OverBudget(over)) = fetch(&catalogue, &names, &options) else {
-        panic!()
-    };
+    options.budget = Some(fetch(&catalog, &names, &options).unwrap().tokens - 1_100);
+    let Err(SnippetsError::OverBudget(over)) = fetch(&catalog, &names, &options) else { panic!() };
     assert_eq!(over.drop, names[..3]);
 }
 
@@ -320,9 +316,9 @@ fn a_chain_of_a_hundred_thousand_is_fetched() {
         ));
     }
     scratch.write("docs/index.yaml", text);
-    let indexes = Indexes::read(scratch.roots()).unwrap();
-    let catalogue = indexes.catalogue().unwrap();
-    let fetched = get(&catalogue, &["s0"]);
+    let indexes = SnippetIndexes::read(scratch.roots()).unwrap();
+    let catalog = indexes.catalog().unwrap();
+    let fetched = get(&catalog, &["s0"]);
     assert_eq!(fetched.context.snippets.len(), count);
     assert_eq!(fetched.context.snippets[0].id, "s99999");
     let last = fetched.context.added.iter().find(|added| added.id == "s99999").unwrap();
@@ -365,10 +361,10 @@ fn files_that_nobody_means_well_with_do_no_harm() {
     scratch.write("secret.md", snippet("secret", "global", &[], "secret\n"));
     scratch.write("docs/big.md", vec![b'x'; (8 << 20) + 1]);
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
-    let found: Vec<&str> = catalogue.snippets().iter().map(|snippet| snippet.id()).collect();
+    let catalog = indexes.catalog().unwrap();
+    let found: Vec<&str> = catalog.snippets().iter().map(|snippet| snippet.id()).collect();
     assert_eq!(found, ["bullets", "fences", "paths"]);
-    let fetched = get(&catalogue, &["paths"]);
+    let fetched = get(&catalog, &["paths"]);
     assert_eq!(sent(&fetched), ["paths"]);
     assert_eq!(fetched.context.warnings.len(), 11, "{:?}", helper::warnings(&fetched));
     let header = fetched.text.split("[SNIPPET").next().unwrap();
@@ -404,17 +400,20 @@ fn an_index_cannot_lead_out_of_its_root() {
         entry("g", "."),
     ];
     scratch.write("docs/index.yaml", format!("snippets:\n{}", entries.concat()));
-    let indexes = Indexes::read(scratch.roots()).unwrap();
-    let catalogue = indexes.catalogue().unwrap();
-    let fetched = get(&catalogue, &["c", "d", "e"]);
+    let indexes = SnippetIndexes::read(scratch.roots()).unwrap();
+    let catalog = indexes.catalog().unwrap();
+    let fetched = get(&catalog, &["c", "d", "e"]);
     assert_eq!(sent(&fetched), ["e"]);
     assert!(!fetched.text.contains("secret\n"));
     for refused in ["a", "b", "f", "g"] {
-        assert!(catalogue.get(&ids(&[refused]), &options(), &BytesOverFour).is_err(), "{refused}");
+        assert!(catalog.get(&ids(&[refused]), &options(), &BytesOverFour).is_err(), "{refused}");
     }
     // An index that is itself a link out of the root.
     scratch.write("index.yaml", scratch.read("docs/index.yaml"));
     fs::remove_file(scratch.path("docs/index.yaml")).unwrap();
     symlink(scratch.path("index.yaml"), scratch.path("docs/index.yaml")).unwrap();
-    assert!(matches!(Indexes::read(scratch.roots()), Err(SnippetsError::InvalidIndex { .. })));
+    assert!(matches!(
+        SnippetIndexes::read(scratch.roots()),
+        Err(SnippetsError::InvalidIndex { .. })
+    ));
 }

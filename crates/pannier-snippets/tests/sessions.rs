@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use helper::{Scratch, fetch, ids, options, sent, warnings};
 use pannier_snippets::{
-    Answer, ContextFormat, Deliveries, Listing, Roots, SessionId, SnippetsError, TextHash,
+    ContextFormat, DeliveryLog, GetResponse, Roots, SessionId, SnippetList, SnippetsError, TextHash,
 };
 use pannier_tokens::{BytesOverFour, TokenCounter};
 
@@ -22,10 +22,10 @@ fn what_was_delivered_is_listed_and_not_sent_again() {
     scratch.snippet("b", "global", &["c"], "B\n");
     scratch.snippet("c", "global", &[], "C\n");
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
+    let catalog = indexes.catalog().unwrap();
     let mut options = options();
     options.delivered = delivered(&[("a", "A\n"), ("c", "C\n")]);
-    let fetched = fetch(&catalogue, &["b"], &options).unwrap();
+    let fetched = fetch(&catalog, &["b"], &options).unwrap();
     assert_eq!(sent(&fetched), ["b"]);
     assert_eq!(fetched.context.delivered, ["c"]);
     // It needs no reason: only what is sent has a chain.
@@ -33,10 +33,10 @@ fn what_was_delivered_is_listed_and_not_sent_again() {
     assert!(fetched.context.added.is_empty());
     // The budget bounds what is printed, not what was.
     options.budget = Some(fetched.tokens);
-    assert!(fetch(&catalogue, &["b"], &options).is_ok());
+    assert!(fetch(&catalog, &["b"], &options).is_ok());
     options.budget = None;
     options.resend = true;
-    assert_eq!(sent(&fetch(&catalogue, &["b"], &options).unwrap()), ["c", "b"]);
+    assert_eq!(sent(&fetch(&catalog, &["b"], &options).unwrap()), ["c", "b"]);
 }
 
 #[test]
@@ -46,10 +46,10 @@ fn a_text_that_changed_is_sent_again_and_told() {
     scratch.snippet("b", "global", &[], "B, and more\n");
     scratch.snippet("c", "global", &[], "C\n");
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
+    let catalog = indexes.catalog().unwrap();
     let mut options = options();
     options.delivered = delivered(&[("a", "A\n"), ("b", "B\n"), ("c", "C\n")]);
-    let fetched = fetch(&catalogue, &["a"], &options).unwrap();
+    let fetched = fetch(&catalog, &["a"], &options).unwrap();
     assert_eq!(
         fetched.text,
         "requested: a\n\
@@ -60,15 +60,15 @@ fn a_text_that_changed_is_sent_again_and_told() {
     );
     assert_eq!((fetched.context.changed, fetched.context.delivered), (vec!["b"], vec!["c", "a"]));
     // A session that has everything else can ask for it again.
-    let deliveries = Deliveries::in_folder(scratch.path("state"));
+    let deliveries = DeliveryLog::in_folder(scratch.path("state"));
     let session = SessionId::new("s").unwrap();
-    let answer = catalogue.get(&ids(&["a"]), &options, &BytesOverFour).unwrap();
+    let answer = catalog.get(&ids(&["a"]), &options, &BytesOverFour).unwrap();
     deliveries.record(&session, indexes.roots(), &answer).unwrap();
     let recorded = deliveries.read(&session, indexes.roots()).unwrap();
     assert_eq!(recorded, delivered(&[("b", "B, and more\n")]));
     // What is sent again anyway still says that it is not the same.
     options.resend = true;
-    let fetched = fetch(&catalogue, &["a"], &options).unwrap();
+    let fetched = fetch(&catalog, &["a"], &options).unwrap();
     assert_eq!(
         (sent(&fetched), fetched.context.changed.as_slice()),
         (vec!["b", "c", "a"], &["b"][..])
@@ -76,7 +76,7 @@ fn a_text_that_changed_is_sent_again_and_told() {
     // If nobody can tell whether it is the same, it was still sent before.
     options.resend = false;
     std::fs::remove_file(scratch.path("docs/b.md")).unwrap();
-    let fetched = fetch(&catalogue, &["a"], &options).unwrap();
+    let fetched = fetch(&catalog, &["a"], &options).unwrap();
     assert_eq!(fetched.context.delivered, ["b", "c", "a"]);
     assert!(warnings(&fetched)[0].contains("it is not there"));
 }
@@ -93,17 +93,17 @@ fn a_session_that_has_everything_needs_little() {
         scratch.snippet(name, "global", &next, "text\n");
     }
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
+    let catalog = indexes.catalog().unwrap();
     let mut options = options();
     options.delivered = delivered(&all.iter().map(|name| (*name, "text\n")).collect::<Vec<_>>());
     // Each id once, beside the one that was asked for.
     let bytes: usize = all.iter().map(|name| name.len() + "sent before: \n".len()).sum();
     options.budget = Some((bytes + "requested: \n".len() + all[0].len()).div_ceil(4));
-    let fetched = fetch(&catalogue, &all[..1], &options).unwrap();
+    let fetched = fetch(&catalog, &all[..1], &options).unwrap();
     assert_eq!(fetched.context.delivered.len(), 40);
     // If not even that fits, the tokens are those of no text.
     options.budget = Some(100);
-    let told = fetch(&catalogue, &all[..1], &options).unwrap_err().to_string();
+    let told = fetch(&catalog, &all[..1], &options).unwrap_err().to_string();
     assert!(
         told.contains("above the budget of 100, and no text: only what was asked for"),
         "{told}"
@@ -118,17 +118,17 @@ fn a_budget_bounds_the_first_phase_too() {
         scratch.snippet(&format!("s{number:02}"), "global", &[], "text\n");
     }
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
+    let catalog = indexes.catalog().unwrap();
     for format in [ContextFormat::Text, ContextFormat::Json] {
         let mut options = options();
         options.format = format;
         options.delivered = delivered(&[("gone/a", ""), ("gone/b", ""), ("s00", "text\n")]);
         let mut get = |budget: Option<usize>| {
             options.budget = budget;
-            catalogue.get(&ids(&["s01"]), &options, &BytesOverFour)
+            catalog.get(&ids(&["s01"]), &options, &BytesOverFour)
         };
-        let tokens = |listing: &Listing<'_>| BytesOverFour.count(&listing.render(format));
-        let Ok(Answer::Discovery { listing: all, .. }) = get(None) else { panic!() };
+        let tokens = |listing: &SnippetList<'_>| BytesOverFour.count(&listing.render(format));
+        let Ok(GetResponse::Discovery { listing: all, .. }) = get(None) else { panic!() };
         assert_eq!(all.snippets.len(), 60);
         let message = all.message.clone().unwrap();
         assert!(
@@ -136,11 +136,11 @@ fn a_budget_bounds_the_first_phase_too() {
             "{message}"
         );
         let exactly = get(Some(tokens(&all))).unwrap();
-        assert!(matches!(exactly, Answer::Discovery { listing, .. } if listing == all));
+        assert!(matches!(exactly, GetResponse::Discovery { listing, .. } if listing == all));
         let mut shortest = usize::MAX;
         for budget in (0..tokens(&all)).rev() {
             match get(Some(budget)) {
-                Ok(Answer::Discovery { gone, listing }) => {
+                Ok(GetResponse::Discovery { gone, listing }) => {
                     assert_eq!((gone.len(), listing.snippets.len()), (2, 0));
                     assert!(tokens(&listing) <= budget, "{}", listing.render(format));
                     assert!(listing.message.as_ref().unwrap().contains("list the snippets again"));
@@ -163,10 +163,10 @@ fn sessions_and_roots_are_kept_apart() {
     scratch.snippet("a", "global", &[], "A\n");
     scratch.write("other/x.md", "");
     let indexes = scratch.indexes();
-    let catalogue = indexes.catalogue().unwrap();
-    let deliveries = Deliveries::in_folder(scratch.path("state"));
+    let catalog = indexes.catalog().unwrap();
+    let deliveries = DeliveryLog::in_folder(scratch.path("state"));
     let session = |id: &str| SessionId::new(id).unwrap();
-    let answer = catalogue.get(&ids(&["a"]), &options(), &BytesOverFour).unwrap();
+    let answer = catalog.get(&ids(&["a"]), &options(), &BytesOverFour).unwrap();
     deliveries.record(&session("one"), indexes.roots(), &answer).unwrap();
     let other = Roots::open([scratch.path("docs"), scratch.path("other")], None).unwrap();
     let read = |id: &str, roots: &Roots| deliveries.read(&session(id), roots).unwrap().len();
@@ -204,22 +204,22 @@ fn calls_at_the_same_time_do_not_lose_each_other() {
     std::thread::scope(|scope| {
         for part in names.chunks(5) {
             let (indexes, session) = (&indexes, &session);
-            let deliveries = Deliveries::in_folder(scratch.path("state"));
+            let deliveries = DeliveryLog::in_folder(scratch.path("state"));
             scope.spawn(move || {
-                let catalogue = indexes.catalogue().unwrap();
+                let catalog = indexes.catalog().unwrap();
                 for name in part {
                     let mut options = options();
                     options.delivered = deliveries.read(session, indexes.roots()).unwrap();
-                    let answer = catalogue.get(&ids(&[name]), &options, &BytesOverFour).unwrap();
+                    let answer = catalog.get(&ids(&[name]), &options, &BytesOverFour).unwrap();
                     assert!(
-                        matches!(&answer, Answer::Snippets(context) if context.snippets.len() == 1)
+                        matches!(&answer, GetResponse::Snippets(context) if context.snippets.len() == 1)
                     );
                     deliveries.record(session, indexes.roots(), &answer).unwrap();
                 }
             });
         }
     });
-    let deliveries = Deliveries::in_folder(scratch.path("state"));
+    let deliveries = DeliveryLog::in_folder(scratch.path("state"));
     let delivered = deliveries.read(&session, indexes.roots()).unwrap();
     assert!(delivered.into_keys().eq(names));
 }

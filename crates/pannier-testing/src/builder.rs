@@ -1,11 +1,10 @@
-//! Reports by hand.
+//! Builds selection reports without a run.
 
 use pannier_core::{
     ContextItem, ExcludedItem, ExclusionReason, IncludedItem, InclusionReason, SelectionReport,
 };
 
-/// Makes a report without a run. Its lists stay in the order they are given, also where no run would give
-/// that order.
+/// A builder of reports. It keeps the order of the calls, even if no run would produce that order.
 ///
 /// ```
 /// use pannier_core::{ContextItem, ExclusionReason};
@@ -26,29 +25,29 @@ pub struct ReportBuilder {
 }
 
 impl ReportBuilder {
-    /// A report of nothing.
+    /// Starts an empty report.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an item that was selected for its score, behind those already there.
+    /// Appends an included item with the reason `Scored`.
     pub fn include(self, item: ContextItem, score: f64) -> Self {
         self.include_for(item, score, InclusionReason::Scored)
     }
 
-    /// Adds an item that was selected for a reason.
+    /// Appends an included item with the given reason.
     pub fn include_for(mut self, item: ContextItem, score: f64, reason: InclusionReason) -> Self {
         self.included.push(IncludedItem::new(item, score, reason));
         self
     }
 
-    /// Adds an item that was not selected, behind those already there.
+    /// Appends an excluded item with the given reason.
     pub fn exclude(mut self, item: ContextItem, score: f64, reason: ExclusionReason) -> Self {
         self.excluded.push(ExcludedItem::new(item, score, reason));
         self
     }
 
-    /// The report, with its totals.
+    /// Builds the report and computes its totals.
     pub fn build(self) -> SelectionReport {
         SelectionReport::new(self.included, self.excluded)
     }

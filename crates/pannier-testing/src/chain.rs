@@ -1,4 +1,4 @@
-//! The assertions.
+//! The assertions of the Cupel specification's testing vocabulary.
 
 use std::borrow::Borrow;
 
@@ -9,12 +9,12 @@ use pannier_core::{
 
 use crate::edges;
 
-/// Where a chain of assertions begins.
+/// An extension of reports that starts a chain of assertions.
 pub trait Should {
-    /// What holds the report's items.
+    /// The type of the report's items.
     type Item: Borrow<ContextItem>;
 
-    /// Starts a chain of assertions over a report.
+    /// Starts a chain of assertions about this report.
     fn should(&self) -> SelectionReportAssertionChain<'_, Self::Item>;
 }
 
@@ -26,14 +26,14 @@ impl<I: Borrow<ContextItem>> Should for SelectionReport<I> {
     }
 }
 
-/// An assertion that does not hold: its name, what was expected, and what was found.
+/// A failed assertion.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct SelectionReportAssertionError {
-    /// The assertion, as the specification names it.
+    /// The name of the assertion in the specification.
     pub assertion: &'static str,
-    /// The whole message.
+    /// The name of the assertion, its arguments, the expected and the actual values.
     pub message: String,
 }
 
@@ -51,7 +51,7 @@ impl<I> Clone for SelectionReportAssertionChain<'_, I> {
 
 impl<I> Copy for SelectionReportAssertionChain<'_, I> {}
 
-/// Declares each assertion once, and makes both of its forms: the one that panics and the one that returns.
+/// Declares each assertion once and generates its panicking and its `try_` method.
 macro_rules! assertions {
     ($(
         $(#[doc = $doc:literal])*
@@ -64,7 +64,7 @@ macro_rules! assertions {
                 ///
                 /// # Panics
                 ///
-                /// If it is not so.
+                /// If the assertion fails.
                 #[track_caller]
                 pub fn $name(self, $($argument: $type),*) -> Self {
                     match self.$try_name($($argument),*) {
@@ -73,22 +73,22 @@ macro_rules! assertions {
                     }
                 }
 
-                #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), "), without a panic.")]
+                #[doc = concat!("Returns an error where [`", stringify!($name), "`](Self::", stringify!($name), ") panics.")]
                 ///
                 /// # Errors
                 ///
-                /// If it is not so.
+                /// If the assertion fails.
                 pub fn $try_name(
                     self,
                     $($argument: $type),*
                 ) -> Result<Self, SelectionReportAssertionError> {
                     let $lists = (&self.report.included, &self.report.excluded);
-                    let found: Result<(), String> = $body;
+                    let outcome: Result<(), String> = $body;
                     let failed = |message| SelectionReportAssertionError {
                         assertion: $assertion,
                         message: format!("{}{message}", $assertion),
                     };
-                    found.map(|()| self).map_err(failed)
+                    outcome.map(|()| self).map_err(failed)
                 }
             )+
         }
@@ -96,7 +96,7 @@ macro_rules! assertions {
 }
 
 assertions! {
-    /// At least one included item has this kind.
+    /// Asserts that at least one included item has this kind.
     "IncludeItemWithKind" include_item_with_kind try_include_item_with_kind (included, _)
     (kind: impl Borrow<ContextKind>) {
         let kind = kind.borrow();
@@ -110,7 +110,7 @@ assertions! {
         })
     }
 
-    /// At least one included item satisfies the predicate.
+    /// Asserts that at least one included item satisfies the predicate.
     "IncludeItemMatching" include_item_matching try_include_item_matching (included, _)
     (predicate: impl Fn(&IncludedItem<I>) -> bool) {
         expect(included.iter().any(predicate), || {
@@ -130,7 +130,7 @@ assertions! {
         })
     }
 
-    /// Exactly so many included items have this kind; 0 says that none has.
+    /// Asserts that exactly `n` included items have this kind.
     "IncludeExactlyNItemsWithKind" include_exactly_n_items_with_kind
     try_include_exactly_n_items_with_kind (included, _)
     (kind: impl Borrow<ContextKind>, n: usize) {
@@ -145,7 +145,7 @@ assertions! {
         })
     }
 
-    /// At least one excluded item is out for this reason, whatever its numbers.
+    /// Asserts that at least one item is excluded for this reason. Ignores the numbers of the reason.
     "ExcludeItemWithReason" exclude_item_with_reason try_exclude_item_with_reason (_, excluded)
     (reason: impl Into<ExclusionVariant>) {
         let reason = reason.into();
@@ -159,7 +159,7 @@ assertions! {
         })
     }
 
-    /// At least one excluded item satisfies the predicate and is out for this reason.
+    /// Asserts that at least one item that satisfies the predicate is excluded for this reason.
     "ExcludeItemMatchingWithReason" exclude_item_matching_with_reason
     try_exclude_item_matching_with_reason (_, excluded)
     (predicate: impl Fn(&ContextItem) -> bool, reason: impl Into<ExclusionVariant>) {
@@ -175,7 +175,7 @@ assertions! {
         })
     }
 
-    /// An excluded item satisfies the predicate and did not fit the budget, with exactly these numbers.
+    /// Asserts that an item that satisfies the predicate is excluded for `BudgetExceeded` with these numbers.
     "ExcludeItemWithBudgetDetails" exclude_item_with_budget_details
     try_exclude_item_with_budget_details (_, excluded)
     (predicate: impl Fn(&ContextItem) -> bool, expected_item_tokens: i64, expected_available_tokens: i64) {
@@ -207,7 +207,7 @@ assertions! {
         })
     }
 
-    /// No excluded item has this kind.
+    /// Asserts that no excluded item has this kind.
     "HaveNoExclusionsForKind" have_no_exclusions_for_kind try_have_no_exclusions_for_kind (_, excluded)
     (kind: impl Borrow<ContextKind>) {
         let kind = kind.borrow();
@@ -223,7 +223,7 @@ assertions! {
         }
     }
 
-    /// At least so many items are excluded; 0 says no more than that there is a report.
+    /// Asserts that at least `n` items are excluded.
     "HaveAtLeastNExclusions" have_at_least_n_exclusions try_have_at_least_n_exclusions (_, excluded)
     (n: usize) {
         let actual = excluded.len();
@@ -232,7 +232,7 @@ assertions! {
         })
     }
 
-    /// Excluded items come with scores that never rise. Scores that are not numbers come last.
+    /// Asserts that the scores of the excluded items never increase. NaN sorts last.
     "ExcludedItemsAreSortedByScoreDescending" excluded_items_are_sorted_by_score_descending
     try_excluded_items_are_sorted_by_score_descending (_, excluded)
     () {
@@ -249,8 +249,8 @@ assertions! {
         }
     }
 
-    /// The included items' share of the window, `maxTokens`, is at least this. Compared as it is: choose a
-    /// threshold that no rounding can cross.
+    /// Asserts that the included tokens divided by the window (`maxTokens`) are at least `threshold`, a fraction.
+    /// The comparison is exact: choose a threshold that rounding cannot cross.
     "HaveBudgetUtilizationAbove" have_budget_utilization_above try_have_budget_utilization_above (included, _)
     (threshold: f64, budget: &ContextBudget) {
         let tokens: i128 = included.iter().map(|entry| i128::from(entry.item.borrow().tokens())).sum();
@@ -264,7 +264,7 @@ assertions! {
         })
     }
 
-    /// The included items have at least so many different kinds.
+    /// Asserts that the included items have at least `n` distinct kinds.
     "HaveKindCoverageCount" have_kind_coverage_count try_have_kind_coverage_count (included, _)
     (n: usize) {
         let kinds = kinds(included);
@@ -278,9 +278,9 @@ assertions! {
         })
     }
 
-    /// An item that satisfies the predicate stands first or last. All items that satisfy it are looked at.
+    /// Asserts that any of the items that satisfy the predicate is first or last.
     ///
-    /// Only meaningful if you know what the placer promises.
+    /// Use it with placers that define an order.
     "PlaceItemAtEdge" place_item_at_edge try_place_item_at_edge (included, _)
     (predicate: impl Fn(&IncludedItem<I>) -> bool) {
         let count = included.len();
@@ -297,10 +297,10 @@ assertions! {
         }
     }
 
-    /// The items with the highest scores stand at the outermost positions: first, last, second, last but one
-    /// and so on. Of items that tie for the last of these places, any may have it.
+    /// Asserts that the `n` items with the highest scores have the outermost positions: first, last, second, second
+    /// to last and so on. Any of the items that tie for the last edge position may have it.
     ///
-    /// Only meaningful if you know what the placer promises.
+    /// Use it with placers that define an order.
     "PlaceTopNScoredAtEdges" place_top_n_scored_at_edges try_place_top_n_scored_at_edges (included, _)
     (n: usize) {
         let scores: Vec<f64> = included.iter().map(|entry| entry.score).collect();
@@ -337,7 +337,7 @@ fn kind_of<I: Borrow<ContextItem>>(item: &I) -> &ContextKind {
     item.borrow().kind()
 }
 
-/// The different kinds of these items, in order of first appearance.
+/// Returns the distinct kinds of these items, in order of first appearance.
 fn kinds<I: Borrow<ContextItem>>(included: &[IncludedItem<I>]) -> Vec<String> {
     let mut kinds: Vec<&ContextKind> = Vec::new();
     for entry in included {
@@ -348,7 +348,7 @@ fn kinds<I: Borrow<ContextItem>>(included: &[IncludedItem<I>]) -> Vec<String> {
     kinds.into_iter().map(ToString::to_string).collect()
 }
 
-/// The names of the different reasons of these items, in order of first appearance.
+/// Returns the names of the distinct reasons of these items, in order of first appearance.
 fn reasons<'e, I: 'e>(excluded: impl Iterator<Item = &'e ExcludedItem<I>>) -> Vec<&'e str> {
     let mut names = Vec::new();
     for entry in excluded {

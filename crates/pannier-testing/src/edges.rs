@@ -1,17 +1,16 @@
-//! Which items stand at the edges of a list.
+//! Edge positions: positions numbered from both ends of a list inward.
 
 use std::cmp::Ordering;
 
-/// The first so many positions of a list from its ends inward: first, last, second, last but one ...
+/// Returns the `n` outermost positions of a list: first, last, second, second to last and so on.
 pub(crate) fn positions(count: usize, n: usize) -> Vec<usize> {
     let inward = (0..count).map(|i| if i % 2 == 0 { i / 2 } else { count - 1 - i / 2 });
     inward.take(n).collect()
 }
 
-/// The positions of the items with the highest scores, highest first, each with whether it is one of `edges`.
+/// Returns the positions of the `n` highest scores, highest first, and whether each is one of `edges`.
 ///
-/// Where scores tie at the boundary, those at an edge are taken: any of the tied items may stand there.
-/// Otherwise ties are in order of position.
+/// Equal scores are ordered by edge, then by position, so that ties for the last edge position favor edges.
 pub(crate) fn top(scores: &[f64], n: usize, edges: &[usize]) -> Vec<(usize, bool)> {
     let mut order: Vec<(usize, bool)> = (0..scores.len()).map(|i| (i, false)).collect();
     edges.iter().for_each(|edge| order[*edge].1 = true);
@@ -22,7 +21,7 @@ pub(crate) fn top(scores: &[f64], n: usize, edges: &[usize]) -> Vec<(usize, bool
     order
 }
 
-/// Ascending, with scores that are not numbers first.
+/// Compares scores in ascending order, NaN first.
 pub(crate) fn compare(left: f64, right: f64) -> Ordering {
     let is_number = |score: f64| !score.is_nan();
     is_number(left).cmp(&is_number(right)).then(left.partial_cmp(&right).unwrap_or(Ordering::Equal))
@@ -33,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions_go_from_the_ends_inward() {
+    fn positions_run_from_the_ends_inward() {
         assert_eq!(positions(6, 4), [0, 5, 1, 4]);
         assert_eq!(positions(5, 9), [0, 4, 1, 3, 2]);
         assert_eq!(positions(1, 1), [0]);
@@ -41,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_at_the_boundary_go_to_the_edges() {
+    fn ties_favor_the_edges() {
         let scores = [0.5, 0.9, 0.5, f64::NAN, 0.5];
         let top = |n, edges: &[usize]| top(&scores, n, edges).into_iter().map(|(i, _)| i).collect();
         let (two, three, all): (Vec<_>, Vec<_>, Vec<_>) =

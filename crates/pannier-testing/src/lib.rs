@@ -1,7 +1,6 @@
-//! Assertions over selection reports, for the tests of applications that select context.
+//! Assertions about selection reports, for the tests of applications that select context.
 //!
-//! A report says why every item is in or out. A test says what it expects of it, in a chain that stops at the
-//! first thing that is not so, with a message that has the numbers:
+//! A chain of assertions stops at the first that fails and prints the expected and the actual values:
 //!
 //! ```
 //! use pannier_core::{ContextBudget, ContextItem, ContextKind, ExclusionVariant, Pipeline, RecencyScorer};
@@ -25,12 +24,11 @@
 //! # Ok::<(), pannier_core::Error>(())
 //! ```
 //!
-//! Each assertion panics, where the test called it. Its twin, whose name begins with `try_`, returns a
-//! [`SelectionReportAssertionError`] instead, for tests that are not made of panics. The assertions, what they
-//! compare and what they say are those of the Cupel specification's testing vocabulary, and a message names
-//! them as that text does.
+//! An assertion panics at the location of the call. Its variant with the prefix `try_` returns a
+//! [`SelectionReportAssertionError`] instead. The Cupel specification's testing vocabulary defines the assertions,
+//! their comparisons and their messages.
 //!
-//! A report need not come from a run: [`ReportBuilder`] makes one by hand.
+//! [`ReportBuilder`] builds reports without a run.
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::unwrap_used))]
 

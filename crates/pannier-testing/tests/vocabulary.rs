@@ -1,5 +1,4 @@
-//! Every assertion: where it holds, where it does not with the exact message, and each edge case that the
-//! specification names.
+//! Every assertion: success, the exact message of a failure, and the edge cases that the specification lists.
 
 use pannier_core::*;
 use pannier_testing::*;
@@ -25,7 +24,7 @@ fn empty() -> SelectionReport {
     ReportBuilder::new().build()
 }
 
-/// Three items in (two messages and a document), three out.
+/// Three included items (two messages and a document) and three excluded ones.
 fn report() -> SelectionReport {
     ReportBuilder::new()
         .include(item("Message", 10), 0.9)
@@ -37,13 +36,13 @@ fn report() -> SelectionReport {
         .build()
 }
 
-/// What an assertion says when it does not hold.
+/// Returns the message of a failed assertion.
 fn message<T>(result: Result<T, SelectionReportAssertionError>) -> String {
     result.map(|_| ()).unwrap_err().to_string()
 }
 
 #[test]
-fn a_chain_goes_on_while_everything_holds() {
+fn a_chain_continues_while_assertions_hold() {
     let report = report();
     report
         .should()
@@ -66,7 +65,7 @@ fn a_chain_goes_on_while_everything_holds() {
 }
 
 #[test]
-fn an_assertion_panics_where_it_was_called() {
+fn an_assertion_panics_with_the_message_of_its_error() {
     let report = empty();
     let caught = std::panic::catch_unwind(|| report.should().have_at_least_n_exclusions(1));
     let panic = caught.map(|_| ()).unwrap_err();
@@ -80,7 +79,7 @@ fn an_assertion_panics_where_it_was_called() {
 }
 
 #[test]
-fn the_panic_is_in_the_test() {
+fn the_panic_location_is_the_call() {
     let location = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
     let seen = std::sync::Arc::clone(&location);
     let before = std::panic::take_hook();
@@ -131,9 +130,9 @@ fn include_item_matching() {
     );
     let many =
         (0..7).fold(ReportBuilder::new(), |report, _| report.include(item("Message", 1), 0.5));
-    let told = message(many.build().should().try_include_item_matching(|_| false));
-    assert!(told.contains("Included had 7 items. The first are: "));
-    assert_eq!(told.matches("kind=Message").count(), 5);
+    let text = message(many.build().should().try_include_item_matching(|_| false));
+    assert!(text.contains("Included had 7 items. The first are: "));
+    assert_eq!(text.matches("kind=Message").count(), 5);
 }
 
 #[test]
@@ -154,8 +153,8 @@ fn include_exactly_n_items_with_kind() {
              but found 2. Included had 3 items total.",
         ),
     ] {
-        let found = chain.try_include_exactly_n_items_with_kind(ContextKind::MESSAGE, n);
-        assert_eq!(message(found), expected);
+        let result = chain.try_include_exactly_n_items_with_kind(ContextKind::MESSAGE, n);
+        assert_eq!(message(result), expected);
     }
     let empty = empty();
     assert!(empty.should().try_include_exactly_n_items_with_kind(ContextKind::MESSAGE, 0).is_ok());
@@ -171,7 +170,7 @@ fn exclude_item_with_reason() {
     let report = report();
     let chain = report.should();
     assert!(chain.try_exclude_item_with_reason(ExclusionVariant::BudgetExceeded).is_ok());
-    // The numbers of a reason play no part.
+    // The numbers of a reason are ignored.
     assert!(chain.try_exclude_item_with_reason(&over_budget(0, 0)).is_ok());
     assert_eq!(
         message(chain.try_exclude_item_with_reason(ExclusionVariant::NegativeTokens)),
@@ -186,7 +185,7 @@ fn exclude_item_with_reason() {
 }
 
 #[test]
-fn every_reason_can_be_asserted_also_those_that_no_built_in_part_gives() {
+fn every_reason_can_be_asserted_including_reserved_ones() {
     let text = || "text".to_owned();
     let reasons = [
         over_budget(1, 0),
@@ -212,8 +211,8 @@ fn every_reason_can_be_asserted_also_those_that_no_built_in_part_gives() {
         assert!(reason.to_string().starts_with(reason.name()));
     }
     let report = ReportBuilder::new().exclude(item("Message", 1), 0.5, reasons[13].clone()).build();
-    let told = message(report.should().try_exclude_item_with_reason(ExclusionVariant::Filtered));
-    assert!(told.ends_with("with reasons: [text]."), "{told}");
+    let text = message(report.should().try_exclude_item_with_reason(ExclusionVariant::Filtered));
+    assert!(text.ends_with("with reasons: [text]."), "{text}");
 }
 
 #[test]
@@ -328,7 +327,7 @@ fn excluded_items_are_sorted_by_score_descending() {
 #[test]
 fn have_budget_utilization_above() {
     let report = report();
-    // The window is what counts, not the target.
+    // Utilization is relative to the window, not to the target.
     let budget = ContextBudget::new(80, 60).unwrap();
     assert!(report.should().try_have_budget_utilization_above(0.75, &budget).is_ok(), "exactly");
     assert_eq!(
@@ -346,9 +345,9 @@ fn have_budget_utilization_above() {
     let over = ContextBudget::new(50, 50).unwrap();
     assert!(report.should().try_have_budget_utilization_above(1.1, &over).is_ok());
     assert!(report.should().try_have_budget_utilization_above(1.1, &budget).is_err());
-    let nothing = ContextBudget::new(0, 0).unwrap();
-    assert!(empty.should().try_have_budget_utilization_above(0.0, &nothing).is_ok());
-    assert!(empty.should().try_have_budget_utilization_above(0.1, &nothing).is_err());
+    let zero = ContextBudget::new(0, 0).unwrap();
+    assert!(empty.should().try_have_budget_utilization_above(0.0, &zero).is_ok());
+    assert!(empty.should().try_have_budget_utilization_above(0.1, &zero).is_err());
 }
 
 #[test]
@@ -371,7 +370,7 @@ fn have_kind_coverage_count() {
     );
 }
 
-/// A report of these scores, in this order.
+/// Builds a report of included items with these scores, in this order.
 fn placed(scores: &[f64]) -> SelectionReport {
     let add = |report: ReportBuilder, score: &f64| report.include(item("Message", 1), *score);
     scores.iter().fold(ReportBuilder::new(), add).build()
@@ -390,7 +389,7 @@ fn place_item_at_edge() {
     );
     // The first match is in the middle, a later one at the edge.
     assert!(report.should().try_place_item_at_edge(|entry| entry.score != 0.9).is_ok());
-    // The same score as an edge item is not a place at the edge.
+    // Having the same score as an edge item is not enough.
     let tied = placed(&[0.5, 0.5, 0.5]);
     let middle = std::cell::Cell::new(0);
     let is_second = |_: &IncludedItem| {
@@ -433,12 +432,12 @@ fn place_top_n_scored_at_edges() {
 }
 
 #[test]
-fn any_tied_item_may_have_the_last_edge() {
-    // 0.9 must be at an edge; any of the three 0.5 may have the other.
+fn any_tied_item_may_have_the_last_edge_position() {
+    // 0.9 must be at an edge; any of the three 0.5 may be at the other.
     for scores in [[0.9, 0.5, 0.5, 0.5], [0.5, 0.5, 0.5, 0.9]] {
         assert!(placed(&scores).should().try_place_top_n_scored_at_edges(2).is_ok());
     }
-    // Both edges are as good as the second-best, and yet the best is not there.
+    // Both edge items tie for the second-highest score, but the highest is not at an edge.
     let hidden = placed(&[0.5, 0.9, 0.5]);
     assert_eq!(
         message(hidden.should().try_place_top_n_scored_at_edges(2)),
@@ -449,7 +448,7 @@ fn any_tied_item_may_have_the_last_edge() {
 }
 
 #[test]
-fn the_u_shaped_placer_keeps_its_promise() {
+fn the_u_shaped_placer_places_the_best_at_the_edges() {
     let items: Vec<_> = (1..=9_u32)
         .map(|i| {
             let item = ContextItem::builder(format!("text {i}"), 1);

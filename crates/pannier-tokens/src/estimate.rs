@@ -1,8 +1,8 @@
-//! Counting without a vocabulary.
+//! Estimates that need no vocabulary. Both are linear in the text and allocate nothing.
 
 use pannier_core::{Exactness, TokenCounter};
 
-/// A quarter of the bytes, rounded up.
+/// The length in UTF-8 bytes divided by four, rounded up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BytesOverFour;
 
@@ -28,42 +28,42 @@ impl TokenCounter for BytesOverFour {
     }
 }
 
-/// An estimate that looks at what a text is made of.
+/// An estimate that knows words, code, digits and scripts.
 ///
-/// A vocabulary has whole words of Latin scripts, groups of digits, common runs of signs and of white space, and most
-/// single characters of East Asian scripts. So a text is cut into such runs, and each run costs what a run of its
-/// sort and length costs on average in `o200k`. One pass, no table but the costs below.
+/// BPE vocabularies contain whole words of Latin scripts, groups of digits, common runs of punctuation and whitespace,
+/// and most single characters of East Asian scripts. The estimate splits a text into such runs and adds the average
+/// cost in `o200k` of a run of that class and length.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScriptEstimate;
 
-/// What a run is made of.
+/// The class of a character. A run has characters of one class.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sort {
-    /// Latin letters; in identifiers, up to the next capital.
+enum CharClass {
+    /// Latin letters. Within identifiers, an uppercase letter starts a new run.
     Latin,
-    /// Letters of another alphabet, with what each of them costs.
+    /// Letters of another alphabet, with the cost per letter in thousandths of a token.
     Letters(usize),
-    /// Characters that are a word, or nearly.
+    /// Characters of scripts in which one character is about one word.
     Ideographs,
     Digits,
-    Blanks,
+    Whitespace,
     LineEnds,
-    Signs,
-    /// Lines and blocks, as tables are drawn with.
-    Drawing,
-    /// Pictures and everything else.
+    Punctuation,
+    /// Box-drawing characters and block elements.
+    BoxDrawing,
+    /// Emoji and everything else.
     Rare,
 }
 
-impl Sort {
+impl CharClass {
     fn of(character: char) -> Self {
         match character {
             'a'..='z' | 'A'..='Z' | '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}' => Self::Latin,
             '0'..='9' => Self::Digits,
-            ' ' | '\t' => Self::Blanks,
+            ' ' | '\t' => Self::Whitespace,
             '\n' | '\r' => Self::LineEnds,
-            '!'..='~' | '\u{2000}'..='\u{206f}' => Self::Signs,
-            '\u{2500}'..='\u{259f}' => Self::Drawing,
+            '!'..='~' | '\u{2000}'..='\u{206f}' => Self::Punctuation,
+            '\u{2500}'..='\u{259f}' => Self::BoxDrawing,
             '\u{2e80}'..='\u{9fff}'
             | '\u{f900}'..='\u{faff}'
             | '\u{ff00}'..='\u{ffef}'
@@ -74,32 +74,32 @@ impl Sort {
             '\u{900}'..='\u{dff}' => Self::Letters(262),
             '\u{e00}'..='\u{eff}' => Self::Letters(425),
             _ if character.is_alphabetic() => Self::Letters(355),
-            _ if character.is_whitespace() => Self::Blanks,
+            _ if character.is_whitespace() => Self::Whitespace,
             _ => Self::Rare,
         }
     }
 }
 
-/// A stretch of characters of one sort.
+/// Consecutive characters of one class.
 #[derive(Clone, Copy)]
 struct Run {
-    sort: Sort,
+    class: CharClass,
     length: usize,
-    /// What its accented letters add.
+    /// The additional cost of its accented letters, in thousandths of a token.
     accents: usize,
 }
 
 impl Run {
-    fn new(sort: Sort, character: char) -> Self {
-        Self { sort, length: 1, accents: accent(character) }
+    fn new(class: CharClass, character: char) -> Self {
+        Self { class, length: 1, accents: accent_cost(character) }
     }
 
-    /// What it costs, in thousandths of a token.
+    /// Returns the cost in thousandths of a token.
     fn cost(self) -> usize {
         let length = self.length;
-        match self.sort {
-            // Short words are one token; long ones come in pieces.
-            Sort::Latin => {
+        match self.class {
+            // Short words are one token; long words consist of several.
+            CharClass::Latin => {
                 let word = match length {
                     0..=5 => 1_000,
                     6..=9 => 1_170,
@@ -107,26 +107,26 @@ impl Run {
                 };
                 word + self.accents
             }
-            Sort::Letters(each) => 420 + each * length,
-            Sort::Ideographs => 800 * length,
-            Sort::Digits => length.div_ceil(3) * 1_000,
-            // A single blank belongs to the word behind it.
-            Sort::Blanks => usize::from(length > 1) * 900,
-            Sort::LineEnds => 700,
-            Sort::Signs => match length {
+            CharClass::Letters(each) => 420 + each * length,
+            CharClass::Ideographs => 800 * length,
+            CharClass::Digits => length.div_ceil(3) * 1_000,
+            // A single space is part of the token of the following word.
+            CharClass::Whitespace => usize::from(length > 1) * 900,
+            CharClass::LineEnds => 700,
+            CharClass::Punctuation => match length {
                 1 => 820,
                 2..=3 => 1_000,
                 _ => 600 + 230 * length.min(16) + 30 * length.saturating_sub(16),
             },
-            Sort::Drawing => 900 + 120 * length,
-            Sort::Rare => 2_000 * length,
+            CharClass::BoxDrawing => 900 + 120 * length,
+            CharClass::Rare => 2_000 * length,
         }
     }
 }
 
-/// What an accented Latin letter adds to its word: the rarer its language among what vocabularies are made
-/// from, the more.
-fn accent(character: char) -> usize {
+/// Returns the additional cost of an accented Latin letter, in thousandths of a token. The rarer its language in
+/// training data, the higher the cost.
+fn accent_cost(character: char) -> usize {
     match character {
         '\u{c0}'..='\u{ff}' => 300,
         // Vietnamese.
@@ -142,23 +142,23 @@ fn accent(character: char) -> usize {
 }
 
 impl ScriptEstimate {
-    /// The cost of a text in thousandths of a token, if it is not above a limit.
+    /// Returns the cost of `text` in thousandths of a token, or `None` if it exceeds `limit`.
     fn cost_up_to(text: &str, limit: usize) -> Option<usize> {
         let mut total = 0_usize;
         let mut run: Option<Run> = None;
         let mut was_lower = false;
         for character in text.chars() {
-            let sort = Sort::of(character);
-            // Inside an identifier, a capital begins a word.
-            let begins = was_lower && character.is_ascii_uppercase();
+            let class = CharClass::of(character);
+            // camelCase: an uppercase letter starts a new word.
+            let starts_word = was_lower && character.is_ascii_uppercase();
             was_lower = character.is_ascii_lowercase();
             match &mut run {
-                Some(run) if run.sort == sort && !begins => {
+                Some(run) if run.class == class && !starts_word => {
                     run.length += 1;
-                    run.accents += accent(character);
+                    run.accents += accent_cost(character);
                 }
                 _ => {
-                    let ended = run.replace(Run::new(sort, character));
+                    let ended = run.replace(Run::new(class, character));
                     total = total.saturating_add(ended.map_or(0, Run::cost));
                     if total > limit {
                         return None;

@@ -1,25 +1,25 @@
-//! Counts tokens, for budgets that hold.
+//! Token counters: estimates, exact encodings and upper bounds behind one trait, [`TokenCounter`].
 //!
-//! | counter | what it is | worth |
+//! | counter | count | exactness |
 //! |---|---|---|
-//! | [`BytesOverFour`] | a quarter of the bytes, rounded up | estimate |
-//! | [`ScriptEstimate`] | knows words, code, digits and scripts | estimate |
+//! | [`BytesOverFour`] | bytes divided by four, rounded up | estimate |
+//! | [`ScriptEstimate`] | by runs of words, code, digits and scripts | estimate |
 //! | `o200k`, `cl100k` | the encodings of OpenAI's models (feature `openai`) | exact |
-//! | a `tokenizer.json` | whatever it says (feature `tokenizer-json`) | exact |
+//! | `TokenizerFile` | by a `tokenizer.json` (feature `tokenizer-json`) | exact |
 //! | [`UpperBound`] | another counter times a factor, for models whose vocabulary is not published | upper bound |
 //!
-//! [`counter`] finds one by the name of a model or an encoding:
+//! [`counter_by_name`] finds a counter by the name of a model or an encoding:
 //!
 //! ```
-//! use pannier_tokens::{TokenCounter, counter};
+//! use pannier_tokens::{TokenCounter, counter_by_name};
 //!
-//! let estimate = counter("bytes/4")?;
+//! let estimate = counter_by_name("bytes/4")?;
 //! assert_eq!(estimate.count("Refunds take five days."), 6);
 //! # Ok::<(), pannier_tokens::TokenError>(())
 //! ```
 //!
-//! Spellings of special tokens (`<|endoftext|>`) are counted as the plain text they are: in an item they come from
-//! somebody's document, and a provider treats them so.
+//! All counters count the spelling of a special token (`<|endoftext|>`) as plain text. In an item it comes from a
+//! document, and providers encode it as plain text, too.
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
@@ -40,7 +40,7 @@ mod upper_bound;
 
 pub use calibrate::{Calibration, calibrate};
 pub use estimate::{BytesOverFour, ScriptEstimate};
-pub use models::{TokenError, built_in, counter, names};
+pub use models::{TokenError, builtin_counter, counter_by_name, counter_names};
 #[cfg(feature = "openai")]
 pub use openai::{cl100k, o200k};
 pub use pannier_core::{Exactness, TokenCounter};

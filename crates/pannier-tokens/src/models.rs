@@ -1,4 +1,4 @@
-//! Counters by name.
+//! Finds counters by the name of an encoding or a model.
 
 use std::path::PathBuf;
 
@@ -6,61 +6,61 @@ use pannier_core::TokenCounter;
 
 use crate::{BytesOverFour, ScriptEstimate};
 
-/// Why there is no counter, or none that works.
+/// The reasons why a counter or a calibration cannot be built.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// Nothing has this name.
+    /// No counter has this name.
     #[error("there is no tokenizer '{name}'; {suggestion}")]
     Unknown {
         /// The name.
         name: String,
-        /// What to write instead.
+        /// The names to use instead.
         suggestion: String,
     },
 
-    /// This build does not have it.
+    /// The counter needs a cargo feature that this build lacks.
     #[error("the tokenizer '{name}' is not part of this build; build with the feature '{feature}'")]
     NotBuilt {
         /// The name.
         name: String,
-        /// The cargo feature that has it.
+        /// The cargo feature.
         feature: &'static str,
     },
 
-    /// A file is not a tokenizer.
+    /// A file is not a `tokenizer.json`.
     #[error("{} cannot be used as a tokenizer: {problem}; give the path of a tokenizer.json", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The cause.
         problem: String,
     },
 
-    /// A factor that makes no bound.
+    /// The factor of an upper bound is out of range.
     #[error("the factor is {factor}; it must be from 1 to 100")]
     Factor {
         /// The factor.
         factor: f64,
     },
 
-    /// There is nothing to learn from.
-    #[error("there are no texts with tokens to learn from; log pairs of a text and its tokens")]
+    /// A calibration has no text that the counter counts as at least one token.
+    #[error("no text to calibrate with; log pairs of a non-empty text and its token count")]
     NoPairs,
 }
 
-/// What counts for a name.
+/// The counter that a name stands for.
 #[derive(Clone, Copy)]
 enum Kind {
     BytesOverFour,
     Script,
     O200k,
     Cl100k,
-    /// `o200k`, times so many thousandths.
+    /// `o200k` times a factor, in thousandths.
     Bounded(u32),
 }
 
-/// Names, and beginnings of names of models. Longer ones first where one begins another.
+/// Names, and prefixes of the names of models. The first match wins, so longer prefixes precede shorter ones.
 const NAMES: &[(&str, Kind)] = &[
     ("bytes/4", Kind::BytesOverFour),
     ("script", Kind::Script),
@@ -83,50 +83,52 @@ const NAMES: &[(&str, Kind)] = &[
     ("gemini", Kind::Bounded(1_300)),
 ];
 
-/// Longer names are none. Factors nest, and each takes a place on the stack.
-const LONGEST_NAME: usize = 200;
+/// The longest name that is looked up. Factors nest, and each needs a stack frame.
+const MAX_NAME_BYTES: usize = 200;
 
-/// The names there are, without `file:PATH`.
-pub fn names() -> impl Iterator<Item = &'static str> {
+/// Returns all names except `file:PATH`.
+pub fn counter_names() -> impl Iterator<Item = &'static str> {
     NAMES.iter().map(|(name, _)| *name)
 }
 
-/// The counter of this name: an encoding (`o200k`), a model (`gpt-5-mini`), a family whose vocabulary is not
-/// published (`claude`), or `file:` and the path of a `tokenizer.json`. ASCII case does not matter. Any of them may be
-/// followed by a factor: `o200k x 1.4`. The name that a counter has finds it again.
+/// Returns the counter of this name.
+///
+/// A name is an encoding (`o200k`), a model (`gpt-5-mini`), a family whose vocabulary is not published (`claude`), or
+/// `file:` and the path of a `tokenizer.json`. ASCII case is ignored. A factor may follow every name but a file:
+/// `o200k x 1.4`. `TokenCounter::name` of the result finds the same counter.
 ///
 /// # Errors
 ///
-/// [`TokenError::Unknown`] with suggestions, [`TokenError::NotBuilt`] or [`TokenError::File`].
-pub fn counter(name: &str) -> Result<Box<dyn TokenCounter>, TokenError> {
+/// [`TokenError::Unknown`] with suggestions, [`TokenError::NotBuilt`], [`TokenError::Factor`] or
+/// [`TokenError::File`].
+pub fn counter_by_name(name: &str) -> Result<Box<dyn TokenCounter>, TokenError> {
     match name.strip_prefix("file:") {
         Some(path) => file(path),
-        None => built_in(name),
+        None => builtin_counter(name),
     }
 }
 
-/// As [`counter`], but without those that are made of a file: for names that come from elsewhere.
+/// Returns the counter of this name, but reads no files: for names from untrusted input.
 ///
 /// # Errors
 ///
-/// [`TokenError::Unknown`] with suggestions, or [`TokenError::NotBuilt`].
-pub fn built_in(name: &str) -> Result<Box<dyn TokenCounter>, TokenError> {
-    if name.len() > LONGEST_NAME {
+/// [`TokenError::Unknown`] with suggestions, [`TokenError::NotBuilt`] or [`TokenError::Factor`].
+pub fn builtin_counter(name: &str) -> Result<Box<dyn TokenCounter>, TokenError> {
+    if name.len() > MAX_NAME_BYTES {
         let name = name.chars().take(40).chain(['…']).collect();
         return Err(TokenError::Unknown { name, suggestion: suggest("") });
     }
     if let Some((inner, factor)) = name.rsplit_once(" x ") {
         let factor = factor.trim().parse().unwrap_or(f64::NAN);
-        return Ok(Box::new(crate::UpperBound::new(built_in(inner)?, factor)?));
+        return Ok(Box::new(crate::UpperBound::new(builtin_counter(inner)?, factor)?));
     }
     let folded = name.to_ascii_lowercase();
-    let is_meant = |known: &str| match folded.strip_prefix(known) {
-        // A model has variants; `o200k` and `o200k_base` are the same; `o30` is not `o3`.
+    let matches_prefix = |known: &str| match folded.strip_prefix(known) {
+        // `gpt-5-mini` is a `gpt-5` and `o200k_base` is `o200k`, but `o30` is not `o3`.
         Some(rest) => rest.is_empty() || rest.starts_with(['-', '_', '.', ':', '@']),
         None => false,
     };
-    let found = NAMES.iter().find(|(known, _)| is_meant(known));
-    let Some((_, kind)) = found else {
+    let Some((_, kind)) = NAMES.iter().find(|(known, _)| matches_prefix(known)) else {
         return Err(TokenError::Unknown { name: name.to_owned(), suggestion: suggest(&folded) });
     };
     match kind {
@@ -161,36 +163,19 @@ fn file(path: &str) -> Result<Box<dyn TokenCounter>, TokenError> {
     Err(TokenError::NotBuilt { name: format!("file:{path}"), feature: "tokenizer-json" })
 }
 
-/// The names that are nearest, or all of them.
+/// Suggests the three names closest to `name` by edit distance, or lists all names if none is close.
 fn suggest(name: &str) -> String {
-    let mut near: Vec<(usize, &str)> = names()
-        .map(|known| (distance(name, known), known))
+    let mut near: Vec<(usize, &str)> = counter_names()
+        .map(|known| (strsim::levenshtein(name, known), known))
         .filter(|(distance, known)| *distance <= known.len().div_ceil(3))
         .collect();
     near.sort();
     if near.is_empty() {
-        let all: Vec<&str> = names().collect();
-        return format!("there are {}, and file:PATH", all.join(", "));
+        let all: Vec<&str> = counter_names().collect();
+        return format!("use {} or file:PATH", all.join(", "));
     }
     let near: Vec<&str> = near.into_iter().take(3).map(|(_, known)| known).collect();
     format!("did you mean {}?", near.join(" or "))
-}
-
-/// How many characters have to be changed, added or removed to make one of the other. Names are short; what is not
-/// is cut.
-fn distance(left: &str, right: &str) -> usize {
-    let (left, right): (Vec<char>, Vec<char>) =
-        (left.chars().take(64).collect(), right.chars().take(64).collect());
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.iter().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in right.iter().enumerate() {
-            let changed = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[right.len()]
 }
 
 #[cfg(test)]
@@ -198,19 +183,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_names_open_no_file_and_nest_a_little_only() {
-        for foreign in ["file:/dev/zero", "file:tokenizer.json x 1.4"] {
-            assert!(matches!(built_in(foreign), Err(TokenError::Unknown { .. })), "{foreign}");
+    fn untrusted_names_open_no_files_and_nesting_is_bounded() {
+        for name in ["file:/dev/zero", "file:tokenizer.json x 1.4"] {
+            assert!(matches!(builtin_counter(name), Err(TokenError::Unknown { .. })), "{name}");
         }
-        assert!(built_in("bytes/4 x 1.2 x 1.1").is_ok());
+        assert!(builtin_counter("bytes/4 x 1.2 x 1.1").is_ok());
         let deep = format!("bytes/4{}", " x 1".repeat(100_000));
-        assert!(counter(&deep).is_err_and(|error| error.to_string().len() < 1_000));
-    }
-
-    #[test]
-    fn distances_are_those_of_levenshtein() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("o200k", "o200k"), 0);
+        assert!(counter_by_name(&deep).is_err_and(|error| error.to_string().len() < 1_000));
     }
 }

@@ -1,7 +1,7 @@
-//! The encodings of OpenAI's models.
+//! The byte pair encodings of OpenAI's models.
 //!
-//! The tables are part of the binary and are unpacked when a counter first counts. Counting is linear in the
-//! text, whatever the text.
+//! The vocabularies are part of the binary; the first count unpacks them. Counting is linear in the text, also for
+//! hostile texts.
 
 use std::cell::RefCell;
 use std::thread::LocalKey;
@@ -11,26 +11,26 @@ use pannier_core::{Exactness, TokenCounter};
 
 use crate::memo::Memo;
 
-/// The encoding of GPT-4o and everything since.
+/// Returns the counter of GPT-4o and all later models.
 pub fn o200k() -> impl TokenCounter + Copy {
     thread_local!(static MEMO: RefCell<Memo> = RefCell::new(Memo::new()));
-    Encoding { name: "o200k", load: bpe_openai::o200k_base, memo: &MEMO }
+    BpeCounter { name: "o200k", load: bpe_openai::o200k_base, memo: &MEMO }
 }
 
-/// The encoding of GPT-4 and GPT-3.5.
+/// Returns the counter of GPT-4 and GPT-3.5.
 pub fn cl100k() -> impl TokenCounter + Copy {
     thread_local!(static MEMO: RefCell<Memo> = RefCell::new(Memo::new()));
-    Encoding { name: "cl100k", load: bpe_openai::cl100k_base, memo: &MEMO }
+    BpeCounter { name: "cl100k", load: bpe_openai::cl100k_base, memo: &MEMO }
 }
 
 #[derive(Clone, Copy)]
-struct Encoding {
+struct BpeCounter {
     name: &'static str,
     load: fn() -> &'static Tokenizer,
     memo: &'static LocalKey<RefCell<Memo>>,
 }
 
-impl TokenCounter for Encoding {
+impl TokenCounter for BpeCounter {
     fn name(&self) -> &str {
         self.name
     }
@@ -51,33 +51,33 @@ impl TokenCounter for Encoding {
         let tokenizer = (self.load)();
         self.memo.with_borrow_mut(|memo| {
             tokenizer.split(text).map(str::as_bytes).try_fold(0, |count, piece| {
-                let left = limit - count;
-                let more = match piece.len() <= left {
-                    // No piece has more tokens than bytes, so this one fits.
+                let remaining = limit - count;
+                let added = match piece.len() <= remaining {
+                    // A piece has at most as many tokens as bytes, so this one fits.
                     true => memo.count(piece, |piece| tokenizer.bpe.count(piece)),
-                    false => tokenizer.bpe.count_till_limit(piece, left)?,
+                    false => tokenizer.bpe.count_till_limit(piece, remaining)?,
                 };
-                Some(count + more)
+                Some(count + added)
             })
         })
     }
 
-    /// Cuts after the last token that fits, moves back to the end of a character, and counts again: a text that
-    /// ends elsewhere may be split elsewhere.
+    /// Cuts after the last token that fits, moves back to a character boundary and counts again, because the shorter
+    /// text may be split into other pieces.
     fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str {
         let tokenizer = (self.load)();
         let (mut count, mut end) = (0, 0);
         for piece in tokenizer.split(text) {
-            let room = limit - count;
-            if let Some(more) = tokenizer.bpe.count_till_limit(piece.as_bytes(), room) {
-                count += more;
+            let remaining = limit - count;
+            if let Some(added) = tokenizer.bpe.count_till_limit(piece.as_bytes(), remaining) {
+                count += added;
                 end += piece.len();
                 continue;
             }
             let tokens = tokenizer.bpe.encode_via_backtracking(piece.as_bytes());
             end += tokens
                 .iter()
-                .take(room)
+                .take(remaining)
                 .map(|token| tokenizer.bpe.token_len(*token))
                 .sum::<usize>();
             break;

@@ -1,4 +1,4 @@
-//! A `tokenizer.json`, as most open models have one.
+//! Counting with a `tokenizer.json`, the tokenizer format of most open models.
 
 use std::fmt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use tokenizers::{ModelWrapper, Tokenizer};
 
 use crate::TokenError;
 
-/// Counts with a tokenizer from a file. Special tokens that a model adds around a text are not counted.
+/// A counter that reads a `tokenizer.json`. It does not count the special tokens that a model adds around a text.
 pub struct TokenizerFile {
     name: String,
     tokenizer: Tokenizer,
@@ -19,16 +19,19 @@ impl TokenizerFile {
     ///
     /// # Errors
     ///
-    /// [`TokenError::File`] if it cannot be read, or is not one.
+    /// [`TokenError::File`] if the file cannot be read, exceeds 256 MiB or is not a `tokenizer.json`.
     pub fn open(path: &Path) -> Result<Self, TokenError> {
         let failed = |problem: String| TokenError::File { path: path.to_owned(), problem };
         let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
-        if size > Self::LARGEST {
-            return Err(failed(format!("it has {size} bytes; at most {} are read", Self::LARGEST)));
+        if size > Self::MAX_FILE_BYTES {
+            return Err(failed(format!(
+                "it has {size} bytes, the limit is {}",
+                Self::MAX_FILE_BYTES
+            )));
         }
         let mut tokenizer =
             Tokenizer::from_file(path).map_err(|error| failed(error.to_string()))?;
-        // What was set up for training would cut or fill every text, or split it at random.
+        // Training settings: truncation and padding would change counts, dropout and sampling would randomize them.
         match tokenizer.get_model().clone() {
             ModelWrapper::BPE(mut model) if model.dropout.is_some() => {
                 model.dropout = None;
@@ -45,7 +48,7 @@ impl TokenizerFile {
         Ok(Self { name: format!("file:{}", path.display()), tokenizer })
     }
 
-    const LARGEST: u64 = 256 << 20;
+    const MAX_FILE_BYTES: u64 = 256 << 20;
 }
 
 impl TokenCounter for TokenizerFile {
@@ -60,7 +63,7 @@ impl TokenCounter for TokenizerFile {
     fn count(&self, text: &str) -> usize {
         match self.tokenizer.encode_fast(text, false) {
             Ok(encoding) => encoding.len(),
-            // A text that the model has no tokens for: no text has more tokens than bytes.
+            // The model cannot encode the text. No text has more tokens than bytes.
             Err(_) => text.len(),
         }
     }

@@ -1,4 +1,4 @@
-//! Bounds for models whose vocabulary is not published.
+//! Upper bounds on token counts, for models whose vocabulary is not published.
 
 use std::fmt;
 
@@ -6,19 +6,18 @@ use pannier_core::{Exactness, TokenCounter};
 
 use crate::TokenError;
 
-/// Another counter times a factor, rounded up.
+/// The count of another counter times a factor, rounded up.
 ///
-/// How good the bound is depends on the factor and the texts; [`calibrate`](crate::calibrate) finds one from texts
-/// whose counts a provider has told.
+/// [`calibrate`](crate::calibrate) computes a factor from texts and the counts that a provider reported for them.
 pub struct UpperBound {
     name: String,
     inner: Box<dyn TokenCounter>,
-    /// The factor in thousandths, so that the same text has the same count everywhere.
+    /// The factor in thousandths: integer arithmetic gives the same count on every platform.
     thousandths: u64,
 }
 
 impl UpperBound {
-    /// Counts as `inner` does, times a factor from 1 to 100, of which three decimals are used.
+    /// Multiplies the counts of `inner` by `factor`, from 1 to 100, rounded up to three decimals.
     ///
     /// # Errors
     ///
@@ -32,9 +31,16 @@ impl UpperBound {
         Ok(Self { name, inner: Box::new(inner), thousandths })
     }
 
-    fn scaled(&self, count: usize) -> usize {
+    /// Returns `count` times the factor, rounded up.
+    fn apply_factor(&self, count: usize) -> usize {
         let scaled = (count as u128 * u128::from(self.thousandths)).div_ceil(1_000);
         usize::try_from(scaled).unwrap_or(usize::MAX)
+    }
+
+    /// Returns the largest count of the inner counter that is within `limit` after scaling.
+    fn inner_limit(&self, limit: usize) -> usize {
+        let inner = limit as u128 * 1_000 / u128::from(self.thousandths);
+        usize::try_from(inner).unwrap_or(usize::MAX)
     }
 }
 
@@ -48,23 +54,15 @@ impl TokenCounter for UpperBound {
     }
 
     fn count(&self, text: &str) -> usize {
-        self.scaled(self.inner.count(text))
+        self.apply_factor(self.inner.count(text))
     }
 
     fn count_up_to(&self, text: &str, limit: usize) -> Option<usize> {
-        self.inner.count_up_to(text, self.room(limit)).map(|count| self.scaled(count))
+        self.inner.count_up_to(text, self.inner_limit(limit)).map(|count| self.apply_factor(count))
     }
 
     fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str {
-        self.inner.truncate(text, self.room(limit))
-    }
-}
-
-impl UpperBound {
-    /// The most that the inner counter may count for a limit here.
-    fn room(&self, limit: usize) -> usize {
-        let room = limit as u128 * 1_000 / u128::from(self.thousandths);
-        usize::try_from(room).unwrap_or(usize::MAX)
+        self.inner.truncate(text, self.inner_limit(limit))
     }
 }
 

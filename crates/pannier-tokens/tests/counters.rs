@@ -1,12 +1,12 @@
-//! Counters: what they promise, for any text; and that the exact ones are exact.
+//! The contract of every counter on arbitrary texts, and the exact encodings against references.
 
 use pannier_tokens::{
     BytesOverFour, Exactness, ScriptEstimate, TokenCounter, TokenError, TokenizerFile, UpperBound,
-    cl100k, counter, names, o200k,
+    cl100k, counter_by_name, counter_names, o200k,
 };
 use proptest::prelude::*;
 
-fn all() -> Vec<Box<dyn TokenCounter>> {
+fn all_counters() -> Vec<Box<dyn TokenCounter>> {
     vec![
         Box::new(BytesOverFour),
         Box::new(ScriptEstimate),
@@ -14,12 +14,12 @@ fn all() -> Vec<Box<dyn TokenCounter>> {
         Box::new(cl100k()),
         Box::new(UpperBound::new(o200k(), 1.337).unwrap()),
         Box::new(UpperBound::new(ScriptEstimate, 2.0).unwrap()),
-        Box::new(words()),
+        Box::new(word_tokenizer()),
     ]
 }
 
-/// A `tokenizer.json` of a few words.
-fn words() -> TokenizerFile {
+/// Writes and opens a `tokenizer.json` with two words.
+fn word_tokenizer() -> TokenizerFile {
     static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let json = r#"{
@@ -34,7 +34,7 @@ fn words() -> TokenizerFile {
     TokenizerFile::open(&path).unwrap()
 }
 
-/// Texts of every sort, also of those that no keyboard has.
+/// Texts in many scripts, with control characters, combining marks and long runs.
 fn texts() -> impl Strategy<Value = String> {
     let alphabet = "[a-zA-Z0-9 .,_=(){}\n\t<|>äßé漢字かな한글яعก👍\u{200d}\u{301}\u{feff}]{0,60}";
     prop_oneof![".{0,40}", alphabet, "(\\PC|\n){0,30}", "a{0,200}", "( |\n){0,80}"]
@@ -44,8 +44,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn every_counter_keeps_its_promises(text in texts(), limit in 0..60_usize) {
-        for counter in all() {
+    fn every_counter_fulfills_the_contract(text in texts(), limit in 0..60_usize) {
+        for counter in all_counters() {
             let count = counter.count(&text);
             prop_assert_eq!(counter.count(""), 0, "{}", counter.name());
             let up_to = counter.count_up_to(&text, limit);
@@ -60,13 +60,13 @@ proptest! {
     }
 
     #[test]
-    fn the_exact_encodings_agree_with_another_implementation(text in texts()) {
+    fn exact_encodings_equal_tiktoken(text in texts()) {
         prop_assert_eq!(o200k().count(&text), tiktoken_rs::o200k_base_singleton().encode_ordinary(&text).len());
         prop_assert_eq!(cl100k().count(&text), tiktoken_rs::cl100k_base_singleton().encode_ordinary(&text).len());
     }
 
     #[test]
-    fn a_bound_is_never_below_what_it_bounds(text in texts(), thousandths in 1_000..100_000_u32) {
+    fn an_upper_bound_is_at_least_count_times_factor(text in texts(), thousandths in 1_000..100_000_u32) {
         let factor = f64::from(thousandths) / 1_000.0;
         let bound = UpperBound::new(o200k(), factor).unwrap();
         let (inner, outer) = (o200k().count(&text), bound.count(&text));
@@ -76,7 +76,7 @@ proptest! {
 }
 
 #[test]
-fn the_counts_of_the_reference_are_met() {
+fn exact_encodings_equal_the_golden_counts() {
     let golden: Vec<serde_json::Value> = serde_json::from_str(include_str!("golden.json")).unwrap();
     assert!(golden.len() > 300);
     for entry in golden {
@@ -88,7 +88,7 @@ fn the_counts_of_the_reference_are_met() {
 }
 
 #[test]
-fn a_cut_is_not_much_shorter_than_it_could_be() {
+fn truncation_uses_the_limit() {
     let text = "The quick brown fox jumps over the lazy dog, and nobody saw it. ".repeat(40);
     for limit in 0..200 {
         let cut = o200k().truncate(&text, limit);
@@ -97,7 +97,7 @@ fn a_cut_is_not_much_shorter_than_it_could_be() {
 }
 
 #[test]
-fn models_are_found_by_name() {
+fn counters_are_found_by_name() {
     for (name, expected, exactness) in [
         ("bytes/4", "bytes/4", Exactness::Estimate),
         ("script", "script", Exactness::Estimate),
@@ -116,40 +116,40 @@ fn models_are_found_by_name() {
         ("claude-sonnet-4-5", "o200k x 1.5", Exactness::UpperBound),
         ("gemini-2.5-pro", "o200k x 1.3", Exactness::UpperBound),
     ] {
-        let found = counter(name).unwrap();
-        assert_eq!((found.name(), found.exactness()), (expected, exactness), "{name}");
+        let counter = counter_by_name(name).unwrap();
+        assert_eq!((counter.name(), counter.exactness()), (expected, exactness), "{name}");
     }
-    assert!(names().all(|name| counter(name).is_ok()));
+    assert!(counter_names().all(|name| counter_by_name(name).is_ok()));
 }
 
 #[test]
 fn an_unknown_name_gets_suggestions() {
-    let told = |name: &str| counter(name).map(|_| ()).unwrap_err().to_string();
-    assert_eq!(told("o20k"), "there is no tokenizer 'o20k'; did you mean o200k?");
-    assert_eq!(told("cluade"), "there is no tokenizer 'cluade'; did you mean claude?");
-    assert_eq!(told("o30"), "there is no tokenizer 'o30'; did you mean o3?");
-    assert_eq!(told("gtp-5"), "there is no tokenizer 'gtp-5'; did you mean gpt-5?");
-    assert!(told("something else").contains("there are bytes/4, script, o200k, cl100k"));
-    assert!(told(&"x".repeat(100_000)).len() < 101_000);
+    let message = |name: &str| counter_by_name(name).map(|_| ()).unwrap_err().to_string();
+    assert_eq!(message("o20k"), "there is no tokenizer 'o20k'; did you mean o200k?");
+    assert_eq!(message("cluade"), "there is no tokenizer 'cluade'; did you mean claude?");
+    assert_eq!(message("o30"), "there is no tokenizer 'o30'; did you mean o3?");
+    assert_eq!(message("gtp-5"), "there is no tokenizer 'gtp-5'; did you mean gpt-5?");
+    assert!(message("something else").contains("use bytes/4, script, o200k, cl100k"));
+    assert!(message(&"x".repeat(100_000)).len() < 101_000);
 }
 
 #[test]
-fn a_tokenizer_file_is_read_and_counts_whole_texts() {
-    let words = words();
-    // Its truncation to two tokens is for training, and plays no part.
+fn a_tokenizer_file_counts_without_its_truncation() {
+    let words = word_tokenizer();
+    // The file truncates to two tokens.
     assert_eq!(words.count("Hello, hello world"), 4);
     assert_eq!(words.exactness(), Exactness::Exact);
     assert!(words.name().starts_with("file:"));
     let wrong = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     for path in [wrong, "missing.json", "/"] {
-        let error = counter(&format!("file:{path}")).map(|_| ()).unwrap_err();
+        let error = counter_by_name(&format!("file:{path}")).map(|_| ()).unwrap_err();
         assert!(matches!(error, TokenError::File { .. }));
         assert!(error.to_string().contains("give the path of a tokenizer.json"), "{error}");
     }
 }
 
 #[test]
-fn a_tokenizer_that_was_trained_at_random_counts_the_same_every_time() {
+fn a_tokenizer_file_with_dropout_counts_deterministically() {
     let json = r#"{
         "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
         "pre_tokenizer": null, "post_processor": null, "decoder": null,
@@ -165,7 +165,7 @@ fn a_tokenizer_that_was_trained_at_random_counts_the_same_every_time() {
 }
 
 #[test]
-fn impossible_factors_are_refused() {
+fn factors_out_of_range_are_rejected() {
     for factor in [0.0, 0.999, 100.1, f64::NAN, f64::INFINITY, -1.0] {
         assert!(matches!(UpperBound::new(BytesOverFour, factor), Err(TokenError::Factor { .. })));
     }
@@ -174,9 +174,9 @@ fn impossible_factors_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
 
-    /// The bound on the text that is sent, with every counter there is.
+    /// With every counter, the rendered text fits the target.
     #[test]
-    fn a_rendered_text_is_never_over_its_target(
+    fn a_rendered_text_never_exceeds_the_target(
         contents in prop::collection::vec("[a-z ,.\n]{1,60}|[漢字かな]{1,12}|[0-9(){};=]{1,30}", 0..12),
         name in prop::sample::select(vec!["bytes/4", "script", "o200k", "cl100k", "claude", "o200k x 1.37"]),
         item in prop::sample::select(vec!["{content}", "<{kind}>{content}</{kind}>"]),
@@ -187,7 +187,7 @@ proptest! {
         use pannier_core::*;
         use pannier_layout::{Template, TextRendering};
 
-        let counter: Arc<dyn TokenCounter> = Arc::from(counter(name).unwrap());
+        let counter: Arc<dyn TokenCounter> = Arc::from(counter_by_name(name).unwrap());
         let mut template = Template::default();
         template.item = item.parse().unwrap();
         template.separator = separator.to_owned();

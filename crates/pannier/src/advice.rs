@@ -5,8 +5,6 @@
 
 use pannier_core::Error;
 
-#[cfg(feature = "docs")]
-use pannier_assemble::AssembleError;
 #[cfg(feature = "chat")]
 use pannier_chat::ChatError;
 #[cfg(feature = "docs")]
@@ -56,11 +54,7 @@ impl Failure {
                 })
             }
             #[cfg(feature = "docs")]
-            Self::Docs(error) | Self::Assemble(AssembleError::Docs(error)) => {
-                docs_advice(error, audience)
-            }
-            #[cfg(feature = "docs")]
-            Self::Assemble(AssembleError::Receipt { .. }) => replay_advice(audience),
+            Self::Docs(error) => docs_advice(error, audience),
             #[cfg(feature = "memory")]
             Self::Memory(error) => match error {
                 MemoryError::NoFolder { .. } if audience == Audience::Library => {
@@ -86,7 +80,7 @@ impl Failure {
             #[cfg(feature = "chat")]
             Self::Chat(ChatError::Engine(error)) => Some(error),
             #[cfg(feature = "docs")]
-            Self::Assemble(AssembleError::Engine(error)) => Some(error),
+            Self::Docs(DocsError::Engine(error)) => Some(error),
             #[cfg(feature = "memory")]
             Self::Memory(MemoryError::Engine(error)) => Some(error),
             #[cfg(feature = "snippets")]
@@ -212,6 +206,7 @@ fn replay_advice(audience: Audience) -> Option<String> {
 #[cfg(feature = "docs")]
 fn docs_advice(error: &DocsError, audience: Audience) -> Option<String> {
     Some(match (error, audience) {
+        (DocsError::Receipt { .. }, _) => return replay_advice(audience),
         (DocsError::NoCache { .. }, Audience::Library) => "build one with `docs::build`".to_owned(),
         (DocsError::NoCache { path }, Audience::Command) => {
             format!("build one with `pannier build --sources DOCS --cache {}`", path.display())

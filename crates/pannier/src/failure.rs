@@ -3,16 +3,16 @@
 use pannier_core::{Error, ErrorKind};
 use pannier_tokens::TokenError;
 
-#[cfg(feature = "docs")]
-use pannier_assemble::AssembleError;
 #[cfg(feature = "chat")]
 use pannier_chat::ChatError;
 #[cfg(feature = "docs")]
-use pannier_docs::{DocsError, EmbedError};
+use pannier_docs::DocsError;
+#[cfg(feature = "embed")]
+use pannier_embed::EmbedError;
+#[cfg(any(feature = "memory", feature = "snippets"))]
+use pannier_files::SessionError;
 #[cfg(feature = "memory")]
 use pannier_memory::MemoryError;
-#[cfg(any(feature = "memory", feature = "snippets"))]
-use pannier_sessions::SessionError;
 #[cfg(feature = "snippets")]
 use pannier_snippets::SnippetsError;
 
@@ -50,12 +50,8 @@ pub enum Failure {
     #[cfg(feature = "docs")]
     #[error(transparent)]
     Docs(#[from] DocsError),
-    /// Assembled passages.
-    #[cfg(feature = "docs")]
-    #[error(transparent)]
-    Assemble(#[from] AssembleError),
     /// Embedding models.
-    #[cfg(feature = "docs")]
+    #[cfg(feature = "embed")]
     #[error(transparent)]
     Embed(#[from] EmbedError),
     /// Project memory.
@@ -143,15 +139,17 @@ impl Failure {
                 _ => Category::InvalidInput,
             },
             #[cfg(feature = "docs")]
-            Self::Docs(error) => docs(error),
-            #[cfg(feature = "docs")]
-            Self::Assemble(error) => match error {
-                AssembleError::Docs(error) => docs(error),
-                AssembleError::Engine(error) => error.kind().into(),
+            Self::Docs(error) => match error {
+                DocsError::NoCache { .. } => Category::CacheMissing,
+                DocsError::Invalid { .. } | DocsError::Outdated { .. } => Category::CacheInvalid,
+                DocsError::Busy { .. } | DocsError::Io { .. } => Category::Io,
+                DocsError::Engine(error) => error.kind().into(),
                 _ => Category::InvalidInput,
             },
-            #[cfg(feature = "docs")]
-            Self::Embed(error) => embed(error),
+            #[cfg(feature = "embed")]
+            Self::Embed(EmbedError::Io { .. }) => Category::Io,
+            #[cfg(feature = "embed")]
+            Self::Embed(_) => Category::InvalidInput,
             #[cfg(feature = "memory")]
             Self::Memory(error) => match error {
                 MemoryError::Io { .. } => Category::Io,
@@ -177,25 +175,6 @@ impl Failure {
     /// Returns the stable name of the category.
     pub fn code(&self) -> &'static str {
         self.category().code()
-    }
-}
-
-#[cfg(feature = "docs")]
-fn docs(error: &DocsError) -> Category {
-    match error {
-        DocsError::NoCache { .. } => Category::CacheMissing,
-        DocsError::Invalid { .. } | DocsError::Outdated { .. } => Category::CacheInvalid,
-        DocsError::Busy { .. } | DocsError::Io { .. } => Category::Io,
-        DocsError::Embed(error) => embed(error),
-        _ => Category::InvalidInput,
-    }
-}
-
-#[cfg(feature = "docs")]
-fn embed(error: &EmbedError) -> Category {
-    match error {
-        EmbedError::Io { .. } => Category::Io,
-        _ => Category::InvalidInput,
     }
 }
 

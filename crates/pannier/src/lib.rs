@@ -42,13 +42,13 @@ pub use pannier_core::{
 };
 pub use pannier_policy::{Policy, PolicyRegistry};
 
-#[cfg(feature = "docs")]
-pub use pannier_assemble as assemble;
 #[cfg(feature = "chat")]
 pub use pannier_chat as chat;
 pub use pannier_core as engine;
 #[cfg(feature = "docs")]
 pub use pannier_docs as docs;
+#[cfg(feature = "embed")]
+pub use pannier_embed as embed;
 pub use pannier_layout as layout;
 #[cfg(feature = "memory")]
 pub use pannier_memory as memory;

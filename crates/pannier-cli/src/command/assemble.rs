@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum, ValueHint};
-use pannier_assemble::{AssembledContext, Assembler, AssemblyConfig, Candidates, TokenBudget};
 use pannier_core::{Packing, Timestamp, TokenCounter, find_item};
-use pannier_docs::{Cache, Embedder, Filters, Mode, QueryVector, Search, read_date};
+use pannier_docs::{
+    AssembledContext, Assembler, AssemblyConfig, Cache, Candidates, Embedder, Filters, Mode,
+    QueryVector, Search, TokenBudget, read_date,
+};
 
 use super::docs::{CacheArguments, EmbedderArguments};
 use super::explanation;

@@ -158,16 +158,15 @@ impl Chat {
     fn counter(&self, text: &str) -> Result<(Box<dyn TokenCounter>, &'static str), CliError> {
         let known = match self.tokenizer.is_named() {
             true => Some(self.tokenizer.counter()?),
-            false => {
-                pannier_chat::model(text).and_then(|model| pannier_tokens::counter(&model).ok())
-            }
+            false => pannier_chat::model(text)
+                .and_then(|model| pannier_tokens::counter_by_name(&model).ok()),
         };
         Ok(match known {
             Some(counter) => {
                 let exactness = counter.exactness().name();
                 (counter, exactness)
             }
-            None => (pannier_tokens::counter(self.format.tokenizer())?, "assumed"),
+            None => (pannier_tokens::counter_by_name(self.format.tokenizer())?, "assumed"),
         })
     }
 

@@ -311,7 +311,7 @@ impl PacketArguments {
         let told = input.session_id.as_deref().filter(|_| self.cooldown.is_some());
         let id = match (self.session.as_deref(), told) {
             (Some(id), _) => Some(SessionId::new(id).map_err(MemoryError::from)?),
-            (None, told) => told.map(SessionId::of_host),
+            (None, told) => told.map(SessionId::from_host),
         };
         let Some(id) = id else {
             return match self.cooldown {

@@ -4,12 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueHint};
-use pannier_assemble::Assembler;
 use pannier_core::{ContextItem, TokenCounter, UncountedItem};
-use pannier_policy::{DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay};
-
-use pannier_docs::Cache;
+use pannier_docs::{Assembler, Cache};
 use pannier_memory::{Folder, Packer};
+use pannier_policy::{DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay};
 
 use super::AnswerFormat;
 use super::assemble::VectorArguments;
@@ -54,7 +52,7 @@ impl ReplayCommand {
     pub(crate) fn run(&self) -> Result<(), CliError> {
         let receipt = input::read_receipt(&self.receipt)?;
         let counter: Arc<dyn TokenCounter> =
-            Arc::from(pannier_tokens::counter(&receipt.tokenizer)?);
+            Arc::from(pannier_tokens::counter_by_name(&receipt.tokenizer)?);
         if let ("memory", Some(context)) = (receipt.source.kind.as_str(), &self.context) {
             return packet(&receipt, context, counter);
         }

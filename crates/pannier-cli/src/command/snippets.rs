@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueHint};
 use pannier_core::TokenCounter;
 use pannier_snippets::{
-    Answer, Catalogue, ContextFormat, Deliveries, GetOptions, Indexes, ListOptions, Listing, Roots,
-    Scope, SessionId, SnippetType, SnippetsError,
+    ContextFormat, DeliveryLog, GetOptions, GetResponse, ListOptions, Roots, Scope, SessionId,
+    SnippetCatalog, SnippetIndexes, SnippetList, SnippetType, SnippetsError,
 };
 
 use super::AnswerFormat;
@@ -177,10 +177,10 @@ impl List {
         options.baseline_only = self.baseline_only;
         options.query.clone_from(&self.query);
         options.limit = self.limit;
-        let indexes = Indexes::read(self.roots.open()?)?;
-        let catalogue = indexes.catalogue()?;
-        let counter = counter(&self.tokenizer, &catalogue)?;
-        let listing = catalogue.list(&options, &*counter)?;
+        let indexes = SnippetIndexes::read(self.roots.open()?)?;
+        let catalog = indexes.catalog()?;
+        let counter = counter(&self.tokenizer, &catalog)?;
+        let listing = catalog.list(&options, &*counter)?;
         let mut output = Output::new();
         write_listing(&listing, self.format, &mut output)?;
         output.finish()
@@ -226,13 +226,13 @@ impl Get {
     fn run(&self) -> Result<(), CliError> {
         let session = self.session.as_deref().map(SessionId::new).transpose();
         let session = session.map_err(SnippetsError::from)?;
-        let indexes = Indexes::read(self.roots.open()?)?;
-        let catalogue = indexes.catalogue()?;
-        let counter = counter(&self.tokenizer, &catalogue)?;
-        let ids = catalogue.identify(self.ids.iter().map(String::as_str))?;
+        let indexes = SnippetIndexes::read(self.roots.open()?)?;
+        let catalog = indexes.catalog()?;
+        let counter = counter(&self.tokenizer, &catalog)?;
+        let ids = catalog.resolve_ids(self.ids.iter().map(String::as_str))?;
         let memory = match session {
             Some(session) => {
-                let deliveries = Deliveries::in_folder(state::folder("snippets")?);
+                let deliveries = DeliveryLog::in_folder(state::folder("snippets")?);
                 let delivered = deliveries.read(&session, indexes.roots())?;
                 Some((session, deliveries, delivered))
             }
@@ -247,13 +247,13 @@ impl Get {
         };
         let delivered = memory.as_ref().map(|(_, _, delivered)| delivered.clone());
         options.delivered = delivered.unwrap_or_default();
-        let answer = catalogue.get(&ids, &options, &*counter)?;
+        let answer = catalog.get(&ids, &options, &*counter)?;
         let mut output = Output::new();
         match &answer {
-            Answer::Snippets(context) => {
+            GetResponse::Snippets(context) => {
                 output.write(|writer| context.write(options.format, writer))?;
             }
-            Answer::Discovery { listing, .. } => {
+            GetResponse::Discovery { listing, .. } => {
                 output.text(&listing.render(options.format))?;
             }
         }
@@ -273,16 +273,16 @@ impl Get {
 /// What counts tokens: what was asked for, or else what counted those in the indexes.
 fn counter(
     asked: &TokenizerArguments,
-    catalogue: &Catalogue<'_>,
+    catalog: &SnippetCatalog<'_>,
 ) -> Result<Box<dyn TokenCounter>, CliError> {
-    match catalogue.counter().filter(|_| !asked.is_named()) {
+    match catalog.counter().filter(|_| !asked.is_named()) {
         Some(counter) => Ok(counter),
         None => asked.counter(),
     }
 }
 
 fn write_listing(
-    listing: &Listing<'_>,
+    listing: &SnippetList<'_>,
     format: AnswerFormat,
     output: &mut Output,
 ) -> Result<(), CliError> {

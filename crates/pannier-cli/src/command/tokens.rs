@@ -83,8 +83,8 @@ fn read(path: &Path) -> Result<String, CliError> {
 
 fn list() -> Result<(), CliError> {
     let mut table = Table::new(output::width(), 0, &[]);
-    for name in pannier_tokens::names() {
-        let counter = pannier_tokens::counter(name)?;
+    for name in pannier_tokens::counter_names() {
+        let counter = pannier_tokens::counter_by_name(name)?;
         table.row([
             name.to_owned(),
             counter.name().to_owned(),

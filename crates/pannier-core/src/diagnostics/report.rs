@@ -1,6 +1,8 @@
 //! The account of a run: every item of the pool, in exactly one of two lists, with its reason.
 
 use super::{ExclusionReason, InclusionReason, OverflowEvent, PipelineStage, TraceEvent};
+#[cfg(feature = "serde")]
+use crate::model::null;
 use crate::{ContextItem, CountRequirementShortfall, Ledger};
 
 /// What was selected, what was not, and why.
@@ -22,10 +24,24 @@ pub struct SelectionReport<I = ContextItem> {
     /// What they cost together; negative counts are added as they are.
     pub total_tokens_considered: i64,
     /// How many items entered and left each stage.
-    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            default,
+            deserialize_with = "null::as_default",
+            skip_serializing_if = "Vec::is_empty"
+        )
+    )]
     pub stages: Vec<StageCount>,
     /// Required counts that the pool could not meet.
-    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            default,
+            deserialize_with = "null::as_default",
+            skip_serializing_if = "Vec::is_empty"
+        )
+    )]
     pub count_requirement_shortfalls: Vec<CountRequirementShortfall>,
     /// How the selection went over its target, if it did and the strategy is to proceed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]

@@ -233,17 +233,18 @@ mod wire {
 
     use super::{ContextBudget, ContextBudgetBuilder, ContextKind};
     use crate::Error;
+    use crate::model::null;
 
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "a context budget")]
     pub(super) struct Budget {
         max_tokens: i64,
         target_tokens: i64,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "null::as_default")]
         output_reserve: i64,
         #[serde(default, deserialize_with = "slots")]
         reserved_slots: BTreeMap<ContextKind, i64>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "null::as_default")]
         estimation_safety_margin_percent: f64,
     }
 
@@ -275,6 +276,14 @@ mod wire {
                 f.write_str("kinds and their tokens")
             }
 
+            fn visit_none<E>(self) -> Result<Self::Value, E> {
+                Ok(BTreeMap::new())
+            }
+
+            fn visit_some<D: Deserializer<'de>>(self, value: D) -> Result<Self::Value, D::Error> {
+                value.deserialize_map(self)
+            }
+
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut slots = BTreeMap::new();
                 while let Some((kind, tokens)) = map.next_entry::<ContextKind, i64>()? {
@@ -289,7 +298,7 @@ mod wire {
             }
         }
 
-        deserializer.deserialize_map(Slots)
+        deserializer.deserialize_option(Slots)
     }
 
     pub(super) fn is_zero(tokens: &i64) -> bool {

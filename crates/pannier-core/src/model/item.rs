@@ -394,24 +394,25 @@ mod wire {
 
     use super::{ContextItem, ContextKind, ContextSource, Metadata, Timestamp, UncountedItem};
     use crate::Error;
+    use crate::model::null;
 
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "a context item")]
     pub(super) struct Item {
         content: String,
         tokens: Option<i64>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "null::as_default")]
         kind: ContextKind,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "null::as_default")]
         source: ContextSource,
         priority: Option<i64>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "null::as_default")]
         tags: Vec<String>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "null::as_default")]
         metadata: Metadata,
         timestamp: Option<Timestamp>,
         future_relevance_hint: Option<f64>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "null::as_default")]
         pinned: bool,
         original_tokens: Option<i64>,
         id: Option<String>,

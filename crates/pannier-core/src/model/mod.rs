@@ -8,6 +8,8 @@ mod deduplication;
 mod item;
 mod label;
 mod metadata;
+#[cfg(feature = "serde")]
+pub(crate) mod null;
 mod overflow;
 mod passage;
 mod previous;

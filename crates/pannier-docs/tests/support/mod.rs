@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pannier_docs::{
-    BuildOptions, Built, Cache, DocsError, EmbedError, Embedder, Model, Sources, Vectors, build,
+    BuildOptions, Built, Cache, DocsError, Embedder, EmbedderError, Model, Sources, Vectors, build,
     quantise,
 };
 
@@ -95,7 +95,7 @@ impl Embedder for Letters {
         &self.0
     }
 
-    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<i16>>, EmbedError> {
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<i16>>, EmbedderError> {
         Ok(texts.iter().map(|text| Self::vector(text)).collect())
     }
 }

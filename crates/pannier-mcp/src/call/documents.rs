@@ -1,7 +1,6 @@
 //! Calls about document caches.
 
-use pannier_assemble::{Assembler, AssemblyConfig, TokenBudget};
-use pannier_docs::{Filters, Search};
+use pannier_docs::{Assembler, AssemblyConfig, Filters, Search, TokenBudget};
 use serde::Serialize;
 
 use crate::answer::Answer;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pannier_core::TokenCounter;
 use pannier_snippets::{
-    Answer as Found, Catalogue, ContextFormat, GetOptions, ListOptions, Scope, SessionId,
+    ContextFormat, GetOptions, GetResponse, ListOptions, Scope, SessionId, SnippetCatalog,
     SnippetType, SnippetsError,
 };
 
@@ -44,9 +44,9 @@ fn list(arguments: &Get, shelf: &Shelf, watch: &Watch, most: usize) -> Result<An
     options.limit = arguments.limit;
     let indexes = shelf.snippets(arguments.docs.as_deref())?;
     watch.step("listing snippets")?;
-    let catalogue = indexes.catalogue()?;
-    let counter = counter_for(arguments, &catalogue)?;
-    Answer::object(&catalogue.list(&options, &*counter)?, most)
+    let catalog = indexes.catalog()?;
+    let counter = counter_for(arguments, &catalog)?;
+    Answer::object(&catalog.list(&options, &*counter)?, most)
 }
 
 fn fetch(arguments: &Get, shelf: &Shelf, watch: &Watch, most: usize) -> Result<Answer, ToolError> {
@@ -69,20 +69,20 @@ fn fetch(arguments: &Get, shelf: &Shelf, watch: &Watch, most: usize) -> Result<A
     }
     let indexes = shelf.snippets(arguments.docs.as_deref())?;
     watch.step("gathering what is required")?;
-    let catalogue = indexes.catalogue()?;
-    let counter = counter_for(arguments, &catalogue)?;
-    let ids = catalogue.identify(arguments.snippet_ids.iter().map(String::as_str))?;
+    let catalog = indexes.catalog()?;
+    let counter = counter_for(arguments, &catalog)?;
+    let ids = catalog.resolve_ids(arguments.snippet_ids.iter().map(String::as_str))?;
     let mut options = GetOptions::default();
     (options.budget, options.resend) = (arguments.budget, arguments.resend);
     options.format = ContextFormat::Json;
     if let Some(session) = &session {
         options.delivered = shelf.deliveries()?.read(session, indexes.roots())?;
     }
-    let found = catalogue.get(&ids, &options, &*counter)?;
+    let found = catalog.get(&ids, &options, &*counter)?;
     watch.step("writing the answer")?;
     let answer = match &found {
-        Found::Snippets(context) => Answer::object(&**context, most)?,
-        Found::Discovery { listing, .. } => Answer::object(listing, most)?,
+        GetResponse::Snippets(context) => Answer::object(&**context, most)?,
+        GetResponse::Discovery { listing, .. } => Answer::object(listing, most)?,
     };
     // Only what somebody still waits for is remembered as given.
     watch.step("remembering what was given")?;
@@ -102,9 +102,9 @@ fn fetch(arguments: &Get, shelf: &Shelf, watch: &Watch, most: usize) -> Result<A
 /// What counts tokens: what was asked for, or else what counted those in the indexes.
 fn counter_for(
     arguments: &Get,
-    catalogue: &Catalogue<'_>,
+    catalog: &SnippetCatalog<'_>,
 ) -> Result<Arc<dyn TokenCounter>, ToolError> {
-    match catalogue.counter().filter(|_| arguments.tokenizer.is_none()) {
+    match catalog.counter().filter(|_| arguments.tokenizer.is_none()) {
         Some(indexed) => Ok(Arc::from(indexed)),
         None => counter(arguments.tokenizer.as_deref()),
     }

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pannier_snippets::{
-    Answer, Catalogue, Context, GetOptions, Indexes, Roots, SnippetId, SnippetsError, index,
+    GetOptions, GetResponse, Roots, SnippetBundle, SnippetCatalog, SnippetId, SnippetIndexes,
+    SnippetsError, index,
 };
 use pannier_tokens::{BytesOverFour, TokenCounter};
 
@@ -47,9 +48,9 @@ impl Scratch {
     }
 
     /// Writes the index of `docs`, and reads it.
-    pub(crate) fn indexes(&self) -> Indexes {
+    pub(crate) fn indexes(&self) -> SnippetIndexes {
         index(&self.roots(), &BytesOverFour).unwrap();
-        Indexes::read(self.roots()).unwrap()
+        SnippetIndexes::read(self.roots()).unwrap()
     }
 }
 
@@ -62,7 +63,7 @@ impl Drop for Scratch {
 /// A context, as it is printed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fetched<'c> {
-    pub(crate) context: Context<'c>,
+    pub(crate) context: SnippetBundle<'c>,
     pub(crate) text: String,
     pub(crate) tokens: usize,
 }
@@ -85,17 +86,17 @@ pub(crate) fn options() -> GetOptions {
 }
 
 /// Gets these snippets.
-pub(crate) fn get<'c>(catalogue: &'c Catalogue<'_>, requested: &[&str]) -> Fetched<'c> {
-    fetch(catalogue, requested, &options()).unwrap()
+pub(crate) fn get<'c>(catalog: &'c SnippetCatalog<'_>, requested: &[&str]) -> Fetched<'c> {
+    fetch(catalog, requested, &options()).unwrap()
 }
 
 pub(crate) fn fetch<'c>(
-    catalogue: &'c Catalogue<'_>,
+    catalog: &'c SnippetCatalog<'_>,
     requested: &[&str],
     options: &GetOptions,
 ) -> Result<Fetched<'c>, SnippetsError> {
-    match catalogue.get(&ids(requested), options, &BytesOverFour)? {
-        Answer::Snippets(mut context) => {
+    match catalog.get(&ids(requested), options, &BytesOverFour)? {
+        GetResponse::Snippets(mut context) => {
             let text = context.render(options.format);
             let tokens = BytesOverFour.count(&text);
             if let Some(counted) = context.tokens.take() {
@@ -103,7 +104,7 @@ pub(crate) fn fetch<'c>(
             }
             Ok(Fetched { context: *context, text, tokens })
         }
-        Answer::Discovery { .. } => panic!("the first phase"),
+        GetResponse::Discovery { .. } => panic!("the first phase"),
     }
 }
 

@@ -23,7 +23,7 @@ use pannier_docs::{Cache, Embedder, QueryVector};
 #[cfg(feature = "memory")]
 use pannier_memory::Folder;
 #[cfg(feature = "snippets")]
-use pannier_snippets::{Deliveries, Indexes, Roots};
+use pannier_snippets::{DeliveryLog, Roots, SnippetIndexes};
 
 #[cfg(any(feature = "docs", feature = "memory", feature = "snippets"))]
 use crate::Failure;
@@ -148,7 +148,7 @@ pub struct Shelf {
     #[cfg(feature = "snippets")]
     all_snippets: Option<ReloadingSnippets>,
     #[cfg(feature = "snippets")]
-    deliveries: Option<Deliveries>,
+    deliveries: Option<DeliveryLog>,
     #[cfg(feature = "memory")]
     memories: Vec<(String, Folder)>,
     #[cfg(feature = "memory")]
@@ -230,7 +230,7 @@ impl Shelf {
     /// Sets the folder that records which snippets each session received.
     #[must_use]
     pub fn with_state_folder(mut self, folder: Option<PathBuf>) -> Self {
-        self.deliveries = folder.map(Deliveries::in_folder);
+        self.deliveries = folder.map(DeliveryLog::in_folder);
         self
     }
 
@@ -244,7 +244,7 @@ impl Shelf {
     /// # Errors
     ///
     /// [`ShelfError`] if there is no such root, or an error of `pannier-snippets` if an index cannot be read.
-    pub fn snippets(&self, name: Option<&str>) -> Result<Arc<Indexes>, Failure> {
+    pub fn snippets(&self, name: Option<&str>) -> Result<Arc<SnippetIndexes>, Failure> {
         match (&self.all_snippets, name) {
             (Some(all), None) => all.get(),
             (_, name) => find(&self.snippets, name, FolderKind::Snippets)?.get(),
@@ -256,7 +256,7 @@ impl Shelf {
     /// # Errors
     ///
     /// [`ShelfError::NoStateFolder`] if there is none.
-    pub fn deliveries(&self) -> Result<&Deliveries, Failure> {
+    pub fn deliveries(&self) -> Result<&DeliveryLog, Failure> {
         self.deliveries.as_ref().ok_or_else(|| ShelfError::NoStateFolder.into())
     }
 }
@@ -366,23 +366,23 @@ impl ReloadingIndex {
 #[derive(Debug)]
 struct ReloadingSnippets {
     roots: Roots,
-    current: Mutex<Arc<Indexes>>,
+    current: Mutex<Arc<SnippetIndexes>>,
 }
 
 #[cfg(feature = "snippets")]
 impl ReloadingSnippets {
     fn open(paths: &[&Path], home: Option<PathBuf>) -> Result<Self, Failure> {
         let roots = Roots::open(paths, home)?;
-        let indexes = Indexes::read(roots.clone())?;
+        let indexes = SnippetIndexes::read(roots.clone())?;
         // Fail now rather than on the first request.
-        indexes.catalogue()?;
+        indexes.catalog()?;
         Ok(Self { roots, current: Mutex::new(Arc::new(indexes)) })
     }
 
-    fn get(&self) -> Result<Arc<Indexes>, Failure> {
+    fn get(&self) -> Result<Arc<SnippetIndexes>, Failure> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if !current.is_current() {
-            *current = Arc::new(Indexes::read(self.roots.clone())?);
+            *current = Arc::new(SnippetIndexes::read(self.roots.clone())?);
         }
         Ok(Arc::clone(&current))
     }

@@ -1,0 +1,278 @@
+//! Passages that were found for a query, and what becomes of them at a budget.
+//!
+//! Searching does not depend on the budget, so that one search serves many of them.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use pannier_core::{
+    ContextItem, ContextItemBuilder, ContextKind, Passage, Pipeline, Rendering, Selection,
+};
+use pannier_layout::DocumentRendering;
+use pannier_policy::{Bound, Circumstances, PolicyRegistry, Receipt, ReceiptSource};
+
+use crate::{AssembledContext, Assembler, ContextChunk, DocsError, Hit, Omitted, TokenBudget};
+
+/// What follows a text that was cut.
+const CUT: &str = "...";
+
+/// Passages that were found for a query, best first.
+#[derive(Debug)]
+pub struct Candidates<'a> {
+    assembler: &'a Assembler<'a>,
+    query: String,
+    hits: Vec<Hit>,
+    items: Vec<ContextItem>,
+    /// Which of them is the best.
+    best: usize,
+}
+
+impl<'a> Candidates<'a> {
+    pub(crate) fn new(
+        assembler: &'a Assembler<'a>,
+        query: &str,
+        mut hits: Vec<Hit>,
+    ) -> Result<Self, DocsError> {
+        let groups = match assembler.config().neighbours {
+            true => add_neighbours(assembler, &mut hits)?,
+            false => BTreeMap::new(),
+        };
+        let texts: Vec<&str> = hits.iter().map(|hit| hit.text.as_str()).collect();
+        let tokens = assembler.counter().count_each(&texts);
+        let best = hits.iter().map(|hit| hit.score).max().unwrap_or_default().max(1) as f64;
+        let mut items = Vec::with_capacity(hits.len());
+        for (hit, tokens) in hits.iter().zip(tokens) {
+            let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
+            let mut item = new_item(hit, &hit.text, tokens, hit.score as f64 / best);
+            if let Some(group) = groups.get(&hit.id) {
+                item = item.group(group);
+            }
+            items.push(item.build()?);
+        }
+        let is_best = |hit: &Hit| hit.score as f64 >= best;
+        let best = hits.iter().position(is_best).unwrap_or_default();
+        Ok(Self { assembler, query: query.to_owned(), hits, items, best })
+    }
+
+    /// The passages.
+    pub fn hits(&self) -> &[Hit] {
+        &self.hits
+    }
+
+    /// The pipeline that packs them, for questions of your own: of the [pool](Self::pool) at the same budget.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the policy from being built.
+    pub fn pipeline(&self, budget: &TokenBudget) -> Result<Pipeline, DocsError> {
+        let policy = self.assembler.config().policy(budget.per_doc_overhead);
+        let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
+        Ok(pipeline.rendered_by(self.rendering()))
+    }
+
+    fn rendering(&self) -> DocumentRendering {
+        DocumentRendering::new(self.assembler.counter().clone())
+    }
+
+    /// The passages as items of the engine at a budget: the best is cut if none fits as a whole.
+    ///
+    /// # Errors
+    ///
+    /// As [`assemble`](Self::assemble).
+    pub fn pool(&self, budget: &TokenBudget) -> Result<Cow<'_, [ContextItem]>, DocsError> {
+        self.select(budget, |pool, _| match std::ptr::eq(pool, &self.items[..]) {
+            true => Cow::Borrowed(&self.items[..]),
+            false => Cow::Owned(pool.to_vec()),
+        })
+    }
+
+    /// Selects, and if nothing fits, selects again with the best passage cut. Calls a function with the pool and the
+    /// selection.
+    fn select<T>(
+        &self,
+        budget: &TokenBudget,
+        f: impl FnOnce(&[ContextItem], &Selection<'_>) -> T,
+    ) -> Result<T, DocsError> {
+        let (pipeline, tokens) = (self.pipeline(budget)?, budget.context_budget()?);
+        let selection = pipeline.run(&self.items, &tokens)?;
+        if !selection.is_empty() || budget.available_tokens() == 0 || self.items.is_empty() {
+            return Ok(f(&self.items, &selection));
+        }
+        match self.cut(budget)? {
+            Some(cut) => {
+                let mut pool = self.items.clone();
+                pool[self.best] = cut;
+                let selection = pipeline.run(&pool, &tokens)?;
+                Ok(f(&pool, &selection))
+            }
+            None => Ok(f(&self.items, &selection)),
+        }
+    }
+
+    /// The best passage by itself, cut so that it fits with its heading, if anything of it does.
+    fn cut(&self, budget: &TokenBudget) -> Result<Option<ContextItem>, DocsError> {
+        let (item, hit) = (&self.items[self.best], &self.hits[self.best]);
+        let (rendering, counter) = (self.rendering(), self.assembler.counter());
+        let heading = usize::try_from(rendering.heading(0, item)).unwrap_or(usize::MAX);
+        let heading = heading.max(budget.per_doc_overhead);
+        let Some(room) = budget.available_tokens().checked_sub(heading) else { return Ok(None) };
+        if item.group().is_some() && item.tokens() <= i64::try_from(room).unwrap_or(i64::MAX) {
+            // Only its neighbours are too many.
+            return Ok(Some(new_item(hit, &hit.text, item.tokens(), 1.0).build()?));
+        }
+        // What is added may cost more than it does by itself, so less is tried until it fits.
+        for limit in (1..=room).rev().take(16) {
+            let kept = counter.truncate(&hit.text, limit).trim_end();
+            let text = format!("{kept}{CUT}");
+            let sent = counter.count(&format!("{text}\n"));
+            if !kept.is_empty() && sent <= room {
+                let tokens = i64::try_from(counter.count(&text)).unwrap_or(i64::MAX);
+                let cut = new_item(hit, &text, tokens, 1.0).original_tokens(item.tokens());
+                let end = (hit.range.start + kept.len()) as u64;
+                return Ok(Some(cut.metadata("end", end).build()?));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The context at a budget.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the engine from selecting.
+    pub fn assemble(&self, budget: &TokenBudget) -> Result<AssembledContext, DocsError> {
+        self.select(budget, |pool, selection| self.context(pool, selection, budget))
+    }
+
+    fn context(
+        &self,
+        pool: &[ContextItem],
+        selection: &Selection<'_>,
+        budget: &TokenBudget,
+    ) -> AssembledContext {
+        let include_metadata = self.assembler.config().include_metadata;
+        let chunks: Vec<ContextChunk> = selection
+            .indices()
+            .map(|index| ContextChunk::new(&self.hits[index], &pool[index], include_metadata))
+            .collect();
+        let truncated = selection.items().any(|item| item.original_tokens().is_some());
+        let excluded = selection.report().excluded.into_iter();
+        let omitted = excluded.filter_map(|excluded| {
+            let hit = excluded.index.and_then(|index| self.hits.get(index))?;
+            Some(Omitted::new(hit, excluded, pool))
+        });
+        let text = self.rendering().render(selection.items());
+        let count = |tokens: i64| usize::try_from(tokens).unwrap_or_default();
+        let total_tokens = count(selection.tokens());
+        AssembledContext {
+            query_hash: blake3::hash(self.query.as_bytes()).to_hex().to_string(),
+            state_root: self.assembler.cache().manifest().version.clone(),
+            available_tokens: budget.available_tokens(),
+            total_tokens,
+            overhead_tokens: self.overhead(selection, budget),
+            truncated,
+            chunks,
+            omitted: omitted.collect(),
+            text,
+        }
+    }
+
+    /// What was charged for headings and line ends, or the tokens that the whole text has beyond its passages, if there
+    /// are more.
+    fn overhead(&self, selection: &Selection<'_>, budget: &TokenBudget) -> usize {
+        let rendering = self.rendering();
+        let least = i64::try_from(budget.per_doc_overhead).unwrap_or(i64::MAX);
+        let mut last = None;
+        let mut overhead = 0_i64;
+        for item in selection.items() {
+            let document = Passage::of(item).map(|passage| passage.document.to_owned());
+            if document != last {
+                overhead = overhead.saturating_add(rendering.heading(0, item).max(least));
+            }
+            last = document;
+        }
+        let rest = selection.ledger().sent().saturating_sub(selection.tokens());
+        usize::try_from(overhead.max(rest)).unwrap_or_default()
+    }
+
+    /// What is needed to make the selection again and verify it.
+    ///
+    /// # Errors
+    ///
+    /// As [`assemble`](Self::assemble).
+    pub fn receipt(&self, budget: &TokenBudget) -> Result<Receipt, DocsError> {
+        let config = self.assembler.config();
+        let mut circumstances = Circumstances::new(config.policy(budget.per_doc_overhead));
+        circumstances.tokenizer = self.assembler.counter().name().to_owned();
+        circumstances.bound = Bound::Documents;
+        circumstances.source = Some(ReceiptSource {
+            kind: KIND.to_owned(),
+            version: self.assembler.cache().manifest().version.clone(),
+            query: Some(self.query.clone()),
+            options: serde_json::to_value(config)
+                .ok()
+                .and_then(|value| serde_json::from_value(value).ok()),
+        });
+        self.select(budget, |_, selection| Receipt::new(selection, circumstances))
+    }
+
+    /// The pool that a receipt of these passages was made from.
+    ///
+    /// # Errors
+    ///
+    /// As [`assemble`](Self::assemble).
+    pub fn pool_of(&self, receipt: &Receipt) -> Result<Vec<ContextItem>, DocsError> {
+        let tokens = usize::try_from(receipt.budget.target_tokens()).unwrap_or_default();
+        let mut budget = TokenBudget::available(tokens);
+        if let pannier_policy::SlicerPolicy::Document { overhead, .. } = &receipt.policy.slicer {
+            budget.per_doc_overhead = usize::try_from(*overhead).unwrap_or_default();
+        }
+        Ok(self.pool(&budget)?.into_owned())
+    }
+}
+
+/// What receipts call the source of passages.
+pub(crate) const KIND: &str = "passages";
+
+/// A passage as an item of the engine.
+fn new_item(hit: &Hit, text: &str, tokens: i64, hint: f64) -> ContextItemBuilder {
+    let passage = Passage {
+        document: &hit.path,
+        sequence: hit.sequence.into(),
+        range: hit.range.start as u64..hit.range.end as u64,
+    };
+    let item = ContextItem::builder(text, tokens)
+        .kind(ContextKind::DOCUMENT)
+        .id(&hit.id)
+        .passage(&passage)
+        .future_relevance_hint(hint);
+    match hit.date {
+        Some(date) => item.timestamp(date),
+        None => item,
+    }
+}
+
+/// Puts the passages before and after each one beside it, and tells which group each belongs to. A neighbour that was
+/// found by itself stays by itself, and one between two goes with the better one.
+fn add_neighbours(
+    assembler: &Assembler<'_>,
+    hits: &mut Vec<Hit>,
+) -> Result<BTreeMap<String, String>, DocsError> {
+    let mut known: BTreeSet<String> = hits.iter().map(|hit| hit.id.clone()).collect();
+    let mut groups = BTreeMap::new();
+    let mut all = Vec::with_capacity(hits.len() * 3);
+    for hit in hits.drain(..) {
+        let (mut before, mut after) = (None, None);
+        for beside in assembler.cache().neighbours(&hit)? {
+            if !beside.text.trim().is_empty() && known.insert(beside.id.clone()) {
+                groups.insert(hit.id.clone(), hit.id.clone());
+                groups.insert(beside.id.clone(), hit.id.clone());
+                let place = if beside.sequence < hit.sequence { &mut before } else { &mut after };
+                *place = Some(beside);
+            }
+        }
+        all.extend(before.into_iter().chain([hit]).chain(after));
+    }
+    *hits = all;
+    Ok(groups)
+}

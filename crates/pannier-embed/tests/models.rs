@@ -1,0 +1,120 @@
+//! The vectors of real models, compared to the bit with those of other processors.
+//!
+//! The weights are too large for a repository. `.ci/models` fetches them, and `PANNIER_MODELS` names the folder they are
+//! in; without it there is nothing to check.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use pannier_docs::Embedder;
+use pannier_embed::{MiniLm, StaticTable};
+
+const FOX: &str = "The quick brown fox";
+
+/// Says on the screen what is not checked, even where the output of tests is kept back.
+fn tell(message: &str) {
+    let _ = writeln!(std::io::stderr(), "{message}");
+}
+
+/// A folder with a model, or why there is none.
+fn folder(name: &str) -> Option<PathBuf> {
+    let Some(models) = std::env::var_os("PANNIER_MODELS") else {
+        tell("skipped: run .ci/models and set PANNIER_MODELS to the full path of target/models");
+        return None;
+    };
+    let folder = PathBuf::from(models).join(name);
+    if !folder.is_dir() {
+        tell(&format!("skipped: there is no {}; run .ci/models", folder.display()));
+        return None;
+    }
+    Some(folder)
+}
+
+/// How many texts MiniLM gets without optimisation, when all of them would take minutes.
+const FEW: usize = 8;
+
+/// Texts of many sorts, a few short ones first.
+fn texts() -> Vec<String> {
+    let mut texts: Vec<String> = [
+        "",
+        " \t\n",
+        FOX,
+        "a",
+        "A",
+        "Deploy on Fridays",
+        "How do I roll back a release?",
+        "the canteen closes at two",
+        "THE CANTEEN CLOSES AT TWO",
+        "unaffable antidisestablishmentarianism",
+        "fn main() { println!(\"{:?}\", vec![1, 2, 3]); }",
+        "SELECT id FROM items WHERE price >= 10.50 ORDER BY id;",
+        "https://example.com/a/b?c=d&e=f#g",
+        "naïve café, Straße, İstanbul, ΟΔΟΣ",
+        "Привет, мир",
+        "今日は良い天気ですね",
+        "我们在星期五部署",
+        "안녕하세요",
+        "مرحبا بالعالم",
+        "नमस्ते दुनिया",
+        "👩‍👩‍👧‍👦 🎉 🇪🇺",
+        "e\u{301} and é",
+        "zero\u{200b}width\u{feff} and \u{0} control",
+        "[CLS] [SEP] <s> </s> [MASK]",
+        "0 1 2 3 10 100 3.14159 1e-12 0xdeadbeef",
+        "----====____....!!!!",
+        "a\r\nb\rc\nd",
+        "\u{fffd}\u{10ffff}",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    texts.push("x".repeat(300));
+    texts.push("word ".repeat(40));
+    texts.push((0..300).map(|number| format!("{number} ")).collect());
+    texts
+}
+
+/// BLAKE3 of all vectors, as little-endian numbers.
+fn hash(embedder: &dyn Embedder, texts: &[String]) -> String {
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let vectors = embedder.embed(&texts).unwrap();
+    let mut hasher = blake3::Hasher::new();
+    for (text, vector) in texts.iter().zip(vectors) {
+        assert_eq!(vector.len(), embedder.model().dimensions as usize);
+        // A table may have a row for blanks.
+        let nothing =
+            text.is_empty() || text.trim().is_empty() && embedder.model().name == "minilm";
+        assert_eq!(vector.iter().all(|&number| number == 0), nothing, "{text:?}");
+        vector.iter().for_each(|number| {
+            hasher.update(&number.to_le_bytes());
+        });
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+#[test]
+fn minilm_gives_the_vectors_that_it_gives_everywhere() {
+    let Some(folder) = folder("minilm") else { return };
+    let minilm = MiniLm::open(folder).unwrap();
+    assert_eq!(minilm.model().dimensions, 384);
+    let fox = minilm.embed(&[FOX]).unwrap().remove(0);
+    assert_eq!(fox[..8], [91, 1090, -22, 1409, 1184, -1092, 1819, -3434]);
+    let texts = texts();
+    let expected = "5871d0da1b17cbe75de45fa199468a475200de190e5fec3cbebfa2daecabe258";
+    assert_eq!(hash(&minilm, &texts[..FEW]), expected);
+    if cfg!(debug_assertions) {
+        let (left, all) = (texts.len() - FEW, texts.len());
+        tell(&format!("skipped: {left} of {all} texts for MiniLM; add --release"));
+        return;
+    }
+    let expected = "7616e4d88c978f59cb22f8ea022ffd20a15a61efeeeef03e4b2df2170f129584";
+    assert_eq!(hash(&minilm, &texts), expected);
+}
+
+#[test]
+fn a_static_table_gives_the_vectors_that_it_gives_everywhere() {
+    let Some(folder) = folder("wordllama") else { return };
+    let table = StaticTable::open(folder).unwrap();
+    assert_eq!(table.model().dimensions, 256);
+    let expected = "e70d482d1d49a574e128f2e54d25ac7df1c5b4249828097ac1d4461c8b866b7a";
+    assert_eq!(hash(&table, &texts()), expected);
+}
