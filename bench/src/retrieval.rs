@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use pannier_docs::{
     Assembler, AssemblyConfig, BuildOptions, Cache, Embedder, EmbedderError, Mode, Model,
-    QueryVector, Search, Sources, TokenBudget, Vectors, build, quantise,
+    QueryVector, Search, Sources, TokenBudget, Vectors, build, quantize,
 };
 use serde::Deserialize;
 
@@ -252,7 +252,7 @@ fn vector(text: &str) -> Vec<i16> {
     let mut noise = Numbers(xxhash_rust::xxh3::xxh3_64(text.as_bytes()) | 1);
     let numbers: Vec<f32> =
         (0..DIMENSIONS).map(|_| noise.next() as f32 / (1 << 30) as f32 - 1.0).collect();
-    quantise(&numbers).expect("numbers")
+    quantize(&numbers).expect("numbers")
 }
 
 /// Numbers of 31 bits that look like chance.

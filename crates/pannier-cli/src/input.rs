@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use pannier_core::UncountedItem;
-use pannier_docs::{About, DocsError, GivenVectors, quantise, read_date};
+use pannier_docs::{About, DocsError, GivenVectors, quantize, read_date};
 use pannier_layout::Template;
 use pannier_policy::{Policy, PolicyRegistry, Receipt};
 use serde::Deserialize;
@@ -290,7 +290,7 @@ pub(crate) fn read_vector(path: &Path) -> Result<Vec<i16>, CliError> {
     let vector: Option<Vec<f32>> = serde_json::from_str(&text).ok();
     let problem =
         "it is no vector; write an array of numbers that are not all 0, as in [0.1, -0.2]";
-    vector.and_then(|vector| quantise(&vector)).ok_or_else(|| CliError::input(path, problem))
+    vector.and_then(|vector| quantize(&vector)).ok_or_else(|| CliError::input(path, problem))
 }
 
 /// What is known about documents from a file: a JSON object of paths, each with a title and a date.

@@ -61,7 +61,7 @@ pub use assemble::{
 pub use build::{BuildOptions, Built, Progress, build, each_chunk};
 pub use cache::{Cache, Document};
 pub use chunk::Chunk;
-pub use embedder::{Embedder, EmbedderError, Model, quantise};
+pub use embedder::{Embedder, EmbedderError, Model, quantize};
 pub use error::DocsError;
 pub use inspect::{Inspected, Listed, Spread};
 pub use lexical::TermScore;

@@ -11,7 +11,7 @@ use std::path::Path;
 use rayon::prelude::*;
 use serde::Deserialize;
 
-use crate::{Cache, DocsError, Embedder, Model, quantise};
+use crate::{Cache, DocsError, Embedder, Model, quantize};
 
 /// How many bytes of a text's hash its vector is found again by.
 pub(crate) const KEY_BYTES: usize = 16;
@@ -108,7 +108,7 @@ impl GivenVectors {
             let zeros = vec![0; found];
             let vector = match vector.iter().all(|number| *number == 0.0) {
                 true => Some(zeros),
-                false => quantise(&vector),
+                false => quantize(&vector),
             };
             let vector =
                 vector.ok_or_else(|| invalid("a number of the vector is too large".to_owned()))?;

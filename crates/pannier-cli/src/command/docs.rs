@@ -160,7 +160,7 @@ impl EmbedderArguments {
     }
 
     pub(crate) fn open(&self) -> Result<Option<Box<dyn Embedder>>, CliError> {
-        Ok(self.embedder.as_deref().map(pannier_embed::embedder).transpose()?.flatten())
+        Ok(self.embedder.as_deref().map(pannier_embed::open_embedder).transpose()?.flatten())
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pannier_docs::{
     BuildOptions, Built, Cache, DocsError, Embedder, EmbedderError, Model, Sources, Vectors, build,
-    quantise,
+    quantize,
 };
 
 pub(crate) const FROM_SCRATCH: BuildOptions<'static> =
@@ -86,7 +86,7 @@ impl Letters {
 
     pub(crate) fn vector(text: &str) -> Vec<i16> {
         let count = |letter| text.chars().filter(|c| *c == letter).count() as f32;
-        quantise(&('a'..='h').map(count).collect::<Vec<_>>()).unwrap_or(vec![0; 8])
+        quantize(&('a'..='h').map(count).collect::<Vec<_>>()).unwrap_or(vec![0; 8])
     }
 }
 

@@ -1,15 +1,14 @@
-//! The functions of a model, in operations that every processor does alike.
+//! Activation functions with bit-identical results on every processor.
 //!
-//! IEEE 754 fixes the result of `+`, `-`, `*`, `/` and the square root to the bit; the exponential and its kin are left to
-//! the library of each platform. So they are written out here, and a multiplication and an addition are never fused. Sums
-//! go over eight lanes that are added up in one fixed tree: wide enough for the vectors of any processor, and the same
-//! sum on those that have none.
+//! IEEE 754 fixes the results of `+`, `-`, `*`, `/` and the square root to the bit, but platforms differ in `exp` and `erf`.
+//! So both are polynomials here, and a multiplication is never fused with an addition. Sums use eight lanes that are added in
+//! a fixed tree: wide enough for SIMD, and the same sum without it.
 
 const LANES: usize = 8;
 
-/// Adds what a function makes of numbers, in the fixed order.
+/// Sums `each(number)` over `numbers` in the fixed order: eight lanes, then a tree.
 #[inline(always)]
-fn sum_of(numbers: &[f32], each: impl Fn(f32) -> f32) -> f32 {
+fn ordered_sum(numbers: &[f32], each: impl Fn(f32) -> f32) -> f32 {
     let mut sums = [0.0_f32; LANES];
     let (full, rest) = numbers.as_chunks::<LANES>();
     for chunk in full {
@@ -24,16 +23,16 @@ fn sum_of(numbers: &[f32], each: impl Fn(f32) -> f32) -> f32 {
     ((a + e) + (c + g)) + ((b + f) + (d + h))
 }
 
-/// The power of e to a number that is not positive. What is below -87 counts as -87: its power, 10⁻³⁸, is nothing beside
-/// the power of zero, which every sum here has.
+/// Returns e to the power of a number that is not positive. Numbers below -87 count as -87: the result, 10⁻³⁸, vanishes
+/// next to the 1 that every sum here contains.
 ///
-/// The number is split into a multiple of ln 2, which goes into the exponent, and a rest of at most ln 2 / 2, for which a
-/// polynomial of degree 6 is exact to 3·10⁻⁹. With rounding the result is within 10⁻⁷ of its own size.
+/// Range reduction: a multiple of ln 2 goes into the exponent, and a polynomial of degree 6 covers the remainder of at most
+/// ln 2 / 2 with an error of 3·10⁻⁹. With rounding, the relative error is below 10⁻⁷.
 #[inline(always)]
 pub(crate) fn exp(number: f32) -> f32 {
-    // Adding this number leaves no room for a fraction: it rounds, and the lowest bits are the whole number.
+    // 1.5 · 2²³: adding it rounds to an integer, which the lowest mantissa bits then hold.
     const ROUND: f32 = 12_582_912.0;
-    // ln 2 in two parts, the first with so few bits that its multiples are exact.
+    // ln 2 in two parts (Cody-Waite); the first has few enough bits that its multiples are exact.
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -0.000_212_194_44;
     let number = if number > -87.0 { number } else { -87.0 };
@@ -48,10 +47,9 @@ pub(crate) fn exp(number: f32) -> f32 {
     power * f32::from_bits((rounded.to_bits() << 23).wrapping_add(1.0_f32.to_bits()))
 }
 
-/// The error function, within 10⁻⁷.
+/// Returns the error function with an absolute error below 10⁻⁷.
 ///
-/// For a positive number it is 1 - exp(-p), where p is the number times a polynomial of degree 7, fitted so that the
-/// difference from the error function is least where it is largest. From 4 on it is 1.
+/// For `x > 0` it is `1 - exp(-x·p(x))`, where `p` is the minimax polynomial of degree 7. From 4 on it is 1.
 #[inline(always)]
 pub(crate) fn erf(number: f32) -> f32 {
     let magnitude = number.abs();
@@ -71,7 +69,7 @@ pub(crate) fn erf(number: f32) -> f32 {
     (1.0 - exp(-(polynomial * magnitude))).copysign(number)
 }
 
-/// The Gaussian error linear unit, by the error function.
+/// Applies the Gaussian error linear unit, by its definition with the error function.
 #[inline(always)]
 pub(crate) fn gelu(numbers: &mut [f32]) {
     for number in numbers {
@@ -79,44 +77,44 @@ pub(crate) fn gelu(numbers: &mut [f32]) {
     }
 }
 
-/// Turns scores, times a positive factor, into shares of one.
+/// Applies softmax to `factor * scores`; `factor` must be positive.
 #[inline(always)]
 pub(crate) fn softmax(scores: &mut [f32], factor: f32) {
-    let mut largest = [f32::NEG_INFINITY; LANES];
+    let mut max = [f32::NEG_INFINITY; LANES];
     let (full, rest) = scores.as_chunks::<LANES>();
     for chunk in full {
-        for (largest, &score) in largest.iter_mut().zip(chunk) {
-            *largest = if score > *largest { score } else { *largest };
+        for (max, &score) in max.iter_mut().zip(chunk) {
+            *max = if score > *max { score } else { *max };
         }
     }
-    for (largest, &score) in largest.iter_mut().zip(rest) {
-        *largest = if score > *largest { score } else { *largest };
+    for (max, &score) in max.iter_mut().zip(rest) {
+        *max = if score > *max { score } else { *max };
     }
-    let largest = largest.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    let max = max.into_iter().fold(f32::NEG_INFINITY, f32::max);
     for score in scores.iter_mut() {
-        *score = exp((*score - largest) * factor);
+        *score = exp((*score - max) * factor);
     }
-    let sum = sum_of(scores, |share| share);
+    let sum = ordered_sum(scores, |share| share);
     for score in scores {
         *score /= sum;
     }
 }
 
-/// What brings a row of numbers to mean 0 and variance 1, and then to those that were learnt.
-pub(crate) struct Norm {
+/// Layer normalization: scales each row to mean 0 and variance 1, then applies the learned weight and bias.
+pub(crate) struct LayerNorm {
     pub(crate) weight: Vec<f32>,
     pub(crate) bias: Vec<f32>,
     pub(crate) epsilon: f32,
 }
 
-impl Norm {
-    /// Normalises each row.
+impl LayerNorm {
+    /// Normalizes each row.
     #[inline(always)]
     pub(crate) fn apply(&self, rows: &mut [f32]) {
         let count = self.weight.len() as f32;
         for row in rows.chunks_exact_mut(self.weight.len()) {
-            let mean = sum_of(row, |number| number) / count;
-            let variance = sum_of(row, |number| (number - mean) * (number - mean)) / count;
+            let mean = ordered_sum(row, |number| number) / count;
+            let variance = ordered_sum(row, |number| (number - mean) * (number - mean)) / count;
             let deviation = (variance + self.epsilon).sqrt();
             for ((number, weight), bias) in row.iter_mut().zip(&self.weight).zip(&self.bias) {
                 *number = (*number - mean) / deviation * weight + bias;
@@ -125,7 +123,7 @@ impl Norm {
     }
 }
 
-/// Adds numbers to others, one by one.
+/// Adds `others` to `numbers`, element by element.
 #[inline(always)]
 pub(crate) fn add(numbers: &mut [f32], others: &[f32]) {
     for (number, other) in numbers.iter_mut().zip(others) {
@@ -138,8 +136,8 @@ mod tests {
     use super::*;
     use crate::testing::random;
 
-    /// The error function by its power series, and by its continued fraction where that is better.
-    fn erf_exactly(number: f64) -> f64 {
+    /// The error function in 64 bits: by its power series below 3, by its continued fraction above.
+    fn erf_f64(number: f64) -> f64 {
         let magnitude = number.abs();
         let result = if magnitude < 3.0 {
             let (mut term, mut sum) = (magnitude, magnitude);
@@ -159,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn exp_is_within_a_ten_millionth_of_itself() {
+    fn exp_has_a_relative_error_below_1e_7() {
         for step in 0..=2_000_000_u32 {
             let number = -(step as f32) * 4.35e-5;
             let expected = f64::from(number.max(-87.0)).exp();
@@ -174,10 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn erf_is_within_a_ten_millionth() {
+    fn erf_has_an_absolute_error_below_1e_7() {
         for step in -100_000..=100_000_i32 {
             let number = step as f32 * 5e-5;
-            let difference = (f64::from(erf(number)) - erf_exactly(f64::from(number))).abs();
+            let difference = (f64::from(erf(number)) - erf_f64(f64::from(number))).abs();
             assert!(difference < 1e-7, "erf({number}) is off by {difference:e}");
         }
         assert_eq!(erf(0.0), 0.0);
@@ -187,19 +185,19 @@ mod tests {
     }
 
     #[test]
-    fn gelu_is_that_of_the_error_function() {
+    fn gelu_follows_its_definition() {
         let mut numbers: Vec<f32> = (-800..=800).map(|step| step as f32 * 0.01).collect();
         let before = numbers.clone();
         gelu(&mut numbers);
-        for (number, found) in before.into_iter().zip(numbers) {
+        for (number, result) in before.into_iter().zip(numbers) {
             let number = f64::from(number);
-            let expected = 0.5 * number * (1.0 + erf_exactly(number / 2_f64.sqrt()));
-            assert!((f64::from(found) - expected).abs() < 4e-7 * number.abs().max(1.0));
+            let expected = 0.5 * number * (1.0 + erf_f64(number / 2_f64.sqrt()));
+            assert!((f64::from(result) - expected).abs() < 4e-7 * number.abs().max(1.0));
         }
     }
 
     #[test]
-    fn softmax_makes_shares() {
+    fn softmax_follows_its_definition() {
         for count in [1, 7, 8, 9, 100] {
             let scores: Vec<f32> = random(count, 3).iter().map(|score| score * 50.0).collect();
             let mut shares = scores.clone();
@@ -217,9 +215,9 @@ mod tests {
     }
 
     #[test]
-    fn a_norm_gives_mean_and_variance() {
+    fn layer_norm_scales_mean_and_variance() {
         let count = 37;
-        let norm = Norm { weight: vec![2.0; count], bias: vec![0.5; count], epsilon: 1e-12 };
+        let norm = LayerNorm { weight: vec![2.0; count], bias: vec![0.5; count], epsilon: 1e-12 };
         let mut rows: Vec<f32> = random(2 * count, 9).iter().map(|number| number + 3.0).collect();
         norm.apply(&mut rows);
         for row in rows.chunks(count) {
@@ -232,14 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn sums_go_in_the_order_that_is_written_down() {
+    fn ordered_sum_adds_lanes_in_a_fixed_tree() {
         let numbers = random(21, 5);
         let mut lanes = [0.0_f32; 8];
-        for (place, number) in numbers.iter().enumerate() {
-            lanes[place % 8] += number;
+        for (index, number) in numbers.iter().enumerate() {
+            lanes[index % 8] += number;
         }
         let halves: Vec<f32> = (0..4).map(|lane| lanes[lane] + lanes[lane + 4]).collect();
         let expected = (halves[0] + halves[2]) + (halves[1] + halves[3]);
-        assert_eq!(sum_of(&numbers, |number| number).to_bits(), expected.to_bits());
+        assert_eq!(ordered_sum(&numbers, |number| number).to_bits(), expected.to_bits());
     }
 }
