@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use pannier_core::{ContextItem, LexicalScorer, Pool, Scorer, TokenCounter};
+use pannier_core::{Bm25Scorer, ContextItem, Pool, TokenCounter};
 use serde::Serialize;
 
 use crate::catalog::Snippet;
@@ -172,7 +172,7 @@ fn scores(query: &str, snippets: &[&Snippet<'_>]) -> Result<Vec<f64>, SnippetsEr
         .map(|snippet| ContextItem::new(format!("{}\n{}", snippet.id(), snippet.description()), 1))
         .collect();
     let items = items?;
-    Ok(LexicalScorer::new(query).scores(&Pool::new(&items)))
+    Ok(Pool::new(&items).scores(&Bm25Scorer::new(query))?)
 }
 
 impl SnippetList<'_> {

@@ -15,7 +15,7 @@ use crate::warning::Warning;
 const WRITE_CHUNK_BYTES: usize = 64 << 10;
 
 impl SnippetBundle<'_> {
-    /// Writes the bundle, with a final newline. Writes in chunks, so that memory stays bounded by the largest text.
+    /// Writes the bundle, with a final newline. Writes in chunks, so that the whole response is never in memory.
     ///
     /// # Errors
     ///

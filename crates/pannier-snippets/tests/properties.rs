@@ -28,8 +28,8 @@ fn name(number: usize) -> String {
 
 /// Writes a corpus to two roots, in any file order, with all kinds of references.
 fn write(scratch: &Scratch, corpus: &Corpus, order: &[usize]) {
-    for place in order {
-        let number = place % corpus.len();
+    for position in order {
+        let number = position % corpus.len();
         let (requires, scope) = &corpus[number];
         let (first, rest) = requires.split_at(requires.len() / 2);
         let first: Vec<String> = first.iter().map(|number| name(*number)).collect();
@@ -90,11 +90,11 @@ proptest! {
         let mut expected = requested.clone();
         requested.iter().for_each(|start| expected.extend(&reaches[*start]));
         let order = sent(&fetched);
-        let place: BTreeMap<&str, usize> =
-            order.iter().enumerate().map(|(place, id)| (*id, place)).collect();
+        let positions: BTreeMap<&str, usize> =
+            order.iter().enumerate().map(|(position, id)| (*id, position)).collect();
         prop_assert_eq!(order.len(), expected.len());
         for number in &expected {
-            prop_assert!(place.contains_key(&*name(*number)));
+            prop_assert!(positions.contains_key(&*name(*number)));
         }
         // Sorted by scope, and topologically within a scope, except for cycles.
         let scope = |number: usize| corpus[number].1;
@@ -102,7 +102,7 @@ proptest! {
         for number in &expected {
             for required in &reaches[*number] {
                 if scope(*number) == scope(*required) && !reaches[*required].contains(number) {
-                    prop_assert!(place[&*name(*required)] < place[&*name(*number)]);
+                    prop_assert!(positions[&*name(*required)] < positions[&*name(*number)]);
                 }
             }
         }
@@ -188,7 +188,7 @@ proptest! {
                 prop_assert!(over.tokens > budget);
                 // By definition: all subsets of the requests.
                 let fits = |kept: usize| {
-                    let kept = names.iter().enumerate().filter(|(place, _)| kept & (1 << place) != 0);
+                    let kept = names.iter().enumerate().filter(|(position, _)| kept & (1 << position) != 0);
                     let kept: Vec<&str> = kept.map(|(_, name)| *name).collect();
                     get(&kept).is_ok()
                 };
@@ -289,9 +289,14 @@ fn dependencies_of_kept_requests_are_not_dropped() {
     let scratch = Scratch::new("comes-back");
     let names: Vec<String> = (0..30).map(name).collect();
     // Each requires the next, so only the first ones can be dropped; the first three are large.
-    for (place, name) in names.iter().enumerate() {
-        let next: Vec<&str> = names.get(place + 1).map(String::as_str).into_iter().collect();
-        scratch.snippet(name, "global", &next, &"word ".repeat(if place < 3 { 400 } else { 20 }));
+    for (position, name) in names.iter().enumerate() {
+        let next: Vec<&str> = names.get(position + 1).map(String::as_str).into_iter().collect();
+        scratch.snippet(
+            name,
+            "global",
+            &next,
+            &"word ".repeat(if position < 3 { 400 } else { 20 }),
+        );
     }
     let indexes = scratch.indexes();
     let catalog = indexes.catalog().unwrap();
@@ -362,8 +367,8 @@ fn hostile_files_are_rejected_or_harmless() {
     scratch.write("docs/big.md", vec![b'x'; (8 << 20) + 1]);
     let indexes = scratch.indexes();
     let catalog = indexes.catalog().unwrap();
-    let found: Vec<&str> = catalog.snippets().iter().map(|snippet| snippet.id()).collect();
-    assert_eq!(found, ["bullets", "fences", "paths"]);
+    let ids: Vec<&str> = catalog.snippets().iter().map(|snippet| snippet.id()).collect();
+    assert_eq!(ids, ["bullets", "fences", "paths"]);
     let fetched = get(&catalog, &["paths"]);
     assert_eq!(sent(&fetched), ["paths"]);
     assert_eq!(fetched.bundle.warnings.len(), 11, "{:?}", helper::warnings(&fetched));

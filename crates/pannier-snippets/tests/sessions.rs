@@ -88,8 +88,8 @@ fn a_response_without_texts_is_small() {
         |number: usize| format!("{}/{number:03}", "long-name-of-a-folder/".repeat(7) + "last");
     let names: Vec<String> = (0..40).map(name).collect();
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
-    for (place, name) in all.iter().enumerate() {
-        let next: Vec<&str> = all.get(place + 1).copied().into_iter().collect();
+    for (position, name) in all.iter().enumerate() {
+        let next: Vec<&str> = all.get(position + 1).copied().into_iter().collect();
         scratch.snippet(name, "global", &next, "text\n");
     }
     let indexes = scratch.indexes();

@@ -47,9 +47,9 @@ impl Failure {
         let advice = match self {
             Self::Shelf(error) => shelf_advice(error, audience),
             #[cfg(feature = "chat")]
-            Self::Chat(ChatError::OverBudget { needed_tokens, smallest_budget, is_target }) => {
+            Self::Chat(ChatError::OverBudget { required_tokens, smallest_budget, is_target }) => {
                 Some(match is_target {
-                    true => format!("raise {} to {needed_tokens}", TARGET.name(audience)),
+                    true => format!("raise {} to {required_tokens}", TARGET.name(audience)),
                     false => format!("raise {} to {smallest_budget}", BUDGET.name(audience)),
                 })
             }
@@ -160,7 +160,7 @@ fn engine_message(error: &Error, audience: Audience) -> Option<String> {
         Error::OverWindow { selected_tokens, input_tokens } => {
             format!("selected items need {selected_tokens} tokens but {input} is {input_tokens}")
         }
-        Error::FixedOverBudget { fixed_tokens, target_tokens } => format!(
+        Error::RequiredTextOverBudget { fixed_tokens, target_tokens } => format!(
             "pinned items and the text around them need {fixed_tokens} tokens but the target is {target_tokens}"
         ),
         _ => return None,
@@ -191,7 +191,7 @@ fn engine_advice(error: &Error, audience: Audience) -> Option<String> {
         Error::OverWindow { selected_tokens, input_tokens } => {
             format!("{} or lower the required counts", raise(selected_tokens, input_tokens))
         }
-        Error::FixedOverBudget { fixed_tokens, target_tokens } => {
+        Error::RequiredTextOverBudget { fixed_tokens, target_tokens } => {
             format!("{}, unpin items or shorten the template", raise(fixed_tokens, target_tokens))
         }
         _ => return None,
