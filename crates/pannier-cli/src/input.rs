@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use pannier_core::UncountedItem;
-use pannier_docs::{About, DocsError, GivenVectors, quantize, read_date};
+use pannier_docs::{DocsError, DocumentMetadata, ImportedVectors, parse_date, quantize};
 use pannier_layout::Template;
 use pannier_policy::{Policy, PolicyRegistry, Receipt};
 use serde::Deserialize;
@@ -283,9 +283,9 @@ pub(crate) fn read_receipt(path: &Path) -> Result<Receipt, Failure> {
 }
 
 /// Vectors of chunks from a file.
-pub(crate) fn read_vectors(path: &Path) -> Result<GivenVectors, Failure> {
+pub(crate) fn read_vectors(path: &Path) -> Result<ImportedVectors, Failure> {
     let file = File::open(path).map_err(|error| Failure::io("read", path, error))?;
-    GivenVectors::read(BufReader::new(file)).map_err(|error| match error {
+    ImportedVectors::read(BufReader::new(file)).map_err(|error| match error {
         DocsError::Io { error, .. } => Failure::io("read", path, error),
         error => invalid(path, error.to_string()),
     })
@@ -301,7 +301,7 @@ pub(crate) fn read_vector(path: &Path) -> Result<Vec<i16>, Failure> {
 }
 
 /// What is known about documents from a file: a JSON object of paths, each with a title and a date.
-pub(crate) fn read_about(path: &Path) -> Result<BTreeMap<String, About>, Failure> {
+pub(crate) fn read_about(path: &Path) -> Result<BTreeMap<String, DocumentMetadata>, Failure> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Said {
@@ -316,11 +316,11 @@ pub(crate) fn read_about(path: &Path) -> Result<BTreeMap<String, About>, Failure
         Failure::Input { path: Some(path.to_owned()), place, problem }
     })?;
     let read = |(document, Said { title, date }): (String, Said)| {
-        let mut about = About::default();
+        let mut about = DocumentMetadata::default();
         about.title = title;
         if let Some(date) = date {
             let problem = format!("'{date}' of {document} is no date; write one as in 2026-03-01");
-            about.date = Some(read_date(&date).ok_or_else(|| invalid(path, problem))?);
+            about.date = Some(parse_date(&date).ok_or_else(|| invalid(path, problem))?);
         }
         Ok((document, about))
     };

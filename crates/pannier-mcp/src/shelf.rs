@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pannier_core::TokenCounter;
-use pannier_docs::{Cache, Embedder, QueryVector};
+use pannier_docs::{DocumentIndex, Embedder, QueryVector};
 use pannier_memory::Folder;
 use pannier_snippets::{DeliveryLog, Roots, SnippetIndexes};
 
@@ -127,7 +127,7 @@ impl Shelf {
     }
 
     /// The cache of this name, or the only one.
-    pub(crate) fn cache(&self, name: Option<&str>) -> Result<Arc<Cache>, Problem> {
+    pub(crate) fn cache(&self, name: Option<&str>) -> Result<Arc<DocumentIndex>, Problem> {
         one(&self.caches, name, "cache")?.get()
     }
 
@@ -153,7 +153,7 @@ impl Shelf {
     }
 
     /// What makes the vector of a query for this cache.
-    pub(crate) fn vector(&self, cache: &Cache) -> QueryVector<'_> {
+    pub(crate) fn vector(&self, cache: &DocumentIndex) -> QueryVector<'_> {
         match &self.embedder {
             Some(embedder) if cache.manifest().model.as_ref() == Some(embedder.model()) => {
                 QueryVector::Embedder(&**embedder)
@@ -193,19 +193,19 @@ fn one<'s, T>(shelf: &'s [(String, T)], name: Option<&str>, what: &str) -> Resul
 #[derive(Debug)]
 struct KeptCache {
     path: PathBuf,
-    open: Mutex<Arc<Cache>>,
+    open: Mutex<Arc<DocumentIndex>>,
 }
 
 impl KeptCache {
     fn open(path: &Path) -> Result<Self, ServeError> {
-        Ok(Self { path: path.to_owned(), open: Mutex::new(Arc::new(Cache::open(path)?)) })
+        Ok(Self { path: path.to_owned(), open: Mutex::new(Arc::new(DocumentIndex::open(path)?)) })
     }
 
     /// The present version.
-    fn get(&self) -> Result<Arc<Cache>, Problem> {
+    fn get(&self) -> Result<Arc<DocumentIndex>, Problem> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if !open.is_current()? {
-            *open = Arc::new(Cache::open(&self.path)?);
+            *open = Arc::new(DocumentIndex::open(&self.path)?);
         }
         Ok(Arc::clone(&open))
     }
