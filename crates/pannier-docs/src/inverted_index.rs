@@ -221,7 +221,7 @@ impl IndexBuilder {
         let mut entries: Vec<(u64, &str, u32, u32, &[u32])> = Vec::new();
         for (words, text) in texts.iter().zip(first..) {
             words.for_each(|hash, term, count, positions| {
-                entries.push((hash, term, text, count, positions))
+                entries.push((hash, term, text, count, positions));
             });
         }
         // Numbers first: texts are compared only where their hashes are equal, and then mostly once. What a text
