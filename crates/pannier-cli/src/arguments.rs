@@ -10,7 +10,7 @@ use pannier_core::{
     ContextBudget, ContextItem, ContextKind, Error, ErrorCategory, Pipeline, Timestamp,
     TokenCounter, UncountedItem,
 };
-use pannier_layout::TextRendering;
+use pannier_layout::TextLayout;
 use pannier_policy::{Bound, Policy, PolicyRegistry};
 
 use crate::command::Command;
@@ -80,7 +80,7 @@ pub(crate) struct ItemArguments {
 /// The items of a run, and how they become a text.
 pub(crate) struct Input {
     pub(crate) items: Vec<ContextItem>,
-    pub(crate) rendering: TextRendering,
+    pub(crate) rendering: TextLayout,
     pub(crate) bound: Bound,
 }
 
@@ -88,7 +88,7 @@ impl Input {
     /// The pipeline that selects from these items.
     pub(crate) fn bind(&self, pipeline: Pipeline) -> Pipeline {
         match self.bound {
-            Bound::Text => pipeline.rendered_by(self.rendering.clone()),
+            Bound::Text => pipeline.with_layout(self.rendering.clone()),
             _ => pipeline,
         }
     }
@@ -106,7 +106,7 @@ impl ItemArguments {
             && items.iter().all(UncountedItem::is_counted);
         let bound = if is_given { Bound::Items } else { Bound::Text };
         let items = UncountedItem::count(items, &*counter);
-        let rendering = TextRendering::new(template.unwrap_or_default(), counter);
+        let rendering = TextLayout::new(template.unwrap_or_default(), counter);
         Ok(Input { items, rendering, bound })
     }
 }

@@ -160,7 +160,7 @@ fn a_check_that_finds_something_fails() {
     run(&folder, &["index"]);
     let (code, printed, _) = run(&folder, &["check"]);
     assert_eq!(code, 1);
-    assert_eq!(printed, "docs/a.md:6: it requires 'gone', which is no snippet of these roots\n");
+    assert_eq!(printed, "docs/a.md:6: it requires 'gone', which is not a snippet of these roots\n");
     write(&folder, "a", "");
     assert_eq!(
         run(&folder, &["check"]).1,

@@ -1,5 +1,7 @@
 //! Everything that can go wrong, with the numbers.
 
+use std::sync::Arc;
+
 use crate::ContextKind;
 
 /// An error of the engine: something that cannot be built, or a selection that cannot be made.
@@ -209,7 +211,7 @@ pub enum Error {
         "what must be sent has {fixed_tokens} tokens, above the target of {target_tokens}; unpin items, shorten \
          what stands around them, or raise the budget"
     )]
-    FixedOverBudget {
+    RequiredTextOverBudget {
         /// Pinned items, and what is sent whatever is selected.
         fixed_tokens: i64,
         /// The target.
@@ -277,14 +279,58 @@ pub enum Error {
         other: usize,
     },
 
-    /// A slicer or placer written outside the engine failed, or broke its contract.
-    #[error("{part} failed: {problem}")]
-    CustomPart {
-        /// Which part.
-        part: String,
-        /// What went wrong.
-        problem: String,
+    /// Somebody stopped a search.
+    #[error("the search was stopped before it had an answer; ask again, or allow it more time")]
+    Stopped,
+
+    /// A scorer, slicer, placer or layout written outside the engine failed, or broke its contract.
+    #[error("{component} failed: {source}")]
+    CustomComponentFailed {
+        /// Which component.
+        component: String,
+        /// The error.
+        source: ForeignError,
     },
+}
+
+/// An error from outside the engine. Two are equal if their texts are.
+#[derive(Clone, Debug)]
+pub struct ForeignError(Arc<dyn std::error::Error + Send + Sync>);
+
+impl PartialEq for ForeignError {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_string() == other.0.to_string()
+    }
+}
+
+impl std::fmt::Display for ForeignError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for ForeignError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl Error {
+    /// An error of a component from outside the engine.
+    ///
+    /// ```
+    /// use pannier_core::Error;
+    ///
+    /// let error = Error::custom("the scorer", "the model server does not answer");
+    /// assert_eq!(error.to_string(), "the scorer failed: the model server does not answer");
+    /// ```
+    pub fn custom(
+        component: impl Into<String>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        let source = ForeignError(Arc::from(source.into()));
+        Self::CustomComponentFailed { component: component.into(), source }
+    }
 }
 
 fn no_item(name: &str, items: usize) -> String {
@@ -368,9 +414,9 @@ impl Error {
             Self::PinnedOverBudget { .. }
             | Self::OverTarget { .. }
             | Self::OverWindow { .. }
-            | Self::FixedOverBudget { .. }
+            | Self::RequiredTextOverBudget { .. }
             | Self::Scarcity { .. } => ErrorCategory::BudgetNotMet,
-            Self::CustomPart { .. } => ErrorCategory::Internal,
+            Self::CustomComponentFailed { .. } => ErrorCategory::Internal,
             _ => ErrorCategory::InvalidInput,
         }
     }

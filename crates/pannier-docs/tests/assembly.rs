@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use pannier_core::{Packing, TokenCounter};
+use pannier_core::TokenCounter;
 use pannier_docs::{
     AssembledContext, Assembler, AssemblyConfig, BuildOptions, ContextCache, DocumentIndex,
     DocumentSource, OmittedReason, QueryVector, TokenBudget, build, verify_determinism,
 };
+use pannier_policy::Packing;
 use pannier_policy::{PolicyRegistry, Replay};
 use proptest::prelude::*;
 

@@ -2,8 +2,9 @@
 //! is not known is an error, because a typing error would silently change an answer. What can mean one thing only is taken
 //! for it: models write `"600"` and `600.0` for 600, and one text for a list of one.
 
-use pannier_core::{Packing, Timestamp, UncountedItem};
+use pannier_core::{Timestamp, UncountedItem};
 use pannier_docs::{SearchMode, parse_date};
+use pannier_policy::Packing;
 use rmcp::model::JsonObject;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};

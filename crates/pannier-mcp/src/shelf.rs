@@ -211,7 +211,7 @@ impl KeptCache {
     }
 }
 
-/// SnippetIndexes of snippets that are kept.
+/// Indexes of snippets that are kept.
 #[derive(Debug)]
 struct KeptIndexes {
     roots: Roots,

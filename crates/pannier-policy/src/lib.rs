@@ -14,7 +14,7 @@ mod receipt;
 mod sensitivity;
 
 pub use policy::{
-    CurvePolicy, Moment, PlacerPolicy, Policy, PolicyRegistry, ScorerPolicy, SlicerPolicy,
+    CurvePolicy, Moment, Packing, PlacerPolicy, Policy, PolicyRegistry, ScorerPolicy, SlicerPolicy,
 };
 #[cfg(feature = "receipt")]
 pub use receipt::{

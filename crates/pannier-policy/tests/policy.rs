@@ -554,7 +554,8 @@ fn any_slicer() -> impl Strategy<Value = SlicerPolicy> {
             |(cap_percent, floor_percent, drop_worthless, whole_percent)| {
                 let first = Tier { cap_percent, ..Tier::new([kind("task")]) };
                 let kinds = [kind("decision"), kind("learning")];
-                let second = Tier { floor_percent, drop_worthless, ..Tier::new(kinds) };
+                let second =
+                    Tier { floor_percent, drop_zero_score: drop_worthless, ..Tier::new(kinds) };
                 SlicerPolicy::Tiered { tiers: vec![first, second], whole_percent }
             }
         ),

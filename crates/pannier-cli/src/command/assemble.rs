@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum, ValueHint};
-use pannier_core::{Packing, Timestamp, TokenCounter, find_item};
+use pannier_core::{Timestamp, TokenCounter, find_item};
 use pannier_docs::{
     AssembledContext, Assembler, AssemblyConfig, Candidates, DocumentIndex, Embedder, Filters,
     QueryVector, SearchMode, SearchOptions, TokenBudget, parse_date,
 };
+use pannier_policy::Packing;
 
 use super::docs::{CacheArguments, EmbedderArguments};
 use super::explanation;
@@ -280,7 +281,7 @@ impl Assemble {
                 let numbers = self.explain.iter().map(|name| find_item(&pool, name));
                 let numbers: Vec<usize> = numbers.collect::<Result<_, _>>()?;
                 let pipeline = candidates.pipeline(&budget)?;
-                let answers = pipeline.explain_all(&pool, &budget.context_budget()?, &numbers)?;
+                let answers = pipeline.explain_all(&*pool, &budget.context_budget()?, &numbers)?;
                 match self.format {
                     ContextFormat::Json => output.json(&answers)?,
                     ContextFormat::Pretty => output.pretty_json(&answers)?,

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use pannier_chat::{Prefix, Repair, Transcript, Trimmed};
+use pannier_chat::{Repair, ReusedPrefix, Transcript, TrimmedTranscript};
 use pannier_core::{ContextItem, ExclusionVariant, SelectionReport, TokenCounter, find_item};
 use pannier_policy::{Moment, PolicyRegistry};
 use serde::Serialize;
@@ -73,10 +73,10 @@ enum Format {
 }
 
 impl Format {
-    fn of_transcript(self) -> pannier_chat::Format {
+    fn of_transcript(self) -> pannier_chat::Provider {
         match self {
-            Self::Openai => pannier_chat::Format::OpenAi,
-            Self::Anthropic => pannier_chat::Format::Anthropic,
+            Self::Openai => pannier_chat::Provider::OpenAi,
+            Self::Anthropic => pannier_chat::Provider::Anthropic,
         }
     }
 
@@ -95,7 +95,7 @@ struct Report<'r> {
     tokenizer: &'r str,
     exactness: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    prefix: Option<Prefix>,
+    prefix: Option<ReusedPrefix>,
     repairs: &'r [Repair],
     report: SelectionReport<&'r ContextItem>,
 }
@@ -141,7 +141,7 @@ impl Chat {
         let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
         let trimmed = trimmer.trim(&budget).map_err(at(&file))?;
 
-        let prefix = previous.as_ref().map(|previous| trimmed.reused(previous));
+        let prefix = previous.as_ref().map(|previous| trimmed.reused_prefix(previous));
         self.tell(&transcript, &trimmed, prefix, (counter.name(), exactness))?;
         let mut output = Output::new();
         if explained.is_empty() {
@@ -175,8 +175,8 @@ impl Chat {
     fn tell(
         &self,
         transcript: &Transcript<'_>,
-        trimmed: &Trimmed<'_, '_>,
-        prefix: Option<Prefix>,
+        trimmed: &TrimmedTranscript<'_, '_>,
+        prefix: Option<ReusedPrefix>,
         (tokenizer, exactness): (&str, &'static str),
     ) -> Result<(), Failure> {
         let repairs = transcript.repairs();
@@ -205,7 +205,8 @@ impl Chat {
             }
             None => {
                 let counts = trimmed.selection().exclusion_counts();
-                let refused = counts.get(&ExclusionVariant::Refused).copied().unwrap_or_default();
+                let refused =
+                    counts.get(&ExclusionVariant::RejectedByFormat).copied().unwrap_or_default();
                 if refused + repairs.len() > 0 {
                     let repairs = repairs.len();
                     select::tell(&format!(
@@ -216,7 +217,7 @@ impl Chat {
             }
         }
         if let Some(prefix) = prefix {
-            let Prefix { messages, of_messages, tokens, of_tokens, .. } = prefix;
+            let ReusedPrefix { messages, of_messages, tokens, of_tokens, .. } = prefix;
             select::tell(&format!(
                 "reusable prefix: {messages} of {of_messages} messages, {tokens} of {of_tokens} tokens"
             ));

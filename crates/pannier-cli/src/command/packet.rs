@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use pannier_core::{Timestamp, TokenCounter, find_item};
 use pannier_memory::{
-    Config, Cooldowns, Folder, HookInput, Host, Memory, MemoryError, Packer, PacketFormat,
-    PacketOptions, Section, SessionId, envelope,
+    Config, Cooldowns, Folder, HookHost, HookInput, Memory, MemoryError, PacketBuilder,
+    PacketFormat, PacketOptions, Section, SessionId, hook_output,
 };
 use pannier_policy::Policy;
 
@@ -143,7 +143,7 @@ enum HostArgument {
     Plain,
 }
 
-impl From<HostArgument> for Host {
+impl From<HostArgument> for HookHost {
     fn from(host: HostArgument) -> Self {
         match host {
             HostArgument::ClaudeCode => Self::ClaudeCode,
@@ -237,7 +237,7 @@ impl PacketArguments {
             tell("warning", &warning.to_string());
         }
         let counter: Arc<dyn TokenCounter> = Arc::from(self.tokenizer.counter()?);
-        let packer = Packer::new(&memory, self.options(&config, &input)?, counter)?;
+        let packer = PacketBuilder::new(&memory, self.options(&config, &input)?, counter)?;
         if let Some(path) = &self.receipt {
             let receipt = packer.receipt()?;
             output::write_json(path, &receipt)?;
@@ -249,7 +249,7 @@ impl PacketArguments {
         }
         output.finish()?;
         if let Some(session) = session {
-            let marked = session.cooldowns.mark(&session.id, folder.path(), session.now);
+            let marked = session.cooldowns.record(&session.id, folder.path(), session.now);
             // The packet is there. That it will come again is no reason to fail.
             if let Err(problem) = marked {
                 tell("warning", &problem.to_string());
@@ -274,7 +274,7 @@ impl PacketArguments {
         let minutes = minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
         let cooldown = self.cooldown.or(minutes).unwrap_or(COOLDOWN);
         let Session { id, cooldowns, now } = session;
-        let is_fresh = cooldowns.is_fresh(id, folder.path(), *now, cooldown)?;
+        let is_fresh = cooldowns.is_within_cooldown(id, folder.path(), *now, cooldown)?;
         if is_fresh && self.hook.is_none() {
             let seconds = cooldown.as_secs();
             tell(
@@ -289,9 +289,10 @@ impl PacketArguments {
         // What the host's user is about to do is as good as what was asked.
         let told = input.prompt.iter().chain(&input.file);
         let asked = self.query.iter().chain(&self.files).chain(told).map(String::as_str);
-        let mut options =
-            PacketOptions::new(self.now.unwrap_or_else(clock)).configured(config).about(asked);
-        options.tells_time = self.now.is_some();
+        let mut options = PacketOptions::new(self.now.unwrap_or_else(clock))
+            .with_config(config)
+            .with_query(asked);
+        options.include_timestamp = self.now.is_some();
         options.format = match self.format {
             Format::Json => PacketFormat::Json,
             _ => PacketFormat::Markdown,
@@ -301,8 +302,8 @@ impl PacketArguments {
             None => variable_budget()?,
         };
         options.budget = budget.unwrap_or(options.budget);
-        let host = self.hook.map(Host::from);
-        options.max_characters = self.max_chars.or_else(|| host.and_then(Host::max_characters));
+        let host = self.hook.map(HookHost::from);
+        options.max_characters = self.max_chars.or_else(|| host.and_then(HookHost::max_characters));
         Ok(options)
     }
 
@@ -335,21 +336,21 @@ impl PacketArguments {
 
     fn write(
         &self,
-        packer: &Packer<'_>,
+        packer: &PacketBuilder<'_>,
         input: &HookInput,
         output: &mut Output,
     ) -> Result<(), Failure> {
         match self.format {
             Format::Items => packer.pool().iter().try_for_each(|item| output.json(item)),
-            Format::Policy => output.text(&policy(&packer.chosen_by()?)?),
+            Format::Policy => output.text(&policy(&packer.policy()?)?),
             Format::Md | Format::Json => {
                 let packet = packer.packet()?;
                 // What a packet does not say, or says where a model does not look for it.
                 packet.warnings().for_each(|warning| tell("warning", &warning));
-                match self.hook.map(Host::from) {
+                match self.hook.map(HookHost::from) {
                     None => output.text(&packet.text),
                     Some(host) => {
-                        output.text(&envelope(host, input.event.as_deref(), &packet.text)?)
+                        output.text(&hook_output(host, input.event.as_deref(), &packet.text)?)
                     }
                 }
             }
@@ -358,7 +359,7 @@ impl PacketArguments {
 
     fn explain(
         &self,
-        packer: &Packer<'_>,
+        packer: &PacketBuilder<'_>,
         memory: &Memory,
         output: &mut Output,
     ) -> Result<(), Failure> {

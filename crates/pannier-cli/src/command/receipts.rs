@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::{Args, ValueHint};
 use pannier_core::{ContextItem, TokenCounter, UncountedItem};
 use pannier_docs::{Assembler, DocumentIndex};
-use pannier_memory::{Folder, Packer};
+use pannier_memory::{Folder, PacketBuilder};
 use pannier_policy::{DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay};
 
 use super::AnswerFormat;
@@ -98,7 +98,8 @@ fn packet(
     if receipt.source.version != memory.version() {
         return other_source("context folder", &receipt.source.version, memory.version());
     }
-    let packer = Packer::new(&memory, Packer::options_of(receipt)?, counter)?;
+    let packer =
+        PacketBuilder::new(&memory, PacketBuilder::options_from_receipt(receipt)?, counter)?;
     tell(receipt, &packer.replay(receipt)?)
 }
 

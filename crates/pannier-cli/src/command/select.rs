@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_core::{
-    ContextBudget, ContextItem, DiagnosticTraceCollector, Pipeline, Selected, Selection,
+    ContextBudget, ContextItem, DiagnosticTraceCollector, Pipeline, Selection, SelectionSummary,
     TraceDetailLevel, TraceEvent, find_item,
 };
 use pannier_policy::{Circumstances, Policy, Receipt};
@@ -105,7 +105,7 @@ impl Select {
             Format::Text => {
                 output.text(&input.rendering.template().render(&selection))?;
             }
-            Format::Json => output.json(&Selected::new(&selection))?,
+            Format::Json => output.json(&SelectionSummary::new(&selection))?,
             Format::Report => output.json(&selection.report_with(events))?,
             Format::Table => {
                 let styled = output::is_styled(&std::io::stdout());

@@ -5,10 +5,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use pannier_core::{
-    ContextItem, ContextItemBuilder, ContextKind, Passage, Pipeline, Rendering, Selection,
-};
-use pannier_layout::DocumentRendering;
+use pannier_core::{ContextItem, ContextItemBuilder, ContextKind, Passage, Pipeline, Selection};
+use pannier_layout::DocumentLayout;
 use pannier_policy::{Bound, Circumstances, PolicyRegistry, Receipt, ReceiptSource};
 
 use crate::{AssembledContext, Assembler, ContextChunk, DocsError, Hit, OmittedChunk, TokenBudget};
@@ -67,11 +65,14 @@ impl<'a> Candidates<'a> {
     pub fn pipeline(&self, budget: &TokenBudget) -> Result<Pipeline, DocsError> {
         let policy = self.assembler.config().policy(budget.per_doc_overhead);
         let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
-        Ok(pipeline.rendered_by(self.rendering()))
+        Ok(pipeline.with_layout(self.layout(budget)))
     }
 
-    fn rendering(&self) -> DocumentRendering {
-        DocumentRendering::new(self.assembler.counter().clone())
+    fn layout(&self, budget: &TokenBudget) -> DocumentLayout {
+        let min_heading_tokens = i64::try_from(budget.per_doc_overhead).unwrap_or(i64::MAX);
+        DocumentLayout::new(self.assembler.counter().clone())
+            .with_headings(self.assembler.config().packing.headings())
+            .with_min_heading_tokens(min_heading_tokens)
     }
 
     /// The passages as items of the engine at a budget: the best is cut if none fits as a whole.
@@ -112,9 +113,8 @@ impl<'a> Candidates<'a> {
     /// The best passage by itself, cut so that it fits with its heading, if anything of it does.
     fn truncate_best(&self, budget: &TokenBudget) -> Result<Option<ContextItem>, DocsError> {
         let (item, hit) = (&self.items[self.best], &self.hits[self.best]);
-        let (rendering, counter) = (self.rendering(), self.assembler.counter());
-        let heading = usize::try_from(rendering.heading(0, item)).unwrap_or(usize::MAX);
-        let heading = heading.max(budget.per_doc_overhead);
+        let (layout, counter) = (self.layout(budget), self.assembler.counter());
+        let heading = usize::try_from(layout.heading_tokens(item)).unwrap_or(usize::MAX);
         let Some(room) = budget.available_tokens().checked_sub(heading) else { return Ok(None) };
         if item.group().is_some() && item.tokens() <= i64::try_from(room).unwrap_or(i64::MAX) {
             // Only its neighbors are too many.
@@ -161,7 +161,7 @@ impl<'a> Candidates<'a> {
             let hit = excluded.index.and_then(|index| self.hits.get(index))?;
             Some(OmittedChunk::new(hit, excluded, pool))
         });
-        let text = self.rendering().render(selection.items());
+        let text = self.layout(budget).render(selection.items());
         let count = |tokens: i64| usize::try_from(tokens).unwrap_or_default();
         let total_tokens = count(selection.tokens());
         AssembledContext {
@@ -180,14 +180,13 @@ impl<'a> Candidates<'a> {
     /// What was charged for headings and line ends, or the tokens that the whole text has beyond its passages, if there
     /// are more.
     fn overhead(&self, selection: &Selection<'_>, budget: &TokenBudget) -> usize {
-        let rendering = self.rendering();
-        let least = i64::try_from(budget.per_doc_overhead).unwrap_or(i64::MAX);
+        let layout = self.layout(budget);
         let mut last = None;
         let mut overhead = 0_i64;
         for item in selection.items() {
-            let document = Passage::of(item).map(|passage| passage.document.to_owned());
+            let document = Passage::from_item(item).map(|passage| passage.document.to_owned());
             if document != last {
-                overhead = overhead.saturating_add(rendering.heading(0, item).max(least));
+                overhead = overhead.saturating_add(layout.heading_tokens(item));
             }
             last = document;
         }

@@ -1,7 +1,7 @@
 //! How a context is assembled, besides the query and the budget.
 
-use pannier_core::{Deduplication, Packing};
-use pannier_policy::{PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
+use pannier_core::Deduplication;
+use pannier_policy::{Packing, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::SearchOptions;

@@ -147,7 +147,8 @@ impl ContextChunk {
             sequence: hit.sequence,
             start: hit.range.start,
             // Before that of the passage, if it was cut.
-            end: Passage::of(item).map_or(hit.range.end, |passage| passage.range.end as usize),
+            end: Passage::from_item(item)
+                .map_or(hit.range.end, |passage| passage.range.end as usize),
             score: hit.score,
             lexical: hit.lexical.as_ref().map(RankedScore::from),
             semantic: hit.semantic.as_ref().map(RankedScore::from),

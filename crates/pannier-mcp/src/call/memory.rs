@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use pannier_core::ErrorCategory;
-use pannier_memory::{Config, Packer, PacketFormat, PacketOptions};
+use pannier_memory::{Config, PacketBuilder, PacketFormat, PacketOptions};
 
 use crate::answer::Answer;
 use crate::arguments::{Packet, PacketForm};
@@ -31,17 +31,17 @@ pub(super) fn packet(
     let memory = folder.read()?;
     let asked = arguments.query.iter().chain(&arguments.files).map(String::as_str);
     let now = arguments.now.unwrap_or_else(|| SystemTime::now().into());
-    let mut options = PacketOptions::new(now).configured(&config).about(asked);
+    let mut options = PacketOptions::new(now).with_config(&config).with_query(asked);
     let budget = arguments.budget.or(shelf.packet_budget);
     options.budget = budget.unwrap_or(options.budget);
-    options.tells_time = arguments.now.is_some();
+    options.include_timestamp = arguments.now.is_some();
     options.max_characters = arguments.max_chars;
     options.format = match arguments.format {
         PacketForm::Md => PacketFormat::Markdown,
         PacketForm::Json => PacketFormat::Json,
     };
     watch.step("packing")?;
-    let packet = Packer::new(&memory, options, counter)?.packet()?;
+    let packet = PacketBuilder::new(&memory, options, counter)?.packet()?;
     watch.step("writing the answer")?;
     let mut warnings: Vec<String> = memory.warnings().iter().map(ToString::to_string).collect();
     warnings.extend(packet.warnings());

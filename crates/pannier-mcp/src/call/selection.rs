@@ -1,7 +1,7 @@
 //! The call of the engine itself: items in, selection out.
 
-use pannier_core::{ContextBudget, Selected, UncountedItem, find_item};
-use pannier_layout::{Template, TextRendering};
+use pannier_core::{ContextBudget, SelectionSummary, UncountedItem, find_item};
+use pannier_layout::{Template, TextLayout};
 use pannier_policy::{Policy, PolicyRegistry};
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ pub(super) fn select(arguments: Select, watch: &Watch, most: usize) -> Result<An
     let items = UncountedItem::count(arguments.items, &*counter);
     let pipeline = match is_given {
         true => pipeline,
-        false => pipeline.rendered_by(TextRendering::new(Template::default(), counter)),
+        false => pipeline.with_layout(TextLayout::new(Template::default(), counter)),
     };
     let explained = arguments.explain.iter().map(|name| find_item(&items, name));
     let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
@@ -52,7 +52,7 @@ pub(super) fn select(arguments: Select, watch: &Watch, most: usize) -> Result<An
         true => {
             let selection = pipeline.run(&items, &budget)?;
             watch.step("writing the answer")?;
-            Answer::object(&Selected::new(&selection), most)
+            Answer::object(&SelectionSummary::new(&selection), most)
         }
         false => {
             let mut answers = Vec::new();

@@ -2,29 +2,30 @@
 
 use std::time::Duration;
 
-use super::{CurvePolicy, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
+use super::{CurvePolicy, Packing, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
 use pannier_core::{
-    ByKindScorer, ChronologicalPlacer, CompositeScorer, CountConstrainedKnapsackSlice,
-    CountQuotaSlice, DecayCurve, DecayScorer, DocumentPlacer, DocumentSlice, Error,
-    FrequencyScorer, GreedySlice, KeywordScorer, KindScorer, KnapsackSlice, LexicalScorer,
-    MetadataKeyScorer, MetadataTrustScorer, Pipeline, Placer, Pool, Previous, PriorityScorer,
-    ProductScorer, QuotaSlice, RankPlacer, RankSlice, RecencyScorer, ReflexiveScorer, ScaledScorer,
-    ScoreExplanation, Scorer, Slicer, StabilityScorer, StablePlacer, SumScorer, TagScorer,
-    TakenPlacer, TieredSlice, Timestamp, UShapedPlacer,
+    Bm25Scorer, ByKindScorer, ChronologicalPlacer, CompositeScorer, CountConstrainedKnapsackSlice,
+    CountQuotaSlice, DecayCurve, DecayScorer, DocumentPlacer, Error, FillOrder, FillSlice,
+    FrequencyScorer, GreedySlice, Headings, KeywordScorer, KindScorer, KnapsackSlice,
+    MetadataKeyScorer, MetadataTrustScorer, Pipeline, Placer, Pool, PrefixStabilityScorer,
+    PrefixStablePlacer, PreviousPrompt, PriorityScorer, ProductScorer, QuotaSlice, RankPlacer,
+    RecencyScorer, ReflexiveScorer, ScaledScorer, ScoreExplanation, Scorer, SliceOrderPlacer,
+    Slicer, SumScorer, TagScorer, TieredSlice, Timestamp, UShapedPlacer,
 };
+use pannier_layout::DocumentLayout;
 
 /// What a policy leaves to whoever builds the pipeline.
 pub(super) struct Surroundings<'s> {
     /// What time it is, for decay scorers that do not say.
     pub(super) now: Option<Timestamp>,
     /// What was sent before, for parts that keep to it.
-    pub(super) previous: Option<&'s Previous>,
+    pub(super) previous: Option<&'s PreviousPrompt>,
     /// Finds custom scorers by their names.
     pub(super) custom: &'s FindScorer<'s>,
 }
 
 impl Surroundings<'_> {
-    fn previous(&self) -> Previous {
+    fn previous(&self) -> PreviousPrompt {
         self.previous.cloned().unwrap_or_default()
     }
 }
@@ -48,7 +49,11 @@ impl Policy {
             [(only, _)] => only.build(surroundings)?,
             several => composite(several, surroundings)?,
         };
-        Ok(Pipeline::builder(scorer)
+        let mut pipeline = Pipeline::builder(scorer);
+        if let Some(layout) = self.slicer.document_layout(DocumentLayout::uncounted()) {
+            pipeline = pipeline.layout(layout);
+        }
+        Ok(pipeline
             .slicer(self.slicer.build()?)
             .placer(self.placer.build(surroundings))
             .deduplication(self.deduplication)
@@ -124,8 +129,8 @@ impl ScorerPolicy {
                 Box::new(scorer.with_null_timestamp_score(*null_timestamp_score)?)
             }
             Self::Keyword { keywords, enough } => Box::new(KeywordScorer::new(keywords, *enough)?),
-            Self::Lexical { query } => Box::new(LexicalScorer::new(query)),
-            Self::Stability => Box::new(StabilityScorer::new(surroundings.previous())),
+            Self::Lexical { query } => Box::new(Bm25Scorer::new(query)),
+            Self::Stability => Box::new(PrefixStabilityScorer::new(surroundings.previous())),
             Self::Custom { name } => {
                 Box::new(Named { name: name.clone(), scorer: (surroundings.custom)(name)? })
             }
@@ -140,17 +145,17 @@ struct Named {
 }
 
 impl Scorer for Named {
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
-        self.scorer.score(pool, scores);
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
+        self.scorer.score(pool, scores)
     }
 
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
-        let inner = self.scorer.explain(pool, item);
-        ScoreExplanation::new(&self.name, inner.score).with_children(inner.children)
+    fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
+        let inner = self.scorer.explain(pool, item)?;
+        Ok(ScoreExplanation::new(&self.name, inner.score).with_children(inner.children))
     }
 }
 
@@ -191,7 +196,7 @@ impl SlicerPolicy {
     pub(super) fn build(&self) -> Result<Box<dyn Slicer>, Error> {
         Ok(match self {
             Self::Greedy => Box::new(GreedySlice),
-            Self::Rank => Box::new(RankSlice),
+            Self::Rank => Box::new(FillSlice::default()),
             Self::Knapsack { bucket_size } => Box::new(KnapsackSlice::new(*bucket_size)?),
             Self::Quota { quotas, inner } => {
                 Box::new(QuotaSlice::new(quotas.clone(), inner.build()?)?)
@@ -204,16 +209,48 @@ impl SlicerPolicy {
                 Box::new(CountConstrainedKnapsackSlice::new(entries.clone(), knapsack, *scarcity)?)
             }
             Self::Document { packing, overhead, max_per_document } => {
-                let slicer = DocumentSlice::new(*packing).with_overhead(*overhead)?;
+                if *overhead < 0 {
+                    let problem = format!("overhead is {overhead}; it must be 0 or more tokens");
+                    return Err(Error::InvalidSlicer { slicer: "DocumentSlice", problem });
+                }
+                let slicer = FillSlice::new(match packing {
+                    Packing::Interleaved => FillOrder::Turns,
+                    Packing::Greedy | Packing::ScoreWeighted => FillOrder::Score,
+                });
                 Box::new(match max_per_document {
-                    Some(passages) => slicer.with_max_per_document(*passages),
+                    Some(passages) => slicer.with_max_per_section(*passages),
                     None => slicer,
                 })
             }
             Self::Tiered { tiers, whole_percent } => {
-                Box::new(TieredSlice::new(tiers.clone())?.with_whole_percent(*whole_percent)?)
+                Box::new(TieredSlice::new(tiers.clone())?.with_full_text_percent(*whole_percent)?)
             }
         })
+    }
+}
+
+impl SlicerPolicy {
+    /// A layout with the headings that this slicer, or the one inside it, packs documents for.
+    pub fn document_layout(&self, layout: DocumentLayout) -> Option<DocumentLayout> {
+        match self {
+            Self::Document { packing, overhead, .. } => {
+                Some(layout.with_min_heading_tokens(*overhead).with_headings(packing.headings()))
+            }
+            Self::Quota { inner, .. } | Self::CountQuota { inner, .. } => {
+                inner.document_layout(layout)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Packing {
+    /// Returns when a heading is charged.
+    pub fn headings(self) -> Headings {
+        match self {
+            Self::Greedy => Headings::Once,
+            Self::Interleaved | Self::ScoreWeighted => Headings::AtEveryChange,
+        }
     }
 }
 
@@ -224,9 +261,9 @@ impl PlacerPolicy {
             Self::UShaped => Box::new(UShapedPlacer),
             Self::Rank => Box::new(RankPlacer),
             Self::Document => Box::new(DocumentPlacer),
-            Self::Taken => Box::new(TakenPlacer),
+            Self::Taken => Box::new(SliceOrderPlacer),
             Self::Stable => {
-                Box::new(StablePlacer::new(surroundings.previous(), ChronologicalPlacer))
+                Box::new(PrefixStablePlacer::new(surroundings.previous(), ChronologicalPlacer))
             }
         }
     }

@@ -16,8 +16,8 @@ mod write;
 pub use registry::{Moment, PolicyRegistry};
 
 use pannier_core::{
-    ContextKind, CountQuotaEntry, Deduplication, OverflowStrategy, Packing, Quota,
-    ScarcityBehavior, Tier, Timestamp,
+    ContextKind, CountQuotaEntry, Deduplication, OverflowStrategy, Quota, ScarcityBehavior, Tier,
+    Timestamp,
 };
 
 /// Everything a pipeline is made of.
@@ -168,12 +168,12 @@ pub enum ScorerPolicy {
         /// How many of them make a score of 1.
         enough: usize,
     },
-    /// [`LexicalScorer`](pannier_core::LexicalScorer)
+    /// [`Bm25Scorer`](pannier_core::Bm25Scorer)
     Lexical {
         /// What is looked for.
         query: String,
     },
-    /// [`StabilityScorer`](pannier_core::StabilityScorer); what was sent before, whoever builds the pipeline says.
+    /// [`PrefixStabilityScorer`](pannier_core::PrefixStabilityScorer); what was sent before, whoever builds the pipeline says.
     Stability,
     /// A scorer of your own, from a [`PolicyRegistry`].
     Custom {
@@ -203,13 +203,31 @@ pub enum CurvePolicy {
     },
 }
 
+/// In which order documents get their turn, and when a heading is charged.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Packing {
+    /// The best first, and a heading once for each document. For a placer by document:
+    /// [`DocumentPlacer`](pannier_core::DocumentPlacer).
+    #[default]
+    Greedy,
+    /// The documents in turns, each with its next best, and a heading whenever the document changes. For a placer in
+    /// slice order: [`SliceOrderPlacer`](pannier_core::SliceOrderPlacer).
+    Interleaved,
+    /// The best first, and a heading whenever the document changes. For a placer in slice order.
+    ScoreWeighted,
+}
+
 /// A slicer and its options.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SlicerPolicy {
     /// [`GreedySlice`](pannier_core::GreedySlice)
     Greedy,
-    /// [`RankSlice`](pannier_core::RankSlice)
+    /// [`RankSlice`](pannier_core::FillSlice)
     Rank,
     /// [`KnapsackSlice`](pannier_core::KnapsackSlice)
     Knapsack {
@@ -241,7 +259,7 @@ pub enum SlicerPolicy {
         /// Tokens in a bucket.
         bucket_size: i64,
     },
-    /// [`DocumentSlice`](pannier_core::DocumentSlice)
+    /// [`DocumentSlice`](pannier_core::FillSlice)
     Document {
         /// In which order documents get their turn, and when a heading is paid.
         packing: Packing,
@@ -269,11 +287,11 @@ pub enum PlacerPolicy {
     UShaped,
     /// [`RankPlacer`](pannier_core::RankPlacer)
     Rank,
-    /// [`StablePlacer`](pannier_core::StablePlacer), and what was not sent before by time.
+    /// [`PrefixStablePlacer`](pannier_core::PrefixStablePlacer), and what was not sent before by time.
     Stable,
     /// [`DocumentPlacer`](pannier_core::DocumentPlacer)
     Document,
-    /// [`TakenPlacer`](pannier_core::TakenPlacer)
+    /// [`SliceOrderPlacer`](pannier_core::SliceOrderPlacer)
     Taken,
 }
 

@@ -1,7 +1,8 @@
 //! Policies for common work, to begin with.
 
-use super::{PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
-use pannier_core::{Deduplication, DocumentSlice, Packing};
+use super::{Packing, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
+use pannier_core::Deduplication;
+use pannier_layout::DocumentLayout;
 
 /// All presets, in order of their names.
 pub(super) fn presets() -> [Policy; 9] {
@@ -29,7 +30,7 @@ pub(super) fn presets() -> [Policy; 9] {
                 vec![(Reflexive, 1.0)],
                 SlicerPolicy::Document {
                     packing: Packing::Greedy,
-                    overhead: DocumentSlice::OVERHEAD,
+                    overhead: DocumentLayout::MIN_HEADING_TOKENS,
                     max_per_document: None,
                 },
                 PlacerPolicy::Document,

@@ -3,11 +3,12 @@
 use std::cell::RefCell;
 
 use super::build::Surroundings;
-use super::{CurvePolicy, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
+use pannier_layout::DocumentLayout;
+
+use super::{CurvePolicy, Packing, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
 use pannier_core::{
-    ContextKind, CountQuotaEntry, Deduplication, DocumentSlice, Error, Metadata, MetadataValue,
-    OverflowStrategy, Packing, Quota, ReflexiveScorer, ScarcityBehavior, Tier, TieredSlice,
-    Timestamp,
+    ContextKind, CountQuotaEntry, Deduplication, Error, Metadata, MetadataValue, OverflowStrategy,
+    Quota, ReflexiveScorer, ScarcityBehavior, Tier, TieredSlice, Timestamp,
 };
 
 pub(super) const PLACERS: &[(&str, PlacerPolicy)] = &[
@@ -292,12 +293,12 @@ fn slicer(table: &Table<'_>, key: &str, name: &str) -> Result<SlicerPolicy, Erro
         },
         "document" => SlicerPolicy::Document {
             packing: table.choice("packing", PACKINGS, Packing::Greedy)?,
-            overhead: table.whole("overhead")?.unwrap_or(DocumentSlice::OVERHEAD),
+            overhead: table.whole("overhead")?.unwrap_or(DocumentLayout::MIN_HEADING_TOKENS),
             max_per_document: table.count("max_per_document")?,
         },
         "tiered" => SlicerPolicy::Tiered {
             tiers: table.list("tiers", tier)?,
-            whole_percent: table.number("whole")?.unwrap_or(TieredSlice::WHOLE_PERCENT),
+            whole_percent: table.number("whole")?.unwrap_or(TieredSlice::FULL_TEXT_PERCENT),
         },
         other => {
             let problem = format!("there is no slicer '{other}'; there are {SLICERS}");
@@ -344,7 +345,7 @@ fn tier(path: String, value: &MetadataValue) -> Result<Tier, Error> {
     let tier = Tier {
         cap_percent: table.number("cap")?.unwrap_or(100.0),
         floor_percent: table.number("floor")?.unwrap_or(0.0),
-        drop_worthless: table.flag("drop_worthless")?.unwrap_or(false),
+        drop_zero_score: table.flag("drop_worthless")?.unwrap_or(false),
         ..Tier::new(kinds)
     };
     table.finish()?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Policy;
 use super::build::Surroundings;
 use super::presets::presets;
-use pannier_core::{Error, Pipeline, Previous, Scorer, Timestamp};
+use pannier_core::{Error, Pipeline, PreviousPrompt, Scorer, Timestamp};
 
 /// What a policy leaves to the moment at which it is used.
 #[derive(Clone, Debug, Default)]
@@ -15,17 +15,17 @@ pub struct Moment {
     /// What time it is, for decay scorers that do not say.
     pub now: Option<Timestamp>,
     /// What was sent before, for parts that keep to it.
-    pub previous: Previous,
+    pub previous: PreviousPrompt,
 }
 
 impl From<Option<Timestamp>> for Moment {
     fn from(now: Option<Timestamp>) -> Self {
-        Self { now, previous: Previous::default() }
+        Self { now, previous: PreviousPrompt::default() }
     }
 }
 
-impl From<Previous> for Moment {
-    fn from(previous: Previous) -> Self {
+impl From<PreviousPrompt> for Moment {
+    fn from(previous: PreviousPrompt) -> Self {
         Self { now: None, previous }
     }
 }

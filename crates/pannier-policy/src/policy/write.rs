@@ -1,11 +1,12 @@
 //! From a policy to values. What has its default is left out.
 
 use super::read::{PACKINGS, PLACERS, SCARCITIES, STRATEGIES};
-use super::{CurvePolicy, Policy, ScorerPolicy, SlicerPolicy};
+use super::{CurvePolicy, Packing, Policy, ScorerPolicy, SlicerPolicy};
 use pannier_core::{
-    ContextKind, CountQuotaEntry, Deduplication, DocumentSlice, Metadata, MetadataValue,
-    OverflowStrategy, Packing, ScarcityBehavior, Tier,
+    ContextKind, CountQuotaEntry, Deduplication, Metadata, MetadataValue, OverflowStrategy,
+    ScarcityBehavior, Tier,
 };
+use pannier_layout::DocumentLayout;
 
 impl Policy {
     /// The policy as a tree of values, which [`from_value`](Self::from_value) reads back.
@@ -244,7 +245,7 @@ impl SlicerPolicy {
                 if *packing != Packing::Greedy {
                     put(&mut table, "packing", name_of(PACKINGS, packing));
                 }
-                if *overhead != DocumentSlice::OVERHEAD {
+                if *overhead != DocumentLayout::MIN_HEADING_TOKENS {
                     put(&mut table, "overhead", *overhead);
                 }
                 if let Some(passages) = max_per_document {
@@ -260,7 +261,7 @@ impl SlicerPolicy {
                     put(&mut table, "kinds", kinds);
                     put(&mut table, "cap", tier.cap_percent);
                     put(&mut table, "floor", tier.floor_percent);
-                    put(&mut table, "drop_worthless", tier.drop_worthless);
+                    put(&mut table, "drop_worthless", tier.drop_zero_score);
                     table.into()
                 };
                 put(&mut table, "tiers", tiers.iter().map(tier).collect::<Vec<_>>());

@@ -1,84 +1,85 @@
-//! Entries with a heading and a date: decisions and learnings.
+//! Parses entries that have a heading with a date: decisions and learnings.
 //!
-//! A heading with a date in brackets begins an entry, `## [2026-07-25-194549] Title` or one level deeper, and every other
-//! heading that is not below it ends it. Only headings with `#` count: a paragraph right above the `---` that closes an
-//! entry is a heading too, by the rules of Markdown, and by nobody's intention.
+//! A heading of level 2 or 3 with a date in brackets starts an entry: `## [2026-07-25-194549] Title`. The next heading of
+//! the same or a higher level ends it. Only `#` headings count: a paragraph directly above the `---` that closes an entry
+//! is a setext heading in Markdown, but nobody means it as one.
 
 use std::ops::Range;
 
-use crate::date;
+use crate::date::{self, ParsedDate};
 use crate::entry::Draft;
-use crate::markdown::{Heading, Outline, closed};
+use crate::markdown::{Heading, Outline, close_open_blocks};
 use crate::memory::Problem;
 use crate::text::trimmed;
 
-/// The beginning of an entry.
-struct Begun {
+/// The heading of an entry.
+struct EntryStart {
     level: u8,
     range: Range<usize>,
     title: String,
-    /// What stands in its brackets.
+    /// The text in brackets.
     stamp: String,
-    found: date::Found,
+    date: ParsedDate,
 }
 
-/// The entries of a text.
+/// Returns the entries of a file in order.
 pub(crate) fn entries(outline: &Outline, problems: &mut Vec<Problem>) -> Vec<Draft> {
     let mut entries = Vec::new();
-    let mut open: Option<Begun> = None;
+    let mut open: Option<EntryStart> = None;
     for heading in &outline.headings {
-        let begun = begin(outline, heading);
+        let start = parse_heading(outline, heading);
         let is_end = open.as_ref().is_some_and(|open| heading.level <= open.level);
-        if begun.is_none() && (is_end || open.is_none()) {
-            problems.extend(missed(outline, heading));
+        if start.is_none() && (is_end || open.is_none()) {
+            problems.extend(near_miss(outline, heading));
         }
-        if begun.is_none() && !is_end {
+        if start.is_none() && !is_end {
             continue;
         }
-        let ended = std::mem::replace(&mut open, begun);
-        entries.extend(ended.map(|begun| end(outline, begun, heading.range.start, problems)));
+        let ended = std::mem::replace(&mut open, start);
+        entries.extend(ended.map(|start| draft(outline, start, heading.range.start, problems)));
     }
-    entries.extend(open.map(|begun| end(outline, begun, outline.text().len(), problems)));
+    entries.extend(open.map(|start| draft(outline, start, outline.text().len(), problems)));
     entries
 }
 
-/// What a heading says, if it is one of an entry.
-fn begin(outline: &Outline, heading: &Heading) -> Option<Begun> {
+/// Parses the heading of an entry. Returns `None` for other headings.
+fn parse_heading(outline: &Outline, heading: &Heading) -> Option<EntryStart> {
     if !matches!(heading.level, 2 | 3) {
         return None;
     }
     let line = outline.without_comments(heading.range.clone());
     let line = line.trim().trim_start_matches('#').trim();
-    // Markdown takes a heading with marks at its end for the same heading.
+    // Markdown allows a closing sequence of `#` after whitespace.
     let unmarked = line.trim_end_matches('#');
     let line = if unmarked.ends_with([' ', '\t']) { unmarked.trim_end() } else { line };
     let (stamp, title) = line.strip_prefix('[')?.split_once(']')?;
     let (stamp, title) = (stamp.trim().to_owned(), title.trim().to_owned());
-    let found = date::read(&stamp)?;
-    Some(Begun { level: heading.level, range: heading.range.clone(), title, stamp, found })
+    let date = date::parse(&stamp)?;
+    Some(EntryStart { level: heading.level, range: heading.range.clone(), title, stamp, date })
 }
 
-/// What is said about a heading that has a date and is yet no entry.
-fn missed(outline: &Outline, heading: &Heading) -> Option<Problem> {
+/// Returns a problem for a heading that contains a date but does not start an entry.
+fn near_miss(outline: &Outline, heading: &Heading) -> Option<Problem> {
     let text = &outline.text()[heading.range.clone()];
-    let day = text.char_indices().find_map(|(at, _)| date::day(&text[at..]))?;
-    let problem = format!("the heading has a date and is no entry; write '## [{day}] Title'");
+    let day = text.char_indices().find_map(|(index, _)| date::day(&text[index..]))?;
+    let problem =
+        format!("the heading has a date but does not start an entry; write '## [{day}] Title'");
     Some(Problem { line: outline.line(heading.range.start), problem })
 }
 
-/// The entry that begins there and ends here.
-fn end(outline: &Outline, begun: Begun, end: usize, problems: &mut Vec<Problem>) -> Draft {
-    let Begun { range, mut title, stamp, found, .. } = begun;
+/// Returns the entry from `start` to the byte position `end`.
+fn draft(outline: &Outline, start: EntryStart, end: usize, problems: &mut Vec<Problem>) -> Draft {
+    let EntryStart { range, mut title, stamp, date, .. } = start;
     let line = outline.line(range.start);
-    problems.extend(found.problem.map(|problem| Problem { line, problem }));
+    problems.extend(date.problem.map(|problem| Problem { line, problem }));
     let whole = range.end..end;
     let body = without_rule(outline, whole.clone());
     let text = trimmed(&outline.without_comments(body.clone()));
-    // What is open at the end of an entry is open to the end of the file, or the next heading would be none. Without its
-    // comments or its first line, an entry may be read in another way.
+    // A block that is still open at the end of an entry is open to the end of the file: otherwise the next heading would
+    // not be a heading. Removing comments or the first line can open a block, too.
     let may_be_open = outline.unclosed.is_some() || outline.has_comment(&whole) || title.is_empty();
     let text = match title.is_empty() {
-        // The first line is the next best title, and is not said twice.
+        // The first line becomes the title, and is not repeated in the text.
         true => {
             let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
             title = first.trim().to_owned();
@@ -86,47 +87,48 @@ fn end(outline: &Outline, begun: Begun, end: usize, problems: &mut Vec<Problem>)
         }
         false => text,
     };
-    let text = if may_be_open { closed(text) } else { text };
+    let text = if may_be_open { close_open_blocks(text) } else { text };
     let title = if title.is_empty() { stamp } else { title };
     let is_superseded = says_superseded(&title) || is_superseded(outline, body);
-    Draft { title, lead: None, text, date: found.date, is_superseded, line }
+    Draft { title, list_intro: None, text, date: date.date, is_superseded, line }
 }
 
-/// A body without the line that closes it.
+/// Returns a body without the `---` lines and comments at its end.
 fn without_rule(outline: &Outline, body: Range<usize>) -> Range<usize> {
     let mut body = body;
     loop {
         body.end = outline.trimmed_end(&body);
         let text = &outline.text()[body.clone()];
-        let line = text.rfind('\n').map_or(0, |at| at + 1);
+        let line = text.rfind('\n').map_or(0, |index| index + 1);
         let is_rule =
             text[line..].trim().len() >= 3 && text[line..].trim().bytes().all(|byte| byte == b'-');
-        if !is_rule || outline.is_hidden(body.start + line) {
+        if !is_rule || outline.is_code_or_comment(body.start + line) {
             return body;
         }
         body.end = body.start + line;
     }
 }
 
-/// Whether a line of a body says that the entry is superseded.
+/// Returns whether a line of the body marks the entry as superseded.
 fn is_superseded(outline: &Outline, body: Range<usize>) -> bool {
-    let mut at = body.start;
+    let mut next = body.start;
     outline.text()[body].split_inclusive('\n').any(|line| {
-        let start = at;
-        at += line.len();
+        let start = next;
+        next += line.len();
         let indent = line.len() - line.trim_start().len();
-        // It may be quoted, an item or bold.
+        // The line may be quoted, a list item or bold.
         let bare = line.trim_start_matches([' ', '\t', '>', '-', '*', '+']);
-        (says_superseded(bare) || is_status_superseded(line)) && !outline.is_hidden(start + indent)
+        (says_superseded(bare) || is_status_superseded(line))
+            && !outline.is_code_or_comment(start + indent)
     })
 }
 
-/// Whether a line begins with `~~Superseded`.
+/// Returns whether `line` begins with `~~Superseded`.
 fn says_superseded(line: &str) -> bool {
     line.strip_prefix("~~").is_some_and(begins_superseded)
 }
 
-/// Whether a line is the status of an entry that is superseded, and not a list of all there are.
+/// Returns whether `line` is a bold status field with the value `Superseded`, and not a template's list of all values.
 fn is_status_superseded(line: &str) -> bool {
     let line = line.trim_start();
     let line =
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn headings_with_dates_begin_entries() {
+    fn headings_with_dates_start_entries() {
         let text = "# Decisions\n\nIntro.\n\n## [2026-07-25-194549] Row east\n\n**Context**: Wind.\n\n---\n\n## [2026-07-24] Rest ##\nBody.\n### [2026-07-23] Deeper\nBelow.\n";
         let entries = read(text);
         let shown: Vec<(&str, &str, usize)> = entries
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn other_headings_are_no_entries() {
+    fn other_headings_do_not_start_entries() {
         let none = "# [2026-07-25] one\n#### [2026-07-25] four\n## [YYYY-MM-DD] form\n## Title\n## 2026-07-25 bare\n##[2026-07-25] tight\n> ## [2026-07-25] quoted\n\n- ## [2026-07-25] item\n\n[2026-07-25] underlined\n---\n\n    ## [2026-07-25] code\n";
         let mut problems = Vec::new();
         assert_eq!(entries(&Outline::new(none), &mut problems), []);
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_title_the_first_line_is_one() {
+    fn first_line_is_the_title_if_the_heading_has_none() {
         let entries = read("## [2026-07-25]\n\nFirst line.\n\nMore.\n## [2026-07-24]\n");
         let shown = |entry: &Draft| (entry.title.clone(), entry.text.clone());
         assert_eq!(shown(&entries[0]), ("First line.".to_owned(), "More.".to_owned()));
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_ends_at_a_heading_that_is_not_below_it() {
+    fn an_entry_ends_at_a_heading_of_its_level_or_above() {
         let text = |ending: &str| {
             let text = format!(
                 "## [2026-07-25] a\nin\n{ending}\nafter\n### [2026-07-24] b\nin\n{ending}\nafter\n"
@@ -221,10 +223,10 @@ mod tests {
     }
 
     #[test]
-    fn the_line_that_closes_an_entry_is_no_part_of_it() {
+    fn closing_rule_is_not_part_of_the_entry() {
         let body = |text: &str| read(&format!("## [2026-07-25] a\n{text}")).remove(0).text;
         assert_eq!(body("\n\nwords\n\n---\n\n"), "words");
-        // By the rules of Markdown, the words are a heading.
+        // In Markdown, this is a setext heading.
         assert_eq!(body("words\n---\n"), "words");
         assert_eq!(body("words\n\n---\n<!-- c -->\n\n---\n"), "words");
         assert_eq!(body("one\n\n---\n\ntwo"), "one\n\n---\n\ntwo");
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_is_closed() {
+    fn open_blocks_are_closed() {
         let body = |text: &str| read(&format!("## [2026-07-25] a\n{text}")).remove(0).text;
         assert_eq!(
             body("~~~~ sh\n~~~\n## [2026-07-24] b"),
@@ -248,17 +250,17 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_without_a_title_is_called_by_what_follows() {
+    fn title_falls_back_to_the_first_line_and_then_the_date() {
         assert_eq!(titles("## [2026-07-25]\n\nFirst line.\nSecond.\n"), ["First line."]);
         assert_eq!(titles("## [2026-07-25] <!-- c -->\n"), ["2026-07-25"]);
         assert_eq!(titles("## [2026-07-25]Tight C#\n"), ["Tight C#"]);
-        // Without its first line, the rest is read in another way, and closed in that.
+        // Without its first line, the rest has another structure and is closed accordingly.
         let entry = read("## [2026-07-25]\n<script>\n- \n<pre>").remove(0);
         assert_eq!((&*entry.title, &*entry.text), ("<script>", "- \n<pre>\n</pre>"));
     }
 
     #[test]
-    fn superseded_is_said_in_two_ways() {
+    fn strikethrough_and_status_mark_superseded_entries() {
         let is_superseded =
             |body: &str| read(&format!("## [2026-07-25] a\n{body}\n"))[0].is_superseded;
         for yes in [
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_date_is_told() {
+    fn invalid_dates_are_reported() {
         let mut problems = Vec::new();
         let entries = entries(&Outline::new("\n## [2026-13-45] a\nb"), &mut problems);
         assert_eq!((entries[0].date, entries[0].title.as_str()), (None, "a"));

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Pool, ScoreExplanation, Scorer};
+use crate::Error;
 use crate::terms::{each_term, each_term_beginning, rarity, says_little, worth};
 
 /// How well contents answer a query, by BM25 among the items of the pool: the best has 1.
@@ -17,22 +18,22 @@ use crate::terms::{each_term, each_term_beginning, rarity, says_little, worth};
 /// term scores 0; so do all, if the query has none.
 ///
 /// ```
-/// use pannier_core::{ContextItem, LexicalScorer, Pool, Scorer};
+/// use pannier_core::{ContextItem, Bm25Scorer, Pool};
 ///
-/// let scorer = LexicalScorer::new("how to roll back a deployment");
+/// let scorer = Bm25Scorer::new("how to roll back a deployment");
 /// let items = [
 ///     ContextItem::new("Deployed services are rolled back by the pipeline.", 11)?,
 ///     ContextItem::new("We deploy on Mondays.", 6)?,
 ///     ContextItem::new("How to order lunch.", 5)?,
 /// ];
-/// let scores = scorer.scores(&Pool::new(&items));
+/// let scores = Pool::new(&items).scores(&scorer)?;
 /// assert_eq!(scores[0], 1.0);
 /// assert!(scores[1] > 0.0 && scores[1] < 1.0);
 /// assert_eq!(scores[2], 0.0);
 /// # Ok::<(), pannier_core::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct LexicalScorer {
+pub struct Bm25Scorer {
     /// The distinct terms that count, in their order, with how often the query has them.
     terms: Vec<(String, u32)>,
     /// With which bytes they begin.
@@ -42,7 +43,7 @@ pub struct LexicalScorer {
 /// The items that have a term, in the order of the pool, with how often.
 type Found = Vec<(usize, u32)>;
 
-impl LexicalScorer {
+impl Bm25Scorer {
     /// A scorer by this query. Any text is one; quotes mean nothing.
     pub fn new(query: &str) -> Self {
         // A whole identifier may be the same as its first part, and is then no second occurrence.
@@ -112,14 +113,15 @@ impl LexicalScorer {
     }
 }
 
-impl Scorer for LexicalScorer {
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+impl Scorer for Bm25Scorer {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         scores.fill(0.0);
         self.each_part(pool, |_, item, part| scores[item] += part);
         let best = best(scores);
         if best > 0.0 {
             scores.iter_mut().for_each(|score| *score /= best);
         }
+        Ok(())
     }
 
     fn name(&self) -> &str {
@@ -127,7 +129,7 @@ impl Scorer for LexicalScorer {
     }
 
     /// Tells what each term gives; the parts add up to the score, but for rounding.
-    fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
+    fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
         let (mut scores, mut parts) = (vec![0.0; pool.len()], Vec::new());
         self.each_part(pool, |term, other, part| {
             scores[other] += part;
@@ -136,13 +138,14 @@ impl Scorer for LexicalScorer {
             }
         });
         if parts.is_empty() {
-            return ScoreExplanation::new(self.name(), 0.0);
+            return Ok(ScoreExplanation::new(self.name(), 0.0));
         }
         let best = best(&scores);
         let children = parts
             .into_iter()
             .map(|(term, part)| ScoreExplanation::new(self.terms[term].0.as_str(), part / best));
-        ScoreExplanation::new(self.name(), scores[item] / best).with_children(children.collect())
+        let explanation = ScoreExplanation::new(self.name(), scores[item] / best);
+        Ok(explanation.with_children(children.collect()))
     }
 }
 
@@ -160,7 +163,7 @@ mod tests {
     }
 
     fn scores(query: &str, contents: &[&str]) -> Vec<f64> {
-        LexicalScorer::new(query).scores(&Pool::new(&items(contents)))
+        Pool::new(&items(contents)).scores(&Bm25Scorer::new(query)).unwrap()
     }
 
     fn close(left: f64, right: f64) -> bool {
@@ -169,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_query_has_terms_and_counts_them() {
-        let terms = |query| LexicalScorer::new(query).terms;
+        let terms = |query| Bm25Scorer::new(query).terms;
         let expected = |terms: &[(&str, u32)]| -> Vec<(String, u32)> {
             terms.iter().map(|(term, count)| ((*term).to_owned(), *count)).collect()
         };
@@ -214,9 +217,9 @@ mod tests {
     fn an_explanation_tells_the_part_of_each_term() {
         let items = items(&["c d d", "d x", "x"]);
         let pool = Pool::new(&items);
-        let scorer = LexicalScorer::new("d c y");
-        for (place, score) in scorer.scores(&pool).into_iter().enumerate() {
-            let told = scorer.explain(&pool, place);
+        let scorer = Bm25Scorer::new("d c y");
+        for (place, score) in pool.scores(&scorer).unwrap().into_iter().enumerate() {
+            let told = scorer.explain(&pool, place).unwrap();
             assert_eq!(told.score.to_bits(), score.to_bits());
             let names: Vec<&str> = told.children.iter().map(|part| part.scorer.as_str()).collect();
             assert_eq!(names, [&["c", "d"][..], &["d"], &[]][place]);

@@ -1,47 +1,46 @@
-//! Entries that are items of lists: rules, conventions and tasks.
+//! Parses entries that are list items: rules, conventions and tasks.
 //!
-//! An item belongs together with everything in it, its further lines and its sub-items, whoever wrote them on whatever
-//! bullet. Rules and conventions are the outermost items, with a box or without. A task is an item with an empty box,
-//! however deep, that stands in no other task.
+//! An item includes its further lines and its sub-items. Rules and conventions are the outermost items, with or without a
+//! checkbox. A task is an item with an open checkbox, at any depth, that is not part of another task.
 
-use crate::date;
+use crate::date::{self, ParsedDate};
 use crate::entry::Draft;
 use crate::markdown::{Item, Outline};
 use crate::memory::Problem;
 
-/// What stands in the box of an item.
+/// The state of an item's checkbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mark {
+enum Checkbox {
     Open,
     Done,
     Skipped,
     None,
 }
 
-impl Mark {
-    /// The mark at the beginning of an item, and how many bytes it takes.
-    fn read(item: &str) -> (Self, usize) {
-        let mark = match item.get(..3) {
+impl Checkbox {
+    /// Parses the checkbox at the beginning of an item. Returns it with its length in bytes, trailing whitespace included.
+    fn parse(item: &str) -> (Self, usize) {
+        let checkbox = match item.get(..3) {
             Some("[ ]") => Self::Open,
             Some("[x]" | "[X]") => Self::Done,
             Some("[-]") => Self::Skipped,
             _ => return (Self::None, 0),
         };
-        let behind = &item[3..];
-        let blanks = behind.len() - behind.trim_start_matches([' ', '\t']).len();
-        match behind.is_empty() || behind.starts_with('\n') || blanks > 0 {
-            true => (mark, 3 + blanks),
+        let rest = &item[3..];
+        let whitespace = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+        match rest.is_empty() || rest.starts_with('\n') || whitespace > 0 {
+            true => (checkbox, 3 + whitespace),
             false => (Self::None, 0),
         }
     }
 }
 
-/// The rules or conventions of a text. A box is not part of what they say, unless it says that they were skipped.
+/// Returns the rules or conventions of a file. Their texts have no checkbox, except for skipped ones (`[-]`).
 pub(crate) fn rules(outline: &Outline) -> Vec<Draft> {
     let outermost = outline.items.iter().filter(|item| item.depth == 0);
     let rules = outermost.filter_map(|item| {
-        let skip = match Mark::read(outline.item_start(item)) {
-            (Mark::Open | Mark::Done, length) => length,
+        let skip = match Checkbox::parse(outline.item_start(item)) {
+            (Checkbox::Open | Checkbox::Done, length) => length,
             _ => 0,
         };
         draft(outline, item, skip)
@@ -49,21 +48,21 @@ pub(crate) fn rules(outline: &Outline) -> Vec<Draft> {
     rules.collect()
 }
 
-/// The open tasks of a text.
+/// Returns the open tasks of a file.
 pub(crate) fn tasks(outline: &Outline, problems: &mut Vec<Problem>) -> Vec<Draft> {
     let mut tasks = Vec::new();
-    // Where the last task ends: what begins before is part of it.
+    // The end of the last task. Items that start before it are part of that task.
     let mut end = 0;
-    for (place, item) in outline.items.iter().enumerate() {
-        let (mark, length) = Mark::read(outline.item_start(item));
+    for (index, item) in outline.items.iter().enumerate() {
+        let (checkbox, length) = Checkbox::parse(outline.item_start(item));
         if item.range.start < end {
             continue;
         }
-        if mark == Mark::None && is_nearly_open(outline.item_start(item)) {
-            let problem = "this looks like a task and is none; write '- [ ] text'".to_owned();
+        if checkbox == Checkbox::None && resembles_checkbox(outline.item_start(item)) {
+            let problem = "this resembles a task but is not one; write '- [ ] text'".to_owned();
             problems.push(Problem { line: outline.line(item.range.start), problem });
         }
-        if mark != Mark::Open {
+        if checkbox != Checkbox::Open {
             continue;
         }
         end = item.range.end;
@@ -72,46 +71,46 @@ pub(crate) fn tasks(outline: &Outline, problems: &mut Vec<Problem>) -> Vec<Draft
         if !title.is_empty() {
             task.title = title;
         }
-        // The tags of a sub-item are its own.
-        let next = outline.items.get(place + 1).map_or(end, |next| next.range.start.min(end));
-        if let Some(found) = added(&outline.text()[item.range.start..next]) {
-            task.date = found.date;
-            problems.extend(found.problem.map(|problem| Problem { line: task.line, problem }));
+        // Tags of sub-items do not apply to the task.
+        let next = outline.items.get(index + 1).map_or(end, |next| next.range.start.min(end));
+        if let Some(added) = date_added(&outline.text()[item.range.start..next]) {
+            task.date = added.date;
+            problems.extend(added.problem.map(|problem| Problem { line: task.line, problem }));
         }
         tasks.push(task);
     }
     tasks
 }
 
-/// Whether an item begins with a box that somebody meant to be open.
-fn is_nearly_open(item: &str) -> bool {
+/// Returns whether an item begins with a misspelled open checkbox.
+fn resembles_checkbox(item: &str) -> bool {
     item.starts_with("[]") || item.starts_with("[ ]") || item.starts_with("[_]")
 }
 
-/// An item as an entry, if it says anything.
+/// Returns an item as an entry, unless its text is empty.
 fn draft(outline: &Outline, item: &Item, skip: usize) -> Option<Draft> {
     let text = outline.item_text(item, skip);
     let title = text.lines().map(str::trim).find(|line| !line.is_empty());
     let title = title.unwrap_or_default().to_owned();
     let line = outline.line(item.range.start);
-    let is_empty = title.is_empty() || Mark::read(&text).1 == text.len();
-    let lead = item.lead.clone();
-    (!is_empty).then_some(Draft { lead, title, text, date: None, is_superseded: false, line })
+    let is_empty = title.is_empty() || Checkbox::parse(&text).1 == text.len();
+    let list_intro = item.list_intro.clone();
+    (!is_empty).then_some(Draft { list_intro, title, text, date: None, is_superseded: false, line })
 }
 
-/// When a task was added, if one of its tags says so.
-fn added(text: &str) -> Option<date::Found> {
+/// Returns the date of a task's `#added:` tag.
+fn date_added(text: &str) -> Option<ParsedDate> {
     let tags = text.split_whitespace().filter_map(|word| word.strip_prefix("#added:"));
-    tags.into_iter().find_map(date::read)
+    tags.into_iter().find_map(date::parse)
 }
 
-/// A line without its tags.
+/// Returns a line without its tags.
 fn without_tags(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().filter(|word| !is_tag(word)).collect();
     words.join(" ")
 }
 
-/// Whether a word is a tag: `#blocked` or `#priority:high`, but not `#42`, which is a number of something.
+/// Returns whether a word is a tag: `#blocked` or `#priority:high`, but not `#42`, which refers to an issue.
 fn is_tag(word: &str) -> bool {
     word.strip_prefix('#').is_some_and(|tag| {
         tag.starts_with(|first: char| first.is_alphabetic())
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_task_is_told() {
+    fn misspelled_checkboxes_are_reported() {
         let mut problems = Vec::new();
         let text = "- [] no\n- [ ]no\n- plain\n- [/] half\n- [ ] yes\n  - [] part of it\n";
         assert_eq!(tasks(&Outline::new(text), &mut problems).len(), 1);
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn tabs_indent_as_blanks_do() {
+    fn tabs_indent_like_spaces() {
         for (text, tasks) in [
             ("- Phase 2\n\t- [ ] child\n", vec!["child"]),
             ("* Phase 2\n\n\t* [ ] child\n", vec!["child"]),
@@ -172,7 +171,7 @@ mod tests {
         );
         assert_eq!(rules_of("Do not:\n- this\n- that\n"), ["this", "that"]);
         assert_eq!(rules_of("-\n- [ ]\n- [x] \n-   \n- [ ]<!-- x -->\n"), Vec::<String>::new());
-        // Withdrawn, which must be seen.
+        // A skipped rule keeps its checkbox.
         assert_eq!(
             rules_of("- [-] old\n- [ ]unboxed\n- [1] note\n"),
             ["[-] old", "[ ]unboxed", "[1] note"]
@@ -195,35 +194,35 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_into_a_list_is_kept() {
-        let leads = |text: &str| -> Vec<Option<String>> {
+    fn list_introductions_are_kept() {
+        let intros = |text: &str| -> Vec<Option<String>> {
             let rules = rules(&Outline::new(text)).into_iter();
-            rules.map(|rule| rule.lead.as_deref().map(str::to_owned)).collect()
+            rules.map(|rule| rule.list_intro.as_deref().map(str::to_owned)).collect()
         };
-        let lead = |text: &str| Some(text.to_owned());
+        let intro = |text: &str| Some(text.to_owned());
         assert_eq!(
-            leads("Do not:\n- a\n- b\n\nWords.\n- c\n"),
-            [lead("Do not:"), lead("Do not:"), None]
+            intros("Do not:\n- a\n- b\n\nWords.\n- c\n"),
+            [intro("Do not:"), intro("Do not:"), None]
         );
-        assert_eq!(leads("# H\nNever\nsay <!-- x -->:\n\n* a\n  - b\n"), [lead("Never say :")]);
-        assert_eq!(leads("> Not:\n>\n> - a\n"), [lead("Not:")]);
-        assert_eq!(leads("Not:\n\n## H\n- a\n"), [None]);
-        assert_eq!(leads("Not:\n```\n```\n- a\n"), [None]);
-        assert_eq!(leads("- a\n\n  Not:\n  - b\n\n1. c\n"), [None, None]);
-        assert_eq!(leads(&format!("{}:\n- a\n", "x".repeat(400))), [None]);
+        assert_eq!(intros("# H\nNever\nsay <!-- x -->:\n\n* a\n  - b\n"), [intro("Never say :")]);
+        assert_eq!(intros("> Not:\n>\n> - a\n"), [intro("Not:")]);
+        assert_eq!(intros("Not:\n\n## H\n- a\n"), [None]);
+        assert_eq!(intros("Not:\n```\n```\n- a\n"), [None]);
+        assert_eq!(intros("- a\n\n  Not:\n  - b\n\n1. c\n"), [None, None]);
+        assert_eq!(intros(&format!("{}:\n- a\n", "x".repeat(400))), [None]);
     }
 
     #[test]
-    fn quoted_lists_lose_their_marks() {
+    fn blockquote_markers_are_removed_from_quoted_lists() {
         let text = "> [!IMPORTANT]\n> - Never row\n>   alone.\n>   - Not even\n> - Swim\nlazily\n";
         assert_eq!(rules_of(text), ["Never row\nalone.\n- Not even", "Swim\nlazily"]);
-        // A list in a quotation in an item is part of the item.
+        // A list in a blockquote in an item is part of the item.
         assert_eq!(rules_of("- a\n  > - b\n"), ["a\n> - b"]);
         assert_eq!(task_texts("- plain\n  > - [ ] quoted\n"), Vec::<String>::new());
     }
 
     #[test]
-    fn what_is_in_comments_and_code_is_no_item() {
+    fn comments_and_code_contain_no_items() {
         let text = "<!--\n- decoy\n\n- [ ] decoy\n--> \n- real <!-- aside --> rule\n  <!-- a line\n  or two -->\n  end\n\n```\n- decoy\n```\n\n    - decoy\n";
         assert_eq!(rules_of(text), ["real  rule\nend"]);
         assert_eq!(
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn code_in_an_item_stays_and_is_closed() {
+    fn code_blocks_in_items_are_kept_and_closed() {
         assert_eq!(
             rules_of("- Run\n  ```sh\n    make\n  ```\n- b\n"),
             ["Run\n```sh\n  make\n```", "b"]
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn open_items_are_tasks() {
+    fn items_with_open_checkboxes_are_tasks() {
         let text = "# Tasks\n- [ ] one\n- [x] done\n  - [ ] left over\n- [-] skipped\n- plain\n  - [ ] below\n    - [ ] part\n    - [x] done part\n* [ ] star\n1. [ ] first\n";
         assert_eq!(
             task_texts(text),
@@ -258,17 +257,17 @@ mod tests {
     }
 
     #[test]
-    fn the_title_of_a_task_has_no_tags() {
-        let text = "- [ ] Mend #42 in C# #priority:high #added:2026-07-25-101112 #blocked (see `#x`)\n  and more #tag\n- [ ] #only:tags\n";
+    fn task_titles_have_no_tags() {
+        let text = "- [ ] Fix #42 in C# #priority:high #added:2026-07-25-101112 #blocked (see `#x`)\n  and more #tag\n- [ ] #only:tags\n";
         let tasks = tasks_of(text);
-        assert_eq!(tasks[0].title, "Mend #42 in C# (see `#x`)");
+        assert_eq!(tasks[0].title, "Fix #42 in C# (see `#x`)");
         assert!(tasks[0].text.contains("#priority:high") && tasks[0].text.contains("#tag"));
         assert_eq!(tasks[0].date, "2026-07-25T10:11:12Z".parse().ok());
         assert_eq!(tasks[1].title, "#only:tags");
     }
 
     #[test]
-    fn the_date_of_a_task_is_its_own() {
+    fn tags_of_sub_items_do_not_date_the_task() {
         let date = |text: &str| tasks_of(text)[0].date.map(|date| date.to_string());
         let day = Some("2026-07-25T00:00:00Z".to_owned());
         assert_eq!(date("- [ ] a\n  b #added:2026-07-25\n"), day);

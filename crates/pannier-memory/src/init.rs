@@ -1,7 +1,7 @@
-//! A context folder to begin with.
+//! Creates a context folder from templates.
 //!
-//! Each file says in a comment what goes into it, and in which form; comments are never taken for entries. The folder is
-//! written under another name and renamed when it is complete, so that there is all of it or none.
+//! A comment in each file explains its contents and format; comments are never parsed as entries. The folder is written
+//! under a temporary name and renamed when complete, so it never exists in part.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -18,12 +18,12 @@ const FILES: [(&str, &str); 5] = [
     ("LEARNINGS.md", include_str!("starter/LEARNINGS.md")),
 ];
 
-/// Makes a context folder at the root of a project, and tells which files were written.
+/// Creates a context folder at the root of a project and returns the paths of its files.
 ///
 /// # Errors
 ///
-/// [`MemoryError::Exists`] if there is something of its name, [`MemoryError::Io`] if it cannot be written. Either way,
-/// nothing is changed.
+/// [`MemoryError::Exists`] if the path exists, [`MemoryError::Io`] if it cannot be written. Nothing changes in either
+/// case.
 pub fn init(root: &Path) -> Result<Vec<PathBuf>, MemoryError> {
     let folder = root.join(FOLDER);
     if fs::symlink_metadata(&folder).is_ok() {
@@ -31,7 +31,7 @@ pub fn init(root: &Path) -> Result<Vec<PathBuf>, MemoryError> {
     }
     if !root.is_dir() {
         let error = std::io::ErrorKind::NotFound.into();
-        return Err(MemoryError::io("make a folder in", root, error));
+        return Err(MemoryError::io("create a folder in", root, error));
     }
     let draft = root.join(format!("{FOLDER}.{}.tmp", std::process::id()));
     fs::create_dir(&draft).map_err(|error| MemoryError::io("write", &draft, error))?;
@@ -63,12 +63,12 @@ mod tests {
     use crate::{Folder, Section};
 
     #[test]
-    fn the_starter_is_read_without_warnings() {
+    fn templates_parse_without_warnings() {
         let scratch = Scratch::new("init");
         let written = init(scratch.path()).unwrap();
         assert_eq!(written.len(), FILES.len());
         assert!(written.iter().all(|path| path.is_file()));
-        assert_eq!(scratch.names(), [FOLDER], "nothing else is left");
+        assert_eq!(scratch.names(), [FOLDER], "no temporary folder remains");
         let memory = Folder::find(scratch.path()).unwrap().read().unwrap();
         assert_eq!(memory.warnings(), []);
         let counts = Section::ALL.map(|section| memory.section(section).len());
@@ -77,30 +77,30 @@ mod tests {
     }
 
     #[test]
-    fn the_forms_that_the_starter_shows_are_the_right_ones() {
+    fn examples_in_template_comments_parse_as_entries() {
         for (name, text) in FILES {
-            let shown = text.replace("<!--", "").replace("-->", "");
-            let memory = crate::Memory::from_files([(name, shown)]);
+            let example = text.replace("<!--", "").replace("-->", "");
+            let memory = crate::Memory::from_files([(name, example)]);
             assert!(!memory.entries().is_empty(), "{name}");
             assert_eq!(memory.warnings(), [], "{name}");
         }
     }
 
     #[test]
-    fn nothing_is_written_over() {
+    fn existing_folders_are_not_overwritten() {
         let scratch = Scratch::new("init-twice");
         scratch.write(".context/TASKS.md", "- [ ] mine\n");
         let error = init(scratch.path()).unwrap_err();
         assert!(matches!(error, MemoryError::Exists { .. }), "{error}");
         assert_eq!(scratch.names(), [FOLDER]);
-        let kept = fs::read_dir(scratch.path().join(FOLDER)).unwrap().count();
-        assert_eq!(kept, 1);
+        let count = fs::read_dir(scratch.path().join(FOLDER)).unwrap().count();
+        assert_eq!(count, 1);
         assert!(matches!(init(&scratch.path().join("none")).unwrap_err(), MemoryError::Io { .. }));
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_link_in_its_place_stays() {
+    fn existing_links_are_not_overwritten() {
         let scratch = Scratch::new("init-link");
         std::os::unix::fs::symlink("nowhere", scratch.path().join(FOLDER)).unwrap();
         assert!(matches!(init(scratch.path()).unwrap_err(), MemoryError::Exists { .. }));

@@ -1,4 +1,4 @@
-//! Files that nobody means well with, and very large ones. The fuzz target `memory` makes the same promises about bytes.
+//! Malformed, hostile and very large files. The fuzz target `memory` checks the same invariants for arbitrary bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -17,7 +17,7 @@ const NAMES: [&str; 7] = [
     "learnings/a.md",
 ];
 
-/// What holds whatever the files say.
+/// Checks the invariants that hold for any files.
 fn check(files: &[(&str, Vec<u8>)]) -> Memory {
     let memory = Memory::from_files(files.to_vec());
     let lines = files.iter().map(|(name, bytes)| {
@@ -28,7 +28,7 @@ fn check(files: &[(&str, Vec<u8>)]) -> Memory {
     let mut ids = BTreeSet::new();
     for entry in memory.entries() {
         assert!((1..=lines[entry.path()]).contains(&entry.line()), "{entry:?}");
-        assert!(ids.insert(entry.id()), "{} is there twice", entry.id());
+        assert!(ids.insert(entry.id()), "duplicate id {}", entry.id());
         assert!(!entry.title().trim().is_empty() && !entry.title().contains('\n'), "{entry:?}");
         assert!(entry.section().is_dated() || !entry.text().trim().is_empty(), "{entry:?}");
         assert!(!entry.text().contains('\r') && entry.text() == entry.text().trim_end());
@@ -37,7 +37,7 @@ fn check(files: &[(&str, Vec<u8>)]) -> Memory {
     memory
 }
 
-/// Whether something that is printed after a text is still read for what it is.
+/// Returns whether a heading printed after `text` still parses as a heading.
 fn is_closed(text: &str) -> bool {
     let after = format!("# Before\n\n{text}\n\n## [2026-01-01] After\n");
     let memory = Memory::from_files([("DECISIONS.md", after)]);
@@ -114,7 +114,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn whatever_is_in_the_files_something_is_made_of_it(
+    fn any_files_yield_a_valid_memory(
         files in prop::collection::vec(
             (prop::sample::select(NAMES.to_vec()), prop::collection::vec(fragment(), 0..30)),
             0..4,
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn an_item_that_is_printed_again_is_the_same_item(
+    fn items_survive_printing_and_parsing(
         text in prop::collection::vec(fragment(), 0..20),
     ) {
         let memory = Memory::from_files([("CONVENTIONS.md", text.concat())]);
@@ -145,13 +145,13 @@ proptest! {
             let first = entry.text().lines().next().unwrap();
             let is_line = first.chars().all(|character| "-*_ \t".contains(character));
             if is_line || entry.text().contains("<!--") {
-                // Behind a bullet and without its box, this would be a line across the page, or a comment.
+                // After a bullet and without its checkbox, this would be a thematic break or a comment.
                 continue;
             }
             let printed = format!("- {}\n", entry.text().replace('\n', "\n  "));
             let again = Memory::from_files([("CONVENTIONS.md", printed.clone())]);
             prop_assert_eq!(again.entries().len(), 1, "{:?}", printed);
-            // A second box would be taken for the first.
+            // A second checkbox would be parsed as the first.
             if !entry.text().starts_with('[') {
                 let words = |text: &str| text.split_whitespace().collect::<String>();
                 prop_assert_eq!(words(again.entries()[0].text()), words(entry.text()));
@@ -160,7 +160,7 @@ proptest! {
     }
 }
 
-/// A folder with so many decisions, learnings and tasks.
+/// Returns a folder with `count` decisions, learnings and tasks.
 fn large(count: usize) -> Vec<(&'static str, String)> {
     let mut texts = [const { String::new() }; 3];
     for number in 0..count {
@@ -175,7 +175,7 @@ fn large(count: usize) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn a_large_folder_is_read_at_once() {
+fn a_large_folder_parses_within_two_seconds() {
     let files = large(1_000);
     let start = Instant::now();
     let memory = Memory::from_files(files);
@@ -184,13 +184,13 @@ fn a_large_folder_is_read_at_once() {
         assert_eq!(memory.section(section).len(), 1_000);
     }
     assert_eq!(memory.warnings(), []);
-    // A few milliseconds as it is shipped; this is without optimisation, on whatever machine.
+    // It takes a few milliseconds in release builds; this bound is for debug builds on slow machines.
     assert!(took.as_secs() < 2, "{took:?}");
 }
 
 #[test]
-fn nothing_overflows_or_takes_forever() {
-    let deep = |mark: &str| mark.repeat(100_000);
+fn hostile_nesting_neither_overflows_the_stack_nor_takes_quadratic_time() {
+    let deep = |marker: &str| marker.repeat(100_000);
     let lines = |line: &str| line.repeat(20_000);
     let nested: String = (0..1_500).map(|depth| format!("{}- x\n", "  ".repeat(depth))).collect();
     for text in [

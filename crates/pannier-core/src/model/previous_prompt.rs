@@ -6,16 +6,16 @@ use std::sync::Arc;
 /// The contents that were sent the last time, in their order.
 ///
 /// A provider keeps the beginning of what was sent, and what begins in the same way again is cheaper. The
-/// [stability scorer](crate::StabilityScorer) and the [stable placer](crate::StablePlacer) work towards that.
+/// [stability scorer](crate::PrefixStabilityScorer) and the [stable placer](crate::PrefixStablePlacer) work towards that.
 /// Nothing was sent by default.
 #[derive(Clone, Debug, Default)]
-pub struct Previous {
+pub struct PreviousPrompt {
     /// The places of each content, from 0.
     places: Arc<BTreeMap<String, Vec<usize>>>,
     len: usize,
 }
 
-impl Previous {
+impl PreviousPrompt {
     /// These contents, in this order.
     pub fn new(contents: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
@@ -39,7 +39,7 @@ impl Previous {
 
     /// The place that each of these contents had, if it had one. Of equal ones, the first has the first place,
     /// and so on.
-    pub fn places<'c>(
+    pub fn positions<'c>(
         &self,
         contents: impl IntoIterator<Item = &'c str>,
     ) -> impl Iterator<Item = Option<usize>> {
