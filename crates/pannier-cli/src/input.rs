@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use pannier_core::UncountedItem;
-use pannier_docs::{About, DocsError, GivenVectors, quantize, read_date};
+use pannier_docs::{DocsError, DocumentMetadata, ImportedVectors, parse_date, quantize};
 use pannier_layout::Template;
 use pannier_policy::{Policy, PolicyRegistry, Receipt};
 use serde::Deserialize;
@@ -276,9 +276,9 @@ pub(crate) fn read_receipt(path: &Path) -> Result<Receipt, CliError> {
 }
 
 /// Vectors of chunks from a file.
-pub(crate) fn read_vectors(path: &Path) -> Result<GivenVectors, CliError> {
+pub(crate) fn read_vectors(path: &Path) -> Result<ImportedVectors, CliError> {
     let file = File::open(path).map_err(|error| CliError::io("read", path, error))?;
-    GivenVectors::read(BufReader::new(file)).map_err(|error| match error {
+    ImportedVectors::read(BufReader::new(file)).map_err(|error| match error {
         DocsError::Io { error, .. } => CliError::io("read", path, error),
         error => CliError::LibraryAt { path: Some(path.to_owned()), failure: error.into() },
     })
@@ -294,7 +294,7 @@ pub(crate) fn read_vector(path: &Path) -> Result<Vec<i16>, CliError> {
 }
 
 /// What is known about documents from a file: a JSON object of paths, each with a title and a date.
-pub(crate) fn read_about(path: &Path) -> Result<BTreeMap<String, About>, CliError> {
+pub(crate) fn read_about(path: &Path) -> Result<BTreeMap<String, DocumentMetadata>, CliError> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Said {
@@ -308,11 +308,11 @@ pub(crate) fn read_about(path: &Path) -> Result<BTreeMap<String, About>, CliErro
         CliError::input_line(path, error.line(), problem)
     })?;
     let read = |(document, Said { title, date }): (String, Said)| {
-        let mut about = About::default();
+        let mut about = DocumentMetadata::default();
         about.title = title;
         if let Some(date) = date {
             let problem = format!("'{date}' of {document} is no date; write one as in 2026-03-01");
-            about.date = Some(read_date(&date).ok_or_else(|| CliError::input(path, problem))?);
+            about.date = Some(parse_date(&date).ok_or_else(|| CliError::input(path, problem))?);
         }
         Ok((document, about))
     };

@@ -378,6 +378,7 @@ impl Error {
             | Self::RequiredTextOverBudget { .. }
             | Self::Scarcity { .. } => ErrorKind::BudgetNotMet,
             Self::CustomComponentFailed { .. } => ErrorKind::Custom,
+            Self::Stopped => ErrorKind::Stopped,
             _ => ErrorKind::Invalid,
         }
     }

@@ -3,7 +3,7 @@
 //! for it: models write `"600"` and `600.0` for 600, and one text for a list of one.
 
 use pannier_core::{Timestamp, UncountedItem};
-use pannier_docs::{Mode, read_date};
+use pannier_docs::{SearchMode, parse_date};
 use pannier_policy::Packing;
 use rmcp::model::JsonObject;
 use serde::de::DeserializeOwned;
@@ -55,7 +55,7 @@ pub(crate) struct Assemble {
     pub(crate) budget: usize,
     pub(crate) tokenizer: Option<String>,
     #[serde(default)]
-    pub(crate) mode: Mode,
+    pub(crate) mode: SearchMode,
     #[serde(default, deserialize_with = "texts")]
     pub(crate) paths: Vec<String>,
     #[serde(default, deserialize_with = "texts")]
@@ -143,7 +143,7 @@ pub(crate) struct Select {
 fn date<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
     let form = "write a date, as in 2026-03-01 or 2026-03-01T12:00:00Z";
-    read_date(&text).map(Some).ok_or_else(|| serde::de::Error::custom(form))
+    parse_date(&text).map(Some).ok_or_else(|| serde::de::Error::custom(form))
 }
 
 fn whole<'de, D: Deserializer<'de>, T: TryFrom<i128>>(deserializer: D) -> Result<T, D::Error> {

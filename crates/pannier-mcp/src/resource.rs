@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use pannier::{Failure, Shelf};
-use pannier_docs::Cache;
+use pannier_docs::DocumentIndex;
 use pannier_snippets::{Snippet, SnippetIndexes};
 use rmcp::model::{ErrorData, Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
@@ -31,7 +31,7 @@ pub(crate) struct Page {
 
 /// Everything that is listed, as it is now.
 struct Everything {
-    caches: Vec<(String, Arc<Cache>)>,
+    caches: Vec<(String, Arc<DocumentIndex>)>,
     docs: Vec<(String, Arc<SnippetIndexes>)>,
     /// A hash of all names and versions.
     state: blake3::Hash,
@@ -130,13 +130,13 @@ pub(crate) fn list(shelf: &Shelf, cursor: Option<&str>, watch: &Watch) -> Result
     Ok(Page { resources, next })
 }
 
-fn document(name: &str, cache: &Cache, number: u32) -> Result<Resource, ToolError> {
-    let found = cache.listed(number)?;
+fn document(name: &str, cache: &DocumentIndex, number: u32) -> Result<Resource, ToolError> {
+    let found = cache.document_info(number)?;
     let uri = Uri::new(name, Kind::Document, &found.path);
     let resource = Resource::new(uri.to_string(), &found.path)
         .with_mime_type(mime_type(&found.path))
         .with_size(found.bytes);
-    Ok(match found.about.title {
+    Ok(match found.metadata.title {
         Some(title) => resource.with_title(title),
         None => resource,
     })
@@ -212,7 +212,7 @@ pub(crate) fn read(shelf: &Shelf, text: &str, most: usize) -> Result<ResourceCon
     let (content, path) = match uri.kind {
         Kind::Document if is_named(shelf.document_names()) => {
             let cache = shelf.documents(Some(&uri.folder))?;
-            let number = cache.number_of(&uri.name).map_err(ToolError::from)?;
+            let number = cache.find_document(&uri.name).map_err(ToolError::from)?;
             let number = number.ok_or(Unread::Unknown)?;
             (cache.document(number).map_err(ToolError::from)?.content, uri.name)
         }

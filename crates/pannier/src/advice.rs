@@ -221,7 +221,7 @@ fn docs_advice(error: &DocsError, audience: Audience) -> Option<String> {
             "rebuild it with `pannier build`".to_owned()
         }
         (DocsError::Vectors { .. } | DocsError::NoVector { .. }, Audience::Library) => {
-            "give a vector for every id that `docs::each_chunk` reports".to_owned()
+            "give a vector for every id that `docs::for_each_chunk` reports".to_owned()
         }
         (DocsError::Vectors { .. } | DocsError::NoVector { .. }, Audience::Command) => {
             "give a vector for every id that `pannier chunks` prints".to_owned()

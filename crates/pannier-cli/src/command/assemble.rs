@@ -7,8 +7,8 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_core::{Timestamp, TokenCounter, find_item};
 use pannier_docs::{
-    AssembledContext, Assembler, AssemblyConfig, Cache, Candidates, Embedder, Filters, Mode,
-    QueryVector, Search, TokenBudget, read_date,
+    AssembledContext, Assembler, AssemblyConfig, Candidates, DocumentIndex, Embedder, Filters,
+    QueryVector, SearchMode, SearchOptions, TokenBudget, parse_date,
 };
 use pannier_policy::Packing;
 
@@ -187,17 +187,17 @@ enum ModeArgument {
 }
 
 pub(super) fn date(text: &str) -> Result<Timestamp, String> {
-    read_date(text)
+    parse_date(text)
         .ok_or_else(|| "write a date, as in 2026-03-01 or 2026-03-01T12:00:00Z".to_owned())
 }
 
 impl SearchArguments {
-    pub(crate) fn read(&self) -> Search {
-        let mut search = Search::default();
+    pub(crate) fn read(&self) -> SearchOptions {
+        let mut search = SearchOptions::default();
         search.mode = match self.mode {
-            ModeArgument::Hybrid => Mode::Hybrid,
-            ModeArgument::Lexical => Mode::Lexical,
-            ModeArgument::Semantic => Mode::Semantic,
+            ModeArgument::Hybrid => SearchMode::Hybrid,
+            ModeArgument::Lexical => SearchMode::Lexical,
+            ModeArgument::Semantic => SearchMode::Semantic,
         };
         (search.lexical_k, search.semantic_k) = (self.lexical_k, self.semantic_k);
         (search.top_k, search.rrf_k) = (self.top_k, self.rrf_k);
@@ -264,8 +264,8 @@ impl Assemble {
         let counter: Arc<dyn TokenCounter> = Arc::from(self.tokenizer.counter()?);
         let config = self.config()?;
         let vector = self.vector.open()?;
-        let cache = Cache::open(&self.cache.cache)?;
-        let assembler = Assembler::new(&cache, config).counted_by(counter);
+        let cache = DocumentIndex::open(&self.cache.cache)?;
+        let assembler = Assembler::new(&cache, config).with_counter(counter);
         let candidates = assembler.candidates(&self.query, vector.query())?;
         let mut budget = TokenBudget::available(self.budget);
         budget.per_doc_overhead = self.per_doc_overhead;
@@ -306,7 +306,7 @@ impl Assemble {
         config.packing = self.packing.into();
         config.dedup_threshold = (self.dedup_threshold * 1_000.0).round() as u16;
         config.max_chunks_per_doc = self.max_chunks_per_doc;
-        config.neighbours = self.neighbours;
+        config.neighbors = self.neighbours;
         config.include_metadata = self.metadata;
         Ok(config)
     }

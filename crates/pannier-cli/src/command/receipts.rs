@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueHint};
 use pannier_core::{ContextItem, TokenCounter, UncountedItem};
-use pannier_docs::{Assembler, Cache};
+use pannier_docs::{Assembler, DocumentIndex};
 use pannier_memory::{Folder, PacketBuilder};
 use pannier_policy::{DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay};
 
@@ -60,7 +60,7 @@ impl ReplayCommand {
             // Counted as they were then.
             ("items", None) => UncountedItem::count(input::read_items(&self.files)?, &*counter),
             (kind @ ("documents" | "passages"), Some(cache)) => {
-                let cache = Cache::open(cache)?;
+                let cache = DocumentIndex::open(cache)?;
                 let (recorded, found) = (&receipt.source.version, &cache.manifest().version);
                 if recorded != found {
                     return other_source("cache", recorded, found);
@@ -119,15 +119,15 @@ impl ReplayCommand {
     /// Finds the passages again, as they were found then.
     fn passages(
         &self,
-        cache: &Cache,
+        cache: &DocumentIndex,
         query: &str,
         receipt: &Receipt,
         counter: &Arc<dyn TokenCounter>,
     ) -> Result<Vec<ContextItem>, CliError> {
-        let assembler = Assembler::new(cache, Assembler::config_of(receipt)?);
-        let assembler = assembler.counted_by(Arc::clone(counter));
+        let assembler = Assembler::new(cache, Assembler::config_from_receipt(receipt)?);
+        let assembler = assembler.with_counter(Arc::clone(counter));
         let vector = self.vector.open()?;
-        Ok(assembler.candidates(query, vector.query())?.pool_of(receipt)?)
+        Ok(assembler.candidates(query, vector.query())?.pool_from_receipt(receipt)?)
     }
 }
 

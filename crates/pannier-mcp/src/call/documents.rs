@@ -1,6 +1,6 @@
 //! Calls about document caches.
 
-use pannier_docs::{Assembler, AssemblyConfig, Filters, Search, TokenBudget};
+use pannier_docs::{Assembler, AssemblyConfig, Filters, SearchOptions, TokenBudget};
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -35,18 +35,18 @@ pub(super) fn assemble(
     let mut filters = Filters::default();
     (filters.paths, filters.contains) = (arguments.paths, arguments.contains);
     (filters.after, filters.before) = (arguments.after, arguments.before);
-    let mut search = Search::default();
+    let mut search = SearchOptions::default();
     (search.mode, search.prefer_recent) = (arguments.mode, arguments.prefer_recent);
     search.filters = filters;
     let mut config = AssemblyConfig::default();
     (config.search, config.packing) = (search, arguments.packing);
     config.max_chunks_per_doc = arguments.max_chunks_per_doc;
-    (config.neighbours, config.include_metadata) = (arguments.neighbours, arguments.metadata);
+    (config.neighbors, config.include_metadata) = (arguments.neighbours, arguments.metadata);
 
     let cache = shelf.documents(arguments.cache.as_deref())?;
     let counter = counter(arguments.tokenizer.as_deref())?;
     watch.step("looking for passages")?;
-    let assembler = Assembler::new(&cache, config).counted_by(counter);
+    let assembler = Assembler::new(&cache, config).with_counter(counter);
     let candidates = assembler.candidates(&arguments.query, shelf.query_vector(&cache))?;
     watch.step("packing passages")?;
     let context = candidates.assemble(&TokenBudget::available(arguments.budget))?;

@@ -19,7 +19,7 @@ use std::{
 };
 
 #[cfg(feature = "docs")]
-use pannier_docs::{Cache, Embedder, QueryVector};
+use pannier_docs::{DocumentIndex, Embedder, QueryVector};
 #[cfg(feature = "memory")]
 use pannier_memory::Folder;
 #[cfg(feature = "snippets")]
@@ -188,12 +188,12 @@ impl Shelf {
     /// # Errors
     ///
     /// [`ShelfError`] if there is no such cache, or an error of `pannier-docs` if a new version cannot be opened.
-    pub fn documents(&self, name: Option<&str>) -> Result<Arc<Cache>, Failure> {
+    pub fn documents(&self, name: Option<&str>) -> Result<Arc<DocumentIndex>, Failure> {
         find(&self.documents, name, FolderKind::Documents)?.get()
     }
 
     /// Returns the source of query vectors for `cache`: the embedder, if it made the vectors of the cache.
-    pub fn query_vector(&self, cache: &Cache) -> QueryVector<'_> {
+    pub fn query_vector(&self, cache: &DocumentIndex) -> QueryVector<'_> {
         match &self.embedder {
             Some(embedder) if cache.manifest().model.as_ref() == Some(embedder.model()) => {
                 QueryVector::Embedder(&**embedder)
@@ -343,19 +343,22 @@ fn find<'s, T>(
 #[derive(Debug)]
 struct ReloadingIndex {
     path: PathBuf,
-    current: Mutex<Arc<Cache>>,
+    current: Mutex<Arc<DocumentIndex>>,
 }
 
 #[cfg(feature = "docs")]
 impl ReloadingIndex {
     fn open(path: &Path) -> Result<Self, Failure> {
-        Ok(Self { path: path.to_owned(), current: Mutex::new(Arc::new(Cache::open(path)?)) })
+        Ok(Self {
+            path: path.to_owned(),
+            current: Mutex::new(Arc::new(DocumentIndex::open(path)?)),
+        })
     }
 
-    fn get(&self) -> Result<Arc<Cache>, Failure> {
+    fn get(&self) -> Result<Arc<DocumentIndex>, Failure> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if !current.is_current()? {
-            *current = Arc::new(Cache::open(&self.path)?);
+            *current = Arc::new(DocumentIndex::open(&self.path)?);
         }
         Ok(Arc::clone(&current))
     }
