@@ -1,6 +1,6 @@
 //! A transcript of ten thousand messages, cut to a quarter, against counting its tokens once.
 
-use pannier_chat::{Format, Transcript};
+use pannier_chat::{Provider, Transcript};
 use pannier_core::{ContextBudget, ContextItem};
 use pannier_policy::PolicyRegistry;
 use pannier_tokens::{TokenCounter, o200k};
@@ -15,12 +15,12 @@ pub(crate) fn run() {
     );
     println!("texts once (o200k).\n");
     println!("    format       MB     tokens      sent       trim      count   ratio");
-    for format in [Format::OpenAi, Format::Anthropic] {
-        let text = transcript(format).to_string();
+    for provider in [Provider::OpenAi, Provider::Anthropic] {
+        let text = transcript(provider).to_string();
         let counter = o200k();
         let registry = PolicyRegistry::default();
         let policy = registry.policy("transcript").expect("a preset");
-        let read = || Transcript::read(format, &text, &counter).expect("a transcript");
+        let read = || Transcript::read(provider, &text, &counter).expect("a transcript");
         let whole = read();
         let tokens: i64 = whole.items().iter().map(ContextItem::tokens).sum();
         let budget = ContextBudget::new(tokens / 4, tokens / 4).expect("a budget");
@@ -38,7 +38,7 @@ pub(crate) fn run() {
         let (ours, floor) = side_by_side(trim, count);
         println!(
             "{:>10} {:>8.2} {tokens:>10} {sent:>9} {:>10} {:>10} {:>7.2}",
-            format.to_string(),
+            provider.to_string(),
             text.len() as f64 / 1e6,
             show(ours),
             show(floor),
@@ -48,7 +48,7 @@ pub(crate) fn run() {
 }
 
 /// Turns of five messages: a question, two calls at once, their results, an answer.
-fn transcript(format: Format) -> Value {
+fn transcript(provider: Provider) -> Value {
     let pieces = prose_and_code();
     let mut pieces = pieces.iter().cycle();
     // No two texts are the same: equal ones would be counted once.
@@ -64,8 +64,8 @@ fn transcript(format: Format) -> Value {
         let (question, answer) = (piece(120), piece(400));
         let results = [piece(1_000), piece(700)];
         list.push(json!({ "role": "user", "content": question }));
-        match format {
-            Format::Anthropic => {
+        match provider {
+            Provider::Anthropic => {
                 let call = |id: &str| json!({ "type": "tool_use", "id": id, "name": "look", "input": { "turn": turn } });
                 let result = |id: &str, text: &str| json!({ "type": "tool_result", "tool_use_id": id, "content": text });
                 list.push(json!({ "role": "assistant", "content": [call(&ids[0])] }));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use cupel::Slicer as _;
-use pannier_core::{Candidate, ContextItem, KnapsackSlice, ScoredItem, SliceBudget, Slicer};
+use pannier_core::{ContextItem, KnapsackSlice, Offers, ScoredItem, SliceBudget, Slicer, Tally};
 
 use crate::measure::{mebibytes, median, peak_memory, ratio, show};
 use crate::pools::Numbers;
@@ -71,12 +71,16 @@ fn pool(mut next: impl FnMut(&mut Numbers) -> (i64, f64)) -> ScoredPool {
 }
 
 fn ours(name: &str, pool: &ScoredPool, bucket: i64) -> Figures {
-    let candidates: Vec<Candidate<'_>> =
-        pool.iter().map(|(item, score)| ScoredItem { item, score: *score }.into()).collect();
+    let candidates = pool.iter().map(|(item, score)| ScoredItem { item, score: *score }.into());
+    let offers = Offers::new(candidates);
     let budget = SliceBudget::new(TARGET);
     let slicer = KnapsackSlice::new(bucket).expect("it is valid");
-    let run = || slicer.slice(&candidates, budget).expect("it fits");
-    let taken = run().taken().to_vec();
+    let run = || {
+        let mut tally = Tally::new(&offers, budget);
+        slicer.slice(&mut tally).expect("it fits");
+        tally
+    };
+    let taken: Vec<u32> = run().moves().iter().map(|made| made.position).collect();
     assert!(taken == textbook(pool, bucket), "the choice must be the textbook's");
     let value = taken.iter().map(|taken| pool[*taken as usize].1).sum();
     figures(name, bucket, value, run)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pannier_core::Timestamp;
-use pannier_memory::{Memory, Packer, PacketFormat, PacketOptions};
+use pannier_memory::{Memory, PacketBuilder, PacketFormat, PacketOptions};
 use pannier_tokens::BytesOverFour;
 
 use crate::measure::{ratio, show, side_by_side};
@@ -27,7 +27,7 @@ pub(crate) fn run() {
                 let mut options = PacketOptions::new(now);
                 (options.budget, options.format) = (budget, format);
                 options.query = query.map(str::to_owned);
-                let packer = Packer::new(&memory, options, Arc::new(BytesOverFour));
+                let packer = PacketBuilder::new(&memory, options, Arc::new(BytesOverFour));
                 packer.and_then(|packer| packer.packet()).expect("a packet").tokens_used
             };
             let (all, read) = side_by_side(pack, read);

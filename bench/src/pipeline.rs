@@ -151,7 +151,7 @@ fn stages(pipeline: &Pipeline, items: &[ContextItem], budget: &ContextBudget) {
     println!(" sort and the rest {:.0} %", rest / total * 100.0);
     let scored: Vec<(&str, Duration)> = our_scorers()
         .into_iter()
-        .map(|(name, scorer, _)| (name, median(3, || scorer.scores(&Pool::new(items)))))
+        .map(|(name, scorer, _)| (name, median(3, || Pool::new(items).scores(&scorer))))
         .collect();
     print!("  scorers alone:");
     for (name, time) in scored {

@@ -26,10 +26,11 @@ fn scaled_recency() {
     let their_scores =
         || peer.iter().map(|item| cupel::Scorer::score(&theirs, item, &peer)).collect::<Vec<_>>();
     let expected = their_scores();
-    for (ours, theirs) in ours.scores(&Pool::new(&items)).iter().zip(&expected) {
+    for (ours, theirs) in Pool::new(&items).scores(&ours).expect("it scores").iter().zip(&expected)
+    {
         assert!((ours - theirs).abs() < 1e-9);
     }
-    let our_time = median(5, || ours.scores(&Pool::new(&items)));
+    let our_time = median(5, || Pool::new(&items).scores(&ours));
     let their_time = median(3, their_scores);
     println!(
         "  pannier {}   cupel {}   ratio {:.0}x\n",
@@ -96,8 +97,8 @@ fn head(what: &str, small: &[ContextItem], large: &[ContextItem]) {
 }
 
 fn row(name: &str, scorer: &dyn Scorer, small: &[ContextItem], large: &[ContextItem]) {
-    let small_time = median(5, || scorer.scores(&Pool::new(small)));
-    let large_time = median(3, || scorer.scores(&Pool::new(large)));
+    let small_time = median(5, || Pool::new(small).scores(scorer));
+    let large_time = median(3, || Pool::new(large).scores(scorer));
     println!(
         "{:>16} {:>11} {:>11} {:>8} {:>9.1}",
         name,

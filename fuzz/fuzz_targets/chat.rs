@@ -4,26 +4,26 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pannier_chat::{Format, Transcript};
+use pannier_chat::{Provider, Transcript};
 use pannier_core::{ContextBudget, ContextItem};
 use pannier_policy::PolicyRegistry;
 use pannier_tokens::BytesOverFour;
 
 fuzz_target!(|text: &str| {
-    for format in [Format::OpenAi, Format::Anthropic] {
-        let Ok(transcript) = Transcript::read(format, text, &BytesOverFour) else {
+    for provider in [Provider::OpenAi, Provider::Anthropic] {
+        let Ok(transcript) = Transcript::read(provider, text, &BytesOverFour) else {
             continue;
         };
         // Half of what is more than must be sent.
-        let needed = transcript.needed_tokens();
+        let needed = transcript.required_tokens();
         let all: i64 = transcript.items().iter().map(ContextItem::tokens).sum();
         for tokens in [0, needed, needed + (all - needed).max(0) / 2, all + needed] {
-            check(format, &transcript, tokens);
+            check(provider, &transcript, tokens);
         }
     }
 });
 
-fn check(format: Format, transcript: &Transcript<'_>, tokens: i64) {
+fn check(provider: Provider, transcript: &Transcript<'_>, tokens: i64) {
     let registry = PolicyRegistry::default();
     let policy = registry.policy("transcript").unwrap();
     let trimmer = transcript.trimmer(&registry, policy, None).unwrap();
@@ -31,7 +31,7 @@ fn check(format: Format, transcript: &Transcript<'_>, tokens: i64) {
     let trimmed = match trimmer.trim(&budget) {
         Ok(trimmed) => trimmed,
         Err(error) => {
-            assert!(tokens < transcript.needed_tokens(), "{error}");
+            assert!(tokens < transcript.required_tokens(), "{error}");
             return;
         }
     };
@@ -40,14 +40,14 @@ fn check(format: Format, transcript: &Transcript<'_>, tokens: i64) {
     serde_json::from_str::<serde_json::Value>(&sent).unwrap();
 
     // What was repaired needs no more repair, and fits again.
-    let again = Transcript::read(format, &sent, &BytesOverFour).unwrap();
+    let again = Transcript::read(provider, &sent, &BytesOverFour).unwrap();
     // What now stands side by side may be joined, and is then counted as one.
     if again.repairs().iter().any(|repair| repair.problem.contains("joined")) {
         return;
     }
     assert_eq!(again.repairs(), []);
     assert_eq!(again.items().len(), trimmed.selection().len());
-    assert_eq!(again.needed_tokens(), transcript.needed_tokens());
+    assert_eq!(again.required_tokens(), transcript.required_tokens());
     let trimmer = again.trimmer(&registry, policy, None).unwrap();
     assert_eq!(trimmer.trim(&budget).unwrap().json(), sent);
 }

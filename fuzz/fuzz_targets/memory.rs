@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use pannier_memory::{Memory, Packer, PacketFormat, PacketOptions};
+use pannier_memory::{Memory, PacketBuilder, PacketFormat, PacketOptions};
 use pannier_tokens::BytesOverFour;
 
 const NAMES: [&str; 7] = [
@@ -43,8 +43,8 @@ fuzz_target!(|data: &[u8]| {
         options.budget = data.iter().map(|byte| usize::from(*byte)).sum::<usize>() % 997;
         (options.format, options.query) = (format, Some("deploy the gateway".to_owned()));
         let budget = options.budget;
-        let packer = Packer::new(&memory, options, Arc::new(BytesOverFour)).unwrap();
-        let packet = packer.packet().unwrap();
+        let builder = PacketBuilder::new(&memory, options, Arc::new(BytesOverFour)).unwrap();
+        let packet = builder.packet().unwrap();
         assert_eq!(packet.text.len().div_ceil(4), packet.tokens_used);
         assert_eq!(packet.is_over_budget, packet.tokens_used > budget);
         assert!(!packet.is_over_budget || packet.text.contains("over budget"));

@@ -1,29 +1,31 @@
-//! Messages as Anthropic's Messages API defines them.
+//! Parses and writes messages of Anthropic's Messages API.
 
 use serde_json::value::RawValue;
 
 use crate::ChatError;
 use crate::json::{self, Object};
-use crate::message::{CALL_TOKENS, Kind, Message, Part, Place, Role, by_size};
+use crate::message::{
+    Message, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL, base64_tokens,
+};
 
-/// Fields of a request that are sent with every message list.
-pub(crate) const FIXED: [&str; 2] = ["tools", "system"];
+/// The request fields that are sent with every selection.
+pub(crate) const FIXED_FIELDS: [&str; 2] = ["tools", "system"];
 
-/// What the provider tells a model that has tools, at most.
-pub(crate) const TOOLS_PROMPT: i64 = 346;
+/// The maximum size of the system prompt that the provider adds for tools.
+pub(crate) const TOOLS_PROMPT_TOKENS: i64 = 346;
 
-/// An image at its largest.
-const IMAGE: i64 = 1_600;
+/// The maximum tokens of an image.
+const IMAGE_TOKENS: i64 = 1_600;
 
-/// A document that is only named, or the least that one costs; and characters of its data to a token.
-const DOCUMENT: i64 = 3_000;
-const DOCUMENT_CHARACTERS: usize = 16;
+/// The minimum tokens of a document, also used if its data is not in the request.
+const MIN_DOCUMENT_TOKENS: i64 = 3_000;
+const DOCUMENT_CHARS_PER_TOKEN: usize = 16;
 
-/// Documents in documents are looked into so many times; deeper ones are counted as they are written.
-const DEEPEST: usize = 4;
+/// The maximum depth of nested documents that are parsed. Deeper ones are counted as JSON text.
+const MAX_DEPTH: usize = 4;
 
-/// Characters of hidden thoughts to a token.
-const THOUGHT_CHARACTERS: usize = 4;
+/// The characters of redacted thinking per token.
+const THINKING_CHARS_PER_TOKEN: usize = 4;
 
 pub(crate) fn read<'t>(
     path: &str,
@@ -31,10 +33,10 @@ pub(crate) fn read<'t>(
     is_first: bool,
 ) -> Result<Message<'t>, ChatError> {
     let fields = json::object(path, raw)?;
-    let role = match json::needed(path, &fields, "role")?.as_str() {
+    let role = match json::required_str(path, &fields, "role")?.as_str() {
         "user" => Role::User,
         "assistant" => Role::Assistant,
-        // In the middle only; the first words of the system are a field of the request.
+        // Only between other messages; the initial system prompt is a field of the request.
         "system" if !is_first => Role::System,
         other => {
             let hint = match other {
@@ -53,12 +55,12 @@ pub(crate) fn read<'t>(
         return Ok(message);
     };
     let path = format!("{path}.content");
-    if json::is_text(content) {
-        let part = said(content, Place::Content, json::text(&path, content)?);
+    if json::is_string(content) {
+        let part = text_part(content, PartLocation::Content, json::string(&path, content)?);
         message.parts.push(part);
-    } else if json::is_list(content) {
-        for (at, raw) in json::list(&path, content)?.into_iter().enumerate() {
-            message.parts.push(read_block(&format!("{path}[{at}]"), raw)?);
+    } else if json::is_array(content) {
+        for (index, raw) in json::array(&path, content)?.into_iter().enumerate() {
+            message.parts.push(read_block(&format!("{path}[{index}]"), raw)?);
         }
     } else {
         return Err(ChatError::invalid(path, "it must be a text, or a list of blocks"));
@@ -66,125 +68,135 @@ pub(crate) fn read<'t>(
     Ok(message)
 }
 
-/// A text, which must not be blank.
-fn said(raw: &RawValue, place: Place, text: String) -> Part<'_> {
+/// Returns a text part. Anthropic rejects blank texts, so those are not kept.
+fn text_part(raw: &RawValue, location: PartLocation, text: String) -> Part<'_> {
     let is_kept = !text.trim().is_empty();
-    Part { is_kept, ..Part::new(raw, place, Kind::Said, text) }
+    Part { is_kept, ..Part::new(raw, location, PartKind::Text, text) }
 }
 
 fn read_block<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
     let object = json::object(path, raw)?;
-    let part = |kind, text: String| Part::new(raw, Place::Contents, kind, text);
-    let id = |name: &str| json::needed(path, &object, name);
-    Ok(match json::needed(path, &object, "type")?.as_str() {
-        "text" => said(raw, Place::Contents, json::optional(path, &object, "text")?),
-        "image" => part(Kind::Shown, "[image]".to_owned()).costing(IMAGE),
+    let part = |kind, text: String| Part::new(raw, PartLocation::ContentArray, kind, text);
+    let id = |name: &str| json::required_str(path, &object, name);
+    Ok(match json::required_str(path, &object, "type")?.as_str() {
+        "text" => {
+            text_part(raw, PartLocation::ContentArray, json::optional_str(path, &object, "text")?)
+        }
+        "image" => part(PartKind::Media, "[image]".to_owned()).with_tokens(IMAGE_TOKENS),
         "document" => {
             let (text, tokens) = read_document(path, &object, 0)?;
-            part(Kind::Shown, text).costing(tokens)
+            part(PartKind::Media, text).with_tokens(tokens)
         }
-        "thinking" => part(Kind::Thought, json::optional(path, &object, "thinking")?),
+        "thinking" => part(PartKind::Thinking, json::optional_str(path, &object, "thinking")?),
         "redacted_thinking" => {
-            let data = json::optional(path, &object, "data")?;
-            part(Kind::Thought, "[thinking]".to_owned()).costing(by_size(&data, THOUGHT_CHARACTERS))
+            let data = json::optional_str(path, &object, "data")?;
+            part(PartKind::Thinking, "[thinking]".to_owned())
+                .with_tokens(base64_tokens(&data, THINKING_CHARS_PER_TOKEN))
         }
-        "tool_use" => {
-            part(Kind::Call { id: id("id")? }, called(path, &object)?).costing(CALL_TOKENS)
-        }
+        "tool_use" => tool_use_part(path, raw, &object, PartKind::ToolCall { id: id("id")? })?,
         "server_tool_use" | "mcp_tool_use" => {
-            part(Kind::ServerCall { id: id("id")? }, called(path, &object)?).costing(CALL_TOKENS)
+            tool_use_part(path, raw, &object, PartKind::ServerToolCall { id: id("id")? })?
         }
         "tool_result" => {
             let (text, tokens) = read_result(path, &object, 0)?;
-            let tokens = tokens.saturating_add(CALL_TOKENS);
-            part(Kind::Answer { id: id("tool_use_id")? }, text).costing(tokens)
+            let tokens = tokens.saturating_add(TOKENS_PER_TOOL_CALL);
+            part(PartKind::ToolResult { id: id("tool_use_id")? }, text).with_tokens(tokens)
         }
         kind if kind.ends_with("_tool_result") => {
             let content = object.get("content").map(json::compact).unwrap_or_default();
-            part(Kind::ServerAnswer { id: id("tool_use_id")? }, content).costing(CALL_TOKENS)
+            part(PartKind::ServerToolResult { id: id("tool_use_id")? }, content)
+                .with_tokens(TOKENS_PER_TOOL_CALL)
         }
-        _ => part(Kind::Other, json::compact(raw)),
+        _ => part(PartKind::Other, json::compact(raw)),
     })
 }
 
-fn called(path: &str, call: &Object<'_>) -> Result<String, ChatError> {
-    let name = json::optional(path, call, "name")?;
+fn tool_use_part<'t>(
+    path: &str,
+    raw: &'t RawValue,
+    call: &Object<'_>,
+    kind: PartKind,
+) -> Result<Part<'t>, ChatError> {
+    let name = json::optional_str(path, call, "name")?;
     let input = call.get("input").map(json::compact).unwrap_or_default();
-    Ok(format!("{name}({input})"))
+    let part = Part::new(raw, PartLocation::ContentArray, kind, format!("{name}({input})"));
+    Ok(part.with_tokens(TOKENS_PER_TOOL_CALL))
 }
 
-/// What a tool says, and what its images cost.
+/// Returns the text of a tool result, and the tokens of its images and documents.
 fn read_result(path: &str, result: &Object<'_>, depth: usize) -> Result<(String, i64), ChatError> {
     let Some(content) = result.get("content") else {
         return Ok((String::new(), 0));
     };
     let path = format!("{path}.content");
-    if json::is_text(content) {
-        return Ok((json::text(&path, content)?, 0));
+    if json::is_string(content) {
+        return Ok((json::string(&path, content)?, 0));
     }
-    if !json::is_list(content) {
+    if !json::is_array(content) {
         return Err(ChatError::invalid(path, "it must be a text, or a list of blocks"));
     }
     let (mut texts, mut tokens) = (Vec::new(), 0_i64);
-    for (at, raw) in json::list(&path, content)?.into_iter().enumerate() {
-        let path = format!("{path}[{at}]");
+    for (index, raw) in json::array(&path, content)?.into_iter().enumerate() {
+        let path = format!("{path}[{index}]");
         let object = json::object(&path, raw)?;
-        let (text, more) = match json::needed(&path, &object, "type")?.as_str() {
-            "text" => (json::optional(&path, &object, "text")?, 0),
-            "image" => ("[image]".to_owned(), IMAGE),
-            "document" if depth < DEEPEST => read_document(&path, &object, depth + 1)?,
+        let (text, media_tokens) = match json::required_str(&path, &object, "type")?.as_str() {
+            "text" => (json::optional_str(&path, &object, "text")?, 0),
+            "image" => ("[image]".to_owned(), IMAGE_TOKENS),
+            "document" if depth < MAX_DEPTH => read_document(&path, &object, depth + 1)?,
             _ => (json::compact(raw), 0),
         };
         texts.push(text);
-        tokens = tokens.saturating_add(more);
+        tokens = tokens.saturating_add(media_tokens);
     }
     Ok((texts.join("\n"), tokens))
 }
 
-/// A document's text, if it has one, and otherwise what it costs.
+/// Returns the text of a document, and its tokens if it is not text.
 fn read_document(
     path: &str,
     document: &Object<'_>,
     depth: usize,
 ) -> Result<(String, i64), ChatError> {
     let Some(source) = document.get("source") else {
-        return Ok(("[document]".to_owned(), DOCUMENT));
+        return Ok(("[document]".to_owned(), MIN_DOCUMENT_TOKENS));
     };
-    // What is said about it is sent with it.
-    let about =
-        [json::optional(path, document, "title")?, json::optional(path, document, "context")?];
-    let told = |text: String| {
-        let all = about.iter().filter(|about| !about.is_empty()).cloned().chain([text]);
-        all.collect::<Vec<_>>().join("\n")
+    // The model sees title and context, too.
+    let header = [
+        json::optional_str(path, document, "title")?,
+        json::optional_str(path, document, "context")?,
+    ];
+    let with_header = |text: String| {
+        let lines = header.iter().filter(|line| !line.is_empty()).cloned().chain([text]);
+        lines.collect::<Vec<_>>().join("\n")
     };
     let path = format!("{path}.source");
     let source = json::object(&path, source)?;
-    match json::optional(&path, &source, "type")?.as_str() {
-        "text" => Ok((told(json::optional(&path, &source, "data")?), 0)),
+    match json::optional_str(&path, &source, "type")?.as_str() {
+        "text" => Ok((with_header(json::optional_str(&path, &source, "data")?), 0)),
         "content" => {
             let (text, tokens) = read_result(&path, &source, depth)?;
-            Ok((told(text), tokens))
+            Ok((with_header(text), tokens))
         }
         "base64" => {
-            let data = json::optional(&path, &source, "data")?;
-            let tokens = by_size(&data, DOCUMENT_CHARACTERS).max(DOCUMENT);
-            Ok((told("[document]".to_owned()), tokens))
+            let data = json::optional_str(&path, &source, "data")?;
+            let tokens = base64_tokens(&data, DOCUMENT_CHARS_PER_TOKEN).max(MIN_DOCUMENT_TOKENS);
+            Ok((with_header("[document]".to_owned()), tokens))
         }
-        _ => Ok((told("[document]".to_owned()), DOCUMENT)),
+        _ => Ok((with_header("[document]".to_owned()), MIN_DOCUMENT_TOKENS)),
     }
 }
 
-/// The `system` of a request: its text, and the value to send if it is another than came.
+/// Reads the `system` field of a request. Returns its text, and the value to send if blank blocks were removed.
 pub(crate) fn read_system(raw: &RawValue) -> Result<(String, Option<String>), ChatError> {
-    if json::is_text(raw) {
-        let text = json::text("system", raw)?;
+    if json::is_string(raw) {
+        let text = json::string("system", raw)?;
         return Ok((text, None));
     }
     let (mut texts, mut kept) = (Vec::new(), Vec::new());
-    let blocks = json::list("system", raw)?;
+    let blocks = json::array("system", raw)?;
     let count = blocks.len();
-    for (at, raw) in blocks.into_iter().enumerate() {
-        let part = read_block(&format!("system[{at}]"), raw)?;
+    for (index, raw) in blocks.into_iter().enumerate() {
+        let part = read_block(&format!("system[{index}]"), raw)?;
         if part.is_kept {
             texts.push(part.text);
             kept.push(part.raw);
@@ -192,23 +204,23 @@ pub(crate) fn read_system(raw: &RawValue) -> Result<(String, Option<String>), Ch
     }
     let changed = (kept.len() < count).then(|| {
         let mut value = String::new();
-        json::write_list(kept.into_iter(), &mut value);
+        json::write_array(kept.into_iter(), &mut value);
         value
     });
     Ok((texts.join("\n"), changed))
 }
 
-/// Writes a message without the blocks that are not kept, results first.
+/// Writes the kept blocks of a message, results first if required.
 pub(crate) fn write(message: &Message<'_>, into: &mut String) {
     let mut parts: Vec<&Part<'_>> = message.kept().collect();
     if message.results_first {
-        parts.sort_by_key(|part| !matches!(part.kind, Kind::Answer { .. }));
+        parts.sort_by_key(|part| !matches!(part.kind, PartKind::ToolResult { .. }));
     }
-    let mut begin = "{";
+    let mut separator = "{";
     for (name, value) in &message.fields.0 {
-        into.push_str(begin);
-        begin = ",";
-        json::write_text(name, into);
+        into.push_str(separator);
+        separator = ",";
+        json::write_string(name, into);
         into.push(':');
         if name == "content" {
             write_blocks(&parts, into);
@@ -223,15 +235,15 @@ pub(crate) fn write(message: &Message<'_>, into: &mut String) {
     into.push('}');
 }
 
-/// Writes blocks; a content that was a text alone becomes one.
+/// Writes a content array. A content string becomes a text block.
 fn write_blocks(parts: &[&Part<'_>], into: &mut String) {
     into.push('[');
-    for (at, part) in parts.iter().enumerate() {
-        if at > 0 {
+    for (index, part) in parts.iter().enumerate() {
+        if index > 0 {
             into.push(',');
         }
-        match part.place {
-            Place::Content => {
+        match part.location {
+            PartLocation::Content => {
                 into.push_str("{\"type\":\"text\",\"text\":");
                 json::write(part.raw, into);
                 into.push('}');

@@ -1,58 +1,55 @@
-//! What can be wrong with a transcript.
+//! The errors of this crate.
 
-use pannier_core::{Error, ErrorCategory};
+use pannier_core::Error;
 
-/// Why a transcript cannot be read, or not be trimmed.
+/// A failure to read or trim a transcript.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChatError {
-    /// It is not JSON.
+    /// The transcript is not JSON.
     #[error(
         "line {line}, column {column}: {problem}; give one JSON list of messages, or a request with `messages`"
     )]
     NotJson {
-        /// Where, from 1.
+        /// The line, counted from 1.
         line: usize,
-        /// Where in the line, from 1.
+        /// The column, counted from 1.
         column: usize,
-        /// What is wrong.
+        /// The parser's message.
         problem: String,
     },
 
-    /// Something in it is not what the provider defines.
+    /// A value violates the provider's format.
     #[error("{path}: {problem}")]
     Invalid {
-        /// Where, as a path: `messages[3].content`.
+        /// The path of the value, as in `messages[3].content`.
         path: String,
-        /// What is wrong, and what to do.
+        /// The violation and its fix.
         problem: String,
     },
 
-    /// No message of it can be sent.
+    /// No message can be sent.
     #[error("there is nothing to send: {problem}")]
     NothingToSend {
-        /// Why.
+        /// The reason.
         problem: String,
     },
 
-    /// What must be sent does not fit.
+    /// The pinned messages and fields exceed the budget.
     #[error(
-        "what must be sent has {needed_tokens} tokens; {}",
-        match is_target {
-            true => format!("raise the target to {needed_tokens}"),
-            false => format!("the smallest budget that holds it is {smallest_budget}"),
-        }
+        "the messages that must be sent have {required_tokens} tokens, above the {}",
+        if *is_target { "target" } else { "budget" }
     )]
     OverBudget {
-        /// System, tools, and the last words of the user.
-        needed_tokens: i64,
-        /// The smallest window that holds it, with the reserve of the present one.
+        /// The tokens of system prompt, tools, last user message and their groups.
+        required_tokens: i64,
+        /// The smallest window that fits them, including the output reserve.
         smallest_budget: i64,
-        /// Whether the window holds it, and only the target does not.
+        /// Whether they fit the window and only exceed the target.
         is_target: bool,
     },
 
-    /// The engine cannot select.
+    /// The engine fails to select.
     #[error(transparent)]
     Engine(#[from] Error),
 }
@@ -60,16 +57,5 @@ pub enum ChatError {
 impl ChatError {
     pub(crate) fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Invalid { path: path.into(), problem: problem.into() }
-    }
-
-    /// What sort of failure it is.
-    pub fn category(&self) -> ErrorCategory {
-        match self {
-            Self::NotJson { .. } | Self::Invalid { .. } | Self::NothingToSend { .. } => {
-                ErrorCategory::InvalidInput
-            }
-            Self::OverBudget { .. } => ErrorCategory::BudgetNotMet,
-            Self::Engine(error) => error.category(),
-        }
     }
 }

@@ -1,27 +1,28 @@
-//! Messages as items: what they cost, which must be sent, and what a provider wants to know of the rest.
+//! Turns messages into items: their tokens, pins and groups, and the provider's rules for sending them.
 
 use pannier_core::{
-    ContextItem, ContextKind, ContextSource, Cost, Placed, Rendering, Timestamp, TokenCounter,
+    ContextItem, ContextKind, ContextSource, Error, Layout, PlacedItems, Plan, Pool, RenderCost,
+    Timestamp, TokenCounter,
 };
 
-use crate::message::{FRAME_TOKENS, Message, Role};
-use crate::pairs::FIRST;
-use crate::{ChatError, Format};
+use crate::message::{Message, Role, TOKENS_PER_MESSAGE};
+use crate::tool_pairing::FIRST_NOT_USER;
+use crate::{ChatError, Provider};
 
-/// Tokens by which a provider makes the model answer.
+/// The tokens that start the model's response.
 pub(crate) const PRIMING_TOKENS: i64 = 3;
 
-/// A field of a request that is sent with every message list.
-pub(crate) struct Fixed {
+/// A request field that is sent with every selection: tools, system prompt, response format.
+pub(crate) struct FixedField {
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) tokens: i64,
 }
 
-/// The messages as items, then the fixed fields.
+/// Returns the items of the messages, followed by those of the fixed fields.
 pub(crate) fn items(
-    format: Format,
-    fixed: &[Fixed],
+    provider: Provider,
+    fixed: &[FixedField],
     messages: &[Message<'_>],
     counter: &dyn TokenCounter,
 ) -> Result<Vec<ContextItem>, ChatError> {
@@ -30,113 +31,125 @@ pub(crate) fn items(
     let counts = counter.count_each(&all.collect::<Vec<_>>());
     let mut counts = counts.into_iter().map(|count| i64::try_from(count).unwrap_or(i64::MAX));
     let mut count = || counts.next().unwrap_or_default();
-    // Times only tell the order in which things are sent: first the fixed fields, then the messages.
-    let time = |place: usize| Timestamp::from_unix_seconds(place as i64);
-    let pins = pins(format, messages);
+    // Timestamps only encode the order of sending: first the fixed fields, then the messages.
+    let time = |position: usize| Timestamp::from_unix_seconds(position as i64);
+    let pinned = pinned_messages(provider, messages);
     let mut items = Vec::with_capacity(messages.len() + fixed.len());
-    for (at, (message, text)) in messages.iter().zip(texts).enumerate() {
+    for (index, (message, text)) in messages.iter().zip(texts).enumerate() {
         let (kind, source) = match message.role {
             Role::System => (ContextKind::SYSTEM_PROMPT, ContextSource::CHAT),
-            _ if message.is_tools() => (ContextKind::TOOL_OUTPUT, ContextSource::TOOL),
+            _ if message.is_tool_results_only() => (ContextKind::TOOL_OUTPUT, ContextSource::TOOL),
             _ => (ContextKind::MESSAGE, ContextSource::CHAT),
         };
         let mut item = ContextItem::builder(text, count().saturating_add(message.tokens()))
             .kind(kind)
             .source(source)
             .id(format!("message-{}", message.number))
-            .pinned(pins.binary_search(&at).is_ok())
-            .timestamp(time(fixed.len() + at)?);
+            .pinned(pinned.binary_search(&index).is_ok())
+            .timestamp(time(fixed.len() + index)?);
         if let Some(group) = message.group {
             item = item.group(format!("turn-{group}"));
         }
         items.push(item.build()?);
     }
-    for (at, field) in fixed.iter().enumerate() {
+    for (index, field) in fixed.iter().enumerate() {
         let kind = match field.name.as_str() {
             "system" => ContextKind::SYSTEM_PROMPT,
             _ => ContextKind::new("Tools")?,
         };
         let item = ContextItem::builder(&field.text, count().saturating_add(field.tokens));
-        items.push(item.kind(kind).id(&field.name).pinned(true).timestamp(time(at)?).build()?);
+        items.push(item.kind(kind).id(&field.name).pinned(true).timestamp(time(index)?).build()?);
     }
     Ok(items)
 }
 
-fn can_be_first(format: Format, message: &Message<'_>) -> bool {
-    match format {
-        Format::OpenAi => true,
-        Format::Anthropic => message.role == Role::User && message.answered().is_empty(),
+fn can_be_first(provider: Provider, message: &Message<'_>) -> bool {
+    match provider {
+        Provider::OpenAi => true,
+        Provider::Anthropic => message.role == Role::User && message.answered_call_ids().is_empty(),
     }
 }
 
-/// The messages that must be sent: the system's, the user's last, and the results at the end, if the model is to answer
-/// those; or the last message, if the user says nothing. Where none of them can be the first, one before them that can.
-fn pins(format: Format, messages: &[Message<'_>]) -> Vec<usize> {
-    let sent = || messages.iter().enumerate().filter(|(_, message)| message.refused.is_none());
-    let mut pins: Vec<usize> =
-        sent().filter(|(_, message)| message.role == Role::System).map(|(at, _)| at).collect();
-    let users = sent().rfind(|(_, message)| message.is_users_turn());
-    let last = || sent().rfind(|(_, message)| message.role != Role::System);
-    let Some((last_turn, message)) = users.or_else(last) else {
-        return pins;
+/// Returns the positions of the messages that must be sent:
+///
+/// - system messages;
+/// - the last user message, or the last message if there is none;
+/// - if that cannot be first, the last message before it that can;
+/// - tool results at the end, to which the model responds;
+/// - the first thinking of the current turn, if later steps of the turn have none.
+fn pinned_messages(provider: Provider, messages: &[Message<'_>]) -> Vec<usize> {
+    let sendable =
+        || messages.iter().enumerate().filter(|(_, message)| message.rejection_rule.is_none());
+    let system = sendable().filter(|(_, message)| message.role == Role::System);
+    let mut pinned: Vec<usize> = system.map(|(index, _)| index).collect();
+    let last_user = sendable().rfind(|(_, message)| message.is_user_turn());
+    let last = || sendable().rfind(|(_, message)| message.role != Role::System);
+    let Some((last_turn, message)) = last_user.or_else(last) else {
+        return pinned;
     };
-    pins.push(last_turn);
-    if !can_be_first(format, message) {
-        let first = sent().filter(|(at, other)| *at < last_turn && can_be_first(format, other));
-        pins.extend(first.map(|(at, _)| at).next_back());
+    pinned.push(last_turn);
+    if !can_be_first(provider, message) {
+        let first =
+            sendable().filter(|(index, other)| *index < last_turn && can_be_first(provider, other));
+        pinned.extend(first.map(|(index, _)| index).next_back());
     }
-    pins.extend(last().filter(|(_, message)| message.is_tools()).map(|(at, _)| at));
-    // What the model thought at the beginning of a turn stands for all of it, and must be sent with any of it.
+    let results = last().filter(|(_, message)| message.is_tool_results_only());
+    pinned.extend(results.map(|(index, _)| index));
+    // Thinking at the start of a turn applies to all steps of the turn, and must be sent with any of them.
     let mut steps =
-        sent().filter(|(at, message)| *at > last_turn && message.role == Role::Assistant);
-    let first = steps.next().filter(|(_, message)| message.begins_with_thought());
+        sendable().filter(|(index, message)| *index > last_turn && message.role == Role::Assistant);
+    let first = steps.next().filter(|(_, message)| message.starts_with_thinking());
     if let Some((first, _)) = first
-        && steps.any(|(_, message)| !message.begins_with_thought())
+        && steps.any(|(_, message)| !message.starts_with_thinking())
     {
-        pins.push(first);
+        pinned.push(first);
     }
-    pins.sort_unstable();
-    pins.dedup();
-    pins
+    pinned.sort_unstable();
+    pinned.dedup();
+    pinned
 }
 
-/// How messages are sent: one after the other, with nothing between them that merges.
-pub(crate) struct ChatRendering {
-    /// Of each message, the rule by which it cannot be sent, and whether it can be the first.
+/// Plans and counts messages as they are sent: one after the other, without tokens that merge across them.
+pub(crate) struct ChatLayout {
+    /// For each message: the rule by which it cannot be sent, and whether it can be first.
     messages: Vec<(Option<&'static str>, bool)>,
 }
 
-impl ChatRendering {
-    pub(crate) fn new(format: Format, messages: &[Message<'_>]) -> Self {
-        let rules = |message: &Message<'_>| (message.refused, can_be_first(format, message));
+impl ChatLayout {
+    pub(crate) fn new(provider: Provider, messages: &[Message<'_>]) -> Self {
+        let rules =
+            |message: &Message<'_>| (message.rejection_rule, can_be_first(provider, message));
         Self { messages: messages.iter().map(rules).collect() }
     }
 }
 
-impl Rendering for ChatRendering {
-    fn cost(&self, items: &Placed<'_>) -> Cost {
-        let mut cost = Cost { fixed: PRIMING_TOKENS, ..Cost::default() };
+impl Layout for ChatLayout {
+    fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error> {
+        let mut plan = Plan::default();
+        plan.fixed = PRIMING_TOKENS;
+        for index in 0..pool.len() as u32 {
+            let (rule, can_be_first) = match self.messages.get(index as usize) {
+                Some((rule, can_be_first)) => (*rule, *can_be_first),
+                None => (None, false),
+            };
+            plan.rejected.extend(rule.map(|rule| (index, rule.into())));
+            if !can_be_first {
+                plan.not_first.push((index, FIRST_NOT_USER.into()));
+            }
+        }
+        Ok(plan)
+    }
+
+    fn measure(&self, items: &PlacedItems<'_>, _: i64) -> Result<Option<RenderCost>, Error> {
+        let mut cost = RenderCost { fixed: PRIMING_TOKENS, ..RenderCost::default() };
         for (index, item) in items.indices().zip(items.items()) {
             if index < self.messages.len() {
-                cost.framing = cost.framing.saturating_add(FRAME_TOKENS);
-                cost.items = cost.items.saturating_add(item.tokens() - FRAME_TOKENS);
+                cost.framing = cost.framing.saturating_add(TOKENS_PER_MESSAGE);
+                cost.items = cost.items.saturating_add(item.tokens() - TOKENS_PER_MESSAGE);
             } else {
                 cost.fixed = cost.fixed.saturating_add(item.tokens());
             }
         }
-        cost
-    }
-
-    fn effort(&self, _: i64) -> u64 {
-        self.messages.len() as u64
-    }
-
-    fn refuses(&self, index: usize, _: &ContextItem) -> Option<&str> {
-        self.messages.get(index).and_then(|(refused, _)| *refused)
-    }
-
-    fn refuses_first(&self, index: usize, _: &ContextItem) -> Option<&str> {
-        let can_be_first = self.messages.get(index).is_some_and(|(_, first)| *first);
-        (!can_be_first).then_some(FIRST)
+        Ok(Some(cost))
     }
 }

@@ -1,7 +1,7 @@
-//! JSON that is looked into as far as needed, and otherwise passed on as it came.
+//! Parses JSON only as deep as needed and writes the rest unchanged.
 //!
-//! A message may have fields that nobody here knows, numbers that no type here holds, and its keys in an order that
-//! somebody's cache depends on. So values stay the text they are.
+//! A message may have unknown fields, numbers beyond any Rust type, and a key order that a prompt cache depends on. Values
+//! therefore stay raw text.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use serde_json::value::RawValue;
 
 use crate::ChatError;
 
-/// The fields of an object, in their order.
+/// The fields of an object, in input order.
 #[derive(Debug)]
 pub(crate) struct Object<'t>(pub(crate) Vec<(String, &'t RawValue)>);
 
 impl<'t> Object<'t> {
-    /// The value of a field; `null` is none.
+    /// Returns the value of a field, or `None` if it is missing or `null`.
     pub(crate) fn get(&self, name: &str) -> Option<&'t RawValue> {
         let field = self.0.iter().find(|(other, _)| other == name);
         field.map(|(_, value)| *value).filter(|value| value.get() != "null")
@@ -24,9 +24,9 @@ impl<'t> Object<'t> {
 
 impl<'de> Deserialize<'de> for Object<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
+        struct FieldVisitor;
 
-        impl<'de> Visitor<'de> for Fields {
+        impl<'de> Visitor<'de> for FieldVisitor {
             type Value = Object<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,11 +37,11 @@ impl<'de> Deserialize<'de> for Object<'de> {
                 let mut fields: Vec<(String, &'de RawValue)> = Vec::new();
                 while let Some((name, value)) = map.next_entry()? {
                     if fields.iter().any(|(other, _)| *other == name) {
-                        return Err(A::Error::custom(format!("the field `{name}` is there twice")));
+                        return Err(A::Error::custom(format!("duplicate field `{name}`")));
                     }
                     fields.push((name, value));
-                    if fields.len() > MOST_FIELDS {
-                        let problem = format!("there are more than {MOST_FIELDS} fields");
+                    if fields.len() > MAX_FIELDS {
+                        let problem = format!("there are more than {MAX_FIELDS} fields");
                         return Err(A::Error::custom(problem));
                     }
                 }
@@ -49,33 +49,33 @@ impl<'de> Deserialize<'de> for Object<'de> {
             }
         }
 
-        deserializer.deserialize_map(Fields)
+        deserializer.deserialize_map(FieldVisitor)
     }
 }
 
-/// How many fields are looked through for one that is there twice. No message has as many.
-const MOST_FIELDS: usize = 1_000;
+/// The maximum number of fields of an object. It bounds the quadratic search for duplicates.
+const MAX_FIELDS: usize = 1_000;
 
-/// A whole text.
+/// Parses a document, with or without a byte order mark.
 pub(crate) fn parse(json: &str) -> Result<&RawValue, ChatError> {
     let json = json.strip_prefix('\u{feff}').unwrap_or(json);
     serde_json::from_str(json).map_err(|error| {
         let (line, column) = (error.line().max(1), error.column().max(1));
-        let place = format!(" at line {} column {}", error.line(), error.column());
+        let position = format!(" at line {} column {}", error.line(), error.column());
         let problem = error.to_string();
-        let problem = problem.strip_suffix(&place).unwrap_or(&problem).to_owned();
+        let problem = problem.strip_suffix(&position).unwrap_or(&problem).to_owned();
         ChatError::NotJson { line, column, problem }
     })
 }
 
-/// Reads a value as some type.
+/// Deserializes a value. Errors name its path, its type and the expected type.
 fn read<'t, T: Deserialize<'t>>(
     path: &str,
     value: &'t RawValue,
     expected: &str,
 ) -> Result<T, ChatError> {
     serde_json::from_str(value.get()).map_err(|error| {
-        let found = match value.get().as_bytes().first() {
+        let actual = match value.get().as_bytes().first() {
             Some(b'"') => "a text",
             Some(b'[') => "a list",
             Some(b'{') => "an object",
@@ -87,19 +87,19 @@ fn read<'t, T: Deserialize<'t>>(
         let problem = problem.split(" at line ").next().unwrap_or_default();
         ChatError::invalid(
             path,
-            match expected == found {
-                true => format!("{problem}; correct it"),
-                false => format!("it is {found}; it must be {expected}"),
+            match expected == actual {
+                true => format!("{problem}; fix the JSON"),
+                false => format!("it is {actual}; it must be {expected}"),
             },
         )
     })
 }
 
-pub(crate) fn text(path: &str, value: &RawValue) -> Result<String, ChatError> {
+pub(crate) fn string(path: &str, value: &RawValue) -> Result<String, ChatError> {
     read(path, value, "a text")
 }
 
-pub(crate) fn list<'t>(path: &str, value: &'t RawValue) -> Result<Vec<&'t RawValue>, ChatError> {
+pub(crate) fn array<'t>(path: &str, value: &'t RawValue) -> Result<Vec<&'t RawValue>, ChatError> {
     read(path, value, "a list")
 }
 
@@ -107,32 +107,40 @@ pub(crate) fn object<'t>(path: &str, value: &'t RawValue) -> Result<Object<'t>, 
     read(path, value, "an object")
 }
 
-pub(crate) fn is_text(value: &RawValue) -> bool {
+pub(crate) fn is_string(value: &RawValue) -> bool {
     value.get().starts_with('"')
 }
 
-pub(crate) fn is_list(value: &RawValue) -> bool {
+pub(crate) fn is_array(value: &RawValue) -> bool {
     value.get().starts_with('[')
 }
 
-/// The text of a field that must be there.
-pub(crate) fn needed(path: &str, object: &Object<'_>, name: &str) -> Result<String, ChatError> {
+/// Returns the string in a required field.
+pub(crate) fn required_str(
+    path: &str,
+    object: &Object<'_>,
+    name: &str,
+) -> Result<String, ChatError> {
     match object.get(name) {
-        Some(value) => text(&format!("{path}.{name}"), value),
-        None => Err(ChatError::invalid(path, format!("it has no `{name}`; add it"))),
+        Some(value) => string(&format!("{path}.{name}"), value),
+        None => Err(ChatError::invalid(path, format!("missing field `{name}`; add it"))),
     }
 }
 
-/// The text of a field, empty if it is not there.
-pub(crate) fn optional(path: &str, object: &Object<'_>, name: &str) -> Result<String, ChatError> {
-    object.get(name).map_or(Ok(String::new()), |value| text(&format!("{path}.{name}"), value))
+/// Returns the string in a field, or an empty one if the field is missing.
+pub(crate) fn optional_str(
+    path: &str,
+    object: &Object<'_>,
+    name: &str,
+) -> Result<String, ChatError> {
+    object.get(name).map_or(Ok(String::new()), |value| string(&format!("{path}.{name}"), value))
 }
 
-/// Writes a value without the blanks between its parts.
+/// Writes a value without whitespace between tokens.
 pub(crate) fn write(value: &RawValue, into: &mut String) {
     let text = value.get();
     let (mut start, mut is_quoted, mut is_escaped) = (0, false, false);
-    for (at, byte) in text.bytes().enumerate() {
+    for (index, byte) in text.bytes().enumerate() {
         if is_quoted {
             match byte {
                 _ if is_escaped => is_escaped = false,
@@ -143,30 +151,30 @@ pub(crate) fn write(value: &RawValue, into: &mut String) {
         } else if byte == b'"' {
             is_quoted = true;
         } else if byte.is_ascii_whitespace() {
-            into.push_str(&text[start..at]);
-            start = at + 1;
+            into.push_str(&text[start..index]);
+            start = index + 1;
         }
     }
     into.push_str(&text[start..]);
 }
 
-/// The same by itself.
+/// Returns a value without whitespace between tokens.
 pub(crate) fn compact(value: &RawValue) -> String {
     let mut text = String::with_capacity(value.get().len());
     write(value, &mut text);
     text
 }
 
-/// Writes a text as JSON.
-pub(crate) fn write_text(text: &str, into: &mut String) {
+/// Writes `text` as a JSON string.
+pub(crate) fn write_string(text: &str, into: &mut String) {
     into.push_str(&serde_json::Value::from(text).to_string());
 }
 
-/// Writes values as a list.
-pub(crate) fn write_list<'t>(values: impl Iterator<Item = &'t RawValue>, into: &mut String) {
+/// Writes values as a JSON array.
+pub(crate) fn write_array<'t>(values: impl Iterator<Item = &'t RawValue>, into: &mut String) {
     into.push('[');
-    for (value, at) in values.zip(0..) {
-        if at > 0 {
+    for (value, index) in values.zip(0..) {
+        if index > 0 {
             into.push(',');
         }
         write(value, into);
@@ -179,22 +187,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_blanks_between_parts_go() {
+    fn compacting_keeps_whitespace_in_strings() {
         let value = parse(" { \"a b\" : [ 1.50 , \"x \\\" y\\\\\" ,\n\t null ] } ").unwrap();
         assert_eq!(compact(value), r#"{"a b":[1.50,"x \" y\\",null]}"#);
     }
 
     #[test]
-    fn mistakes_are_told_with_their_place() {
+    fn errors_name_their_location() {
         assert_eq!(
             parse("[1,\n 2").unwrap_err().to_string(),
             "line 2, column 2: EOF while parsing a list; give one JSON list of messages, or a request with `messages`"
         );
         let twice = object("messages[0]", parse(r#"{"a":1,"a":2}"#).unwrap()).unwrap_err();
-        assert_eq!(twice.to_string(), "messages[0]: the field `a` is there twice; correct it");
-        let number = text("role", parse("3").unwrap()).unwrap_err();
+        assert_eq!(twice.to_string(), "messages[0]: duplicate field `a`; fix the JSON");
+        let number = string("role", parse("3").unwrap()).unwrap_err();
         assert_eq!(number.to_string(), "role: it is a number; it must be a text");
-        let broken = text("role", parse(r#""\ud800""#).unwrap()).unwrap_err();
+        let broken = string("role", parse(r#""\ud800""#).unwrap()).unwrap_err();
         assert!(broken.to_string().starts_with("role: "), "{broken}");
     }
 }

@@ -1,11 +1,11 @@
-//! Trims chat transcripts to a token budget, and leaves nothing behind that a provider would refuse.
+//! Trims chat transcripts to a token budget so that the provider still accepts them.
 //!
-//! Whoever cuts a transcript by hand cuts a tool's result from its call sooner or later, and the provider answers with
-//! an error. Here a call and its results are one item, the system's words and the user's last ones stay, and what
-//! was already broken when it came in is left out and named.
+//! A transcript that is truncated naively loses the result of some tool call, and the provider rejects it. Here a tool call
+//! and its results form one group. The system prompt and the last user message are pinned. Messages that were invalid on
+//! input are excluded and reported.
 //!
 //! ```
-//! use pannier_chat::{Format, Transcript};
+//! use pannier_chat::{Provider, Transcript};
 //! use pannier_core::ContextBudget;
 //! use pannier_policy::PolicyRegistry;
 //! use pannier_tokens::BytesOverFour;
@@ -16,7 +16,7 @@
 //!     { "role": "assistant", "content": "There are many. Old ones or new ones?" },
 //!     { "role": "user", "content": "Old ones." }
 //! ]"#;
-//! let transcript = Transcript::read(Format::OpenAi, messages, &BytesOverFour)?;
+//! let transcript = Transcript::read(Provider::OpenAi, messages, &BytesOverFour)?;
 //! let registry = PolicyRegistry::default();
 //! let trimmer = transcript.trimmer(&registry, registry.policy("transcript")?, None)?;
 //!
@@ -28,10 +28,10 @@
 //! # Ok::<(), pannier_chat::ChatError>(())
 //! ```
 //!
-//! # What a message costs
+//! # Token counts
 //!
-//! Providers put every message between special tokens, and nothing merges across those, so a transcript costs the sum
-//! of its messages. A message costs the tokens of its texts, and [`Transcript`] says what it takes besides.
+//! Providers delimit messages by special tokens, which never merge with text. The count of a transcript is therefore the
+//! sum over its messages: the tokens of their texts, plus the constants listed at [`Transcript`].
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
@@ -45,10 +45,10 @@ mod items;
 mod json;
 mod message;
 mod openai;
-mod pairs;
+mod tool_pairing;
 mod transcript;
 mod trimmed;
 
 pub use error::ChatError;
-pub use transcript::{Format, Repair, Transcript, Trimmer, model};
-pub use trimmed::{Prefix, Trimmed};
+pub use transcript::{Provider, Repair, Transcript, Trimmer, model};
+pub use trimmed::{ReusedPrefix, TrimmedTranscript};

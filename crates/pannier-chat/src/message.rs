@@ -1,4 +1,4 @@
-//! A message, as far as both providers' messages are alike: a role, and parts that are said, shown, called or answered.
+//! The common model of both providers' messages: a role and a list of parts.
 
 use std::collections::BTreeSet;
 
@@ -6,123 +6,128 @@ use serde_json::value::RawValue;
 
 use crate::json::{self, Object};
 
-/// Tokens of the special marks around a message, and of its role.
-pub(crate) const FRAME_TOKENS: i64 = 4;
+/// The tokens of a message's role and delimiters.
+pub(crate) const TOKENS_PER_MESSAGE: i64 = 4;
 
-/// Tokens around a call.
-pub(crate) const CALL_TOKENS: i64 = 8;
+/// The tokens around a tool call or a result.
+pub(crate) const TOKENS_PER_TOOL_CALL: i64 = 8;
 
-/// What a tool that has nothing to say is made to say, where a message must not be empty.
+/// The content of an empty tool result, where the provider requires content.
 pub(crate) const NO_OUTPUT: &str = "(no output)";
 
-/// Who speaks.
+/// The role of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     System,
     User,
     Assistant,
-    /// A tool's result that is a message of its own.
+    /// A tool result that is a message.
     Tool,
-    /// The same, for the call before there were ids.
+    /// The result of a `function_call`, OpenAI's older form without ids.
     Function,
 }
 
 #[derive(Debug)]
 pub(crate) struct Message<'t> {
-    /// Its place in the list that came in.
+    /// Its position in the input.
     pub(crate) number: usize,
-    /// How many messages after it were joined to it.
-    pub(crate) joined: usize,
+    /// The number of following messages that were merged into it.
+    pub(crate) merged: usize,
     pub(crate) raw: &'t RawValue,
     pub(crate) fields: Object<'t>,
     pub(crate) role: Role,
-    /// Who speaks, by name.
+    /// The name of the participant.
     pub(crate) name: String,
-    /// The id of the call that the whole message answers.
+    /// The id of the call that the message as a whole answers.
     pub(crate) answers: Option<String>,
     pub(crate) parts: Vec<Part<'t>>,
-    /// Fields that are not known here, as they are sent.
+    /// Unknown fields, as they are sent.
     pub(crate) extras: Vec<String>,
-    /// Whether a list in it is empty, which a provider refuses.
-    pub(crate) has_empty_lists: bool,
-    /// Whether the results are to stand before everything else, and do not.
+    /// Whether an array in it is empty. Providers reject that.
+    pub(crate) has_empty_arrays: bool,
+    /// Whether its results must be moved before all other parts.
     pub(crate) results_first: bool,
     /// The group of a call and its results.
     pub(crate) group: Option<usize>,
-    /// Why it cannot be sent.
-    pub(crate) refused: Option<&'static str>,
+    /// The rule by which it cannot be sent.
+    pub(crate) rejection_rule: Option<&'static str>,
 }
 
-/// Where a part stands in its message.
+/// The location of a part in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// It is the content.
+pub(crate) enum PartLocation {
+    /// The content, a string.
     Content,
-    /// It is one of a list of contents.
-    Contents,
-    /// It is one of the calls.
-    Calls,
-    /// It is a field of its own.
+    /// An element of the content array.
+    ContentArray,
+    /// An element of `tool_calls`.
+    ToolCalls,
+    /// A field of the message.
     Field(&'static str),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Said,
-    /// An image, a file, a sound.
-    Shown,
-    Call {
+pub(crate) enum PartKind {
+    Text,
+    /// An image, file or audio.
+    Media,
+    ToolCall {
         id: String,
     },
-    Answer {
+    ToolResult {
         id: String,
     },
-    /// A call that the provider answers itself, in the same message.
-    ServerCall {
+    /// A call that the provider executes, with its result in the same message.
+    ServerToolCall {
         id: String,
     },
-    ServerAnswer {
+    ServerToolResult {
         id: String,
     },
-    Thought,
-    /// Something that is not known here.
+    Thinking,
+    /// An unknown type.
     Other,
 }
 
 #[derive(Debug)]
 pub(crate) struct Part<'t> {
     pub(crate) raw: &'t RawValue,
-    pub(crate) place: Place,
-    pub(crate) kind: Kind,
-    /// What is counted, and what people read.
+    pub(crate) location: PartLocation,
+    pub(crate) kind: PartKind,
+    /// The text of its item, which is counted.
     pub(crate) text: String,
-    /// What it costs beyond its text.
+    /// Its tokens in addition to the text.
     pub(crate) tokens: i64,
     pub(crate) is_kept: bool,
 }
 
 impl<'t> Part<'t> {
-    pub(crate) fn new(raw: &'t RawValue, place: Place, kind: Kind, text: String) -> Self {
-        Self { raw, place, kind, text, tokens: 0, is_kept: true }
+    pub(crate) fn new(
+        raw: &'t RawValue,
+        location: PartLocation,
+        kind: PartKind,
+        text: String,
+    ) -> Self {
+        Self { raw, location, kind, text, tokens: 0, is_kept: true }
     }
 
-    pub(crate) fn costing(mut self, tokens: i64) -> Self {
+    pub(crate) fn with_tokens(mut self, tokens: i64) -> Self {
         self.tokens = tokens;
         self
     }
 }
 
 impl<'t> Message<'t> {
-    /// A message with fields of which these are known.
+    /// Returns a message without parts. Fields that are not `known` become extras.
     pub(crate) fn new(raw: &'t RawValue, fields: Object<'t>, role: Role, known: &[&str]) -> Self {
         let is_known = |name: &String| known.contains(&name.as_str());
         let extras =
             fields.0.iter().filter(|(name, value)| !is_known(name) && value.get() != "null");
         Self {
             number: 0,
-            joined: 0,
+            merged: 0,
             extras: extras.map(|(_, value)| json::compact(value)).collect(),
-            has_empty_lists: false,
+            has_empty_arrays: false,
             raw,
             fields,
             role,
@@ -131,7 +136,7 @@ impl<'t> Message<'t> {
             parts: Vec::new(),
             results_first: false,
             group: None,
-            refused: None,
+            rejection_rule: None,
         }
     }
 
@@ -139,67 +144,69 @@ impl<'t> Message<'t> {
         self.parts.iter().filter(|part| part.is_kept)
     }
 
-    /// The ids of the calls that a user's message answers.
-    pub(crate) fn answered(&self) -> BTreeSet<String> {
-        let answers = self.kept().filter(|_| self.role == Role::User);
+    /// Returns the ids of the calls that a user message answers.
+    pub(crate) fn answered_call_ids(&self) -> BTreeSet<String> {
+        let parts = self.kept().filter(|_| self.role == Role::User);
         let id = |part: &Part<'_>| match &part.kind {
-            Kind::Answer { id } => Some(id.clone()),
+            PartKind::ToolResult { id } => Some(id.clone()),
             _ => None,
         };
-        answers.filter_map(id).collect()
+        parts.filter_map(id).collect()
     }
 
-    /// Whether it says anything, besides what it thought.
-    pub(crate) fn has_something(&self) -> bool {
-        self.kept().any(|part| part.kind != Kind::Thought)
+    /// Returns whether it has parts other than thinking.
+    pub(crate) fn has_content(&self) -> bool {
+        self.kept().any(|part| part.kind != PartKind::Thinking)
     }
 
-    /// Whether the user says something, and not only tools do.
-    pub(crate) fn is_users_turn(&self) -> bool {
-        let is_own = |part: &Part<'_>| !matches!(part.kind, Kind::Answer { .. } | Kind::Thought);
+    /// Returns whether it is a user message with other parts than tool results.
+    pub(crate) fn is_user_turn(&self) -> bool {
+        let is_own = |part: &Part<'_>| {
+            !matches!(part.kind, PartKind::ToolResult { .. } | PartKind::Thinking)
+        };
         self.role == Role::User && self.kept().any(is_own)
     }
 
-    /// Whether it begins with what the model thought.
-    pub(crate) fn begins_with_thought(&self) -> bool {
-        self.kept().next().is_some_and(|part| part.kind == Kind::Thought)
+    /// Returns whether its first part is thinking.
+    pub(crate) fn starts_with_thinking(&self) -> bool {
+        self.kept().next().is_some_and(|part| part.kind == PartKind::Thinking)
     }
 
-    /// Whether only tools speak.
-    pub(crate) fn is_tools(&self) -> bool {
+    /// Returns whether it consists of tool results.
+    pub(crate) fn is_tool_results_only(&self) -> bool {
         self.answers.is_some()
-            || self.kept().all(|part| matches!(part.kind, Kind::Answer { .. }))
-                && self.has_something()
+            || self.kept().all(|part| matches!(part.kind, PartKind::ToolResult { .. }))
+                && self.has_content()
     }
 
-    /// Whether it is a tool's message, and the tool has nothing to say.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.answers.is_some() && !self.has_something()
+    /// Returns whether it is a tool message without content.
+    pub(crate) fn is_empty_tool_result(&self) -> bool {
+        self.answers.is_some() && !self.has_content()
     }
 
-    /// Whether it is written otherwise than it came.
+    /// Returns whether its output differs from its input.
     pub(crate) fn is_changed(&self) -> bool {
         self.results_first
-            || self.joined > 0
-            || self.has_empty_lists
-            || self.is_silent()
+            || self.merged > 0
+            || self.has_empty_arrays
+            || self.is_empty_tool_result()
             || self.parts.iter().any(|part| !part.is_kept)
     }
 
-    /// What it says, part after part. Never empty.
+    /// Returns the texts of its parts, joined by newlines. Never empty.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         if !self.name.is_empty() {
             text.push_str(&self.name);
             text.push_str(": ");
         }
-        // Of a message that is not sent, everything is told.
-        let is_told = |part: &&Part<'_>| part.is_kept || self.refused.is_some();
-        let silence = self.is_silent().then_some(NO_OUTPUT);
-        let parts = self.parts.iter().filter(is_told).map(|part| part.text.as_str());
+        // The item of a rejected message shows all parts.
+        let is_shown = |part: &&Part<'_>| part.is_kept || self.rejection_rule.is_some();
+        let no_output = self.is_empty_tool_result().then_some(NO_OUTPUT);
+        let parts = self.parts.iter().filter(is_shown).map(|part| part.text.as_str());
         let extras = self.extras.iter().map(String::as_str);
-        for (part, at) in silence.into_iter().chain(parts).chain(extras).zip(0..) {
-            if at > 0 {
+        for (part, index) in no_output.into_iter().chain(parts).chain(extras).zip(0..) {
+            if index > 0 {
                 text.push('\n');
             }
             text.push_str(part);
@@ -210,14 +217,14 @@ impl<'t> Message<'t> {
         text
     }
 
-    /// What it costs beyond its text.
+    /// Returns its tokens in addition to the text.
     pub(crate) fn tokens(&self) -> i64 {
         let parts = self.kept().fold(0_i64, |sum, part| sum.saturating_add(part.tokens));
-        parts.saturating_add(FRAME_TOKENS)
+        parts.saturating_add(TOKENS_PER_MESSAGE)
     }
 }
 
-/// Tokens of something that is shown as so many characters of base64, by a number of them for each token.
-pub(crate) fn by_size(data: &str, characters: usize) -> i64 {
-    i64::try_from(data.len().div_ceil(characters)).unwrap_or(i64::MAX)
+/// Estimates the tokens of base64 data.
+pub(crate) fn base64_tokens(data: &str, chars_per_token: usize) -> i64 {
+    i64::try_from(data.len().div_ceil(chars_per_token)).unwrap_or(i64::MAX)
 }

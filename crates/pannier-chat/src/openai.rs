@@ -1,16 +1,18 @@
-//! Messages as OpenAI's chat completions define them.
+//! Parses and writes messages of OpenAI's Chat Completions API.
 
 use serde_json::value::RawValue;
 
 use crate::ChatError;
 use crate::json::{self, Object};
-use crate::message::{CALL_TOKENS, Kind, Message, NO_OUTPUT, Part, Place, Role, by_size};
+use crate::message::{
+    Message, NO_OUTPUT, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL, base64_tokens,
+};
 
-/// Fields of a request that are sent with every message list.
-pub(crate) const FIXED: [&str; 3] = ["tools", "functions", "response_format"];
+/// The request fields that are sent with every selection.
+pub(crate) const FIXED_FIELDS: [&str; 3] = ["tools", "functions", "response_format"];
 
-/// Fields of a message that are read, or that cost nothing.
-const KNOWN: [&str; 9] = [
+/// The message fields that are parsed or cost no tokens.
+const KNOWN_FIELDS: [&str; 9] = [
     "role",
     "content",
     "name",
@@ -22,21 +24,21 @@ const KNOWN: [&str; 9] = [
     "id",
 ];
 
-/// A small image; and a large one at its largest: eight tiles of 170, and the whole once more.
-const SMALL_IMAGE: i64 = 85;
-const LARGE_IMAGE: i64 = 85 + 8 * 170;
+/// The tokens of an image with low detail, and the maximum of others: eight tiles of 170, plus the low-detail version.
+const LOW_DETAIL_IMAGE_TOKENS: i64 = 85;
+const HIGH_DETAIL_IMAGE_TOKENS: i64 = 85 + 8 * 170;
 
-/// A file that is only named, or the least that one costs; and characters of its data to a token.
-const FILE: i64 = 3_000;
-const FILE_CHARACTERS: usize = 16;
+/// The minimum tokens of a file, also used if its data is not in the request.
+const MIN_FILE_TOKENS: i64 = 3_000;
+const FILE_CHARS_PER_TOKEN: usize = 16;
 
-/// Characters of sound to a token; and an answer that was spoken, which is only named.
-const SOUND_CHARACTERS: usize = 1_024;
-const SPOKEN: i64 = 1_000;
+/// The base64 characters of audio per token, and the tokens of an audio response, which is given by its id.
+const AUDIO_CHARS_PER_TOKEN: usize = 1_024;
+const AUDIO_RESPONSE_TOKENS: i64 = 1_000;
 
 pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, ChatError> {
     let fields = json::object(path, raw)?;
-    let role = match json::needed(path, &fields, "role")?.as_str() {
+    let role = match json::required_str(path, &fields, "role")?.as_str() {
         "system" | "developer" => Role::System,
         "user" => Role::User,
         "assistant" => Role::Assistant,
@@ -51,17 +53,17 @@ pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, Cha
             ));
         }
     };
-    let name = json::optional(path, &fields, "name")?;
+    let name = json::optional_str(path, &fields, "name")?;
     let answers = match role {
-        Role::Tool => Some(json::needed(path, &fields, "tool_call_id")?),
+        Role::Tool => Some(json::required_str(path, &fields, "tool_call_id")?),
         Role::Function => Some(String::new()),
         _ => None,
     };
-    let mut message = Message::new(raw, fields, role, &KNOWN);
+    let mut message = Message::new(raw, fields, role, &KNOWN_FIELDS);
     (message.name, message.answers) = (name, answers);
     read_content(path, &mut message)?;
     if role == Role::Assistant {
-        read_rest(path, &mut message)?;
+        read_assistant_fields(path, &mut message)?;
     }
     Ok(message)
 }
@@ -71,21 +73,21 @@ fn read_content<'t>(path: &str, message: &mut Message<'t>) -> Result<(), ChatErr
         return Ok(());
     };
     let path = format!("{path}.content");
-    if json::is_text(content) {
-        let text = json::text(&path, content)?;
+    if json::is_string(content) {
+        let text = json::string(&path, content)?;
         let is_kept = !text.is_empty();
-        let part = Part::new(content, Place::Content, Kind::Said, text);
+        let part = Part::new(content, PartLocation::Content, PartKind::Text, text);
         message.parts.push(Part { is_kept, ..part });
         return Ok(());
     }
-    if !json::is_list(content) {
+    if !json::is_array(content) {
         let problem = "it must be a text, or a list of parts";
         return Err(ChatError::invalid(path, problem));
     }
-    let parts = json::list(&path, content)?;
-    message.has_empty_lists |= parts.is_empty();
-    for (at, raw) in parts.into_iter().enumerate() {
-        message.parts.push(read_part(&format!("{path}[{at}]"), raw)?);
+    let parts = json::array(&path, content)?;
+    message.has_empty_arrays |= parts.is_empty();
+    for (index, raw) in parts.into_iter().enumerate() {
+        message.parts.push(read_part(&format!("{path}[{index}]"), raw)?);
     }
     Ok(())
 }
@@ -96,64 +98,70 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
         let value = object.get(name);
         value.map_or(Ok(Object(Vec::new())), |value| json::object(&format!("{path}.{name}"), value))
     };
-    let part = |kind, text: String| Part::new(raw, Place::Contents, kind, text);
-    Ok(match json::needed(path, &object, "type")?.as_str() {
+    let part = |kind, text: String| Part::new(raw, PartLocation::ContentArray, kind, text);
+    Ok(match json::required_str(path, &object, "type")?.as_str() {
         kind @ ("text" | "refusal") => {
-            let text = json::optional(path, &object, kind)?;
+            let text = json::optional_str(path, &object, kind)?;
             let is_kept = !text.is_empty();
-            Part { is_kept, ..part(Kind::Said, text) }
+            Part { is_kept, ..part(PartKind::Text, text) }
         }
         "image_url" => {
             let image = inner("image_url")?;
-            let is_small = json::optional(path, &image, "detail")? == "low";
-            part(Kind::Shown, "[image]".to_owned()).costing(if is_small {
-                SMALL_IMAGE
-            } else {
-                LARGE_IMAGE
-            })
+            let tokens = match json::optional_str(path, &image, "detail")?.as_str() {
+                "low" => LOW_DETAIL_IMAGE_TOKENS,
+                _ => HIGH_DETAIL_IMAGE_TOKENS,
+            };
+            part(PartKind::Media, "[image]".to_owned()).with_tokens(tokens)
         }
         "input_audio" => {
-            let data = json::optional(path, &inner("input_audio")?, "data")?;
-            part(Kind::Shown, "[audio]".to_owned()).costing(by_size(&data, SOUND_CHARACTERS))
+            let data = json::optional_str(path, &inner("input_audio")?, "data")?;
+            part(PartKind::Media, "[audio]".to_owned())
+                .with_tokens(base64_tokens(&data, AUDIO_CHARS_PER_TOKEN))
         }
         "file" => {
-            let data = json::optional(path, &inner("file")?, "file_data")?;
-            let tokens = by_size(&data, FILE_CHARACTERS).max(FILE);
-            part(Kind::Shown, "[file]".to_owned()).costing(tokens)
+            let data = json::optional_str(path, &inner("file")?, "file_data")?;
+            let tokens = base64_tokens(&data, FILE_CHARS_PER_TOKEN).max(MIN_FILE_TOKENS);
+            part(PartKind::Media, "[file]".to_owned()).with_tokens(tokens)
         }
         kind @ ("tool_use" | "tool_result") => {
             let problem = format!("a {kind} is Anthropic's; choose that format");
             return Err(ChatError::invalid(path, problem));
         }
-        _ => part(Kind::Other, json::compact(raw)),
+        _ => part(PartKind::Other, json::compact(raw)),
     })
 }
 
-/// What an assistant has besides content.
-fn read_rest<'t>(path: &str, message: &mut Message<'t>) -> Result<(), ChatError> {
+/// Reads the fields of an assistant message other than its content.
+fn read_assistant_fields<'t>(path: &str, message: &mut Message<'t>) -> Result<(), ChatError> {
     if let Some(raw) = message.fields.get("refusal") {
-        let text = json::text(&format!("{path}.refusal"), raw)?;
+        let text = json::string(&format!("{path}.refusal"), raw)?;
         if !text.is_empty() {
-            message.parts.push(Part::new(raw, Place::Field("refusal"), Kind::Said, text));
+            message.parts.push(Part::new(
+                raw,
+                PartLocation::Field("refusal"),
+                PartKind::Text,
+                text,
+            ));
         }
     }
     if let Some(raw) = message.fields.get("audio") {
-        let part = Part::new(raw, Place::Field("audio"), Kind::Shown, "[audio]".to_owned());
-        message.parts.push(part.costing(SPOKEN));
+        let part =
+            Part::new(raw, PartLocation::Field("audio"), PartKind::Media, "[audio]".to_owned());
+        message.parts.push(part.with_tokens(AUDIO_RESPONSE_TOKENS));
     }
     if let Some(raw) = message.fields.get("function_call") {
         let path = format!("{path}.function_call");
-        let text = called(&path, &json::object(&path, raw)?, "arguments")?;
-        let kind = Kind::Call { id: String::new() };
-        let part = Part::new(raw, Place::Field("function_call"), kind, text);
-        message.parts.push(part.costing(CALL_TOKENS));
+        let text = call_text(&path, &json::object(&path, raw)?, "arguments")?;
+        let kind = PartKind::ToolCall { id: String::new() };
+        let part = Part::new(raw, PartLocation::Field("function_call"), kind, text);
+        message.parts.push(part.with_tokens(TOKENS_PER_TOOL_CALL));
     }
     if let Some(calls) = message.fields.get("tool_calls") {
         let path = format!("{path}.tool_calls");
-        let calls = json::list(&path, calls)?;
-        message.has_empty_lists |= calls.is_empty();
-        for (at, raw) in calls.into_iter().enumerate() {
-            message.parts.push(read_call(&format!("{path}[{at}]"), raw)?);
+        let calls = json::array(&path, calls)?;
+        message.has_empty_arrays |= calls.is_empty();
+        for (index, raw) in calls.into_iter().enumerate() {
+            message.parts.push(read_call(&format!("{path}[{index}]"), raw)?);
         }
     }
     Ok(())
@@ -161,64 +169,71 @@ fn read_rest<'t>(path: &str, message: &mut Message<'t>) -> Result<(), ChatError>
 
 fn read_call<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
     let object = json::object(path, raw)?;
-    let id = json::needed(path, &object, "id")?;
+    let id = json::required_str(path, &object, "id")?;
     let text = match (object.get("function"), object.get("custom")) {
         (Some(function), _) => {
             let path = format!("{path}.function");
-            called(&path, &json::object(&path, function)?, "arguments")?
+            call_text(&path, &json::object(&path, function)?, "arguments")?
         }
         (None, Some(custom)) => {
             let path = format!("{path}.custom");
-            called(&path, &json::object(&path, custom)?, "input")?
+            call_text(&path, &json::object(&path, custom)?, "input")?
         }
         (None, None) => json::compact(raw),
     };
-    Ok(Part::new(raw, Place::Calls, Kind::Call { id }, text).costing(CALL_TOKENS))
+    Ok(Part::new(raw, PartLocation::ToolCalls, PartKind::ToolCall { id }, text)
+        .with_tokens(TOKENS_PER_TOOL_CALL))
 }
 
-fn called(path: &str, call: &Object<'_>, arguments: &str) -> Result<String, ChatError> {
-    let name = json::optional(path, call, "name")?;
-    let arguments = json::optional(path, call, arguments)?;
+fn call_text(path: &str, call: &Object<'_>, arguments: &str) -> Result<String, ChatError> {
+    let name = json::optional_str(path, call, "name")?;
+    let arguments = json::optional_str(path, call, arguments)?;
     Ok(format!("{name}({arguments})"))
 }
 
-/// Writes a message without the parts that are not kept.
+/// Writes the kept parts of a message.
 pub(crate) fn write(message: &Message<'_>, into: &mut String) {
-    let of = |place: Place| message.kept().filter(move |part| part.place == place);
-    let mut begin = "{";
+    let parts_at =
+        |location: PartLocation| message.kept().filter(move |part| part.location == location);
+    let mut separator = "{";
     for (name, value) in &message.fields.0 {
-        let is_gone = match name.as_str() {
-            "tool_calls" => of(Place::Calls).next().is_none(),
-            "function_call" => of(Place::Field("function_call")).next().is_none(),
+        let is_dropped = match name.as_str() {
+            "tool_calls" => parts_at(PartLocation::ToolCalls).next().is_none(),
+            "function_call" => parts_at(PartLocation::Field("function_call")).next().is_none(),
             _ => false,
         };
-        if is_gone {
+        if is_dropped {
             continue;
         }
-        into.push_str(begin);
-        begin = ",";
-        json::write_text(name, into);
+        into.push_str(separator);
+        separator = ",";
+        json::write_string(name, into);
         into.push(':');
         match name.as_str() {
             "content" => write_content(message, value, into),
-            "tool_calls" => json::write_list(of(Place::Calls).map(|part| part.raw), into),
+            "tool_calls" => {
+                json::write_array(parts_at(PartLocation::ToolCalls).map(|part| part.raw), into);
+            }
             _ => json::write(value, into),
         }
     }
-    if message.is_silent() && !message.fields.0.iter().any(|(name, _)| name == "content") {
+    if message.is_empty_tool_result() && !message.fields.0.iter().any(|(name, _)| name == "content")
+    {
         into.push_str(",\"content\":");
-        json::write_text(NO_OUTPUT, into);
+        json::write_string(NO_OUTPUT, into);
     }
     into.push('}');
 }
 
 fn write_content(message: &Message<'_>, value: &RawValue, into: &mut String) {
-    let said = message.kept().filter(|part| matches!(part.place, Place::Content | Place::Contents));
-    let mut said = said.map(|part| part.raw).peekable();
-    match said.peek() {
-        None if message.is_silent() => json::write_text(NO_OUTPUT, into),
+    let parts = message
+        .kept()
+        .filter(|part| matches!(part.location, PartLocation::Content | PartLocation::ContentArray));
+    let mut parts = parts.map(|part| part.raw).peekable();
+    match parts.peek() {
+        None if message.is_empty_tool_result() => json::write_string(NO_OUTPUT, into),
         None => into.push_str("null"),
-        Some(_) if json::is_text(value) => json::write(value, into),
-        Some(_) => json::write_list(said, into),
+        Some(_) if json::is_string(value) => json::write(value, into),
+        Some(_) => json::write_array(parts, into),
     }
 }

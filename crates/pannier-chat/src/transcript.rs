@@ -1,31 +1,32 @@
-//! A transcript: read, repaired, and made into items.
+//! Reads a transcript, repairs it and turns it into items.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use pannier_core::{
-    ContextBudget, ContextItem, Error, ErrorCategory, Explanation, Pipeline, Previous, TokenCounter,
+    ContextBudget, ContextItem, Error, ErrorKind, Explanation, Pipeline, PreviousPrompt,
+    TokenCounter,
 };
 use pannier_policy::{PlacerPolicy, Policy, PolicyInputs, PolicyRegistry};
 use serde_json::value::RawValue;
 
-use crate::items::{self, ChatRendering, Fixed, PRIMING_TOKENS};
-use crate::message::{FRAME_TOKENS, Message};
-use crate::pairs::{self, Pairs};
-use crate::trimmed::Trimmed;
+use crate::items::{self, ChatLayout, FixedField, PRIMING_TOKENS};
+use crate::message::{Message, TOKENS_PER_MESSAGE};
+use crate::tool_pairing::{self, ToolPairing};
+use crate::trimmed::TrimmedTranscript;
 use crate::{ChatError, anthropic, json, openai};
 
-/// Whose messages they are.
+/// The provider whose message format a transcript has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Format {
-    /// OpenAI's chat completions.
+pub enum Provider {
+    /// OpenAI's Chat Completions API.
     OpenAi,
-    /// Anthropic's messages.
+    /// Anthropic's Messages API.
     Anthropic,
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::OpenAi => "openai",
@@ -34,39 +35,44 @@ impl fmt::Display for Format {
     }
 }
 
-/// Something in a message that could not be sent, and is left out or written otherwise.
+/// A change to a message that could not be sent as it was.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Repair {
-    /// The message, from 0.
+    /// The position of the message, counted from 0.
     pub message: usize,
-    /// What was done, and by which rule.
+    /// The change and its rule.
     pub problem: String,
 }
 
-/// Messages to a provider, as items to select from.
+/// A provider's messages as items to select from.
 ///
-/// Each message is an item, and so are the `tools` and the `system` of a request. A call and its results are a group, and
-/// so are what the user says and the assistant's last words before the user speaks again. Pinned are the system's words, the
-/// tools, the user's last message, and results at the end; if the user says nothing, the last message.
-/// Items have times that only tell their order.
+/// Each message is an item, and so are the fields `tools` and `system` of a request. Two kinds of groups are selected or
+/// dropped together: a tool call and its results, and a user message and the assistant's last message before the next one.
+/// Pinned are the system prompt, the tools, the last user message and tool results at the end. Without a user message, the
+/// last message is pinned. The timestamps of items only encode their order.
 ///
-/// An item's tokens are those of its texts, and
-/// - 4 for every message, 8 for every call, and for every result within a message;
-/// - OpenAI: 85 for an image of low detail and 1,445 for any other; a file at least 3,000, or one for 16 characters of
-///   base64; sound one for 1,024 characters, and 1,000 for an answer that was spoken;
-/// - Anthropic: 1,600 for an image; a document that is not text at least 3,000, or one for 16 characters of base64;
-///   hidden thoughts one for 4 characters; 346 where there are tools.
+/// The tokens of an item are those of its texts plus these constants:
 ///
-/// What stands before the model's answer takes 3 more.
+/// | part | OpenAI | Anthropic |
+/// |---|---|---|
+/// | message | 4 | 4 |
+/// | tool call, result within a message | 8 | 8 |
+/// | image | 85 with low detail, or else 1,445 | 1,600 |
+/// | file, document other than text | 1 per 16 base64 characters, at least 3,000 | the same |
+/// | audio | 1 per 1,024 base64 characters; a response 1,000 | |
+/// | redacted thinking | | 1 per 4 characters |
+/// | tools | | 346 |
+///
+/// The start of the model's response takes 3 more.
 #[derive(Debug)]
 pub struct Transcript<'t> {
-    pub(crate) format: Format,
-    /// The fields of a request; none if it is a bare list.
+    pub(crate) provider: Provider,
+    /// The fields of a request; `None` for a list of messages.
     pub(crate) request: Option<Vec<Field<'t>>>,
     pub(crate) messages: Vec<Message<'t>>,
     repairs: Vec<Repair>,
-    /// The messages, then the fields of the request that are sent with every message list.
+    /// The messages, followed by the fixed fields of the request.
     pub(crate) items: Vec<ContextItem>,
 }
 
@@ -79,86 +85,88 @@ pub(crate) enum Field<'t> {
 }
 
 impl<'t> Transcript<'t> {
-    /// Reads a list of messages, or a request with one, and counts its tokens.
+    /// Reads a list of messages, or a request that contains one, and counts its tokens.
     ///
-    /// What a provider would refuse, because a call lacks its result or the other way round, because it is empty, or
-    /// because it cannot be first, is left out: whole messages are never selected, and parts of messages are listed as
-    /// [repairs](Self::repairs). Equal texts are counted once.
+    /// Messages that the provider would reject are never selected: tool results without a call, empty messages, messages
+    /// that cannot be first. Invalid parts of other messages are dropped and listed as [repairs](Self::repairs). Equal texts
+    /// are counted once.
     ///
     /// # Errors
     ///
-    /// [`ChatError::NotJson`] or [`ChatError::Invalid`] with the place; [`ChatError::NothingToSend`] if no message
+    /// [`ChatError::NotJson`] or [`ChatError::Invalid`] with the location; [`ChatError::NothingToSend`] if no message
     /// can be sent.
     pub fn read(
-        format: Format,
+        provider: Provider,
         text: &'t str,
         counter: &dyn TokenCounter,
     ) -> Result<Self, ChatError> {
-        let whole = json::parse(text)?;
+        let root = json::parse(text)?;
         let mut fixed = Vec::new();
-        let (request, list) = if json::is_list(whole) {
-            (None, json::list("the list", whole)?)
+        let (request, list) = if json::is_array(root) {
+            (None, json::array("the list", root)?)
         } else {
-            let request = json::object("the request", whole)?;
+            let request = json::object("the request", root)?;
             let Some(messages) = request.get("messages") else {
                 let problem = match request.get("input") {
                     Some(_) => {
-                        "it is for OpenAI's responses; give one for chat completions, with `messages`"
+                        "it is for OpenAI's Responses API; use a request for Chat Completions, with `messages`"
                     }
-                    None => "it has no `messages`; give a list of messages, or a request with one",
+                    None => {
+                        "missing field `messages`; give a list of messages, or a request with one"
+                    }
                 };
                 return Err(ChatError::invalid("the request", problem));
             };
-            if format == Format::OpenAi && request.get("system").is_some() {
+            if provider == Provider::OpenAi && request.get("system").is_some() {
                 let problem =
-                    "a field `system` is Anthropic's; choose that format, or make it a message";
+                    "the field `system` is Anthropic's; choose that format, or make it a message";
                 return Err(ChatError::invalid("the request", problem));
             }
-            let list = json::list("messages", messages)?;
+            let list = json::array("messages", messages)?;
             let fields = request.0.into_iter();
             let fields: Result<Vec<_>, _> =
-                fields.map(|(name, raw)| read_field(format, name, raw, &mut fixed)).collect();
+                fields.map(|(name, raw)| read_field(provider, name, raw, &mut fixed)).collect();
             (Some(fields?.into_iter().flatten().collect()), list)
         };
         let mut messages = Vec::with_capacity(list.len());
-        for (at, raw) in list.into_iter().enumerate() {
-            let path = format!("messages[{at}]");
-            let mut message = match format {
-                Format::OpenAi => openai::read(&path, raw)?,
-                Format::Anthropic => anthropic::read(&path, raw, at == 0)?,
+        for (number, raw) in list.into_iter().enumerate() {
+            let path = format!("messages[{number}]");
+            let mut message = match provider {
+                Provider::OpenAi => openai::read(&path, raw)?,
+                Provider::Anthropic => anthropic::read(&path, raw, number == 0)?,
             };
-            message.number = at;
+            message.number = number;
             messages.push(message);
         }
-        let repairs = match format {
-            Format::OpenAi => Pairs::openai(&mut messages),
-            Format::Anthropic => {
-                messages = pairs::join(messages);
-                Pairs::anthropic(&mut messages)
+        let repairs = match provider {
+            Provider::OpenAi => ToolPairing::openai(&mut messages),
+            Provider::Anthropic => {
+                messages = tool_pairing::merge_same_role(messages);
+                ToolPairing::anthropic(&mut messages)
             }
         };
-        check(&messages)?;
-        let items = items::items(format, &fixed, &messages, counter)?;
-        Ok(Self { format, request, messages, repairs, items })
+        check_sendable(&messages)?;
+        let items = items::items(provider, &fixed, &messages, counter)?;
+        Ok(Self { provider, request, messages, repairs, items })
     }
 
-    /// The items: the messages, each at its place; then the tools and the system's words, if the request has them.
+    /// Returns the items: the messages in input order, followed by the fixed fields of the request, such as `tools`.
     pub fn items(&self) -> &[ContextItem] {
         &self.items
     }
 
-    /// What could not be sent of messages that can.
+    /// Returns the changes to messages that can be sent.
     pub fn repairs(&self) -> &[Repair] {
         &self.repairs
     }
 
-    /// What the messages say, as the parts of a policy that keep to what was sent before want it.
-    pub fn as_previous(&self) -> Previous {
-        Previous::new(self.items.iter().map(ContextItem::content))
+    /// Returns the contents of the items as the previous prompt, for policies that keep a prompt's prefix.
+    pub fn as_previous(&self) -> PreviousPrompt {
+        PreviousPrompt::new(self.items.iter().map(ContextItem::content))
     }
 
-    /// What selects from this transcript by a policy. Messages stay in their order, two that say the same are two, and
-    /// what is selected can be sent, so the placer and the deduplication of the policy are not used.
+    /// Builds a trimmer with the scorers and slicer of a policy. Its placer and deduplication do not apply: messages stay in
+    /// order, and equal messages are both sent.
     ///
     /// # Errors
     ///
@@ -171,26 +179,26 @@ impl<'t> Transcript<'t> {
     ) -> Result<Trimmer<'_, 't>, Error> {
         let policy = policy.clone().with_placer(PlacerPolicy::Chronological);
         let policy = policy.with_groups_together(false).with_deduplication(false);
-        let rendering = ChatRendering::new(self.format, &self.messages);
+        let layout = ChatLayout::new(self.provider, &self.messages);
         Ok(Trimmer {
             transcript: self,
-            pipeline: registry.pipeline(&policy, inputs)?.rendered_by(rendering),
+            pipeline: registry.pipeline(&policy, inputs)?.with_layout(layout),
         })
     }
 
-    /// What must be sent in any case.
-    pub fn needed_tokens(&self) -> i64 {
+    /// Returns the tokens of the pinned items and their groups, which are always sent.
+    pub fn required_tokens(&self) -> i64 {
         let pinned = self.items.iter().filter(|item| item.is_pinned());
         let groups: BTreeSet<&str> = pinned.filter_map(ContextItem::group).collect();
-        let is_needed = |item: &&ContextItem| {
+        let is_required = |item: &&ContextItem| {
             item.is_pinned() || item.group().is_some_and(|group| groups.contains(group))
         };
-        let needed = self.items.iter().filter(is_needed);
-        needed.fold(PRIMING_TOKENS, |sum, item| sum.saturating_add(item.tokens()))
+        let required = self.items.iter().filter(is_required);
+        required.fold(PRIMING_TOKENS, |sum, item| sum.saturating_add(item.tokens()))
     }
 }
 
-/// A transcript, and how to select from it.
+/// Selects messages of a transcript by a policy.
 #[derive(Debug)]
 pub struct Trimmer<'s, 't> {
     transcript: &'s Transcript<'t>,
@@ -198,29 +206,29 @@ pub struct Trimmer<'s, 't> {
 }
 
 impl<'s, 't> Trimmer<'s, 't> {
-    /// Selects what fits a budget.
+    /// Selects the messages that fit a budget.
     ///
     /// # Errors
     ///
-    /// [`ChatError::OverBudget`] with the smallest budget that would do, if what must be sent does not fit; otherwise
-    /// as [`Pipeline::run`].
-    pub fn trim(&self, budget: &ContextBudget) -> Result<Trimmed<'s, 't>, ChatError> {
+    /// [`ChatError::OverBudget`] with the smallest sufficient budget if the required items exceed it; otherwise as
+    /// [`Pipeline::run`].
+    pub fn trim(&self, budget: &ContextBudget) -> Result<TrimmedTranscript<'s, 't>, ChatError> {
         let selection = self.pipeline.run(&self.transcript.items, budget).map_err(|error| {
-            let needed_tokens = self.transcript.needed_tokens();
-            let is_too_much = needed_tokens > budget.target_tokens().min(budget.input_tokens());
-            match error.category() == ErrorCategory::BudgetNotMet && is_too_much {
+            let required_tokens = self.transcript.required_tokens();
+            let is_too_much = required_tokens > budget.target_tokens().min(budget.input_tokens());
+            match error.kind() == ErrorKind::BudgetNotMet && is_too_much {
                 true => ChatError::OverBudget {
-                    needed_tokens,
-                    smallest_budget: needed_tokens.saturating_add(budget.output_reserve()),
-                    is_target: needed_tokens <= budget.input_tokens(),
+                    required_tokens,
+                    smallest_budget: required_tokens.saturating_add(budget.output_reserve()),
+                    is_target: required_tokens <= budget.input_tokens(),
                 },
                 false => error.into(),
             }
         })?;
-        Ok(Trimmed::new(self.transcript, selection))
+        Ok(TrimmedTranscript::new(self.transcript, selection))
     }
 
-    /// Why items are in or out, and what would change that.
+    /// Explains why items are in or out, and which budget or score would change that.
     ///
     /// # Errors
     ///
@@ -234,25 +242,25 @@ impl<'s, 't> Trimmer<'s, 't> {
     }
 }
 
-/// The model that a request names. What counts its tokens depends on it.
+/// Returns the `model` of a request, from which a tokenizer can be chosen.
 pub fn model(text: &str) -> Option<String> {
     let request = json::object("the request", json::parse(text).ok()?).ok()?;
-    json::optional("the request", &request, "model").ok().filter(|model| !model.is_empty())
+    json::optional_str("the request", &request, "model").ok().filter(|model| !model.is_empty())
 }
 
-/// Reads a field of a request. Those that are sent with every message list become items.
+/// Reads a field of a request. Fields that are sent with every selection are added to `fixed`.
 fn read_field<'t>(
-    format: Format,
+    provider: Provider,
     name: String,
     raw: &'t RawValue,
-    fixed: &mut Vec<Fixed>,
+    fixed: &mut Vec<FixedField>,
 ) -> Result<Option<Field<'t>>, ChatError> {
     if name == "messages" {
         return Ok(Some(Field::Messages));
     }
-    let is_fixed = match format {
-        Format::OpenAi => openai::FIXED.contains(&name.as_str()),
-        Format::Anthropic => anthropic::FIXED.contains(&name.as_str()),
+    let is_fixed = match provider {
+        Provider::OpenAi => openai::FIXED_FIELDS.contains(&name.as_str()),
+        Provider::Anthropic => anthropic::FIXED_FIELDS.contains(&name.as_str()),
     };
     if !is_fixed || raw.get() == "null" {
         return Ok(Some(Field::Other(name, raw)));
@@ -262,27 +270,27 @@ fn read_field<'t>(
         if text.trim().is_empty() {
             return Ok(None);
         }
-        fixed.push(Fixed { name: name.clone(), text, tokens: FRAME_TOKENS });
+        fixed.push(FixedField { name: name.clone(), text, tokens: TOKENS_PER_MESSAGE });
         return Ok(Some(match changed {
             Some(value) => Field::Changed(name, value),
             None => Field::Other(name, raw),
         }));
     }
     let text = json::compact(raw);
-    let has_prompt = format == Format::Anthropic && text != "[]";
-    let tokens = if has_prompt { anthropic::TOOLS_PROMPT } else { 0 };
-    fixed.push(Fixed { name: name.clone(), text, tokens });
+    let has_prompt = provider == Provider::Anthropic && text != "[]";
+    let tokens = if has_prompt { anthropic::TOOLS_PROMPT_TOKENS } else { 0 };
+    fixed.push(FixedField { name: name.clone(), text, tokens });
     Ok(Some(Field::Other(name, raw)))
 }
 
-/// Refuses a transcript of which nothing can be sent.
-fn check(messages: &[Message<'_>]) -> Result<(), ChatError> {
-    if messages.iter().any(|message| message.refused.is_none()) {
+/// Returns an error if no message can be sent.
+fn check_sendable(messages: &[Message<'_>]) -> Result<(), ChatError> {
+    if messages.iter().any(|message| message.rejection_rule.is_none()) {
         return Ok(());
     }
-    let problem = match messages.first().and_then(|message| message.refused) {
+    let problem = match messages.first().and_then(|message| message.rejection_rule) {
         None => "there are no messages; give at least one".to_owned(),
-        Some(rule) => format!("no message can be sent; of the first, {rule}"),
+        Some(rule) => format!("no message can be sent; the first breaks the rule: {rule}"),
     };
     Err(ChatError::NothingToSend { problem })
 }

@@ -1,43 +1,43 @@
-//! A transcript that fits, as it is sent.
+//! Writes a trimmed transcript as JSON and measures its reused prefix.
 
 use pannier_core::Selection;
 
 use crate::message::Message;
 use crate::transcript::Field;
-use crate::{Format, Transcript, anthropic, json, openai};
+use crate::{Provider, Transcript, anthropic, json, openai};
 
-/// How much of what was sent before is sent again at the beginning.
+/// The common prefix of a trimmed transcript and the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
-pub struct Prefix {
-    /// How many messages at the beginning are the same.
+pub struct ReusedPrefix {
+    /// The number of messages in the prefix.
     pub messages: usize,
-    /// How many there were.
+    /// The number of messages of the previous transcript.
     pub of_messages: usize,
-    /// What they cost, with the tools and the system's words before them.
+    /// The tokens of the prefix, including tools and system prompt.
     pub tokens: i64,
-    /// What all of it cost.
+    /// The tokens of the previous transcript.
     pub of_tokens: i64,
 }
 
-/// A transcript that fits.
+/// A transcript trimmed to a budget.
 #[derive(Debug)]
-pub struct Trimmed<'s, 't> {
+pub struct TrimmedTranscript<'s, 't> {
     transcript: &'s Transcript<'t>,
     selection: Selection<'s>,
 }
 
-impl<'s, 't> Trimmed<'s, 't> {
+impl<'s, 't> TrimmedTranscript<'s, 't> {
     pub(crate) fn new(transcript: &'s Transcript<'t>, selection: Selection<'s>) -> Self {
         Self { transcript, selection }
     }
 
-    /// Which items are in, and why the others are not.
+    /// Returns the selection, which reports the reasons for all items.
     pub fn selection(&self) -> &Selection<'s> {
         &self.selection
     }
 
-    /// Whether each message is sent.
+    /// Returns for each message whether it is sent.
     fn sent(&self) -> Vec<bool> {
         let mut sent = vec![false; self.transcript.messages.len()];
         for index in self.selection.indices() {
@@ -48,30 +48,30 @@ impl<'s, 't> Trimmed<'s, 't> {
         sent
     }
 
-    /// The messages, or the request with them, as JSON: in the order they came, and each as it came, but for the blanks
-    /// between its parts and for what was repaired.
+    /// Returns the messages, or the request that contains them, as JSON in input order. Messages without repairs are
+    /// unchanged except for whitespace between tokens.
     pub fn json(&self) -> String {
         let mut text = String::new();
         let Some(request) = &self.transcript.request else {
             self.write_messages(&mut text);
             return text;
         };
-        let mut begin = "{";
+        let mut separator = "{";
         for field in request {
-            text.push_str(begin);
-            begin = ",";
+            text.push_str(separator);
+            separator = ",";
             match field {
                 Field::Messages => {
                     text.push_str("\"messages\":");
                     self.write_messages(&mut text);
                 }
                 Field::Other(name, raw) => {
-                    json::write_text(name, &mut text);
+                    json::write_string(name, &mut text);
                     text.push(':');
                     json::write(raw, &mut text);
                 }
                 Field::Changed(name, value) => {
-                    json::write_text(name, &mut text);
+                    json::write_string(name, &mut text);
                     text.push(':');
                     text.push_str(value);
                 }
@@ -83,54 +83,55 @@ impl<'s, 't> Trimmed<'s, 't> {
 
     fn write_messages(&self, into: &mut String) {
         into.push('[');
-        let mut begin = "";
+        let mut separator = "";
         for (message, is_sent) in self.transcript.messages.iter().zip(self.sent()) {
             if is_sent {
-                into.push_str(begin);
-                begin = ",";
-                write_message(self.transcript.format, message, into);
+                into.push_str(separator);
+                separator = ",";
+                write_message(self.transcript.provider, message, into);
             }
         }
         into.push(']');
     }
 
-    /// How much of what was sent before stands at the beginning of what is sent now.
-    pub fn reused(&self, previous: &Transcript<'_>) -> Prefix {
-        let before = pieces(previous, |at| previous.messages[at].refused.is_none());
+    /// Compares with the transcript that was sent before and returns the common prefix.
+    pub fn reused_prefix(&self, previous: &Transcript<'_>) -> ReusedPrefix {
+        let before =
+            sent_texts(previous, |index| previous.messages[index].rejection_rule.is_none());
         let sent = self.sent();
-        let now = pieces(self.transcript, |at| sent[at]);
+        let now = sent_texts(self.transcript, |index| sent[index]);
         let pairs = before.iter().zip(&now);
-        let same = pairs.take_while(|((before, _), (now, _))| before == now).count();
-        let tokens = |pieces: &[(String, i64)]| {
-            pieces.iter().fold(0_i64, |sum, (_, tokens)| sum.saturating_add(*tokens))
+        let common = pairs.take_while(|((before, _), (now, _))| before == now).count();
+        let tokens = |texts: &[(String, i64)]| {
+            texts.iter().fold(0_i64, |sum, (_, tokens)| sum.saturating_add(*tokens))
         };
         let fixed = previous.items.len() - previous.messages.len();
-        Prefix {
-            messages: same.saturating_sub(fixed),
+        ReusedPrefix {
+            messages: common.saturating_sub(fixed),
             of_messages: before.len() - fixed,
-            tokens: tokens(&now[..same]),
+            tokens: tokens(&now[..common]),
             of_tokens: tokens(&before),
         }
     }
 }
 
-/// The tools and the system's words, then each message, as they are sent and with what they cost.
-fn pieces(transcript: &Transcript<'_>, is_sent: impl Fn(usize) -> bool) -> Vec<(String, i64)> {
+/// Returns the fixed fields and the sent messages in order, each as it is written and with its tokens.
+fn sent_texts(transcript: &Transcript<'_>, is_sent: impl Fn(usize) -> bool) -> Vec<(String, i64)> {
     let fixed = transcript.items[transcript.messages.len()..].iter();
     let fixed = fixed.map(|item| (item.content().to_owned(), item.tokens()));
-    let messages = transcript.messages.iter().enumerate().filter(|(at, _)| is_sent(*at));
-    let messages = messages.map(|(at, message)| {
+    let messages = transcript.messages.iter().enumerate().filter(|(index, _)| is_sent(*index));
+    let messages = messages.map(|(index, message)| {
         let mut text = String::new();
-        write_message(transcript.format, message, &mut text);
-        (text, transcript.items[at].tokens())
+        write_message(transcript.provider, message, &mut text);
+        (text, transcript.items[index].tokens())
     });
     fixed.chain(messages).collect()
 }
 
-fn write_message(format: Format, message: &Message<'_>, into: &mut String) {
-    match format {
+fn write_message(provider: Provider, message: &Message<'_>, into: &mut String) {
+    match provider {
         _ if !message.is_changed() => json::write(message.raw, into),
-        Format::OpenAi => openai::write(message, into),
-        Format::Anthropic => anthropic::write(message, into),
+        Provider::OpenAi => openai::write(message, into),
+        Provider::Anthropic => anthropic::write(message, into),
     }
 }

@@ -1,7 +1,6 @@
-//! The oracle itself under test: hand-written transcripts for every rule, then the generators.
+//! Tests of the oracle itself: hand-written transcripts for every rule, then the generators.
 //!
-//! A refused transcript names a part of the reason it must be refused for, so that a rule cannot
-//! hide behind another one.
+//! Each rejected transcript states a part of the expected reason, so that one rule cannot mask another.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -10,25 +9,25 @@ use serde_json::{Value, json};
 
 mod support;
 
-use support::rules::{Format, problems};
+use support::rules::{Provider, problems};
 use support::transcripts::{damaged, valid};
 
-fn accept(format: Format, cases: &[(&str, Value)]) {
+fn accept(provider: Provider, cases: &[(&str, Value)]) {
     for (name, transcript) in cases {
-        let found = problems(format, transcript);
+        let found = problems(provider, transcript);
         assert!(found.is_empty(), "{name}: {found:#?}");
     }
 }
 
-fn refuse(format: Format, cases: &[(&str, Value, &str)]) {
+fn reject(provider: Provider, cases: &[(&str, Value, &str)]) {
     for (name, transcript, reason) in cases {
-        let found = problems(format, transcript);
+        let found = problems(provider, transcript);
         assert!(found.iter().any(|problem| problem.contains(reason)), "{name}: {found:#?}");
     }
 }
 
 mod openai {
-    use super::{Format, Value, accept, json, refuse};
+    use super::{Provider, Value, accept, json, reject};
 
     fn user() -> Value {
         json!({ "role": "user", "content": "hi" })
@@ -67,7 +66,7 @@ mod openai {
     #[test]
     fn accepts_plain_messages() {
         accept(
-            Format::OpenAi,
+            Provider::OpenAi,
             &[
                 ("one question", json!([user()])),
                 ("whole request", json!({ "model": "gpt-4o", "messages": [user()] })),
@@ -113,7 +112,7 @@ mod openai {
         let tool = json!({ "type": "function", "function": { "name": "f", "parameters": {} } });
         let parts = json!([{ "type": "text", "text": "a" }]);
         accept(
-            Format::OpenAi,
+            Provider::OpenAi,
             &[
                 ("call", json!([user(), asks(&["a"]), result("a")])),
                 ("any order", json!([asks(&["a", "b"]), result("b"), result("a"), user()])),
@@ -149,9 +148,9 @@ mod openai {
     }
 
     #[test]
-    fn refuses_wrong_lists_and_roles() {
-        refuse(
-            Format::OpenAi,
+    fn rejects_invalid_lists_and_roles() {
+        reject(
+            Provider::OpenAi,
             &[
                 ("number", json!(1), "neither a list nor a request"),
                 ("no messages", json!({ "model": "x" }), "neither a list nor a request"),
@@ -186,10 +185,10 @@ mod openai {
     }
 
     #[test]
-    fn refuses_wrong_content() {
+    fn rejects_invalid_content() {
         let image = |fields: Value| part(&json!({ "type": "image_url", "image_url": fields }));
-        refuse(
-            Format::OpenAi,
+        reject(
+            Provider::OpenAi,
             &[
                 ("empty text", said("user", &json!("")), "has empty content"),
                 ("empty list", said("user", &json!([])), "has empty content"),
@@ -238,11 +237,11 @@ mod openai {
     }
 
     #[test]
-    fn refuses_wrong_calls() {
+    fn rejects_invalid_calls() {
         let with = |calls: Value| assistant(&json!({ "content": "x", "tool_calls": calls }));
         let long = "x".repeat(41);
-        refuse(
-            Format::OpenAi,
+        reject(
+            Provider::OpenAi,
             &[
                 ("no calls", with(json!([])), "tool_calls: is an empty list"),
                 ("null calls", with(json!(null)), "tool_calls: is not a list"),
@@ -305,13 +304,13 @@ mod openai {
     }
 
     #[test]
-    fn refuses_wrong_pairs() {
+    fn rejects_invalid_pairs() {
         let missing = "before a result for the call `b`";
         let legacy = json!({ "role": "function", "name": "f", "content": "1" });
         let legacy_call = json!({ "role": "assistant", "content": null,
             "function_call": { "name": "f", "arguments": "{}" } });
-        refuse(
-            Format::OpenAi,
+        reject(
+            Provider::OpenAi,
             &[
                 ("pending", json!([user(), asks(&["b"])]), "the end: comes before a result"),
                 ("one missing", json!([asks(&["a", "b"]), result("a"), user()]), missing),
@@ -358,7 +357,7 @@ mod openai {
 }
 
 mod anthropic {
-    use super::{Format, Value, accept, json, refuse};
+    use super::{Provider, Value, accept, json, reject};
 
     fn user() -> Value {
         json!({ "role": "user", "content": "hi" })
@@ -435,7 +434,7 @@ mod anthropic {
             json!({ "type": "text", "text": "x", "cache_control": { "type": "ephemeral" } });
         let address = json!({ "type": "url", "url": "https://example.com/a.png" });
         accept(
-            Format::Anthropic,
+            Provider::Anthropic,
             &[
                 ("one question", json!([user()])),
                 ("whole request", json!({ "max_tokens": 1, "messages": [user()] })),
@@ -472,7 +471,7 @@ mod anthropic {
         let both = sends(&[result("a"), text("go on")]);
         let spoken = says(&[thinking(), text("let me look"), call("a")]);
         accept(
-            Format::Anthropic,
+            Provider::Anthropic,
             &[
                 ("call", json!([user(), asks(&["a"]), answers(&["a"])])),
                 ("any order", json!([user(), asks(&["a", "b"]), answers(&["b", "a"])])),
@@ -503,9 +502,9 @@ mod anthropic {
     }
 
     #[test]
-    fn refuses_wrong_lists_and_roles() {
-        refuse(
-            Format::Anthropic,
+    fn rejects_invalid_lists_and_roles() {
+        reject(
+            Provider::Anthropic,
             &[
                 ("text", json!("hi"), "neither a list nor a request"),
                 ("no message", json!([]), "has no message"),
@@ -528,12 +527,12 @@ mod anthropic {
     }
 
     #[test]
-    fn refuses_wrong_content() {
+    fn rejects_invalid_content() {
         let said = |content: Value| json!([{ "role": "user", "content": content }]);
         let gif = json!({ "type": "base64", "media_type": "image/bmp", "data": "x" });
         let nothing = json!({ "type": "base64", "media_type": "image/png", "data": "" });
-        refuse(
-            Format::Anthropic,
+        reject(
+            Provider::Anthropic,
             &[
                 ("empty text", said(json!("")), "content: is empty"),
                 ("blank text", said(json!(" \n\t")), "only white space"),
@@ -566,7 +565,7 @@ mod anthropic {
     }
 
     #[test]
-    fn refuses_wrong_requests() {
+    fn rejects_invalid_requests() {
         let mark = json!({ "type": "ephemeral" });
         let marked = json!({ "type": "text", "text": "x", "cache_control": mark });
         let marks = json!([marked, marked, marked]);
@@ -574,8 +573,8 @@ mod anthropic {
             json!([{ "type": "text", "text": "x", "cache_control": { "type": "forever" } }]);
         let with_tools = |tools: Value| json!({ "messages": [user()], "tools": tools });
         let tool = json!({ "name": "f", "input_schema": {} });
-        refuse(
-            Format::Anthropic,
+        reject(
+            Provider::Anthropic,
             &[
                 ("empty system", with_system(&json!("")), "system: is empty"),
                 ("blank system", with_system(&json!("  ")), "system: is only white space"),
@@ -597,13 +596,13 @@ mod anthropic {
     }
 
     #[test]
-    fn refuses_wrong_calls_and_results() {
+    fn rejects_invalid_calls_and_results() {
         let odd = json!({ "type": "tool_use", "id": "a.b", "name": "f", "input": {} });
         let listed = json!({ "type": "tool_use", "id": "a", "name": "f", "input": [] });
         let nameless = json!({ "type": "tool_use", "id": "a", "input": {} });
         let nested = json!({ "content": [result("a")] });
-        refuse(
-            Format::Anthropic,
+        reject(
+            Provider::Anthropic,
             &[
                 ("odd id", json!([user(), says(&[odd])]), "id: has a character"),
                 ("input as list", json!([user(), says(&[listed])]), "input: is not an object"),
@@ -629,12 +628,12 @@ mod anthropic {
     }
 
     #[test]
-    fn refuses_wrong_pairs() {
+    fn rejects_invalid_pairs() {
         let late = sends(&[text("here:"), result("a")]);
         let between = sends(&[result("a"), text("and"), result("b")]);
         let missing = "calls `a` without a result";
-        refuse(
-            Format::Anthropic,
+        reject(
+            Provider::Anthropic,
             &[
                 ("pending", json!([user(), asks(&["a"])]), missing),
                 ("question instead", json!([user(), asks(&["a"]), user()]), missing),
@@ -706,30 +705,30 @@ proptest! {
     #![proptest_config(Config::with_cases(1_000))]
 
     #[test]
-    fn valid_openai_transcripts_are_accepted(transcript in valid(Format::OpenAi, 0..8)) {
-        let found = problems(Format::OpenAi, &transcript);
+    fn valid_openai_transcripts_are_accepted(transcript in valid(Provider::OpenAi, 0..8)) {
+        let found = problems(Provider::OpenAi, &transcript);
         prop_assert!(found.is_empty(), "{found:#?}");
     }
 
     #[test]
-    fn valid_anthropic_transcripts_are_accepted(transcript in valid(Format::Anthropic, 0..8)) {
-        let found = problems(Format::Anthropic, &transcript);
+    fn valid_anthropic_transcripts_are_accepted(transcript in valid(Provider::Anthropic, 0..8)) {
+        let found = problems(Provider::Anthropic, &transcript);
         prop_assert!(found.is_empty(), "{found:#?}");
     }
 
     #[test]
-    fn damaged_transcripts_can_be_judged(
-        one in damaged(Format::OpenAi, 0..5),
-        other in damaged(Format::Anthropic, 0..5),
+    fn damaged_transcripts_have_nonempty_reasons(
+        one in damaged(Provider::OpenAi, 0..5),
+        other in damaged(Provider::Anthropic, 0..5),
     ) {
-        prop_assert!(problems(Format::OpenAi, &one).iter().all(|problem| !problem.is_empty()));
-        prop_assert!(problems(Format::Anthropic, &other).iter().all(|problem| !problem.is_empty()));
+        prop_assert!(problems(Provider::OpenAi, &one).iter().all(|problem| !problem.is_empty()));
+        prop_assert!(problems(Provider::Anthropic, &other).iter().all(|problem| !problem.is_empty()));
     }
 }
 
 const DRAWN: usize = 1_000;
 
-/// So many transcripts, the same ones in every run.
+/// Draws [`DRAWN`] transcripts, the same ones in every run.
 fn draw(strategy: &impl Strategy<Value = Value>) -> Vec<Value> {
     let mut runner = TestRunner::deterministic();
     (0..DRAWN).map(|_| strategy.new_tree(&mut runner).unwrap().current()).collect()
@@ -740,11 +739,11 @@ fn messages(transcript: &Value) -> &[Value] {
 }
 
 #[test]
-fn most_damaged_transcripts_are_refused_and_some_are_not() {
-    for format in [Format::OpenAi, Format::Anthropic] {
-        let drawn = draw(&damaged(format, 1..6));
-        let refused = drawn.iter().filter(|drawn| !problems(format, drawn).is_empty()).count();
-        assert!((DRAWN / 2..DRAWN).contains(&refused), "{format:?}: {refused} of {DRAWN}");
+fn most_but_not_all_damaged_transcripts_are_rejected() {
+    for provider in [Provider::OpenAi, Provider::Anthropic] {
+        let drawn = draw(&damaged(provider, 1..6));
+        let rejected = drawn.iter().filter(|drawn| !problems(provider, drawn).is_empty()).count();
+        assert!((DRAWN / 2..DRAWN).contains(&rejected), "{provider:?}: {rejected} of {DRAWN}");
     }
 }
 
@@ -772,20 +771,20 @@ fn damage_causes_every_kind_of_problem() {
         "content: is empty",
         "ends with thinking",
     ];
-    let cases = [(Format::OpenAi, &openai[..]), (Format::Anthropic, &anthropic[..])];
-    for (format, reasons) in cases {
-        let drawn = draw(&damaged(format, 1..6));
-        let found: Vec<String> = drawn.iter().flat_map(|drawn| problems(format, drawn)).collect();
+    let cases = [(Provider::OpenAi, &openai[..]), (Provider::Anthropic, &anthropic[..])];
+    for (provider, reasons) in cases {
+        let drawn = draw(&damaged(provider, 1..6));
+        let found: Vec<String> = drawn.iter().flat_map(|drawn| problems(provider, drawn)).collect();
         for reason in reasons {
             let times = found.iter().filter(|problem| problem.contains(reason)).count();
-            assert!(times > 0, "{format:?}: no `{reason}`");
+            assert!(times > 0, "{provider:?}: no `{reason}`");
         }
     }
 }
 
-/// What accepted transcripts must cover, by a spelling that only such a transcript has.
+/// Each feature is identified by a spelling that only transcripts with it contain.
 #[test]
-fn valid_transcripts_cover_what_they_should() {
+fn valid_transcripts_cover_all_features() {
     let openai = [
         r#""role":"system""#,
         r#""role":"developer""#,
@@ -821,66 +820,66 @@ fn valid_transcripts_cover_what_they_should() {
         "שלום",
         r#""toolu_04""#,
     ];
-    let cases = [(Format::OpenAi, &openai[..]), (Format::Anthropic, &anthropic[..])];
-    for (format, spellings) in cases {
+    let cases = [(Provider::OpenAi, &openai[..]), (Provider::Anthropic, &anthropic[..])];
+    for (provider, spellings) in cases {
         let drawn: Vec<String> =
-            draw(&valid(format, 1..6)).iter().map(ToString::to_string).collect();
+            draw(&valid(provider, 1..6)).iter().map(ToString::to_string).collect();
         for spelling in spellings {
             let times = drawn.iter().filter(|drawn| drawn.contains(spelling)).count();
-            assert!((5..DRAWN).contains(&times), "{format:?}: {times} times `{spelling}`");
+            assert!((5..DRAWN).contains(&times), "{provider:?}: {times} times `{spelling}`");
         }
     }
 }
 
 #[test]
-fn valid_transcripts_end_in_every_way() {
+fn valid_transcripts_end_with_every_role() {
     let is_result = |message: &Value| {
         message["role"] == "tool" || message["content"][0]["type"] == "tool_result"
     };
-    for format in [Format::OpenAi, Format::Anthropic] {
-        let drawn = draw(&valid(format, 1..6));
+    for provider in [Provider::OpenAi, Provider::Anthropic] {
+        let drawn = draw(&valid(provider, 1..6));
         let last: Vec<&Value> = drawn.iter().filter_map(|drawn| messages(drawn).last()).collect();
         let results = last.iter().filter(|last| is_result(last)).count();
         let answers = last.iter().filter(|last| last["role"] == "assistant").count();
         let questions =
             last.iter().filter(|last| last["role"] == "user" && !is_result(last)).count();
         for (name, times) in [("result", results), ("answer", answers), ("question", questions)] {
-            assert!(times > DRAWN / 50, "{format:?}: {times} times {name}");
+            assert!(times > DRAWN / 50, "{provider:?}: {times} times {name}");
         }
         let repeats = |drawn: &&Value| messages(drawn).windows(2).any(|pair| pair[0] == pair[1]);
-        assert!(drawn.iter().filter(repeats).count() > DRAWN / 50, "{format:?}: no repeats");
-        assert!(drawn.iter().any(Value::is_array), "{format:?}: no bare lists");
+        assert!(drawn.iter().filter(repeats).count() > DRAWN / 50, "{provider:?}: no repeats");
+        assert!(drawn.iter().any(Value::is_array), "{provider:?}: no bare lists");
     }
 }
 
 #[test]
 fn transcripts_shrink_to_a_single_question() {
-    for format in [Format::OpenAi, Format::Anthropic] {
+    for provider in [Provider::OpenAi, Provider::Anthropic] {
         let mut runner = TestRunner::deterministic();
         for _ in 0..20 {
-            let mut tree = valid(format, 1..6).new_tree(&mut runner).unwrap();
+            let mut tree = valid(provider, 1..6).new_tree(&mut runner).unwrap();
             while tree.simplify() {}
             assert_eq!(messages(&tree.current()).len(), 1, "{}", tree.current());
         }
     }
 }
 
-/// Two edits can hold each other in place, so the least is small but not always the smallest.
+/// Two edits can depend on each other, so the result is small but not always minimal.
 #[test]
 fn damage_shrinks_to_a_small_transcript() {
-    for format in [Format::OpenAi, Format::Anthropic] {
+    for provider in [Provider::OpenAi, Provider::Anthropic] {
         let config = Config { failure_persistence: None, ..Config::default() };
         let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
         let mut runner = TestRunner::new_with_rng(config, random);
-        let outcome = runner.run(&damaged(format, 1..6), |transcript| {
-            let found = problems(format, &transcript);
+        let outcome = runner.run(&damaged(provider, 1..6), |transcript| {
+            let found = problems(provider, &transcript);
             let orphan = found.iter().any(|problem| problem.contains("without a call `"));
             prop_assert!(!orphan);
             Ok(())
         });
-        let Err(TestError::Fail(_, least)) = outcome else {
-            panic!("{format:?}: no orphaned result was drawn");
+        let Err(TestError::Fail(_, shrunk)) = outcome else {
+            panic!("{provider:?}: no orphaned result was drawn");
         };
-        assert!(messages(&least).len() <= 6, "{format:?}: {least}");
+        assert!(messages(&shrunk).len() <= 6, "{provider:?}: {shrunk}");
     }
 }

@@ -1,9 +1,9 @@
-//! Whatever comes in, what goes out is accepted by the provider, keeps the budget and the order, and is made of the
-//! messages that came in.
+//! Invariants of trimming, for valid, damaged and arbitrary transcripts: the provider accepts the output, the budget and the
+//! order hold, and the output contains only input.
 
 mod support;
 
-use pannier_chat::{ChatError, Format, Transcript, Trimmer};
+use pannier_chat::{ChatError, Provider, Transcript, Trimmer};
 use pannier_core::{ContextBudget, ExclusionVariant, InclusionReason};
 use pannier_policy::PolicyRegistry;
 use pannier_tokens::BytesOverFour;
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use support::rules::{self, problems};
 use support::transcripts::{damaged, valid};
 
-fn of(format: rules::Format) -> Format {
-    match format {
-        rules::Format::OpenAi => Format::OpenAi,
-        rules::Format::Anthropic => Format::Anthropic,
+fn library_provider(provider: rules::Provider) -> Provider {
+    match provider {
+        rules::Provider::OpenAi => Provider::OpenAi,
+        rules::Provider::Anthropic => Provider::Anthropic,
     }
 }
 
@@ -34,52 +34,50 @@ fn messages(value: &Value) -> &[Value] {
     list.as_array().unwrap()
 }
 
-/// What a message says, piece by piece: who speaks, then every part and every other field. A tool that says nothing
-/// says so.
+/// Splits a message into its role, every part and every other field. An empty tool result gets its placeholder.
 fn pieces(message: &Value) -> Vec<Value> {
     let text = |text: &str| json!({ "type": "text", "text": text });
     let mut pieces = vec![json!({ "speaker": message["role"] })];
-    let mut said = Vec::new();
+    let mut parts = Vec::new();
     for (key, value) in message.as_object().unwrap() {
         match (key.as_str(), value) {
             ("role", _) | ("content", Value::Null) => {}
-            ("content", Value::String(content)) => said.push(text(content)),
-            ("content", Value::Array(parts)) => said.extend(parts.iter().cloned()),
+            ("content", Value::String(content)) => parts.push(text(content)),
+            ("content", Value::Array(content)) => parts.extend(content.iter().cloned()),
             ("tool_calls", Value::Array(calls)) => pieces.extend(calls.iter().cloned()),
             _ => pieces.push(json!({ key: value })),
         }
     }
-    said.retain(|part| part["type"] != "text" || part["text"] != "");
-    if said.is_empty() && ["tool", "function"].iter().any(|role| message["role"] == **role) {
-        said.push(text("(no output)"));
+    parts.retain(|part| part["type"] != "text" || part["text"] != "");
+    if parts.is_empty() && ["tool", "function"].iter().any(|role| message["role"] == **role) {
+        parts.push(text("(no output)"));
     }
-    pieces.extend(said);
+    pieces.extend(parts);
     pieces
 }
 
-/// Whether everything that goes out came in; and in the same order, unless something was moved.
-fn says_nothing_new(sent: &[Value], given: &[Value], is_moved: bool) -> bool {
-    let (sent, given) = (sent.iter().flat_map(pieces), given.iter().flat_map(pieces));
+/// Returns whether the output contains only input, in the same order unless parts were moved.
+fn contains_only_input(sent: &[Value], input: &[Value], is_moved: bool) -> bool {
+    let (sent, mut input) = (sent.iter().flat_map(pieces), input.iter().flat_map(pieces));
     if !is_moved {
-        let mut given = given;
-        return sent.into_iter().all(|piece| given.any(|other| other == piece));
+        return sent.into_iter().all(|piece| input.any(|other| other == piece));
     }
-    let mut left: Vec<Value> = given.collect();
+    let mut remaining: Vec<Value> = input.collect();
     sent.into_iter().all(|piece| {
-        let found = left.iter().position(|other| *other == piece);
-        found.map(|found| left.swap_remove(found)).is_some()
+        let position = remaining.iter().position(|other| *other == piece);
+        position.map(|position| remaining.swap_remove(position)).is_some()
     })
 }
 
 fn check(
-    format: rules::Format,
+    provider: rules::Provider,
     value: &Value,
     share: f64,
     reserve: i64,
     policy: &str,
 ) -> Result<(), TestCaseError> {
     let text = serde_json::to_string_pretty(value).unwrap();
-    let transcript = match Transcript::read(of(format), &text, &BytesOverFour) {
+    let transcript = match Transcript::read(library_provider(provider), &text, &BytesOverFour) {
         Ok(transcript) => transcript,
         Err(ChatError::NothingToSend { .. }) => return Ok(()),
         Err(error) => panic!("{error}"),
@@ -90,68 +88,68 @@ fn check(
     let limit = tokens - reserve;
     let trimmed = match trimmer.trim(&budget(tokens, reserve)) {
         Ok(trimmed) => trimmed,
-        Err(ChatError::OverBudget { needed_tokens, smallest_budget, .. }) => {
-            prop_assert!(needed_tokens > limit);
+        Err(ChatError::OverBudget { required_tokens, smallest_budget, .. }) => {
+            prop_assert!(required_tokens > limit);
             prop_assert!(trimmer.trim(&budget(smallest_budget - 1, reserve)).is_err());
             let trimmed = trimmer.trim(&budget(smallest_budget, reserve)).unwrap();
             let sent: Value = serde_json::from_str(&trimmed.json()).unwrap();
-            prop_assert_eq!(problems(format, &sent), Vec::<String>::new());
+            prop_assert_eq!(problems(provider, &sent), Vec::<String>::new());
             return Ok(());
         }
         Err(error) => panic!("{error}"),
     };
     let sent: Value = serde_json::from_str(&trimmed.json()).unwrap();
-    prop_assert_eq!(problems(format, &sent), Vec::<String>::new(), "{}", sent);
+    prop_assert_eq!(problems(provider, &sent), Vec::<String>::new(), "{}", sent);
 
     // The budget holds, and the ledger adds up.
     let selection = trimmed.selection();
     let ledger = selection.ledger();
     prop_assert!(ledger.sent() <= limit);
     prop_assert_eq!(ledger.sent(), 3 + selection.tokens());
-    prop_assert_eq!(ledger.joins, 0);
+    prop_assert_eq!(ledger.merge_adjustment, 0);
     prop_assert_eq!(
         ledger.window,
-        ledger.output_reserve + ledger.fixed + ledger.framing + ledger.items + ledger.slack
+        ledger.output_reserve + ledger.fixed + ledger.framing + ledger.items + ledger.unused
     );
 
-    // What goes out is what came in, in its order; everything else of a request is untouched.
+    // The output contains only input, in order. Other fields of a request are unchanged.
     let is_moved = transcript.repairs().iter().any(|repair| {
         repair.problem.contains("joined") || repair.problem.contains("before everything")
     });
     prop_assert!(
-        says_nothing_new(messages(&sent), messages(value), is_moved),
+        contains_only_input(messages(&sent), messages(value), is_moved),
         "{} of {}",
         sent,
         value
     );
-    if problems(format, value).is_empty() && transcript.repairs().is_empty() {
-        let mut given = messages(value).iter();
-        prop_assert!(messages(&sent).iter().all(|message| given.any(|other| other == message)));
+    if problems(provider, value).is_empty() && transcript.repairs().is_empty() {
+        let mut input = messages(value).iter();
+        prop_assert!(messages(&sent).iter().all(|message| input.any(|other| other == message)));
     }
-    if let (Value::Object(sent), Value::Object(given)) = (&sent, value) {
-        for (key, field) in given.iter().filter(|(key, _)| *key != "messages") {
+    if let (Value::Object(sent), Value::Object(input)) = (&sent, value) {
+        for (key, field) in input.iter().filter(|(key, _)| *key != "messages") {
             prop_assert!(sent.get(key) == Some(field) || key == "system", "{}", key);
         }
     }
 
-    // System and the user's last words are there.
+    // The system prompt and the last user message are sent.
     let report = selection.report();
     for entry in &report.excluded {
         prop_assert!(!entry.item.is_pinned(), "{:?}", entry);
     }
     prop_assert!(report.included.iter().any(|entry| entry.reason == InclusionReason::Pinned));
-    // What was accepted when it came is not refused here, and all of it goes out if there is room. Only the old call
-    // without an id is accepted without a result, and here it is not.
-    let has_old_calls =
+    // Valid input is neither repaired nor rejected, and sent in full if it fits. The exception is `function_call` without a
+    // result, which the provider accepts and the trimmer rejects.
+    let has_function_calls =
         messages(value).iter().any(|message| message.get("function_call").is_some());
-    if problems(format, value).is_empty() && !has_old_calls {
-        let is_joined = |repair: &pannier_chat::Repair| repair.problem.contains("joined");
-        prop_assert!(transcript.repairs().iter().all(is_joined), "{:?}", transcript.repairs());
-        let is_refused = |entry: &&pannier_core::ExcludedItem<_>| {
-            entry.reason.variant() == ExclusionVariant::Refused
+    if problems(provider, value).is_empty() && !has_function_calls {
+        let is_merge = |repair: &pannier_chat::Repair| repair.problem.contains("joined");
+        prop_assert!(transcript.repairs().iter().all(is_merge), "{:?}", transcript.repairs());
+        let is_rejected = |entry: &&pannier_core::ExcludedItem<_>| {
+            entry.reason.variant() == ExclusionVariant::RejectedByFormat
                 && entry.reason.to_string().contains("call")
         };
-        prop_assert_eq!(report.excluded.iter().find(is_refused), None);
+        prop_assert_eq!(report.excluded.iter().find(is_rejected), None);
         if share >= 1.0 && transcript.repairs().is_empty() {
             prop_assert_eq!(&sent, value);
         }
@@ -159,8 +157,8 @@ fn check(
     Ok(())
 }
 
-fn formats() -> impl Strategy<Value = rules::Format> {
-    prop::sample::select(vec![rules::Format::OpenAi, rules::Format::Anthropic])
+fn providers() -> impl Strategy<Value = rules::Provider> {
+    prop::sample::select(vec![rules::Provider::OpenAi, rules::Provider::Anthropic])
 }
 
 fn policies() -> impl Strategy<Value = &'static str> {
@@ -172,28 +170,28 @@ proptest! {
 
     #[test]
     fn accepted_transcripts_stay_accepted(
-        (format, value) in formats().prop_flat_map(|format| (Just(format), valid(format, 1..8))),
+        (provider, value) in providers().prop_flat_map(|provider| (Just(provider), valid(provider, 1..8))),
         share in prop_oneof![Just(1.0), 0.0..1.0],
         reserve in 0..50_i64,
         policy in policies(),
     ) {
-        check(format, &value, share, reserve, policy)?;
+        check(provider, &value, share, reserve, policy)?;
     }
 
     #[test]
-    fn damaged_transcripts_become_accepted(
-        (format, value) in formats().prop_flat_map(|format| (Just(format), damaged(format, 1..8))),
+    fn damaged_transcripts_are_repaired_and_accepted(
+        (provider, value) in providers().prop_flat_map(|provider| (Just(provider), damaged(provider, 1..8))),
         share in prop_oneof![Just(1.0), 0.0..1.0],
         reserve in 0..50_i64,
         policy in policies(),
     ) {
-        check(format, &value, share, reserve, policy)?;
+        check(provider, &value, share, reserve, policy)?;
     }
 
     #[test]
-    fn any_json_is_read_or_refused(value in any_json(), format in formats()) {
+    fn arbitrary_json_never_panics(value in any_json(), provider in providers()) {
         let text = value.to_string();
-        if let Ok(transcript) = Transcript::read(of(format), &text, &BytesOverFour) {
+        if let Ok(transcript) = Transcript::read(library_provider(provider), &text, &BytesOverFour) {
             let trimmer = trimmer(&transcript, "transcript");
             if let Ok(trimmed) = trimmer.trim(&budget(1_000, 0)) {
                 serde_json::from_str::<Value>(&trimmed.json()).unwrap();
@@ -202,7 +200,7 @@ proptest! {
     }
 }
 
-/// JSON that has something of a transcript.
+/// Arbitrary JSON with the keys and words of transcripts.
 fn any_json() -> impl Strategy<Value = Value> {
     let word = prop::sample::select(vec![
         "user",
@@ -265,5 +263,5 @@ fn ten_thousand_messages_are_trimmed_and_accepted() {
         list.push(json!({ "role": "tool", "tool_call_id": ids[0], "content": "short" }));
         list.push(json!({ "role": "assistant", "content": format!("Answer {turn}") }));
     }
-    check(rules::Format::OpenAi, &Value::from(list), 0.25, 100, "transcript").unwrap();
+    check(rules::Provider::OpenAi, &Value::from(list), 0.25, 100, "transcript").unwrap();
 }

@@ -76,7 +76,7 @@ fn init_writes_a_folder_that_packs_and_never_writes_over_one() {
     assert!(stdout(&output).contains("## Constitution (NEVER VIOLATE)"));
     let before = fs::read_to_string(root.join(".context/TASKS.md")).unwrap();
     let error = stderr(&run(&root, &["init"]), 2);
-    assert!(error.contains("is there already"), "{error}");
+    assert!(error.contains("already exists"), "{error}");
     assert_eq!(before, fs::read_to_string(root.join(".context/TASKS.md")).unwrap());
 }
 

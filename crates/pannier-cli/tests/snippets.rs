@@ -160,11 +160,11 @@ fn a_check_that_finds_something_fails() {
     run(&folder, &["index"]);
     let (code, printed, _) = run(&folder, &["check"]);
     assert_eq!(code, 1);
-    assert_eq!(printed, "docs/a.md:6: it requires 'gone', which is no snippet of these roots\n");
+    assert_eq!(printed, "docs/a.md:6: it requires 'gone', which is not a snippet of these roots\n");
     write(&folder, "a", "");
     assert_eq!(
         run(&folder, &["check"]).1,
-        "docs/index.yaml: it is out of date; run `pannier snippets index`\n"
+        "docs/index.yaml: it is out of date; index the root again\n"
     );
     run(&folder, &["index"]);
     assert_eq!(run(&folder, &["check"]), (0, "sound\n".to_owned(), String::new()));

@@ -3,8 +3,9 @@
 use std::fmt::Debug;
 
 use pannier_core::{
-    Candidate, ContextItem, Deduplication, Error, ExclusionReason, OverflowStrategy, Pipeline,
-    Pool, ScoredItem, SelectionReport, SliceBudget, Verdict,
+    ContextItem, Deduplication, Error, ExclusionReason, Layout, Level, Offers, OverflowStrategy,
+    Pipeline, Placing, Plan, Pool, ScoredItem, SelectionReport, SliceBudget, Slicer, Tally,
+    Verdict,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -154,7 +155,7 @@ impl Check {
         let epsilon = vector.tolerance.map_or(1e-9, |tolerance| tolerance.score_epsilon);
         let expected: Vec<ExpectedScore> = read("expected", need("expected", vector.expected)?)?;
 
-        let scores = scorer.scores(&Pool::new(&items));
+        let scores = Pool::new(&items).scores(&scorer)?;
         let mut open: Vec<usize> = (0..items.len()).collect();
         for ExpectedScore { content, score_approx } in expected {
             // Of items with equal contents, the first that no expectation has named yet.
@@ -177,36 +178,41 @@ impl Check {
         let expected: Expected = read("expected", need("expected", vector.expected)?)?;
         let (scores, items) = scored(vector.scored_items)?;
 
-        let candidates: Vec<Candidate<'_>> = items
-            .iter()
-            .zip(scores)
-            .map(|(item, score)| ScoredItem { item, score }.into())
-            .collect();
+        let scored: Vec<ScoredItem<'_>> =
+            items.iter().zip(scores).map(|(item, score)| ScoredItem { item, score }).collect();
+        let plan = match config.layout(&name) {
+            Some(layout) => layout.plan(&Pool::new(&items))?,
+            None => Plan::default(),
+        };
+        let offers = Offers::planned(&scored, plan);
         let budget = SliceBudget {
             max_tokens: budget.max_tokens(),
             ..SliceBudget::new(budget.target_tokens())
         };
-        let result = slicer.slice(&candidates, budget);
-        let Some(outcome) = self.result(expected.error.as_deref(), result)? else {
+        let mut tally = Tally::new(&offers, budget);
+        let result = slicer.slice(&mut tally);
+        if self.result(expected.error.as_deref(), result)?.is_none() {
             return Ok(());
-        };
+        }
         if let Some(mut contents) = expected.selected_contents {
-            let taken = outcome.taken().iter().map(|taken| &items[*taken as usize]);
+            let is_taken = |position: &usize| tally.level(*position).is_some();
+            let taken = (0..items.len()).filter(is_taken).map(|position| &items[position]);
             let mut actual: Vec<_> = taken.map(|item| item.content().to_owned()).collect();
             contents.sort();
             actual.sort();
             self.equal("selected contents", &contents, &actual);
         }
         if let Some(mut contents) = expected.shortened_contents {
-            let verdicts = items.iter().zip(outcome.verdicts());
-            let shortened = verdicts.filter(|(_, verdict)| **verdict == Verdict::Shortened);
+            let verdicts = items.iter().zip(tally.verdicts());
+            let shortened =
+                verdicts.filter(|(_, verdict)| **verdict == Verdict::Taken(Level::SHORT));
             let mut actual: Vec<_> = shortened.map(|(item, _)| item.content().to_owned()).collect();
             contents.sort();
             actual.sort();
             self.equal("shortened contents", &contents, &actual);
         }
         if let Some(count) = expected.shortfall_count {
-            self.equal("shortfalls", &count, &outcome.shortfalls().len());
+            self.equal("shortfalls", &count, &tally.shortfalls().len());
         }
         if let Some(count) = expected.cap_excluded_count {
             let capped = |verdict: &&Verdict| match verdict {
@@ -214,7 +220,7 @@ impl Check {
                 Verdict::Excluded(reason) => reason.name() == "DocumentCapExceeded",
                 _ => false,
             };
-            let actual = outcome.verdicts().iter().filter(capped).count();
+            let actual = tally.verdicts().iter().filter(capped).count();
             self.equal("items excluded by a cap", &count, &actual);
         }
         Ok(())
@@ -225,9 +231,12 @@ impl Check {
         let expected: Expected = read("expected", need("expected", vector.expected)?)?;
         let expected = need("expected.ordered_contents", expected.ordered_contents)?;
         let (scores, items) = scored(vector.items)?;
-        let scored: Vec<_> =
-            items.iter().zip(scores).map(|(item, score)| ScoredItem { item, score }).collect();
-        let placed = placer.place(&scored);
+        let scored: Vec<Placing<'_>> = items
+            .iter()
+            .zip(scores)
+            .map(|(item, score)| ScoredItem { item, score }.into())
+            .collect();
+        let placed = placer.place(&scored)?;
         let placed = placed.iter().map(|position| items[*position as usize].content().to_owned());
         self.equal("order", &expected, &placed.collect());
         Ok(())
@@ -423,7 +432,10 @@ fn build_pipeline(config: toml::Value) -> Result<Pipeline, Problem> {
         .deduplication(config.deduplication)
         .overflow_strategy(strategy)
         .keep_groups_together(config.keep_groups_together);
-    Ok(pipeline.build())
+    Ok(match slicers.layout(&config.slicer) {
+        Some(layout) => pipeline.layout(layout).build(),
+        None => pipeline.build(),
+    })
 }
 
 fn error_name(error: &Error) -> &'static str {

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use pannier_core::{
-    ByKindScorer, ChronologicalPlacer, CompositeScorer, ContextKind, CountConstrainedKnapsackSlice,
-    CountQuotaEntry, CountQuotaSlice, DecayCurve, DecayScorer, DocumentPlacer, DocumentSlice,
-    Error, FrequencyScorer, GreedySlice, KeywordScorer, KindScorer, KnapsackSlice, LexicalScorer,
-    MetadataKeyScorer, MetadataTrustScorer, Packing, Placer, PriorityScorer, ProductScorer, Quota,
-    QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer, ScaledScorer, ScarcityBehavior, Scorer,
-    Slicer, SumScorer, TagScorer, TakenPlacer, Tier, TieredSlice, UShapedPlacer,
+    Bm25Scorer, ByKindScorer, ChronologicalPlacer, CompositeScorer, ContextKind,
+    CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, DecayCurve, DecayScorer,
+    DocumentPlacer, Error, FillOrder, FillSlice, FrequencyScorer, GreedySlice, Headings,
+    KeywordScorer, KindScorer, KnapsackSlice, MetadataKeyScorer, MetadataTrustScorer, Placer,
+    PriorityScorer, ProductScorer, Quota, QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer,
+    ScaledScorer, ScarcityBehavior, Scorer, SliceOrderPlacer, Slicer, SumScorer, TagScorer, Tier,
+    TieredSlice, UShapedPlacer,
 };
+use pannier_layout::DocumentLayout;
 use serde::Deserialize;
 
 use crate::vector::Moment;
@@ -211,7 +213,7 @@ impl ScorerConfig {
             }
             "lexical" => {
                 let query = need("a lexical scorer", "query", self.query.as_deref())?;
-                Box::new(LexicalScorer::new(query))
+                Box::new(Bm25Scorer::new(query))
             }
             other => return unknown("scorer", other),
         })
@@ -364,31 +366,45 @@ impl SlicerConfig {
             Ok(Tier {
                 cap_percent: tier.cap.unwrap_or(100.0),
                 floor_percent: tier.floor.unwrap_or(0.0),
-                drop_worthless: tier.drop_worthless,
+                drop_zero_score: tier.drop_worthless,
                 ..Tier::new(kinds?)
             })
         };
         let tiers: Result<Vec<_>, Error> = self.tiers.iter().map(tier).collect();
-        let whole = self.whole.unwrap_or(TieredSlice::WHOLE_PERCENT);
-        Ok(TieredSlice::new(tiers?)?.with_whole_percent(whole)?)
+        let whole = self.whole.unwrap_or(TieredSlice::FULL_TEXT_PERCENT);
+        Ok(TieredSlice::new(tiers?)?.with_full_text_percent(whole)?)
     }
 
-    fn document(&self) -> Result<DocumentSlice, Problem> {
-        let packing = match self.packing.as_deref() {
-            None | Some("greedy") => Packing::Greedy,
-            Some("interleaved") => Packing::Interleaved,
-            Some("score-weighted") => Packing::ScoreWeighted,
+    fn document(&self) -> Result<FillSlice, Problem> {
+        if let Some(overhead) = self.overhead.filter(|overhead| *overhead < 0) {
+            let problem = format!("overhead is {overhead}; it must be 0 or more tokens");
+            return Err(Problem::Refused(Error::InvalidSlicer {
+                slicer: "DocumentSlice",
+                problem,
+            }));
+        }
+        let slicer = match self.packing.as_deref() {
+            None | Some("greedy" | "score-weighted") => FillSlice::new(FillOrder::Score),
+            Some("interleaved") => FillSlice::new(FillOrder::Turns),
             Some(other) => return unknown("packing", other),
         };
-        let mut slicer = DocumentSlice::new(packing);
-        if let Some(overhead) = self.overhead {
-            slicer = slicer.with_overhead(overhead)?;
-        }
-        if let Some(passages) = self.max_per_document {
-            let passages = natural("DocumentSlice", "max_per_document", passages)?;
-            slicer = slicer.with_max_per_document(passages);
-        }
-        Ok(slicer)
+        Ok(match self.max_per_document {
+            Some(passages) => {
+                slicer.with_max_per_section(natural("DocumentSlice", "max_per_document", passages)?)
+            }
+            None => slicer,
+        })
+    }
+
+    /// The headings that are charged for, if the slicer of this name is for documents.
+    pub(crate) fn layout(&self, name: &str) -> Option<DocumentLayout> {
+        let headings = match self.packing.as_deref() {
+            None | Some("greedy") => Headings::Once,
+            _ => Headings::AtEveryChange,
+        };
+        let overhead = self.overhead.unwrap_or(DocumentLayout::MIN_HEADING_TOKENS);
+        let layout = DocumentLayout::uncounted().with_min_heading_tokens(overhead);
+        (name == "document").then(|| layout.with_headings(headings))
     }
 
     fn knapsack(&self) -> Result<KnapsackSlice, Problem> {
@@ -441,7 +457,7 @@ pub(crate) fn placer(name: &str) -> Result<Box<dyn Placer>, Problem> {
         "u-shaped" => Box::new(UShapedPlacer),
         "rank" => Box::new(RankPlacer),
         "document" => Box::new(DocumentPlacer),
-        "taken" => Box::new(TakenPlacer),
+        "taken" => Box::new(SliceOrderPlacer),
         other => return unknown("placer", other),
     })
 }

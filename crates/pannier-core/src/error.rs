@@ -1,5 +1,7 @@
 //! Everything that can go wrong, with the numbers.
 
+use std::sync::Arc;
+
 use crate::ContextKind;
 
 /// An error of the engine: something that cannot be built, or a selection that cannot be made.
@@ -209,7 +211,7 @@ pub enum Error {
         "what must be sent has {fixed_tokens} tokens, above the target of {target_tokens}; unpin items, shorten \
          what stands around them, or raise the budget"
     )]
-    FixedOverBudget {
+    RequiredTextOverBudget {
         /// Pinned items, and what is sent whatever is selected.
         fixed_tokens: i64,
         /// The target.
@@ -277,14 +279,58 @@ pub enum Error {
         other: usize,
     },
 
-    /// A slicer or placer written outside the engine failed, or broke its contract.
-    #[error("{part} failed: {problem}")]
-    CustomPart {
-        /// Which part.
-        part: String,
-        /// What went wrong.
-        problem: String,
+    /// Somebody stopped a search.
+    #[error("the search was stopped before it had an answer; ask again, or allow it more time")]
+    Stopped,
+
+    /// A scorer, slicer, placer or layout written outside the engine failed, or broke its contract.
+    #[error("{component} failed: {source}")]
+    CustomComponentFailed {
+        /// Which component.
+        component: String,
+        /// The error.
+        source: ForeignError,
     },
+}
+
+/// An error from outside the engine. Two are equal if their texts are.
+#[derive(Clone, Debug)]
+pub struct ForeignError(Arc<dyn std::error::Error + Send + Sync>);
+
+impl PartialEq for ForeignError {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_string() == other.0.to_string()
+    }
+}
+
+impl std::fmt::Display for ForeignError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for ForeignError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl Error {
+    /// An error of a component from outside the engine.
+    ///
+    /// ```
+    /// use pannier_core::Error;
+    ///
+    /// let error = Error::custom("the scorer", "the model server does not answer");
+    /// assert_eq!(error.to_string(), "the scorer failed: the model server does not answer");
+    /// ```
+    pub fn custom(
+        component: impl Into<String>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        let source = ForeignError(Arc::from(source.into()));
+        Self::CustomComponentFailed { component: component.into(), source }
+    }
 }
 
 fn no_item(name: &str, items: usize) -> String {
@@ -296,82 +342,44 @@ fn no_item(name: &str, items: usize) -> String {
     }
 }
 
-/// What sort of failure an error is, for whoever has to answer a program: a process by its exit code, a
-/// server by a code in its answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// The class of an [`Error`], for callers that handle classes differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ErrorCategory {
-    /// A check was made, and the answer is no.
-    CheckFailed,
-    /// The request or its input is not valid.
-    InvalidInput,
-    /// No selection can meet the budget.
+pub enum ErrorKind {
+    /// An item, a budget, a component or a question is invalid.
+    Invalid,
+    /// No selection meets the budget.
     BudgetNotMet,
-    /// There is no cache.
-    CacheMissing,
-    /// There is a cache, and it cannot be trusted.
-    CacheInvalid,
-    /// Reading or writing failed.
-    Io,
-    /// A fault of the program, or of a part that was added to it.
-    Internal,
+    /// The caller stopped the run.
+    Stopped,
+    /// A component written outside the engine failed or broke its contract.
+    Custom,
 }
 
-impl ErrorCategory {
-    /// All of them, in order of their exit codes.
-    pub const ALL: [Self; 7] = [
-        Self::CheckFailed,
-        Self::InvalidInput,
-        Self::BudgetNotMet,
-        Self::CacheMissing,
-        Self::CacheInvalid,
-        Self::Io,
-        Self::Internal,
-    ];
-
-    /// The exit code of a process that ends with it.
-    pub fn exit_code(self) -> u8 {
-        self as u8 + 1
-    }
-
-    /// The code in an answer.
+impl ErrorKind {
+    /// Returns a stable name for telemetry and protocols.
     pub fn code(self) -> &'static str {
         match self {
-            Self::CheckFailed => "check_failed",
-            Self::InvalidInput => "invalid_input",
+            Self::Invalid => "invalid_input",
             Self::BudgetNotMet => "budget_not_met",
-            Self::CacheMissing => "cache_missing",
-            Self::CacheInvalid => "cache_invalid",
-            Self::Io => "io",
-            Self::Internal => "internal",
-        }
-    }
-
-    /// What it means, for people.
-    pub fn meaning(self) -> &'static str {
-        match self {
-            Self::CheckFailed => "a check said no",
-            Self::InvalidInput => "wrong usage or invalid input",
-            Self::BudgetNotMet => "the budget cannot be met",
-            Self::CacheMissing => "there is no cache",
-            Self::CacheInvalid => "the cache is damaged or not ours",
-            Self::Io => "reading or writing failed",
-            Self::Internal => "a fault of the program",
+            Self::Stopped => "stopped",
+            Self::Custom => "internal",
         }
     }
 }
 
 impl Error {
-    /// What sort of failure it is.
-    pub fn category(&self) -> ErrorCategory {
+    /// Returns the class of this error.
+    pub fn kind(&self) -> ErrorKind {
         match self {
             Self::PinnedOverBudget { .. }
             | Self::OverTarget { .. }
             | Self::OverWindow { .. }
-            | Self::FixedOverBudget { .. }
-            | Self::Scarcity { .. } => ErrorCategory::BudgetNotMet,
-            Self::CustomPart { .. } => ErrorCategory::Internal,
-            _ => ErrorCategory::InvalidInput,
+            | Self::RequiredTextOverBudget { .. }
+            | Self::Scarcity { .. } => ErrorKind::BudgetNotMet,
+            Self::CustomComponentFailed { .. } => ErrorKind::Custom,
+            Self::Stopped => ErrorKind::Stopped,
+            _ => ErrorKind::Invalid,
         }
     }
 }

@@ -61,16 +61,16 @@ macro_rules! opaque_debug {
 mod analytics;
 mod diagnostics;
 mod error;
+mod layout;
 mod model;
 mod order;
 mod pipeline;
 mod placer;
-mod render;
 mod scorer;
-mod simulate;
 mod slicer;
 pub mod terms;
 mod tokens;
+mod whatif;
 
 pub use analytics::{QuotaLimit, QuotaUnit, QuotaUtilization};
 pub use diagnostics::{
@@ -79,39 +79,39 @@ pub use diagnostics::{
     NullTraceCollector, OverflowEvent, PipelineStage, SelectionReport, StageCount, TraceCollector,
     TraceDetailLevel, TraceEvent,
 };
-pub use error::{Error, ErrorCategory};
+pub use error::{Error, ErrorKind, ForeignError};
+pub use layout::{Around, Headings, Layout, Ledger, PlacedItems, Plan, RenderCost, SectionId};
 #[cfg(feature = "serde")]
 pub use model::UncountedItem;
 pub use model::{
     ContextBudget, ContextBudgetBuilder, ContextItem, ContextItemBuilder, ContextKind,
-    ContextSource, Deduplication, Metadata, MetadataValue, OverflowStrategy, Passage, Previous,
-    ScoredItem, SliceBudget, Timestamp, find_item,
+    ContextSource, Deduplication, Level, Metadata, MetadataValue, OverflowStrategy, Passage,
+    PreviousPrompt, ScoredItem, SliceBudget, Timestamp, find_item,
 };
 pub use pipeline::{
-    Decision, Explanation, FoundBudget, Pipeline, PipelineBuilder, Rank, Rival, Selected,
-    Selection, Totals,
+    BudgetThreshold, Closing, Decision, Explanation, Pipeline, PipelineBuilder, Prepared, Rank,
+    Rival, Selection, SelectionSummary, SelectionTotals,
 };
 pub use placer::{
-    ChronologicalPlacer, DocumentPlacer, InputOrder, Placer, RankPlacer, StablePlacer, TakenPlacer,
-    UShapedPlacer,
+    ChronologicalPlacer, DocumentPlacer, Placer, Placing, PrefixStablePlacer, RankPlacer,
+    SliceOrderPlacer, UShapedPlacer,
 };
-pub use render::{Cost, Ledger, Placed, Rendering};
 pub use scorer::{
-    ByKindScorer, ByKindScorerBuilder, CompositeScorer, CompositeScorerBuilder, DecayCurve,
-    DecayScorer, FnScorer, FrequencyScorer, KeywordScorer, KindScorer, LexicalScorer,
-    MetadataKeyScorer, MetadataTrustScorer, Pool, PriorityScorer, ProductScorer,
-    ProductScorerBuilder, RecencyScorer, ReflexiveScorer, ScaledScorer, ScoreExplanation, Scorer,
-    StabilityScorer, SumScorer, SumScorerBuilder, TagScorer, TimeProvider,
-};
-pub use simulate::{
-    ItemStatus, MAX_SWEEP_RANGES, PolicySensitivityDiffEntry, PolicySensitivityReport,
-    policy_sensitivity,
+    Bm25Scorer, ByKindScorer, ByKindScorerBuilder, CompositeScorer, CompositeScorerBuilder,
+    DecayCurve, DecayScorer, FnScorer, FrequencyScorer, KeywordScorer, KindScorer,
+    MetadataKeyScorer, MetadataTrustScorer, Pool, PrefixStabilityScorer, PriorityScorer,
+    ProductScorer, ProductScorerBuilder, RecencyScorer, ReflexiveScorer, ScaledScorer,
+    ScoreExplanation, Scorer, SumScorer, SumScorerBuilder, TagScorer, TimeProvider,
 };
 pub use slicer::{
     Candidate, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice,
-    CountRequirementShortfall, DocumentSlice, GreedySlice, KnapsackSlice, Packing, Quota,
-    QuotaSlice, RankSlice, ScarcityBehavior, SliceOutcome, Slicer, SlicerProperties, StreamOutcome,
-    StreamSlice, TargetRanges, Tier, TieredSlice, Verdict,
+    CountRequirementShortfall, FillOrder, FillSlice, GreedySlice, KnapsackSlice, Move, Offer,
+    Offers, Quota, QuotaSlice, Release, ScarcityBehavior, Slicer, SlicerProperties, StreamOutcome,
+    StreamSlice, Tally, TargetRanges, Tier, TieredSlice, Verdict,
+};
+pub use whatif::{
+    ItemStatus, MAX_SWEEP_RANGES, PolicySensitivityDiffEntry, PolicySensitivityReport, Search,
+    policy_sensitivity,
 };
 
 pub use tokens::{Exactness, TokenCounter};

@@ -10,8 +10,8 @@ use oracle::pools::{self, CandidatePlan, ItemPlan};
 use oracle::{random_plans, scorers, slicers};
 use pannier_core::{
     Candidate, ContextBudget, ContextItem, ContextKind, CountQuotaEntry, CountQuotaSlice,
-    CountRequirementShortfall, ExclusionReason, GreedySlice, Pipeline, Pool, ReflexiveScorer,
-    ScarcityBehavior, ScoredItem, SliceBudget,
+    CountRequirementShortfall, ExclusionReason, GreedySlice, Offers, Pipeline, Placing, Pool,
+    ReflexiveScorer, ScarcityBehavior, ScoredItem, SliceBudget, Tally,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -39,7 +39,7 @@ fn check_scores(plan: &ScorerPlan, items: &[ItemPlan]) -> TestCaseResult {
     let items = pools::build_all(items);
     let borrowed: Vec<&ContextItem> = items.iter().collect();
     let expected = scorers::scores(plan, &borrowed);
-    let scores = plan.build().scores(&Pool::new(&items));
+    let scores = Pool::new(&items).scores(&plan.build()).unwrap();
     prop_assert_eq!(scores.len(), expected.len());
     for (index, (score, expected)) in scores.iter().zip(&expected).enumerate() {
         prop_assert!(close(*score, *expected), "item {}: {} instead of {}", index, score, expected);
@@ -54,9 +54,11 @@ fn check_slices(
 ) -> TestCaseResult {
     let candidates: Vec<Candidate<'_>> = candidates.iter().map(CandidatePlan::build).collect();
     let expected = slicers::slice(plan, &candidates, budget);
-    let outcome = plan.build().slice(&candidates, budget);
-    let (outcome, expected) = match (outcome, expected) {
-        (Ok(outcome), Ok(expected)) => (outcome, expected),
+    let slicer = plan.build();
+    let offers = Offers::new(candidates.iter().copied());
+    let mut tally = Tally::new(&offers, budget);
+    let expected = match (slicer.slice(&mut tally), expected) {
+        (Ok(()), Ok(expected)) => expected,
         (outcome, expected) => {
             // Messages, because kinds are equal in every spelling.
             let outcome = outcome.map_err(|error| error.to_string());
@@ -65,11 +67,12 @@ fn check_slices(
             return Ok(());
         }
     };
-    let taken: Vec<usize> = outcome.taken().iter().map(|taken| *taken as usize).collect();
+    let moves = tally.moves().iter();
+    let taken: Vec<usize> = moves.map(|made| made.position as usize).collect();
     prop_assert_eq!(taken, expected.taken);
-    prop_assert_eq!(outcome.verdicts(), expected.verdicts);
+    prop_assert_eq!(tally.verdicts(), expected.verdicts);
     let spelled = |shortfalls: &[CountRequirementShortfall]| format!("{shortfalls:?}");
-    prop_assert_eq!(spelled(outcome.shortfalls()), spelled(&expected.shortfalls));
+    prop_assert_eq!(spelled(tally.shortfalls()), spelled(&expected.shortfalls));
     Ok(())
 }
 
@@ -204,8 +207,8 @@ proptest! {
         let pool = Pool::new(&items);
         for plan in scorers.iter().chain([&keyword, &lexical]) {
             let scorer = plan.build();
-            for (item, score) in scorer.scores(&pool).into_iter().enumerate() {
-                let told = scorer.explain(&pool, item).score;
+            for (item, score) in pool.scores(&scorer).unwrap().into_iter().enumerate() {
+                let told = scorer.explain(&pool, item).unwrap().score;
                 prop_assert!(told.to_bits() == score.to_bits() || told.is_nan() && score.is_nan());
             }
         }
@@ -259,7 +262,8 @@ proptest! {
         });
         let items: Vec<ScoredItem<'_>> = items.collect();
         for plan in [PlacerPlan::Chronological, PlacerPlan::UShaped, PlacerPlan::Rank] {
-            let placed = plan.build().place(&items);
+            let placings: Vec<Placing<'_>> = items.iter().copied().map(Placing::from).collect();
+            let placed = plan.build().place(&placings).unwrap();
             let placed: Vec<usize> = placed.into_iter().map(|position| position as usize).collect();
             prop_assert_eq!(placed, oracle::placers::place(plan, &items));
         }

@@ -11,23 +11,22 @@ use support::*;
 struct Threshold(f64);
 
 impl Slicer for Threshold {
-    fn slice(&self, candidates: &[Candidate<'_>], _: SliceBudget) -> Result<SliceOutcome, Error> {
-        let mut outcome = SliceOutcome::new(candidates.len());
-        for (position, candidate) in candidates.iter().enumerate() {
+    fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
+        for (position, candidate) in tally.candidates().iter().enumerate() {
             if candidate.score > self.0 {
-                outcome.take(position);
-                outcome.take(position);
+                tally.commit(position, Level::WHOLE);
+                tally.commit(position, Level::WHOLE);
             } else {
                 let (score, threshold) = (candidate.score, self.0);
                 let reason = ExclusionReason::ScoredTooLow { score, threshold };
-                outcome.leave(position, Verdict::Excluded(Arc::new(reason)));
+                tally.exclude(position, Verdict::Excluded(Arc::new(reason)));
             }
         }
-        Ok(outcome)
+        Ok(())
     }
 
     fn properties(&self) -> SlicerProperties {
-        SlicerProperties::BEST_FIRST
+        SlicerProperties::SCORE_ORDERED
     }
 }
 
@@ -61,34 +60,101 @@ fn a_slicer_that_ignores_the_budget_meets_the_overflow_strategy() {
     assert_eq!(run(OverflowStrategy::Proceed).unwrap(), "a b c");
 }
 
-/// Decides about fewer candidates than it was given.
+/// Decides nothing.
 struct Forgetful;
 
 impl Slicer for Forgetful {
-    fn slice(&self, _: &[Candidate<'_>], _: SliceBudget) -> Result<SliceOutcome, Error> {
-        Ok(SliceOutcome::new(0))
-    }
-
-    fn properties(&self) -> SlicerProperties {
-        SlicerProperties::UNORDERED
+    fn slice(&self, _: &mut Tally<'_, '_>) -> Result<(), Error> {
+        Ok(())
     }
 }
 
 #[test]
-fn a_slicer_must_decide_about_every_candidate_also_inside_another() {
+fn a_candidate_without_a_decision_is_left_with_nothing_available() {
     let items = [item("a", 60, 0.9)];
     let quota = QuotaSlice::new([], Forgetful).unwrap();
-    assert!(matches!(select(pipeline().slicer(quota), &items, 100), Err(Error::CustomPart { .. })));
-    let error = select(pipeline().slicer(Forgetful), &items, 100).unwrap_err();
-    assert_eq!(error.to_string(), "the slicer failed: it got 1 candidates and decided about 0");
+    assert_eq!(select(pipeline().slicer(quota), &items, 100).unwrap(), Vec::<&str>::new());
+    let selection = pipeline().slicer(Forgetful).build();
+    let selection = selection.run(&items, &budget(100)).unwrap();
+    let reason = &selection.report().excluded[0].reason;
+    assert_eq!(reason.to_string(), "BudgetExceeded: 60 tokens requested, 0 available");
+}
+
+/// Fails where it should score, slice, place or plan.
+struct Broken;
+
+fn broken<T>(component: &str) -> Result<T, Error> {
+    Err(Error::custom(component, std::io::Error::other("no connection")))
+}
+
+impl Scorer for Broken {
+    fn score(&self, _: &Pool<'_>, _: &mut [f64]) -> Result<(), Error> {
+        broken("the scorer")
+    }
+}
+
+impl Slicer for Broken {
+    fn slice(&self, _: &mut Tally<'_, '_>) -> Result<(), Error> {
+        broken("the slicer")
+    }
+}
+
+impl Placer for Broken {
+    fn place(&self, _: &[Placing<'_>]) -> Result<Vec<u32>, Error> {
+        broken("the placer")
+    }
+}
+
+impl Layout for Broken {
+    fn plan(&self, _: &Pool<'_>) -> Result<Plan, Error> {
+        broken("the layout")
+    }
+}
+
+#[test]
+fn an_error_of_a_component_is_the_error_of_the_run_with_its_source() {
+    let items = [item("a", 10, 0.9)];
+    for (component, builder) in [
+        ("the scorer", Pipeline::builder(Broken)),
+        ("the scorer", Pipeline::builder(SumScorer::builder().add(Broken).build().unwrap())),
+        ("the slicer", pipeline().slicer(Broken)),
+        ("the slicer", pipeline().slicer(QuotaSlice::new([], Broken).unwrap())),
+        ("the placer", pipeline().placer(Broken)),
+        ("the layout", pipeline().layout(Broken)),
+    ] {
+        let error = select(builder, &items, 100).unwrap_err();
+        assert_eq!(error.to_string(), format!("{component} failed: no connection"));
+        let source = std::error::Error::source(&error).unwrap();
+        assert_eq!(source.to_string(), "no connection");
+        assert_eq!(error, Error::custom(component, "no connection"));
+    }
+}
+
+#[test]
+fn components_are_used_by_reference_box_and_arc_and_pipelines_share_them() {
+    let items = [item("a", 10, 0.9), item("b", 10, 0.8)];
+    let shared: Arc<dyn Slicer> = Arc::new(GreedySlice);
+    let boxed: Box<dyn Placer> = Box::new(RankPlacer);
+    let scorer: &'static dyn Scorer = &ReflexiveScorer;
+    let first = Pipeline::builder(scorer).slicer(Arc::clone(&shared)).placer(boxed).build();
+    let second = first.clone().into_builder().slicer(&GreedySlice).build();
+    let references: Vec<&ContextItem> = items.iter().rev().collect();
+    assert_eq!(placed(&first.run(&items, &budget(20)).unwrap()), ["a", "b"]);
+    assert_eq!(placed(&second.run(references, &budget(20)).unwrap()), ["a", "b"]);
+    // A selection outlives its pipeline, and a prepared pool serves many budgets.
+    let selection = {
+        let pipeline = first;
+        pipeline.prepare(&items).unwrap().select(&budget(10)).unwrap()
+    };
+    assert_eq!(placed(&selection), ["a"]);
 }
 
 /// Answers with a fixed order.
 struct Fixed(Vec<u32>);
 
 impl Placer for Fixed {
-    fn place(&self, _: &[ScoredItem<'_>]) -> Vec<u32> {
-        self.0.clone()
+    fn place(&self, _: &[Placing<'_>]) -> Result<Vec<u32>, Error> {
+        Ok(self.0.clone())
     }
 }
 
@@ -117,10 +183,10 @@ fn a_count_quota_refuses_a_slicer_in_no_order_at_any_depth() {
 #[test]
 fn wrappers_pass_on_what_the_inner_slicer_says() {
     let quota = QuotaSlice::new([], GreedySlice).unwrap();
-    assert!(quota.properties().shares_budget && !quota.properties().commits_counts);
+    assert!(quota.properties().splits_budget_by_kind && !quota.properties().guarantees_counts);
     let counted = CountQuotaSlice::new([], quota, ScarcityBehavior::Degrade).unwrap();
-    assert!(counted.properties().shares_budget && counted.properties().commits_counts);
-    assert!(counted.properties().takes_best_first);
+    assert!(counted.properties().splits_budget_by_kind && counted.properties().guarantees_counts);
+    assert!(counted.properties().is_score_ordered);
     // A quota shows each kind by itself, and counts could not be kept.
     let error = QuotaSlice::new([], counted).err().unwrap();
     assert!(error.to_string().ends_with("put the quota inside it instead"), "{error}");
@@ -153,6 +219,6 @@ fn negative_tokens_are_left_by_every_slicer() {
         Box::new(CountConstrainedKnapsackSlice::new(one(), knapsack, degrade).unwrap()),
     ] {
         let budget = SliceBudget::new(10);
-        assert_eq!(slicer.slice(&candidates, budget).unwrap().taken(), [2]);
+        assert_eq!(slice(&*slicer, &candidates, budget, taken).unwrap(), [2]);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pannier_core::*;
-use pannier_layout::DocumentRendering;
+use pannier_layout::DocumentLayout;
 use proptest::prelude::*;
 use support::*;
 
@@ -17,11 +17,15 @@ fn passage(content: &str, tokens: i64, score: f64, document: &str, sequence: u64
 }
 
 fn assembling(packing: Packing) -> PipelineBuilder {
-    let builder = pipeline().slicer(DocumentSlice::new(packing));
+    let builder = pipeline().slicer(packing.slicer()).layout(packing.layout(10));
     match packing {
         Packing::Greedy => builder.placer(DocumentPlacer),
-        _ => builder.placer(TakenPlacer),
+        _ => builder.placer(SliceOrderPlacer),
     }
+}
+
+fn counted(packing: Packing) -> DocumentLayout {
+    DocumentLayout::new(Arc::new(BytesOverFour)).with_headings(packing.headings())
 }
 
 #[test]
@@ -37,7 +41,7 @@ fn a5_the_packing_vector_holds_as_one_document_and_as_four() {
                 passage(content, tokens, score, document, at)
             })
             .collect();
-        for packing in [Packing::Greedy, Packing::Interleaved, Packing::ScoreWeighted] {
+        for packing in Packing::ALL {
             let selection = assembling(packing).build().run(&items, &budget(150)).unwrap();
             assert_eq!(placed(&selection), ["A", "C"], "{documents:?} {packing:?}");
             assert_eq!(selection.tokens(), 80);
@@ -54,8 +58,8 @@ fn a1_the_grouping_vector_is_selected_by_rank_and_laid_out_by_document() {
         passage("Chunk two", 3, 0.82, "b.md", 2),
     ];
     let text = |packing| {
-        let rendering = DocumentRendering::new(Arc::new(BytesOverFour));
-        let pipeline = assembling(packing).build().rendered_by(rendering.clone());
+        let rendering = counted(packing);
+        let pipeline = assembling(packing).build().with_layout(rendering.clone());
         rendering.render(pipeline.run(&items, &budget(150)).unwrap().items())
     };
     assert_eq!(
@@ -99,8 +103,8 @@ fn a_document_may_have_only_so_many() {
         item("alone", 10, 0.7),
         item("also alone", 10, 0.6),
     ];
-    let slicer = DocumentSlice::default().with_max_per_document(1);
-    let selection = pipeline().slicer(slicer).build();
+    let slicer = FillSlice::default().with_max_per_section(1);
+    let selection = pipeline().slicer(slicer).layout(Packing::Greedy.layout(10)).build();
     let selection = selection.run(&items, &budget(100)).unwrap();
     assert_eq!(placed(&selection), ["a1", "alone", "also alone"]);
     let report = selection.report();
@@ -111,20 +115,16 @@ fn a_document_may_have_only_so_many() {
         expected.to_string(),
         "DocumentCapExceeded: 1 of document a.md selected, its cap is 1"
     );
-    assert_eq!(
-        DocumentSlice::default().with_overhead(-1).unwrap_err().to_string(),
-        "DocumentSlice: overhead is -1; it must be 0 or more tokens"
-    );
 }
 
 #[test]
 fn a_heading_costs_what_it_is_known_to_cost() {
     let long = "a/very/long/path/that/costs/more/than/ten/tokens/to/write/down.md";
     let items = [passage("text", 1, 0.9, long, 0)];
-    let rendering = DocumentRendering::new(Arc::new(BytesOverFour));
-    let heading = rendering.heading(0, &items[0]);
+    let rendering = counted(Packing::Greedy);
+    let heading = rendering.heading_tokens(&items[0]);
     assert_eq!(heading, BytesOverFour.count(&format!("\n[DOC: {long}]\n")) as i64);
-    let pipeline = assembling(Packing::Greedy).build().rendered_by(rendering);
+    let pipeline = assembling(Packing::Greedy).build().with_layout(rendering);
     assert_eq!(pipeline.run(&items, &budget(heading + 1)).unwrap().len(), 1);
     let selection = pipeline.run(&items, &budget(heading)).unwrap();
     let reason = &selection.report().excluded[0].reason;
@@ -135,11 +135,12 @@ fn a_heading_costs_what_it_is_known_to_cost() {
 fn oracle(
     candidates: &[Candidate<'_>],
     packing: Packing,
-    overhead: i64,
+    heading_of: impl Fn(&str) -> i64,
     cap: Option<usize>,
     target: i64,
 ) -> (Vec<Verdict>, Vec<u32>) {
-    let document = |position: usize| Passage::of(candidates[position].item).map(|p| p.document);
+    let document =
+        |position: usize| Passage::from_item(candidates[position].item).map(|p| p.document);
     let mut order: Vec<usize> = (0..candidates.len()).collect();
     if packing == Packing::Interleaved {
         let mut queues: Vec<(Option<&str>, Vec<usize>)> = Vec::new();
@@ -180,11 +181,11 @@ fn oracle(
                 _ => taken.last().is_none_or(|last| document(*last as usize) != name),
             };
         let candidate = &candidates[position];
-        let heading = if opens { overhead.max(candidate.heading_tokens) } else { 0 };
+        let heading = if opens { name.map_or(0, &heading_of) } else { 0 };
         if used + heading + candidate.tokens <= target {
             used += heading + candidate.tokens;
             taken.push(position as u32);
-            verdicts[position] = Verdict::Taken;
+            verdicts[position] = Verdict::WHOLE;
         } else {
             let available_tokens = (target - used - heading).max(0);
             verdicts[position] = Verdict::Left { available_tokens };
@@ -194,7 +195,7 @@ fn oracle(
 }
 
 fn packings() -> impl Strategy<Value = Packing> {
-    prop::sample::select(vec![Packing::Greedy, Packing::Interleaved, Packing::ScoreWeighted])
+    prop::sample::select(Packing::ALL.to_vec())
 }
 
 proptest! {
@@ -216,41 +217,41 @@ proptest! {
                 None => item("text", *tokens, 0.5),
             })
             .collect();
-        let heading = |document: Option<u8>| document.map_or(7, |document| headings[document as usize]);
+        let heading_of = |document: &str| {
+            let number: usize = document.trim_end_matches(".md").parse().unwrap();
+            headings[number].max(overhead)
+        };
         let candidates: Vec<Candidate<'_>> = items
             .iter()
             .zip(&candidates)
             .map(|(item, (tokens, document))| Candidate {
                 item,
                 tokens: *tokens,
-                short_tokens: None,
-                heading_tokens: heading(*document),
                 score: 0.5,
                 value: 0.5,
+                section: document.map_or(SectionId::NONE, |document| SectionId::new(document.into())),
             })
             .collect();
-        let mut slicer = DocumentSlice::new(packing).with_overhead(overhead).unwrap();
+        let tokens: Vec<i64> = headings.iter().map(|heading| (*heading).max(overhead)).collect();
+        let offers = Offers::new(candidates.iter().copied()).with_headings(tokens, packing.headings());
+        let mut slicer = packing.slicer();
         if let Some(cap) = cap {
-            slicer = slicer.with_max_per_document(cap);
+            slicer = slicer.with_max_per_section(cap);
         }
         let sliced = |target: i64| {
             let budget = SliceBudget { max_tokens: target.max(0), ..SliceBudget::new(target) };
-            slicer.slice(&candidates, budget).unwrap()
+            let mut tally = Tally::new(&offers, budget);
+            slicer.slice(&mut tally).unwrap();
+            tally
         };
-        let outcome = sliced(target);
-        let (verdicts, taken) = oracle(&candidates, packing, overhead, cap, target);
-        prop_assert_eq!(outcome.verdicts(), verdicts);
-        prop_assert_eq!(outcome.taken(), taken);
+        let tally = sliced(target);
+        let (verdicts, taken) = oracle(&candidates, packing, heading_of, cap, target);
+        prop_assert_eq!(tally.verdicts(), verdicts);
+        prop_assert_eq!(support::taken(&tally), taken.iter().map(|position| *position as usize).collect::<Vec<_>>());
 
-        let positions: Vec<usize> = (0..candidates.len()).collect();
-        let targets = target..=target + 20;
-        let swept = slicer.sweep(&candidates, targets.clone(), &positions).unwrap();
-        for target in targets {
-            let outcome = sliced(target);
-            for (ranges, verdict) in swept.iter().zip(outcome.verdicts()) {
-                let is_in = ranges.ranges().iter().any(|range| range.contains(&target));
-                prop_assert_eq!(is_in, *verdict == Verdict::Taken);
-            }
+        // Nothing changes below the certificate.
+        for larger in target..(target + 40).min(tally.holds_below()) {
+            prop_assert!(target <= 0 || sliced(larger).moves() == tally.moves(), "{} {}", target, larger);
         }
     }
 
@@ -288,11 +289,11 @@ proptest! {
         items.extend(others.iter().map(|(content, score)| {
             item(content, content.len().div_ceil(4) as i64, f64::from(*score) / 20.0)
         }));
-        let rendering = DocumentRendering::new(Arc::new(BytesOverFour));
+        let rendering = counted(packing);
         let deduplication =
             if near { Deduplication::Near { threshold: 800 } } else { Deduplication::Exact };
         let pipeline = assembling(packing).deduplication(deduplication).build();
-        let pipeline = pipeline.rendered_by(rendering.clone());
+        let pipeline = pipeline.with_layout(rendering.clone());
         let Ok(selection) = pipeline.run(&items, &budget(tokens)) else {
             // Pinned items alone may be too much.
             prop_assert!(items.iter().any(ContextItem::is_pinned));
@@ -303,7 +304,7 @@ proptest! {
         prop_assert!(count <= tokens, "{count} of {tokens}: {text:?}");
         prop_assert_eq!(selection.ledger().sent(), count);
         // A heading for each document, or for each change of document.
-        let documents: Vec<_> = selection.items().map(Passage::of).collect();
+        let documents: Vec<_> = selection.items().map(Passage::from_item).collect();
         let names = documents.iter().map(|passage| passage.as_ref().map(|passage| passage.document));
         let names: Vec<_> = names.collect();
         let mut changes = 0;
@@ -329,12 +330,13 @@ fn what_is_dropped_for_the_text_leaves_the_order_as_it_was_taken() {
         passage("cccc cccc", 1, 0.7, "a.md", 2),
         passage("dddd dddd", 1, 0.2, "c.md", 1),
     ];
-    let rendering = DocumentRendering::new(Arc::new(BytesOverFour));
-    let slicer = DocumentSlice::new(Packing::Interleaved).with_overhead(0).unwrap();
-    let pipeline = pipeline().slicer(slicer).placer(TakenPlacer).build();
+    let packing = Packing::Interleaved;
+    let rendering = counted(packing).with_min_heading_tokens(0);
+    let pipeline = pipeline().slicer(packing.slicer()).layout(packing.layout(0));
+    let pipeline = pipeline.placer(SliceOrderPlacer).build();
     let plain = pipeline.run(&items, &budget(100)).unwrap();
     assert_eq!(placed(&plain), ["aaaa aaaa", "bbbb bbbb", "dddd dddd", "cccc cccc"]);
-    let pipeline = pipeline.rendered_by(rendering);
+    let pipeline = pipeline.with_layout(rendering);
     for tokens in 0..40 {
         let selection = pipeline.run(&items, &budget(tokens)).unwrap();
         let order: Vec<usize> = selection.indices().collect();

@@ -19,7 +19,7 @@ fn overlap(new: &ContextItem, kept: &ContextItem) -> (u64, u64) {
     if own.is_empty() {
         return (0, 0);
     }
-    if let (Some(new), Some(kept)) = (Passage::of(new), Passage::of(kept))
+    if let (Some(new), Some(kept)) = (Passage::from_item(new), Passage::from_item(kept))
         && new.document == kept.document
     {
         let own = new.range.clone().count() as u64;
@@ -75,7 +75,7 @@ fn dropped(pipeline: &Pipeline, items: &[ContextItem], tokens: i64) -> Vec<Dropp
             ExclusionReason::Deduplicated { deduplicated_against } => {
                 Some((entry.index.unwrap(), deduplicated_against.to_string(), None))
             }
-            ExclusionReason::NearDuplicate { near_duplicate_of, shared, own } => {
+            ExclusionReason::NearDuplicate { near_duplicate_of, shared, total: own } => {
                 Some((entry.index.unwrap(), near_duplicate_of.to_string(), Some((*shared, *own))))
             }
             _ => None,
@@ -140,12 +140,12 @@ proptest! {
         let index = index.index(items.len());
         let scorer = FnScorer(|item: &ContextItem| item.future_relevance_hint().unwrap());
         let near = Deduplication::Near { threshold };
-        let pipeline = Pipeline::builder(scorer).slicer(RankSlice).deduplication(near).build();
+        let pipeline = Pipeline::builder(scorer).slicer(FillSlice::default()).deduplication(near).build();
         let with_score = |score: f64| {
             let mut items = items.clone();
             let item = &items[index];
             let mut builder = scored(item.content(), item.tokens(), score);
-            if let Some(passage) = Passage::of(item) {
+            if let Some(passage) = Passage::from_item(item) {
                 builder = builder.passage(&passage);
             }
             items[index] = builder.build().unwrap();

@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use pannier_core::*;
-use pannier_layout::{Template, TextRendering};
+use pannier_layout::{Template, TextLayout};
 use proptest::prelude::*;
 use support::*;
 
@@ -100,11 +100,12 @@ proptest! {
             let same = |other: &ContextItem| other.group().is_some() && other.group() == item.group();
             item.is_pinned() || items.iter().any(|other| other.is_pinned() && same(other))
         };
-        let rendering = TextRendering::new(template.clone(), Arc::new(Groups(group)));
-        let pipeline = by_hint(slicer, overflow).rendered_by(rendering);
+        let rendering = TextLayout::new(template.clone(), Arc::new(Groups(group)));
+        let pipeline = by_hint(slicer, overflow).into_builder().closing(Closing::DropOnly);
+        let pipeline = pipeline.layout(rendering).build();
         let selection = match pipeline.run(&items, &budget) {
             Ok(selection) => selection,
-            Err(Error::FixedOverBudget { fixed_tokens, target_tokens }) => {
+            Err(Error::RequiredTextOverBudget { fixed_tokens, target_tokens }) => {
                 // What is left is what cannot go.
                 prop_assert_eq!(target_tokens, limit);
                 prop_assert!(fixed_tokens > limit);
@@ -134,7 +135,7 @@ proptest! {
         prop_assert_eq!(ledger.fixed, frame_tokens);
         prop_assert_eq!(
             ledger.window,
-            ledger.output_reserve + ledger.fixed + ledger.framing + ledger.items + ledger.joins + ledger.slack
+            ledger.output_reserve + ledger.fixed + ledger.framing + ledger.items + ledger.merge_adjustment + ledger.unused
         );
 
         // What left is the tail of the ranking, as little as is needed, and it says why.
@@ -206,26 +207,26 @@ fn counting_is_done_a_few_times_and_not_for_every_item() {
         .collect();
     let counter = Arc::new(Counting(AtomicUsize::new(0)));
     let rendering =
-        TextRendering::new(Template::default(), Arc::clone(&counter) as Arc<dyn TokenCounter>);
-    let pipeline = pipeline().build().rendered_by(rendering);
+        TextLayout::new(Template::default(), Arc::clone(&counter) as Arc<dyn TokenCounter>);
+    let pipeline = pipeline().build().with_layout(rendering);
     let selection = pipeline.run(&items, &budget(10_000)).unwrap();
     assert!(selection.len() > 1_500, "{}", selection.len());
     assert!((8_500..=10_000).contains(&selection.ledger().sent()));
     assert!(counter.0.load(Ordering::Relaxed) < 40, "{:?}", counter.0);
 }
 
-fn text(template: Template, group: usize) -> TextRendering {
-    TextRendering::new(template, Arc::new(Groups(group)))
+fn text(template: Template, group: usize) -> TextLayout {
+    TextLayout::new(template, Arc::new(Groups(group)))
 }
 
 #[test]
 fn what_cannot_go_is_an_error_with_the_numbers() {
     let items =
         [scored("pinned text", 1, 0.5).pinned(true).build().unwrap(), item("other", 1, 0.5)];
-    let pipeline = pipeline().build().rendered_by(text(Template::default(), 4));
+    let pipeline = pipeline().build().with_layout(text(Template::default(), 4));
     let error = pipeline.run(&items, &budget(2)).unwrap_err();
-    assert_eq!(error, Error::FixedOverBudget { fixed_tokens: 3, target_tokens: 2 });
-    assert_eq!(error.category(), ErrorCategory::BudgetNotMet);
+    assert_eq!(error, Error::RequiredTextOverBudget { fixed_tokens: 3, target_tokens: 2 });
+    assert_eq!(error.kind(), ErrorKind::BudgetNotMet);
 }
 
 #[test]
@@ -234,28 +235,26 @@ fn a_frame_is_taken_off_before_items_are_chosen() {
     // knapsack takes the one that is worth most.
     let items = [item("aaaa", 4, 0.6), item("bbbb", 4, 0.5), item("cccccccc", 8, 0.9)];
     let frame = template("1234567", "{content}", "", "");
-    let pipeline = pipeline().slicer(KnapsackSlice::exact()).build().rendered_by(text(frame, 1));
+    let pipeline = pipeline().slicer(KnapsackSlice::exact()).build().with_layout(text(frame, 1));
     let selection = pipeline.run(&items, &budget(16)).unwrap();
     assert_eq!(placed(&selection), ["aaaa", "bbbb"]);
     let ledger = selection.ledger();
-    assert_eq!((ledger.fixed, ledger.items, ledger.joins, ledger.slack), (8, 8, 0, 0));
+    assert_eq!((ledger.fixed, ledger.items, ledger.merge_adjustment, ledger.unused), (8, 8, 0, 0));
 }
 
 #[test]
 fn what_cannot_be_sent_is_out_and_says_by_which_rule() {
     struct NoFirst;
 
-    impl Rendering for NoFirst {
-        fn cost(&self, items: &Placed<'_>) -> Cost {
-            Cost { items: items.tokens(), ..Cost::default() }
-        }
-
-        fn refuses(&self, _: usize, item: &ContextItem) -> Option<&str> {
-            (item.content() == "never").then_some("it is never sent")
-        }
-
-        fn refuses_first(&self, index: usize, _: &ContextItem) -> Option<&str> {
-            (index < 3).then_some("it cannot be first")
+    impl Layout for NoFirst {
+        fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error> {
+            let mut plan = Plan::default();
+            let is_never = |item: &&ContextItem| item.content() == "never";
+            let never = pool.items().iter().position(is_never);
+            plan.rejected =
+                never.map(|at| (at as u32, "it is never sent".into())).into_iter().collect();
+            plan.not_first = (0..3).map(|index| (index, "it cannot be first".into())).collect();
+            Ok(plan)
         }
     }
 
@@ -267,7 +266,7 @@ fn what_cannot_be_sent_is_out_and_says_by_which_rule() {
         scored("five", 1, 0.5).group("pair").build().unwrap(),
         item("never", 1, 0.9),
     ];
-    let pipeline = pipeline().build().rendered_by(NoFirst);
+    let pipeline = pipeline().build().with_layout(NoFirst);
     let selection = pipeline.run(&items, &budget(100)).unwrap();
     assert_eq!(placed(&selection), ["four"]);
     let report = selection.report();

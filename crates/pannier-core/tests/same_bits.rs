@@ -6,7 +6,7 @@ use std::time::Duration;
 use pannier_core::{
     CompositeScorer, ContextBudget, ContextItem, ContextKind, DecayCurve, DecayScorer,
     FrequencyScorer, KindScorer, KnapsackSlice, MetadataTrustScorer, Pipeline, Pool,
-    PriorityScorer, ProductScorer, RecencyScorer, ReflexiveScorer, ScaledScorer, Scorer, TagScorer,
+    PriorityScorer, ProductScorer, RecencyScorer, ReflexiveScorer, ScaledScorer, TagScorer,
     Timestamp, UShapedPlacer,
 };
 
@@ -70,7 +70,7 @@ fn digest(words: impl Iterator<Item = u64>) -> u64 {
 #[test]
 fn scores_have_the_same_bits_everywhere() {
     let items = pool();
-    let scores = scorer().scores(&Pool::new(&items));
+    let scores = Pool::new(&items).scores(&scorer()).unwrap();
     assert_eq!(digest(scores.iter().map(|score| score.to_bits())), 1_086_289_656_291_947_898);
 }
 

@@ -134,7 +134,9 @@ fn c19_a_search_without_a_ceiling_ends() {
         Box::new(KnapsackSlice::default()),
     ] {
         let pipeline = pipeline().slicer(slicer).build();
-        let find = |items, ceiling| pipeline.find_min_budget_for(items, &budget(0), 0, ceiling);
+        let find = |items: &[ContextItem], ceiling| {
+            pipeline.find_min_budget_for(items, &budget(0), 0, ceiling)
+        };
         assert_eq!(find(&items, i64::MAX), find(&items, 10_000));
         let huge = [item("huge", i64::MAX, 0.5), item("small", 1, 0.1)];
         assert!(!matches!(find(&huge, i64::MAX), Ok(Some(0..=1_000_000))));
@@ -215,24 +217,32 @@ proptest! {
         deduplication: bool,
         way in 0..RENDERINGS,
     ) {
-        let documents = |packing| DocumentSlice::new(packing).with_overhead(3).unwrap();
         let placer: Box<dyn Placer> = match slicer {
-            0 | 6 => Box::new(TakenPlacer),
+            0 | 6 => Box::new(SliceOrderPlacer),
             5 | 7 => Box::new(DocumentPlacer),
             _ => Box::new(ChronologicalPlacer),
         };
+        let packing = match slicer {
+            5 => Some(Packing::Greedy),
+            6 => Some(Packing::Interleaved),
+            7 => Some(Packing::ScoreWeighted),
+            _ => None,
+        };
         let slicer: Box<dyn Slicer> = match slicer {
-            5 => Box::new(documents(Packing::Greedy)),
-            6 => Box::new(documents(Packing::Interleaved)),
-            7 => Box::new(documents(Packing::ScoreWeighted).with_max_per_document(2)),
+            5 => Box::new(Packing::Greedy.slicer()),
+            6 => Box::new(Packing::Interleaved.slicer()),
+            7 => Box::new(Packing::ScoreWeighted.slicer().with_max_per_section(2)),
             0 => Box::new(GreedySlice),
             1 => Box::new(KnapsackSlice::exact()),
             2 => Box::new(KnapsackSlice::new(7).unwrap()),
-            3 => Box::new(RankSlice),
+            3 => Box::new(FillSlice::default()),
             _ => Box::new(QuotaSlice::new([], GreedySlice).unwrap()),
         };
-        let pipeline = pipeline().slicer(slicer).placer(placer).deduplication(deduplication).build();
-        let pipeline = rendered(pipeline, way);
+        let mut builder = pipeline().slicer(slicer).placer(placer).deduplication(deduplication);
+        if let Some(packing) = packing {
+            builder = builder.layout(packing.layout(3));
+        }
+        let pipeline = rendered(builder.build(), way);
         let base = |tokens| {
             ContextBudget::builder(tokens, tokens)
                 .output_reserve(reserve)

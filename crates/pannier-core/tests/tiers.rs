@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use pannier_core::*;
-use pannier_layout::TextRendering;
+use pannier_layout::TextLayout;
 use proptest::prelude::*;
 use support::*;
 
@@ -17,6 +17,8 @@ fn task(content: &str, tokens: i64, score: f64, title_tokens: i64) -> ContextIte
         .build()
         .unwrap()
 }
+
+const SHORTENED: Verdict = Verdict::Taken(Level::SHORT);
 
 fn forty_percent() -> TieredSlice {
     let tasks = Tier { cap_percent: 40.0, ..Tier::new([kind("task")]) };
@@ -37,7 +39,7 @@ fn a_tier_over_its_cap_keeps_the_best_whole_and_the_titles_of_others() {
         task("four", 300, 0.6, 10),
         scored("rest", 500, 0.1).build().unwrap(),
     ];
-    let pipeline = pipeline().slicer(forty_percent()).placer(TakenPlacer).build();
+    let pipeline = pipeline().slicer(forty_percent()).placer(SliceOrderPlacer).build();
     // 400 for tasks, of which 320 may be whole: three of them, and the title of the last.
     let selection = pipeline.run(&items, &budget(1_000)).unwrap();
     let expected = ["one", "two", "three", "title of four", "rest"];
@@ -56,7 +58,7 @@ fn what_titles_do_not_need_goes_back_to_what_was_shortened() {
     // 80 of 100 for whole ones: the second does not fit that, and yet it fits what the titles leave.
     let items = [task("one", 60, 0.9, 5), task("two", 30, 0.8, 5), task("three", 90, 0.7, 5)];
     let slicer = TieredSlice::new([Tier::new([kind("task")])]).unwrap();
-    let pipeline = pipeline().slicer(slicer).placer(TakenPlacer).build();
+    let pipeline = pipeline().slicer(slicer).placer(SliceOrderPlacer).build();
     let selection = pipeline.run(&items, &budget(100)).unwrap();
     assert_eq!(placed(&selection), ["one", "two", "title of three"]);
     // With two tokens less it does not.
@@ -68,7 +70,7 @@ fn what_titles_do_not_need_goes_back_to_what_was_shortened() {
 fn an_explanation_of_a_shortened_item_says_what_makes_it_whole() {
     let items = [task("one", 100, 0.9, 10), task("two", 100, 0.8, 10), task("three", 90, 0.3, 10)];
     let slicer = TieredSlice::new([Tier::new([kind("task")])]).unwrap();
-    let pipeline = pipeline().slicer(slicer).placer(TakenPlacer).build();
+    let pipeline = pipeline().slicer(slicer).placer(SliceOrderPlacer).build();
     let answer = pipeline.explain(&items, &budget(150), 1).unwrap();
     let reason = InclusionReason::Shortened;
     assert_eq!(answer.decision, Decision::Included { reason, position: 1 });
@@ -120,8 +122,8 @@ fn everything_is_taken_as_soon_as_its_text_fits() {
             item.short_form("x", 1).build().unwrap()
         })
         .collect();
-    let rendering = TextRendering::new(template("", "{content}", "", ""), Arc::new(BytesOverFour));
-    let pipeline = pipeline().slicer(forty_percent()).build().rendered_by(rendering);
+    let rendering = TextLayout::new(template("", "{content}", "", ""), Arc::new(BytesOverFour));
+    let pipeline = pipeline().slicer(forty_percent()).build().with_layout(rendering);
     let whole = pipeline.run(&items, &budget(1_000)).unwrap();
     let needed = whole.ledger().sent();
     assert!(needed < sum(&items), "{needed}");
@@ -136,36 +138,27 @@ fn sum(items: &[ContextItem]) -> i64 {
     items.iter().map(ContextItem::tokens).sum()
 }
 
-/// A slicer may only shorten what has a short form.
 #[test]
-fn a_slicer_that_shortens_what_cannot_be_is_named() {
+fn a_form_that_does_not_exist_is_not_taken() {
     struct Shortens;
 
     impl Slicer for Shortens {
-        fn slice(
-            &self,
-            candidates: &[Candidate<'_>],
-            _: SliceBudget,
-        ) -> Result<SliceOutcome, Error> {
-            let mut outcome = SliceOutcome::new(candidates.len());
-            (0..candidates.len()).for_each(|position| outcome.shorten(position));
-            Ok(outcome)
-        }
-
-        fn properties(&self) -> SlicerProperties {
-            SlicerProperties::UNORDERED
+        fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
+            for position in 0..tally.candidates().len() {
+                tally.take(position, Level::SHORT);
+                tally.commit(position, Level::SHORT);
+            }
+            Ok(())
         }
     }
 
     let items = [task("one", 10, 0.9, 1), item("two", 10, 0.5)];
     let pipeline = pipeline().slicer(Shortens).build();
-    let problem = pipeline.run(&items, &budget(30)).unwrap_err().to_string();
-    assert!(problem.contains("shortened candidate 1, which has no short form"), "{problem}");
-    assert_eq!(pipeline.run(&items[..1], &budget(30)).unwrap().tokens(), 1);
+    assert_eq!(placed(&pipeline.run(&items, &budget(30)).unwrap()), ["title of one"]);
 }
 
 #[derive(Clone, Debug)]
-struct Plan {
+struct TierPlan {
     /// Kind, tokens, tokens of the short form, score.
     candidates: Vec<(usize, i64, Option<i64>, i32)>,
     headings: [i64; 4],
@@ -177,7 +170,7 @@ struct Plan {
     committed: i64,
 }
 
-fn plans() -> impl Strategy<Value = Plan> {
+fn plans() -> impl Strategy<Value = TierPlan> {
     let candidate = (0..4_usize, 0..60_i64, prop::option::of(0..9_i64), 0..4_i32);
     let candidates = prop::collection::vec(candidate, 0..30);
     let percents = (0..=100_u32, 0..=50_u32, 0..=100_u32);
@@ -186,7 +179,7 @@ fn plans() -> impl Strategy<Value = Plan> {
         |(mut candidates, headings, (cap, floor, whole), drop_worthless, (target, committed))| {
             candidates.sort_by_key(|candidate| -candidate.3);
             let (cap, floor, whole) = (f64::from(cap), f64::from(floor), f64::from(whole));
-            Plan { candidates, headings, cap, floor, drop_worthless, whole, target, committed }
+            TierPlan { candidates, headings, cap, floor, drop_worthless, whole, target, committed }
         },
     )
 }
@@ -208,27 +201,34 @@ proptest! {
         let candidates: Vec<Candidate<'_>> = items
             .iter()
             .zip(&plan.candidates)
-            .map(|(item, (of, tokens, short_tokens, score))| Candidate {
+            .map(|(item, (of, tokens, _, score))| Candidate {
                 item,
                 tokens: *tokens,
-                short_tokens: *short_tokens,
-                heading_tokens: plan.headings[*of],
                 score: f64::from(*score),
                 value: f64::from(*score),
+                section: SectionId::new(*of as u32),
             })
             .collect();
+        let short_tokens: Vec<Option<i64>> = plan.candidates.iter().map(|candidate| candidate.2).collect();
+        let short_forms = short_tokens.iter().map(|tokens| {
+            tokens.map(|tokens| Offer { tokens, value: 0.0, section: SectionId::NONE })
+        });
+        let offers = Offers::new(candidates.iter().copied())
+            .with_short_forms(short_forms)
+            .with_headings(plan.headings.to_vec(), Headings::Once);
         let first = Tier { cap_percent: plan.cap, ..Tier::new([kinds[0].clone()]) };
         let second = Tier {
             floor_percent: plan.floor,
-            drop_worthless: plan.drop_worthless,
+            drop_zero_score: plan.drop_worthless,
             ..Tier::new(kinds[1..3].iter().cloned())
         };
         let slicer = TieredSlice::new([first, second]).unwrap();
-        let slicer = slicer.with_whole_percent(plan.whole).unwrap();
+        let slicer = slicer.with_full_text_percent(plan.whole).unwrap();
         let whole_tokens = plan.target + plan.committed;
         let budget = SliceBudget { whole_tokens, ..SliceBudget::new(plan.target) };
-        let outcome = slicer.slice(&candidates, budget).unwrap();
-        let verdicts = outcome.verdicts();
+        let mut tally = Tally::new(&offers, budget);
+        slicer.slice(&mut tally).unwrap();
+        let verdicts = tally.verdicts();
 
         // What a kind costs as it was taken, and what it would cost as a whole.
         let members_of: [Vec<usize>; 4] = std::array::from_fn(|of| {
@@ -236,12 +236,12 @@ proptest! {
         });
         let members = |of: usize| members_of[of].iter().copied();
         let used = |of: usize| -> i64 {
-            let whole = members(of).filter(|at| verdicts[*at] == Verdict::Taken);
-            let short = members(of).filter(|at| verdicts[*at] == Verdict::Shortened);
+            let whole = members(of).filter(|at| verdicts[*at] == Verdict::WHOLE);
+            let short = members(of).filter(|at| verdicts[*at] == SHORTENED);
             let heading = if whole.clone().next().is_some() { plan.headings[of] } else { 0 };
             heading
                 + whole.map(|at| candidates[at].tokens).sum::<i64>()
-                + short.map(|at| candidates[at].short_tokens.unwrap()).sum::<i64>()
+                + short.map(|at| short_tokens[at].unwrap()).sum::<i64>()
         };
         let need = |of: usize| -> i64 {
             let heading = if members(of).next().is_some() { plan.headings[of] } else { 0 };
@@ -249,7 +249,7 @@ proptest! {
         };
         let all: i64 = (0..4).map(need).sum();
         if plan.target > 0 && all <= plan.target {
-            prop_assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Taken));
+            prop_assert!(verdicts.iter().all(|verdict| *verdict == Verdict::WHOLE));
             return Ok(());
         }
         let cap = ((plan.cap / 100.0 * whole_tokens as f64).floor() as i64).min(plan.target);
@@ -260,16 +260,16 @@ proptest! {
             prop_assert!(spent <= share || share <= 0 && spent == 0, "{spent} of {share}");
             let fits = tier.clone().map(need).sum::<i64>() <= share;
             for of in tier.clone() {
-                let is_open = members(of).any(|at| verdicts[at] == Verdict::Taken);
+                let is_open = members(of).any(|at| verdicts[at] == Verdict::WHOLE);
                 for at in members(of) {
                     let candidate = &candidates[at];
                     let heading = if is_open { 0 } else { plan.headings[of] };
                     let is_worthless = plan.drop_worthless && of != 0 && of != 3 && candidate.score <= 0.0;
                     match &verdicts[at] {
-                        Verdict::Taken => prop_assert!(fits || !is_worthless),
-                        Verdict::Shortened => {
+                        Verdict::Taken(Level::WHOLE) => prop_assert!(fits || !is_worthless),
+                        Verdict::Taken(_) => {
                             prop_assert!(!fits && !is_worthless);
-                            let more = candidate.tokens + heading - candidate.short_tokens.unwrap();
+                            let more = candidate.tokens + heading - short_tokens[at].unwrap();
                             prop_assert!(more > share - spent, "{at} would fit: {more}");
                         }
                         Verdict::Excluded(_) => prop_assert!(is_worthless && !fits),
@@ -278,7 +278,7 @@ proptest! {
                             if plan.target > 0 {
                                 prop_assert!(candidate.tokens + heading > share - spent);
                                 let is_shorter = |short: &i64| *short < candidate.tokens;
-                                let short = candidate.short_tokens.filter(is_shorter);
+                                let short = short_tokens[at].filter(is_shorter);
                                 let short = short.unwrap_or(i64::MAX);
                                 prop_assert!(short > share - spent, "{at} has a title");
                             }
@@ -297,10 +297,10 @@ proptest! {
             total <= part
         });
         for at in fit.filter(|_| plan.target > 0) {
-            prop_assert_eq!(&verdicts[at], &Verdict::Taken);
+            prop_assert_eq!(&verdicts[at], &Verdict::WHOLE);
         }
         // Tier after tier.
-        let tier_of = |at: &u32| [0, 1, 1, 2][plan.candidates[*at as usize].0];
-        prop_assert!(outcome.taken().is_sorted_by_key(tier_of));
+        let tier_of = |at: &usize| [0, 1, 1, 2][plan.candidates[*at].0];
+        prop_assert!(taken(&tally).is_sorted_by_key(tier_of));
     }
 }

@@ -1,7 +1,7 @@
 //! Embeddings that are equal on every machine.
 //!
 //! An index is built once and searched for years, perhaps on another machine: a vector must not depend on the processor, on
-//! the number of threads or on the other texts of a call. So vectors hold integers, and [`quantise`] uses only operations
+//! the number of threads or on the other texts of a call. So vectors hold integers, and [`quantize`] uses only operations
 //! whose results IEEE 754 fixes to the bit, in a fixed order. A [`Model`] identifies by its hash the vectors that can be
 //! compared: those of the same files under the same rules.
 
@@ -18,7 +18,7 @@ pub trait Embedder: fmt::Debug + Send + Sync {
     /// Returns the model that computes the vectors.
     fn model(&self) -> &Model;
 
-    /// Computes one vector for each text, in order, as [`quantise`] returns them: each has as many numbers as the model has
+    /// Computes one vector for each text, in order, as [`quantize`] returns them: each has as many numbers as the model has
     /// dimensions. A text without tokens gets zeros. The vector of a text depends neither on the other texts nor on the
     /// number of threads.
     ///
@@ -51,7 +51,7 @@ impl Model {
     }
 }
 
-/// The integer that represents 1.0 in a quantised vector.
+/// The integer that represents 1.0 in a quantized vector.
 const SCALE: f64 = 32_767.0;
 
 /// Scales a vector to length 1, multiplies it by 32767 and rounds to integers, halves away from zero. Returns `None` for
@@ -61,10 +61,10 @@ const SCALE: f64 = 32_767.0;
 /// from 32767 by at most `√n / 2`, which is 128.
 ///
 /// ```
-/// assert_eq!(pannier_docs::quantise(&[3.0, -4.0]), Some(vec![19_660, -26_214]));
-/// assert_eq!(pannier_docs::quantise(&[0.0, 0.0]), None);
+/// assert_eq!(pannier_docs::quantize(&[3.0, -4.0]), Some(vec![19_660, -26_214]));
+/// assert_eq!(pannier_docs::quantize(&[0.0, 0.0]), None);
 /// ```
-pub fn quantise(vector: &[f32]) -> Option<Vec<i16>> {
+pub fn quantize(vector: &[f32]) -> Option<Vec<i16>> {
     if vector.len() > Model::MAX_DIMENSIONS {
         return None;
     }
@@ -93,25 +93,25 @@ mod tests {
 
     #[test]
     fn vectors_are_scaled_to_length_one() {
-        assert_eq!(quantise(&[1e-40]), Some(vec![32_767]));
-        assert_eq!(quantise(&[f32::MAX, -f32::MAX]), Some(vec![23_170, -23_170]));
-        assert_eq!(quantise(&[f32::MIN_POSITIVE, 0.0]), Some(vec![32_767, 0]));
-        assert_eq!(quantise(&[-f32::from_bits(1)]), Some(vec![-32_767]));
-        assert_eq!(quantise(&[]), None);
-        assert_eq!(quantise(&[0.0, -0.0]), None);
+        assert_eq!(quantize(&[1e-40]), Some(vec![32_767]));
+        assert_eq!(quantize(&[f32::MAX, -f32::MAX]), Some(vec![23_170, -23_170]));
+        assert_eq!(quantize(&[f32::MIN_POSITIVE, 0.0]), Some(vec![32_767, 0]));
+        assert_eq!(quantize(&[-f32::from_bits(1)]), Some(vec![-32_767]));
+        assert_eq!(quantize(&[]), None);
+        assert_eq!(quantize(&[0.0, -0.0]), None);
         for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            assert_eq!(quantise(&[1.0, number]), None);
+            assert_eq!(quantize(&[1.0, number]), None);
         }
-        assert_eq!(quantise(&vec![1.0; Model::MAX_DIMENSIONS + 1]), None);
+        assert_eq!(quantize(&vec![1.0; Model::MAX_DIMENSIONS + 1]), None);
         // Each number rounds up by as much as a number can: 127.998 to 128.
-        assert_eq!(squares(&quantise(&vec![1.0; Model::MAX_DIMENSIONS]).unwrap()), 1 << 30);
+        assert_eq!(squares(&quantize(&vec![1.0; Model::MAX_DIMENSIONS]).unwrap()), 1 << 30);
     }
 
     #[test]
     fn halves_round_away_from_zero() {
         // 1² + 65533² + 355² + 71² = 65534², so the first becomes a half.
-        assert_eq!(quantise(&[1.0, 65_533.0, 355.0, 71.0]), Some(vec![1, 32_767, 178, 36]));
-        assert_eq!(quantise(&[-1.0, 65_533.0, -355.0, 71.0]), Some(vec![-1, 32_767, -178, 36]));
+        assert_eq!(quantize(&[1.0, 65_533.0, 355.0, 71.0]), Some(vec![1, 32_767, 178, 36]));
+        assert_eq!(quantize(&[-1.0, 65_533.0, -355.0, 71.0]), Some(vec![-1, 32_767, -178, 36]));
     }
 
     #[test]
@@ -125,16 +125,16 @@ mod tests {
     proptest! {
         #[test]
         fn the_sum_of_squares_is_below_2_31(vector in prop::collection::vec(any::<f32>(), 0..700)) {
-            if let Some(quantised) = quantise(&vector) {
-                prop_assert_eq!(quantised.len(), vector.len());
-                prop_assert!(squares(&quantised) < 1 << 31);
+            if let Some(quantized) = quantize(&vector) {
+                prop_assert_eq!(quantized.len(), vector.len());
+                prop_assert!(squares(&quantized) < 1 << 31);
             }
         }
 
         #[test]
         fn scaling_the_input_changes_nothing(vector in prop::collection::vec(-1.0_f32..1.0, 1..64)) {
             let doubled: Vec<f32> = vector.iter().map(|number| number * 1024.0).collect();
-            prop_assert_eq!(quantise(&vector), quantise(&doubled));
+            prop_assert_eq!(quantize(&vector), quantize(&doubled));
         }
     }
 }

@@ -1,19 +1,18 @@
-//! The encoder of BERT: from the numbers of tokens to the mean of what it makes of each.
+//! The BERT encoder with mean pooling: from token ids to one vector.
 //!
-//! Only what the sentence models of the MiniLM family use is here, in the plainest form: one text at a time at its own
-//! length, so nothing is filled up and nothing masked, and no text can touch another. The weights are laid out for
-//! multiplying once, when a model is opened.
-
-use serde::Deserialize;
+//! Only what sentence models of the MiniLM family use is here. Texts are computed one at a time at their own length, so there
+//! is no padding and no mask, and no text can affect another. The weights are packed for multiplication once, when a model is
+//! opened.
 
 use pannier_docs::Model;
+use serde::Deserialize;
 
-use crate::arithmetic::{Norm, add, gelu, softmax};
+use crate::activations::{LayerNorm, add, gelu, softmax};
 use crate::matrix::{Panels, Tiles, View};
-use crate::safetensors::Tensors;
-use crate::width::{Width, Work};
+use crate::simd::{SimdKernel, SimdLevel};
+use crate::weights::Tensors;
 
-/// What `config.json` says, as far as it matters. What it leaves out is as in all-MiniLM-L6-v2.
+/// The fields of `config.json` that vectors depend on. Defaults are those of all-MiniLM-L6-v2.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Config {
@@ -43,7 +42,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The most layers of a model: it bounds what a foreign file can ask for.
+    /// The maximum number of layers. It bounds the work that a file can request.
     const MAX_LAYERS: usize = 256;
 
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
@@ -59,10 +58,10 @@ impl Config {
             ("hidden_act", &self.hidden_act, "gelu"),
             ("position_embedding_type", &self.position_embedding_type, "absolute"),
         ];
-        for (name, found, expected) in texts {
-            if found != expected {
+        for (name, value, expected) in texts {
+            if value != expected {
                 return Err(format!(
-                    "its {name} is {found:?}, and only {expected:?} can be computed; give a model like all-MiniLM-L6-v2"
+                    "its {name} is {value:?}, but only {expected:?} is supported; use a model like all-MiniLM-L6-v2"
                 ));
             }
         }
@@ -72,28 +71,28 @@ impl Config {
             ("num_attention_heads", self.num_attention_heads, self.hidden_size),
             ("num_hidden_layers", self.num_hidden_layers, Self::MAX_LAYERS),
         ];
-        for (name, found, most) in numbers {
-            if found == 0 || found > most {
-                return Err(format!("its {name} is {found}, and must be between 1 and {most}"));
+        for (name, value, max) in numbers {
+            if value == 0 || value > max {
+                return Err(format!("its {name} is {value}, but must be between 1 and {max}"));
             }
         }
         if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
             return Err(format!(
-                "its hidden_size is {}, which its {} heads cannot share equally",
+                "its hidden_size {} is not a multiple of its {} attention heads",
                 self.hidden_size, self.num_attention_heads
             ));
         }
         if !(self.layer_norm_eps > 0.0 && self.layer_norm_eps < 1.0) {
             return Err(format!(
-                "its layer_norm_eps is {}, and must be between 0 and 1",
+                "its layer_norm_eps is {}, but must be between 0 and 1",
                 self.layer_norm_eps
             ));
         }
         Ok(())
     }
 
-    /// What changes vectors without changing the weights, in words.
-    pub(crate) fn rules(&self) -> String {
+    /// Describes the settings that change vectors without changing the weights. Model hashes contain this text.
+    pub(crate) fn embedding_version(&self) -> String {
         let epsilon = (self.layer_norm_eps as f32).to_bits();
         format!(
             "{} layers, {} heads, epsilon {epsilon:08x}",
@@ -102,7 +101,7 @@ impl Config {
     }
 }
 
-/// A layer that multiplies and adds.
+/// A linear layer: multiplies by the weight and adds the bias.
 #[derive(Debug)]
 struct Linear {
     panels: Panels,
@@ -118,8 +117,8 @@ impl Linear {
 
     fn read(tensors: &Tensors, name: &str, outputs: usize, inputs: usize) -> Result<Self, String> {
         let (weight, _) =
-            tensors.numbers(&format!("{name}.weight"), [Some(outputs), Some(inputs)])?;
-        let (bias, _) = tensors.numbers(&format!("{name}.bias"), [Some(outputs)])?;
+            tensors.tensor_f32(&format!("{name}.weight"), [Some(outputs), Some(inputs)])?;
+        let (bias, _) = tensors.tensor_f32(&format!("{name}.bias"), [Some(outputs)])?;
         Ok(Self::new(&weight, bias, inputs))
     }
 
@@ -137,13 +136,13 @@ impl Linear {
 
 /// A layer of the encoder.
 struct Layer {
-    /// Three in one: what each token asks for, what it offers and what it says.
-    asked_offered_said: Linear,
+    /// The query, key and value projections in one product.
+    query_key_value: Linear,
     attention_output: Linear,
-    attention_norm: Norm,
+    attention_norm: LayerNorm,
     intermediate: Linear,
     output: Linear,
-    output_norm: Norm,
+    output_norm: LayerNorm,
 }
 
 impl Layer {
@@ -154,26 +153,26 @@ impl Layer {
         for part in ["query", "key", "value"] {
             let tensor = name(&format!("attention.self.{part}"));
             let shape = [Some(hidden), Some(hidden)];
-            weights.extend(tensors.numbers(&format!("{tensor}.weight"), shape)?.0);
-            biases.extend(tensors.numbers(&format!("{tensor}.bias"), [Some(hidden)])?.0);
+            weights.extend(tensors.tensor_f32(&format!("{tensor}.weight"), shape)?.0);
+            biases.extend(tensors.tensor_f32(&format!("{tensor}.bias"), [Some(hidden)])?.0);
         }
         let linear = |part: &str, outputs: usize, inputs: usize| {
             Linear::read(tensors, &name(part), outputs, inputs)
         };
         Ok(Self {
-            asked_offered_said: Linear::new(&weights, biases, hidden),
+            query_key_value: Linear::new(&weights, biases, hidden),
             attention_output: linear("attention.output.dense", hidden, hidden)?,
-            attention_norm: norm(tensors, config, &name("attention.output.LayerNorm"))?,
+            attention_norm: layer_norm(tensors, config, &name("attention.output.LayerNorm"))?,
             intermediate: linear("intermediate.dense", wide, hidden)?,
             output: linear("output.dense", hidden, wide)?,
-            output_norm: norm(tensors, config, &name("output.LayerNorm"))?,
+            output_norm: layer_norm(tensors, config, &name("output.LayerNorm"))?,
         })
     }
 
     #[inline(always)]
     fn apply<const ROWS: usize>(&self, tokens: &[f32], count: usize, heads: usize) -> Vec<f32> {
-        let together = self.asked_offered_said.apply::<ROWS>(tokens, count);
-        let attended = attend::<ROWS>(&together, count, heads);
+        let projected = self.query_key_value.apply::<ROWS>(tokens, count);
+        let attended = attention::<ROWS>(&projected, count, heads);
         let mut middle = self.attention_output.apply::<ROWS>(&attended, count);
         add(&mut middle, tokens);
         self.attention_norm.apply(&mut middle);
@@ -186,10 +185,10 @@ impl Layer {
     }
 }
 
-/// For each head and token, what all tokens say, each by its share of the attention.
+/// Scaled dot-product attention for each head; `projected` holds the queries, keys and values of each token.
 #[inline(always)]
-fn attend<const ROWS: usize>(together: &[f32], count: usize, heads: usize) -> Vec<f32> {
-    let stride = together.len() / count;
+fn attention<const ROWS: usize>(projected: &[f32], count: usize, heads: usize) -> Vec<f32> {
+    let stride = projected.len() / count;
     let hidden = stride / 3;
     let size = hidden / heads;
     let factor = 1.0 / (size as f32).sqrt();
@@ -198,108 +197,109 @@ fn attend<const ROWS: usize>(together: &[f32], count: usize, heads: usize) -> Ve
     for head in 0..heads {
         let part = |third: usize| {
             let offset = third * hidden + head * size;
-            View { numbers: together, stride, offset }
+            View { numbers: projected, stride, offset }
         };
         scores.fill(0.0);
-        let offered = Panels::from_columns(part(1), size, count);
-        Tiles::<ROWS>::from_rows(part(0), count, size).multiply(&offered, &mut scores, count, 0);
+        let keys = Panels::from_columns(part(1), size, count);
+        Tiles::<ROWS>::from_rows(part(0), count, size).multiply(&keys, &mut scores, count, 0);
         for row in scores.chunks_exact_mut(count) {
             softmax(row, factor);
         }
-        let said = Panels::from_rows(part(2), count, size);
-        let shares = Tiles::<ROWS>::from_rows(View::of(&scores, count), count, count);
-        shares.multiply(&said, &mut result, hidden, head * size);
+        let values = Panels::from_rows(part(2), count, size);
+        let weights = Tiles::<ROWS>::from_rows(View::of(&scores, count), count, count);
+        weights.multiply(&values, &mut result, hidden, head * size);
     }
     result
 }
 
-fn norm(tensors: &Tensors, config: &Config, name: &str) -> Result<Norm, String> {
+fn layer_norm(tensors: &Tensors, config: &Config, name: &str) -> Result<LayerNorm, String> {
     let shape = [Some(config.hidden_size)];
-    Ok(Norm {
-        weight: tensors.numbers(&format!("{name}.weight"), shape)?.0,
-        bias: tensors.numbers(&format!("{name}.bias"), shape)?.0,
+    Ok(LayerNorm {
+        weight: tensors.tensor_f32(&format!("{name}.weight"), shape)?.0,
+        bias: tensors.tensor_f32(&format!("{name}.bias"), shape)?.0,
         epsilon: config.layer_norm_eps as f32,
     })
 }
 
-/// An encoder, ready to be used.
+/// A BERT encoder with packed weights.
 pub(crate) struct Bert {
     hidden: usize,
     heads: usize,
-    words: Vec<f32>,
-    /// For each position, what it adds to a token, and what the kind of text adds: there is only one kind.
-    positions: Vec<f32>,
-    kind: Vec<f32>,
-    norm: Norm,
+    word_embeddings: Vec<f32>,
+    position_embeddings: Vec<f32>,
+    /// The embedding of token type 0, the only one that is used.
+    type_embedding: Vec<f32>,
+    norm: LayerNorm,
     layers: Vec<Layer>,
 }
 
 impl Bert {
-    /// Takes the weights from a file, and checks that they are those of the configuration.
+    /// Reads the weights from a file, and checks their shapes against the configuration.
     pub(crate) fn read(tensors: &Tensors, config: &Config) -> Result<Self, String> {
         let hidden = Some(config.hidden_size);
-        let (words, _) = tensors.numbers("embeddings.word_embeddings.weight", [None, hidden])?;
-        let (positions, _) =
-            tensors.numbers("embeddings.position_embeddings.weight", [None, hidden])?;
-        let (mut kind, [kinds, _]) =
-            tensors.numbers("embeddings.token_type_embeddings.weight", [None, hidden])?;
-        if kinds == 0 {
-            return Err("the tensor \"embeddings.token_type_embeddings.weight\" has no rows; give the file of the right model".to_owned());
+        let (word_embeddings, _) =
+            tensors.tensor_f32("embeddings.word_embeddings.weight", [None, hidden])?;
+        let (position_embeddings, _) =
+            tensors.tensor_f32("embeddings.position_embeddings.weight", [None, hidden])?;
+        let (mut type_embedding, [types, _]) =
+            tensors.tensor_f32("embeddings.token_type_embeddings.weight", [None, hidden])?;
+        if types == 0 {
+            return Err("the tensor \"embeddings.token_type_embeddings.weight\" has no rows; use the weights of a BERT model".to_owned());
         }
-        kind.truncate(config.hidden_size);
+        type_embedding.truncate(config.hidden_size);
         let layers = (0..config.num_hidden_layers)
             .map(|number| Layer::read(tensors, config, number))
             .collect::<Result<_, _>>()?;
-        let further = format!("encoder.layer.{}.", config.num_hidden_layers);
-        if let Some((name, _)) = tensors.shapes().find(|(name, _)| name.starts_with(&further)) {
+        let next_layer = format!("encoder.layer.{}.", config.num_hidden_layers);
+        if let Some((name, _)) = tensors.shapes().find(|(name, _)| name.starts_with(&next_layer)) {
             return Err(format!(
-                "it has the tensor {name:?}, but should have only {} layers; put the model's config.json beside it",
+                "it has the tensor {name:?}, but the configuration has only {} layers; add the model's config.json to the folder",
                 config.num_hidden_layers
             ));
         }
         Ok(Self {
             hidden: config.hidden_size,
             heads: config.num_attention_heads,
-            words,
-            positions,
-            kind,
-            norm: norm(tensors, config, "embeddings.LayerNorm")?,
+            word_embeddings,
+            position_embeddings,
+            type_embedding,
+            norm: layer_norm(tensors, config, "embeddings.LayerNorm")?,
             layers,
         })
     }
 
-    /// How many numbers a vector has.
+    /// Returns the number of dimensions of a vector.
     pub(crate) fn dimensions(&self) -> usize {
         self.hidden
     }
 
-    /// How many tokens are known.
-    pub(crate) fn words(&self) -> usize {
-        self.words.len() / self.hidden
+    /// Returns the number of token ids that have an embedding.
+    pub(crate) fn vocab_size(&self) -> usize {
+        self.word_embeddings.len() / self.hidden
     }
 
-    /// How many tokens a text can have.
-    pub(crate) fn positions(&self) -> usize {
-        self.positions.len() / self.hidden
+    /// Returns the maximum number of tokens of a text.
+    pub(crate) fn max_positions(&self) -> usize {
+        self.position_embeddings.len() / self.hidden
     }
 
-    /// The mean of the vectors of all tokens; none if there are no tokens, too many, or one that is not known.
-    pub(crate) fn mean(&self, tokens: &[u32], width: Width) -> Option<Vec<f32>> {
-        let known = tokens.iter().all(|&token| (token as usize) < self.words());
-        if tokens.is_empty() || tokens.len() > self.positions() || !known {
+    /// Returns the mean of the output vectors of all tokens, or `None` if there are no tokens, too many or unknown ones.
+    pub(crate) fn mean_pool(&self, tokens: &[u32], simd: SimdLevel) -> Option<Vec<f32>> {
+        let known = tokens.iter().all(|&token| (token as usize) < self.vocab_size());
+        if tokens.is_empty() || tokens.len() > self.max_positions() || !known {
             return None;
         }
-        Some(width.run(Pass { bert: self, tokens }))
+        Some(simd.run(ForwardPass { bert: self, tokens }))
     }
 }
 
-/// One text on its way through the layers. All its tokens are known, and there is a position for each.
-struct Pass<'b> {
+/// The forward pass of one text. All token ids are known, and there are at most [`Bert::max_positions`].
+struct ForwardPass<'b> {
     bert: &'b Bert,
     tokens: &'b [u32],
 }
 
-impl Work for Pass<'_> {
+impl SimdKernel for ForwardPass<'_> {
     type Output = Vec<f32>;
 
     #[inline(always)]
@@ -307,11 +307,13 @@ impl Work for Pass<'_> {
         let Self { bert, tokens } = self;
         let count = tokens.len();
         let mut vectors = Vec::with_capacity(count * bert.hidden);
-        for (&token, position) in tokens.iter().zip(bert.positions.chunks_exact(bert.hidden)) {
+        for (&token, position) in
+            tokens.iter().zip(bert.position_embeddings.chunks_exact(bert.hidden))
+        {
             let start = token as usize * bert.hidden;
-            let word = &bert.words[start..start + bert.hidden];
-            let sums = word.iter().zip(&bert.kind).zip(position);
-            vectors.extend(sums.map(|((word, kind), position)| (word + kind) + position));
+            let word = &bert.word_embeddings[start..start + bert.hidden];
+            let sums = word.iter().zip(&bert.type_embedding).zip(position);
+            vectors.extend(sums.map(|((word, of_type), position)| (word + of_type) + position));
         }
         bert.norm.apply(&mut vectors);
         for layer in &bert.layers {

@@ -1,33 +1,31 @@
-//! What can go wrong with the folder of a model, and with its name.
+//! Errors of opening a model and of computing vectors.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pannier_core::ErrorCategory;
-
-/// Why texts cannot be turned into vectors.
+/// The reason why a model cannot be opened or a vector not be computed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbedError {
-    /// Nothing goes by this name.
-    #[error("there is no embedder '{name}'; write none, static:FOLDER or minilm:FOLDER")]
+    /// The name is not that of an embedder.
+    #[error("there is no embedder '{name}'; use none, static:FOLDER or minilm:FOLDER")]
     UnknownName {
         /// The name.
         name: String,
     },
 
-    /// There is no folder to take a model from.
+    /// The folder of the model does not exist.
     #[error(
-        "there is no folder {}; give the one that holds a .safetensors file and a tokenizer.json",
+        "there is no folder {}; a model folder has a .safetensors file and a tokenizer.json",
         path.display()
     )]
     NoFolder {
-        /// Where it was looked for.
+        /// Its path.
         path: PathBuf,
     },
 
-    /// A folder lacks a file of the model.
-    #[error("there is no {file} in {}; put the one of the model there", folder.display())]
+    /// The folder lacks a file of the model.
+    #[error("there is no {file} in {}; add the model's", folder.display())]
     MissingFile {
         /// The folder.
         folder: PathBuf,
@@ -35,23 +33,23 @@ pub enum EmbedError {
         file: String,
     },
 
-    /// A file is not what the model needs.
+    /// A file is malformed, or does not belong to the model.
     #[error("{} cannot be used: {problem}", path.display())]
     Invalid {
         /// The file or folder.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// What is wrong, and what to do.
         problem: String,
     },
 
     /// Reading failed.
     #[error("cannot {action} {}: {error}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The error of the operating system.
         error: io::Error,
     },
 }
@@ -63,16 +61,5 @@ impl EmbedError {
 
     pub(crate) fn invalid(path: &Path, problem: impl Into<String>) -> Self {
         Self::Invalid { path: path.to_owned(), problem: problem.into() }
-    }
-
-    /// What sort of failure it is.
-    pub fn category(&self) -> ErrorCategory {
-        match self {
-            Self::UnknownName { .. }
-            | Self::NoFolder { .. }
-            | Self::MissingFile { .. }
-            | Self::Invalid { .. } => ErrorCategory::InvalidInput,
-            Self::Io { .. } => ErrorCategory::Io,
-        }
     }
 }

@@ -4,76 +4,79 @@
 //! bit, in an order that the code spells out. The hash of a [`Model`] commits to the files and to the rules of computation.
 //! Model files come from elsewhere: every length is checked before it is used.
 //!
-//! [`embedder`] opens a model by name; [`StaticTable`] and [`MiniLm`] implement [`Embedder`].
+//! [`open_embedder`] opens a model by name; [`StaticEmbedder`] and [`MiniLmEmbedder`] implement [`Embedder`].
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
-mod arithmetic;
+mod activations;
 mod bert;
 mod error;
-mod files;
 mod matrix;
 mod minilm;
-mod safetensors;
-mod static_table;
+mod model_folder;
+mod simd;
+mod static_embedder;
 #[cfg(test)]
 mod testing;
-mod tokens;
-mod width;
+mod tokenizer;
+mod weights;
 
 use std::path::Path;
 
-use pannier_docs::{Embedder, Model, quantise};
+use pannier_docs::{Embedder, Model, quantize};
 
 pub use error::EmbedError;
-pub use minilm::MiniLm;
-pub use static_table::StaticTable;
+pub use minilm::MiniLmEmbedder;
+pub use static_embedder::StaticEmbedder;
 
-/// Creates the model of a kind, its rules and its files. Each is hashed after its length, so that no two lists are equal.
-fn hashed_model(name: &str, rules: &str, files: &[&[u8]], dimensions: usize) -> Model {
+/// Creates the model of a kind, the version of its computation and its files. Each is hashed after its length, so that no two lists are equal.
+fn hashed_model(name: &str, version: &str, files: &[&[u8]], dimensions: usize) -> Model {
     let mut hasher = blake3::Hasher::new();
-    for part in [name.as_bytes(), rules.as_bytes()].iter().chain(files) {
+    for part in [name.as_bytes(), version.as_bytes()].iter().chain(files) {
         hasher.update(&(part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
     Model::new(name, hasher.finalize().to_hex().as_str(), dimensions as u32)
 }
 
-/// The vector of a text from a sum or mean of numbers: zeros for zeros, as for a text without tokens.
-fn quantise_or_zero(vector: &[f32], path: &Path) -> Result<Vec<i16>, EmbedError> {
+/// Quantizes the mean vector of a text; zeros, as of a text without tokens, stay zeros.
+fn quantize_or_zero(vector: &[f32], path: &Path) -> Result<Vec<i16>, EmbedError> {
     if vector.iter().all(|&number| number == 0.0) {
         return Ok(vec![0; vector.len()]);
     }
-    quantise(vector).ok_or_else(|| {
+    quantize(vector).ok_or_else(|| {
         EmbedError::invalid(
             path,
-            "its numbers are so large that a text has no vector; use the weights as published",
+            "its numbers are so large that a vector overflows; use the published weights",
         )
     })
 }
 
-/// The embedder of a name: `none`, `static:FOLDER` for a [`StaticTable`], or `minilm:FOLDER` for a [`MiniLm`].
+/// Opens an embedder by name: `none`, `static:FOLDER` for a [`StaticEmbedder`] or `minilm:FOLDER` for a
+/// [`MiniLmEmbedder`].
 ///
 /// # Errors
 ///
-/// [`EmbedError::UnknownName`] for another name, and what [`StaticTable::open`] and [`MiniLm::open`] say of the folder.
-pub fn embedder(name: &str) -> Result<Option<Box<dyn Embedder>>, EmbedError> {
+/// [`EmbedError::UnknownName`] for another name, and the errors of [`StaticEmbedder::open`] and [`MiniLmEmbedder::open`].
+pub fn open_embedder(name: &str) -> Result<Option<Box<dyn Embedder>>, EmbedError> {
     match name.split_once(':') {
         None if name == "none" => Ok(None),
         Some(("static", folder)) if !folder.is_empty() => {
-            Ok(Some(Box::new(StaticTable::open(folder)?)))
+            Ok(Some(Box::new(StaticEmbedder::open(folder)?)))
         }
-        Some(("minilm", folder)) if !folder.is_empty() => Ok(Some(Box::new(MiniLm::open(folder)?))),
+        Some(("minilm", folder)) if !folder.is_empty() => {
+            Ok(Some(Box::new(MiniLmEmbedder::open(folder)?)))
+        }
         _ => Err(EmbedError::UnknownName { name: name.to_owned() }),
     }
 }
 
-/// What a fuzzer calls: the bytes of weights, of a configuration and of numbers.
+/// The fuzz target: parses the bytes as weights, as a configuration and as numbers.
 #[cfg(fuzzing)]
 pub fn fuzz(data: &[u8]) {
-    if let Ok(tensors) = safetensors::Tensors::parse(data.to_vec()) {
+    if let Ok(tensors) = weights::Tensors::parse(data.to_vec()) {
         for (name, _) in tensors.shapes() {
-            if let Ok((numbers, [rows, columns])) = tensors.numbers(name, [None, None]) {
+            if let Ok((numbers, [rows, columns])) = tensors.tensor_f32(name, [None, None]) {
                 assert_eq!(numbers.len(), rows * columns);
             }
         }
@@ -82,7 +85,7 @@ pub fn fuzz(data: &[u8]) {
     let _ = bert::Config::parse(data);
     let numbers: Vec<f32> =
         data.as_chunks::<4>().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
-    if let Some(vector) = quantise(&numbers) {
+    if let Some(vector) = quantize(&numbers) {
         let squares: i64 = vector.iter().map(|&number| i64::from(number).pow(2)).sum();
         assert!(squares < 1 << 31);
     }
@@ -90,25 +93,22 @@ pub fn fuzz(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use pannier_core::ErrorCategory;
-
     use super::*;
 
     #[test]
-    fn another_name_is_refused_with_those_there_are() {
+    fn unknown_names_are_rejected_with_the_known_ones() {
         for name in ["", "None", "minilm", "static:", "minilm:", "openai:x"] {
-            let error = embedder(name).unwrap_err();
-            assert_eq!(error.category(), ErrorCategory::InvalidInput);
-            let expected = format!(
-                "there is no embedder '{name}'; write none, static:FOLDER or minilm:FOLDER"
-            );
+            let error = open_embedder(name).unwrap_err();
+            assert!(matches!(error, EmbedError::UnknownName { .. }));
+            let expected =
+                format!("there is no embedder '{name}'; use none, static:FOLDER or minilm:FOLDER");
             assert_eq!(error.to_string(), expected);
         }
-        assert!(embedder("none").unwrap().is_none());
+        assert!(open_embedder("none").unwrap().is_none());
     }
 
     #[test]
-    fn a_model_commits_to_each_of_its_parts() {
+    fn the_hash_covers_kind_version_and_files() {
         let model = hashed_model("static", "rules", &[b"ab", b"c"], 4);
         assert_eq!(model, hashed_model("static", "rules", &[b"ab", b"c"], 4));
         assert_eq!(model.hash.len(), 64);

@@ -1,18 +1,17 @@
-//! Products of matrices, fast and to the bit the same everywhere.
+//! Matrix products with bit-identical results on every processor.
 //!
-//! Each number of a product is a sum over the depth, and is added up in the order of the depth, one product after the
-//! other. What runs side by side are different numbers of the result, never parts of one: so the width of a processor's
-//! vectors changes the speed and nothing else. To be fast, the right side is laid out in panels of sixteen columns and the
-//! left in tiles of a few rows, so that a tile of the result stays in registers while both are read in order. The depth is
-//! cut into blocks for which a panel stays in the nearest cache; between blocks the sums rest in the result, unchanged.
+//! Each element of the product sums over the depth in ascending order. SIMD lanes hold different elements, never parts of
+//! one, so the register width changes the speed and nothing else. The right operand is packed into panels of sixteen columns
+//! and the left one into tiles of a few rows, so that a tile of the result stays in registers. The depth is split into blocks
+//! for which a panel fits the L1 cache; between blocks, partial sums are kept in the result.
 
-/// Columns in a panel.
+/// The number of columns of a panel.
 const COLUMNS: usize = 16;
 
-/// How deep a block is: a panel of this depth has 24 KiB.
-const BLOCK: usize = 384;
+/// The depth of a block: a panel of this depth has 24 KiB.
+const BLOCK_DEPTH: usize = 384;
 
-/// Numbers in rows, of which a part is meant: from an offset on, at a distance from row to row.
+/// A matrix within a slice: row `i` starts at `offset + i * stride`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'n> {
     pub(crate) numbers: &'n [f32],
@@ -21,7 +20,7 @@ pub(crate) struct View<'n> {
 }
 
 impl<'n> View<'n> {
-    /// All of rows of a length.
+    /// Views all rows of a length.
     pub(crate) fn of(numbers: &'n [f32], length: usize) -> Self {
         Self { numbers, stride: length, offset: 0 }
     }
@@ -33,7 +32,7 @@ impl<'n> View<'n> {
     }
 }
 
-/// The right side of a product: for each sixteen columns, the rows of them.
+/// The right operand of a product, packed: for each sixteen columns, their rows.
 #[derive(Debug)]
 pub(crate) struct Panels {
     depth: usize,
@@ -42,7 +41,7 @@ pub(crate) struct Panels {
 }
 
 impl Panels {
-    /// From numbers that hold each column as a row, as the weights of a layer do.
+    /// Packs a transposed matrix: each row of `view` is a column, as in the weights of a layer.
     #[inline(always)]
     pub(crate) fn from_columns(view: View<'_>, depth: usize, columns: usize) -> Self {
         let mut rows = vec![[0.0; COLUMNS]; depth * columns.div_ceil(COLUMNS)];
@@ -59,17 +58,17 @@ impl Panels {
         Self { depth, columns, rows }
     }
 
-    /// From numbers that hold rows.
+    /// Packs a matrix in row order.
     #[inline(always)]
     pub(crate) fn from_rows(view: View<'_>, depth: usize, columns: usize) -> Self {
         let mut rows = vec![[0.0; COLUMNS]; depth * columns.div_ceil(COLUMNS)];
-        for place in 0..depth {
-            let (full, rest) = view.row(place, columns).as_chunks::<COLUMNS>();
+        for depth_index in 0..depth {
+            let (full, rest) = view.row(depth_index, columns).as_chunks::<COLUMNS>();
             for (panel, numbers) in full.iter().enumerate() {
-                rows[panel * depth + place] = *numbers;
+                rows[panel * depth + depth_index] = *numbers;
             }
             if !rest.is_empty() {
-                rows[full.len() * depth + place][..rest.len()].copy_from_slice(rest);
+                rows[full.len() * depth + depth_index][..rest.len()].copy_from_slice(rest);
             }
         }
         Self { depth, columns, rows }
@@ -80,7 +79,7 @@ impl Panels {
     }
 }
 
-/// The left side of a product: for each few rows, the columns of them.
+/// The left operand of a product, packed: for each `ROWS` rows, their columns.
 #[derive(Debug)]
 pub(crate) struct Tiles<const ROWS: usize> {
     rows: usize,
@@ -104,7 +103,7 @@ impl<const ROWS: usize> Tiles<ROWS> {
         Self { rows, columns }
     }
 
-    /// Adds the product with another matrix to numbers in rows, from an offset on, at a distance from row to row.
+    /// Adds the product with `right` to `result`, whose row `i` starts at `offset + i * stride`.
     #[inline(always)]
     pub(crate) fn multiply(
         &self,
@@ -114,8 +113,8 @@ impl<const ROWS: usize> Tiles<ROWS> {
         offset: usize,
     ) {
         let depth = right.depth;
-        for from in (0..depth).step_by(BLOCK) {
-            let to = depth.min(from + BLOCK);
+        for from in (0..depth).step_by(BLOCK_DEPTH) {
+            let to = depth.min(from + BLOCK_DEPTH);
             for (panel, rows) in right.rows.chunks_exact(depth).enumerate() {
                 let rows = &rows[from..to];
                 let first_column = panel * COLUMNS;
@@ -128,23 +127,23 @@ impl<const ROWS: usize> Tiles<ROWS> {
                     let mut sums = [[0.0; COLUMNS]; ROWS];
                     if width == COLUMNS && height == ROWS {
                         for (row, sums) in sums.iter_mut().enumerate() {
-                            let place = start + row * stride;
-                            sums.copy_from_slice(&result[place..place + COLUMNS]);
+                            let begin = start + row * stride;
+                            sums.copy_from_slice(&result[begin..begin + COLUMNS]);
                         }
                         add_products(&mut sums, columns, rows);
                         for (row, sums) in sums.iter().enumerate() {
-                            let place = start + row * stride;
-                            result[place..place + COLUMNS].copy_from_slice(sums);
+                            let begin = start + row * stride;
+                            result[begin..begin + COLUMNS].copy_from_slice(sums);
                         }
                     } else {
                         for (row, sums) in sums.iter_mut().enumerate().take(height) {
-                            let place = start + row * stride;
-                            sums[..width].copy_from_slice(&result[place..place + width]);
+                            let begin = start + row * stride;
+                            sums[..width].copy_from_slice(&result[begin..begin + width]);
                         }
                         add_products(&mut sums, columns, rows);
                         for (row, sums) in sums.iter().enumerate().take(height) {
-                            let place = start + row * stride;
-                            result[place..place + width].copy_from_slice(&sums[..width]);
+                            let begin = start + row * stride;
+                            result[begin..begin + width].copy_from_slice(&sums[..width]);
                         }
                     }
                 }
@@ -153,7 +152,7 @@ impl<const ROWS: usize> Tiles<ROWS> {
     }
 }
 
-/// The innermost loop: one step of the depth after the other, for all numbers of a tile.
+/// The innermost loop: for each step of the depth, adds to all elements of a tile.
 #[inline(always)]
 fn add_products<const ROWS: usize>(
     sums: &mut [[f32; COLUMNS]; ROWS],
@@ -176,10 +175,10 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::simd::{SimdKernel, SimdLevel};
     use crate::testing::random;
-    use crate::width::{Width, Work};
 
-    /// A product and what it is added to.
+    /// A product and the matrix it is added to.
     struct Product<'n> {
         left: View<'n>,
         rows: usize,
@@ -187,7 +186,7 @@ mod tests {
         result: Vec<f32>,
     }
 
-    impl Work for Product<'_> {
+    impl SimdKernel for Product<'_> {
         type Output = Vec<f32>;
 
         #[inline(always)]
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_product_is_that_of_three_plain_loops_to_the_bit() {
+    fn products_equal_three_plain_loops_to_the_bit() {
         for (rows, depth, columns) in
             [(1, 1, 1), (2, 3, 16), (3, 0, 5), (5, 7, 17), (9, 384, 33), (4, 800, 48), (13, 385, 1)]
         {
@@ -209,35 +208,35 @@ mod tests {
             let mut expected = before.clone();
             for row in 0..rows {
                 for column in 0..columns {
-                    for place in 0..depth {
+                    for index in 0..depth {
                         expected[row * columns + column] +=
-                            left[row * depth + place] * right[place * columns + column];
+                            left[row * depth + index] * right[index * columns + column];
                     }
                 }
             }
-            let mut turned = vec![0.0; right.len()];
-            for place in 0..depth {
+            let mut transposed = vec![0.0; right.len()];
+            for index in 0..depth {
                 for column in 0..columns {
-                    turned[column * depth + place] = right[place * columns + column];
+                    transposed[column * depth + index] = right[index * columns + column];
                 }
             }
             let bits = |numbers: &[f32]| numbers.iter().map(|n| n.to_bits()).collect::<Vec<_>>();
             for right in [
                 Panels::from_rows(View::of(&right, columns), depth, columns),
-                Panels::from_columns(View::of(&turned, depth), depth, columns),
+                Panels::from_columns(View::of(&transposed, depth), depth, columns),
             ] {
-                for width in [Width::LEAST, Width::best()] {
+                for simd in [SimdLevel::BASELINE, SimdLevel::detect()] {
                     let left = View::of(&left, depth);
                     let product = Product { left, rows, right: &right, result: before.clone() };
-                    let found = width.run(product);
-                    assert_eq!(bits(&found), bits(&expected), "{rows} {depth} {columns} {width:?}");
+                    let result = simd.run(product);
+                    assert_eq!(bits(&result), bits(&expected), "{rows} {depth} {columns} {simd:?}");
                 }
             }
         }
     }
 
     #[test]
-    fn a_part_of_wider_rows_can_be_meant() {
+    fn views_with_stride_and_offset_multiply() {
         let numbers = random(4 * 10, 7);
         let left = View { numbers: &numbers, stride: 10, offset: 2 };
         let right = View { numbers: &numbers, stride: 10, offset: 6 };
@@ -247,8 +246,8 @@ mod tests {
         for row in 0..4 {
             for column in 0..5 {
                 let expected = if column == 1 || column == 2 {
-                    (0..3).fold(0.0, |sum, place| {
-                        sum + numbers[row * 10 + 2 + place] * numbers[place * 10 + 6 + column - 1]
+                    (0..3).fold(0.0, |sum, index| {
+                        sum + numbers[row * 10 + 2 + index] * numbers[index * 10 + 6 + column - 1]
                     })
                 } else {
                     0.0
@@ -258,27 +257,27 @@ mod tests {
         }
     }
 
-    /// `cargo test --release -p pannier-docs --lib -- --ignored --nocapture speed_of_products`
+    /// `cargo test --release -p pannier-embed --lib -- --ignored --nocapture speed_of_products`
     #[test]
-    #[ignore = "measures, and checks nothing"]
+    #[ignore = "a benchmark without assertions on speed"]
     fn speed_of_products() {
         for (rows, depth, columns) in [(200, 384, 1152), (200, 384, 1536), (200, 1536, 384)] {
             let numbers = random(rows * depth, 1);
             let weights = random(depth * columns, 2);
             let right = Panels::from_columns(View::of(&weights, depth), depth, columns);
-            for width in [Width::LEAST, Width::best()] {
+            for simd in [SimdLevel::BASELINE, SimdLevel::detect()] {
                 let mut best = f64::INFINITY;
                 for _ in 0..30 {
                     let left = View::of(&numbers, depth);
                     let result = vec![0.0; rows * columns];
                     let begin = Instant::now();
-                    let product = width.run(Product { left, rows, right: &right, result });
+                    let product = simd.run(Product { left, rows, right: &right, result });
                     best = best.min(begin.elapsed().as_secs_f64());
                     assert_eq!(product.len(), rows * columns);
                 }
                 let operations = 2.0 * (rows * depth * columns) as f64;
                 eprintln!(
-                    "{rows}x{depth}x{columns} {width:?}: {:.1} GFLOP/s",
+                    "{rows}x{depth}x{columns} {simd:?}: {:.1} GFLOP/s",
                     operations / best / 1e9
                 );
             }

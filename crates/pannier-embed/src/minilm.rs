@@ -1,7 +1,7 @@
-//! Vectors from all-MiniLM-L6-v2 and models of its kind: a small BERT, and the mean over all tokens of a text.
+//! Embeddings by all-MiniLM-L6-v2 and models of its architecture: a small BERT with mean pooling.
 //!
-//! A text is read up to 256 word pieces, counted with the two that mark its begin and end, as the model was trained.
-//! Longer texts should be cut into chunks first.
+//! A text is truncated to 256 word pieces including `[CLS]` and `[SEP]`, as the model was trained. Longer texts should be
+//! split into chunks first.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,119 +10,131 @@ use pannier_docs::{Embedder, EmbedderError, Model};
 use rayon::prelude::*;
 
 use crate::bert::{Bert, Config};
-use crate::files::{Folder, LARGEST_CONFIG};
-use crate::tokens::Tokens;
-use crate::width::Width;
-use crate::{EmbedError, hashed_model, quantise_or_zero};
+use crate::model_folder::{MAX_CONFIG_BYTES, ModelFolder};
+use crate::simd::SimdLevel;
+use crate::tokenizer::ModelTokenizer;
+use crate::{EmbedError, hashed_model, quantize_or_zero};
 
-/// What a hash commits to besides the files. A change of what is computed changes this text.
-const RULES: &str =
+/// The version of the computation, part of the model hash. Any change of the vectors must change it.
+const EMBEDDING_VERSION: &str =
     "1: [CLS] and [SEP] around, at most 256 pieces, mean over all, length 1 as 32767";
 
-/// The most word pieces of a text, with the two around it.
-const MAX_PIECES: usize = 256;
+/// The maximum number of word pieces of a text, including `[CLS]` and `[SEP]`.
+const MAX_WORDPIECES: usize = 256;
 
 const CONFIG: &str = "config.json";
 
-/// Makes a text's vector with all-MiniLM-L6-v2, or a model of its kind.
-pub struct MiniLm {
+/// Computes vectors with all-MiniLM-L6-v2, or a model of its architecture.
+pub struct MiniLmEmbedder {
     model: Model,
     path: PathBuf,
-    tokens: Tokens,
-    begin: u32,
-    end: u32,
-    /// The most word pieces that stand between begin and end.
-    most: usize,
+    tokenizer: ModelTokenizer,
+    cls: u32,
+    sep: u32,
+    /// The maximum number of word pieces between `[CLS]` and `[SEP]`.
+    max_text_wordpieces: usize,
     bert: Bert,
-    width: Width,
+    simd: SimdLevel,
 }
 
-impl MiniLm {
-    /// Opens a folder with the model's safetensors file and its `tokenizer.json`. A `config.json` beside them says how many
-    /// layers and heads there are; without it they are those of all-MiniLM-L6-v2.
+impl MiniLmEmbedder {
+    /// Opens a folder with the model's safetensors file and its `tokenizer.json`. A `config.json` gives the sizes of the
+    /// model; without it they are those of all-MiniLM-L6-v2.
     ///
     /// # Errors
     ///
-    /// [`EmbedError`], if the folder or a file is not there, cannot be read, or is not that of such a model.
+    /// [`EmbedError`] if the folder or a file is missing, unreadable, malformed or of another model.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, EmbedError> {
-        let folder = Folder::open(folder.as_ref())?;
+        let folder = ModelFolder::open(folder.as_ref())?;
         let (path, tensors) = folder.weights()?;
-        let (tokens, tokens_bytes) = Tokens::read(&folder)?;
-        let config = match folder.read_if_there(CONFIG, LARGEST_CONFIG)? {
+        let (tokenizer, tokenizer_bytes) = ModelTokenizer::read(&folder)?;
+        let config = match folder.read_optional(CONFIG, MAX_CONFIG_BYTES)? {
             Some(bytes) => Config::parse(&bytes)
                 .map_err(|problem| EmbedError::invalid(&folder.file(CONFIG), problem))?,
             None => Config::default(),
         };
         let invalid = |problem: String| EmbedError::invalid(&path, problem);
         let bert = Bert::read(&tensors, &config).map_err(invalid)?;
-        let (begin, end) = (tokens.number("[CLS]")?, tokens.number("[SEP]")?);
-        tokens.check_rows(bert.words())?;
-        let most = MAX_PIECES.min(bert.positions()).saturating_sub(2);
-        if most == 0 {
+        let (cls, sep) = (tokenizer.token_id("[CLS]")?, tokenizer.token_id("[SEP]")?);
+        tokenizer.check_rows(bert.vocab_size())?;
+        let max_text_wordpieces = MAX_WORDPIECES.min(bert.max_positions()).saturating_sub(2);
+        if max_text_wordpieces == 0 {
             return Err(invalid(format!(
-                "it has {} positions, and a text of one word needs 3",
-                bert.positions()
+                "it has {} positions, but a text of one word needs 3",
+                bert.max_positions()
             )));
         }
-        // Of the configuration only what counts is hashed: with the same values or without the file it is one model.
-        let rules = format!("{RULES}; {}; {}", config.rules(), crate::tokens::VERSION);
-        let files: [&[u8]; 2] = [tensors.bytes(), &tokens_bytes];
-        let model = hashed_model("minilm", &rules, &files, bert.dimensions());
-        Ok(Self { model, path, tokens, begin, end, most, bert, width: Width::best() })
+        // Only the relevant settings are hashed: a file with the default values and no file are the same model.
+        let version = format!(
+            "{EMBEDDING_VERSION}; {}; {}",
+            config.embedding_version(),
+            crate::tokenizer::VERSION
+        );
+        let files: [&[u8]; 2] = [tensors.bytes(), &tokenizer_bytes];
+        let model = hashed_model("minilm", &version, &files, bert.dimensions());
+        Ok(Self {
+            model,
+            path,
+            tokenizer,
+            cls,
+            sep,
+            max_text_wordpieces,
+            bert,
+            simd: SimdLevel::detect(),
+        })
     }
 
     fn vector(&self, text: &str) -> Result<Vec<i16>, EmbedError> {
-        let mut pieces = self.tokens.split(text)?;
-        if pieces.is_empty() {
+        let mut wordpieces = self.tokenizer.encode(text)?;
+        if wordpieces.is_empty() {
             return Ok(vec![0; self.bert.dimensions()]);
         }
-        pieces.truncate(self.most);
-        pieces.insert(0, self.begin);
-        pieces.push(self.end);
-        let Some(mean) = self.bert.mean(&pieces, self.width) else {
+        wordpieces.truncate(self.max_text_wordpieces);
+        wordpieces.insert(0, self.cls);
+        wordpieces.push(self.sep);
+        let Some(mean) = self.bert.mean_pool(&wordpieces, self.simd) else {
             return Err(EmbedError::invalid(
-                self.tokens.path(),
-                "it gave a token that the weights have no row for",
+                self.tokenizer.path(),
+                "it returned a token id that the weights have no row for",
             ));
         };
-        quantise_or_zero(&mean, &self.path)
+        quantize_or_zero(&mean, &self.path)
     }
 }
 
-impl Embedder for MiniLm {
+impl Embedder for MiniLmEmbedder {
     fn model(&self) -> &Model {
         &self.model
     }
 
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<i16>>, EmbedderError> {
-        // Gathered before it is looked through, so that the first error is the first text's.
+        // Collected first, so that the error is that of the first text that fails.
         let vectors: Vec<_> = texts.par_iter().map(|text| self.vector(text)).collect();
         Ok(vectors.into_iter().collect::<Result<_, _>>()?)
     }
 }
 
-impl fmt::Debug for MiniLm {
+impl fmt::Debug for MiniLmEmbedder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MiniLm")
+        f.debug_struct("MiniLmEmbedder")
             .field("model", &self.model)
-            .field("width", &self.width)
+            .field("simd", &self.simd)
             .finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use pannier_core::ErrorCategory;
     use rayon::ThreadPoolBuilder;
 
     use super::*;
-    use crate::testing::{Scratch, Written, random, tokenizer};
+    use crate::testing::{Scratch, TestTensor, random, tokenizer};
 
     const WORDS: [&str; 8] = ["[UNK]", "[CLS]", "[SEP]", "deploy", "on", "fridays", "##s", "lunch"];
     const TEXTS: [&str; 6] =
         ["", "deploy", "deploys on fridays", "lunch", "never on fridays on lunch", "  \n "];
 
-    /// Sizes of a small model, with columns that fill no panel and rows that fill no tile.
+    /// Sizes of a small model whose columns and rows do not fill panels and tiles.
     #[derive(Clone, Copy)]
     struct Sizes {
         hidden: usize,
@@ -134,13 +146,13 @@ mod tests {
 
     const SMALL: Sizes = Sizes { hidden: 20, heads: 2, wide: 34, layers: 2, positions: 9 };
 
-    fn tensors(sizes: Sizes) -> Vec<Written> {
+    fn tensors(sizes: Sizes) -> Vec<TestTensor> {
         let Sizes { hidden, wide, .. } = sizes;
         let mut tensors = Vec::new();
         let mut add = |name: String, shape: &[usize]| {
             let seed = tensors.len() as u64 + 1;
             let numbers = random(shape.iter().product(), seed);
-            tensors.push(Written::new(name, shape, numbers));
+            tensors.push(TestTensor::new(name, shape, numbers));
         };
         add("embeddings.word_embeddings.weight".to_owned(), &[WORDS.len(), hidden]);
         add("embeddings.position_embeddings.weight".to_owned(), &[sizes.positions, hidden]);
@@ -186,8 +198,8 @@ mod tests {
         folder
     }
 
-    /// The plainest way to compute it, in 64 bits.
-    fn plainly(sizes: Sizes, tokens: &[usize]) -> Vec<f64> {
+    /// The reference computation: plain loops in 64 bits.
+    fn reference(sizes: Sizes, tokens: &[usize]) -> Vec<f64> {
         type Rows = Vec<Vec<f64>>;
         let tensors = tensors(sizes);
         let numbers = |name: &str| -> Vec<f64> {
@@ -236,12 +248,12 @@ mod tests {
         };
         let words = numbers("embeddings.word_embeddings.weight");
         let positions = numbers("embeddings.position_embeddings.weight");
-        let kinds = numbers("embeddings.token_type_embeddings.weight");
+        let types = numbers("embeddings.token_type_embeddings.weight");
         let rows = tokens.iter().enumerate().map(|(position, token)| {
-            let number = |place: usize| {
-                words[token * sizes.hidden + place]
-                    + kinds[place]
-                    + positions[position * sizes.hidden + place]
+            let number = |index: usize| {
+                words[token * sizes.hidden + index]
+                    + types[index]
+                    + positions[position * sizes.hidden + index]
             };
             (0..sizes.hidden).map(number).collect()
         });
@@ -249,21 +261,21 @@ mod tests {
         let size = sizes.hidden / sizes.heads;
         for layer in 0..sizes.layers {
             let name = |part: &str| format!("encoder.layer.{layer}.{part}");
-            let [asked, offered, said] = ["query", "key", "value"]
+            let [queries, keys, values] = ["query", "key", "value"]
                 .map(|part| linear(&hidden, &name(&format!("attention.self.{part}"))));
             let mut attended = vec![vec![0.0; sizes.hidden]; tokens.len()];
             for head in 0..sizes.heads {
-                let part = head * size..(head + 1) * size;
-                for (asked, attended) in asked.iter().zip(&mut attended) {
-                    let score = |offered: &Vec<f64>| {
-                        let products = asked[part.clone()].iter().zip(&offered[part.clone()]);
+                let range = head * size..(head + 1) * size;
+                for (query, attended) in queries.iter().zip(&mut attended) {
+                    let score = |key: &Vec<f64>| {
+                        let products = query[range.clone()].iter().zip(&key[range.clone()]);
                         (products.map(|(a, b)| a * b).sum::<f64>() / (size as f64).sqrt()).exp()
                     };
-                    let powers: Vec<f64> = offered.iter().map(score).collect();
+                    let powers: Vec<f64> = keys.iter().map(score).collect();
                     let sum: f64 = powers.iter().sum();
-                    for (power, said) in powers.iter().zip(&said) {
-                        for place in part.clone() {
-                            attended[place] += power / sum * said[place];
+                    for (power, value) in powers.iter().zip(&values) {
+                        for index in range.clone() {
+                            attended[index] += power / sum * value[index];
                         }
                     }
                 }
@@ -278,29 +290,29 @@ mod tests {
             hidden = norm(plus(last, &middle), &name("output.LayerNorm"));
         }
         let mean =
-            |place: usize| hidden.iter().map(|row| row[place]).sum::<f64>() / hidden.len() as f64;
+            |index: usize| hidden.iter().map(|row| row[index]).sum::<f64>() / hidden.len() as f64;
         (0..sizes.hidden).map(mean).collect()
     }
 
     #[test]
-    fn vectors_are_those_of_the_plain_computation() {
+    fn vectors_equal_the_reference() {
         let folder = folder(SMALL);
-        let minilm = MiniLm::open(folder.path()).unwrap();
+        let minilm = MiniLmEmbedder::open(folder.path()).unwrap();
         assert_eq!((minilm.model().name.as_str(), minilm.model().dimensions), ("minilm", 20));
         let cases: [(&str, &[usize]); 4] = [
             ("deploy", &[1, 3, 2]),
             ("deploys on fridays", &[1, 3, 6, 4, 5, 2]),
             ("unheard lunch", &[1, 0, 7, 2]),
-            // There are nine positions, and two are for begin and end.
+            // Nine positions, two of them for [CLS] and [SEP].
             ("on on on on on on deploy lunch", &[1, 4, 4, 4, 4, 4, 4, 3, 2]),
         ];
         for (text, tokens) in cases {
-            let found = minilm.embed(&[text]).unwrap().remove(0);
-            let mean = plainly(SMALL, tokens);
+            let vector = minilm.embed(&[text]).unwrap().remove(0);
+            let mean = reference(SMALL, tokens);
             let length = mean.iter().map(|number| number * number).sum::<f64>().sqrt();
-            for (found, mean) in found.iter().zip(mean) {
+            for (number, mean) in vector.iter().zip(mean) {
                 let expected = mean / length * 32_767.0;
-                assert!((f64::from(*found) - expected).abs() < 1.0, "{text}: {found} {expected}");
+                assert!((f64::from(*number) - expected).abs() < 1.0, "{text}: {number} {expected}");
             }
         }
     }
@@ -308,16 +320,16 @@ mod tests {
     #[test]
     fn a_text_without_tokens_gets_zeros() {
         let folder = folder(SMALL);
-        let vectors = MiniLm::open(folder.path()).unwrap().embed(&TEXTS).unwrap();
+        let vectors = MiniLmEmbedder::open(folder.path()).unwrap().embed(&TEXTS).unwrap();
         assert_eq!(vectors[0], [0; 20]);
         assert_eq!(vectors[5], [0; 20]);
         assert!(vectors[1..5].iter().all(|vector| *vector != [0; 20]));
     }
 
     #[test]
-    fn neither_threads_nor_other_texts_nor_widths_change_a_vector() {
+    fn threads_other_texts_and_simd_levels_do_not_change_vectors() {
         let folder = folder(SMALL);
-        let mut minilm = MiniLm::open(folder.path()).unwrap();
+        let mut minilm = MiniLmEmbedder::open(folder.path()).unwrap();
         let together = minilm.embed(&TEXTS).unwrap();
         for threads in [1, 2, 5] {
             let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -330,20 +342,20 @@ mod tests {
         for (text, vector) in TEXTS.iter().zip(&together) {
             assert_eq!(minilm.embed(&[text]).unwrap()[0], *vector);
         }
-        // To the bit, before rounding to whole numbers could hide anything.
-        let bits = |width| {
-            let mean = minilm.bert.mean(&[1, 3, 6, 4, 5, 0, 2], width).unwrap();
+        // To the bit, before rounding to integers could hide a difference.
+        let bits = |simd| {
+            let mean = minilm.bert.mean_pool(&[1, 3, 6, 4, 5, 0, 2], simd).unwrap();
             mean.into_iter().map(f32::to_bits).collect::<Vec<_>>()
         };
-        assert_eq!(bits(Width::LEAST), bits(Width::best()));
-        minilm.width = Width::LEAST;
+        assert_eq!(bits(SimdLevel::BASELINE), bits(SimdLevel::detect()));
+        minilm.simd = SimdLevel::BASELINE;
         assert_eq!(minilm.embed(&TEXTS).unwrap(), together);
     }
 
     #[test]
-    fn the_hash_changes_with_what_counts_and_nothing_else() {
+    fn the_hash_changes_only_with_relevant_settings() {
         let folder = folder(SMALL);
-        let hash = || MiniLm::open(folder.path()).unwrap().model().hash.clone();
+        let hash = || MiniLmEmbedder::open(folder.path()).unwrap().model().hash.clone();
         let first = hash();
         let changed = |name: &str, value: serde_json::Value| {
             let mut config = config(SMALL);
@@ -362,53 +374,53 @@ mod tests {
     }
 
     #[test]
-    fn the_weights_of_another_model_are_refused_by_tensor_and_shape() {
+    fn weights_of_another_model_are_rejected_by_tensor_and_shape() {
         let folder = folder(SMALL);
-        let refused = || {
-            let error = MiniLm::open(folder.path()).unwrap_err();
-            assert_eq!(error.category(), ErrorCategory::InvalidInput);
+        let error_of = || {
+            let error = MiniLmEmbedder::open(folder.path()).unwrap_err();
+            assert!(matches!(error, EmbedError::Invalid { .. }), "{error}");
             error.to_string()
         };
-        // Without its configuration it is taken for all-MiniLM-L6-v2.
+        // Without a configuration, the sizes of all-MiniLM-L6-v2 are expected.
         folder.rename("config.json", "other.json");
-        let error = refused();
-        let expected = "model.safetensors cannot be used: the tensor \"embeddings.word_embeddings.weight\" should have the shape [n, 384], and has [8, 20]; give the file of the right model";
+        let error = error_of();
+        let expected = "model.safetensors cannot be used: the tensor \"embeddings.word_embeddings.weight\" has the shape [8, 20] instead of [n, 384]; use the weights of the configured model";
         assert!(error.ends_with(expected), "{error}");
         folder.rename("other.json", "config.json");
 
         let whole = tensors(SMALL);
-        for (place, tensor) in whole.iter().enumerate() {
+        for (index, tensor) in whole.iter().enumerate() {
             let mut without = tensors(SMALL);
-            without.remove(place);
+            without.remove(index);
             folder.weights("model.safetensors", &without);
-            let error = refused();
+            let error = error_of();
             assert!(error.contains(&format!("it has no tensor \"{}\"", tensor.name)), "{error}");
 
             let mut another = tensors(SMALL);
-            another[place].shape.push(2);
-            another[place].numbers.extend(tensor.numbers.clone());
+            another[index].shape.push(2);
+            another[index].numbers.extend(tensor.numbers.clone());
             folder.weights("model.safetensors", &another);
-            let error = refused();
-            let expected = format!("the tensor \"{}\" should have the shape", tensor.name);
+            let error = error_of();
+            let expected = format!("the tensor \"{}\" has the shape", tensor.name);
             assert!(error.contains(&expected), "{error}");
         }
 
         folder.weights("model.safetensors", &tensors(Sizes { layers: 3, ..SMALL }));
-        let error = refused();
-        assert!(error.contains("should have only 2 layers"), "{error}");
+        let error = error_of();
+        assert!(error.contains("the configuration has only 2 layers"), "{error}");
         folder.weights("model.safetensors", &tensors(Sizes { positions: 2, ..SMALL }));
-        let error = refused();
+        let error = error_of();
         assert!(error.contains("it has 2 positions"), "{error}");
     }
 
     #[test]
-    fn a_configuration_that_cannot_be_computed_is_refused() {
+    fn unsupported_configurations_are_rejected() {
         let folder = folder(SMALL);
         let cases: [(&str, serde_json::Value, &str); 8] = [
-            ("hidden_act", "relu".into(), "its hidden_act is \"relu\", and only \"gelu\""),
+            ("hidden_act", "relu".into(), "its hidden_act is \"relu\", but only \"gelu\""),
             ("model_type", "roberta".into(), "its model_type is \"roberta\""),
             ("position_embedding_type", "relative_key".into(), "only \"absolute\""),
-            ("num_attention_heads", 3.into(), "which its 3 heads cannot share equally"),
+            ("num_attention_heads", 3.into(), "is not a multiple of its 3 attention heads"),
             ("num_hidden_layers", 0.into(), "its num_hidden_layers is 0"),
             ("hidden_size", 1_000_000.into(), "must be between 1 and 65536"),
             ("layer_norm_eps", (-1.0).into(), "its layer_norm_eps is -1"),
@@ -418,33 +430,33 @@ mod tests {
             let mut config = config(SMALL);
             config[name] = value;
             folder.write("config.json", config.to_string().as_bytes());
-            let error = MiniLm::open(folder.path()).unwrap_err().to_string();
+            let error = MiniLmEmbedder::open(folder.path()).unwrap_err().to_string();
             assert!(error.contains("config.json cannot be used: "), "{error}");
             assert!(error.contains(expected), "{error}");
         }
     }
 
     #[test]
-    fn a_tokenizer_of_another_model_is_refused() {
+    fn a_tokenizer_of_another_model_is_rejected() {
         let folder = folder(SMALL);
         folder.write("tokenizer.json", tokenizer(&["[UNK]", "[CLS]", "on"]).as_bytes());
-        let error = MiniLm::open(folder.path()).unwrap_err().to_string();
+        let error = MiniLmEmbedder::open(folder.path()).unwrap_err().to_string();
         assert!(error.contains("it has no token [SEP]"), "{error}");
         let many: Vec<&str> = WORDS.into_iter().chain(["more"]).collect();
         folder.write("tokenizer.json", tokenizer(&many).as_bytes());
-        let error = MiniLm::open(folder.path()).unwrap_err().to_string();
+        let error = MiniLmEmbedder::open(folder.path()).unwrap_err().to_string();
         assert!(error.contains("the weights have only 8 rows"), "{error}");
     }
 
     #[test]
-    fn numbers_that_overflow_are_an_error() {
+    fn overflowing_numbers_are_an_error() {
         let folder = folder(SMALL);
         let mut tensors = tensors(SMALL);
         let last = tensors.last_mut().unwrap();
         last.numbers.fill(f32::MAX);
         folder.weights("model.safetensors", &tensors);
-        let minilm = MiniLm::open(folder.path()).unwrap();
+        let minilm = MiniLmEmbedder::open(folder.path()).unwrap();
         let error = minilm.embed(&["", "deploy on"]).unwrap_err().to_string();
-        assert!(error.contains("so large that a text has no vector"), "{error}");
+        assert!(error.contains("so large that a vector overflows"), "{error}");
     }
 }

@@ -1,24 +1,24 @@
-//! What tests write: small models of random numbers, in folders of their own.
+//! Small random models for tests, each in a temporary folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A tensor to write.
-pub(crate) struct Written {
+pub(crate) struct TestTensor {
     pub(crate) name: String,
     pub(crate) shape: Vec<usize>,
     pub(crate) numbers: Vec<f32>,
 }
 
-impl Written {
+impl TestTensor {
     pub(crate) fn new(name: impl Into<String>, shape: &[usize], numbers: Vec<f32>) -> Self {
         assert_eq!(shape.iter().product::<usize>(), numbers.len());
         Self { name: name.into(), shape: shape.to_vec(), numbers }
     }
 }
 
-/// The bytes of a safetensors file.
-pub(crate) fn safetensors(tensors: &[Written]) -> Vec<u8> {
+/// Returns the bytes of a safetensors file.
+pub(crate) fn safetensors(tensors: &[TestTensor]) -> Vec<u8> {
     let mut header = serde_json::Map::new();
     let mut data = Vec::new();
     for tensor in tensors {
@@ -36,7 +36,7 @@ pub(crate) fn safetensors(tensors: &[Written]) -> Vec<u8> {
     bytes
 }
 
-/// Numbers between -1 and 1 that look random, the same for the same seed.
+/// Returns pseudorandom numbers between -1 and 1.
 pub(crate) fn random(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     std::iter::repeat_with(|| {
@@ -49,7 +49,7 @@ pub(crate) fn random(count: usize, seed: u64) -> Vec<f32> {
     .collect()
 }
 
-/// A `tokenizer.json` with these words, of which the first stands for any other; it asks for texts to be cut and filled.
+/// Returns a `tokenizer.json` with these words, the first of which is the unknown token, and with truncation and padding.
 pub(crate) fn tokenizer(words: &[&str]) -> String {
     let vocabulary: serde_json::Map<_, _> = words
         .iter()
@@ -76,7 +76,7 @@ pub(crate) fn tokenizer(words: &[&str]) -> String {
     .to_string()
 }
 
-/// A folder that goes when it is dropped.
+/// A temporary folder, removed when it is dropped.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -97,7 +97,7 @@ impl Scratch {
         std::fs::write(self.0.join(name), bytes).unwrap();
     }
 
-    pub(crate) fn weights(&self, name: &str, tensors: &[Written]) {
+    pub(crate) fn weights(&self, name: &str, tensors: &[TestTensor]) {
         self.write(name, &safetensors(tensors));
     }
 

@@ -1,39 +1,41 @@
-//! The vectors of real models, compared to the bit with those of other processors.
+//! Vectors of real models, compared to the bit with those of other processors.
 //!
-//! The weights are too large for a repository. `.ci/models` fetches them, and `PANNIER_MODELS` names the folder they are
-//! in; without it there is nothing to check.
+//! The weights are too large for a repository. `.ci/models` downloads them, and `PANNIER_MODELS` names their folder; without
+//! it the tests are skipped.
 
 use std::io::Write;
 use std::path::PathBuf;
 
 use pannier_docs::Embedder;
-use pannier_embed::{MiniLm, StaticTable};
+use pannier_embed::{MiniLmEmbedder, StaticEmbedder};
 
 const FOX: &str = "The quick brown fox";
 
-/// Says on the screen what is not checked, even where the output of tests is kept back.
-fn tell(message: &str) {
+/// Prints what is skipped, even where the output of tests is captured.
+fn print_skipped(message: &str) {
     let _ = writeln!(std::io::stderr(), "{message}");
 }
 
-/// A folder with a model, or why there is none.
+/// Returns the folder of a model, or prints why it is skipped.
 fn folder(name: &str) -> Option<PathBuf> {
     let Some(models) = std::env::var_os("PANNIER_MODELS") else {
-        tell("skipped: run .ci/models and set PANNIER_MODELS to the full path of target/models");
+        print_skipped(
+            "skipped: run .ci/models and set PANNIER_MODELS to the full path of target/models",
+        );
         return None;
     };
     let folder = PathBuf::from(models).join(name);
     if !folder.is_dir() {
-        tell(&format!("skipped: there is no {}; run .ci/models", folder.display()));
+        print_skipped(&format!("skipped: there is no {}; run .ci/models", folder.display()));
         return None;
     }
     Some(folder)
 }
 
-/// How many texts MiniLM gets without optimisation, when all of them would take minutes.
-const FEW: usize = 8;
+/// The number of texts for MiniLM without optimization, where all of them would take minutes.
+const DEBUG_TEXTS: usize = 8;
 
-/// Texts of many sorts, a few short ones first.
+/// Returns texts in many scripts and formats, a few short ones first.
 fn texts() -> Vec<String> {
     let mut texts: Vec<String> = [
         "",
@@ -73,17 +75,17 @@ fn texts() -> Vec<String> {
     texts
 }
 
-/// BLAKE3 of all vectors, as little-endian numbers.
+/// Returns BLAKE3 of all vectors, as little-endian numbers.
 fn hash(embedder: &dyn Embedder, texts: &[String]) -> String {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let vectors = embedder.embed(&texts).unwrap();
     let mut hasher = blake3::Hasher::new();
     for (text, vector) in texts.iter().zip(vectors) {
         assert_eq!(vector.len(), embedder.model().dimensions as usize);
-        // A table may have a row for blanks.
-        let nothing =
+        // A table may have a row for whitespace.
+        let is_empty =
             text.is_empty() || text.trim().is_empty() && embedder.model().name == "minilm";
-        assert_eq!(vector.iter().all(|&number| number == 0), nothing, "{text:?}");
+        assert_eq!(vector.iter().all(|&number| number == 0), is_empty, "{text:?}");
         vector.iter().for_each(|number| {
             hasher.update(&number.to_le_bytes());
         });
@@ -92,18 +94,18 @@ fn hash(embedder: &dyn Embedder, texts: &[String]) -> String {
 }
 
 #[test]
-fn minilm_gives_the_vectors_that_it_gives_everywhere() {
+fn minilm_vectors_are_reproducible() {
     let Some(folder) = folder("minilm") else { return };
-    let minilm = MiniLm::open(folder).unwrap();
+    let minilm = MiniLmEmbedder::open(folder).unwrap();
     assert_eq!(minilm.model().dimensions, 384);
     let fox = minilm.embed(&[FOX]).unwrap().remove(0);
     assert_eq!(fox[..8], [91, 1090, -22, 1409, 1184, -1092, 1819, -3434]);
     let texts = texts();
     let expected = "5871d0da1b17cbe75de45fa199468a475200de190e5fec3cbebfa2daecabe258";
-    assert_eq!(hash(&minilm, &texts[..FEW]), expected);
+    assert_eq!(hash(&minilm, &texts[..DEBUG_TEXTS]), expected);
     if cfg!(debug_assertions) {
-        let (left, all) = (texts.len() - FEW, texts.len());
-        tell(&format!("skipped: {left} of {all} texts for MiniLM; add --release"));
+        let (left, all) = (texts.len() - DEBUG_TEXTS, texts.len());
+        print_skipped(&format!("skipped: {left} of {all} texts for MiniLM; add --release"));
         return;
     }
     let expected = "7616e4d88c978f59cb22f8ea022ffd20a15a61efeeeef03e4b2df2170f129584";
@@ -111,9 +113,9 @@ fn minilm_gives_the_vectors_that_it_gives_everywhere() {
 }
 
 #[test]
-fn a_static_table_gives_the_vectors_that_it_gives_everywhere() {
+fn static_vectors_are_reproducible() {
     let Some(folder) = folder("wordllama") else { return };
-    let table = StaticTable::open(folder).unwrap();
+    let table = StaticEmbedder::open(folder).unwrap();
     assert_eq!(table.model().dimensions, 256);
     let expected = "e70d482d1d49a574e128f2e54d25ac7df1c5b4249828097ac1d4461c8b866b7a";
     assert_eq!(hash(&table, &texts()), expected);

@@ -4,81 +4,141 @@
 //! break comes between them that the document does not have. That is done only where it can be seen to be right: the
 //! contents are as long as the ranges say, and the bytes that both claim are the same.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pannier_core::{ContextItem, Cost, Passage, Placed, Rendering, TokenCounter, sum_tokens};
+use pannier_core::{
+    ContextItem, Error, Headings, Layout, Passage, PlacedItems, Plan, Pool, RenderCost, SectionId,
+    TokenCounter, sum_tokens,
+};
 
-/// The text of passages under headings, and what counts its tokens.
+use crate::count::{above, count, count_up_to};
+
+/// The text of passages under headings, and the counter of its tokens.
 ///
-/// A line `[DOC: path]` stands wherever the document changes, with an empty line before it, unless it is the first.
-/// Each passage ends with its line. Items that are no [passages](Passage) stand without a heading, after an empty line.
+/// A line `[DOC: path]` precedes the passages wherever the document changes, with an empty line before it unless it is
+/// the first. Each passage ends with its line. Items that are not [passages](Passage) have no heading and follow an
+/// empty line.
 ///
 /// A pipeline with it never selects a text above its target: the text itself is counted.
 #[derive(Clone)]
-pub struct DocumentRendering {
-    counter: Arc<dyn TokenCounter>,
+pub struct DocumentLayout {
+    /// `None`: headings cost what they cost at least, and nothing is counted.
+    counter: Option<Arc<dyn TokenCounter>>,
+    min_heading_tokens: i64,
+    headings: Headings,
 }
 
-impl DocumentRendering {
-    /// Texts that are counted by this counter.
+impl DocumentLayout {
+    /// What a heading costs at least, unless set.
+    pub const MIN_HEADING_TOKENS: i64 = 10;
+
+    /// Texts that are counted by this counter, with a heading once for each document.
     pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
-        Self { counter }
+        Self { counter: Some(counter), ..Self::uncounted() }
     }
 
-    /// What counts them.
-    pub fn counter(&self) -> &Arc<dyn TokenCounter> {
-        &self.counter
+    /// Texts that are not counted: each heading is charged what it costs at least.
+    pub fn uncounted() -> Self {
+        Self {
+            counter: None,
+            min_heading_tokens: Self::MIN_HEADING_TOKENS,
+            headings: Headings::Once,
+        }
     }
 
-    /// The text of placed items.
-    pub fn text(&self, items: &Placed<'_>) -> String {
+    /// Sets what a heading is charged at least. Where it counts more, it is charged more. Negative counts as 0.
+    #[must_use]
+    pub fn with_min_heading_tokens(mut self, tokens: i64) -> Self {
+        self.min_heading_tokens = tokens.max(0);
+        self
+    }
+
+    /// Sets when a heading is charged: once for each document where a placer brings the passages of a document
+    /// together, or at every change where they are sent in the order they were taken.
+    #[must_use]
+    pub fn with_headings(mut self, headings: Headings) -> Self {
+        self.headings = headings;
+        self
+    }
+
+    /// Returns the text of placed items.
+    pub fn text(&self, items: &PlacedItems<'_>) -> String {
         render_documents(items.items())
     }
 
-    /// The text of these items, in this order.
+    /// Returns the text of these items, in this order.
     pub fn render<'i>(&self, items: impl Iterator<Item = &'i ContextItem>) -> String {
         render_documents(items)
     }
 
-    fn count(&self, text: &str) -> i64 {
-        i64::try_from(self.counter.count(text)).unwrap_or(i64::MAX)
+    /// Returns what a heading for an item's document is charged; 0 if the item is not a passage.
+    pub fn heading_tokens(&self, item: &ContextItem) -> i64 {
+        let charge = |passage: Passage<'_>| {
+            self.count_heading(passage.document).max(self.min_heading_tokens)
+        };
+        Passage::from_item(item).map_or(0, charge)
+    }
+
+    /// What a heading counts.
+    fn count_heading(&self, document: &str) -> i64 {
+        let Some(counter) = &self.counter else {
+            return 0;
+        };
+        let mut text = String::from("\n");
+        write_heading(&mut text, document);
+        count(&**counter, &text)
     }
 }
 
-impl Rendering for DocumentRendering {
-    fn cost(&self, items: &Placed<'_>) -> Cost {
-        let total = self.count(&self.text(items));
+impl Layout for DocumentLayout {
+    fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error> {
+        let mut plan = Plan::default();
+        let mut sections: BTreeMap<&str, SectionId> = BTreeMap::new();
+        for item in pool.items() {
+            let section = Passage::from_item(item).map(|passage| {
+                *sections.entry(passage.document).or_insert_with(|| {
+                    plan.sections.push(self.heading_tokens(item));
+                    SectionId::new(plan.sections.len() as u32 - 1)
+                })
+            });
+            let forms = 1 + usize::from(item.short_form().is_some());
+            plan.section_of.extend(std::iter::repeat_n(section.unwrap_or_default(), forms));
+        }
+        if plan.sections.is_empty() {
+            plan.section_of.clear();
+        }
+        plan.headings = self.headings;
+        Ok(plan)
+    }
+
+    fn measure(&self, items: &PlacedItems<'_>, up_to: i64) -> Result<Option<RenderCost>, Error> {
+        let Some(counter) = &self.counter else {
+            return Ok(None);
+        };
+        let Some(total) = count_up_to(&**counter, &self.text(items), up_to) else {
+            return Ok(Some(above(up_to)));
+        };
         let mut last = None;
         let framing = items.items().map(|item| {
-            let document = Passage::of(item).map(|passage| passage.document);
-            let opens = document.is_some() && document != last;
+            let document = Passage::from_item(item).map(|passage| passage.document);
+            let opens = document.filter(|_| document != last);
             last = document;
-            if opens { self.heading(0, item) } else { 0 }
+            opens.map_or(0, |document| self.count_heading(document))
         });
         // Line ends are mostly paid by what a heading is charged beyond what it costs, or are merged; where they are
         // not, the whole is counted, and they are among what it costs beyond its parts.
-        Cost::of_whole(total, 0, sum_tokens(framing), items.tokens())
-    }
-
-    fn heading(&self, _: usize, item: &ContextItem) -> i64 {
-        let heading = |passage: Passage<'_>| {
-            let mut text = String::from("\n");
-            write_heading(&mut text, passage.document);
-            self.count(&text)
-        };
-        Passage::of(item).map_or(0, heading)
-    }
-
-    fn fits(&self, items: &Placed<'_>, limit: i64) -> bool {
-        let limit = usize::try_from(limit).unwrap_or_default();
-        self.counter.count_up_to(&self.text(items), limit).is_some()
+        Ok(Some(RenderCost::from_total(total, 0, sum_tokens(framing), items.tokens())))
     }
 }
 
-impl std::fmt::Debug for DocumentRendering {
+impl std::fmt::Debug for DocumentLayout {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DocumentRendering").finish_non_exhaustive()
+        f.debug_struct("DocumentLayout")
+            .field("min_heading_tokens", &self.min_heading_tokens)
+            .field("headings", &self.headings)
+            .finish_non_exhaustive()
     }
 }
 
@@ -89,7 +149,7 @@ pub fn render_documents<'i>(items: impl Iterator<Item = &'i ContextItem>) -> Str
     let mut written: Option<Written> = None;
     for item in items {
         let content = item.content();
-        let Some(passage) = Passage::of(item) else {
+        let Some(passage) = Passage::from_item(item) else {
             separate(&mut text);
             write_line(&mut text, content);
             (last, written) = (None, None);

@@ -4,12 +4,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use pannier_core::{
-    ContextItem, ContextKind, Cost, Error, MetadataValue, Placed, Rendering, Selection,
-    TokenCounter,
+    Around, ContextItem, ContextKind, Error, Layout, MetadataValue, PlacedItems, Plan, Pool,
+    RenderCost, Selection, TokenCounter, sum_tokens,
 };
+
+use crate::count::{above, count, count_up_to};
 
 /// How a selection is written as text: the items in placed order, with something around and between them.
 ///
@@ -300,83 +302,94 @@ mod wire {
     }
 }
 
-/// A [`Template`], and what counts the tokens of its texts.
+/// A [`Template`], and the counter of its texts' tokens.
 ///
 /// A pipeline with it never selects a text above its target: the text itself is counted.
 #[derive(Clone)]
-pub struct TextRendering {
+pub struct TextLayout {
     template: Template,
     counter: Arc<dyn TokenCounter>,
-    /// What the separator counts, once that was asked for.
-    separator: OnceLock<i64>,
 }
 
-impl TextRendering {
+impl TextLayout {
     /// Texts by this template, counted by this counter.
     pub fn new(template: Template, counter: Arc<dyn TokenCounter>) -> Self {
-        Self { template, counter, separator: OnceLock::new() }
+        Self { template, counter }
     }
 
-    /// How the text is made.
+    /// Returns the template.
     pub fn template(&self) -> &Template {
         &self.template
     }
 
-    /// What counts it.
+    /// Returns the counter.
     pub fn counter(&self) -> &Arc<dyn TokenCounter> {
         &self.counter
     }
 
-    fn text(&self, items: &Placed<'_>) -> String {
+    fn text<'i>(&self, items: impl ExactSizeIterator<Item = &'i ContextItem>) -> String {
         let mut text = String::new();
-        self.template.write_items(items.items(), |piece| text.push_str(piece));
+        self.template.write_items(items, |piece| text.push_str(piece));
         text
     }
 
     fn count(&self, text: &str) -> i64 {
-        i64::try_from(self.counter.count(text)).unwrap_or(i64::MAX)
+        count(&*self.counter, text)
     }
 
-    /// What stands around and between the items, each counted by itself.
-    fn framing(&self, items: &Placed<'_>) -> i64 {
-        let template = &self.template;
-        let gaps = i64::try_from(items.items().len().saturating_sub(1)).unwrap_or(i64::MAX);
-        let mut framing = self.count(&template.separator).saturating_mul(gaps);
-        if template.item.is_content() && template.kinds.is_empty() {
-            return framing;
-        }
-        for (item, position) in items.items().zip(1..) {
-            let frame = template.of(item).frame(item, position);
-            framing = framing.saturating_add(self.count(&frame));
-        }
-        framing
-    }
-}
-
-impl Rendering for TextRendering {
-    fn cost(&self, items: &Placed<'_>) -> Cost {
-        let total = self.count(&self.text(items));
-        let fixed = self.text(&Placed::empty());
-        let (fixed, framing) = (self.count(&fixed), self.framing(items));
-        Cost::of_whole(total, fixed, framing, items.tokens())
+    /// What an empty selection costs.
+    fn fixed(&self) -> i64 {
+        self.count(&self.text([].into_iter()))
     }
 
-    fn framing(&self, _: usize, item: &ContextItem) -> i64 {
-        let separator = *self.separator.get_or_init(|| self.count(&self.template.separator));
+    /// What the template writes around an item.
+    fn frame(&self, item: &ContextItem, position: usize) -> i64 {
         let template = self.template.of(item);
-        let frame = if template.is_content() { 0 } else { self.count(&template.frame(item, 1)) };
-        frame.saturating_add(separator)
+        if template.is_content() { 0 } else { self.count(&template.frame(item, position)) }
     }
 
-    fn fits(&self, items: &Placed<'_>, limit: i64) -> bool {
-        let limit = usize::try_from(limit).unwrap_or_default();
-        self.counter.count_up_to(&self.text(items), limit).is_some()
+    fn has_frames(&self) -> bool {
+        !self.template.item.is_content() || !self.template.kinds.is_empty()
     }
 }
 
-impl fmt::Debug for TextRendering {
+impl Layout for TextLayout {
+    fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error> {
+        let mut plan = Plan::default();
+        plan.fixed = self.fixed();
+        // Every item is charged a separator, although the first needs none.
+        let separator = self.count(&self.template.separator);
+        let forms = |item: &&'_ ContextItem| {
+            let frame = self.frame(item, 1).saturating_add(separator);
+            let short =
+                item.short_form().map(|short| self.frame(short, 1).saturating_add(separator));
+            std::iter::once(frame).chain(short)
+        };
+        plan.around = match self.has_frames() {
+            false => Around::Each(separator),
+            true => Around::Forms(pool.items().iter().flat_map(forms).collect()),
+        };
+        Ok(plan)
+    }
+
+    fn measure(&self, items: &PlacedItems<'_>, up_to: i64) -> Result<Option<RenderCost>, Error> {
+        let Some(total) = count_up_to(&*self.counter, &self.text(items.items()), up_to) else {
+            return Ok(Some(above(up_to)));
+        };
+        let gaps = i64::try_from(items.items().len().saturating_sub(1)).unwrap_or(i64::MAX);
+        let separators = self.count(&self.template.separator).saturating_mul(gaps);
+        let frames = items.items().zip(1..).map(|(item, position)| self.frame(item, position));
+        let framing = match self.has_frames() {
+            false => separators,
+            true => sum_tokens(frames.chain([separators])),
+        };
+        Ok(Some(RenderCost::from_total(total, self.fixed(), framing, items.tokens())))
+    }
+}
+
+impl fmt::Debug for TextLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TextRendering").field("template", &self.template).finish_non_exhaustive()
+        f.debug_struct("TextLayout").field("template", &self.template).finish_non_exhaustive()
     }
 }
 

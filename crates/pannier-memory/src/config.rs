@@ -1,7 +1,7 @@
-//! What the file `.ctxrc` beside a context folder says about packets.
+//! The packet settings in `.ctxrc`, the file next to a context folder.
 //!
-//! The file is shared with other tools and has many more keys, which are none of our business. The few that are must say
-//! something that can be meant: a budget that is mistyped should not silently become another.
+//! Other tools share the file, so unknown keys are ignored. Invalid values of known keys are errors: a mistyped budget must
+//! not silently become the default.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,65 +9,65 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::file::{Reading, read};
+use crate::file::{ReadOutcome, read};
 use crate::{Folder, MemoryError};
 
 const NAME: &str = ".ctxrc";
 
-/// Longer files are not read.
-const LONGEST: u64 = 64 << 10;
+/// The maximum size of the file.
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
-/// What is configured about packets. What is not is left to whoever makes them.
+/// The settings of `.ctxrc` for packets; `None` where the file has no such key.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Config {
-    /// How many tokens a packet may have.
+    /// The maximum number of tokens of a packet.
     pub token_budget: Option<usize>,
-    /// Which share of them tasks may take, from 0 to 1.
+    /// The maximum share of tasks, from 0 to 1.
     pub task_budget_pct: Option<f64>,
-    /// Which share of them conventions may take, from 0 to 1.
+    /// The maximum share of conventions, from 0 to 1.
     pub convention_budget_pct: Option<f64>,
-    /// For how many minutes a session is not given another packet.
+    /// The minimum time between two packets of a session, in minutes.
     pub agent_cooldown_minutes: Option<u64>,
 }
 
-/// A value as YAML reads it.
+/// A YAML value.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Value {
-    Whole(u64),
-    Number(f64),
-    Truth(bool),
-    Text(String),
+    Integer(u64),
+    Float(f64),
+    Bool(bool),
+    String(String),
     Other(IgnoredAny),
 }
 
 impl Config {
-    /// Reads the file `.ctxrc` at the root of a project. Without one, nothing is configured.
+    /// Reads the file `.ctxrc` at the root of a project. Returns the default if there is none.
     ///
     /// # Errors
     ///
-    /// [`MemoryError::Config`] if it is not YAML, [`MemoryError::ConfigValue`] if a key says what it cannot mean,
+    /// [`MemoryError::Config`] if it is not YAML, [`MemoryError::ConfigValue`] if a value is invalid,
     /// [`MemoryError::TooLong`] above 64 KiB, and [`MemoryError::Io`] if it cannot be read.
     pub fn read(folder: &Folder) -> Result<Self, MemoryError> {
         let path = folder.root().join(NAME);
         let problem =
             |problem: &str| MemoryError::Config { path: path.clone(), problem: problem.to_owned() };
-        match read(folder.root(), &path, LONGEST)? {
-            Reading::Missing => Ok(Self::default()),
-            Reading::Refused(said) => Err(problem(said)),
-            Reading::Bytes(bytes) => {
+        match read(folder.root(), &path, MAX_FILE_BYTES)? {
+            ReadOutcome::Missing => Ok(Self::default()),
+            ReadOutcome::Refused(reason) => Err(problem(reason)),
+            ReadOutcome::Bytes(bytes) => {
                 let text = str::from_utf8(&bytes).map_err(|_| problem("it is not UTF-8"))?;
                 Self::parse(&path, text)
             }
         }
     }
 
-    /// Reads the text of such a file. The path is for messages.
+    /// Parses the text of a `.ctxrc` file. Errors name `path`.
     ///
     /// # Errors
     ///
-    /// As [`Config::read`], but for those of reading the file.
+    /// [`MemoryError::Config`] if it is not YAML, [`MemoryError::ConfigValue`] if a value is invalid.
     pub fn parse(path: &Path, text: &str) -> Result<Self, MemoryError> {
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! { max_depth: 32, max_nodes: 20_000, max_documents: 1 },
@@ -80,10 +80,10 @@ impl Config {
         })?;
         let keys = Keys { path, keys: keys.unwrap_or_default() };
         Ok(Self {
-            token_budget: keys.whole("token_budget")?,
-            task_budget_pct: keys.share("task_budget_pct")?,
-            convention_budget_pct: keys.share("convention_budget_pct")?,
-            agent_cooldown_minutes: keys.whole("agent_cooldown_minutes")?,
+            token_budget: keys.parse_integer("token_budget")?,
+            task_budget_pct: keys.parse_fraction("task_budget_pct")?,
+            convention_budget_pct: keys.parse_fraction("convention_budget_pct")?,
+            agent_cooldown_minutes: keys.parse_integer("agent_cooldown_minutes")?,
         })
     }
 }
@@ -94,18 +94,18 @@ struct Keys<'a> {
 }
 
 impl Keys<'_> {
-    fn whole<T: TryFrom<u64>>(&self, key: &'static str) -> Result<Option<T>, MemoryError> {
+    fn parse_integer<T: TryFrom<u64>>(&self, key: &'static str) -> Result<Option<T>, MemoryError> {
         self.value(key, "a whole number from 0 on", |value| match value {
-            Value::Whole(number) => T::try_from(*number).ok(),
+            Value::Integer(number) => T::try_from(*number).ok(),
             _ => None,
         })
     }
 
-    fn share(&self, key: &'static str) -> Result<Option<f64>, MemoryError> {
-        let share = |number: f64| (0.0..=1.0).contains(&number).then_some(number);
+    fn parse_fraction(&self, key: &'static str) -> Result<Option<f64>, MemoryError> {
+        let fraction = |number: f64| (0.0..=1.0).contains(&number).then_some(number);
         self.value(key, "a number from 0 to 1", |value| match value {
-            Value::Whole(number) => share(*number as f64),
-            Value::Number(number) => share(*number),
+            Value::Integer(number) => fraction(*number as f64),
+            Value::Float(number) => fraction(*number),
             _ => None,
         })
     }
@@ -120,19 +120,19 @@ impl Keys<'_> {
         read(value).map(Some).ok_or_else(|| MemoryError::ConfigValue {
             path: self.path.to_owned(),
             key,
-            value: value.shown(),
+            value: value.display_value(),
             allowed,
         })
     }
 }
 
 impl Value {
-    fn shown(&self) -> String {
+    fn display_value(&self) -> String {
         match self {
-            Self::Whole(number) => number.to_string(),
-            Self::Number(number) => number.to_string(),
-            Self::Truth(truth) => truth.to_string(),
-            Self::Text(text) => format!("'{}'", text.chars().take(40).collect::<String>()),
+            Self::Integer(number) => number.to_string(),
+            Self::Float(number) => number.to_string(),
+            Self::Bool(value) => value.to_string(),
+            Self::String(text) => format!("'{}'", text.chars().take(40).collect::<String>()),
             Self::Other(IgnoredAny) => "empty, or a list or a mapping".to_owned(),
         }
     }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn known_keys_are_read_and_others_ignored() {
+    fn known_keys_are_read_and_unknown_keys_ignored() {
         let text = "# mine\ncontext_dir: .context\ntoken_budget: 4000\ntask_budget_pct: 0.25\nconvention_budget_pct: 1\nagent_cooldown_minutes: 0\npriority_order:\n  - A\n  - {b: [c]}\n";
         let config = parse(text).unwrap();
         assert_eq!(config.token_budget, Some(4_000));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_named_with_what_is_allowed() {
+    fn invalid_value_error_names_key_value_and_allowed_range() {
         for (text, value) in [
             ("token_budget: lots", "'lots'"),
             ("token_budget: -1", "-1"),
@@ -184,14 +184,14 @@ mod tests {
             let key = text.split(':').next().unwrap();
             let message = error.to_string();
             assert!(
-                message.starts_with(&format!(".ctxrc: {key} is {value}, and must be ")),
+                message.starts_with(&format!(".ctxrc: {key} is {value} but must be ")),
                 "{message}"
             );
         }
     }
 
     #[test]
-    fn what_is_not_yaml_is_an_error() {
+    fn invalid_yaml_is_an_error() {
         for text in
             ["token_budget: [", "just words", "- a\n- b\n", "a: 1\na: 2\n", "task_budget_pct: .nan"]
         {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_stands_beside_the_folder() {
+    fn the_file_is_read_from_the_project_root() {
         let scratch = Scratch::new("config");
         scratch.write(".context/TASKS.md", "");
         let folder = Folder::find(scratch.path()).unwrap();

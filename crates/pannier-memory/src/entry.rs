@@ -1,8 +1,7 @@
-//! One thing that a project remembers: a rule, a task, a convention, a decision or a learning.
+//! An entry of a project's memory: a rule, task, convention, decision or learning.
 //!
-//! An entry is known by its id, which has to survive what people do to such files all day: they add entries above and
-//! below, and they edit bodies. It is therefore made of the title, and of the date where there is one, and of nothing
-//! else.
+//! The id of an entry must survive everyday edits: new entries before and after it, and changes of its text. It is
+//! therefore derived from title and date alone.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,28 +9,28 @@ use std::sync::Arc;
 use pannier_core::Timestamp;
 use serde::Serialize;
 
-/// What an entry is, and in which order entries are kept.
+/// The type of an entry. Entries are sorted by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Section {
-    /// Rules that always hold.
+    /// Rules without exception.
     Constitution,
-    /// What is to be done.
+    /// Open tasks.
     Tasks,
-    /// How things are done here.
+    /// Conventions of the project.
     Conventions,
-    /// What was decided, and why.
+    /// Decisions and their reasons.
     Decisions,
-    /// What was learned, and what follows from it.
+    /// Lessons and their consequences.
     Learnings,
 }
 
 impl Section {
-    /// All of them, in order.
+    /// All sections, in order.
     pub const ALL: [Self; 5] =
         [Self::Constitution, Self::Tasks, Self::Conventions, Self::Decisions, Self::Learnings];
 
-    /// Its name in lower case.
+    /// Returns the name in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Constitution => "constitution",
@@ -42,7 +41,7 @@ impl Section {
         }
     }
 
-    /// What one entry of it is called, in ids.
+    /// Returns the prefix of its entries' ids.
     fn singular(self) -> &'static str {
         match self {
             Self::Constitution => "rule",
@@ -53,7 +52,7 @@ impl Section {
         }
     }
 
-    /// Whether its entries have headings with dates, and are not items of lists.
+    /// Returns whether its entries have headings with dates. Entries of other sections are list items.
     pub fn is_dated(self) -> bool {
         matches!(self, Self::Decisions | Self::Learnings)
     }
@@ -71,8 +70,8 @@ pub struct Entry {
     section: Section,
     id: String,
     title: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lead: Option<Arc<str>>,
+    #[serde(rename = "lead", skip_serializing_if = "Option::is_none")]
+    list_intro: Option<Arc<str>>,
     text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     date: Option<Timestamp>,
@@ -81,11 +80,11 @@ pub struct Entry {
     line: usize,
 }
 
-/// What a file says of an entry. The rest follows from where it stands.
+/// An entry as parsed, before its section and path are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Draft {
     pub(crate) title: String,
-    pub(crate) lead: Option<Arc<str>>,
+    pub(crate) list_intro: Option<Arc<str>>,
     pub(crate) text: String,
     pub(crate) date: Option<Timestamp>,
     pub(crate) is_superseded: bool,
@@ -93,9 +92,9 @@ pub(crate) struct Draft {
 }
 
 impl Entry {
-    /// An entry of a file. Its id is that of the first entry with this title; see [`Entry::number`].
+    /// Returns an entry with the id of the first entry with this title; see [`Entry::number`].
     pub(crate) fn new(section: Section, path: &str, draft: Draft) -> Self {
-        let Draft { title, lead, text, date, is_superseded, line } = draft;
+        let Draft { title, list_intro, text, date, is_superseded, line } = draft;
         let hash = blake3::hash(title.as_bytes()).to_hex();
         let kind = section.singular();
         let id = match date {
@@ -106,63 +105,72 @@ impl Entry {
             None if section.is_dated() => format!("{kind}-{hash:.6}"),
             _ => format!("{kind}-{hash:.8}"),
         };
-        Self { section, id, title, lead, text, date, is_superseded, path: path.to_owned(), line }
+        Self {
+            section,
+            id,
+            title,
+            list_intro,
+            text,
+            date,
+            is_superseded,
+            path: path.to_owned(),
+            line,
+        }
     }
 
-    /// Tells it from earlier entries with the same id.
+    /// Appends the number of an entry among those with the same id, from 2 on.
     pub(crate) fn number(&mut self, number: usize) {
         if number > 1 {
             self.id = format!("{}-{number}", self.id);
         }
     }
 
-    /// What it is.
+    /// Returns the section.
     pub fn section(&self) -> Section {
         self.section
     }
 
-    /// By what it is known. It stays the same when other entries are added, or its text is edited.
+    /// Returns the id. It does not change when other entries are added or the text is edited.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What it is called: the heading of a decision or a learning, the first line of anything else, of tasks without
-    /// tags. Never empty.
+    /// Returns the title: the heading of a decision or learning, or else the first line, in tasks without tags. Never
+    /// empty.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// What leads into the list that it is an item of, if a paragraph right before the list ends with a colon. Below `Do
-    /// not:`, an item alone says the opposite of what is meant.
-    pub fn lead(&self) -> Option<&str> {
-        self.lead.as_deref()
+    /// Returns the paragraph directly before the item's list, if it ends with a colon. Without its introduction `Do not:`,
+    /// an item would state the opposite.
+    pub fn list_intro(&self) -> Option<&str> {
+        self.list_intro.as_deref()
     }
 
-    /// What it says, in Markdown.
+    /// Returns the text in Markdown.
     ///
-    /// Of a decision or a learning, this is what stands below its heading, which may be nothing. Of anything else, it is
-    /// the whole item without its bullet and its box, to be printed again behind `- ` with two spaces before each
-    /// further line, and never empty.
+    /// For a decision or learning, this is the text below the heading; it may be empty. For other entries, it is the item
+    /// without bullet, checkbox and indentation; it is never empty.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// When it was made, if it says so.
+    /// Returns the date, if the entry has a valid one.
     pub fn date(&self) -> Option<Timestamp> {
         self.date
     }
 
-    /// Whether it says that another took its place.
+    /// Returns whether the entry is marked as superseded.
     pub fn is_superseded(&self) -> bool {
         self.is_superseded
     }
 
-    /// In which file it stands: a path below the root of the project, with forward slashes.
+    /// Returns the path of its file below the project root, with forward slashes.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// In which line it begins, from 1.
+    /// Returns its first line, counted from 1.
     pub fn line(&self) -> usize {
         self.line
     }
@@ -178,12 +186,12 @@ mod tests {
         Entry::new(
             section,
             "x.md",
-            Draft { title, lead: None, text, date, is_superseded: false, line: 1 },
+            Draft { title, list_intro: None, text, date, is_superseded: false, line: 1 },
         )
     }
 
     #[test]
-    fn ids_follow_from_title_and_date_alone() {
+    fn ids_depend_on_title_and_date_only() {
         let hash = blake3::hash(b"Use oars").to_hex();
         let noon = Some("2026-07-25T12:00:00Z");
         let decision = entry(Section::Decisions, "Use oars", "a", noon);

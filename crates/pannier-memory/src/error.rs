@@ -1,106 +1,100 @@
-//! What can go wrong between a folder and what is made of it.
+//! The errors of this crate.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pannier_core::ErrorCategory;
 use pannier_files::SessionError;
 
-/// Why a context folder, or something beside it, cannot be read or written.
+/// A failure to read or write a context folder or its settings, or to build a packet.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
     /// There is no context folder.
-    #[error(
-        "there is no .context folder in {} or above it; make one with `pannier packet init`",
-        start.display()
-    )]
+    #[error("there is no .context folder in {} or above it", start.display())]
     NoFolder {
-        /// Where it was looked for.
+        /// The path where the search started.
         start: PathBuf,
     },
 
-    /// A file is longer than any that people write.
+    /// A file exceeds the size limit.
     #[error(
-        "{} has more than {most} bytes, and is not read; move what is old to another file",
+        "{} has more than {max_bytes} bytes and is not read; move old entries to another file",
         path.display()
     )]
     TooLong {
         /// The file.
         path: PathBuf,
-        /// How long it may be.
-        most: u64,
+        /// The limit.
+        max_bytes: u64,
     },
 
-    /// A configuration cannot be read at all.
-    #[error("{}: {problem}; correct it, or remove the file", path.display())]
+    /// A configuration file is not valid YAML.
+    #[error("{}: {problem}; fix or remove the file", path.display())]
     Config {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The parser's message.
         problem: String,
     },
 
-    /// A key of a configuration has a value that it cannot have.
-    #[error("{}: {key} is {value}, and must be {allowed}", path.display())]
+    /// A key of a configuration has an invalid value.
+    #[error("{}: {key} is {value} but must be {allowed}", path.display())]
     ConfigValue {
         /// The file.
         path: PathBuf,
         /// The key.
         key: &'static str,
-        /// What it says, as it was read.
+        /// The value.
         value: String,
-        /// What it may say.
+        /// The allowed values.
         allowed: &'static str,
     },
 
-    /// Nothing can be remembered about a session.
+    /// The file of a session cannot be read or written.
     #[error(transparent)]
     Session(#[from] SessionError),
 
-    /// What a host wrote to its hook is not what hosts write.
-    #[error(
-        "what the host wrote to the hook is not its JSON: {problem}; run it as a hook, or without input"
-    )]
+    /// The input of a hook is not the JSON object that hosts write.
+    #[error("the hook's input is not a JSON object: {problem}; run it as a hook, or without input")]
     HookInput {
-        /// What is wrong with it.
+        /// The parser's message.
         problem: String,
     },
 
-    /// A host does not show the model what a hook of this event prints.
+    /// The host does not show the model the output of hooks for this event.
     #[error("{host} takes no context from a hook of '{event}'; use one of {}", known.join(", "))]
     HookEvent {
         /// The host.
         host: &'static str,
         /// The event.
         event: String,
-        /// Those that it takes context from.
+        /// The events whose output the host shows.
         known: &'static [&'static str],
     },
 
-    /// Something is there that would be written over.
-    #[error("{} is there already, and nothing was written; remove it first to begin anew", path.display())]
+    /// The folder to create already exists.
+    #[error("{} already exists and nothing was written; remove it first to start over", path.display())]
     Exists {
-        /// What is there.
+        /// The folder.
         path: PathBuf,
     },
 
-    /// A receipt is not of a packet.
-    #[error("the receipt is not of a packet; replay it as what it is")]
+    /// A receipt has another source than a packet.
+    #[error("the receipt is not the receipt of a packet")]
     NoPacket,
 
-    /// The engine refuses what it was given.
+    /// The engine rejects an option or an item.
     #[error(transparent)]
     Engine(#[from] pannier_core::Error),
 
     /// Reading or writing failed.
     #[error("cannot {action} {}: {error}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted action, a verb.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         error: io::Error,
     },
 }
@@ -108,15 +102,5 @@ pub enum MemoryError {
 impl MemoryError {
     pub(crate) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
         Self::Io { action, path: path.to_owned(), error }
-    }
-
-    /// What sort of failure it is.
-    pub fn category(&self) -> ErrorCategory {
-        match self {
-            Self::Io { .. } => ErrorCategory::Io,
-            Self::Engine(error) => error.category(),
-            Self::Session(error) => error.category(),
-            _ => ErrorCategory::InvalidInput,
-        }
     }
 }

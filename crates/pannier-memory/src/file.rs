@@ -1,7 +1,7 @@
-//! Reads files of a project that somebody else may have written.
+//! Reads untrusted files of a project.
 //!
-//! A link can lead anywhere, and a name can belong to a pipe that never ends. What is read is a file, lies within the
-//! project whatever its path goes through, and has an end that is not too far.
+//! A symlink can point outside the project, and a path can name a pipe that never ends. Only regular files are read, only
+//! inside the project after resolving links, and only up to a size limit.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -11,57 +11,57 @@ use pannier_files::read_bounded;
 
 use crate::MemoryError;
 
-/// What became of reading a file.
+/// The result of reading a file.
 #[derive(Debug)]
-pub(crate) enum Reading {
+pub(crate) enum ReadOutcome {
     Missing,
-    /// Why it was not read.
+    /// The reason for not reading it.
     Refused(&'static str),
     Bytes(Vec<u8>),
 }
 
-/// Reads a file of at most so many bytes below a root, which is given without links.
-pub(crate) fn read(root: &Path, path: &Path, most: u64) -> Result<Reading, MemoryError> {
+/// Reads a file of at most `max_bytes` below `root`, which must be canonical.
+pub(crate) fn read(root: &Path, path: &Path, max_bytes: u64) -> Result<ReadOutcome, MemoryError> {
     let failed = |error| MemoryError::io("read", path, error);
-    let found = match within(root, path)? {
-        Within::Missing => return Ok(Reading::Missing),
-        Within::Refused(problem) => return Ok(Reading::Refused(problem)),
-        Within::At(found) => found,
+    let target = match resolve_contained(root, path)? {
+        ContainedPath::Missing => return Ok(ReadOutcome::Missing),
+        ContainedPath::Refused(problem) => return Ok(ReadOutcome::Refused(problem)),
+        ContainedPath::Resolved(target) => target,
     };
-    // Opening a pipe would wait for somebody to write to it.
-    if !fs::metadata(&found).map_err(failed)?.is_file() {
-        return Ok(Reading::Refused("it is not a file, so it is not read"));
+    // Opening a pipe blocks until someone writes to it.
+    if !fs::metadata(&target).map_err(failed)?.is_file() {
+        return Ok(ReadOutcome::Refused("it is not a file, so it is not read"));
     }
-    let file = File::open(&found).map_err(failed)?;
-    match read_bounded(file, most).map_err(failed)? {
-        Some(bytes) => Ok(Reading::Bytes(bytes)),
-        None => Err(MemoryError::TooLong { path: path.to_owned(), most }),
+    let file = File::open(&target).map_err(failed)?;
+    match read_bounded(file, max_bytes).map_err(failed)? {
+        Some(bytes) => Ok(ReadOutcome::Bytes(bytes)),
+        None => Err(MemoryError::TooLong { path: path.to_owned(), max_bytes }),
     }
 }
 
-/// Where a path leads.
+/// The target of a path, if it is inside a root.
 #[derive(Debug)]
-pub(crate) enum Within {
+pub(crate) enum ContainedPath {
     Missing,
     Refused(&'static str),
-    At(PathBuf),
+    Resolved(PathBuf),
 }
 
-/// Follows a path, if it leads to something below a root, which is given without links.
-pub(crate) fn within(root: &Path, path: &Path) -> Result<Within, MemoryError> {
+/// Resolves the links of `path` and checks that the target is below `root`, which must be canonical.
+pub(crate) fn resolve_contained(root: &Path, path: &Path) -> Result<ContainedPath, MemoryError> {
     let is_missing = |kind| matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory);
     match fs::symlink_metadata(path) {
         Ok(_) => {}
-        Err(error) if is_missing(error.kind()) => return Ok(Within::Missing),
+        Err(error) if is_missing(error.kind()) => return Ok(ContainedPath::Missing),
         Err(error) => return Err(MemoryError::io("read", path, error)),
     }
     match path.canonicalize() {
-        Ok(found) if found.starts_with(root) => Ok(Within::At(found)),
-        Ok(_) => {
-            Ok(Within::Refused("it is a link that leads out of the project, so it is not read"))
-        }
+        Ok(target) if target.starts_with(root) => Ok(ContainedPath::Resolved(target)),
+        Ok(_) => Ok(ContainedPath::Refused(
+            "it is a link to a target outside the project, so it is not read",
+        )),
         Err(error) if is_missing(error.kind()) => {
-            Ok(Within::Refused("it is a link that leads nowhere, so it is not read"))
+            Ok(ContainedPath::Refused("it is a dangling link, so it is not read"))
         }
         Err(error) => Err(MemoryError::io("read", path, error)),
     }

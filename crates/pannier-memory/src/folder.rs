@@ -1,17 +1,16 @@
-//! Where a project keeps what it remembers.
+//! Finds and reads the context folder of a project: usually `.context` at its root.
 //!
-//! Usually in a folder `.context` at its root. It is found from anywhere below, without asking a version control system,
-//! which a project may not have.
+//! The search goes up from any path below the root. It does not rely on version control, which a project may not have.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::MemoryError;
-use crate::file::{Reading, Within, read, within};
+use crate::file::{ContainedPath, ReadOutcome, read, resolve_contained};
 use crate::memory::{FILES, FOLDER, Memory, PAGES, Warning, is_page};
 
-/// Longer files are not read. Parsing takes many times their size, and nobody reads so much either.
-const LONGEST: u64 = 8 << 20;
+/// The maximum size of a file. Parsing needs a multiple of it in memory.
+const MAX_FILE_BYTES: u64 = 8 << 20;
 
 /// A context folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,21 +20,23 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Finds the context folder of whatever this path is in.
+    /// Finds the context folder for a path. The first match wins:
     ///
-    /// That is the path itself if it is called `.context`; or else `.context` in it; or else the path itself if it holds
-    /// a file of entries, such as `TASKS.md`; or else `.context` in the nearest folder above.
+    /// 1. the path itself, if its name is `.context`;
+    /// 2. `.context` in it;
+    /// 3. the path itself, if it contains a file of entries such as `TASKS.md`;
+    /// 4. `.context` in the nearest ancestor.
     ///
     /// # Errors
     ///
-    /// [`MemoryError::NoFolder`] if there is none, [`MemoryError::Io`] if the path cannot be looked at.
+    /// [`MemoryError::NoFolder`] if there is none, [`MemoryError::Io`] if the path cannot be read.
     pub fn find(start: impl AsRef<Path>) -> Result<Self, MemoryError> {
         let start = start.as_ref();
-        let failed = |error| MemoryError::io("look into", start, error);
+        let failed = |error| MemoryError::io("read", start, error);
         let start = start.canonicalize().map_err(failed)?;
         let is_named = start.file_name().is_some_and(|name| name == FOLDER) && start.is_dir();
-        let is_filled = || {
-            // A glossary or an architecture may well stand at the root of a project.
+        let has_entries = || {
+            // Any project may have a glossary or an architecture document at its root.
             let mut names = FILES.iter().filter(|(_, section)| section.is_some());
             names.any(|(name, _)| start.join(name).is_file())
         };
@@ -43,27 +44,26 @@ impl Folder {
             let root = start.parent().unwrap_or(&start).to_owned();
             return Ok(Self { path: start, root });
         }
-        // Nothing says that what lies beside it is of the same project.
-        if !start.join(FOLDER).is_dir() && is_filled() {
+        // A folder with another name is its own root: its siblings may belong to other projects.
+        if !start.join(FOLDER).is_dir() && has_entries() {
             return Ok(Self { path: start.clone(), root: start });
         }
-        let root = start.ancestors().find(|above| above.join(FOLDER).is_dir());
+        let root = start.ancestors().find(|ancestor| ancestor.join(FOLDER).is_dir());
         let root = root.ok_or_else(|| MemoryError::NoFolder { start: start.clone() })?;
         Ok(Self { path: root.join(FOLDER), root: root.to_owned() })
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The root of the project: the folder that it is in; or itself, if it is not called `.context`.
+    /// Returns the root of the project: the parent of a folder named `.context`, or else the folder itself.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Reads all of its files. Those that are missing are as if they were empty; what cannot be used is told by
-    /// [`Memory::warnings`].
+    /// Reads all files of the folder. Missing files count as empty; [`Memory::warnings`] lists problems.
     ///
     /// # Errors
     ///
@@ -86,34 +86,34 @@ impl Folder {
             }
         }
         for path in paths {
-            match read(&self.root, &self.path.join(&path), LONGEST)? {
-                Reading::Missing => {}
-                Reading::Refused(problem) => warn(&path, problem),
-                Reading::Bytes(bytes) => files.push((path, bytes)),
+            match read(&self.root, &self.path.join(&path), MAX_FILE_BYTES)? {
+                ReadOutcome::Missing => {}
+                ReadOutcome::Refused(problem) => warn(&path, problem),
+                ReadOutcome::Bytes(bytes) => files.push((path, bytes)),
             }
         }
-        Ok(Memory::gather(&name, files, warnings))
+        Ok(Memory::from_folder(&name, files, warnings))
     }
 
-    /// The names of the pages in a folder below, in order.
+    /// Returns the sorted names of the pages in a subfolder.
     fn pages(&self, folder: &str) -> Result<Pages, MemoryError> {
         let path = self.path.join(folder);
-        let failed = |error| MemoryError::io("look into", &path, error);
-        match within(&self.root, &path)? {
-            Within::Missing => return Ok(Pages::Names(Vec::new())),
-            Within::Refused(problem) => return Ok(Pages::Refused(problem)),
-            Within::At(found) if !found.is_dir() => {
-                return Ok(Pages::Refused("it is not a folder, so it is not looked into"));
+        let failed = |error| MemoryError::io("read", &path, error);
+        match resolve_contained(&self.root, &path)? {
+            ContainedPath::Missing => return Ok(Pages::Names(Vec::new())),
+            ContainedPath::Refused(problem) => return Ok(Pages::Refused(problem)),
+            ContainedPath::Resolved(target) if !target.is_dir() => {
+                return Ok(Pages::Refused("it is not a folder, so it is not read"));
             }
-            Within::At(_) => {}
+            ContainedPath::Resolved(_) => {}
         }
         let mut names = Vec::new();
         for entry in fs::read_dir(&path).map_err(failed)? {
-            // A name that is not UTF-8 is none that an entry could be found by.
+            // Names that are not UTF-8 are skipped: entries could not show their path.
             let name = entry.map_err(failed)?.file_name().into_string();
             names.extend(name.ok().filter(|name| is_page(name)));
         }
-        // Warnings come in this order too.
+        // Warnings appear in this order.
         names.sort_unstable();
         Ok(Pages::Names(names))
     }
@@ -131,7 +131,7 @@ mod tests {
     use crate::test::Scratch;
 
     #[test]
-    fn the_folder_is_found_from_anywhere_below() {
+    fn find_searches_the_path_and_its_ancestors() {
         let scratch = Scratch::new("find");
         let root = scratch.path().canonicalize().unwrap();
         scratch.write("a/.context/TASKS.md", "- [ ] t\n");
@@ -145,19 +145,19 @@ mod tests {
             assert_eq!(folder.path(), root.join("a/.context"), "{start}");
             assert_eq!(folder.root(), root.join("a"), "{start}");
         }
-        // What it is in may be anything.
+        // Without the name `.context`, the folder is its own root.
         assert_eq!(find("b/named").unwrap().root(), root.join("b/named"));
         let error = find("b").unwrap_err();
         assert!(matches!(error, MemoryError::NoFolder { .. }), "{error}");
-        assert!(error.to_string().contains("pannier packet init"));
+        assert!(error.to_string().contains("there is no .context folder"));
         assert!(matches!(find("c").unwrap_err(), MemoryError::Io { .. }));
-        // A glossary alone does not make a context folder.
+        // A glossary alone is not enough.
         scratch.write("d/GLOSSARY.md", "");
         assert!(find("d").is_err());
     }
 
     #[test]
-    fn what_is_missing_is_empty() {
+    fn missing_files_count_as_empty() {
         let scratch = Scratch::new("missing");
         scratch.write(".context/TASKS.md", "- [ ] t\n");
         scratch.write(".context/learnings/b.md", "## [2026-07-25] b\n");
@@ -178,57 +178,57 @@ mod tests {
     }
 
     #[test]
-    fn a_file_may_only_be_so_long() {
+    fn files_above_the_size_limit_are_an_error() {
         let scratch = Scratch::new("long");
-        let most = LONGEST as usize;
-        scratch.write(".context/GLOSSARY.md", &"x".repeat(most));
+        let max_bytes = MAX_FILE_BYTES as usize;
+        scratch.write(".context/GLOSSARY.md", &"x".repeat(max_bytes));
         let folder = Folder::find(scratch.path()).unwrap();
         assert_eq!(folder.read().unwrap().read_order().len(), 1);
-        scratch.write(".context/GLOSSARY.md", &"x".repeat(most + 1));
+        scratch.write(".context/GLOSSARY.md", &"x".repeat(max_bytes + 1));
         let error = folder.read().unwrap_err();
-        assert!(matches!(error, MemoryError::TooLong { most: LONGEST, .. }), "{error}");
+        assert!(matches!(error, MemoryError::TooLong { max_bytes: MAX_FILE_BYTES, .. }), "{error}");
         assert!(error.to_string().contains("GLOSSARY.md"));
     }
 
     #[cfg(unix)]
     #[test]
-    fn links_out_of_the_project_and_pipes_are_not_read() {
+    fn links_outside_the_project_and_pipes_are_not_read() {
         use std::os::unix::fs::symlink;
 
         let scratch = Scratch::new("links");
-        let at = |path: &str| scratch.path().join(path);
+        let path = |path: &str| scratch.path().join(path);
         scratch.write("secret/TASKS.md", "- [ ] secret\n");
         scratch.write("project/shared/rules.md", "- shared\n");
         scratch.write("project/.context/CONVENTIONS.md/x", "");
-        symlink(at("secret/TASKS.md"), at("project/.context/TASKS.md")).unwrap();
-        symlink("../shared/rules.md", at("project/.context/CONSTITUTION.md")).unwrap();
-        symlink("nowhere", at("project/.context/GLOSSARY.md")).unwrap();
-        symlink(at("secret"), at("project/.context/decisions")).unwrap();
+        symlink(path("secret/TASKS.md"), path("project/.context/TASKS.md")).unwrap();
+        symlink("../shared/rules.md", path("project/.context/CONSTITUTION.md")).unwrap();
+        symlink("nowhere", path("project/.context/GLOSSARY.md")).unwrap();
+        symlink(path("secret"), path("project/.context/decisions")).unwrap();
         scratch.write("project/.context/learnings", "a file");
-        let pipe = at("project/.context/LEARNINGS.md");
+        let pipe = path("project/.context/LEARNINGS.md");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
 
-        let memory = Folder::find(at("project")).unwrap().read().unwrap();
+        let memory = Folder::find(path("project")).unwrap().read().unwrap();
         assert_eq!(memory.entries().len(), 1);
         assert_eq!(memory.section(Section::Constitution)[0].text(), "shared");
-        let mut warned: Vec<String> = memory.warnings().iter().map(ToString::to_string).collect();
-        warned.sort_unstable();
+        let mut warnings: Vec<String> = memory.warnings().iter().map(ToString::to_string).collect();
+        warnings.sort_unstable();
         assert_eq!(
-            warned,
+            warnings,
             [
                 ".context/CONVENTIONS.md: it is not a file, so it is not read",
-                ".context/GLOSSARY.md: it is a link that leads nowhere, so it is not read",
+                ".context/GLOSSARY.md: it is a dangling link, so it is not read",
                 ".context/LEARNINGS.md: it is not a file, so it is not read",
-                ".context/TASKS.md: it is a link that leads out of the project, so it is not read",
-                ".context/decisions: it is a link that leads out of the project, so it is not read",
-                ".context/learnings: it is not a folder, so it is not looked into",
+                ".context/TASKS.md: it is a link to a target outside the project, so it is not read",
+                ".context/decisions: it is a link to a target outside the project, so it is not read",
+                ".context/learnings: it is not a folder, so it is not read",
             ]
         );
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_file_that_cannot_be_read_is_an_error() {
+    fn unreadable_files_are_an_error() {
         use std::os::unix::fs::symlink;
 
         let scratch = Scratch::new("unreadable");

@@ -1,8 +1,7 @@
-//! How a packet reaches a model through the hooks of its host.
+//! Reads the input of host hooks and formats packets as hook output.
 //!
-//! A host runs a command at certain events, writes JSON to it, and reads what it prints. What it then shows the model
-//! depends on the host: mere text is shown at some events and dropped at others. Each form in here is shown at each of
-//! the events it is allowed for.
+//! A host runs a command at certain events, writes JSON to its stdin and reads its stdout. Hosts show plain text to the
+//! model at some events and drop it at others. The JSON output used here is shown at every event in [`HookHost::events`].
 
 use std::io::{BufRead, BufReader, Read};
 use std::str::FromStr;
@@ -12,26 +11,26 @@ use serde_json::{Map, Value};
 
 use crate::MemoryError;
 
-/// More is not read of what a host writes. It may hold what a tool answered, such as a file.
-const LONGEST: u64 = 64 << 20;
+/// The maximum size of a hook's input. It may contain a tool's result, such as a file.
+const MAX_INPUT_BYTES: u64 = 64 << 20;
 
 /// A program that runs hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Host {
+pub enum HookHost {
     /// Claude Code.
     ClaudeCode,
     /// GitHub Copilot, in its own command line and in Visual Studio Code.
     Copilot,
-    /// Any other, which takes the packet as it is.
+    /// Any other host that accepts plain text.
     Plain,
 }
 
-impl Host {
-    /// All of them.
+impl HookHost {
+    /// All hosts.
     pub const ALL: [Self; 3] = [Self::ClaudeCode, Self::Copilot, Self::Plain];
 
-    /// What it is called on a command line.
+    /// Returns the name, as in `claude-code`.
     pub fn name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -40,7 +39,7 @@ impl Host {
         }
     }
 
-    /// How many characters of a packet it shows the model. Of a longer one, it shows a preview or drops the end.
+    /// Returns the maximum number of characters that the host shows the model. It truncates longer packets.
     pub fn max_characters(self) -> Option<usize> {
         match self {
             Self::ClaudeCode | Self::Copilot => Some(10_000),
@@ -48,65 +47,65 @@ impl Host {
         }
     }
 
-    /// The events at which it shows the model what a hook prints, the usual one first.
+    /// Returns the events whose hook output the host shows the model, the default first.
     pub fn events(self) -> &'static [&'static str] {
         match self {
             Self::ClaudeCode => {
                 &["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStart"]
             }
-            // At others, one of its two programs drops it.
+            // At other events, either the command line or Visual Studio Code drops the output.
             Self::Copilot => &["SessionStart", "SubagentStart", "PostToolUse"],
             Self::Plain => &[],
         }
     }
 }
 
-impl FromStr for Host {
+impl FromStr for HookHost {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
         let host = Self::ALL.into_iter().find(|host| host.name() == name);
         host.ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            format!("there is no host '{name}'; use one of {names}")
+            format!("unknown host '{name}'; use one of {names}")
         })
     }
 }
 
-/// What a host says about the event that a hook is run for. All of it may be missing.
+/// The input of a hook. Every field may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HookInput {
     /// The event.
     pub event: Option<String>,
-    /// The name of the session, which need not be a [`SessionId`](crate::SessionId).
+    /// The host's id of the session; not necessarily a valid [`SessionId`](crate::SessionId).
     pub session_id: Option<String>,
-    /// The folder in which the session is at work.
+    /// The working directory of the session.
     pub cwd: Option<String>,
-    /// What the user asks for, where the event is that.
+    /// The user's prompt, for prompt events.
     pub prompt: Option<String>,
-    /// The file that a tool is about to work on, or has, where the event is about a tool.
+    /// The path in the tool's input, for tool events.
     pub file: Option<String>,
 }
 
 impl HookInput {
-    /// Reads what a host writes to its hook. Nothing at all says nothing.
+    /// Reads the input of a hook. Empty input sets no field.
     ///
     /// # Errors
     ///
-    /// [`MemoryError::HookInput`] if it cannot be read, does not end within 64 MiB, or is no JSON object.
+    /// [`MemoryError::HookInput`] if it cannot be read, exceeds 64 MiB, or is not a JSON object.
     pub fn read(input: impl Read) -> Result<Self, MemoryError> {
         let failed = |problem: String| MemoryError::HookInput { problem };
-        let mut input = BufReader::new(input.take(LONGEST));
-        let beginning = input.fill_buf().map_err(|error| failed(error.to_string()))?;
-        let mark = if beginning.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
-        input.consume(mark);
-        // Only as far as the first value goes: a host may leave its end open.
+        let mut input = BufReader::new(input.take(MAX_INPUT_BYTES));
+        let buffer = input.fill_buf().map_err(|error| failed(error.to_string()))?;
+        let bom_bytes = if buffer.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+        input.consume(bom_bytes);
+        // Stop after the first value: a host may keep the pipe open.
         let mut values =
             serde_json::Deserializer::from_reader(input).into_iter::<Map<String, Value>>();
         let fields = values.next().transpose().map_err(|error| failed(error.to_string()))?;
         let fields = fields.unwrap_or_default();
-        // Which spelling a host uses depends on the host, and on how the event is spelled in its settings.
+        // The spelling depends on the host and on the event's spelling in its settings.
         let field = |names: [&str; 2]| {
             let mut values = names.iter().filter_map(|name| fields.get(*name)?.as_str());
             values.find(|value| !value.is_empty()).map(str::to_owned)
@@ -127,27 +126,27 @@ impl HookInput {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Output<'a> {
+struct HookOutput<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     additional_context: Option<&'a str>,
-    hook_specific_output: Specific<'a>,
+    hook_specific_output: HookSpecificOutput<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Specific<'a> {
+struct HookSpecificOutput<'a> {
     hook_event_name: &'a str,
     additional_context: &'a str,
 }
 
-/// Wraps a packet so that a host shows it to the model. Without an event, it is the beginning of a session.
+/// Formats a packet as the hook output that a host shows to the model. The default event is the host's first.
 ///
 /// ```
-/// use pannier_memory::{Host, envelope};
+/// use pannier_memory::{HookHost, hook_output};
 ///
-/// let wrapped = envelope(Host::ClaudeCode, None, "# Context\n")?;
+/// let output = hook_output(HookHost::ClaudeCode, None, "# Context\n")?;
 /// assert_eq!(
-///     wrapped,
+///     output,
 ///     r##"{"hookSpecificOutput":{"hookEventName":"SessionStart","additionalContext":"# Context\n"}}"##
 /// );
 /// # Ok::<(), pannier_memory::MemoryError>(())
@@ -155,15 +154,19 @@ struct Specific<'a> {
 ///
 /// # Errors
 ///
-/// [`MemoryError::HookEvent`] for an event at which the host does not show the model what a hook prints.
-pub fn envelope(host: Host, event: Option<&str>, packet: &str) -> Result<String, MemoryError> {
-    if host == Host::Plain {
+/// [`MemoryError::HookEvent`] if the host does not show hook output at this event.
+pub fn hook_output(
+    host: HookHost,
+    event: Option<&str>,
+    packet: &str,
+) -> Result<String, MemoryError> {
+    if host == HookHost::Plain {
         return Ok(packet.to_owned());
     }
     let known = host.events();
     let event = match event {
         None => known.first(),
-        // Copilot also writes its events with a small letter at the beginning.
+        // Copilot also writes events in camel case.
         Some(event) => known.iter().find(|known| known.eq_ignore_ascii_case(event)),
     }
     .ok_or_else(|| MemoryError::HookEvent {
@@ -171,12 +174,15 @@ pub fn envelope(host: Host, event: Option<&str>, packet: &str) -> Result<String,
         event: event.unwrap_or_default().to_owned(),
         known,
     })?;
-    let output = Output {
-        // The command line of Copilot reads this one, Visual Studio Code the other.
-        additional_context: (host == Host::Copilot).then_some(packet),
-        hook_specific_output: Specific { hook_event_name: event, additional_context: packet },
+    let output = HookOutput {
+        // Copilot's command line reads this field, Visual Studio Code the other.
+        additional_context: (host == HookHost::Copilot).then_some(packet),
+        hook_specific_output: HookSpecificOutput {
+            hook_event_name: event,
+            additional_context: packet,
+        },
     };
-    // Plain texts, which are always written.
+    // Serializing strings cannot fail.
     Ok(serde_json::to_string(&output).unwrap_or_default())
 }
 
@@ -208,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_an_error() {
+    fn input_that_is_not_an_object_is_an_error() {
         for text in ["words", "[]", "{", "null"] {
             assert!(HookInput::read(text.as_bytes()).is_err(), "{text}");
         }
@@ -219,40 +225,40 @@ mod tests {
     }
 
     #[test]
-    fn each_host_gets_what_it_takes() {
+    fn output_has_the_format_of_the_host() {
         let packet = "a \"b\"\n</x> é\u{1}";
-        assert_eq!(envelope(Host::Plain, Some("Anything"), packet).unwrap(), packet);
-        for host in [Host::ClaudeCode, Host::Copilot] {
+        assert_eq!(hook_output(HookHost::Plain, Some("Anything"), packet).unwrap(), packet);
+        for host in [HookHost::ClaudeCode, HookHost::Copilot] {
             for event in host.events() {
-                let wrapped = envelope(host, Some(event), packet).unwrap();
-                assert!(!wrapped.contains('\n'));
-                let value: Value = serde_json::from_str(&wrapped).unwrap();
+                let output = hook_output(host, Some(event), packet).unwrap();
+                assert!(!output.contains('\n'));
+                let value: Value = serde_json::from_str(&output).unwrap();
                 assert_eq!(value["hookSpecificOutput"]["hookEventName"], *event);
                 assert_eq!(value["hookSpecificOutput"]["additionalContext"], packet);
                 let at_top = value.get("additionalContext").and_then(Value::as_str);
-                assert_eq!(at_top, (host == Host::Copilot).then_some(packet));
+                assert_eq!(at_top, (host == HookHost::Copilot).then_some(packet));
             }
         }
-        let copilot = envelope(Host::Copilot, Some("sessionStart"), "x").unwrap();
+        let copilot = hook_output(HookHost::Copilot, Some("sessionStart"), "x").unwrap();
         assert!(copilot.contains(r#""hookEventName":"SessionStart""#));
-        assert_eq!(copilot, envelope(Host::Copilot, None, "x").unwrap());
+        assert_eq!(copilot, hook_output(HookHost::Copilot, None, "x").unwrap());
     }
 
     #[test]
-    fn an_event_that_shows_nothing_is_an_error() {
-        let error = envelope(Host::ClaudeCode, Some("Stop"), "x").unwrap_err().to_string();
+    fn events_without_context_are_an_error() {
+        let error = hook_output(HookHost::ClaudeCode, Some("Stop"), "x").unwrap_err().to_string();
         assert_eq!(
             error,
             "claude-code takes no context from a hook of 'Stop'; use one of SessionStart, UserPromptSubmit, PreToolUse, PostToolUse, SubagentStart"
         );
-        assert!(envelope(Host::Copilot, Some("userPromptSubmitted"), "x").is_err());
+        assert!(hook_output(HookHost::Copilot, Some("userPromptSubmitted"), "x").is_err());
     }
 
     #[test]
-    fn hosts_have_names() {
-        for host in Host::ALL {
+    fn host_names_parse() {
+        for host in HookHost::ALL {
             assert_eq!(host.name().parse(), Ok(host));
         }
-        assert!("emacs".parse::<Host>().unwrap_err().contains("claude-code, copilot, plain"));
+        assert!("emacs".parse::<HookHost>().unwrap_err().contains("claude-code, copilot, plain"));
     }
 }

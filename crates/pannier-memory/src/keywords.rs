@@ -1,9 +1,9 @@
-//! What open tasks are about, in words.
+//! Extracts keywords from the texts of open tasks.
 
 use std::collections::BTreeSet;
 
-/// Words that say nothing about what a task is about. Shorter ones are not looked at.
-const COMMON: [&str; 93] = [
+/// Stop words of at least [`MIN_CHARS`] characters, sorted.
+const STOP_WORDS: [&str; 93] = [
     "about", "after", "again", "all", "also", "and", "any", "are", "because", "been", "before",
     "being", "between", "both", "but", "can", "could", "did", "does", "doing", "done", "down",
     "during", "each", "every", "few", "for", "from", "had", "has", "have", "her", "here", "him",
@@ -15,11 +15,13 @@ const COMMON: [&str; 93] = [
     "with",
 ];
 
-/// A keyword has at least so many characters.
-const SHORTEST: usize = 3;
+/// The minimum length of a keyword.
+const MIN_CHARS: usize = 3;
 
-/// The keywords of texts, each once, in the order in which they come: what stands between white space, in lower case,
-/// without what is neither letter nor digit at its ends; without tags, common words and short ones.
+/// Returns the distinct keywords of `texts` in order of first occurrence.
+///
+/// A keyword is a lowercased word between whitespace, trimmed to letters and digits at both ends. Tags, stop words and
+/// words of fewer than three characters are skipped.
 ///
 /// ```
 /// assert_eq!(
@@ -41,10 +43,10 @@ pub fn keywords<'t>(texts: impl IntoIterator<Item = &'t str>) -> Vec<String> {
         } else {
             lower.push_str(&word.to_lowercase());
         }
-        // Most words came before.
-        if lower.chars().nth(SHORTEST - 1).is_some()
+        // Most words are repetitions, so look them up before cloning.
+        if lower.chars().nth(MIN_CHARS - 1).is_some()
             && !known.contains(lower.as_str())
-            && COMMON.binary_search(&lower.as_str()).is_err()
+            && STOP_WORDS.binary_search(&lower.as_str()).is_err()
         {
             known.insert(lower.clone());
             keywords.push(lower.clone());
@@ -58,13 +60,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn common_words_are_in_order() {
-        assert!(COMMON.is_sorted());
-        assert!(COMMON.iter().all(|word| word.chars().count() >= SHORTEST));
+    fn stop_words_are_sorted() {
+        assert!(STOP_WORDS.is_sorted());
+        assert!(STOP_WORDS.iter().all(|word| word.chars().count() >= MIN_CHARS));
     }
 
     #[test]
-    fn stop_words_short_words_and_tags_are_dropped_and_the_rest_comes_once() {
+    fn stop_words_short_words_tags_and_repetitions_are_skipped() {
         let texts = ["Add the CI job for Über-tests.", "add IT to ci #ci:tests #jobs (CI-job)"];
         assert_eq!(keywords(texts), ["add", "job", "über-tests", "ci-job"]);
         assert_eq!(keywords(["a an of -- #x **\"", ""]), Vec::<String>::new());

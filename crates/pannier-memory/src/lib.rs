@@ -1,7 +1,8 @@
-//! Reads what a project remembers for its agents: rules, tasks, conventions, decisions and learnings.
+//! Reads a project's memory for its agents: rules, tasks, conventions, decisions and learnings.
 //!
-//! They stand in Markdown files in a folder `.context`, which people and agents write by hand. [`Folder`] finds and reads
-//! it, and [`Memory`] holds what it says, entry by entry, each with its place, its date and an id that lasts.
+//! People and agents write them by hand, in the Markdown files of a `.context` folder. [`Folder`] finds and reads the
+//! folder. [`Memory`] holds its entries, each with a path, line, date and stable id. [`PacketBuilder`] selects the entries
+//! that fit a token budget and renders them.
 //!
 //! ```
 //! use pannier_memory::{Memory, Section};
@@ -22,21 +23,21 @@ struct Guide;
 
 mod config;
 mod date;
-mod dated;
+mod dated_entries;
 mod entry;
 mod error;
 mod file;
 mod folder;
 mod hook;
+mod init;
 mod keywords;
-mod list;
+mod list_entries;
 mod markdown;
 mod memory;
 mod packer;
 mod policy;
 mod render;
 mod session;
-mod starter;
 #[cfg(test)]
 mod test;
 mod text;
@@ -45,11 +46,11 @@ pub use config::Config;
 pub use entry::{Entry, Section};
 pub use error::MemoryError;
 pub use folder::Folder;
-pub use hook::{HookInput, Host, envelope};
+pub use hook::{HookHost, HookInput, hook_output};
+pub use init::init;
 pub use keywords::keywords;
 pub use memory::{Memory, Warning};
-pub use packer::{Packer, Packet, PacketOptions};
+pub use packer::{Packet, PacketBuilder, PacketOptions};
 pub use pannier_files::SessionId;
 pub use render::PacketFormat;
 pub use session::Cooldowns;
-pub use starter::init;

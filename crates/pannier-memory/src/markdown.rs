@@ -1,47 +1,46 @@
-//! What of a Markdown text matters here: its headings, the items of its lists, its comments and its code.
+//! Parses the outline of a Markdown text: headings, list items, comments and code blocks.
 //!
-//! A parser reads the text, not a pattern over its lines, because what looks like an entry may stand in a code block or in
-//! a comment, and what does not look like one may belong to the item above it. Entries are then cut out of the source by
-//! the places that the parser gives, so that they are printed as they were written.
+//! A CommonMark parser is used rather than line patterns: an apparent entry may be inside a code block or a comment, and a
+//! line without a marker may belong to the item above it. Entries are slices of the source at the parser's offsets, so they
+//! are printed as written.
 //!
-//! # How long it takes
+//! # Complexity
 //!
-//! Files are foreign. The parser keeps its own stack, so that nothing overflows, and is linear but for one thing: it goes
-//! through all containers that are open for each line, even an empty one. A line with a hundred thousand bullets followed
-//! by as many empty lines would take minutes. No line nests deeper than [`DEEPEST`] here: the beginning of one that does
-//! is cut off, and a warning says so. Files have a largest size, and everything else is done once for each byte, or
-//! by a binary search.
+//! Files are untrusted. The parser keeps its own stack and takes linear time, with one exception: for each line, even an
+//! empty one, it visits all open containers. A line of 100,000 bullets followed by as many empty lines would take minutes.
+//! Therefore lines that nest deeper than [`MAX_DEPTH`] lose their prefix, with a warning. File sizes are limited, and all
+//! other steps are linear scans or binary searches.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use crate::text::{DEEPEST, columns, dedent, even, trimmed, unquoted};
+use crate::text::{MAX_DEPTH, columns, dedent, normalize_newlines, strip_blockquote, trimmed};
 
-/// Longer paragraphs do not lead into a list.
-const LONGEST_LEAD: usize = 300;
+/// Longer paragraphs are not introductions of a list.
+const MAX_INTRO_BYTES: usize = 300;
 
-/// What is appended to a text before it is parsed. If it is not read as a heading, something before it is still open.
-const PROBE: &str = "\n\n# x\n";
+/// A heading appended to a text before parsing. If it does not parse as a heading, a block before it is still open.
+const END_PROBE: &str = "\n\n# x\n";
 
-/// A Markdown text, and the places in it that matter.
+/// A Markdown text with the positions of its structure.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
     text: String,
-    /// Where lines begin.
+    /// The byte positions of line starts.
     lines: Vec<usize>,
-    /// Headings with `#` that stand in no list and no quotation.
+    /// The `#` headings outside of lists and blockquotes.
     pub(crate) headings: Vec<Heading>,
-    /// The items of all lists, each before those in it. Those in a quotation within an item are part of the quotation.
+    /// The items of all lists, parents before children. Items in a blockquote inside an item are not listed.
     pub(crate) items: Vec<Item>,
     comments: Vec<Range<usize>>,
     code: Vec<Range<usize>>,
     /// Whether there is anything but headings, comments and an index.
     pub(crate) has_content: bool,
-    /// A code block or a comment that goes on to the end, because nothing closes it.
+    /// A code block or comment that is not closed.
     pub(crate) unclosed: Option<Unclosed>,
-    /// Lines that nest too deep.
+    /// The lines that nest deeper than [`MAX_DEPTH`].
     pub(crate) deep_lines: Vec<usize>,
 }
 
@@ -51,18 +50,18 @@ pub(crate) struct Heading {
     pub(crate) range: Range<usize>,
 }
 
-/// An item of a list.
+/// A list item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
-    /// From its bullet on.
+    /// The bytes of the item, from its bullet on.
     pub(crate) range: Range<usize>,
-    /// In how many items it stands.
+    /// The number of items that contain it.
     pub(crate) depth: usize,
-    /// In how many quotations its list stands.
+    /// The number of blockquotes that contain its list.
     quotes: usize,
-    /// What leads into its list: the paragraph right before it, if that ends with a colon.
-    pub(crate) lead: Option<Arc<str>>,
-    /// Where its text begins, in bytes of the whole and in columns of its line.
+    /// The paragraph directly before its list, if that ends with a colon.
+    pub(crate) list_intro: Option<Arc<str>>,
+    /// The start of its text: the byte position, and the column in its line.
     start: usize,
     column: usize,
 }
@@ -75,58 +74,59 @@ pub(crate) struct Unclosed {
 
 impl Outline {
     pub(crate) fn new(text: &str) -> Self {
-        let (mut text, deep_lines) = even(text);
-        let breaks = text.match_indices('\n').map(|(at, _)| at + 1);
-        let lines = [0].into_iter().chain(breaks).collect();
+        let (mut text, deep_lines) = normalize_newlines(text);
+        let later_lines = text.match_indices('\n').map(|(index, _)| index + 1);
+        let lines = [0].into_iter().chain(later_lines).collect();
         let end = text.len();
-        text.push_str(PROBE);
+        text.push_str(END_PROBE);
         let mut reader = Reader { text: &text, end, ..Reader::default() };
         reader.read();
-        let Reader { headings, places, leads, comments, code, has_content, indexed, open, .. } =
+        let Reader { headings, spans, intros, comments, code, has_content, indexed, open, .. } =
             reader;
         text.truncate(end);
         let mut outline =
             Self { text, lines, headings, comments, code, deep_lines, ..Self::default() };
-        // What follows the beginning of an index without an end is no index.
+        // Without an end marker, the text after the start of an index is content.
         outline.has_content = has_content || indexed == Some(true);
-        let leads = leads.into_iter().map(|lead| outline.lead(lead?)).collect::<Vec<_>>();
-        let items = places.into_iter().map(|place| outline.item(place, &leads));
+        let intros = intros.into_iter().map(|intro| outline.list_intro(intro?)).collect::<Vec<_>>();
+        let items = spans.into_iter().map(|span| outline.item(span, &intros));
         outline.items = items.collect();
-        outline.unclosed = open.map(|(at, is_code)| Unclosed { line: outline.line(at), is_code });
+        outline.unclosed =
+            open.map(|(position, is_code)| Unclosed { line: outline.line(position), is_code });
         outline
     }
 
-    /// The text, with even line breaks.
+    /// Returns the text with normalized line endings.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// In which line a place is, from 1.
-    pub(crate) fn line(&self, at: usize) -> usize {
-        self.lines.partition_point(|start| *start <= at)
+    /// Returns the line of a byte position, counted from 1.
+    pub(crate) fn line(&self, position: usize) -> usize {
+        self.lines.partition_point(|start| *start <= position)
     }
 
-    /// Whether a place is within a code block or a comment.
-    pub(crate) fn is_hidden(&self, at: usize) -> bool {
+    /// Returns whether a byte position is inside a code block or comment.
+    pub(crate) fn is_code_or_comment(&self, position: usize) -> bool {
         [&self.code, &self.comments].iter().any(|ranges| {
-            let after = ranges.partition_point(|range| range.start <= at);
-            after.checked_sub(1).is_some_and(|before| at < ranges[before].end)
+            let after = ranges.partition_point(|range| range.start <= position);
+            after.checked_sub(1).is_some_and(|last| position < ranges[last].end)
         })
     }
 
-    /// Whether there is a comment within a range.
+    /// Returns whether a range overlaps a comment.
     pub(crate) fn has_comment(&self, range: &Range<usize>) -> bool {
         let first = self.comments.partition_point(|comment| comment.end <= range.start);
         self.comments.get(first).is_some_and(|comment| comment.start < range.end)
     }
 
-    /// Where a range ends that is to have no comment and no empty line at its end.
+    /// Returns the end of a range without trailing comments and whitespace.
     pub(crate) fn trimmed_end(&self, range: &Range<usize>) -> usize {
         let mut end = range.end;
         loop {
             end = range.start + self.text[range.start..end].trim_end().len();
             let after = self.comments.partition_point(|comment| comment.end <= end);
-            match after.checked_sub(1).map(|before| &self.comments[before]) {
+            match after.checked_sub(1).map(|last| &self.comments[last]) {
                 Some(comment) if comment.end == end && comment.start >= range.start => {
                     end = comment.start;
                 }
@@ -135,105 +135,105 @@ impl Outline {
         }
     }
 
-    /// A range without its comments. Lines that hold nothing else go as well.
+    /// Returns the text of a range without its comments, and without lines that contain nothing else.
     pub(crate) fn without_comments(&self, range: Range<usize>) -> String {
         let first = self.comments.partition_point(|comment| comment.end <= range.start);
         let mut kept = String::new();
-        let mut at = range.start;
-        // Where the last line of what is kept begins, and whether there is anything in it: so that a line with many
-        // comments is not read again for each.
-        let (mut begun, mut is_blank) = (0, true);
+        let mut next = range.start;
+        // The start of the last line in `kept`, and whether that line is blank. Tracked here so that a line with many
+        // comments is not scanned again for each.
+        let (mut line_start, mut is_blank) = (0, true);
         for comment in &self.comments[first..] {
             if comment.start >= range.end {
                 break;
             }
-            let before = &self.text[at..comment.start.max(at)];
+            let before = &self.text[next..comment.start.max(next)];
             if let Some(end) = before.rfind('\n') {
-                (begun, is_blank) = (kept.len() + end + 1, before[end..].trim().is_empty());
+                (line_start, is_blank) = (kept.len() + end + 1, before[end..].trim().is_empty());
             } else {
                 is_blank &= before.trim().is_empty();
             }
             kept.push_str(before);
-            at = comment.end.min(range.end);
-            let rest = &self.text[at..range.end];
+            next = comment.end.min(range.end);
+            let rest = &self.text[next..range.end];
             if is_blank && let Some(length) = blank_line(rest) {
-                kept.truncate(begun);
-                at += length;
+                kept.truncate(line_start);
+                next += length;
                 let is_after_gap = kept.is_empty() || kept.ends_with("\n\n");
-                let gap = self.text[at..range.end].starts_with('\n');
-                at += usize::from(is_after_gap && gap);
+                let gap = self.text[next..range.end].starts_with('\n');
+                next += usize::from(is_after_gap && gap);
             } else if kept.ends_with(|last: char| !last.is_whitespace())
                 && rest.starts_with(|next: char| !next.is_whitespace())
             {
-                // What stood on both sides must not become one word, let alone another comment.
+                // The texts on both sides must not join into one word or another comment.
                 kept.push(' ');
             }
         }
-        kept.push_str(&self.text[at..range.end]);
+        kept.push_str(&self.text[next..range.end]);
         kept
     }
 
-    /// The text of an item as if it stood at the beginning of a line: without its bullet, its comments and its
-    /// indentation. What is still open at its end is closed.
+    /// Returns the text of an item without its first `skip` bytes, bullet, comments and indentation. Open blocks are closed.
     pub(crate) fn item_text(&self, item: &Item, skip: usize) -> String {
         let kept = self.without_comments((item.start + skip).min(item.range.end)..item.range.end);
         let mut lines = kept.split('\n');
         let first = lines.next().unwrap_or_default();
         let words = first.trim_start_matches([' ', '\t']);
-        // How far a tab reaches depends on where it stands.
+        // The width of a tab depends on its column.
         let indent = columns(item.column, &first[..first.len() - words.len()]) - item.column;
         let mut text = " ".repeat(indent) + words;
         for line in lines {
             text.push('\n');
-            dedent(&mut text, unquoted(line, item.quotes), item.column);
+            dedent(&mut text, strip_blockquote(line, item.quotes), item.column);
         }
-        closed(trimmed(&text))
+        close_open_blocks(trimmed(&text))
     }
 
-    /// Where the text of an item begins.
+    /// Returns the source of an item after its bullet.
     pub(crate) fn item_start<'a>(&'a self, item: &Item) -> &'a str {
         &self.text[item.start..item.range.end]
     }
 
-    /// Finds out where the text of an item begins: behind its bullet and the blanks after it, unless they are so many
-    /// that they begin a code block.
-    fn item(&self, place: Place, leads: &[Option<Arc<str>>]) -> Item {
-        let Place { range, depth, quotes, list } = place;
-        let lead = leads.get(list).cloned().flatten().filter(|_| depth == 0);
+    /// Finds the start of an item's text: after its bullet and whitespace, unless more than four columns of whitespace start
+    /// a code block.
+    fn item(&self, span: ItemSpan, intros: &[Option<Arc<str>>]) -> Item {
+        let ItemSpan { range, depth, quotes, list } = span;
+        let list_intro = intros.get(list).cloned().flatten().filter(|_| depth == 0);
         let indented = &self.text[range.clone()];
-        // Below an item that is indented by a tab, the parser begins at the end of the line before.
+        // Below an item that is indented by a tab, the parser's range starts at the end of the previous line.
         let indent = indented.len() - indented.trim_start_matches([' ', '\t', '\n']).len();
         let range = range.start + indent..range.end;
         let line = self.lines[self.line(range.start) - 1];
-        let before = columns(0, unquoted(&self.text[line..range.start], quotes));
+        let indent = columns(0, strip_blockquote(&self.text[line..range.start], quotes));
         let source = &self.text[range.clone()];
         let digits = source.bytes().take_while(u8::is_ascii_digit).count();
         let marker = (digits + 1).min(source.len());
-        let behind = &source[marker..];
-        let blanks = behind.len() - behind.trim_start_matches([' ', '\t']).len();
-        let bullet = before + marker;
-        let column = columns(bullet, &behind[..blanks]);
-        let is_empty = behind[blanks..].is_empty() || behind[blanks..].starts_with('\n');
+        let rest = &source[marker..];
+        let whitespace = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+        let bullet = indent + marker;
+        let column = columns(bullet, &rest[..whitespace]);
+        let is_empty = rest[whitespace..].is_empty() || rest[whitespace..].starts_with('\n');
         if is_empty || column - bullet > 4 {
-            let start = range.start + marker + usize::from(blanks > 0);
-            return Item { range, depth, quotes, lead, start, column: bullet + 1 };
+            let start = range.start + marker + usize::from(whitespace > 0);
+            return Item { range, depth, quotes, list_intro, start, column: bullet + 1 };
         }
-        Item { start: range.start + marker + blanks, range, depth, quotes, lead, column }
+        Item { start: range.start + marker + whitespace, range, depth, quotes, list_intro, column }
     }
 
-    /// What a paragraph right before a list says, in one line, if it leads into the list.
-    fn lead(&self, paragraph: Range<usize>) -> Option<Arc<str>> {
-        if paragraph.len() > LONGEST_LEAD {
+    /// Returns the paragraph directly before a list as one line, if it ends with a colon.
+    fn list_intro(&self, paragraph: Range<usize>) -> Option<Arc<str>> {
+        if paragraph.len() > MAX_INTRO_BYTES {
             return None;
         }
         let text = self.without_comments(paragraph);
-        let lines: Vec<&str> = text.lines().map(|line| unquoted(line, DEEPEST).trim()).collect();
-        let lead = lines.join(" ");
-        lead.ends_with(':').then(|| lead.into())
+        let lines: Vec<&str> =
+            text.lines().map(|line| strip_blockquote(line, MAX_DEPTH).trim()).collect();
+        let intro = lines.join(" ");
+        intro.ends_with(':').then(|| intro.into())
     }
 }
 
-/// How long the rest of a line is, its end included, if there is nothing in it.
+/// Returns the length of the rest of a line, including its newline, if it is blank.
 fn blank_line(text: &str) -> Option<usize> {
     let rest =
         text.trim_start_matches(|character: char| character != '\n' && character.is_whitespace());
@@ -244,34 +244,34 @@ fn blank_line(text: &str) -> Option<usize> {
     }
 }
 
-/// An item as the parser gives it.
+/// An item as reported by the parser.
 #[derive(Debug)]
-struct Place {
+struct ItemSpan {
     range: Range<usize>,
     depth: usize,
     quotes: usize,
-    /// Which of the outermost lists it is in.
+    /// The number of its outermost list.
     list: usize,
 }
 
-/// What is gathered on the way through a text.
+/// Collects the structure of a text from the parser's events.
 #[derive(Debug, Default)]
 struct Reader<'t> {
     text: &'t str,
-    /// Where the text ends, and the probe begins.
+    /// The end of the text and start of [`END_PROBE`].
     end: usize,
     headings: Vec<Heading>,
-    places: Vec<Place>,
-    /// For each outermost list, the paragraph right before it.
-    leads: Vec<Option<Range<usize>>>,
-    /// The last paragraph that stood in no list.
+    spans: Vec<ItemSpan>,
+    /// The paragraph directly before each outermost list.
+    intros: Vec<Option<Range<usize>>>,
+    /// The last paragraph outside of lists.
     paragraph: Option<Range<usize>>,
     comments: Vec<Range<usize>>,
     code: Vec<Range<usize>>,
     has_content: bool,
-    /// Within an index: whether there is anything in it.
+    /// Inside an index: whether it has content.
     indexed: Option<bool>,
-    /// Where the last code block or block of HTML begins, and whether it is code.
+    /// The start of the last code or HTML block, and whether it is code.
     open: Option<(usize, bool)>,
 }
 
@@ -302,22 +302,22 @@ impl Reader<'_> {
                 Event::End(TagEnd::BlockQuote(_)) => inner_quotes -= 1,
                 Event::Start(Tag::Item) => {
                     if inner_quotes == 0 {
-                        let list = self.leads.len().saturating_sub(1);
+                        let list = self.intros.len().saturating_sub(1);
                         let (depth, quotes) = (items, outer_quotes);
-                        self.places.push(Place { range, depth, quotes, list });
+                        self.spans.push(ItemSpan { range, depth, quotes, list });
                     }
                     items += 1;
                 }
                 Event::End(TagEnd::Item) => items -= 1,
                 Event::Start(Tag::Paragraph) if items == 0 => self.paragraph = Some(range),
                 Event::Start(Tag::List(_)) if items == 0 => {
-                    let lead = self.paragraph.take().filter(|paragraph| {
+                    let intro = self.paragraph.take().filter(|paragraph| {
                         let between = &self.text[paragraph.end.min(range.start)..range.start];
                         between
                             .trim_matches(|mark: char| mark == '>' || mark.is_whitespace())
                             .is_empty()
                     });
-                    self.leads.push(lead);
+                    self.intros.push(intro);
                 }
                 Event::Start(Tag::CodeBlock(_)) => {
                     self.open = Some((range.start, true));
@@ -349,29 +349,29 @@ impl Reader<'_> {
         }
     }
 
-    /// Finds the comments in a block of HTML. One that is not closed goes on to the end of the block.
+    /// Finds the comments in an HTML block. A comment that is not closed extends to the end of the block.
     fn html(&mut self, block: Range<usize>) {
-        let mut at = block.start;
-        while at < block.end {
-            let rest = &self.text[at..block.end];
-            let Some(begin) = rest.find("<!--") else { break };
-            // The two dashes that open a comment may be those that close it.
-            let close = rest[begin + 2..].find("-->").map(|close| begin + 2 + close + 3);
+        let mut next = block.start;
+        while next < block.end {
+            let rest = &self.text[next..block.end];
+            let Some(start) = rest.find("<!--") else { break };
+            // The dashes of `<!--` may also close the comment: `<!-->` is one.
+            let close = rest[start + 2..].find("-->").map(|close| start + 2 + close + 3);
             let end = close.unwrap_or(rest.len());
-            if !rest[..begin].trim().is_empty() {
+            if !rest[..start].trim().is_empty() {
                 self.content();
             }
-            self.comment(at + begin..at + end);
-            at += end;
+            self.comment(next + start..next + end);
+            next += end;
         }
-        if !self.text[at..block.end].trim().is_empty() {
+        if !self.text[next..block.end].trim().is_empty() {
             self.content();
         }
     }
 
     fn comment(&mut self, range: Range<usize>) {
-        let said = self.text[range.clone()].trim_start_matches("<!--").trim_end_matches("-->");
-        match said.trim() {
+        let comment = self.text[range.clone()].trim_start_matches("<!--").trim_end_matches("-->");
+        match comment.trim() {
             "INDEX:START" => self.indexed = self.indexed.or(Some(false)),
             "INDEX:END" => self.indexed = None,
             _ => {}
@@ -380,20 +380,19 @@ impl Reader<'_> {
     }
 }
 
-/// Closes what is still open at the end of a text, so that it does not swallow what is printed after it: a code block, or a
-/// block of HTML that does not end with an empty line.
-pub(crate) fn closed(text: String) -> String {
+/// Closes a code or HTML block that is still open at the end of `text`, so that it does not include text printed after it.
+pub(crate) fn close_open_blocks(text: String) -> String {
     let may_be_open = |line: &str| {
         let line = line.trim_start();
-        ["```", "~~~", "<"].iter().any(|mark| line.starts_with(mark))
+        ["```", "~~~", "<"].iter().any(|marker| line.starts_with(marker))
     };
     if !text.lines().any(may_be_open) {
         return text;
     }
     let Some(open) = open_block(&text) else { return text };
-    let mark = text[open..].trim_start();
-    let fence = match mark.chars().next() {
-        Some(first @ ('`' | '~')) => &mark[..mark.len() - mark.trim_start_matches(first).len()],
+    let block = text[open..].trim_start();
+    let fence = match block.chars().next() {
+        Some(first @ ('`' | '~')) => &block[..block.len() - block.trim_start_matches(first).len()],
         _ => "",
     };
     let endings =
@@ -406,10 +405,10 @@ pub(crate) fn closed(text: String) -> String {
     closed.unwrap_or(text)
 }
 
-/// Where a block begins that is still open at the end of a text.
+/// Returns the start of the block that is still open at the end of `text`.
 fn open_block(text: &str) -> Option<usize> {
-    let probed = format!("{text}{PROBE}");
+    let probed = format!("{text}{END_PROBE}");
     let mut reader = Reader { text: &probed, end: text.len(), ..Reader::default() };
     reader.read();
-    reader.open.map(|(at, _)| at)
+    reader.open.map(|(position, _)| position)
 }

@@ -1,7 +1,6 @@
-//! What a project remembers, from the files of its context folder.
+//! Builds a project's memory from the files of its context folder.
 //!
-//! Nothing in here touches the disk or fails: whatever the bytes of the files, something is made of them, and what could
-//! not be made is told in a warning.
+//! This module does no I/O and never fails: any bytes yield a memory, and problems become warnings.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,9 +9,9 @@ use serde::Serialize;
 
 use crate::entry::{Draft, Entry, Section};
 use crate::markdown::Outline;
-use crate::{dated, list};
+use crate::{dated_entries, list_entries};
 
-/// The files that are looked for, in the order in which they should be read.
+/// The files of a context folder, in reading order.
 pub(crate) const FILES: [(&str, Option<Section>); 8] = [
     ("CONSTITUTION.md", Some(Section::Constitution)),
     ("TASKS.md", Some(Section::Tasks)),
@@ -24,13 +23,13 @@ pub(crate) const FILES: [(&str, Option<Section>); 8] = [
     ("AGENT_PLAYBOOK.md", None),
 ];
 
-/// The folders of pages that hold more entries.
+/// The sections that have a subfolder of pages with more entries.
 pub(crate) const PAGES: [Section; 2] = [Section::Decisions, Section::Learnings];
 
-/// The usual name of the folder.
+/// The default name of a context folder.
 pub(crate) const FOLDER: &str = ".context";
 
-/// What a project remembers.
+/// The memory of a project: the entries of its context folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     entries: Vec<Entry>,
@@ -39,16 +38,16 @@ pub struct Memory {
     version: String,
 }
 
-/// Something in a file that could not be used as it is. The rest was.
+/// A problem in a file. The rest of the file is used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Warning {
-    /// The file: a path below the root of the project, with forward slashes.
+    /// The path of the file below the project root, with forward slashes.
     pub path: String,
-    /// The line, from 1, where there is one.
+    /// The line, counted from 1, if the problem has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// What could not be used, and what was done about it.
+    /// The problem and its consequence.
     pub problem: String,
 }
 
@@ -61,7 +60,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What is wrong with a line of a file.
+/// A problem in a line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) line: usize,
@@ -69,15 +68,15 @@ pub(crate) struct Problem {
 }
 
 impl Memory {
-    /// What these files say, each with its path below the context folder, such as `TASKS.md` or `decisions/storage.md`.
-    /// Other files are ignored, and so is the order in which they come.
+    /// Parses files given by their paths below the context folder, such as `TASKS.md` or `decisions/storage.md`. Other
+    /// paths are ignored. The order of the files does not matter.
     ///
     /// ```
     /// use pannier_memory::{Memory, Section};
     ///
-    /// let memory = Memory::from_files([("TASKS.md", "- [ ] Mend the roof #added:2026-07-25\n")]);
+    /// let memory = Memory::from_files([("TASKS.md", "- [ ] Fix the roof #added:2026-07-25\n")]);
     /// let task = &memory.section(Section::Tasks)[0];
-    /// assert_eq!((task.title(), task.line()), ("Mend the roof", 1));
+    /// assert_eq!((task.title(), task.line()), ("Fix the roof", 1));
     /// assert_eq!(memory.read_order(), [".context/TASKS.md"]);
     /// ```
     pub fn from_files<P, B>(files: impl IntoIterator<Item = (P, B)>) -> Self
@@ -86,33 +85,33 @@ impl Memory {
         B: AsRef<[u8]>,
     {
         let files = files.into_iter().map(|(path, bytes)| (path.into(), bytes));
-        Self::gather(FOLDER, files, Vec::new())
+        Self::from_folder(FOLDER, files, Vec::new())
     }
 
-    /// As [`Memory::from_files`], of a folder with this name, and with what was found to be wrong before.
-    pub(crate) fn gather<B: AsRef<[u8]>>(
+    /// Parses the files of a folder with this name. `warnings` are those of reading the folder.
+    pub(crate) fn from_folder<B: AsRef<[u8]>>(
         folder: &str,
         files: impl IntoIterator<Item = (String, B)>,
         warnings: Vec<Warning>,
     ) -> Self {
-        let mut files: Vec<(Place, String, B)> = files
+        let mut files: Vec<(FileRole, String, B)> = files
             .into_iter()
             .filter_map(|(path, bytes)| {
-                Some((Place::of(&path)?, format!("{folder}/{path}"), bytes))
+                Some((FileRole::from_path(&path)?, format!("{folder}/{path}"), bytes))
             })
             .collect();
         files.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
         files.dedup_by(|next, kept| next.1 == kept.1);
         let mut memory = Self { warnings, ..Self::default() };
         let mut hash = blake3::Hasher::new();
-        for (place, path, bytes) in &files {
+        for (role, path, bytes) in &files {
             for part in [path.as_bytes(), bytes.as_ref()] {
                 hash.update(&(part.len() as u64).to_le_bytes()).update(part);
             }
-            memory.add(*place, path, bytes.as_ref());
+            memory.add(*role, path, bytes.as_ref());
         }
         memory.version = hash.finalize().to_hex().to_string();
-        // Pages come behind the files, of which there are more sections.
+        // Pages follow all main files, so entries are not yet sorted by section.
         memory.entries.sort_by_key(Entry::section);
         let mut ids: BTreeMap<String, usize> = BTreeMap::new();
         for entry in &mut memory.entries {
@@ -123,31 +122,36 @@ impl Memory {
         memory
     }
 
-    fn add(&mut self, place: Place, path: &str, bytes: &[u8]) {
+    fn add(&mut self, role: FileRole, path: &str, bytes: &[u8]) {
         let mut problems = Vec::new();
-        let outline = Outline::new(&decoded(bytes, &mut problems));
-        let deep = "nests deeper than a hundred lists, so its indentation is ignored";
+        let outline = Outline::new(&decode_lossy(bytes, &mut problems));
+        let deep = "the line nests deeper than 100 levels, so its indentation is ignored";
         let deep = outline.deep_lines.iter().map(|line| (*line, deep));
         let unclosed = outline.unclosed.map(|unclosed| match unclosed.is_code {
-            true => (unclosed.line, "the code block is never closed, so all that follows is code"),
-            false => {
-                (unclosed.line, "the comment or tag is never closed, so nothing after it is read")
+            true => {
+                (unclosed.line, "the code block is not closed, so the rest of the file is code")
             }
+            false => (
+                unclosed.line,
+                "the comment or tag is not closed, so the rest of the file is ignored",
+            ),
         });
-        let said = deep.chain(unclosed);
-        problems.extend(said.map(|(line, problem)| Problem { line, problem: problem.to_owned() }));
-        let drafts: Vec<Draft> = match place.section() {
-            Some(Section::Constitution | Section::Conventions) => list::rules(&outline),
-            Some(Section::Tasks) => list::tasks(&outline, &mut problems),
+        problems.extend(
+            deep.chain(unclosed)
+                .map(|(line, problem)| Problem { line, problem: problem.to_owned() }),
+        );
+        let drafts: Vec<Draft> = match role.section() {
+            Some(Section::Constitution | Section::Conventions) => list_entries::rules(&outline),
+            Some(Section::Tasks) => list_entries::tasks(&outline, &mut problems),
             Some(Section::Decisions | Section::Learnings) => {
-                dated::entries(&outline, &mut problems)
+                dated_entries::entries(&outline, &mut problems)
             }
             None => Vec::new(),
         };
-        if let Some(section) = place.section() {
+        if let Some(section) = role.section() {
             self.entries.extend(drafts.into_iter().map(|draft| Entry::new(section, path, draft)));
         }
-        if matches!(place, Place::File(_)) && outline.has_content {
+        if matches!(role, FileRole::File(_)) && outline.has_content {
             self.read_order.push(path.to_owned());
         }
         problems.sort_by_key(|problem| problem.line);
@@ -158,43 +162,44 @@ impl Memory {
         }));
     }
 
-    /// All entries: by section, and in each in the order of the files, pages after the main file.
+    /// Returns all entries: by section, then in file order, pages after the main file.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The entries of a section.
+    /// Returns the entries of a section.
     pub fn section(&self, section: Section) -> &[Entry] {
         let start = self.entries.partition_point(|entry| entry.section() < section);
         let end = self.entries.partition_point(|entry| entry.section() <= section);
         &self.entries[start..end]
     }
 
-    /// The files that a reader should go through, in order: those that hold more than a template does.
+    /// Returns the paths of the main files that have contents, in reading order. Untouched templates have none.
     pub fn read_order(&self) -> &[String] {
         &self.read_order
     }
 
-    /// What could not be used.
+    /// Returns the problems in the files.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// A hash of the paths and the bytes of all files: 64 hexadecimal digits. Where it is the same, all entries are.
+    /// Returns the BLAKE3 hash of the paths and bytes of all files, as 64 hexadecimal digits.
     pub fn version(&self) -> &str {
         &self.version
     }
 }
 
-/// Where a file stands among those of a folder.
+/// The role of a file in a context folder, in parsing order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum FileRole {
+    /// A position in [`FILES`].
     File(usize),
     Page(Section),
 }
 
-impl Place {
-    fn of(path: &str) -> Option<Self> {
+impl FileRole {
+    fn from_path(path: &str) -> Option<Self> {
         let Some((folder, page)) = path.split_once('/') else {
             return FILES.iter().position(|(name, _)| *name == path).map(Self::File);
         };
@@ -204,28 +209,28 @@ impl Place {
 
     fn section(self) -> Option<Section> {
         match self {
-            Self::File(place) => FILES[place].1,
+            Self::File(position) => FILES[position].1,
             Self::Page(section) => Some(section),
         }
     }
 }
 
-/// Whether a file of this name is a page: a Markdown file that is not hidden.
+/// Returns whether `name` is that of a page: a Markdown file that is not hidden.
 pub(crate) fn is_page(name: &str) -> bool {
     name.ends_with(".md") && !name.starts_with('.') && !name.contains(['/', '\\'])
 }
 
-/// The text of a file. Bytes that are no text are replaced, and told.
-fn decoded(bytes: &[u8], problems: &mut Vec<Problem>) -> String {
+/// Decodes a file. Replaces invalid UTF-8 and reports the first invalid byte.
+fn decode_lossy(bytes: &[u8], problems: &mut Vec<Problem>) -> String {
     let error = match std::str::from_utf8(bytes) {
         Ok(text) => return text.to_owned(),
         Err(error) => error,
     };
-    let at = error.valid_up_to();
-    // A line ends with a line feed, a carriage return, or both in this order.
-    let before = String::from_utf8_lossy(&bytes[..at]).replace("\r\n", "\n");
-    let line = 1 + before.matches(['\n', '\r']).count();
-    let problem = format!("byte {at} is not UTF-8; what is not was replaced");
+    let offset = error.valid_up_to();
+    // Lines end with LF, CR or CRLF.
+    let valid = String::from_utf8_lossy(&bytes[..offset]).replace("\r\n", "\n");
+    let line = 1 + valid.matches(['\n', '\r']).count();
+    let problem = format!("byte {offset} is not valid UTF-8; invalid bytes were replaced");
     problems.push(Problem { line, problem });
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -239,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_in_their_order_and_pages_after_them() {
+    fn entries_are_sorted_by_section_and_pages_follow_main_files() {
         let dated = |title: &str| format!("## [2026-07-25] {title}\nbody\n");
         let memory = Memory::from_files([
             ("learnings/b.md", dated("lb")),
@@ -276,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_templates_are_not_to_be_read() {
+    fn read_order_skips_empty_templates() {
         let is_read =
             |text: &str| !Memory::from_files([("GLOSSARY.md", text)]).read_order().is_empty();
         for empty in [
@@ -315,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_stay_when_others_come_and_are_never_the_same() {
+    fn ids_are_stable_and_unique() {
         let ids = |text: &str| -> Vec<String> {
             let memory = Memory::from_files([("TASKS.md", text)]);
             memory.entries().iter().map(|entry| entry.id().to_owned()).collect()
@@ -327,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_used_is_told() {
+    fn problems_are_reported_as_warnings() {
         let memory = Memory::from_files([
             ("TASKS.md", b"- [ ] a\r\n- [ ] b\xff\xfe c\n".as_slice()),
             ("DECISIONS.md", b"## [2026-13-45] a\n```\n## [2026-07-25] b\n"),
@@ -337,16 +342,16 @@ mod tests {
         assert_eq!(
             warnings(&memory),
             [
-                ".context/TASKS.md:2: byte 16 is not UTF-8; what is not was replaced",
-                ".context/DECISIONS.md:1: there is no day 2026-13-45, so the entry counts as undated",
-                ".context/DECISIONS.md:2: the code block is never closed, so all that follows is code",
-                ".context/LEARNINGS.md:2: the comment or tag is never closed, so nothing after it is read"
+                ".context/TASKS.md:2: byte 16 is not valid UTF-8; invalid bytes were replaced",
+                ".context/DECISIONS.md:1: 2026-13-45 is not a valid date, so the entry counts as undated",
+                ".context/DECISIONS.md:2: the code block is not closed, so the rest of the file is code",
+                ".context/LEARNINGS.md:2: the comment or tag is not closed, so the rest of the file is ignored"
             ]
         );
     }
 
     #[test]
-    fn line_breaks_of_all_kinds_are_even() {
+    fn line_endings_are_normalized() {
         let memory = Memory::from_files([
             ("TASKS.md", "\u{feff}- [ ] a\r\n  b\r\n  - c\r\n\r\n- [ ] d\r\n"),
             ("DECISIONS.md", "\u{feff}## [2026-07-25] a\rb\r\rc\r"),

@@ -1,11 +1,10 @@
-//! From what a project remembers to what an agent is told of it.
+//! Builds a packet from a project's memory.
 //!
-//! The budget bounds what is printed: headings, bullets and the number of tokens itself included. What is always there,
-//! the constitution before all, is the frame; everything else competes for the rest of the budget.
+//! The budget bounds the printed text, including headings, bullets and the token count. The frame (header, files to read,
+//! constitution, instruction) is in every packet; all other entries compete for the remaining budget.
 //!
-//! Which decisions and learnings matter depends on the tasks that are in, and which tasks are in depends, at the margin, on
-//! what decisions and learnings leave. So the share of the tasks is filled first, for their keywords; and if it then comes
-//! to other tasks, there is another run with theirs.
+//! The selected tasks supply the keywords that score decisions and learnings. So there are two runs: the first selects the
+//! tasks, whose scores do not depend on keywords; the second selects everything with the keywords of those tasks.
 
 mod explain;
 
@@ -14,69 +13,71 @@ use std::cmp::Reverse;
 use std::sync::{Arc, OnceLock};
 
 use pannier_core::{
-    Candidate, ContextBudget, ContextItem, ContextSource, MetadataTrustScorer, MetadataValue,
-    Pipeline, Rendering, ScoredItem, Selection, SelectionReport, SliceBudget, Slicer, Tier,
-    TieredSlice, Timestamp, TokenCounter, Verdict,
+    ContextBudget, ContextItem, ContextSource, MetadataTrustScorer, MetadataValue, Pipeline,
+    Selection, SelectionReport, Timestamp, TokenCounter,
 };
 use pannier_policy::{Circumstances, Policy, PolicyRegistry, Receipt, ReceiptSource, Replay};
 use serde::{Deserialize, Serialize};
 
-use crate::policy::{Choice, kind};
-use crate::render::{Frame, PacketFormat, PacketRendering, Pieces, Room, content, short_content};
+use crate::policy::{PacketPolicyInputs, kind};
+use crate::render::{
+    PacketFill, PacketFormat, PacketFrame, PacketLayout, RenderedEntries, content, short_content,
+};
 use crate::{Config, Entry, Memory, MemoryError, Section, keywords};
 
-/// What receipts call the source of packets.
+/// The source kind in receipts of packets.
 const KIND: &str = "memory";
 
-/// How a packet is made.
+/// The settings of a packet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PacketOptions {
-    /// How many tokens it may have.
+    /// The maximum number of tokens.
     pub budget: usize,
-    /// How many characters it may have, if that is limited, too.
+    /// The maximum number of characters; unlimited if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_characters: Option<usize>,
-    /// How it is written.
+    /// The output format.
     pub format: PacketFormat,
-    /// How much of the budget tasks may use, in percent.
+    /// The maximum share of the budget for tasks, in percent.
     pub task_percent: f64,
-    /// How much of the budget conventions may use, in percent.
+    /// The maximum share of the budget for conventions, in percent.
     pub convention_percent: f64,
-    /// What somebody is about to do: entries that have to do with it count for more.
+    /// The work at hand: decisions and learnings that match it score higher.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
-    /// What time it is. Entries are the more relevant the younger they are.
+    /// The current time, against which the age of entries is measured.
     pub now: Timestamp,
-    /// Whether the packet tells that time (JSON).
-    pub tells_time: bool,
+    /// Whether a JSON packet contains the current time. Receipts hash the key `tells_time`.
+    #[serde(rename = "tells_time")]
+    pub include_timestamp: bool,
 }
 
 impl PacketOptions {
-    /// What a budget is, unless somebody says otherwise.
+    /// The default budget in tokens.
     pub const BUDGET: usize = 8_000;
-    /// What tasks may use of it, in percent.
+    /// The default of [`task_percent`](Self::task_percent).
     pub const TASK_PERCENT: f64 = 40.0;
-    /// What conventions may use of it, in percent.
+    /// The default of [`convention_percent`](Self::convention_percent).
     pub const CONVENTION_PERCENT: f64 = 20.0;
 
-    /// The same, with what is configured. What is not stays as it is.
+    /// Applies the values that a configuration sets.
     ///
     /// ```
     /// use pannier_memory::{Config, PacketOptions};
     ///
     /// let config = Config::parse(".ctxrc".as_ref(), "token_budget: 600\ntask_budget_pct: 0.29\n")?;
     /// let options = PacketOptions::new("2026-03-01T12:00:00Z".parse()?);
-    /// let options = options.configured(&config).about(["mend the roof", "src/roof.rs"]);
+    /// let options = options.with_config(&config).with_query(["fix the roof", "src/roof.rs"]);
     /// assert_eq!((options.budget, options.task_percent), (600, 29.0));
     /// assert_eq!(options.convention_percent, PacketOptions::CONVENTION_PERCENT);
-    /// assert_eq!(options.query.as_deref(), Some("mend the roof src/roof.rs"));
+    /// assert_eq!(options.query.as_deref(), Some("fix the roof src/roof.rs"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn configured(mut self, config: &Config) -> Self {
+    pub fn with_config(mut self, config: &Config) -> Self {
         let percent = |share: Option<f64>, default: f64| {
-            // Without the noise of the multiplication: 0.29 is 29 percent.
+            // Rounded: 0.29 * 100.0 is not 29.0.
             share.map_or(default, |share| (share * 1e11).round() / 1e9)
         };
         self.budget = config.token_budget.unwrap_or(self.budget);
@@ -85,15 +86,15 @@ impl PacketOptions {
         self
     }
 
-    /// The same, for somebody who is about to do this: what was asked, and the files it is about.
+    /// Sets the query to these texts, such as the request and the paths it concerns. Blank texts set none.
     #[must_use]
-    pub fn about<'t>(mut self, asked: impl IntoIterator<Item = &'t str>) -> Self {
-        let asked = asked.into_iter().collect::<Vec<_>>().join(" ");
-        self.query = Some(asked).filter(|asked| !asked.trim().is_empty());
+    pub fn with_query<'t>(mut self, texts: impl IntoIterator<Item = &'t str>) -> Self {
+        let query = texts.into_iter().collect::<Vec<_>>().join(" ");
+        self.query = Some(query).filter(|query| !query.trim().is_empty());
         self
     }
 
-    /// A packet of 8,000 tokens in Markdown, made at this time.
+    /// Returns the defaults: 8,000 tokens of Markdown.
     pub fn new(now: Timestamp) -> Self {
         Self {
             budget: Self::BUDGET,
@@ -103,17 +104,17 @@ impl PacketOptions {
             convention_percent: Self::CONVENTION_PERCENT,
             query: None,
             now,
-            tells_time: false,
+            include_timestamp: false,
         }
     }
 }
 
-/// Makes packets of what a project remembers.
+/// Builds packets from a project's memory.
 ///
 /// ```
 /// use std::sync::Arc;
 ///
-/// use pannier_memory::{Memory, Packer, PacketOptions};
+/// use pannier_memory::{Memory, PacketBuilder, PacketOptions};
 /// use pannier_tokens::BytesOverFour;
 ///
 /// let memory = Memory::from_files([
@@ -121,66 +122,65 @@ impl PacketOptions {
 ///     ("TASKS.md", "- [ ] Paint the oars\n"),
 /// ]);
 /// let options = PacketOptions::new("2026-11-16T12:00:00Z".parse()?);
-/// let packet = Packer::new(&memory, options, Arc::new(BytesOverFour))?.packet()?;
+/// let packet = PacketBuilder::new(&memory, options, Arc::new(BytesOverFour))?.packet()?;
 /// assert!(packet.text.contains("- [ ] Paint the oars\n") && packet.tokens_used < 100);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Packer<'m> {
+pub struct PacketBuilder<'m> {
     memory: &'m Memory,
     options: PacketOptions,
     counter: Arc<dyn TokenCounter>,
     /// The entries of the pool: all but the rules.
     entries: Arc<[&'m Entry]>,
     pool: Arc<[ContextItem]>,
-    pieces: Arc<Pieces>,
-    /// By how much room there is, the most first.
-    renderings: [PacketRendering; 4],
-    /// The budget that is kept, once it is known.
-    kept: OnceLock<usize>,
+    rendered: Arc<RenderedEntries>,
+    /// One for each [`PacketFill`], in that order.
+    layouts: [PacketLayout; 4],
+    /// The result of [`character_limit`](Self::character_limit).
+    character_limit: OnceLock<(usize, usize)>,
 }
 
-impl std::fmt::Debug for Packer<'_> {
+impl std::fmt::Debug for PacketBuilder<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Packer").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("PacketBuilder").field("options", &self.options).finish_non_exhaustive()
     }
 }
 
-/// What an agent is told.
+/// The text that an agent receives, with its counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Packet {
-    /// The text, with its final line break.
+    /// The text, with its final newline.
     pub text: String,
-    /// How many tokens it has.
+    /// The number of tokens of the text.
     pub tokens_used: usize,
-    /// How many it was to have at most. Where characters are limited, too, this may be less than what was asked for.
+    /// The budget that the entries were selected for. A character limit may make it smaller than the requested one.
     pub budget: usize,
-    /// How many it would have if only what is always there were in it. If it has more than it may, the least budget that
-    /// is enough for that.
-    pub least_tokens: usize,
-    /// Whether it has more than it may: only if what is always there has.
+    /// The tokens of the frame alone; if the packet is over budget, the smallest budget that fits the frame.
+    pub min_tokens: usize,
+    /// Whether the text exceeds the budget. Only the frame can cause this.
     pub is_over_budget: bool,
-    /// Whether it has more characters than it may: only if what is always there has.
+    /// Whether the text exceeds the character limit. Only the frame can cause this.
     pub is_over_characters: bool,
-    /// What was asked for.
-    asked: (usize, Option<usize>),
+    /// The requested budget and character limit.
+    requested: (usize, Option<usize>),
 }
 
 impl Packet {
-    /// What is wrong with it, for people: a model need not know.
+    /// Returns a message for each limit that the packet exceeds, for users rather than the model.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
-        let (budget, most) = self.asked;
+        let (budget, max_characters) = self.requested;
         let tokens = self.is_over_budget.then(|| {
             format!(
                 "the packet has {} tokens, above the budget of {budget}: the rules, the files to read and the \
                  instruction are in every packet; raise the budget to {}, or shorten the constitution",
-                self.tokens_used, self.least_tokens
+                self.tokens_used, self.min_tokens
             )
         });
-        let characters = most.filter(|_| self.is_over_characters).map(|most| {
+        let characters = max_characters.filter(|_| self.is_over_characters).map(|limit| {
             format!(
-                "the packet has {} characters, above the {most} that are shown: the rules are in every packet; \
-                 shorten the constitution",
+                "the packet has {} characters, above the limit of {limit}: the rules are in every packet; shorten the \
+                 constitution",
                 self.text.chars().count()
             )
         });
@@ -188,24 +188,24 @@ impl Packet {
     }
 }
 
-/// A selection, and what made it.
-struct Made<'p> {
-    rendering: PacketRendering,
+/// A selection, with the pipeline and the budget it came from.
+struct PacketSelection<'p> {
+    layout: PacketLayout,
     policy: Policy,
     pipeline: Pipeline,
     budget: ContextBudget,
     selection: Selection<'p>,
 }
 
-impl Made<'_> {
-    /// Its text, and how many tokens that has.
+impl PacketSelection<'_> {
+    /// Renders the packet and counts its tokens.
     fn text(&self) -> (String, usize) {
-        self.rendering.text(&self.selection.placed())
+        self.layout.text(&self.selection.placed())
     }
 }
 
-impl<'m> Packer<'m> {
-    /// Makes packets of these entries.
+impl<'m> PacketBuilder<'m> {
+    /// Returns a builder for the entries of `memory`.
     ///
     /// # Errors
     ///
@@ -216,15 +216,15 @@ impl<'m> Packer<'m> {
         counter: Arc<dyn TokenCounter>,
     ) -> Result<Self, MemoryError> {
         let entries = pool_entries(memory);
-        let looks = entries.iter().map(|entry| (*entry, content(entry), short_content(entry)));
-        let told: Vec<_> = looks.collect();
-        let pieces = Arc::new(Pieces::new(memory, &told, options.format, &*counter));
-        let pool = pool(told, &newest_first(&entries), &pieces)?.into();
+        let contents = entries.iter().map(|entry| (*entry, content(entry), short_content(entry)));
+        let contents: Vec<_> = contents.collect();
+        let rendered = Arc::new(RenderedEntries::new(memory, &contents, options.format, &*counter));
+        let pool = pool(contents, &task_recency_ranks(&entries), &rendered)?.into();
         let entries = entries.into();
-        let packer = Self::assemble(memory, options, counter, entries, pool, pieces);
-        // Whatever is wrong with the options is wrong with the policy.
-        packer.policy(Vec::new())?.pipeline()?;
-        Ok(packer)
+        let builder = Self::assemble(memory, options, counter, entries, pool, rendered);
+        // The policy checks the ranges of the options.
+        builder.policy_for(Vec::new())?.pipeline()?;
+        Ok(builder)
     }
 
     fn assemble(
@@ -233,18 +233,17 @@ impl<'m> Packer<'m> {
         counter: Arc<dyn TokenCounter>,
         entries: Arc<[&'m Entry]>,
         pool: Arc<[ContextItem]>,
-        pieces: Arc<Pieces>,
+        rendered: Arc<RenderedEntries>,
     ) -> Self {
-        let frame = Frame::new(Arc::clone(&pieces), &options);
-        let rooms = [Room::Rest, Room::Count, Room::Nothing, Room::Over];
-        let renderings =
-            rooms.map(|room| PacketRendering::new(frame.clone(), Arc::clone(&counter), room));
-        let kept = OnceLock::new();
-        Self { memory, options, counter, entries, pool, pieces, renderings, kept }
+        let frame = PacketFrame::new(Arc::clone(&rendered), &options);
+        let layouts = PacketFill::ALL
+            .map(|fill| PacketLayout::new(frame.clone(), Arc::clone(&counter), fill));
+        let character_limit = OnceLock::new();
+        Self { memory, options, counter, entries, pool, rendered, layouts, character_limit }
     }
 
-    /// The same with another budget.
-    fn asked(&self, budget: usize) -> Self {
+    /// Returns a builder with another budget. It shares the rendered entries.
+    fn with_budget(&self, budget: usize) -> Self {
         let options = PacketOptions { budget, ..self.options.clone() };
         Self::assemble(
             self.memory,
@@ -252,208 +251,180 @@ impl<'m> Packer<'m> {
             Arc::clone(&self.counter),
             Arc::clone(&self.entries),
             Arc::clone(&self.pool),
-            Arc::clone(&self.pieces),
+            Arc::clone(&self.rendered),
         )
     }
 
-    /// What is always there has so many tokens.
-    fn least_tokens(&self) -> usize {
-        self.renderings[2].alone()
+    /// Counts the tokens of the frame alone.
+    fn min_tokens(&self) -> usize {
+        self.layouts[2].frame_tokens()
     }
 
-    /// The least budget that is kept. A packet tells its budget, so a longer one may cost more.
-    fn least_budget(&self) -> usize {
-        let mut least = self.least_tokens();
-        // From below: the first that holds is the smallest.
+    /// Returns the smallest budget that fits the frame, which prints the budget's own digits.
+    fn min_budget(&self) -> usize {
+        let mut budget = self.min_tokens();
+        // Ascending, so the first budget that holds is the smallest.
         for _ in 0..8 {
-            let needed = self.asked(least).least_tokens();
-            if needed <= least {
+            let tokens = self.with_budget(budget).min_tokens();
+            if tokens <= budget {
                 break;
             }
-            least = needed;
+            budget = tokens;
         }
-        least
+        budget
     }
 
-    /// What everything costs together.
+    /// Counts the tokens of a packet with all entries whole.
     fn whole_tokens(&self) -> usize {
-        self.renderings[0].whole()
+        self.layouts[0].whole_tokens()
     }
 
-    /// How packets are made.
+    /// Returns the settings.
     pub fn options(&self) -> &PacketOptions {
         &self.options
     }
 
-    /// What competes for the budget, as items of the engine: tasks, conventions, decisions and learnings. What an item
-    /// costs is what it costs as it is printed.
+    /// Returns the items that compete for the budget: tasks, conventions, decisions and learnings. Their token counts
+    /// include bullets and headings as printed.
     pub fn pool(&self) -> &[ContextItem] {
         &self.pool
     }
 
-    /// The entries of the pool, in its order.
+    /// Returns the entries of the pool, in its order.
     pub fn entries(&self) -> &[&'m Entry] {
         &self.entries
     }
 
-    /// The policy by which they are chosen, for questions of your own.
+    /// Returns the policy that selects the entries.
     ///
     /// # Errors
     ///
     /// As [`packet`](Self::packet).
-    pub fn chosen_by(&self) -> Result<Policy, MemoryError> {
-        Ok(self.make(self.budget()?)?.policy)
+    pub fn policy(&self) -> Result<Policy, MemoryError> {
+        Ok(self.select(self.effective_budget()?)?.policy)
     }
 
-    /// The packet.
+    /// Builds the packet.
     ///
     /// # Errors
     ///
-    /// [`MemoryError::Engine`], if the budget is above what can be counted.
+    /// [`MemoryError::Engine`] if the budget is too large to count.
     pub fn packet(&self) -> Result<Packet, MemoryError> {
-        self.packet_of(self.budget()?)
+        self.packet_with_budget(self.effective_budget()?)
     }
 
-    /// The largest budget, up to the one that was asked for, whose packet keeps to the characters: found by halves,
-    /// and tried. If not even the frame does, the frame's.
-    fn budget(&self) -> Result<usize, MemoryError> {
-        if let Some(kept) = self.kept.get() {
-            return Ok(*kept);
-        }
-        let asked = self.options.budget;
-        let alone = self.least_tokens();
-        let fits = |budget: usize| self.packet_of(budget).map(|packet| !packet.is_over_characters);
-        let is_free = self.options.max_characters.is_none() || asked <= alone;
-        let kept = if is_free || fits(asked)? {
-            asked
-        } else {
-            // Above what everything needs, all budgets are the same.
-            let (mut low, mut high) = (alone, asked.min(self.whole_tokens().max(alone)));
-            while high - low > 1 {
-                let middle = low + (high - low) / 2;
-                if fits(middle)? { low = middle } else { high = middle }
-            }
-            low
-        };
-        Ok(*self.kept.get_or_init(|| kept))
+    /// Returns the requested budget, or the tokens that the character limit allows if those are fewer. A limit that
+    /// even the frame exceeds leaves the frame's budget.
+    fn effective_budget(&self) -> Result<usize, MemoryError> {
+        let requested = self.options.budget;
+        Ok(match self.character_limit() {
+            None => requested,
+            Some((_, tokens)) => requested.min(tokens.max(self.min_tokens())),
+        })
     }
 
-    pub(crate) fn packet_of(&self, budget: usize) -> Result<Packet, MemoryError> {
-        let (text, tokens_used) = self.make(budget)?.text();
-        let most = self.options.max_characters;
-        let is_over_characters = most.is_some_and(|most| text.chars().count() > most);
+    /// Returns the character limit that binds a packet, with the tokens that stand for it.
+    fn character_limit(&self) -> Option<(usize, usize)> {
+        let max_characters = self.options.max_characters?;
+        let limit = self.character_limit.get_or_init(|| {
+            let entries = &self.layouts[0];
+            (max_characters, entries.tokens_for_characters(max_characters))
+        });
+        Some(*limit)
+    }
+
+    pub(crate) fn packet_with_budget(&self, budget: usize) -> Result<Packet, MemoryError> {
+        let (text, tokens_used) = self.select(budget)?.text();
+        let max_characters = self.options.max_characters;
+        let is_over_characters = max_characters.is_some_and(|limit| text.chars().count() > limit);
         let is_over_budget = tokens_used > budget;
-        let least_tokens = match is_over_budget {
-            true => self.least_budget(),
-            false => self.least_tokens(),
+        let min_tokens = match is_over_budget {
+            true => self.min_budget(),
+            false => self.min_tokens(),
         };
-        let asked = (self.options.budget, most);
+        let requested = (self.options.budget, max_characters);
         Ok(Packet {
             text,
             tokens_used,
             budget,
-            least_tokens,
+            min_tokens,
             is_over_budget,
             is_over_characters,
-            asked,
+            requested,
         })
     }
 
-    fn policy(&self, keywords: Vec<String>) -> Result<Policy, MemoryError> {
-        let choice = Choice {
+    fn policy_for(&self, keywords: Vec<String>) -> Result<Policy, MemoryError> {
+        let inputs = PacketPolicyInputs {
             task_percent: self.options.task_percent,
             convention_percent: self.options.convention_percent,
             keywords,
             query: self.options.query.as_deref(),
             now: self.options.now,
         };
-        choice.policy()
+        inputs.policy()
     }
 
-    /// Selects what is in the packet of a budget.
-    fn make(&self, budget: usize) -> Result<Made<'_>, MemoryError> {
-        let [rest, others @ .., over] = &self.renderings;
-        let everything_fits = rest.whole_fits(budget);
-        let limit = i64::try_from(budget).unwrap_or(i64::MAX);
-        let rendering = match rest.fixed() <= limit || everything_fits {
-            true => rest,
-            false => others.iter().find(|room| room.alone() <= budget).unwrap_or(over),
-        };
-        // What says nothing of what is missing may cost less; and so may everything.
-        let limit = limit.max(rendering.fixed());
+    /// Selects the entries of a packet with this budget, in two runs: which tasks are in, and with their keywords
+    /// everything.
+    fn select(&self, budget: usize) -> Result<PacketSelection<'_>, MemoryError> {
+        let (layout, limit) = self.layout_for(budget);
         let budget = ContextBudget::new(limit, limit)?;
-        let is_task = |index: &usize| self.entries[*index].section() == Section::Tasks;
-        let mut tasks: Vec<usize> = match everything_fits {
-            true => (0..self.entries.len()).filter(is_task).collect(),
-            false => self.first_tasks(rendering, limit)?,
-        };
-        // Other keywords make other decisions whole, which may leave another rest of the budget to the last of the tasks.
-        let mut tries = 0;
-        loop {
-            let texts = tasks.iter().map(|index| self.entries[*index].text());
-            let policy = self.policy(keywords(texts))?;
+        let run = |keywords: Vec<String>| -> Result<PacketSelection<'_>, MemoryError> {
+            let policy = self.policy_for(keywords)?;
             let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
-            let pipeline = pipeline.rendered_by(rendering.clone());
-            let selection = pipeline.run(&self.pool, &budget)?;
-            let mut found: Vec<usize> = whole(&selection).filter(is_task).collect();
-            found.sort_unstable();
-            tries += 1;
-            if found == tasks || tries == Self::TRIES {
-                let rendering = rendering.clone();
-                return Ok(Made { rendering, policy, pipeline, budget, selection });
+            let pipeline = pipeline.with_layout(layout.clone());
+            let selection = pipeline.run(&*self.pool, &budget)?;
+            let (layout, budget) = (layout.clone(), budget.clone());
+            Ok(PacketSelection { layout, policy, pipeline, budget, selection })
+        };
+        let first = run(Vec::new())?;
+        let mut selected: Vec<usize> = whole_entries(&first.selection).collect();
+        selected.sort_unstable();
+        let is_task = |index: &&usize| self.entries[**index].section() == Section::Tasks;
+        let tasks = selected.iter().filter(is_task).map(|index| self.entries[*index].text());
+        run(keywords(tasks))
+    }
+
+    /// Returns the layout that a budget allows, and the limit of its tokens.
+    fn layout_for(&self, budget: usize) -> (PacketLayout, i64) {
+        let [entries, others @ .., over_budget] = &self.layouts;
+        let limit = i64::try_from(budget).unwrap_or(i64::MAX);
+        let layout = match entries.fixed() <= limit || entries.whole_fits(budget) {
+            true => entries,
+            false => {
+                others.iter().find(|layout| layout.frame_tokens() <= budget).unwrap_or(over_budget)
             }
-            tasks = found;
+        };
+        // `fixed` assumes the widest token count and omits all entries, so a packet may fit although `fixed` does not.
+        let limit = limit.max(layout.fixed());
+        let layout = layout.clone();
+        match self.character_limit() {
+            Some((max_characters, _)) if layout.frame_characters() <= max_characters => {
+                let tokens = usize::try_from(limit).unwrap_or(usize::MAX);
+                (layout.with_character_limit(max_characters, tokens), limit)
+            }
+            _ => (layout, limit),
         }
     }
 
-    /// The tasks that are in as far as their share goes, whatever else is: mostly all that are.
-    fn first_tasks(
-        &self,
-        rendering: &PacketRendering,
-        limit: i64,
-    ) -> Result<Vec<usize>, MemoryError> {
-        let mut order: Vec<usize> = (0..self.pool.len()).collect();
-        order.sort_by_key(|index| Reverse(self.pool[*index].priority()));
-        let candidate = |index: &usize| {
-            let item = &self.pool[*index];
-            let heading_tokens = rendering.heading(*index, item);
-            Candidate { heading_tokens, ..ScoredItem { item, score: 0.0 }.into() }
-        };
-        let candidates: Vec<Candidate<'_>> = order.iter().map(candidate).collect();
-        let tasks = kind(Section::Tasks)?;
-        let tier = Tier { cap_percent: self.options.task_percent, ..Tier::new([tasks.clone()]) };
-        let left = SliceBudget::new(limit.saturating_sub(rendering.fixed()));
-        let left = SliceBudget { whole_tokens: limit, ..left };
-        let outcome = TieredSlice::new([tier])?.slice(&candidates, left)?;
-        let verdicts = order.iter().zip(outcome.verdicts());
-        let taken = verdicts.filter(|(index, verdict)| {
-            **verdict == Verdict::Taken && *self.pool[**index].kind() == tasks
-        });
-        let mut taken: Vec<usize> = taken.map(|(index, _)| *index).collect();
-        taken.sort_unstable();
-        Ok(taken)
-    }
-
-    /// How often tasks and keywords are matched with each other at most.
-    const TRIES: usize = 8;
-
-    /// Every entry that competes, in or out, with its score and its reason.
+    /// Reports every entry of the pool, included or excluded, with its score and reason.
     ///
     /// # Errors
     ///
     /// As [`packet`](Self::packet).
     pub fn report(&self) -> Result<SelectionReport<&ContextItem>, MemoryError> {
-        Ok(self.make(self.budget()?)?.selection.report())
+        Ok(self.select(self.effective_budget()?)?.selection.report())
     }
 
-    /// What is needed to make the packet again, and to see that it is the same.
+    /// Returns a receipt, from which the packet can be replayed and compared.
     ///
     /// # Errors
     ///
     /// As [`packet`](Self::packet).
     pub fn receipt(&self) -> Result<Receipt, MemoryError> {
-        let made = self.make(self.budget()?)?;
-        let mut circumstances = Circumstances::new(made.policy.clone());
+        let packet = self.select(self.effective_budget()?)?;
+        let mut circumstances = Circumstances::new(packet.policy.clone());
         circumstances.tokenizer = self.counter.name().to_owned();
         let options = serde_json::to_value(&self.options).ok();
         circumstances.source = Some(ReceiptSource {
@@ -462,15 +433,15 @@ impl<'m> Packer<'m> {
             query: self.options.query.clone(),
             options: options.and_then(|options| serde_json::from_value(options).ok()),
         });
-        Ok(Receipt::of_text(&made.selection, circumstances, &made.text().0))
+        Ok(Receipt::of_text(&packet.selection, circumstances, &packet.text().0))
     }
 
-    /// The options that the packet of a receipt was made with.
+    /// Returns the options recorded in the receipt of a packet.
     ///
     /// # Errors
     ///
-    /// [`MemoryError::NoPacket`] if the receipt is of something else.
-    pub fn options_of(receipt: &Receipt) -> Result<PacketOptions, MemoryError> {
+    /// [`MemoryError::NoPacket`] if the receipt has another source.
+    pub fn options_from_receipt(receipt: &Receipt) -> Result<PacketOptions, MemoryError> {
         let options = receipt.source.options.as_ref().filter(|_| receipt.source.kind == KIND);
         let options = options.and_then(|options| serde_json::to_value(options).ok());
         options
@@ -478,25 +449,31 @@ impl<'m> Packer<'m> {
             .ok_or(MemoryError::NoPacket)
     }
 
-    /// Makes the packet of a receipt again, and compares.
+    /// Replays the packet of a receipt and compares the two.
     ///
     /// # Errors
     ///
     /// As [`packet`](Self::packet).
     pub fn replay(&self, receipt: &Receipt) -> Result<Replay, MemoryError> {
-        let made = self.make(self.budget()?)?;
-        let write = |selection: &Selection<'_>| made.rendering.text(&selection.placed()).0;
-        Ok(receipt.replay_text(&self.pool, &made.pipeline, write)?)
+        if receipt.format < 2 {
+            let problem = "packets of format 1 were selected by other rules, and cannot be replayed; write a new \
+                           receipt"
+                .to_owned();
+            return Err(pannier_core::Error::InvalidReceipt { problem }.into());
+        }
+        let packet = self.select(self.effective_budget()?)?;
+        let write = |selection: &Selection<'_>| packet.layout.text(&selection.placed()).0;
+        Ok(receipt.replay_text(&self.pool, &packet.pipeline, write)?)
     }
 }
 
-/// The indices of what is in a selection, all of it.
-fn whole(selection: &Selection<'_>) -> impl Iterator<Item = usize> {
-    let sent = selection.indices().zip(selection.shortened());
-    sent.filter(|(_, is_short)| !is_short).map(|(index, _)| index)
+/// Returns the pool positions of the entries that are selected whole.
+fn whole_entries(selection: &Selection<'_>) -> impl Iterator<Item = usize> {
+    let selected = selection.indices().zip(selection.shortened());
+    selected.filter(|(_, is_short)| !is_short).map(|(index, _)| index)
 }
 
-/// The entries that compete, in the order that breaks ties: lists as their files read, the rest newest first.
+/// Returns the entries of the pool in tie-breaking order: lists in file order, dated entries newest first.
 fn pool_entries(memory: &Memory) -> Vec<&Entry> {
     let mut entries: Vec<&Entry> = memory.entries().iter().collect();
     entries.retain(|entry| entry.section() != Section::Constitution);
@@ -507,16 +484,16 @@ fn pool_entries(memory: &Memory) -> Vec<&Entry> {
     entries
 }
 
-/// Entries as items, which cost what they cost as they are printed. An entry comes with what it says, whole and short.
+/// Turns entries, each with its whole and its short content, into items with the token counts of their printed form.
 fn pool(
     entries: Vec<(&Entry, Cow<'_, str>, Cow<'_, str>)>,
-    newest: &[i64],
-    pieces: &Pieces,
+    recency_ranks: &[i64],
+    rendered: &RenderedEntries,
 ) -> Result<Vec<ContextItem>, MemoryError> {
     let source = ContextSource::new("memory")?;
     let (mut items, mut last) = (Vec::with_capacity(entries.len()), None);
     for (index, (entry, content, short)) in entries.into_iter().enumerate() {
-        let (whole_tokens, short_tokens) = pieces.tokens(index);
+        let (whole_tokens, short_tokens) = rendered.tokens(index);
         let tokens = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         let kind = match last {
             Some((section, kind)) if section == entry.section() => kind,
@@ -532,15 +509,15 @@ fn pool(
             item = item.timestamp(date);
         }
         item = match entry.section() {
-            Section::Tasks => item.priority(newest[index]),
-            // The first conventions come first.
+            Section::Tasks => item.priority(recency_ranks[index]),
+            // In file order.
             Section::Conventions => item.priority(-(index as i64)),
             _ => item,
         };
         if entry.is_superseded() {
             item = item.metadata(MetadataTrustScorer::KEY, MetadataValue::Integer(0));
         }
-        // A convention that does not fit is only counted.
+        // Omitted conventions are only counted.
         if entry.section() != Section::Conventions {
             item = item.short_form(short, tokens(short_tokens));
         }
@@ -549,9 +526,9 @@ fn pool(
     Ok(items)
 }
 
-/// How new each task is, by its rank; 0 for the oldest. A task without a date is as old as the one before it in the
-/// file, where later is newer.
-fn newest_first(entries: &[&Entry]) -> Vec<i64> {
+/// Ranks tasks by date; the oldest has rank 0. A task without a date takes that of the preceding task. Of equal dates, the
+/// later in the file is newer.
+fn task_recency_ranks(entries: &[&Entry]) -> Vec<i64> {
     let mut dates = Vec::with_capacity(entries.len());
     let mut last = None;
     for entry in entries.iter().filter(|entry| entry.section() == Section::Tasks) {

@@ -1,27 +1,28 @@
-//! A packet as text, in Markdown or as JSON.
+//! Renders a packet as Markdown or JSON.
 //!
-//! A packet tells how many tokens it has, and so its text depends on its own length. The number is the smallest one that
-//! is true once it is written.
+//! A packet prints its own token count, so its text depends on its length. The printed count is the smallest one that is
+//! true once it is inserted.
 //!
-//! What entries look like is fixed before anything is chosen, so that a text is put together from pieces, and costs what
-//! copying it costs.
+//! Entries are rendered and counted once, before selection. Rendering a packet then only copies strings.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use pannier_core::{ContextItem, Cost, Placed, Rendering, Timestamp, TokenCounter};
+use pannier_core::{
+    Error, Layout, PlacedItems, Plan, Pool, RenderCost, SectionId, Timestamp, TokenCounter,
+};
 
 use crate::{Entry, Memory, PacketOptions, Section};
 
-/// What an agent is told at the end.
+/// The last line of every packet.
 const INSTRUCTION: &str = "Before you begin, tell the user that you have read this project's context files and follow \
                            their rules and conventions.";
 
-/// Why nothing but the frame is there.
-pub(crate) const ALONE: &str =
+/// The reason for excluding all entries if the frame uses up the budget. Receipts hash it.
+pub(crate) const NO_ROOM_MESSAGE: &str =
     "the constitution, the files to read and the instruction leave no room for anything else";
 
-/// How a packet is written.
+/// The output format of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -33,73 +34,79 @@ pub enum PacketFormat {
     Json,
 }
 
-/// The sections that are chosen from, in the order in which they are written.
-const CHOSEN: [(Section, &str); 4] = [
+/// The sections whose entries are selected, in output order, with their headings.
+const SELECTABLE_SECTIONS: [(Section, &str); 4] = [
     (Section::Tasks, "## Current Tasks\n\n"),
     (Section::Conventions, "## Key Conventions\n\n"),
     (Section::Decisions, "## Recent Decisions\n\n"),
     (Section::Learnings, "## Recent Learnings\n\n"),
 ];
 
-/// How everything looks that may be in a packet.
+/// The rendered form of everything that a packet may contain.
 #[derive(Debug)]
-pub(crate) struct Pieces {
+pub(crate) struct RenderedEntries {
     format: PacketFormat,
     read_order: Vec<String>,
     rules: Vec<String>,
-    /// By the entry's place in the pool.
-    entries: Vec<Piece>,
+    /// In pool order.
+    entries: Vec<RenderedEntry>,
 }
 
-/// What a packet says about itself, and what stands in it whatever is chosen.
+/// The part of a packet that does not depend on the selection: header, files to read, constitution, instruction.
 #[derive(Clone, Debug)]
-pub(crate) struct Frame {
-    pieces: Arc<Pieces>,
+pub(crate) struct PacketFrame {
+    rendered: Arc<RenderedEntries>,
     budget: usize,
     max_characters: Option<usize>,
     generated: Option<Timestamp>,
 }
 
-/// What is in a packet besides the frame.
+/// The part of a packet that depends on the selection.
 struct Contents<'c> {
-    /// Places in the pool, by section, of what is whole.
+    /// Pool positions of whole entries, by section.
     sections: [Vec<usize>; 4],
-    /// What is short.
-    notes: Vec<&'c str>,
-    /// What is said about those that are left out.
-    more: Option<String>,
-    room: Room,
-    /// About how long the text will be.
-    length: usize,
+    /// Entries in short form, by section.
+    notes: [Vec<&'c str>; 4],
+    /// The number of omitted entries, as text.
+    omitted: Option<String>,
+    fill: PacketFill,
+    /// The estimated length of the text in bytes.
+    capacity: usize,
 }
 
 #[derive(Debug)]
-struct Piece {
-    /// Which of the sections that are chosen from.
+struct RenderedEntry {
+    /// A position in [`SELECTABLE_SECTIONS`].
     section: usize,
     whole: String,
     whole_tokens: usize,
     short: String,
     short_tokens: usize,
-    /// Whether it is missed where it is left out. What is superseded is not.
-    is_missed: bool,
+    /// Whether it is counted if it is omitted. Superseded entries are not.
+    counts_as_omitted: bool,
 }
 
-/// What there is room for besides the frame.
+/// The part of a packet that the budget allows in addition to the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
-    /// As much as fits, and how many of what are left out.
-    Rest,
-    /// Only for how many are left out.
-    Count,
-    /// Nothing at all.
-    Nothing,
-    /// Not even for the frame, and the packet says so.
-    Over,
+pub(crate) enum PacketFill {
+    /// Selected entries and, by section, the number of omitted ones.
+    Entries,
+    /// The total number of omitted entries.
+    CountOnly,
+    /// Nothing.
+    FrameOnly,
+    /// Nothing: even the frame exceeds the budget, and the packet prints that.
+    OverBudget,
 }
 
-impl Pieces {
-    /// The looks of these entries, which are those of the pool and say this, and of everything that is always there.
+impl PacketFill {
+    /// All of them, the largest first.
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Entries, Self::CountOnly, Self::FrameOnly, Self::OverBudget];
+}
+
+impl RenderedEntries {
+    /// Renders the rules of `memory` and the `entries` of the pool, given with their whole and short contents.
     pub(crate) fn new(
         memory: &Memory,
         entries: &[(&Entry, Cow<'_, str>, Cow<'_, str>)],
@@ -107,107 +114,115 @@ impl Pieces {
         counter: &dyn TokenCounter,
     ) -> Self {
         let rules = memory.section(Section::Constitution);
-        let mut written = Vec::with_capacity(rules.len());
-        for (number, rule) in rules.iter().enumerate() {
-            let before = number.checked_sub(1).and_then(|before| rules[before].lead());
-            written.push(match (format, rule.lead()) {
-                (PacketFormat::Json, _) => part(&content(rule)),
+        let mut rendered_rules = Vec::with_capacity(rules.len());
+        let mut previous_intro = None;
+        for rule in rules {
+            let intro = rule.list_intro();
+            rendered_rules.push(match (format, intro) {
+                (PacketFormat::Json, _) => json_element(&content(rule)),
                 (PacketFormat::Markdown, None) => bullet("- ", rule.text()),
-                (PacketFormat::Markdown, Some(lead)) if before == Some(lead) => {
+                (PacketFormat::Markdown, Some(_)) if previous_intro == intro => {
                     bullet("  - ", rule.text())
                 }
-                (PacketFormat::Markdown, Some(lead)) => {
-                    bullet("- ", lead) + &bullet("  - ", rule.text())
+                (PacketFormat::Markdown, Some(intro)) => {
+                    bullet("- ", intro) + &bullet("  - ", rule.text())
                 }
             });
+            previous_intro = intro;
         }
-        let looks =
-            entries.iter().map(|(entry, content, short)| Piece::new(entry, content, short, format));
-        let mut pieces: Vec<Piece> = looks.collect();
-        let texts = pieces.iter().flat_map(|piece| [piece.whole.as_str(), piece.short.as_str()]);
+        let rendered = entries
+            .iter()
+            .map(|(entry, whole, short)| RenderedEntry::new(entry, whole, short, format));
+        let mut rendered: Vec<RenderedEntry> = rendered.collect();
+        let texts = rendered.iter().flat_map(|entry| [entry.whole.as_str(), entry.short.as_str()]);
         let counts = counter.count_each(&texts.collect::<Vec<_>>());
-        for (piece, counts) in pieces.iter_mut().zip(counts.chunks_exact(2)) {
-            (piece.whole_tokens, piece.short_tokens) = (counts[0], counts[1]);
+        for (entry, counts) in rendered.iter_mut().zip(counts.chunks_exact(2)) {
+            (entry.whole_tokens, entry.short_tokens) = (counts[0], counts[1]);
         }
-        Self { format, read_order: memory.read_order().to_vec(), rules: written, entries: pieces }
+        let read_order = memory.read_order().to_vec();
+        Self { format, read_order, rules: rendered_rules, entries: rendered }
     }
 
-    /// What an entry costs, whole and short.
+    /// Returns the token counts of an entry, whole and short.
     pub(crate) fn tokens(&self, index: usize) -> (usize, usize) {
-        let piece = &self.entries[index];
-        (piece.whole_tokens, piece.short_tokens)
+        let entry = &self.entries[index];
+        (entry.whole_tokens, entry.short_tokens)
     }
 }
 
-impl Frame {
-    pub(crate) fn new(pieces: Arc<Pieces>, options: &PacketOptions) -> Self {
+impl PacketFrame {
+    pub(crate) fn new(rendered: Arc<RenderedEntries>, options: &PacketOptions) -> Self {
         Self {
-            pieces,
+            rendered,
             budget: options.budget,
             max_characters: options.max_characters,
-            generated: options.tells_time.then_some(options.now),
+            generated: options.include_timestamp.then_some(options.now),
         }
     }
 
-    /// The files to read. Without a budget, not even they are told.
+    /// Returns the files to read. A budget of 0 omits them.
     fn read_order(&self) -> &[String] {
-        if self.budget == 0 { &[] } else { &self.pieces.read_order }
+        if self.budget == 0 { &[] } else { &self.rendered.read_order }
     }
 
-    /// The text, with a 0 for the number of tokens, and where that is.
+    /// Renders the packet with a token count of 0, and returns the byte position of that 0.
     ///
-    /// What is placed is given by its index, and whether it is short.
-    fn text(&self, placed: impl Iterator<Item = (usize, bool)>, room: Room) -> (String, usize) {
+    /// `placed` yields pool positions and whether the entry is short.
+    fn text(
+        &self,
+        placed: impl Iterator<Item = (usize, bool)>,
+        fill: PacketFill,
+    ) -> (String, usize) {
         let mut sections: [Vec<usize>; 4] = Default::default();
-        let mut notes: Vec<&str> = Vec::new();
-        let mut missed: [usize; 4] = [0; 4];
-        for piece in self.pieces.entries.iter().filter(|piece| piece.is_missed) {
-            missed[piece.section] += 1;
+        let mut notes: [Vec<&str>; 4] = Default::default();
+        let mut omitted: [usize; 4] = [0; 4];
+        for entry in self.rendered.entries.iter().filter(|entry| entry.counts_as_omitted) {
+            omitted[entry.section] += 1;
         }
-        let mut length = 1_024 + self.pieces.rules.iter().map(String::len).sum::<usize>();
+        let mut capacity = 1_024 + self.rendered.rules.iter().map(String::len).sum::<usize>();
         for (index, is_short) in placed {
-            let piece = &self.pieces.entries[index];
-            if piece.is_missed {
-                missed[piece.section] -= 1;
+            let entry = &self.rendered.entries[index];
+            if entry.counts_as_omitted {
+                omitted[entry.section] -= 1;
             }
             if is_short {
-                notes.push(&piece.short);
-                length += piece.short.len();
+                notes[entry.section].push(&entry.short);
+                capacity += entry.short.len();
             } else {
-                sections[piece.section].push(index);
-                length += piece.whole.len() + 1;
+                sections[entry.section].push(index);
+                capacity += entry.whole.len() + 1;
             }
         }
-        // Lists read as their files do; the rest by rank.
+        // Tasks and conventions in file order; decisions and learnings by rank.
         sections[0].sort_unstable();
         sections[1].sort_unstable();
-        let all: usize = missed.iter().sum();
-        let more = match room {
-            Room::Rest => more(&missed),
-            Room::Count if all > 0 => Some(format!("+{all} more")),
-            Room::Over if all > 0 => Some(format!("over budget, +{all} more")),
-            Room::Over => Some("over budget".to_owned()),
-            Room::Count | Room::Nothing => None,
+        let total: usize = omitted.iter().sum();
+        let omitted = match fill {
+            PacketFill::Entries => count_by_section(&omitted),
+            PacketFill::CountOnly if total > 0 => Some(format!("+{total} more")),
+            PacketFill::OverBudget if total > 0 => Some(format!("over budget, +{total} more")),
+            PacketFill::OverBudget => Some("over budget".to_owned()),
+            PacketFill::CountOnly | PacketFill::FrameOnly => None,
         };
-        let contents = Contents { sections, notes, more, room, length };
-        match self.pieces.format {
+        let contents = Contents { sections, notes, omitted, fill, capacity };
+        match self.rendered.format {
             PacketFormat::Markdown => self.markdown(contents),
             PacketFormat::Json => self.json(contents),
         }
     }
 
     fn markdown(&self, contents: Contents<'_>) -> (String, usize) {
-        let Contents { sections, notes, more, room, length } = contents;
-        let mut text = String::with_capacity(length);
+        let Contents { sections, notes, omitted, fill, capacity } = contents;
+        let mut text = String::with_capacity(capacity);
         let budget = self.budget;
         let limit =
-            self.max_characters.map_or_else(String::new, |most| format!(", {most} characters"));
+            self.max_characters.map_or_else(String::new, |limit| format!(", {limit} characters"));
         text.push_str(&format!("# Context Packet\n\nBudget: {budget} tokens{limit} | Used: "));
-        let number = text.len();
+        let position = text.len();
         text.push_str("0 tokens");
-        // Where there is no room for notes, it is said where it costs least.
-        if let Some(more) = more.as_ref().filter(|_| room != Room::Rest) {
-            text.push_str(&format!(" | {more}"));
+        // Without entries, the count goes into the header, where it costs the fewest tokens.
+        if let Some(omitted) = omitted.as_ref().filter(|_| fill != PacketFill::Entries) {
+            text.push_str(&format!(" | {omitted}"));
         }
         text.push_str("\n\n");
         if !self.read_order().is_empty() {
@@ -217,77 +232,81 @@ impl Frame {
             }
             text.push('\n');
         }
-        if !self.pieces.rules.is_empty() {
+        if !self.rendered.rules.is_empty() {
             text.push_str("## Constitution (NEVER VIOLATE)\n\n");
-            self.pieces.rules.iter().for_each(|rule| text.push_str(rule));
+            self.rendered.rules.iter().for_each(|rule| text.push_str(rule));
             text.push('\n');
         }
-        for (indices, (section, heading)) in sections.iter().zip(CHOSEN) {
+        for (indices, (section, heading)) in sections.iter().zip(SELECTABLE_SECTIONS) {
             if indices.is_empty() {
                 continue;
             }
             text.push_str(heading);
-            indices.iter().for_each(|index| text.push_str(&self.pieces.entries[*index].whole));
-            text.push_str(end(section));
+            indices.iter().for_each(|index| text.push_str(&self.rendered.entries[*index].whole));
+            text.push_str(section_end(section));
         }
-        let more = more.filter(|_| room == Room::Rest);
-        if !notes.is_empty() || more.is_some() {
+        let omitted = omitted.filter(|_| fill == PacketFill::Entries);
+        if notes.iter().any(|notes| !notes.is_empty()) || omitted.is_some() {
             text.push_str("Also noted:\n\n");
-            notes.iter().for_each(|note| text.push_str(note));
-            if let Some(more) = more {
-                text.push_str(&format!("- {more}\n"));
+            notes.iter().flatten().for_each(|note| text.push_str(note));
+            if let Some(omitted) = omitted {
+                text.push_str(&format!("- {omitted}\n"));
             }
             text.push('\n');
         }
         text.push_str(INSTRUCTION);
         text.push('\n');
-        (text, number)
+        (text, position)
     }
 
     fn json(&self, contents: Contents<'_>) -> (String, usize) {
-        let Contents { sections, notes, more, length, .. } = contents;
-        let mut text = String::with_capacity(length);
+        let Contents { sections, notes, omitted, capacity, .. } = contents;
+        let mut text = String::with_capacity(capacity);
         text.push('{');
         if let Some(time) = self.generated {
             text.push_str(&format!("\"generated\":\"{time}\","));
         }
         text.push_str(&format!("\"budget\":{},\"tokens_used\":", self.budget));
-        let number = text.len();
+        let position = text.len();
         text.push('0');
-        // Each piece brings the comma behind it.
-        let mut list = |name: &str, pieces: &mut dyn Iterator<Item = &str>| {
+        // Elements end with a comma.
+        let mut array = |name: &str, elements: &mut dyn Iterator<Item = &str>| {
             text.push_str(&format!(",\"{name}\":["));
-            pieces.for_each(|piece| text.push_str(piece));
+            elements.for_each(|element| text.push_str(element));
             if text.ends_with(',') {
                 text.pop();
             }
             text.push(']');
         };
-        let read_order: Vec<String> = self.read_order().iter().map(|path| part(path)).collect();
-        list("read_order", &mut read_order.iter().map(String::as_str));
-        list("constitution", &mut self.pieces.rules.iter().map(String::as_str));
-        for (indices, (section, _)) in sections.iter().zip(CHOSEN) {
-            let pieces = indices.iter().map(|index| self.pieces.entries[*index].whole.as_str());
-            list(section.name(), &mut { pieces });
+        let read_order = self.read_order().iter().map(|path| json_element(path));
+        let read_order: Vec<String> = read_order.collect();
+        array("read_order", &mut read_order.iter().map(String::as_str));
+        array("constitution", &mut self.rendered.rules.iter().map(String::as_str));
+        for (indices, (section, _)) in sections.iter().zip(SELECTABLE_SECTIONS) {
+            let entries = indices.iter().map(|index| self.rendered.entries[*index].whole.as_str());
+            array(section.name(), &mut { entries });
         }
-        let more = more.map(|more| part(&more));
-        list("summaries", &mut notes.iter().copied().chain(more.as_deref()));
-        text.push_str(&format!(",\"instruction\":{}}}\n", json(INSTRUCTION)));
-        (text, number)
+        let omitted = omitted.map(|omitted| json_element(&omitted));
+        array("summaries", &mut notes.iter().flatten().copied().chain(omitted.as_deref()));
+        text.push_str(&format!(",\"instruction\":{}}}\n", json_string(INSTRUCTION)));
+        (text, position)
     }
 }
 
-impl Piece {
-    /// The looks of an entry that says this. What they cost is not known yet.
+impl RenderedEntry {
+    /// Renders an entry with these contents. Its token counts are still 0.
     fn new(entry: &Entry, content: &str, short: &str, format: PacketFormat) -> Self {
-        let section = CHOSEN.iter().position(|(section, _)| *section == entry.section());
+        let section =
+            SELECTABLE_SECTIONS.iter().position(|(section, _)| *section == entry.section());
         let (whole, short) = match (format, entry.section()) {
-            (PacketFormat::Json, _) => (part(&format!("{}{content}", day(entry))), part(short)),
-            (PacketFormat::Markdown, of) => {
-                let whole = match of {
+            (PacketFormat::Json, _) => {
+                (json_element(&format!("{}{content}", date_prefix(entry))), json_element(short))
+            }
+            (PacketFormat::Markdown, section) => {
+                let whole = match section {
                     Section::Tasks => bullet("- [ ] ", content),
                     Section::Decisions | Section::Learnings => {
-                        ["### ", &day(entry), &below_entry(content), "\n\n"].concat()
+                        ["### ", &date_prefix(entry), &demote_headings(content), "\n\n"].concat()
                     }
                     _ => bullet("- ", content),
                 };
@@ -295,47 +314,47 @@ impl Piece {
             }
         };
         Self {
-            // Rules are in no pool.
+            // The pool has no rules, so the section is always selectable.
             section: section.unwrap_or_default(),
             whole,
             whole_tokens: 0,
             short,
             short_tokens: 0,
-            is_missed: !entry.is_superseded(),
+            counts_as_omitted: !entry.is_superseded(),
         }
     }
 }
 
-/// What an entry says: of a decision or a learning with its title, of others with what introduces them.
+/// Returns the whole text of an entry: with its title if it is dated, or else with the introduction of its list.
 pub(crate) fn content(entry: &Entry) -> Cow<'_, str> {
     let (title, text) = (entry.title(), entry.text());
-    let parts = match (entry.section().is_dated(), entry.lead()) {
+    let parts = match (entry.section().is_dated(), entry.list_intro()) {
         (true, _) if text.is_empty() => return title.into(),
         (true, _) => [title, "\n\n", text],
         (false, None) => return text.into(),
-        // A block that is no paragraph cannot go on with the line.
-        (false, Some(lead)) if is_block(text) => [lead, "\n\n", text],
-        (false, Some(lead)) => [lead, " ", text],
+        // Only a paragraph can continue the line of the introduction.
+        (false, Some(intro)) if starts_with_block(text) => [intro, "\n\n", text],
+        (false, Some(intro)) => [intro, " ", text],
     };
     parts.concat().into()
 }
 
-/// Whether a text begins with something else than a paragraph, as far as its first characters tell.
-fn is_block(text: &str) -> bool {
+/// Returns whether the first characters of `text` begin a Markdown block other than a paragraph.
+fn starts_with_block(text: &str) -> bool {
     let marks = ["```", "~~~", ">", "|", "#", "- ", "* ", "+ ", "    ", "<"];
     let digits = text.trim_start_matches(|digit: char| digit.is_ascii_digit());
     let is_numbered = digits.len() < text.len() && digits.starts_with([')', '.']);
     is_numbered || marks.iter().any(|mark| text.starts_with(mark))
 }
 
-/// The day of a decision or a learning, in brackets.
-fn day(entry: &Entry) -> String {
+/// Returns the day of a dated entry in brackets.
+fn date_prefix(entry: &Entry) -> String {
     let date = entry.date().filter(|_| entry.section().is_dated());
     date.map(|date| ["[", &date.to_string()[..10], "] "].concat()).unwrap_or_default()
 }
 
-/// A text whose headings are below that of an entry in a packet. Those that are underlined stay.
-fn below_entry(text: &str) -> Cow<'_, str> {
+/// Demotes `#` headings to level 4, below the heading of an entry in a packet. Underlined headings stay.
+fn demote_headings(text: &str) -> Cow<'_, str> {
     if !text.lines().any(|line| line.starts_with('#')) {
         return Cow::Borrowed(text);
     }
@@ -359,34 +378,34 @@ fn below_entry(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.join("\n"))
 }
 
-/// How many characters of a title are told: some tasks are a paragraph in one line.
-const LONGEST_TITLE: usize = 200;
+/// Longer titles are truncated: some tasks are a paragraph in one line.
+const MAX_TITLE_CHARS: usize = 200;
 
-/// What ends a section, beside what ends its last entry.
-fn end(section: Section) -> &'static str {
+/// Returns the separator after a section. Dated entries end with an empty line of their own.
+fn section_end(section: Section) -> &'static str {
     if section.is_dated() { "" } else { "\n" }
 }
 
-/// What is told of an entry that does not fit.
+/// Returns the short form of an entry: its title, truncated to [`MAX_TITLE_CHARS`].
 pub(crate) fn short_content(entry: &Entry) -> Cow<'_, str> {
     let title = entry.title();
-    let longer = (title.len() > LONGEST_TITLE).then(|| title.char_indices().nth(LONGEST_TITLE));
+    let longer = (title.len() > MAX_TITLE_CHARS).then(|| title.char_indices().nth(MAX_TITLE_CHARS));
     let Some((end, _)) = longer.flatten() else {
         return title.into();
     };
-    // At the last word, unless that is most of it.
+    // At a word boundary, unless that drops more than half.
     let cut = &title[..end];
-    let word = cut.rfind(char::is_whitespace).filter(|at| *at > end / 2).unwrap_or(end);
-    format!("{} …", cut[..word].trim_end()).into()
+    let boundary = cut.rfind(char::is_whitespace).filter(|index| *index > end / 2).unwrap_or(end);
+    format!("{} …", cut[..boundary].trim_end()).into()
 }
 
-/// A list item whose further lines are indented as its first one is.
-fn bullet(mark: &str, text: &str) -> String {
-    let indent = if mark.starts_with(' ') { "    " } else { "  " };
-    let mut item = String::with_capacity(mark.len() + text.len() + 16);
+/// Renders a list item. Further lines are indented to match the marker.
+fn bullet(marker: &str, text: &str) -> String {
+    let indent = if marker.starts_with(' ') { "    " } else { "  " };
+    let mut item = String::with_capacity(marker.len() + text.len() + 16);
     for (number, line) in text.lines().enumerate() {
         match (number, line.is_empty()) {
-            (0, _) => item.push_str(mark),
+            (0, _) => item.push_str(marker),
             (_, true) => {}
             (_, false) => item.push_str(indent),
         }
@@ -396,157 +415,199 @@ fn bullet(mark: &str, text: &str) -> String {
     item
 }
 
-/// A text as JSON writes it. That of no text fails.
-fn json(text: &str) -> String {
+/// Returns `text` as a JSON string. Serializing a `str` cannot fail.
+fn json_string(text: &str) -> String {
     serde_json::to_string(text).unwrap_or_default()
 }
 
-/// A text in a list of JSON.
-fn part(text: &str) -> String {
-    let mut part = json(text);
-    part.push(',');
-    part
+/// Returns `text` as an array element, with the comma after it.
+fn json_element(text: &str) -> String {
+    let mut element = json_string(text);
+    element.push(',');
+    element
 }
 
-/// How many are left out, by what they are.
-fn more(missed: &[usize; 4]) -> Option<String> {
-    let all: usize = missed.iter().sum();
-    if all == 0 {
+/// Returns the number of omitted entries, in total and by section.
+fn count_by_section(omitted: &[usize; 4]) -> Option<String> {
+    let total: usize = omitted.iter().sum();
+    if total == 0 {
         return None;
     }
-    let kinds = missed.iter().zip(CHOSEN).filter(|(count, _)| **count > 0);
-    let kinds = kinds.map(|(count, (section, _))| {
-        // Their names are plural words.
+    let counts = omitted.iter().zip(SELECTABLE_SECTIONS).filter(|(count, _)| **count > 0);
+    let counts = counts.map(|(count, (section, _))| {
+        // The names are plurals that end with "s".
         let name = section.name();
         format!("{count} {}", if *count == 1 { &name[..name.len() - 1] } else { name })
     });
-    Some(format!("+{all} more: {}", kinds.collect::<Vec<_>>().join(", ")))
+    Some(format!("+{total} more: {}", counts.collect::<Vec<_>>().join(", ")))
 }
 
-/// How packets are sent, and what that costs.
+/// Renders packets and counts their tokens.
 #[derive(Clone)]
-pub(crate) struct PacketRendering {
-    frame: Frame,
+pub(crate) struct PacketLayout {
+    frame: PacketFrame,
     counter: Arc<dyn TokenCounter>,
-    room: Room,
-    /// What the frame costs.
+    fill: PacketFill,
+    /// An upper bound of the frame's tokens.
     fixed: i64,
-    /// What the headings of the sections cost.
+    /// The tokens of each section's heading.
     headings: [i64; 4],
+    /// The character limit, and the tokens that stand for it.
+    characters: Option<(usize, usize)>,
 }
 
-impl PacketRendering {
-    pub(crate) fn new(frame: Frame, counter: Arc<dyn TokenCounter>, room: Room) -> Self {
+impl PacketLayout {
+    pub(crate) fn new(
+        frame: PacketFrame,
+        counter: Arc<dyn TokenCounter>,
+        fill: PacketFill,
+    ) -> Self {
         let count = |text: &str| i64::try_from(counter.count(text)).unwrap_or(i64::MAX);
-        let headings = CHOSEN.map(|(section, heading)| match frame.pieces.format {
-            PacketFormat::Markdown => count(&format!("{heading}{}", end(section))),
+        let headings = SELECTABLE_SECTIONS.map(|(section, heading)| match frame.rendered.format {
+            PacketFormat::Markdown => count(&format!("{heading}{}", section_end(section))),
             PacketFormat::Json => 0,
         });
-        let mut rendering = Self { frame, counter, room, fixed: 0, headings };
-        // As if the number were as long as it may become.
-        let (mut text, place) = rendering.frame.text([].into_iter(), room);
-        let number = rendering.frame.budget.max(rendering.alone());
-        write_number(&mut text, place, &mut 1, number);
+        let mut rendering = Self { frame, counter, fill, fixed: 0, headings, characters: None };
+        // With the widest token count.
+        let (mut text, position) = rendering.frame.text([].into_iter(), fill);
+        let number = rendering.frame.budget.max(rendering.frame_tokens());
+        write_number(&mut text, position, &mut 1, number);
         let fixed = rendering.counter.count(&text);
         rendering.fixed = i64::try_from(fixed).unwrap_or(i64::MAX);
         rendering
     }
 
-    /// What the frame costs.
+    /// Returns an upper bound of the frame's tokens: its count with the widest number in it.
     pub(crate) fn fixed(&self) -> i64 {
         self.fixed
     }
 
-    /// The text of what is placed, and how many tokens it has, as it says.
-    pub(crate) fn text(&self, placed: &Placed<'_>) -> (String, usize) {
-        self.written(placed.indices().zip(placed.shortened()))
+    /// Sets the character limit of the packet; a text of so many characters is charged this many tokens.
+    pub(crate) fn with_character_limit(mut self, characters: usize, tokens: usize) -> Self {
+        self.characters = Some((characters, tokens));
+        self
     }
 
-    /// What the frame alone costs.
-    pub(crate) fn alone(&self) -> usize {
-        self.written([].into_iter()).1
+    /// The tokens that the characters of a text are charged.
+    fn scaled_characters(&self, text: &str) -> Option<i64> {
+        let (max_characters, tokens) = self.characters?;
+        let scaled = text.chars().count() as u128 * tokens as u128;
+        i64::try_from(scaled.div_ceil(max_characters.max(1) as u128)).ok()
     }
 
-    /// What everything costs, all of it.
-    pub(crate) fn whole(&self) -> usize {
-        self.written(self.everything()).1
+    /// Renders a packet and returns it with its token count.
+    pub(crate) fn text(&self, placed: &PlacedItems<'_>) -> (String, usize) {
+        self.insert_token_count(placed.indices().zip(placed.shortened()))
     }
 
-    /// Whether everything costs no more than this, all of it.
+    /// Counts the tokens of a packet without entries.
+    pub(crate) fn frame_tokens(&self) -> usize {
+        self.insert_token_count([].into_iter()).1
+    }
+
+    /// Counts the tokens of a packet with all entries whole.
+    pub(crate) fn whole_tokens(&self) -> usize {
+        self.insert_token_count(self.everything()).1
+    }
+
+    /// Counts the characters of a packet without entries.
+    pub(crate) fn frame_characters(&self) -> usize {
+        self.insert_token_count([].into_iter()).0.chars().count()
+    }
+
+    /// Returns how many tokens a packet of so many characters has, by the ratio in a packet with all entries whole.
+    pub(crate) fn tokens_for_characters(&self, characters: usize) -> usize {
+        let (text, tokens) = self.insert_token_count(self.everything());
+        let all_characters = text.chars().count().max(1) as u128;
+        usize::try_from(characters as u128 * tokens as u128 / all_characters).unwrap_or(usize::MAX)
+    }
+
+    /// Returns whether a packet with all entries whole is within `limit`.
     pub(crate) fn whole_fits(&self, limit: usize) -> bool {
-        !self.is_far_too_much(self.everything(), limit) && self.whole() <= limit
+        !self.clearly_exceeds(self.everything(), limit) && self.whole_tokens() <= limit
     }
 
     fn everything(&self) -> impl Iterator<Item = (usize, bool)> + Clone {
-        (0..self.frame.pieces.entries.len()).map(|index| (index, false))
+        (0..self.frame.rendered.entries.len()).map(|index| (index, false))
     }
 
-    /// Whether a part of this is too much already. Where all of it is far too long, that is found sooner.
-    fn is_far_too_much(
+    /// Returns whether the first entries alone exceed `limit`. This avoids rendering packets that are far too long.
+    fn clearly_exceeds(
         &self,
         placed: impl Iterator<Item = (usize, bool)> + Clone,
         limit: usize,
     ) -> bool {
         let mut tokens = 0_usize;
-        let enough = placed.clone().position(|(index, is_short)| {
-            let (whole_tokens, short_tokens) = self.frame.pieces.tokens(index);
+        let last = placed.clone().position(|(index, is_short)| {
+            let (whole_tokens, short_tokens) = self.frame.rendered.tokens(index);
             tokens = tokens.saturating_add(if is_short { short_tokens } else { whole_tokens });
-            // Together, parts may cost less than by themselves.
+            // Adjacent texts may share tokens, so their sum overestimates.
             tokens / 2 > limit
         });
-        enough.is_some_and(|enough| {
-            let (text, _) = self.frame.text(placed.take(enough + 1), self.room);
+        last.is_some_and(|last| {
+            let (text, _) = self.frame.text(placed.take(last + 1), self.fill);
             self.counter.count_up_to(&text, limit).is_none()
         })
     }
 
-    /// Writes the smallest number of tokens into a text that is then true.
-    fn written(&self, placed: impl Iterator<Item = (usize, bool)>) -> (String, usize) {
-        let (mut text, place) = self.frame.text(placed, self.room);
-        // From below: a longer number never makes a text shorter, so that the first that holds is the smallest.
-        let (mut number, mut largest, mut digits) = (0, 0, 1);
+    /// Renders a packet and inserts the smallest token count that is then true.
+    fn insert_token_count(&self, placed: impl Iterator<Item = (usize, bool)>) -> (String, usize) {
+        let (mut text, position) = self.frame.text(placed, self.fill);
+        // Ascending: a longer number never shortens the text, so the first fixed point is the smallest.
+        let (mut number, mut max, mut digits) = (0, 0, 1);
         for _ in 0..16 {
             let count = self.counter.count(&text);
             if count == number {
                 return (text, number);
             }
-            largest = largest.max(count);
+            max = max.max(count);
             number = count;
-            write_number(&mut text, place, &mut digits, number);
+            write_number(&mut text, position, &mut digits, number);
         }
-        // Where an encoding makes it go in circles, the largest of them is not too small.
-        write_number(&mut text, place, &mut digits, largest);
-        (text, largest)
+        // An encoding may cycle between counts; the largest of them is an upper bound.
+        write_number(&mut text, position, &mut digits, max);
+        (text, max)
     }
 }
 
-/// Writes another number in the place of one that has so many digits.
-fn write_number(text: &mut String, place: usize, digits: &mut usize, number: usize) {
-    let written = number.to_string();
-    text.replace_range(place..place + *digits, &written);
-    *digits = written.len();
+/// Replaces the number of `digits` digits at `position`.
+fn write_number(text: &mut String, position: usize, digits: &mut usize, number: usize) {
+    let number = number.to_string();
+    text.replace_range(position..position + *digits, &number);
+    *digits = number.len();
 }
 
-impl Rendering for PacketRendering {
-    fn cost(&self, placed: &Placed<'_>) -> Cost {
+impl Layout for PacketLayout {
+    fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error> {
+        let mut plan = Plan::default();
+        plan.fixed = self.fixed;
+        plan.sections = self.headings.to_vec();
+        for (item, entry) in pool.items().iter().zip(&self.frame.rendered.entries) {
+            plan.section_of.push(SectionId::new(entry.section as u32));
+            // Short forms are notes, whose heading is part of the frame.
+            plan.section_of.extend(item.short_form().map(|_| SectionId::NONE));
+        }
+        if self.fill != PacketFill::Entries {
+            let indices = 0..pool.len() as u32;
+            plan.rejected = indices.map(|index| (index, NO_ROOM_MESSAGE.into())).collect();
+        }
+        Ok(plan)
+    }
+
+    fn measure(&self, placed: &PlacedItems<'_>, up_to: i64) -> Result<Option<RenderCost>, Error> {
         if placed.indices().len() == 0 {
-            return Cost { fixed: self.fixed, ..Cost::default() };
+            return Ok(Some(RenderCost { fixed: self.fixed, ..RenderCost::default() }));
         }
-        let total = i64::try_from(self.text(placed).1).unwrap_or(i64::MAX);
-        Cost::of_whole(total, self.fixed, 0, placed.tokens())
-    }
-
-    fn heading(&self, index: usize, _: &ContextItem) -> i64 {
-        self.headings[self.frame.pieces.entries[index].section]
-    }
-
-    fn fits(&self, placed: &Placed<'_>, limit: i64) -> bool {
-        let limit = usize::try_from(limit).unwrap_or_default();
-        let parts = placed.indices().zip(placed.shortened());
-        !self.is_far_too_much(parts.clone(), limit) && self.written(parts).1 <= limit
-    }
-
-    fn refuses(&self, _: usize, _: &ContextItem) -> Option<&str> {
-        (self.room != Room::Rest).then_some(ALONE)
+        let entries = placed.indices().zip(placed.shortened());
+        let limit = usize::try_from(up_to).unwrap_or_default();
+        if up_to < i64::MAX && self.clearly_exceeds(entries.clone(), limit) {
+            let total = up_to.max(0).saturating_add(1);
+            return Ok(Some(RenderCost { items: total, ..RenderCost::default() }));
+        }
+        let (text, tokens) = self.insert_token_count(entries);
+        let total = i64::try_from(tokens).unwrap_or(i64::MAX);
+        let mut cost = RenderCost::from_total(total, self.fixed, 0, placed.tokens());
+        cost.other_limit_tokens = self.scaled_characters(&text);
+        Ok(Some(cost))
     }
 }

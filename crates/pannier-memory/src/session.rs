@@ -1,8 +1,8 @@
-//! When a session was last given a packet.
+//! Records when a session last received a packet.
 //!
-//! A hook may run at every turn, and a packet is not needed at every turn. What is remembered is the time, in a small file
-//! for each session and context folder. Whatever is wrong with one merely means that a packet is given again. No clock is
-//! read here: the caller says what time it is.
+//! A hook may run at every turn, but the model does not need a packet at every turn. A small file for each session and
+//! context folder holds the time of the last one. If the file is damaged, the session receives another packet. The caller
+//! passes the current time; this module reads no clock.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,50 +12,50 @@ use pannier_files::{SessionFile, SessionId, SessionStore};
 
 use crate::MemoryError;
 
-/// How a file of this kind ends.
-const ENDING: &str = ".cooldown";
+/// The extension of the files.
+const EXTENSION: &str = ".cooldown";
 
-/// Files that were not written for so long are removed.
-const OLD: Duration = Duration::from_secs(24 * 60 * 60);
+/// Older files are removed.
+const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Longer files than this hold something else.
-const LONGEST: u64 = 64;
+/// The maximum size of a valid file.
+const MAX_FILE_BYTES: u64 = 64;
 
-/// Remembers in a folder when sessions were given packets.
+/// Records the times of packets in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cooldowns {
     files: SessionStore,
 }
 
 impl Cooldowns {
-    /// Keeps its files in this folder, which is made when it is needed.
+    /// Stores the files in this folder. The first write creates it.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
-        Self { files: SessionStore::in_folder(folder, ENDING) }
+        Self { files: SessionStore::in_folder(folder, EXTENSION) }
     }
 
-    /// Whether a session was given a packet of this context folder less than a cooldown ago. A file that is damaged, or
-    /// from the future, says nothing.
+    /// Returns whether the session received a packet of this context folder less than `cooldown` ago. Damaged files and
+    /// times in the future do not count.
     ///
     /// # Errors
     ///
-    /// [`MemoryError::Session`] if the context folder cannot be looked at.
-    pub fn is_fresh(
+    /// [`MemoryError::Session`] if the context folder cannot be read.
+    pub fn is_within_cooldown(
         &self,
         session: &SessionId,
         context: &Path,
         now: Timestamp,
         cooldown: Duration,
     ) -> Result<bool, MemoryError> {
-        let marked = read(&self.files.file(session, &[context])?);
-        Ok(marked.is_some_and(|marked| marked <= now && now.since(marked) < cooldown))
+        let recorded = read(&self.files.file(session, &[context])?);
+        Ok(recorded.is_some_and(|recorded| recorded <= now && now.since(recorded) < cooldown))
     }
 
-    /// Remembers that a session was given a packet of this context folder, and forgets what is more than a day old.
+    /// Records that the session received a packet of this context folder, and removes files older than a day.
     ///
     /// # Errors
     ///
-    /// [`MemoryError::Session`] if the context folder cannot be looked at, or the file not be written.
-    pub fn mark(
+    /// [`MemoryError::Session`] if the context folder cannot be read or the file cannot be written.
+    pub fn record(
         &self,
         session: &SessionId,
         context: &Path,
@@ -63,14 +63,14 @@ impl Cooldowns {
     ) -> Result<(), MemoryError> {
         let file = self.files.file(session, &[context])?;
         file.write(format!("{now}\n").as_bytes())?;
-        file.remove_stale(OLD);
+        file.remove_stale(MAX_AGE);
         Ok(())
     }
 }
 
-/// The time that a file holds, if it holds one.
+/// Returns the recorded time, if the file is valid.
 fn read(file: &SessionFile) -> Option<Timestamp> {
-    let bytes = file.read(LONGEST)?;
+    let bytes = file.read(MAX_FILE_BYTES)?;
     str::from_utf8(&bytes).ok()?.strip_suffix('\n')?.parse().ok()
 }
 
@@ -83,7 +83,7 @@ mod tests {
 
     const MINUTES: Duration = Duration::from_secs(600);
 
-    fn at(text: &str) -> Timestamp {
+    fn time(text: &str) -> Timestamp {
         text.parse().unwrap()
     }
 
@@ -92,49 +92,54 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_fresh_until_its_cooldown_is_over() {
+    fn cooldown_ends_after_its_duration() {
         let scratch = Scratch::new("cooldown");
         let cooldowns = Cooldowns::in_folder(scratch.path().join("state"));
         let (one, other) = (scratch.path().join("one"), scratch.path().join("other"));
         fs::create_dir_all(&one).unwrap();
         fs::create_dir_all(&other).unwrap();
-        let noon = at("2026-07-25T12:00:00Z");
-        let is_fresh = |id: &str, context: &Path, now: &str| {
-            cooldowns.is_fresh(&session(id), context, at(now), MINUTES).unwrap()
+        let noon = time("2026-07-25T12:00:00Z");
+        let is_within_cooldown = |id: &str, context: &Path, now: &str| {
+            cooldowns.is_within_cooldown(&session(id), context, time(now), MINUTES).unwrap()
         };
-        assert!(!is_fresh("a", &one, "2026-07-25T12:00:00Z"));
-        cooldowns.mark(&session("a"), &one, noon).unwrap();
-        assert!(is_fresh("a", &one, "2026-07-25T12:00:00Z"));
-        assert!(is_fresh("a", &one.join("../one"), "2026-07-25T12:09:59Z"));
-        assert!(!is_fresh("a", &one, "2026-07-25T12:10:00Z"));
-        assert!(!is_fresh("a", &one, "2026-07-25T11:59:59Z"));
-        assert!(!is_fresh("A", &one, "2026-07-25T12:00:01Z"));
-        assert!(!is_fresh("a", &other, "2026-07-25T12:00:01Z"));
-        assert!(!cooldowns.is_fresh(&session("a"), &one, noon, Duration::ZERO).unwrap());
-        cooldowns.mark(&session("a"), &one, at("2026-07-25T12:30:00Z")).unwrap();
-        assert!(is_fresh("a", &one, "2026-07-25T12:35:00Z"));
+        assert!(!is_within_cooldown("a", &one, "2026-07-25T12:00:00Z"));
+        cooldowns.record(&session("a"), &one, noon).unwrap();
+        assert!(is_within_cooldown("a", &one, "2026-07-25T12:00:00Z"));
+        assert!(is_within_cooldown("a", &one.join("../one"), "2026-07-25T12:09:59Z"));
+        assert!(!is_within_cooldown("a", &one, "2026-07-25T12:10:00Z"));
+        assert!(!is_within_cooldown("a", &one, "2026-07-25T11:59:59Z"));
+        assert!(!is_within_cooldown("A", &one, "2026-07-25T12:00:01Z"));
+        assert!(!is_within_cooldown("a", &other, "2026-07-25T12:00:01Z"));
+        assert!(!cooldowns.is_within_cooldown(&session("a"), &one, noon, Duration::ZERO).unwrap());
+        cooldowns.record(&session("a"), &one, time("2026-07-25T12:30:00Z")).unwrap();
+        assert!(is_within_cooldown("a", &one, "2026-07-25T12:35:00Z"));
         let names = fs::read_dir(scratch.path().join("state")).unwrap().count();
-        assert_eq!(names, 1, "what was written beside is gone");
-        assert!(cooldowns.is_fresh(&session("a"), Path::new("/nowhere"), noon, MINUTES).is_err());
+        assert_eq!(names, 1, "no temporary file remains");
+        assert!(
+            cooldowns
+                .is_within_cooldown(&session("a"), Path::new("/nowhere"), noon, MINUTES)
+                .is_err()
+        );
     }
 
     #[test]
-    fn a_damaged_file_says_nothing_and_is_replaced() {
+    fn damaged_files_do_not_count_and_are_replaced() {
         let scratch = Scratch::new("damaged");
         let cooldowns = Cooldowns::in_folder(scratch.path());
-        let noon = at("2026-07-25T12:00:00Z");
+        let noon = time("2026-07-25T12:00:00Z");
         let context = std::env::temp_dir();
-        let is_fresh = || cooldowns.is_fresh(&session("a"), &context, noon, MINUTES).unwrap();
+        let is_within_cooldown =
+            || cooldowns.is_within_cooldown(&session("a"), &context, noon, MINUTES).unwrap();
         let path = cooldowns.files.file(&session("a"), &[&context]).unwrap().path().to_owned();
         let long = format!("2026-07-25T12:00:00.{}Z\n", "0".repeat(100));
         for text in ["", "2026-07-25T12:00:00Z", "noon\n", &long, "2026-07-25T12:00:01Z\n"] {
             fs::write(&path, text).unwrap();
-            assert!(!is_fresh(), "{text}");
+            assert!(!is_within_cooldown(), "{text}");
         }
         fs::write(&path, b"\xff\xfe\n").unwrap();
-        assert!(!is_fresh());
-        cooldowns.mark(&session("a"), &context, noon).unwrap();
-        assert!(is_fresh());
+        assert!(!is_within_cooldown());
+        cooldowns.record(&session("a"), &context, noon).unwrap();
+        assert!(is_within_cooldown());
     }
 
     #[cfg(unix)]
@@ -146,20 +151,24 @@ mod tests {
         scratch.write("outside", "2026-07-25T12:00:00Z\n");
         let cooldowns = Cooldowns::in_folder(scratch.path().join("state"));
         fs::create_dir(scratch.path().join("state")).unwrap();
-        let noon = at("2026-07-25T12:00:00Z");
+        let noon = time("2026-07-25T12:00:00Z");
         let path =
             cooldowns.files.file(&session("a"), &[scratch.path()]).unwrap().path().to_owned();
         symlink(scratch.path().join("outside"), &path).unwrap();
-        assert!(!cooldowns.is_fresh(&session("a"), scratch.path(), noon, MINUTES).unwrap());
-        let later = at("2026-07-25T13:00:00Z");
-        cooldowns.mark(&session("a"), scratch.path(), later).unwrap();
-        assert!(cooldowns.is_fresh(&session("a"), scratch.path(), later, MINUTES).unwrap());
+        assert!(
+            !cooldowns.is_within_cooldown(&session("a"), scratch.path(), noon, MINUTES).unwrap()
+        );
+        let later = time("2026-07-25T13:00:00Z");
+        cooldowns.record(&session("a"), scratch.path(), later).unwrap();
+        assert!(
+            cooldowns.is_within_cooldown(&session("a"), scratch.path(), later, MINUTES).unwrap()
+        );
         let outside = fs::read_to_string(scratch.path().join("outside")).unwrap();
         assert_eq!(outside, "2026-07-25T12:00:00Z\n");
     }
 
     #[test]
-    fn old_files_are_forgotten_and_others_left_alone() {
+    fn stale_files_are_removed_and_other_files_kept() {
         let scratch = Scratch::new("forget");
         let cooldowns = Cooldowns::in_folder(scratch.path());
         for name in ["0-old.cooldown", "0-old.cooldown.1.tmp", "notes.txt"] {
@@ -168,9 +177,9 @@ mod tests {
             file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
         }
         let context = std::env::temp_dir();
-        // Whatever time somebody says it is, files are as old as they are.
-        cooldowns.mark(&session("a"), &context, at("2199-01-01T00:00:00Z")).unwrap();
-        cooldowns.mark(&session("b"), &context, at("2020-01-01T00:00:00Z")).unwrap();
+        // The age of a file does not depend on the time passed in.
+        cooldowns.record(&session("a"), &context, time("2199-01-01T00:00:00Z")).unwrap();
+        cooldowns.record(&session("b"), &context, time("2020-01-01T00:00:00Z")).unwrap();
         let names = scratch.names();
         assert_eq!(names.len(), 4, "a, b, the notes and the lock: {names:?}");
         assert!(names.iter().all(|name| !name.starts_with("0-old")), "{names:?}");

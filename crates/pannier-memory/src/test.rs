@@ -1,9 +1,9 @@
-//! What tests have in common.
+//! Helpers for tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder of its own for a test, which goes with it.
+/// A temporary folder for a test, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 
@@ -26,7 +26,7 @@ impl Scratch {
         fs::write(path, text).unwrap();
     }
 
-    /// What is in it, in order.
+    /// Returns the sorted names in the folder.
     pub(crate) fn names(&self) -> Vec<String> {
         let names = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name());
         let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();

@@ -1,11 +1,11 @@
-//! Lines, columns and blanks, as Markdown sees them.
+//! Lines, columns and whitespace by the rules of Markdown.
 
-/// How many lists and quotations may be open at once.
-pub(crate) const DEEPEST: usize = 100;
+/// The maximum nesting of lists and blockquotes.
+pub(crate) const MAX_DEPTH: usize = 100;
 
-/// A text with `\n` at the end of its lines, without a byte order mark, and no deeper than [`DEEPEST`]; with the lines
-/// that were.
-pub(crate) fn even(text: &str) -> (String, Vec<usize>) {
+/// Removes the byte order mark, converts line endings to `\n`, and removes the prefix of lines that nest deeper than
+/// [`MAX_DEPTH`]. Also returns the numbers of those lines.
+pub(crate) fn normalize_newlines(text: &str) -> (String, Vec<usize>) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let mut deep = Vec::new();
@@ -22,28 +22,28 @@ pub(crate) fn even(text: &str) -> (String, Vec<usize>) {
     (kept, deep)
 }
 
-/// The length of what a line begins with, if it could open or continue more than [`DEEPEST`] lists and quotations. Each
-/// takes a mark, or two columns of indentation.
+/// Returns the length of a line's prefix of markers and indentation if it could nest deeper than [`MAX_DEPTH`], or else 0.
+/// Each level takes a marker or two columns of indentation.
 fn deep_prefix(line: &str) -> usize {
-    let mut halves = 0;
+    let mut half_levels = 0;
     let bytes = line.trim_end().as_bytes();
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let is_mark = || bytes.get(at + 1).is_none_or(|next| matches!(next, b' ' | b'\t'));
-        halves += match byte {
+    let mut index = 0;
+    while let Some(byte) = bytes.get(index) {
+        let is_marker = || bytes.get(index + 1).is_none_or(|next| matches!(next, b' ' | b'\t'));
+        half_levels += match byte {
             b' ' => 1,
             b'\t' => 4,
             b'>' => 2,
-            b'-' | b'+' | b'*' | b'.' | b')' if is_mark() => 2,
+            b'-' | b'+' | b'*' | b'.' | b')' if is_marker() => 2,
             b'0'..=b'9' => 0,
             _ => break,
         };
-        at += 1;
+        index += 1;
     }
-    if halves > 2 * DEEPEST { at } else { 0 }
+    if half_levels > 2 * MAX_DEPTH { index } else { 0 }
 }
 
-/// In which column a text ends that begins in this one.
+/// Returns the column after `text` if it starts in column `from`. Tab stops are four columns apart.
 pub(crate) fn columns(from: usize, text: &str) -> usize {
     text.chars().fold(from, |column, character| match character {
         '\t' => column + 4 - column % 4,
@@ -51,37 +51,37 @@ pub(crate) fn columns(from: usize, text: &str) -> usize {
     })
 }
 
-/// A line without the marks of so many quotations. A line that goes on with a paragraph may have fewer.
-pub(crate) fn unquoted(mut line: &str, quotes: usize) -> &str {
-    for _ in 0..quotes {
+/// Removes up to `levels` blockquote markers. A lazy continuation line may have fewer.
+pub(crate) fn strip_blockquote(mut line: &str, levels: usize) -> &str {
+    for _ in 0..levels {
         let Some(rest) = line.trim_start_matches([' ', '\t']).strip_prefix('>') else { break };
         line = rest.strip_prefix(' ').unwrap_or(rest);
     }
     line
 }
 
-/// Appends a line without its first columns, as far as they are blank.
-pub(crate) fn dedent(text: &mut String, line: &str, most: usize) {
+/// Appends `line` to `text` without up to `indent` columns of indentation.
+pub(crate) fn dedent(text: &mut String, line: &str, indent: usize) {
     let mut column = 0;
-    for (at, character) in line.char_indices() {
-        if column >= most || !matches!(character, ' ' | '\t') {
-            // Of a tab, what reaches beyond stays.
-            text.extend(std::iter::repeat_n(' ', column.saturating_sub(most)));
-            text.push_str(&line[at..]);
+    for (index, character) in line.char_indices() {
+        if column >= indent || !matches!(character, ' ' | '\t') {
+            // Keep the columns of a tab that exceed the indentation.
+            text.extend(std::iter::repeat_n(' ', column.saturating_sub(indent)));
+            text.push_str(&line[index..]);
             return;
         }
         column = columns(column, if character == '\t' { "\t" } else { " " });
     }
 }
 
-/// A text without empty lines at its beginning and its end.
+/// Returns `text` without empty lines at both ends.
 pub(crate) fn trimmed(text: &str) -> String {
     let text = text.trim_end();
-    // There are other blanks, which Markdown takes for words.
-    let blank = text.len() - text.trim_start_matches([' ', '\t', '\n']).len();
-    let start = text[..blank].rfind('\n').map_or(0, |at| at + 1);
-    // Less than four blanks do not make it code: a comment stood there.
-    let start = if columns(0, &text[start..blank]) < 4 { blank } else { start };
+    // Markdown takes other whitespace characters for text.
+    let first = text.len() - text.trim_start_matches([' ', '\t', '\n']).len();
+    let start = text[..first].rfind('\n').map_or(0, |index| index + 1);
+    // Less than four columns are not an indented code block, but remain where a comment was removed.
+    let start = if columns(0, &text[start..first]) < 4 { first } else { start };
     text[start..].to_owned()
 }
 
@@ -90,8 +90,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_nest_too_deep_lose_their_beginning() {
-        let cut = |line: &str| even(line).0;
+    fn prefixes_that_nest_too_deep_are_removed() {
+        let cut = |line: &str| normalize_newlines(line).0;
         for whole in ["- a\n", "", "    code\n", "1. 2. 3. x\n", "**bold** -- 3.14\n"] {
             assert_eq!(cut(whole), whole);
         }
@@ -103,16 +103,16 @@ mod tests {
             let few = format!("{}x\n", mark.repeat(25));
             assert_eq!(cut(&few), few, "{mark}");
             let many = format!("a\n{}x\n", mark.repeat(201));
-            assert_eq!(even(&many), ("a\nx\n".to_owned(), vec![2]), "{mark}");
+            assert_eq!(normalize_newlines(&many), ("a\nx\n".to_owned(), vec![2]), "{mark}");
         }
     }
 
     #[test]
-    fn a_tab_reaches_to_the_next_fourth_column() {
+    fn tab_stops_are_four_columns_apart() {
         assert_eq!([columns(0, "\t"), columns(1, "\t"), columns(3, " \t")], [4, 4, 8]);
-        let dedented = |line: &str, most: usize| {
+        let dedented = |line: &str, indent: usize| {
             let mut text = String::new();
-            dedent(&mut text, line, most);
+            dedent(&mut text, line, indent);
             text
         };
         assert_eq!(dedented("    a", 2), "  a");
@@ -125,15 +125,15 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_quotations_are_taken_off_as_far_as_they_go() {
-        assert_eq!(unquoted("> > a", 1), "> a");
-        assert_eq!(unquoted(" >> a", 2), "a");
-        assert_eq!(unquoted("> a", 2), "a");
-        assert_eq!(unquoted("lazy", 1), "lazy");
+    fn blockquote_markers_are_removed_up_to_the_level() {
+        assert_eq!(strip_blockquote("> > a", 1), "> a");
+        assert_eq!(strip_blockquote(" >> a", 2), "a");
+        assert_eq!(strip_blockquote("> a", 2), "a");
+        assert_eq!(strip_blockquote("lazy", 1), "lazy");
     }
 
     #[test]
-    fn empty_lines_go_and_code_stays() {
+    fn trimming_keeps_indented_code() {
         assert_eq!(trimmed("\n \n  a\n b \n\n"), "a\n b");
         assert_eq!(trimmed("\n    a\n"), "    a");
         assert_eq!(trimmed(" \n "), "");

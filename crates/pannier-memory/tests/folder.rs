@@ -1,4 +1,4 @@
-//! A small folder with everything that people write into one, and the traps among it.
+//! Parses a small context folder with entries of all sections, decoys and mistakes.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ fn texts(memory: &Memory, section: Section) -> Vec<&str> {
 }
 
 #[test]
-fn rules_are_all_there_and_whole() {
+fn all_rules_are_parsed_whole() {
     let expected = [
         "Never row alone: two boats, or one boat\nand somebody on the shore who knows.",
         "Everybody wears a vest.",
@@ -28,13 +28,13 @@ fn rules_are_all_there_and_whole() {
     ];
     let memory = read();
     assert_eq!(texts(&memory, Section::Constitution), expected);
-    let leads = memory.section(Section::Constitution).iter().map(Entry::lead);
+    let intros = memory.section(Section::Constitution).iter().map(Entry::list_intro);
     let expected = [None, None, None, Some("Do not:"), Some("Do not:"), None];
-    assert_eq!(leads.collect::<Vec<_>>(), expected);
+    assert_eq!(intros.collect::<Vec<_>>(), expected);
 }
 
 #[test]
-fn conventions_have_even_line_breaks() {
+fn conventions_have_normalized_line_endings() {
     let expected = [
         "**Boats** are named after rivers:\nthe oldest river, the oldest boat",
         "Oars are numbered from the stern",
@@ -45,19 +45,19 @@ fn conventions_have_even_line_breaks() {
 }
 
 #[test]
-fn open_tasks_are_all_there_and_whole() {
+fn all_open_tasks_are_parsed_whole() {
     let memory = read();
     let shown: Vec<(&str, usize, Option<String>)> = memory
         .section(Section::Tasks)
         .iter()
         .map(|task| (task.title(), task.line(), task.date().map(|date| date.to_string())))
         .collect();
-    let at = |date: &str| Some(date.to_owned());
+    let date = |date: &str| Some(date.to_owned());
     assert_eq!(
         shown,
         [
-            ("Mend the leak of the double scull", 6, at("2026-05-02T08:15:00Z")),
-            ("Paint the spare oars as well", 16, at("2026-04-28T00:00:00Z")),
+            ("Mend the leak of the double scull", 6, date("2026-05-02T08:15:00Z")),
+            ("Paint the spare oars as well", 16, date("2026-04-28T00:00:00Z")),
             ("Ask the harbour master for another berth", 19, None),
             ("Replace the lock, see #288.", 22, None),
             ("Air the attic", 23, None),
@@ -70,7 +70,7 @@ fn open_tasks_are_all_there_and_whole() {
 }
 
 #[test]
-fn decisions_and_learnings_come_from_files_and_pages() {
+fn decisions_and_learnings_are_parsed_from_files_and_pages() {
     let memory = read();
     let shown = |section| -> Vec<(&str, bool, &str)> {
         let entries = memory.section(section).iter();
@@ -103,26 +103,26 @@ fn decisions_and_learnings_come_from_files_and_pages() {
 }
 
 #[test]
-fn the_read_order_leaves_out_templates() {
+fn read_order_skips_templates() {
     let expected = ["CONSTITUTION", "TASKS", "CONVENTIONS", "DECISIONS", "LEARNINGS", "GLOSSARY"];
     assert_eq!(read().read_order(), expected.map(|name| format!(".context/{name}.md")));
 }
 
 #[test]
-fn what_is_wrong_is_told_and_nothing_else() {
+fn warnings_report_exactly_the_mistakes() {
     let warnings: Vec<String> = read().warnings().iter().map(ToString::to_string).collect();
     assert_eq!(
         warnings,
         [
-            ".context/TASKS.md:23: there is no day 2026-02-30, so the entry counts as undated",
-            ".context/DECISIONS.md:30: there is no day 2026-13-45, so the entry counts as undated",
-            ".context/LEARNINGS.md:9: the code block is never closed, so all that follows is code",
+            ".context/TASKS.md:23: 2026-02-30 is not a valid date, so the entry counts as undated",
+            ".context/DECISIONS.md:30: 2026-13-45 is not a valid date, so the entry counts as undated",
+            ".context/LEARNINGS.md:9: the code block is not closed, so the rest of the file is code",
         ]
     );
 }
 
 #[test]
-fn the_configuration_stands_beside_the_folder() {
+fn configuration_is_read_from_the_project_root() {
     let config = Config::read(&Folder::find(fixture()).unwrap()).unwrap();
     assert_eq!(config.token_budget, Some(3_000));
     assert_eq!(config.task_budget_pct, Some(0.3));
@@ -131,7 +131,7 @@ fn the_configuration_stands_beside_the_folder() {
 }
 
 #[test]
-fn the_same_files_have_the_same_version() {
+fn equal_files_have_the_same_version() {
     let memory = read();
     assert_eq!(memory, read());
     assert_eq!(memory.version().len(), 64);

@@ -1,4 +1,4 @@
-//! Packets: what is in them, in which form, and that they keep to their budgets.
+//! Contents, formats and budgets of packets.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -9,7 +9,7 @@ use pannier_core::{
     ContextItem, Decision, IncludedItem, InclusionReason, SelectionReport, TokenCounter,
 };
 use pannier_memory::{
-    Folder, Memory, MemoryError, Packer, Packet, PacketFormat, PacketOptions, Section,
+    Folder, Memory, MemoryError, Packet, PacketBuilder, PacketFormat, PacketOptions, Section,
 };
 use pannier_policy::{Receipt, Replay};
 use pannier_tokens::BytesOverFour;
@@ -29,7 +29,7 @@ fn json_options(budget: usize) -> PacketOptions {
 }
 
 fn pack(memory: &Memory, options: PacketOptions) -> Packet {
-    Packer::new(memory, options, Arc::new(BytesOverFour)).unwrap().packet().unwrap()
+    PacketBuilder::new(memory, options, Arc::new(BytesOverFour)).unwrap().packet().unwrap()
 }
 
 fn packet(memory: &Memory, budget: usize) -> String {
@@ -44,13 +44,13 @@ fn strings(value: &serde_json::Value) -> Vec<&str> {
     value.as_array().unwrap().iter().map(|value| value.as_str().unwrap()).collect()
 }
 
-/// Scores by the title of the entry.
+/// Returns the scores by title.
 fn scores(memory: &Memory) -> BTreeMap<String, f64> {
-    let packer = Packer::new(memory, options(1 << 30), Arc::new(BytesOverFour)).unwrap();
-    let all: Vec<usize> = (0..packer.pool().len()).collect();
-    let answers = packer.explain(&all).unwrap();
-    let titles = packer.entries().iter().map(|entry| entry.title().to_owned());
-    titles.zip(answers.into_iter().map(|answer| answer.score.unwrap().score)).collect()
+    let builder = PacketBuilder::new(memory, options(1 << 30), Arc::new(BytesOverFour)).unwrap();
+    let all: Vec<usize> = (0..builder.pool().len()).collect();
+    let explanations = builder.explain(&all).unwrap().into_iter();
+    let titles = builder.entries().iter().map(|entry| entry.title().to_owned());
+    titles.zip(explanations.map(|explanation| explanation.score.unwrap().score)).collect()
 }
 
 fn decisions(days: &[(&str, &str)]) -> Memory {
@@ -59,10 +59,10 @@ fn decisions(days: &[(&str, &str)]) -> Memory {
     Memory::from_files([("DECISIONS.md", text)])
 }
 
-// What the specification lists for scores.
+// Scores, as specified.
 
 #[test]
-fn recency_falls_in_brackets_of_whole_days() {
+fn recency_steps_are_whole_days() {
     let memory = decisions(&[
         ("2026-11-17", "tomorrow"),
         ("2026-11-16-235959", "later today"),
@@ -92,7 +92,7 @@ fn recency_falls_in_brackets_of_whole_days() {
 }
 
 #[test]
-fn keywords_of_the_tasks_count_once_each_and_three_are_enough() {
+fn task_keywords_count_once_and_saturate_at_three() {
     let body = |words: &str| format!("{words}\n");
     let memory = Memory::from_files([
         (
@@ -124,7 +124,7 @@ fn keywords_of_the_tasks_count_once_each_and_three_are_enough() {
 }
 
 #[test]
-fn superseded_entries_score_nothing_and_are_dropped_unless_everything_fits() {
+fn superseded_entries_score_zero_and_are_dropped_unless_everything_fits() {
     let text = "## [2026-11-10] Old way\n\n**Status**: Superseded\n\nold body\n\n\
                 ## [2026-11-11] Older way\n\n~~Superseded by the new way~~\n\nolder body\n\n\
                 ## [2026-11-12] New way\n\nnew body\n";
@@ -138,11 +138,11 @@ fn superseded_entries_score_nothing_and_are_dropped_unless_everything_fits() {
     let tight = tight.into_iter().find(|text| !text.contains("old body")).unwrap();
     assert!(tight.contains("new body"), "{tight}");
     assert!(!tight.contains("Old way") && !tight.contains("Older way"), "{tight}");
-    assert!(!tight.contains("more"), "what is superseded is not missed: {tight}");
+    assert!(!tight.contains("more"), "superseded entries do not count as omitted: {tight}");
 }
 
 #[test]
-fn newer_and_relevant_comes_before_older_and_irrelevant() {
+fn recent_and_relevant_entries_rank_first() {
     let memory = Memory::from_files([
         ("TASKS.md", "- [ ] Deploy gateway retries\n"),
         (
@@ -152,18 +152,18 @@ fn newer_and_relevant_comes_before_older_and_irrelevant() {
         ),
     ]);
     let text = packet(&memory, 8_000);
-    let place = |title: &str| text.find(title).unwrap();
+    let position = |title: &str| text.find(title).unwrap();
     let order =
         ["New and relevant", "Old and relevant", "New and irrelevant", "Old and irrelevant"];
-    assert!(order.is_sorted_by_key(|title| place(title)), "{text}");
+    assert!(order.is_sorted_by_key(|title| position(title)), "{text}");
 }
 
-// What the specification lists for budgets.
+// Budgets, as specified.
 
-/// A folder in which everything is there, about so large.
+/// Returns a folder with `count` entries in each section, each with `words` words.
 fn folder(count: usize, words: usize) -> Memory {
     let body = |number: usize| {
-        let word = |place: usize| ["oak", "elm", "ash", "fir", "yew"][(number * 7 + place * 3) % 5];
+        let word = |index: usize| ["oak", "elm", "ash", "fir", "yew"][(number * 7 + index * 3) % 5];
         (0..words).map(word).collect::<Vec<_>>().join(" ")
     };
     let dated = |name: &str, shift: usize| -> String {
@@ -193,7 +193,7 @@ fn folder(count: usize, words: usize) -> Memory {
 const SECTIONS: [&str; 4] =
     ["## Current Tasks", "## Key Conventions", "## Recent Decisions", "## Recent Learnings"];
 
-/// The part of a packet from one heading to the next.
+/// Returns a packet's text from one heading to the next.
 fn section<'t>(text: &'t str, heading: &str) -> &'t str {
     let Some(start) = text.find(heading) else { return "" };
     let rest = &text[start..];
@@ -202,7 +202,7 @@ fn section<'t>(text: &'t str, heading: &str) -> &'t str {
 }
 
 #[test]
-fn tier_one_is_always_whole() {
+fn the_constitution_is_always_whole() {
     let memory = folder(20, 30);
     for budget in [1, 50, 100] {
         let packet = pack(&memory, options(budget));
@@ -218,7 +218,7 @@ fn tier_one_is_always_whole() {
 }
 
 #[test]
-fn a_budget_of_nothing_gives_the_constitution_and_the_instruction() {
+fn a_budget_of_zero_gives_the_constitution_and_the_instruction() {
     let text = packet(&folder(5, 10), 0);
     assert!(text.contains("Wear the vest") && text.contains("Before you begin"), "{text}");
     assert!(!text.contains("Read These Files") && !text.contains("Also noted"), "{text}");
@@ -230,7 +230,7 @@ fn a_budget_of_nothing_gives_the_constitution_and_the_instruction() {
 }
 
 #[test]
-fn tasks_are_capped_at_forty_percent_newest_first_and_the_rest_is_noted() {
+fn tasks_are_capped_at_forty_percent_newest_first_and_others_are_noted() {
     let memory = folder(60, 40);
     let budget = 4_000;
     let text = packet(&memory, budget);
@@ -238,7 +238,7 @@ fn tasks_are_capped_at_forty_percent_newest_first_and_the_rest_is_noted() {
     assert!(tasks.len() / 4 <= budget * 40 / 100, "{}", tasks.len() / 4);
     assert!(tasks.len() / 4 > budget * 30 / 100, "{}", tasks.len() / 4);
     assert!(tasks.contains("Task number 59\n") && !tasks.contains("Task number 0\n"), "{tasks}");
-    // In the order of the file, whole.
+    // In file order and whole.
     assert!(tasks.find("Task number 58\n") < tasks.find("Task number 59\n"));
     assert!(tasks.contains("  - part of 59\n"));
     let noted = &text[text.find("Also noted:").unwrap()..];
@@ -246,29 +246,30 @@ fn tasks_are_capped_at_forty_percent_newest_first_and_the_rest_is_noted() {
 }
 
 #[test]
-fn tasks_are_as_new_as_they_say_or_as_the_one_before() {
+fn undated_tasks_take_the_date_of_the_preceding_task() {
     let text = "- [ ] a #added:2026-03-01\n- [ ] b\n- [ ] c #added:2026-01-01\n- [ ] d\n- [ ] e #added:2026-02-01-120000\n";
     let memory = Memory::from_files([("TASKS.md", text)]);
-    let packer = Packer::new(&memory, options(8_000), Arc::new(BytesOverFour)).unwrap();
-    let mut tasks: Vec<_> = packer.pool().iter().zip(packer.entries()).collect();
+    let builder = PacketBuilder::new(&memory, options(8_000), Arc::new(BytesOverFour)).unwrap();
+    let mut tasks: Vec<_> = builder.pool().iter().zip(builder.entries()).collect();
     tasks.sort_by_key(|(item, _)| std::cmp::Reverse(item.priority()));
     let titles: Vec<&str> = tasks.iter().map(|(_, entry)| entry.title()).collect();
     assert_eq!(titles, ["b", "a", "e", "d", "c"]);
 }
 
 #[test]
-fn conventions_are_capped_at_twenty_percent_the_first_first() {
+fn conventions_are_capped_at_twenty_percent_in_file_order() {
     let text = packet(&folder(60, 40), 4_000);
     let conventions = section(&text, "## Key Conventions");
     assert!(conventions.len() / 4 <= 800, "{}", conventions.len() / 4);
     assert!(conventions.len() / 4 > 600, "{}", conventions.len() / 4);
     assert!(conventions.contains("Convention 0:") && !conventions.contains("Convention 59:"));
-    assert!(text.contains("conventions"), "what does not fit is counted: {text}");
+    assert!(text.contains("conventions"), "omitted conventions are counted: {text}");
 }
 
 #[test]
-fn the_rest_is_split_between_decisions_and_learnings() {
-    for (decisions, learnings, least) in [(60, 60, 40), (60, 6, 10), (6, 60, 10), (60, 0, 0)] {
+fn remaining_budget_is_split_between_decisions_and_learnings() {
+    for (decisions, learnings, min_percent) in [(60, 60, 40), (60, 6, 10), (6, 60, 10), (60, 0, 0)]
+    {
         let (many, few) = (folder(decisions.max(1), 40), folder(learnings.max(1), 40));
         let text_of = |memory: &Memory, section: Section| -> String {
             let entries = memory.section(section).iter();
@@ -284,13 +285,13 @@ fn the_rest_is_split_between_decisions_and_learnings() {
         let text = packet(&memory, 2_000);
         let (one, two) = (section(&text, SECTIONS[2]).len(), section(&text, SECTIONS[3]).len());
         let smaller = 100 * one.min(two) / (one + two);
-        assert!(smaller >= least, "{decisions} and {learnings}: {one} and {two}");
+        assert!(smaller >= min_percent, "{decisions} and {learnings}: {one} and {two}");
         assert!(pack(&memory, options(2_000)).tokens_used > 1_800);
     }
 }
 
 #[test]
-fn entries_degrade_from_texts_to_titles_to_a_number() {
+fn entries_degrade_from_text_to_title_to_count() {
     let memory = folder(60, 40);
     let text = packet(&memory, 4_000);
     let noted = &text[text.find("Also noted:").unwrap()..];
@@ -343,7 +344,7 @@ fn json_has_its_fields_in_order_and_whole_texts() {
         ("CONVENTIONS.md", "- tabs\n"),
     ]);
     let mut options = json_options(8_000);
-    options.tells_time = true;
+    options.include_timestamp = true;
     let packet = pack(&memory, options);
     let text = packet.text;
     let used = packet.tokens_used;
@@ -358,13 +359,18 @@ fn json_has_its_fields_in_order_and_whole_texts() {
     assert!(text.ends_with("\"}\n"));
 }
 
-// The budget, at every size.
+// Budgets of every size.
 
-/// A packet keeps to its budget, unless it is the frame alone; and says how long it is.
-fn check_budget(memory: &Memory, packer: &Packer<'_>, packet: &Packet, counter: &dyn TokenCounter) {
-    let (budget, text) = (packer.options().budget, &packet.text);
+/// Checks that a packet is within its budget, unless it is only the frame, and prints its token count.
+fn check_budget(
+    memory: &Memory,
+    builder: &PacketBuilder<'_>,
+    packet: &Packet,
+    counter: &dyn TokenCounter,
+) {
+    let (budget, text) = (builder.options().budget, &packet.text);
     assert_eq!(counter.count(text), packet.tokens_used, "at {budget}");
-    let is_markdown = packer.options().format == PacketFormat::Markdown;
+    let is_markdown = builder.options().format == PacketFormat::Markdown;
     if is_markdown {
         assert!(text.contains(&format!("| Used: {} tokens", packet.tokens_used)));
     } else {
@@ -387,10 +393,14 @@ fn check_budget(memory: &Memory, packer: &Packer<'_>, packet: &Packet, counter: 
     }
 }
 
-/// Nothing is cut to its title while all of it would fit: decisions and learnings the packet, tasks their share.
-fn check_shares(packer: &Packer<'_>, packet: &Packet, report: &SelectionReport<&ContextItem>) {
-    let (budget, pool) = (packer.options().budget, packer.pool());
-    let is_markdown = packer.options().format == PacketFormat::Markdown;
+/// Checks that no entry is shortened although it fits: decisions and learnings into the packet, tasks into their share.
+fn check_shares(
+    builder: &PacketBuilder<'_>,
+    packet: &Packet,
+    report: &SelectionReport<&ContextItem>,
+) {
+    let (budget, pool) = (builder.options().budget, builder.pool());
+    let is_markdown = builder.options().format == PacketFormat::Markdown;
     let dated = |kind: &str| if kind == "Task" { 0 } else { "[2026-11-16] ".len() };
     let written = |kind: &str, content: &str| match (is_markdown, kind) {
         (false, _) => serde_json::Value::from(content).to_string().len(),
@@ -402,7 +412,7 @@ fn check_shares(packer: &Packer<'_>, packet: &Packet, report: &SelectionReport<&
         let mut whole = report.included.iter().filter(|entry| !is_short(entry));
         whole.any(|entry| entry.item.kind().as_str() == kind)
     };
-    // What tasks cost, as it is counted: each by itself, with a heading.
+    // The tokens of the tasks: each counted separately, plus the heading.
     let tasks = report.included.iter().filter(|entry| entry.item.kind().as_str() == "Task");
     let heading = i64::from(is_markdown && is_open("Task")) * 5;
     let tasks = heading + tasks.map(|entry| entry.item.tokens()).sum::<i64>();
@@ -433,7 +443,7 @@ fn check_shares(packer: &Packer<'_>, packet: &Packet, report: &SelectionReport<&
     }
 }
 
-/// What everything costs at a budget, by plain arithmetic: a token for every four bytes, and two numbers in it.
+/// Returns the tokens of a packet with all entries whole, by budget: bytes / 4, with the digits of budget and count.
 fn whole_tokens(memory: &Memory, format: PacketFormat) -> impl Fn(usize) -> usize {
     let digits = |number: usize| number.to_string().len();
     let mut options = options(1 << 30);
@@ -453,21 +463,21 @@ fn sweep(name: &str, memory: &Memory, budgets: &[usize]) {
         for budget in budgets.iter().copied() {
             let mut options = options(budget);
             options.format = format;
-            let packer = Packer::new(memory, options, Arc::clone(&counter)).unwrap();
-            let packet = packer.packet().unwrap();
-            check_budget(memory, &packer, &packet, &*counter);
+            let builder = PacketBuilder::new(memory, options, Arc::clone(&counter)).unwrap();
+            let packet = builder.packet().unwrap();
+            check_budget(memory, &builder, &packet, &*counter);
             let everything_fits = whole_tokens(budget) <= budget && budget > 0;
-            let report = packer.report().unwrap();
+            let report = builder.report().unwrap();
             let is_whole = report.excluded.is_empty()
                 && report.included.iter().all(|entry| entry.reason != InclusionReason::Shortened);
-            let is_expected = everything_fits || packer.pool().is_empty();
+            let is_expected = everything_fits || builder.pool().is_empty();
             assert_eq!(is_whole, is_expected, "{name} at {budget}, {format:?}");
-            check_shares(&packer, &packet, &report);
+            check_shares(&builder, &packet, &report);
         }
     }
 }
 
-/// A folder whose entries are of very different lengths, another one for each seed.
+/// Returns a folder with entries of very different lengths.
 fn uneven(seed: u64) -> Memory {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = move |below: u64| {
@@ -477,9 +487,9 @@ fn uneven(seed: u64) -> Memory {
         state % below
     };
     let words = ["oak", "elm", "gateway", "deploy", "retry", "ash", "cache", "token", "yew"];
-    let mut text = |most: u64| {
-        let most = next(most);
-        let length = 1 + next(1 << most);
+    let mut text = |max_log2_words: u64| {
+        let log2_words = next(max_log2_words);
+        let length = 1 + next(1 << log2_words);
         (0..length).map(|_| words[next(words.len() as u64) as usize]).collect::<Vec<_>>().join(" ")
     };
     let (mut tasks, mut conventions) = (String::new(), String::new());
@@ -501,7 +511,7 @@ fn uneven(seed: u64) -> Memory {
 }
 
 #[test]
-fn uneven_folders_keep_to_budgets_and_shares_too() {
+fn budgets_and_shares_hold_for_uneven_folders() {
     for seed in 1..13 {
         let budgets: Vec<usize> = (0..2_000).step_by(37 + seed as usize).collect();
         sweep(&format!("uneven {seed}"), &uneven(seed), &budgets);
@@ -509,27 +519,28 @@ fn uneven_folders_keep_to_budgets_and_shares_too() {
 }
 
 #[test]
-fn keywords_are_those_of_the_tasks_that_are_in() {
+fn keywords_are_those_of_the_selected_tasks() {
     for seed in 1..20 {
         let memory = uneven(seed);
         for budget in (60..1_500).step_by(67) {
-            let packer = Packer::new(&memory, options(budget), Arc::new(BytesOverFour)).unwrap();
-            let report = packer.report().unwrap();
+            let builder =
+                PacketBuilder::new(&memory, options(budget), Arc::new(BytesOverFour)).unwrap();
+            let report = builder.report().unwrap();
             let whole = report.included.iter().filter(|entry| {
                 entry.item.kind().as_str() == "Task" && entry.reason != InclusionReason::Shortened
             });
             let mut indices: Vec<usize> = whole.map(|entry| entry.index.unwrap()).collect();
             indices.sort_unstable();
-            let texts = indices.iter().map(|index| packer.entries()[*index].text());
+            let texts = indices.iter().map(|index| builder.entries()[*index].text());
             let expected = pannier_memory::keywords(texts);
-            let policy = serde_json::to_string(&packer.chosen_by().unwrap()).unwrap();
+            let policy = serde_json::to_string(&builder.policy().unwrap()).unwrap();
             let expected = serde_json::to_string(&expected).unwrap();
             assert!(policy.contains(&format!("\"keywords\":{expected}")), "{seed} at {budget}");
         }
     }
 }
 
-/// A folder with a little of everything that files have.
+/// Returns the fixture with entries of all sections.
 fn small() -> Memory {
     Memory::from_files(read_folder(
         &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/small/.context"),
@@ -563,7 +574,7 @@ fn budgets_hold_at_every_size() {
     sweep("generated", &folder(10, 30), &every_thirteenth());
 }
 
-/// Where there is real data, the same with it.
+/// Skipped without test data.
 #[test]
 fn budgets_hold_for_a_real_folder() {
     #[allow(clippy::disallowed_methods, reason = "a test may look at its environment")]
@@ -585,7 +596,7 @@ fn budgets_hold_for_a_real_folder() {
 }
 
 #[test]
-fn other_encodings_keep_to_budgets_too() {
+fn budgets_hold_for_bpe_counters() {
     let counter: Arc<dyn TokenCounter> =
         Arc::from(pannier_tokens::counter_by_name("o200k").unwrap());
     for memory in [small(), folder(25, 30)] {
@@ -593,16 +604,16 @@ fn other_encodings_keep_to_budgets_too() {
             for budget in (0..4_000).step_by(61) {
                 let mut options = options(budget);
                 options.format = format;
-                let packer = Packer::new(&memory, options, Arc::clone(&counter)).unwrap();
-                let packet = packer.packet().unwrap();
-                check_budget(&memory, &packer, &packet, &*counter);
+                let builder = PacketBuilder::new(&memory, options, Arc::clone(&counter)).unwrap();
+                let packet = builder.packet().unwrap();
+                check_budget(&memory, &builder, &packet, &*counter);
             }
         }
     }
 }
 
 #[test]
-fn characters_are_limited_too() {
+fn packets_are_within_the_character_limit() {
     let memory = folder(25, 30);
     let make = |most: usize| {
         let mut options = options(8_000);
@@ -622,89 +633,93 @@ fn characters_are_limited_too() {
 }
 
 #[test]
-fn what_somebody_is_about_to_do_counts() {
+fn the_query_raises_matching_entries() {
     let entry = |title: &str, body: &str| format!("## [2026-05-05] {title}\n\n{body}\n\n");
     let text: String = (0..30)
         .map(|number| entry(&format!("Learning {number}"), "oak elm ash fir yew, and so on and on"))
         .chain([entry("Rolling back", "Deployments are rolled back with one command.")])
         .collect();
     let memory = Memory::from_files([("LEARNINGS.md", text)]);
-    let asked = |query: Option<&str>| {
+    let packet_for = |query: Option<&str>| {
         let mut options = options(300);
         options.query = query.map(str::to_owned);
         pack(&memory, options).text
     };
-    assert!(!asked(None).contains("one command"));
-    let text = asked(Some("roll back a deployment"));
+    assert!(!packet_for(None).contains("one command"));
+    let text = packet_for(Some("roll back a deployment"));
     assert!(section(&text, SECTIONS[3]).contains("Rolling back\n\nDeployments are"), "{text}");
-    // Something that is not there changes nothing.
-    assert_eq!(asked(Some("zebra")), asked(None));
+    // A query without matches changes nothing.
+    assert_eq!(packet_for(Some("zebra")), packet_for(None));
 }
 
 #[test]
-fn an_explanation_holds_when_it_is_done() {
+fn explained_budgets_include_the_entry() {
     let memory = folder(12, 20);
-    let packer = Packer::new(&memory, options(700), Arc::new(BytesOverFour)).unwrap();
-    let all: Vec<usize> = (0..packer.pool().len()).step_by(9).collect();
-    for answer in packer.explain(&all).unwrap() {
-        let found = answer.smallest_budget.unwrap();
+    let builder = PacketBuilder::new(&memory, options(700), Arc::new(BytesOverFour)).unwrap();
+    let all: Vec<usize> = (0..builder.pool().len()).step_by(9).collect();
+    for explanation in builder.explain(&all).unwrap() {
+        let smallest = explanation.smallest_budget.unwrap();
         let is_whole = |budget: i64| {
-            let packer =
-                Packer::new(&memory, options(budget as usize), Arc::new(BytesOverFour)).unwrap();
-            let report = packer.report().unwrap();
+            let builder =
+                PacketBuilder::new(&memory, options(budget as usize), Arc::new(BytesOverFour))
+                    .unwrap();
+            let report = builder.report().unwrap();
             report.included.iter().any(|entry| {
-                entry.index == Some(answer.index) && entry.reason != InclusionReason::Shortened
+                entry.index == Some(explanation.index) && entry.reason != InclusionReason::Shortened
             })
         };
-        assert!(is_whole(found.max_tokens), "{answer:?}");
-        assert!(!is_whole(found.max_tokens - 1), "{answer:?}");
-        if let Decision::Included { reason: InclusionReason::Shortened, .. } = answer.decision {
-            assert!(found.max_tokens > 700);
+        assert!(is_whole(smallest.max_tokens), "{explanation:?}");
+        assert!(!is_whole(smallest.max_tokens - 1), "{explanation:?}");
+        if let Decision::Included { reason: InclusionReason::Shortened, .. } = explanation.decision
+        {
+            assert!(smallest.max_tokens > 700);
         }
     }
 }
 
 #[test]
-fn a_receipt_makes_the_packet_again_and_sees_changes() {
+fn replay_reproduces_the_packet_and_detects_changes() {
     let memory = folder(25, 30);
     for budget in [0, 50, 150, 1_500, 100_000] {
-        for most in [None, Some(2_000)] {
+        for max_characters in [None, Some(2_000)] {
             let mut options = json_options(budget);
-            (options.max_characters, options.query) = (most, Some("oak and elm".to_owned()));
+            options.max_characters = max_characters;
+            options.query = Some("oak and elm".to_owned());
             let counter: Arc<dyn TokenCounter> = Arc::new(BytesOverFour);
-            let packer = Packer::new(&memory, options.clone(), Arc::clone(&counter)).unwrap();
-            let receipt = packer.receipt().unwrap();
+            let builder =
+                PacketBuilder::new(&memory, options.clone(), Arc::clone(&counter)).unwrap();
+            let receipt = builder.receipt().unwrap();
             let text = serde_json::to_string(&receipt).unwrap();
             let receipt: Receipt = serde_json::from_str(&text).unwrap();
-            assert_eq!(Packer::options_of(&receipt).unwrap(), options);
-            assert_eq!(packer.replay(&receipt).unwrap(), Replay::Identical, "{budget} {most:?}");
+            assert_eq!(PacketBuilder::options_from_receipt(&receipt).unwrap(), options);
+            assert_eq!(builder.replay(&receipt).unwrap(), Replay::Identical, "{options:?}");
             let other = folder(25, 31);
-            let other = Packer::new(&other, options, counter).unwrap();
+            let other = PacketBuilder::new(&other, options, counter).unwrap();
             assert_ne!(other.replay(&receipt).unwrap(), Replay::Identical);
         }
     }
 }
 
 #[test]
-fn options_out_of_range_are_refused() {
+fn options_out_of_range_are_an_error() {
     let memory = folder(1, 1);
     for percent in [-1.0, 100.5, f64::NAN] {
         let mut options = options(100);
         options.task_percent = percent;
-        let error = Packer::new(&memory, options, Arc::new(BytesOverFour)).unwrap_err();
+        let error = PacketBuilder::new(&memory, options, Arc::new(BytesOverFour)).unwrap_err();
         assert!(matches!(error, MemoryError::Engine(_)), "{error}");
     }
 }
 
 #[test]
-fn the_documented_json_is_what_is_printed() {
+fn documented_json_matches_the_output() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let guide = std::fs::read_to_string(root.join("docs/memory.md")).unwrap();
     let mut blocks = guide.split("```json\n").skip(1).filter_map(|block| block.split("```").next());
     let documented = blocks.find(|block| block.contains("tokens_used")).unwrap();
     let memory = Folder::find(root.join("examples/harbour")).unwrap().read().unwrap();
     let mut options = PacketOptions::new("2026-11-16T12:00:00Z".parse().unwrap());
-    (options.budget, options.format, options.tells_time) = (420, PacketFormat::Json, true);
+    (options.budget, options.format, options.include_timestamp) = (420, PacketFormat::Json, true);
     options.query = Some("back up the database of one harbour".to_owned());
     let packet = pack(&memory, options);
     let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();

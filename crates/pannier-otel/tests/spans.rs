@@ -169,9 +169,10 @@ fn at_full_verbosity_the_place_stage_has_inclusion_events() {
 struct SlowScorer;
 
 impl Scorer for SlowScorer {
-    fn score(&self, _pool: &Pool<'_>, scores: &mut [f64]) {
+    fn score(&self, _pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         std::thread::sleep(Duration::from_millis(100));
         scores.fill(0.5);
+        Ok(())
     }
 }
 
@@ -196,18 +197,14 @@ fn a_span_lasts_as_long_as_its_stage() {
 struct FailingSlicer;
 
 impl Slicer for FailingSlicer {
-    fn slice(
-        &self,
-        candidates: &[Candidate<'_>],
-        _budget: SliceBudget,
-    ) -> Result<SliceOutcome, Error> {
+    fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
         // The message of a custom component may quote an item.
-        let problem = format!("cannot slice '{}'", candidates[0].item.content());
-        Err(Error::CustomPart { part: format!("the slicer of {SECRET}"), problem })
+        let problem = format!("cannot slice '{}'", tally.candidates()[0].item.content());
+        Err(Error::custom(format!("the slicer of {SECRET}"), problem))
     }
 
     fn properties(&self) -> SlicerProperties {
-        SlicerProperties::BEST_FIRST
+        SlicerProperties::SCORE_ORDERED
     }
 }
 

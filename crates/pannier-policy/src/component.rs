@@ -5,7 +5,7 @@
 //!
 //! An internally tagged enum of serde would be shorter, but it buffers its content and loses the path to a mistake.
 
-use pannier_core::{Error, Metadata, MetadataValue, Previous, Timestamp};
+use pannier_core::{Error, Metadata, MetadataValue, PreviousPrompt, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::PolicyRegistry;
@@ -16,7 +16,7 @@ pub(crate) struct BuildContext<'c> {
     /// The current time, for decay scorers without a reference time.
     pub(crate) now: Option<Timestamp>,
     /// The prompt that was sent before.
-    pub(crate) previous: Option<&'c Previous>,
+    pub(crate) previous: Option<&'c PreviousPrompt>,
     /// Finds custom components. Without it, built-in ones stand in for them.
     pub(crate) registry: Option<&'c PolicyRegistry>,
 }
@@ -26,7 +26,7 @@ pub(crate) const VALIDATION_CONTEXT: BuildContext<'_> =
     BuildContext { now: Some(Timestamp::UNIX_EPOCH), previous: None, registry: None };
 
 impl BuildContext<'_> {
-    pub(crate) fn previous(&self) -> Previous {
+    pub(crate) fn previous(&self) -> PreviousPrompt {
         self.previous.cloned().unwrap_or_default()
     }
 }

@@ -39,5 +39,5 @@ pub use scorer::{
 pub use sensitivity::policy_sensitivity;
 pub use slicer::{
     CountConstrainedKnapsackOptions, CountQuotaOptions, DocumentOptions, KindCount, KindQuota,
-    KnapsackOptions, QuotaOptions, SlicerPolicy, TierOptions, TieredOptions,
+    KnapsackOptions, Packing, QuotaOptions, SlicerPolicy, TierOptions, TieredOptions,
 };

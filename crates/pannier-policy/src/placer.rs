@@ -1,7 +1,7 @@
 //! Placers as data.
 
 use pannier_core::{
-    ChronologicalPlacer, DocumentPlacer, Placer, RankPlacer, StablePlacer, TakenPlacer,
+    ChronologicalPlacer, DocumentPlacer, Placer, PrefixStablePlacer, RankPlacer, SliceOrderPlacer,
     UShapedPlacer,
 };
 
@@ -22,11 +22,11 @@ components! {
             "rank" => Rank = Box::new(RankPlacer);
             /// Places items of the previous prompt first, in its order, then the others by timestamp.
             "prefix-stable" | "stable" => PrefixStable =
-                Box::new(StablePlacer::new(context.previous(), ChronologicalPlacer));
+                Box::new(PrefixStablePlacer::new(context.previous(), ChronologicalPlacer));
             /// Places passages document by document, in their order there.
             "document" => Document = Box::new(DocumentPlacer);
             /// Places items in the order in which the slicer took them.
-            "slice-order" | "taken" => SliceOrder = Box::new(TakenPlacer);
+            "slice-order" | "taken" => SliceOrder = Box::new(SliceOrderPlacer);
         }
         options {
             /// Places items by a custom placer of a registry.

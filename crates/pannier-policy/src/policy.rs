@@ -3,6 +3,7 @@
 use pannier_core::{
     Deduplication, Error, Metadata, MetadataValue, OverflowStrategy, Pipeline, Scorer,
 };
+use pannier_layout::DocumentLayout;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::component::{
@@ -201,7 +202,11 @@ impl Policy {
             [only] => only.scorer.build(context)?,
             several => average(several, context)?,
         };
-        Ok(Pipeline::builder(scorer)
+        let mut pipeline = Pipeline::builder(scorer);
+        if let Some(layout) = self.0.slicer.document_layout(DocumentLayout::uncounted()) {
+            pipeline = pipeline.layout(layout);
+        }
+        Ok(pipeline
             .slicer(self.0.slicer.build(context)?)
             .placer(self.0.placer.build(context)?)
             .deduplication(self.0.deduplication)

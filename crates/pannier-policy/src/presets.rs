@@ -1,9 +1,10 @@
 //! Presets: policies for common tasks.
 
-use pannier_core::{Deduplication, DocumentSlice, Packing};
+use pannier_core::Deduplication;
+use pannier_layout::DocumentLayout;
 
 use crate::{
-    DocumentOptions, KindOptions, KnapsackOptions, PlacerPolicy, Policy, ProductOptions,
+    DocumentOptions, KindOptions, KnapsackOptions, Packing, PlacerPolicy, Policy, ProductOptions,
     ScorerPolicy, SlicerPolicy,
 };
 
@@ -31,7 +32,7 @@ pub(crate) fn presets() -> [Policy; 9] {
             vec![(Reflexive, 1.0)],
             DocumentOptions {
                 packing: Packing::Greedy,
-                overhead: DocumentSlice::OVERHEAD,
+                overhead: DocumentLayout::MIN_HEADING_TOKENS,
                 max_per_document: None,
             }
             .into(),

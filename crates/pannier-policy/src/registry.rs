@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pannier_core::{Error, Metadata, Pipeline, Placer, Previous, Scorer, Slicer, Timestamp};
+use pannier_core::{Error, Metadata, Pipeline, Placer, PreviousPrompt, Scorer, Slicer, Timestamp};
 use serde::de::DeserializeOwned;
 
 use crate::component::{BuildContext, Component, records};
@@ -18,17 +18,17 @@ pub struct PolicyInputs {
     /// The current time, for decay scorers without a reference time.
     pub now: Option<Timestamp>,
     /// The previous prompt, for components that preserve its prefix.
-    pub previous: Previous,
+    pub previous: PreviousPrompt,
 }
 
 impl From<Option<Timestamp>> for PolicyInputs {
     fn from(now: Option<Timestamp>) -> Self {
-        Self { now, previous: Previous::default() }
+        Self { now, previous: PreviousPrompt::default() }
     }
 }
 
-impl From<Previous> for PolicyInputs {
-    fn from(previous: Previous) -> Self {
+impl From<PreviousPrompt> for PolicyInputs {
+    fn from(previous: PreviousPrompt) -> Self {
         Self { now: None, previous }
     }
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use pannier_core::{
-    ByKindScorer, CompositeScorer, ContextKind, DecayCurve, DecayScorer, Error, FrequencyScorer,
-    KeywordScorer, KindScorer, LexicalScorer, Metadata, MetadataKeyScorer, MetadataTrustScorer,
-    MetadataValue, Pool, PriorityScorer, ProductScorer, RecencyScorer, ReflexiveScorer,
-    ScaledScorer, ScoreExplanation, Scorer, StabilityScorer, SumScorer, TagScorer, Timestamp,
+    Bm25Scorer, ByKindScorer, CompositeScorer, ContextKind, DecayCurve, DecayScorer, Error,
+    FrequencyScorer, KeywordScorer, KindScorer, Metadata, MetadataKeyScorer, MetadataTrustScorer,
+    MetadataValue, Pool, PrefixStabilityScorer, PriorityScorer, ProductScorer, RecencyScorer,
+    ReflexiveScorer, ScaledScorer, ScoreExplanation, Scorer, SumScorer, TagScorer, Timestamp,
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -29,7 +29,7 @@ components! {
             "reflexive" => Reflexive = Box::new(ReflexiveScorer);
             /// Scores items of the previous prompt, the first one highest.
             "prefix_stability" | "stability" => PrefixStability =
-                Box::new(StabilityScorer::new(context.previous()));
+                Box::new(PrefixStabilityScorer::new(context.previous()));
         }
         options {
             /// Scores by a weight for each kind.
@@ -90,7 +90,7 @@ components! {
             "bm25" | "lexical" => Bm25(Bm25Options {
                 /// The query.
                 pub query: String,
-            }) = Box::new(LexicalScorer::new(&options.query));
+            }) = Box::new(Bm25Scorer::new(&options.query));
             /// Scores by the number under the metadata key `cupel:trust`.
             "metadata_trust" => MetadataTrust(MetadataTrustOptions {
                 /// The score of items without a usable value; default: 0.5.
@@ -284,17 +284,17 @@ struct NamedScorer {
 }
 
 impl Scorer for NamedScorer {
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
-        self.scorer.score(pool, scores);
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
+        self.scorer.score(pool, scores)
     }
 
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
-        let inner = self.scorer.explain(pool, item);
-        ScoreExplanation::new(&self.name, inner.score).with_children(inner.children)
+    fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
+        let inner = self.scorer.explain(pool, item)?;
+        Ok(ScoreExplanation::new(&self.name, inner.score).with_children(inner.children))
     }
 }
 

@@ -1,11 +1,12 @@
 //! Slicers as data.
 
 use pannier_core::{
-    ContextKind, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, DocumentSlice,
-    Error, GreedySlice, KnapsackSlice, Packing, Quota, QuotaSlice, RankSlice, ScarcityBehavior,
-    Slicer, Tier, TieredSlice,
+    ContextKind, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, Error, FillOrder,
+    FillSlice, GreedySlice, Headings, KnapsackSlice, Quota, QuotaSlice, ScarcityBehavior, Slicer,
+    Tier, TieredSlice,
 };
-use serde::Deserializer;
+use pannier_layout::DocumentLayout;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::component::{components, is_default, records};
 use crate::registry::CustomOptions;
@@ -20,7 +21,7 @@ components! {
             #[default]
             "greedy" => Greedy = Box::new(GreedySlice);
             /// Takes the highest score first, and skips items that do not fit.
-            "rank" => Rank = Box::new(RankSlice);
+            "rank" => Rank = Box::new(FillSlice::default());
         }
         options {
             /// Takes the subset with the highest total score.
@@ -84,7 +85,6 @@ components! {
             "document" => Document(DocumentOptions {
                 /// The order of documents, and when a heading is counted; default: `greedy`.
                 #[serde(default, skip_serializing_if = "is_default")]
-                #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["greedy", "interleaved", "score-weighted"])))]
                 pub packing: Packing,
                 /// The minimum tokens of a heading; default: 10.
                 #[serde(default = "overhead", skip_serializing_if = "is_overhead")]
@@ -94,9 +94,16 @@ components! {
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub max_per_document: Option<usize>,
             }) = {
-                let slicer = DocumentSlice::new(options.packing).with_overhead(options.overhead)?;
+                if options.overhead < 0 {
+                    let problem = format!("overhead is {}; it must be 0 or more tokens", options.overhead);
+                    return Err(Error::InvalidSlicer { slicer: "DocumentSlice", problem });
+                }
+                let slicer = FillSlice::new(match options.packing {
+                    Packing::Interleaved => FillOrder::Turns,
+                    Packing::Greedy | Packing::ScoreWeighted => FillOrder::Score,
+                });
                 Box::new(match options.max_per_document {
-                    Some(passages) => slicer.with_max_per_document(passages),
+                    Some(passages) => slicer.with_max_per_section(passages),
                     None => slicer,
                 })
             };
@@ -113,10 +120,10 @@ components! {
                 let tiers = options.tiers.iter().map(|tier| Tier {
                     cap_percent: tier.cap,
                     floor_percent: tier.floor,
-                    drop_worthless: tier.drop_zero_score,
+                    drop_zero_score: tier.drop_zero_score,
                     ..Tier::new(tier.kinds.iter().cloned())
                 });
-                Box::new(TieredSlice::new(tiers)?.with_whole_percent(options.full_text_percent)?)
+                Box::new(TieredSlice::new(tiers)?.with_full_text_percent(options.full_text_percent)?)
             };
             /// Takes items by a custom slicer of a registry.
             "custom" => Custom(CustomOptions) = match context.registry {
@@ -175,6 +182,47 @@ records! {
     }
 }
 
+/// The order in which documents are packed, and when a heading is charged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Packing {
+    /// The highest score first, and a heading once for each document; for the placer `document`.
+    #[default]
+    Greedy,
+    /// The documents in turns, each with its next best passage, and a heading at every change of document; for the placer
+    /// `slice-order`.
+    Interleaved,
+    /// The highest score first, and a heading at every change of document; for the placer `slice-order`.
+    ScoreWeighted,
+}
+
+impl Packing {
+    /// Returns when a heading is charged.
+    pub fn headings(self) -> Headings {
+        match self {
+            Self::Greedy => Headings::Once,
+            Self::Interleaved | Self::ScoreWeighted => Headings::AtEveryChange,
+        }
+    }
+}
+
+impl SlicerPolicy {
+    /// Returns a layout with the headings for which this slicer, or one inside it, packs documents.
+    pub fn document_layout(&self, layout: DocumentLayout) -> Option<DocumentLayout> {
+        match self {
+            Self::Document(options) => {
+                let layout = layout.with_min_heading_tokens(options.overhead);
+                Some(layout.with_headings(options.packing.headings()))
+            }
+            Self::Quota(options) => options.inner_slicer.document_layout(layout),
+            Self::CountQuota(options) => options.inner_slicer.document_layout(layout),
+            _ => None,
+        }
+    }
+}
+
 impl TierOptions {
     /// A tier of these kinds without a limit.
     pub fn new(kinds: impl IntoIterator<Item = ContextKind>) -> Self {
@@ -205,7 +253,7 @@ fn bucket_size() -> i64 {
 }
 
 fn overhead() -> i64 {
-    DocumentSlice::OVERHEAD
+    DocumentLayout::MIN_HEADING_TOKENS
 }
 
 fn is_overhead(tokens: &i64) -> bool {
@@ -213,7 +261,7 @@ fn is_overhead(tokens: &i64) -> bool {
 }
 
 fn full_text_percent() -> f64 {
-    TieredSlice::WHOLE_PERCENT
+    TieredSlice::FULL_TEXT_PERCENT
 }
 
 fn all() -> f64 {

@@ -489,8 +489,8 @@ fn custom_components_are_built_from_their_options() {
 
     struct Fixed(Vec<u32>);
     impl Placer for Fixed {
-        fn place(&self, _: &[ScoredItem<'_>]) -> Vec<u32> {
-            self.0.clone()
+        fn place(&self, _: &[Placing<'_>]) -> Result<Vec<u32>, Error> {
+            Ok(self.0.clone())
         }
     }
 

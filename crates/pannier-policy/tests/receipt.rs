@@ -143,7 +143,7 @@ fn receipts_that_cannot_be_are_refused() {
         *wrong.pointer_mut(path).unwrap() = value;
         serde_json::from_value::<Receipt>(wrong).unwrap_err().to_string()
     };
-    assert!(refused("/receipt", 2.into()).contains("its format is 2"));
+    assert!(refused("/receipt", 3.into()).contains("its format is 3"));
     assert!(refused("/selected/0", 4.into()).contains("it selects item 4"));
     assert!(refused("/selected/0", 1.into()).contains("more than once"));
     assert!(refused("/result", "00".into()).contains("64 hexadecimal digits"));
@@ -163,8 +163,8 @@ fn a_selection_of_documents_is_replayed_by_its_own_text() {
     };
     let items = [passage("abcdef", 0, 0.9), passage("efghij", 1, 0.5), passage("ijklmn", 2, 0.7)];
     let policy = PolicyRegistry::default().policy("assemble").unwrap().clone();
-    let rendering = DocumentRendering::new(counter());
-    let pipeline = policy.pipeline().unwrap().rendered_by(rendering.clone());
+    let rendering = DocumentLayout::new(counter());
+    let pipeline = policy.pipeline().unwrap().with_layout(rendering.clone());
     let selection = pipeline.run(&items, &budget(20)).unwrap();
     let text = rendering.render(selection.items());
     assert_eq!(text, "[DOC: a.md]\nabcdefghijklmn\n");
@@ -257,9 +257,9 @@ fn another_template_leaves_nothing_of_the_prefix_and_another_time_is_told() {
 fn a_receipt_of_another_version_is_refused_for_its_version() {
     let receipt = receipt(&pool(), chat_policy(), 25);
     let text = serde_json::to_string(&receipt).unwrap();
-    let text = text.replace("{\"receipt\":1,", "{\"receipt\":2,\"new\":true,");
+    let text = text.replace("{\"receipt\":2,", "{\"receipt\":3,\"new\":true,");
     let error = serde_json::from_str::<Receipt>(&text).unwrap_err().to_string();
-    assert!(error.contains("its format is 2"), "{error}");
+    assert!(error.contains("its format is 3"), "{error}");
 }
 
 proptest! {

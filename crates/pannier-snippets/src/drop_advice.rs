@@ -1,14 +1,12 @@
-//! What to leave out of a context that is too large.
+//! Suggests requests to drop from a response that exceeds its budget.
 //!
-//! Only what was asked for can be left out, and with it goes what nothing else requires. To leave out what something else
-//! requires does nothing, so that is not suggested, unless nothing better fits.
+//! Dropping a request also drops the dependencies that no other request needs. Requests that another request requires are
+//! not suggested unless nothing else fits, because they would remain as dependencies.
 //!
-//! What is printed for a snippet hardly depends on what else is asked for: its text does not, and the line that says why it
-//! is in depends only on the nearest request that leads to it. So what is left of any set of requests can be estimated from
-//! a few [counts](costs). Up to [`MAX_EXACT_REQUESTS`] requests, that is done for all sets of them at once, and the
-//! [smallest](exact) that fits is found and proven to be. Above, a set is found by [taking the best](greedy) one after the
-//! other, and the answer says that fewer may do. Either way, what is left is printed and counted before it is suggested,
-//! because the counts of parts do not add up to the count of the whole.
+//! The rendered cost of a snippet hardly depends on the other requests: only its chain does. So a few [counts](costs)
+//! estimate the cost of every subset. Up to [`MAX_EXACT_REQUESTS`] requests, an [exact](exact) search over all subsets
+//! finds a smallest set to drop. Above that, a [greedy](greedy) search finds a small one. Both render and count the
+//! remaining response before they suggest it, because token counts of parts do not add up.
 
 mod bitset;
 mod costs;
@@ -26,17 +24,17 @@ use crate::error::{OverBudget, SnippetCost};
 use crate::get::{BodyStore, SnippetBundle};
 use crate::graph::DependencyClosure;
 
-/// Up to so many requests, all sets of them are looked at.
+/// The maximum number of requests for the exact search.
 const MAX_EXACT_REQUESTS: usize = 18;
 
-/// Looking at all sets takes a line for each request and each snippet that it leads to. Up to so many, that is done.
+/// The maximum number of pairs of a request and a reachable snippet for the exact search.
 const MAX_EXACT_LINES: usize = 100_000;
 
-/// Sets are printed and counted as long as they are so few, or so short together.
+/// Subsets are rendered and counted while either limit is not reached.
 const MAX_TRIALS: usize = 64;
 const MAX_CHEAP_BYTES: usize = 8 << 20;
 
-/// Says by how much a context is too large, and what to leave out.
+/// Builds the error for a response that exceeds the budget.
 pub(crate) fn over_budget(
     catalog: &SnippetCatalog<'_>,
     requested: &[u32],
@@ -70,13 +68,13 @@ pub(crate) fn over_budget(
     over
 }
 
-/// What is to be answered.
+/// The inputs of the search.
 struct Question<'a, 't> {
     catalog: &'a SnippetCatalog<'t>,
     closure: DependencyClosure,
-    /// The numbers of what was asked for, in the order it was.
+    /// The numbers of the requested snippets, in request order.
     requested: &'a [u32],
-    /// The same, ascending. Their places in here are what sets are made of.
+    /// The same, ascending. Sets contain positions in this list.
     requests: Vec<u32>,
     /// The node of each request.
     nodes: Vec<u32>,
@@ -84,13 +82,13 @@ struct Question<'a, 't> {
     budget: usize,
 }
 
-/// Requests to keep.
+/// The requests to keep.
 #[derive(Debug, PartialEq, Eq)]
 struct Advice {
     kept: BitSet,
-    /// How many tokens they have.
+    /// The tokens of the rendered response.
     tokens: usize,
-    /// Whether it was shown that no more can be kept.
+    /// Whether the set of dropped requests is proven to be smallest.
     is_smallest: bool,
 }
 
@@ -123,7 +121,7 @@ impl<'a, 't> Question<'a, 't> {
     }
 }
 
-/// Prints and counts what is left of a request.
+/// Renders and counts the response for a subset of the requests.
 struct Trial<'a, 'b, 't> {
     question: &'a Question<'a, 't>,
     bodies: &'a mut BodyStore<'b>,
@@ -132,24 +130,24 @@ struct Trial<'a, 'b, 't> {
 }
 
 impl Trial<'_, '_, '_> {
-    /// How many tokens these requests have.
+    /// Returns the tokens of the response.
     fn count(&mut self, kept: &BitSet) -> usize {
         let text = self.print(kept);
         self.bodies.counter.count(&text)
     }
 
-    /// How many tokens these requests have, if they fit.
+    /// Returns the tokens of the response, if it fits the budget.
     fn fits(&mut self, kept: &BitSet) -> Option<usize> {
         let text = self.print(kept);
         self.bodies.counter.count_up_to(&text, self.question.budget)
     }
 
-    /// Whether enough was tried.
+    /// Returns whether the limits are reached.
     fn is_over(&self) -> bool {
         self.tried >= MAX_TRIALS && !self.is_cheap()
     }
 
-    /// Whether all that was printed is so short that more of it does not matter.
+    /// Returns whether all rendered responses together are short.
     fn is_cheap(&self) -> bool {
         self.bytes < MAX_CHEAP_BYTES
     }
@@ -158,9 +156,9 @@ impl Trial<'_, '_, '_> {
         let Question { catalog, requested, requests, .. } = self.question;
         let is_kept =
             |number: &u32| requests.binary_search(number).is_ok_and(|place| kept.contains(place));
-        // As somebody would ask who leaves out the others.
+        // In request order, as a user would repeat the request.
         let requested: Vec<u32> = requested.iter().copied().filter(is_kept).collect();
-        let context = catalog.context(&requested, self.bodies);
+        let context = catalog.bundle(&requested, self.bodies);
         let text = context.render(self.bodies.options.format);
         self.tried += 1;
         self.bytes += text.len();

@@ -1,156 +1,148 @@
-//! What can go wrong with snippets.
+//! Errors of this crate.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pannier_core::ErrorCategory;
 use pannier_files::SessionError;
 
 use crate::id::MAX_ID_BYTES;
 use crate::kind::{scope_names, type_names};
 
-/// So many lines of a list are shown in a message.
+/// The maximum number of list lines in a message.
 const MAX_SHOWN_LINES: usize = 50;
 
-/// Why snippets cannot be found or fetched.
+/// The reasons why snippets cannot be indexed, listed or fetched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnippetsError {
-    /// No root was given.
-    #[error("there is no root; name at least one folder with snippets")]
+    /// The list of roots is empty.
+    #[error("no root given; name at least one folder with snippets")]
     NoRoots,
 
     /// A root is not a folder.
-    #[error("there is no folder {}; name one that has snippets", path.display())]
+    #[error("{} is not a folder; name a folder with snippets", path.display())]
     NoRoot {
-        /// What was given.
+        /// The path.
         path: PathBuf,
     },
 
-    /// A root is there twice.
+    /// A root appears twice.
     #[error("{} is named twice; name it once", path.display())]
     SameRoots {
         /// The root.
         path: PathBuf,
     },
 
-    /// A root lies in another.
+    /// A root contains another.
     #[error("{} is in {}; name only one of them as a root", inner.display(), outer.display())]
     NestedRoots {
-        /// The one.
+        /// The contained root.
         inner: PathBuf,
-        /// The other.
+        /// The containing root.
         outer: PathBuf,
     },
 
     /// A root has no index.
-    #[error(
-        "there is no index at {}; make one with `pannier snippets index --root {}`",
-        path.display(),
-        root.display()
-    )]
+    #[error("there is no index at {}", path.display())]
     NoIndex {
-        /// Where it was looked for.
+        /// The expected path of the index.
         path: PathBuf,
         /// The root.
         root: PathBuf,
     },
 
     /// An index cannot be read.
-    #[error("{}: {problem}; make it again with `pannier snippets index`", path.display())]
+    #[error("the index {} is invalid: {problem}", path.display())]
     InvalidIndex {
         /// The index.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         problem: String,
     },
 
     /// Snippets have the same id.
-    #[error("ids must be there once, and are not:\n{}", lines(ids))]
+    #[error("duplicate ids:\n{}", lines(ids))]
     DuplicateIds {
-        /// What they are.
+        /// The duplicate ids, with their files.
         ids: Vec<DuplicateId>,
     },
 
-    /// An id cannot be one.
+    /// An id is not valid.
     #[error(
-        "'{id}' cannot be the id of a snippet; {}use up to {MAX_ID_BYTES} lower-case letters, digits, '.', '_' and '-', with single slashes between them, as in project/design/index",
+        "'{id}' is not a valid snippet id; {}use up to {MAX_ID_BYTES} lowercase letters, digits, '.', '_' and '-', in segments separated by '/', as in project/design/index",
         did_you_mean(close)
     )]
     InvalidId {
-        /// How it begins.
+        /// The first 80 characters of the id.
         id: String,
-        /// Ids that are there and look like it, the closest first.
+        /// Similar ids, closest first.
         close: Vec<String>,
     },
 
-    /// Ids that no index has.
-    #[error(
-        "these ids are in no index; choose others from `pannier snippets list`:\n{}",
-        lines(ids)
-    )]
+    /// No index contains these ids.
+    #[error("these ids are in no index:\n{}", lines(ids))]
     UnknownIds {
-        /// All of them.
+        /// All unknown ids, with suggestions.
         ids: Vec<UnknownId>,
     },
 
     /// The file of a snippet cannot be read.
-    #[error("{id} cannot be read: {path}: {problem}; mend the file, or index its root again")]
+    #[error("{id} cannot be read: {path}: {problem}; fix the file or index its root again")]
     Unreadable {
         /// The snippet.
         id: String,
-        /// Its file.
+        /// The path of its file.
         path: String,
-        /// What is wrong with it.
+        /// The cause.
         problem: String,
     },
 
-    /// There is no such type.
-    #[error("there is no type '{name}'; there are {}", type_names())]
+    /// A name is not a snippet type.
+    #[error("unknown type '{name}'; use one of {}", type_names())]
     UnknownType {
-        /// Its name.
+        /// The name.
         name: String,
     },
 
-    /// There is no such scope.
-    #[error("there is no scope '{name}'; there are {}", scope_names())]
+    /// A name is not a scope.
+    #[error("unknown scope '{name}'; use one of {}", scope_names())]
     UnknownScope {
-        /// Its name.
+        /// The name.
         name: String,
     },
 
-    /// The snippets, with all that they require, have too many tokens.
+    /// The snippets and their dependencies exceed the budget.
     #[error("{0}")]
     OverBudget(Box<OverBudget>),
 
-    /// A session has snippets that are gone, and not even that fits the budget.
+    /// A session received snippets that no longer exist, and the shortest message about it exceeds the budget.
     #[error(
-        "the index has changed, and saying so takes {tokens} tokens, above the budget of {budget}; raise the budget"
+        "the index has changed and the shortest response needs {tokens} tokens, but the budget is {budget}; raise the budget to {tokens}"
     )]
     MessageOverBudget {
-        /// How many tokens the shortest answer has as it is printed.
+        /// The tokens of the shortest response.
         tokens: usize,
-        /// How many it may have.
+        /// The budget in tokens.
         budget: usize,
     },
 
-    /// The engine refuses what it was given.
+    /// The engine rejected its input.
     #[error(transparent)]
     Engine(#[from] pannier_core::Error),
 
-    /// Nothing can be remembered about a session.
+    /// The file of a session cannot be used.
     #[error(transparent)]
     Session(#[from] SessionError),
 
     /// Reading or writing failed.
     #[error("cannot {action} {}: {error}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation, as a verb.
         action: &'static str,
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         error: io::Error,
     },
 }
@@ -159,37 +151,26 @@ impl SnippetsError {
     pub(crate) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
         Self::Io { action, path: path.to_owned(), error }
     }
-
-    /// What sort of failure it is.
-    pub fn category(&self) -> ErrorCategory {
-        match self {
-            Self::OverBudget(_) | Self::MessageOverBudget { .. } => ErrorCategory::BudgetNotMet,
-            Self::Engine(error) => error.category(),
-            Self::Session(error) => error.category(),
-            Self::Io { .. } | Self::Unreadable { .. } => ErrorCategory::Io,
-            _ => ErrorCategory::InvalidInput,
-        }
-    }
 }
 
-/// An id that no index has.
+/// An id that no index contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownId {
     /// The id.
     pub id: String,
-    /// Ids that are there and look like it, the closest first.
+    /// Similar ids, closest first.
     pub close: Vec<String>,
 }
 
 impl fmt::Display for UnknownId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let meant = did_you_mean(&self.close);
-        let between = if meant.is_empty() { "" } else { ": " };
-        write!(f, "  {}{between}{}", self.id, meant.trim_end())
+        let suggestion = did_you_mean(&self.close);
+        let separator = if suggestion.is_empty() { "" } else { ": " };
+        write!(f, "  {}{separator}{}", self.id, suggestion.trim_end())
     }
 }
 
-/// A question with a blank behind it, or nothing.
+/// Returns a question with a trailing space, or an empty string.
 fn did_you_mean(close: &[String]) -> String {
     match close.is_empty() {
         true => String::new(),
@@ -197,14 +178,14 @@ fn did_you_mean(close: &[String]) -> String {
     }
 }
 
-/// An id that is there twice.
+/// An id of two snippets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DuplicateId {
     /// The id.
     pub id: String,
-    /// Where it is.
+    /// The file of the first snippet.
     pub path: String,
-    /// Where it is, too.
+    /// The file of another snippet.
     pub other: String,
 }
 
@@ -215,33 +196,33 @@ impl fmt::Display for DuplicateId {
     }
 }
 
-/// How much too large a context is, and what could be done about it.
+/// The size of a response that exceeds its budget, and the requests to drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OverBudget {
-    /// How many tokens it would have as it is printed.
+    /// The tokens of the rendered response.
     pub tokens: usize,
-    /// How many it may have.
+    /// The budget in tokens.
     pub budget: usize,
-    /// What each of its snippets has, in their order.
+    /// The costs of its snippets, in response order.
     pub snippets: Vec<SnippetCost>,
-    /// Requested ids without which the rest fits; none, if nothing that was requested fits.
+    /// The requested ids to drop so that the rest fits; empty if no request fits.
     pub drop: Vec<String>,
-    /// How many tokens there are without them.
+    /// The tokens of the rendered response without them.
     pub tokens_without: usize,
-    /// Whether it was shown that dropping fewer does not help.
+    /// Whether `drop` is proven to be a smallest set.
     pub is_smallest: bool,
 }
 
-/// What a snippet costs.
+/// The cost of a snippet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SnippetCost {
-    /// Its id.
+    /// The id.
     pub id: String,
-    /// How many tokens its text has.
+    /// The tokens of its text.
     pub tokens: usize,
-    /// Whether it was asked for, and not only required.
+    /// Whether it was requested, not only required.
     pub is_requested: bool,
 }
 
@@ -282,8 +263,8 @@ impl fmt::Display for OverBudget {
 }
 
 impl OverBudget {
-    /// How many tokens there are beside the texts: what was asked for, what was added and why, warnings, and a line above
-    /// each text. Negative if a text has fewer where it stands than by itself, by more than these.
+    /// Returns the tokens of everything but the texts: requested ids, chains, warnings and headers. Negative if merged
+    /// tokens save more than that.
     pub fn tokens_around(&self) -> i128 {
         let texts: i128 = self.snippets.iter().map(|snippet| snippet.tokens as i128).sum();
         self.tokens as i128 - texts

@@ -1,7 +1,6 @@
-//! What stands at the beginning of a snippet's file, and what stands behind it.
+//! Parses the front matter of a snippet.
 //!
-//! The body is everything behind the front matter, byte for byte: what is sent is what was written, also below a list of
-//! required reads. Front matter is foreign YAML. It is short, and read with a tight budget.
+//! Front matter is untrusted YAML of at most 64 KiB, so the parser runs with tight limits on depth, nodes and aliases.
 
 use std::collections::BTreeMap;
 
@@ -9,49 +8,49 @@ use pannier_files::{MAX_FRONT_MATTER_BYTES, is_fence};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// Why a text that somebody meant to have front matter has none, and what to do.
+/// Returns the problem and its fix if `text` resembles a snippet but its front matter is not recognized.
 pub(crate) fn near_miss(text: &str) -> Option<&'static str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let front = text.trim_start();
     let mut lines = front.lines().take_while({
-        let mut left = MAX_FRONT_MATTER_BYTES;
+        let mut remaining = MAX_FRONT_MATTER_BYTES;
         move |line| {
-            let is_subset = left > 0;
-            left = left.saturating_sub(line.len() + 1);
-            is_subset
+            let is_within = remaining > 0;
+            remaining = remaining.saturating_sub(line.len() + 1);
+            is_within
         }
     });
     lines.next().filter(|line| is_fence(line))?;
     let names_field =
         |line: &str| ["id:", "type:", "scope:"].iter().any(|key| line.starts_with(key));
-    let (mut is_meant, mut is_closed) = (false, false);
+    let (mut has_field, mut is_closed) = (false, false);
     for line in lines {
         is_closed = is_fence(line) || line.trim_end() == "...";
         if is_closed {
             break;
         }
-        is_meant |= names_field(line);
+        has_field |= names_field(line);
     }
-    match (is_meant, is_closed) {
+    match (has_field, is_closed) {
         (false, _) => None,
         (true, true) if front.len() < text.len() => {
-            Some("its front matter does not begin in the first line; remove what is before it")
+            Some("its front matter does not start on the first line; remove the lines before it")
         }
         (true, true) => Some("its front matter ends with '...'; end it with a line '---'"),
         (true, false) => {
-            Some("its front matter has no end within 64 KiB; put a line '---' behind it")
+            Some("its front matter has no end within 64 KiB; add a line '---' after it")
         }
     }
 }
 
-/// The keys that matter here, as far as they say what they can.
+/// The keys of a snippet's front matter, not validated.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
     pub(crate) id: Field,
     pub(crate) description: Field,
     pub(crate) kind: Field,
     pub(crate) scope: Field,
-    /// Absent is empty; `None` is something that is no list of texts.
+    /// Empty if absent; `None` if it is not a list of strings.
     pub(crate) requires: Option<Vec<String>>,
 }
 
@@ -59,7 +58,7 @@ pub(crate) struct Fields {
 pub(crate) enum Field {
     #[default]
     Missing,
-    /// Something that is no text.
+    /// Not a string.
     Other,
     Text(String),
 }
@@ -74,7 +73,7 @@ enum Value {
 }
 
 impl Fields {
-    /// RequiredReads front matter, or tells in one line why it cannot be read, and the line of the file, if there is one.
+    /// Parses front matter. The error is the line of the file, if known, and a one-line problem.
     pub(crate) fn read(front: &str) -> Result<Self, (Option<usize>, String)> {
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! {
@@ -89,12 +88,12 @@ impl Fields {
         };
         let keys =
             serde_saphyr::from_str_with_options::<Option<BTreeMap<String, Value>>>(front, options);
-        let mut keys = keys.map_err(|error| unreadable(&error))?.unwrap_or_default();
+        let mut keys = keys.map_err(|error| describe_error(&error))?.unwrap_or_default();
         let requires = match keys.remove("requires") {
-            // Templates have the key, and nothing behind it.
+            // Templates contain the key without a value.
             None | Some(Value::Nothing(())) => Some(Vec::new()),
             Some(Value::Texts(texts)) => Some(texts),
-            // One alone is often written without a list.
+            // A single reference is often written without a list.
             Some(Value::Text(text)) => Some(vec![text]),
             Some(Value::Other(IgnoredAny)) => None,
         };
@@ -107,40 +106,40 @@ impl Fields {
         Ok(Self { id, description, kind: text("type"), scope: text("scope"), requires })
     }
 
-    /// Whether somebody meant this to be a snippet: other pages have a title and a description, too.
+    /// Returns whether the file is meant to be a snippet. A description alone is not enough: other pages have one, too.
     pub(crate) fn resembles_snippet(&self) -> bool {
         [&self.id, &self.kind, &self.scope].iter().any(|field| **field != Field::Missing)
     }
 }
 
-/// The line of a file that a key of its front matter stands in, as far as it begins a line.
+/// Returns the line of the file that starts with a key of its front matter, or 1.
 pub(crate) fn line_of(front: &str, key: &str) -> usize {
     let is_key = |line: &str| {
         let rest = line.strip_prefix(key);
         rest.is_some_and(|rest| rest.trim_start().starts_with(':'))
     };
-    // Behind the first fence, and counted from 1.
-    front.lines().position(is_key).map_or(1, |place| place + 2)
+    // Line 1 is the opening fence.
+    front.lines().position(is_key).map_or(1, |position| position + 2)
 }
 
-/// What is wrong with front matter, and in which line of its file.
-fn unreadable(error: &serde_saphyr::Error) -> (Option<usize>, String) {
-    // Behind the first fence.
-    let line = error.location().and_then(|place| usize::try_from(place.line()).ok());
+/// Returns the line of the file and the problem of a YAML error.
+fn describe_error(error: &serde_saphyr::Error) -> (Option<usize>, String) {
+    let line = error.location().and_then(|location| usize::try_from(location.line()).ok());
     let problem = match error.without_snippet() {
         serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("the key '{}' is there twice; remove one", crate::id::excerpt(key))
+            format!("the key '{}' appears twice; remove one", crate::id::excerpt(key))
         }
         other => {
             let text = first_line(&other.to_string());
-            // Its lines are those of the front matter alone.
+            // Its line numbers do not count the opening fence.
             text.split(" at line ").next().unwrap_or_default().to_owned()
         }
     };
-    let hint = if problem.contains("`@'") { "; put what begins with @ in quotes" } else { "" };
+    let hint = if problem.contains("`@'") { "; quote strings that start with @" } else { "" };
     (line.map(|line| line + 1), problem + hint)
 }
 
+/// Returns the first line of an error message.
 pub(crate) fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     crate::id::one_line(line.trim_start_matches("error: ").trim_end_matches('.'))
@@ -151,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_texts_and_requires_a_list_of_them() {
+    fn fields_are_strings_and_requires_is_a_list_of_strings() {
         let read = |text| Fields::read(text).unwrap();
         let text = |text: &str| Field::Text(text.to_owned());
         let fields = read(
@@ -179,16 +178,19 @@ mod tests {
     }
 
     #[test]
-    fn problems_have_the_line_of_the_file_and_say_what_to_do() {
+    fn problems_have_the_line_of_the_file_and_a_fix() {
         let problem = |front| Fields::read(front).unwrap_err();
         let (line, twice) = problem("id: a\ntype: b\nid: c\n");
-        assert_eq!((line, &*twice), (Some(4), "the key 'id' is there twice; remove one"));
-        let (line, sign) = problem("id: a\nrequires:\n  - @b\n");
-        assert!(line == Some(4) && sign.ends_with("; put what begins with @ in quotes"), "{sign}");
+        assert_eq!((line, &*twice), (Some(4), "the key 'id' appears twice; remove one"));
+        let (line, unquoted) = problem("id: a\nrequires:\n  - @b\n");
+        assert!(
+            line == Some(4) && unquoted.ends_with("; quote strings that start with @"),
+            "{unquoted}"
+        );
     }
 
     #[test]
-    fn what_is_nearly_front_matter_is_told() {
+    fn near_misses_are_reported() {
         for (text, problem) in [
             ("---\nid: a\n", "no end"),
             ("---\ntype: a\n\nText.\n", "no end"),
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_lines() {
+    fn line_of_finds_keys_at_line_starts() {
         let front = "description: x\nid : a\n  scope: y\n";
         assert_eq!(["description", "id", "scope"].map(|key| line_of(front, key)), [2, 3, 1]);
     }

@@ -1,8 +1,8 @@
-//! The second phase: whole texts, with everything that they require.
+//! Phase 2: fetches whole texts with their dependencies.
 //!
-//! What is required comes from the indexes, what is sent from the files. Nothing is cut to fit a budget: what is printed is
-//! counted as it is printed, and if it is too much, the answer is an error that says what to leave out. What a session was
-//! given before is read, too, because only so can it be seen whether it is still the same.
+//! Dependencies come from the indexes, texts from the files. Nothing is truncated: the budget limits the rendered
+//! response, and a response that exceeds it is an error that suggests requests to drop. Texts that a session already
+//! received are read, too, to detect changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
@@ -16,93 +16,93 @@ use crate::list::{ListOptions, SnippetList};
 use crate::text::{Body, BodyReader};
 use crate::{SnippetCatalog, SnippetId, SnippetsError, TextHash, Warning, drop_advice};
 
-/// So many ids of a chain are told.
+/// The maximum number of ids in a chain of a response.
 const MAX_CHAIN_IDS: usize = 8;
 
-/// A thread reads at least so many files.
+/// The minimum number of files per thread.
 const MIN_FILES_PER_THREAD: usize = 128;
 
-/// How to fetch.
+/// Options of a fetch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GetOptions {
-    /// How many tokens the answer may have as it is printed.
+    /// The maximum tokens of the rendered response. Default: no limit.
     pub budget: Option<usize>,
-    /// How it is printed.
+    /// The format of the rendered response. Default: text.
     pub format: ContextFormat,
-    /// The ids that the session was given already, and the hashes of the texts.
+    /// The ids and text hashes of the snippets that the session received.
     pub delivered: BTreeMap<String, TextHash>,
-    /// Sends these again, even if they are the same.
+    /// Sends those again even if they are unchanged. Default: false.
     pub resend: bool,
 }
 
-/// How a context is printed.
+/// The format of a rendered response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContextFormat {
-    /// For people and models.
+    /// Text for people and models.
     #[default]
     Text,
     /// One line of JSON.
     Json,
 }
 
-/// What is answered to a request for snippets.
+/// The response to a request for snippets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GetResponse<'c> {
-    /// The snippets.
+    /// The requested snippets and their dependencies.
     Snippets(Box<SnippetBundle<'c>>),
-    /// The session has snippets that are no longer there; what there is now.
+    /// The session received snippets that no longer exist; the response is the current list.
     Discovery {
-        /// The ids that are gone.
+        /// The ids that no longer exist.
         gone: Vec<String>,
-        /// The first phase, with a message.
+        /// The response of phase 1, with a message.
         listing: SnippetList<'c>,
     },
 }
 
-/// The answer of the second phase.
+/// The response of phase 2.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SnippetBundle<'c> {
-    /// Which phase it is of: 2.
+    /// The phase: 2.
     pub phase: u8,
-    /// What counted the tokens.
+    /// The name of the tokenizer that counted the tokens.
     pub tokenizer: String,
-    /// How many tokens the texts have together, without what stands around them.
+    /// The sum of the tokens of the texts, without headers and warnings.
     pub text_tokens: usize,
-    /// The ids that were asked for, in the order they were.
+    /// The requested ids, in request order.
     pub requested: Vec<&'c str>,
-    /// What else is in, and why; but for what the session has already.
+    /// The dependencies that are sent, each with its chain.
     pub added: Vec<AddedDependency<'c>>,
-    /// What the session has already, and is not sent again.
+    /// The ids that the session already received and that are not sent again.
     pub delivered: Vec<&'c str>,
-    /// What the session was given before, and has changed since.
+    /// The ids that the session received and whose text changed since.
     pub changed: Vec<&'c str>,
-    /// What is sent, in its order.
+    /// The snippets that are sent, in topological order.
     pub snippets: Vec<SentSnippet<'c>>,
-    /// What is wrong with it.
+    /// The problems with snippets of the response.
     pub warnings: Vec<Warning>,
-    /// How many tokens it has as it is printed. Only counted if there is a budget.
+    /// The tokens of the rendered response. Only counted if there is a budget.
     #[serde(skip)]
     pub tokens: Option<usize>,
 }
 
-/// A snippet that was not asked for, but is required.
+/// A snippet that a requested snippet requires, directly or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AddedDependency<'c> {
-    /// The snippet.
+    /// The id.
     pub id: &'c str,
-    /// How it came in: from one that was asked for to the one that requires it. Of a long chain, the first and the last
-    /// seven.
+    /// The path from a requested snippet to the one that requires this one. Of more than eight ids, the first and the
+    /// last seven.
     pub chain: Vec<&'c str>,
-    /// How many are left out behind the first.
-    #[serde(skip_serializing_if = "is_none")]
+    /// The number of ids omitted after the first.
+    #[serde(skip_serializing_if = "is_zero")]
     pub chain_omitted: usize,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_none(count: &usize) -> bool {
+fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
@@ -110,31 +110,31 @@ fn is_none(count: &usize) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SentSnippet<'c> {
-    /// Its id.
+    /// The id.
     pub id: &'c str,
-    /// What it is about.
+    /// The description.
     pub description: &'c str,
-    /// What sort of thing it is.
+    /// The type.
     #[serde(rename = "type")]
     pub kind: SnippetType,
-    /// How far it reaches.
+    /// The scope.
     pub scope: Scope,
-    /// Its file, below its root.
+    /// The path of the file, relative to the root.
     pub path: &'c str,
-    /// How many tokens its text has.
+    /// The tokens of its text.
     pub tokens: usize,
-    /// Everything behind its front matter, byte for byte.
+    /// The text after the front matter, byte for byte.
     pub text: Body,
 }
 
 impl SnippetCatalog<'_> {
-    /// Fetches snippets, with everything that they require.
+    /// Fetches snippets with all their dependencies.
     ///
     /// # Errors
     ///
-    /// [`SnippetsError::UnknownIds`] for ids that are not there, all of them; [`SnippetsError::OverBudget`] if it is too
-    /// much; [`SnippetsError::MessageOverBudget`] if the session has snippets that are gone, and not even that can be said;
-    /// and what a [listing](SnippetCatalog::list) can fail with.
+    /// [`SnippetsError::UnknownIds`] with all unknown ids, [`SnippetsError::OverBudget`] if the response exceeds the
+    /// budget, [`SnippetsError::MessageOverBudget`] if the message about snippets that no longer exist exceeds it, and the
+    /// errors of [`SnippetCatalog::list`].
     pub fn get(
         &self,
         ids: &[SnippetId],
@@ -149,22 +149,22 @@ impl SnippetCatalog<'_> {
             return Ok(GetResponse::Discovery { gone, listing });
         }
         let mut bodies = BodyStore::new(self, options, counter);
-        let mut context = self.context(&requested, &mut bodies);
+        let mut bundle = self.bundle(&requested, &mut bodies);
         let Some(budget) = options.budget else {
-            return Ok(GetResponse::Snippets(Box::new(context)));
+            return Ok(GetResponse::Snippets(Box::new(bundle)));
         };
-        let tokens = counter.count(&context.render(options.format));
+        let tokens = counter.count(&bundle.render(options.format));
         if tokens > budget {
             let over =
-                drop_advice::over_budget(self, &requested, &mut bodies, &context, tokens, budget);
+                drop_advice::over_budget(self, &requested, &mut bodies, &bundle, tokens, budget);
             return Err(SnippetsError::OverBudget(Box::new(over)));
         }
-        context.tokens = Some(tokens);
-        Ok(GetResponse::Snippets(Box::new(context)))
+        bundle.tokens = Some(tokens);
+        Ok(GetResponse::Snippets(Box::new(bundle)))
     }
 
-    /// The first phase for a session that has snippets which are gone. A budget bounds it, too: if the list is too much,
-    /// only the message is left, and if that is, only how many are gone.
+    /// Lists the snippets for a session that received some that no longer exist. If the list exceeds the budget, returns
+    /// the message alone, and if that exceeds it, too, only the number of those snippets.
     fn discovery(
         &self,
         gone: &[String],
@@ -173,18 +173,20 @@ impl SnippetCatalog<'_> {
     ) -> Result<SnippetList<'_>, SnippetsError> {
         let mut listing = self.list(&ListOptions::default(), counter)?;
         let names = gone_names(gone);
-        listing.message = Some(format!("{names} Choose again from what there is now."));
+        listing.message = Some(format!("{names} Choose again from the current list."));
         let Some(budget) = options.budget else { return Ok(listing) };
         let mut tokens = counter.count(&listing.render(options.format));
         let count = match gone.len() {
-            1 => "a snippet that this session was given is".to_owned(),
-            count => format!("{count} snippets that this session was given are"),
+            1 => "a snippet that this session received is".to_owned(),
+            count => format!("{count} snippets that this session received are"),
         };
         for message in [
             format!(
-                "{names} With the list of what there is now, this would have {tokens} tokens, above the budget of {budget}; choose from `pannier snippets list`."
+                "{names} With the list of what there is now, this would have {tokens} tokens, above the budget of {budget}; list the snippets again and choose from them."
             ),
-            format!("The index has changed: {count} gone; choose from `pannier snippets list`."),
+            format!(
+                "The index has changed: {count} gone; list the snippets again and choose from them."
+            ),
         ] {
             if tokens <= budget {
                 return Ok(listing);
@@ -200,7 +202,7 @@ impl SnippetCatalog<'_> {
         }
     }
 
-    /// The numbers of the snippets that were asked for, each once.
+    /// Returns the numbers of the requested snippets without duplicates.
     fn requested(&self, ids: &[SnippetId]) -> Result<Vec<u32>, SnippetsError> {
         let mut numbers = Vec::new();
         let mut unknown: Vec<&str> = Vec::new();
@@ -217,8 +219,8 @@ impl SnippetCatalog<'_> {
         Err(self.unknown(unknown.into_iter()))
     }
 
-    /// What is sent for these snippets.
-    pub(crate) fn context<'c>(
+    /// Builds the response for these snippets.
+    pub(crate) fn bundle<'c>(
         &'c self,
         requested: &[u32],
         bodies: &mut BodyStore<'_>,
@@ -228,7 +230,7 @@ impl SnippetCatalog<'_> {
         let id = |node: u32| snippet(node).id();
         let ordered = closure.order(|node| snippet(node).scope() as usize);
         let id_of = |number: &u32| self.snippets()[*number as usize].id();
-        let mut context = SnippetBundle {
+        let mut bundle = SnippetBundle {
             phase: 2,
             tokenizer: bodies.counter.name().to_owned(),
             requested: requested.iter().map(id_of).collect(),
@@ -236,10 +238,10 @@ impl SnippetCatalog<'_> {
             ..SnippetBundle::default()
         };
         let dangling = closure.dangling.iter();
-        context.warnings.extend(dangling.map(|(node, text)| Warning::dangling(id(*node), text)));
+        bundle.warnings.extend(dangling.map(|(node, text)| Warning::dangling(id(*node), text)));
         for cycle in &ordered.cycles {
             let ids: Vec<&str> = cycle.iter().map(|node| id(*node)).collect();
-            context.warnings.push(Warning::cycle(&ids));
+            bundle.warnings.push(Warning::cycle(&ids));
         }
         bodies.read(self, closure.snippets.clone());
         for node in ordered.nodes {
@@ -247,25 +249,25 @@ impl SnippetCatalog<'_> {
             let reading = bodies.get(closure.snippets[node as usize]);
             let was_sent = bodies.options.delivered.contains_key(snippet.id());
             let is_sent = match &reading {
-                Ok(text) => bodies.is_sent(text.before),
+                Ok(text) => bodies.is_sent(text.prior),
                 Err(_) => bodies.options.resend || !was_sent,
             };
             if !is_sent {
-                context.delivered.push(snippet.id());
-            } else if closure.ways.length(node) != Some(0) {
-                context.added.push(added(&closure.ways, node, id));
+                bundle.delivered.push(snippet.id());
+            } else if closure.paths.length(node) != Some(0) {
+                bundle.added.push(added(&closure.paths, node, id));
             }
             match reading {
-                Ok(Text { body, tokens, before, is_stale }) if is_sent => {
-                    if before == PriorDelivery::Changed {
-                        context.changed.push(snippet.id());
+                Ok(Text { body, tokens, prior, is_stale }) if is_sent => {
+                    if prior == PriorDelivery::Changed {
+                        bundle.changed.push(snippet.id());
                     }
                     if is_stale {
                         let path = self.display_path(snippet);
-                        context.warnings.push(Warning::outdated(snippet.id(), &path));
+                        bundle.warnings.push(Warning::outdated(snippet.id(), &path));
                     }
-                    context.text_tokens += tokens;
-                    context.snippets.push(SentSnippet {
+                    bundle.text_tokens += tokens;
+                    bundle.snippets.push(SentSnippet {
                         id: snippet.id(),
                         description: snippet.description(),
                         kind: snippet.snippet_type(),
@@ -278,64 +280,63 @@ impl SnippetCatalog<'_> {
                 Ok(_) => {}
                 Err(problem) => {
                     let path = self.display_path(snippet);
-                    context.warnings.push(Warning::unreadable(snippet.id(), &path, &problem));
+                    bundle.warnings.push(Warning::unreadable(snippet.id(), &path, &problem));
                 }
             }
         }
-        context
+        bundle
     }
 }
 
-/// Why a node is in: the way to it from one that was asked for.
+/// Returns the chain from a requested snippet to a dependency.
 pub(crate) fn added<'c>(
-    ways: &ShortestPaths,
+    paths: &ShortestPaths,
     node: u32,
     id: impl Fn(u32) -> &'c str,
 ) -> AddedDependency<'c> {
-    let way = ways.to(node, MAX_CHAIN_IDS);
+    let path = paths.to(node, MAX_CHAIN_IDS);
     AddedDependency {
         id: id(node),
-        chain_omitted: ways.length(node).unwrap_or_default().saturating_sub(way.len()),
-        chain: way.into_iter().map(id).collect(),
+        chain_omitted: paths.length(node).unwrap_or_default().saturating_sub(path.len()),
+        chain: path.into_iter().map(id).collect(),
     }
 }
 
+/// Returns a sentence with the first ten ids that no longer exist.
 fn gone_names(gone: &[String]) -> String {
     let shown: Vec<&str> = gone.iter().take(10).map(String::as_str).collect();
     let more = gone.len() - shown.len();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let names = shown.join(", ");
-    let are = if gone.len() == 1 { "is" } else { "are" };
-    format!(
-        "The index has changed: {names}{more}, which this session was given, {are} no longer there."
-    )
+    let verb = if gone.len() == 1 { "exists" } else { "exist" };
+    format!("The index has changed: {names}{more}, which this session received, no longer {verb}.")
 }
 
-/// The texts that were read, by the numbers of their snippets, and what they cost.
+/// A cache of texts and token counts, by snippet number.
 pub(crate) struct BodyStore<'a> {
     known: Vec<Option<Reading>>,
     pub(crate) options: &'a GetOptions,
     pub(crate) counter: &'a dyn TokenCounter,
 }
 
-/// A text, or why there is none.
+/// A text, or the reason why it cannot be read.
 type Reading = Result<Text, String>;
 
 #[derive(Clone, Debug)]
 struct Text {
     body: Body,
-    /// Counted only if it is sent.
+    /// 0 unless it is sent.
     tokens: usize,
-    before: PriorDelivery,
-    /// Whether its file says something else about it than the index.
+    prior: PriorDelivery,
+    /// Whether the front matter differs from the index.
     is_stale: bool,
 }
 
-/// What a session was given before of a text.
+/// Whether a session already received a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PriorDelivery {
-    Nothing,
-    TheSame,
+    None,
+    Unchanged,
     Changed,
 }
 
@@ -348,30 +349,30 @@ impl<'a> BodyStore<'a> {
         Self { known: vec![None; catalog.snippets().len()], options, counter }
     }
 
-    fn is_sent(&self, before: PriorDelivery) -> bool {
-        before != PriorDelivery::TheSame || self.options.resend
+    fn is_sent(&self, prior: PriorDelivery) -> bool {
+        prior != PriorDelivery::Unchanged || self.options.resend
     }
 
-    /// RequiredReads and counts these, as far as they are not known, on all cores if they are many. What is read does not depend
-    /// on how many there are.
+    /// Reads and counts snippets that are not cached, on several threads if there are many. The result does not depend on
+    /// the number of threads.
     fn read(&mut self, catalog: &SnippetCatalog<'_>, mut numbers: Vec<u32>) {
         numbers.retain(|number| self.known[*number as usize].is_none());
-        // One after the other in the order of their ids, files are mostly in the folder of the last one.
+        // In id order, consecutive files are usually in the same folder, whose path the reader caches.
         numbers.sort_unstable();
         let this = &*self;
         let read = |numbers: &[u32]| {
-            let mut texts = BodyReader::new(catalog.roots());
+            let mut reader = BodyReader::new(catalog.roots());
             let read = numbers.iter().map(|number| {
                 let snippet = &catalog.snippets()[*number as usize];
-                let body = texts.read(snippet).map_err(|unread| unread.problem().to_owned())?;
-                let before = match this.options.delivered.get(snippet.id()) {
-                    None => PriorDelivery::Nothing,
-                    Some(hash) if *hash == TextHash::of(&body) => PriorDelivery::TheSame,
+                let body = reader.read(snippet).map_err(|failure| failure.problem().to_owned())?;
+                let prior = match this.options.delivered.get(snippet.id()) {
+                    None => PriorDelivery::None,
+                    Some(hash) if *hash == TextHash::of(&body) => PriorDelivery::Unchanged,
                     Some(_) => PriorDelivery::Changed,
                 };
-                let tokens = if this.is_sent(before) { this.counter.count(&body) } else { 0 };
+                let tokens = if this.is_sent(prior) { this.counter.count(&body) } else { 0 };
                 let is_stale = catalog.is_stale(snippet, body.file());
-                Ok(Text { body, tokens, before, is_stale })
+                Ok(Text { body, tokens, prior, is_stale })
             });
             read.collect::<Vec<Reading>>()
         };
@@ -379,12 +380,12 @@ impl<'a> BodyStore<'a> {
         let share = numbers.len().div_ceil(cores).max(MIN_FILES_PER_THREAD);
         let readings: Vec<Reading> = std::thread::scope(|scope| {
             let mut shares = numbers.chunks(share);
-            // The first is for this thread.
+            // The first share runs on this thread.
             let first = shares.next().unwrap_or_default();
             let others: Vec<_> = shares.map(|share| (share, scope.spawn(|| read(share)))).collect();
             let mut readings = read(first);
             for (share, other) in others {
-                // A counter that stops a thread would have stopped this one, too.
+                // If a counter panicked, read the share here, so that it panics here.
                 readings.extend(other.join().unwrap_or_else(|_| read(share)));
             }
             readings

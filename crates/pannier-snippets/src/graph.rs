@@ -1,64 +1,64 @@
-//! What snippets require, all the way down, and the order they are sent in.
+//! The dependency graph: transitive closure, shortest paths and the topological order of a response.
 //!
-//! What is sent is sorted by scope; within a scope, what is required comes before what requires it, and otherwise the smaller
-//! id first. Each scope is ordered by itself: its snippets are taken one after the other, always the smallest id of which
-//! everything required is taken. Snippets of other scopes do not stand in this row, so they are taken as soon as they can
-//! be; they pass on what is required through them, and hold up nothing else. Snippets that require each other in a circle
-//! would wait for ever, so a circle is broken at its smallest id as soon as nothing outside of it is missing: the whole is
-//! cut into strongly connected parts first, and a part in which all wait gives up its smallest member. Which one that is
-//! does not depend on the scope that is ordered, because a part gives one up only when nothing else in it can be taken.
-//! What requires one of a circle comes after the whole of it.
+//! A response is sorted by scope. Within a scope, dependencies precede their dependents, and ties are broken by id. Each
+//! scope has its own run of Kahn's algorithm with a heap of ready nodes. Nodes of other scopes are not part of the output
+//! of that run; they are visited as soon as they are ready, so that they only carry transitive dependencies.
 //!
-//! Nothing is recursive, because a chain may be as long as there are snippets, and everything is linear but for the heap.
+//! The nodes of a cycle would never become ready. Tarjan's algorithm finds the strongly connected components first. If a
+//! component waits for no other component and has no ready node, the run breaks the cycle at its smallest unvisited node.
+//! The choice does not depend on the scope, because a cycle is broken only when no node of its component is ready.
+//! Dependents of a cycle follow the whole component.
+//!
+//! Nothing is recursive, because a chain may be as long as the catalog. A run takes O(E + V log V).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use crate::SnippetCatalog;
 
-/// Requested snippets and all that they require. Its nodes are numbered in the order of their ids.
+/// The requested snippets and their transitive dependencies. Nodes are numbered in id order.
 #[derive(Debug)]
 pub(crate) struct DependencyClosure {
-    /// The numbers of the snippets in their catalog, ascending.
+    /// The number of each node's snippet in the catalog, ascending.
     pub(crate) snippets: Vec<u32>,
-    /// The nodes that each node requires, ascending.
+    /// The dependencies of each node, ascending.
     requires: Vec<Vec<u32>>,
-    /// How each node came in.
-    pub(crate) ways: ShortestPaths,
-    /// References that mean nothing, with the node that has them.
+    /// The shortest paths from the requested nodes.
+    pub(crate) paths: ShortestPaths,
+    /// References without a target, each with its node.
     pub(crate) dangling: Vec<(u32, String)>,
 }
 
-/// A shortest way to a node from one where ways begin.
+/// The last step of a shortest path to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PathNode {
-    /// The node that it begins at.
+    /// The first node of the path.
     start: u32,
-    /// The node before the last.
+    /// The node before the last; the node itself if the path is empty.
     parent: u32,
-    /// How many steps it has: none where it begins.
+    /// The number of edges.
     length: usize,
 }
 
-/// A shortest way to each node from some of them. Of as short ones, that from the smallest of these.
+/// A shortest path to each node from a set of start nodes. Ties go to the smallest start node.
 #[derive(Debug)]
 pub(crate) struct ShortestPaths(Vec<Option<PathNode>>);
 
 impl ShortestPaths {
-    /// How many steps it takes to a node, if there is a way.
+    /// Returns the length of the path to a node, if it is reachable.
     pub(crate) fn length(&self, node: u32) -> Option<usize> {
-        self.0[node as usize].map(|way| way.length)
+        self.0[node as usize].map(|step| step.length)
     }
 
-    /// The nodes of the way to a node, without itself, from its beginning on. Of a long way, only its first node and its
-    /// last ones; all ways together may be longer than anybody could print.
-    pub(crate) fn to(&self, node: u32, most: usize) -> Vec<u32> {
+    /// Returns the nodes of the path to a node, without the node itself. Of a path with more than `max_nodes`, only the
+    /// first node and the last ones: the lengths of all paths together may be quadratic.
+    pub(crate) fn to(&self, node: u32, max_nodes: usize) -> Vec<u32> {
         let mut nodes = Vec::new();
-        let mut at = self.0[node as usize];
-        while let Some(PathNode { start, parent, length }) = at.filter(|way| way.length > 0) {
-            let is_full = nodes.len() + 1 >= most && length > 1;
+        let mut step = self.0[node as usize];
+        while let Some(PathNode { start, parent, length }) = step.filter(|step| step.length > 0) {
+            let is_full = nodes.len() + 1 >= max_nodes && length > 1;
             nodes.push(if is_full { start } else { parent });
-            at = if is_full { None } else { self.0[parent as usize] };
+            step = if is_full { None } else { self.0[parent as usize] };
         }
         nodes.reverse();
         nodes
@@ -66,7 +66,7 @@ impl ShortestPaths {
 }
 
 impl DependencyClosure {
-    /// Finds everything that these snippets require.
+    /// Collects the transitive dependencies of these snippets.
     pub(crate) fn new(catalog: &SnippetCatalog<'_>, requested: &[u32]) -> Self {
         let mut is_seen = vec![false; catalog.snippets().len()];
         let mut stack = Vec::new();
@@ -75,7 +75,7 @@ impl DependencyClosure {
                 stack.push(*number);
             }
         }
-        let mut found: Vec<(u32, Vec<u32>)> = Vec::new();
+        let mut edges: Vec<(u32, Vec<u32>)> = Vec::new();
         let mut dangling = Vec::new();
         while let Some(number) = stack.pop() {
             let snippet = &catalog.snippets()[number as usize];
@@ -93,83 +93,83 @@ impl DependencyClosure {
                     stack.push(*required);
                 }
             }
-            found.push((number, requires));
+            edges.push((number, requires));
         }
-        found.sort_unstable();
+        edges.sort_unstable();
         dangling.sort_unstable();
         dangling.dedup();
-        let snippets: Vec<u32> = found.iter().map(|(number, _)| *number).collect();
+        let snippets: Vec<u32> = edges.iter().map(|(number, _)| *number).collect();
         let mut nodes = vec![0; catalog.snippets().len()];
         (0..).zip(&snippets).for_each(|(node, number)| nodes[*number as usize] = node);
         let node = |number: u32| nodes[number as usize];
-        let requires = found
+        let requires = edges
             .into_iter()
             .map(|(_, requires)| requires.into_iter().map(node).collect())
             .collect();
         let dangling = dangling.into_iter().map(|(number, text)| (node(number), text)).collect();
-        let mut closure = Self { snippets, requires, ways: ShortestPaths(Vec::new()), dangling };
+        let mut closure = Self { snippets, requires, paths: ShortestPaths(Vec::new()), dangling };
         let starts: Vec<u32> = requested.iter().map(|number| node(*number)).collect();
-        closure.ways = closure.shortest_paths_from(&starts);
+        closure.paths = closure.shortest_paths_from(&starts);
         closure
     }
 
-    /// Shortest ways from these nodes, breadth first.
+    /// Finds shortest paths from these nodes by breadth-first search.
     pub(crate) fn shortest_paths_from(&self, starts: &[u32]) -> ShortestPaths {
-        let mut ways: Vec<Option<PathNode>> = vec![None; self.len()];
+        let mut steps: Vec<Option<PathNode>> = vec![None; self.len()];
         let mut starts = starts.to_vec();
         starts.sort_unstable();
         for start in &starts {
-            ways[*start as usize] = Some(PathNode { start: *start, parent: *start, length: 0 });
+            steps[*start as usize] = Some(PathNode { start: *start, parent: *start, length: 0 });
         }
         starts.dedup();
         let mut queue = VecDeque::from(starts);
         while let Some(node) = queue.pop_front() {
-            let way = ways[node as usize];
+            let step = steps[node as usize];
             for required in self.requires(node) {
-                if ways[*required as usize].is_none() {
-                    ways[*required as usize] =
-                        way.map(|way| PathNode { parent: node, length: way.length + 1, ..way });
+                if steps[*required as usize].is_none() {
+                    steps[*required as usize] =
+                        step.map(|step| PathNode { parent: node, length: step.length + 1, ..step });
                     queue.push_back(*required);
                 }
             }
         }
-        ShortestPaths(ways)
+        ShortestPaths(steps)
     }
 
-    /// The node of a snippet that is in.
+    /// Returns the node of a snippet of the closure.
     pub(crate) fn node(&self, number: u32) -> Option<u32> {
-        let place = self.snippets.binary_search(&number).ok()?;
-        u32::try_from(place).ok()
+        let node = self.snippets.binary_search(&number).ok()?;
+        u32::try_from(node).ok()
     }
 
-    /// How many snippets there are.
+    /// Returns the number of nodes.
     pub(crate) fn len(&self) -> usize {
         self.snippets.len()
     }
 
-    /// What a node requires.
+    /// Returns the dependencies of a node.
     pub(crate) fn requires(&self, node: u32) -> &[u32] {
         &self.requires[node as usize]
     }
 
-    /// The nodes in the order to send them, and the circles among them.
+    /// Sorts the nodes by scope and topologically within a scope, and finds a cycle of each cyclic component.
     pub(crate) fn order(&self, scope: impl Fn(u32) -> usize) -> TopologicalOrder {
-        let parts = self.strongly_connected_components();
+        let components = self.strongly_connected_components();
         let dependents = self.dependents();
         let scopes: Vec<usize> = (0..).take(self.len()).map(scope).collect();
         let mut nodes = Vec::with_capacity(self.len());
-        for ordered in scopes.iter().copied().collect::<BTreeSet<usize>>() {
-            let is_meant = |node: u32| scopes[node as usize] == ordered;
-            nodes.extend(ScopedTopoSort::new(self, &parts, &dependents, is_meant).take_all());
+        for scope in scopes.iter().copied().collect::<BTreeSet<usize>>() {
+            let is_in_scope = |node: u32| scopes[node as usize] == scope;
+            nodes.extend(ScopedTopoSort::new(self, &components, &dependents, is_in_scope).run());
         }
-        let circles =
-            parts.members.iter().filter_map(|members| self.shortest_cycle(&parts, members));
-        let mut cycles: Vec<Vec<u32>> = circles.collect();
+        let members = components.members.iter();
+        let mut cycles: Vec<Vec<u32>> =
+            members.filter_map(|members| self.shortest_cycle(&components, members)).collect();
         cycles.sort_unstable();
         TopologicalOrder { nodes, cycles }
     }
 
-    /// Who requires each node, but for itself.
+    /// Returns the dependents of each node, without itself.
     fn dependents(&self) -> Vec<Vec<u32>> {
         let mut dependents = vec![Vec::new(); self.len()];
         for node in (0..).take(self.len()) {
@@ -180,8 +180,8 @@ impl DependencyClosure {
         dependents
     }
 
-    /// A shortest circle through the smallest member of a part, from that one on.
-    fn shortest_cycle(&self, parts: &Components, members: &[u32]) -> Option<Vec<u32>> {
+    /// Returns a shortest cycle through the smallest node of a component, starting there.
+    fn shortest_cycle(&self, components: &Components, members: &[u32]) -> Option<Vec<u32>> {
         let smallest = *members.first()?;
         if self.requires(smallest).binary_search(&smallest).is_ok() {
             return Some(vec![smallest]);
@@ -189,24 +189,26 @@ impl DependencyClosure {
         if members.len() == 1 {
             return None;
         }
-        let part = parts.of[smallest as usize];
-        let place = |node: u32| members.binary_search(&node).unwrap_or_default();
+        let component = components.of[smallest as usize];
+        let position = |node: u32| members.binary_search(&node).unwrap_or_default();
         let mut parents = vec![None; members.len()];
         let mut queue = VecDeque::from([smallest]);
         while let Some(node) = queue.pop_front() {
             for required in self.requires(node) {
                 if *required == smallest {
-                    let mut circle = vec![node];
-                    let mut at = node;
-                    while let Some(parent) = parents[place(at)].filter(|_| at != smallest) {
-                        circle.push(parent);
-                        at = parent;
+                    let mut cycle = vec![node];
+                    let mut last = node;
+                    while let Some(parent) = parents[position(last)].filter(|_| last != smallest) {
+                        cycle.push(parent);
+                        last = parent;
                     }
-                    circle.reverse();
-                    return Some(circle);
+                    cycle.reverse();
+                    return Some(cycle);
                 }
-                if parts.of[*required as usize] == part && parents[place(*required)].is_none() {
-                    parents[place(*required)] = Some(node);
+                if components.of[*required as usize] == component
+                    && parents[position(*required)].is_none()
+                {
+                    parents[position(*required)] = Some(node);
                     queue.push_back(*required);
                 }
             }
@@ -214,52 +216,52 @@ impl DependencyClosure {
         None
     }
 
-    /// The strongly connected parts: Tarjan's algorithm, with a stack of its own.
+    /// Finds the strongly connected components by Tarjan's algorithm, with an explicit stack.
     fn strongly_connected_components(&self) -> Components {
-        const UNSEEN: u32 = u32::MAX;
+        const UNVISITED: u32 = u32::MAX;
         let count = self.len();
-        let mut order = vec![UNSEEN; count];
-        let mut lowest = vec![0_u32; count];
-        let mut of = vec![UNSEEN; count];
+        let mut discovery = vec![UNVISITED; count];
+        let mut lowlink = vec![0_u32; count];
+        let mut of = vec![UNVISITED; count];
         let mut members: Vec<Vec<u32>> = Vec::new();
-        let mut open: Vec<u32> = Vec::new();
-        let mut way: Vec<(u32, usize)> = Vec::new();
-        let mut next = 0;
+        let mut stack: Vec<u32> = Vec::new();
+        let mut calls: Vec<(u32, usize)> = Vec::new();
+        let mut counter = 0;
         for start in (0..).take(count) {
-            if order[start as usize] != UNSEEN {
+            if discovery[start as usize] != UNVISITED {
                 continue;
             }
-            way.push((start, 0));
-            while let Some((node, edge)) = way.last_mut() {
-                let at = *node as usize;
+            calls.push((start, 0));
+            while let Some((node, edge)) = calls.last_mut() {
+                let index = *node as usize;
                 if *edge == 0 {
-                    (order[at], lowest[at]) = (next, next);
-                    next += 1;
-                    open.push(*node);
+                    (discovery[index], lowlink[index]) = (counter, counter);
+                    counter += 1;
+                    stack.push(*node);
                 }
-                if let Some(required) = self.requires[at].get(*edge) {
+                if let Some(required) = self.requires[index].get(*edge) {
                     *edge += 1;
-                    let to = *required as usize;
-                    if order[to] == UNSEEN {
-                        way.push((*required, 0));
-                    } else if of[to] == UNSEEN {
-                        lowest[at] = lowest[at].min(order[to]);
+                    let target = *required as usize;
+                    if discovery[target] == UNVISITED {
+                        calls.push((*required, 0));
+                    } else if of[target] == UNVISITED {
+                        lowlink[index] = lowlink[index].min(discovery[target]);
                     }
                     continue;
                 }
                 let node = *node;
-                way.pop();
-                if let Some((parent, _)) = way.last() {
+                calls.pop();
+                if let Some((parent, _)) = calls.last() {
                     let parent = *parent as usize;
-                    lowest[parent] = lowest[parent].min(lowest[at]);
+                    lowlink[parent] = lowlink[parent].min(lowlink[index]);
                 }
-                if lowest[at] == order[at] {
-                    let from = open.iter().rposition(|other| *other == node).unwrap_or(0);
-                    let mut part = open.split_off(from);
-                    part.sort_unstable();
-                    let number = u32::try_from(members.len()).unwrap_or(UNSEEN);
-                    part.iter().for_each(|member| of[*member as usize] = number);
-                    members.push(part);
+                if lowlink[index] == discovery[index] {
+                    let from = stack.iter().rposition(|other| *other == node).unwrap_or(0);
+                    let mut component = stack.split_off(from);
+                    component.sort_unstable();
+                    let number = u32::try_from(members.len()).unwrap_or(UNVISITED);
+                    component.iter().for_each(|member| of[*member as usize] = number);
+                    members.push(component);
                 }
             }
         }
@@ -267,121 +269,121 @@ impl DependencyClosure {
     }
 }
 
-/// The nodes in the order to send them.
+/// The nodes in response order.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TopologicalOrder {
     pub(crate) nodes: Vec<u32>,
-    /// For each part in which snippets require each other, a circle from its smallest member on.
+    /// A shortest cycle of each cyclic component, starting at its smallest node.
     pub(crate) cycles: Vec<Vec<u32>>,
 }
 
-/// The strongly connected parts of a closure.
+/// The strongly connected components of a closure.
 #[derive(Debug)]
 struct Components {
-    /// Which part a node is in.
+    /// The component of each node.
     of: Vec<u32>,
-    /// The nodes of each part, ascending.
+    /// The nodes of each component, ascending.
     members: Vec<Vec<u32>>,
 }
 
-/// Takes nodes one after the other, and tells those that are meant.
+/// A topological sort that outputs the nodes of one scope.
 struct ScopedTopoSort<'a, M> {
-    parts: &'a Components,
-    /// Who requires each node.
+    components: &'a Components,
+    /// The dependents of each node.
     dependents: &'a [Vec<u32>],
-    is_meant: M,
-    /// How many nodes each node still waits for, itself not counted.
-    waits: Vec<usize>,
-    /// How many nodes outside of it each part still waits for, counted once for each member.
-    outside: Vec<usize>,
-    /// How many members of each part can be taken.
+    is_in_scope: M,
+    /// The number of unvisited dependencies of each node, without itself.
+    pending: Vec<usize>,
+    /// The number of unvisited dependencies of each component outside of it, once for each edge.
+    pending_outside: Vec<usize>,
+    /// The number of queued nodes of each component.
     ready: Vec<usize>,
-    /// How many members of each part are not taken.
-    left: Vec<usize>,
-    /// How far the members of each part were looked at for one to give up.
-    looked_at: Vec<usize>,
+    /// The number of unvisited nodes of each component.
+    unvisited: Vec<usize>,
+    /// The position in each component up to which all nodes are queued.
+    cursor: Vec<usize>,
     is_queued: Vec<bool>,
-    /// What can be taken and is meant.
+    /// The ready nodes in scope.
     heap: BinaryHeap<Reverse<u32>>,
-    /// What can be taken and is not meant, which goes first.
-    others: Vec<u32>,
+    /// The ready nodes of other scopes, which are visited first.
+    out_of_scope: Vec<u32>,
 }
 
 impl<'a, M: Fn(u32) -> bool> ScopedTopoSort<'a, M> {
     fn new(
         closure: &DependencyClosure,
-        parts: &'a Components,
+        components: &'a Components,
         dependents: &'a [Vec<u32>],
-        is_meant: M,
+        is_in_scope: M,
     ) -> Self {
-        let mut taking = Self {
-            parts,
+        let mut sort = Self {
+            components,
             dependents,
-            is_meant,
-            waits: vec![0; closure.len()],
-            outside: vec![0; parts.members.len()],
-            ready: vec![0; parts.members.len()],
-            left: parts.members.iter().map(Vec::len).collect(),
-            looked_at: vec![0; parts.members.len()],
+            is_in_scope,
+            pending: vec![0; closure.len()],
+            pending_outside: vec![0; components.members.len()],
+            ready: vec![0; components.members.len()],
+            unvisited: components.members.iter().map(Vec::len).collect(),
+            cursor: vec![0; components.members.len()],
             is_queued: vec![false; closure.len()],
             heap: BinaryHeap::new(),
-            others: Vec::new(),
+            out_of_scope: Vec::new(),
         };
         for node in (0..).take(closure.len()) {
             for required in closure.requires(node).iter().filter(|required| **required != node) {
-                taking.waits[node as usize] += 1;
-                if parts.of[*required as usize] != parts.of[node as usize] {
-                    taking.outside[parts.of[node as usize] as usize] += 1;
+                sort.pending[node as usize] += 1;
+                if components.of[*required as usize] != components.of[node as usize] {
+                    sort.pending_outside[components.of[node as usize] as usize] += 1;
                 }
             }
         }
-        taking
+        sort
     }
 
-    fn take_all(&mut self) -> Vec<u32> {
-        (0..self.parts.members.len()).for_each(|part| self.break_cycle(part));
-        let mut taken = Vec::new();
+    fn run(&mut self) -> Vec<u32> {
+        (0..self.components.members.len()).for_each(|component| self.break_cycle(component));
+        let mut sorted = Vec::new();
         loop {
-            if let Some(node) = self.others.pop() {
-                self.take(node);
+            if let Some(node) = self.out_of_scope.pop() {
+                self.visit(node);
             } else if let Some(Reverse(node)) = self.heap.pop() {
-                taken.push(node);
-                self.take(node);
+                sorted.push(node);
+                self.visit(node);
             } else {
-                return taken;
+                return sorted;
             }
         }
     }
 
-    fn take(&mut self, node: u32) {
-        let part = self.parts.of[node as usize];
-        self.ready[part as usize] -= 1;
-        self.left[part as usize] -= 1;
-        self.release(node, |other| other == part);
-        // What requires one of a circle waits for the whole of it.
-        if self.left[part as usize] == 0 {
-            for member in &self.parts.members[part as usize] {
-                self.release(*member, |other| other != part);
+    fn visit(&mut self, node: u32) {
+        let component = self.components.of[node as usize];
+        self.ready[component as usize] -= 1;
+        self.unvisited[component as usize] -= 1;
+        self.release(node, |other| other == component);
+        // Dependents outside of a component wait for all of its nodes.
+        if self.unvisited[component as usize] == 0 {
+            for member in &self.components.members[component as usize] {
+                self.release(*member, |other| other != component);
             }
         }
-        self.break_cycle(part as usize);
+        self.break_cycle(component as usize);
     }
 
-    /// Tells those that wait for a node, as far as their part is in question.
-    fn release(&mut self, node: u32, is_asked: impl Fn(u32) -> bool) {
+    /// Decrements the pending counts of the dependents of a node whose component satisfies the predicate.
+    fn release(&mut self, node: u32, is_released: impl Fn(u32) -> bool) {
         let dependents = self.dependents;
         for dependent in &dependents[node as usize] {
-            let part = self.parts.of[*dependent as usize];
-            if !is_asked(part) {
+            let component = self.components.of[*dependent as usize];
+            if !is_released(component) {
                 continue;
             }
-            self.waits[*dependent as usize] -= 1;
-            if self.waits[*dependent as usize] == 0 {
+            self.pending[*dependent as usize] -= 1;
+            if self.pending[*dependent as usize] == 0 {
                 self.queue(*dependent);
             }
-            if part != self.parts.of[node as usize] {
-                self.outside[part as usize] -= 1;
-                self.break_cycle(part as usize);
+            if component != self.components.of[node as usize] {
+                self.pending_outside[component as usize] -= 1;
+                self.break_cycle(component as usize);
             }
         }
     }
@@ -390,21 +392,21 @@ impl<'a, M: Fn(u32) -> bool> ScopedTopoSort<'a, M> {
         if std::mem::replace(&mut self.is_queued[node as usize], true) {
             return;
         }
-        self.ready[self.parts.of[node as usize] as usize] += 1;
-        match (self.is_meant)(node) {
+        self.ready[self.components.of[node as usize] as usize] += 1;
+        match (self.is_in_scope)(node) {
             true => self.heap.push(Reverse(node)),
-            false => self.others.push(node),
+            false => self.out_of_scope.push(node),
         }
     }
 
-    /// If all members of a part wait for each other, and for nothing else, lets the smallest one go.
-    fn break_cycle(&mut self, part: usize) {
-        if self.outside[part] > 0 || self.ready[part] > 0 {
+    /// Queues the smallest unqueued node of a component that has no ready node and no pending dependency outside.
+    fn break_cycle(&mut self, component: usize) {
+        if self.pending_outside[component] > 0 || self.ready[component] > 0 {
             return;
         }
-        let members = &self.parts.members[part];
-        while let Some(member) = members.get(self.looked_at[part]) {
-            self.looked_at[part] += 1;
+        let members = &self.components.members[component];
+        while let Some(member) = members.get(self.cursor[component]) {
+            self.cursor[component] += 1;
             if !self.is_queued[*member as usize] {
                 return self.queue(*member);
             }
@@ -425,22 +427,24 @@ mod tests {
             list.sort_unstable();
             list.dedup();
         }
-        let ways = ShortestPaths(vec![None; requires.len()]);
-        DependencyClosure { snippets: (0..count).collect(), requires, ways, dangling: Vec::new() }
+        let paths = ShortestPaths(vec![None; requires.len()]);
+        DependencyClosure { snippets: (0..count).collect(), requires, paths, dangling: Vec::new() }
     }
 
-    /// What a node requires, however far.
+    /// Returns the transitive dependencies of a node.
     fn reach(closure: &DependencyClosure, from: u32) -> BTreeSet<u32> {
-        let mut found = BTreeSet::new();
+        let mut reached = BTreeSet::new();
         let mut stack = vec![from];
         while let Some(node) = stack.pop() {
-            stack.extend(closure.requires(node).iter().filter(|required| found.insert(**required)));
+            stack.extend(
+                closure.requires(node).iter().filter(|required| reached.insert(**required)),
+            );
         }
-        found
+        reached
     }
 
     #[test]
-    fn requirements_come_first_then_the_smaller_id() {
+    fn dependencies_come_first_then_the_smaller_id() {
         let order = |requires: Vec<Vec<u32>>| closure(requires).order(|_| 0).nodes;
         assert_eq!(order(vec![vec![], vec![], vec![]]), [0, 1, 2]);
         assert_eq!(order(vec![vec![2], vec![], vec![]]), [1, 2, 0]);
@@ -448,39 +452,39 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_broken_at_its_smallest_id_and_told_from_there() {
+    fn a_cycle_is_broken_at_its_smallest_id_and_reported_from_there() {
         let two = closure(vec![vec![1], vec![0], vec![]]).order(|_| 0);
         assert_eq!(two, TopologicalOrder { nodes: vec![0, 1, 2], cycles: vec![vec![0, 1]] });
         let own = closure(vec![vec![0], vec![]]).order(|_| 0);
         assert_eq!(own, TopologicalOrder { nodes: vec![0, 1], cycles: vec![vec![0]] });
-        // 1 needs what is outside of its circle first.
+        // 1 waits for 4, which is outside of its cycle.
         let late = closure(vec![vec![], vec![2], vec![3, 4], vec![1], vec![]]).order(|_| 0);
         assert_eq!(
             late,
             TopologicalOrder { nodes: vec![0, 4, 1, 3, 2], cycles: vec![vec![1, 2, 3]] }
         );
-        // Two circles with a member in common are one part; the shortest through the smallest is told.
+        // Two cycles with a common node are one component; only the shortest through the smallest node is reported.
         let eight = closure(vec![vec![1, 2], vec![0], vec![3], vec![0, 2]]).order(|_| 0);
         assert_eq!(eight.cycles, [vec![0, 1]]);
         assert_eq!(eight.nodes, [0, 1, 2, 3]);
     }
 
     #[test]
-    fn another_scope_orders_only_what_is_required_through_it() {
+    fn nodes_of_other_scopes_only_carry_transitive_dependencies() {
         let scopes = |list: &'static [usize]| |node: u32| list[node as usize];
-        // 0 and 1 are of the domain; what 0 requires is of the project, and says nothing about 1.
+        // 0 and 1 have the scope domain; 0 requires 2 of the scope project, which does not require 1.
         let free = closure(vec![vec![2], vec![], vec![]]);
         assert_eq!(free.order(scopes(&[1, 1, 2])).nodes, [0, 1, 2]);
-        // Now it does: 0 requires 1, though through the project.
+        // 0 requires 1 through 2 of the scope project.
         let through = closure(vec![vec![2], vec![], vec![1]]);
         assert_eq!(through.order(scopes(&[1, 1, 2])).nodes, [1, 0, 2]);
-        // A circle is broken at its smallest id, of whatever scope that is.
-        let circle = closure(vec![vec![1], vec![2], vec![0]]);
-        assert_eq!(circle.order(scopes(&[2, 1, 1])).nodes, [2, 1, 0]);
+        // A cycle is broken at its smallest id regardless of scopes.
+        let cycle = closure(vec![vec![1], vec![2], vec![0]]);
+        assert_eq!(cycle.order(scopes(&[2, 1, 1])).nodes, [2, 1, 0]);
     }
 
     #[test]
-    fn a_chain_may_be_very_long() {
+    fn long_chains_and_cycles_do_not_overflow_the_stack() {
         let count = 300_000;
         let chain = closure((0..count).map(|node| vec![node + 1]).chain([vec![]]).collect());
         let TopologicalOrder { nodes, cycles } = chain.order(|_| 0);
@@ -490,60 +494,60 @@ mod tests {
         assert_eq!(ring.order(|_| 0).cycles[0].len(), count as usize);
     }
 
-    /// The order by its definition: in each scope, always the smallest id of which everything required is there.
+    /// The order by definition: in each scope, always the smallest id whose dependencies precede it.
     fn plain_order(closure: &DependencyClosure, scopes: &[usize]) -> Vec<u32> {
         let all: Vec<u32> = closure.snippets.clone();
         let reaches: Vec<BTreeSet<u32>> = all.iter().map(|node| reach(closure, *node)).collect();
         let reaches = |node: u32| &reaches[node as usize];
-        let is_circle =
+        let is_cycle =
             |a: u32, b: u32| a == b || reaches(a).contains(&b) && reaches(b).contains(&a);
-        // In a circle: what each member requires of it, but for one that is given up because all wait for each other,
-        // the smallest; that one waits for those that did not have to.
+        // The dependencies of each node within its cycle. Where all remaining nodes wait for each other, the smallest is
+        // freed: it only waits for the nodes that are already ordered.
         let mut inside: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); all.len()];
         for smallest in &all {
-            let circle: BTreeSet<u32> =
-                all.iter().copied().filter(|node| is_circle(*smallest, *node)).collect();
-            let mut left = circle.clone();
+            let cycle: BTreeSet<u32> =
+                all.iter().copied().filter(|node| is_cycle(*smallest, *node)).collect();
+            let mut remaining = cycle.clone();
             while let Some(first) =
-                left.first().copied().filter(|_| circle.first() == Some(smallest))
+                remaining.first().copied().filter(|_| cycle.first() == Some(smallest))
             {
                 let requires = |node: u32| {
                     let required = closure.requires(node).iter().copied();
                     required.filter(move |required| *required != node)
                 };
-                let free = left
+                let free = remaining
                     .iter()
                     .copied()
-                    .find(|node| requires(*node).all(|required| !left.contains(&required)));
+                    .find(|node| requires(*node).all(|required| !remaining.contains(&required)));
                 inside[free.unwrap_or(first) as usize] = match free {
                     Some(free) => {
-                        requires(free).filter(|required| circle.contains(required)).collect()
+                        requires(free).filter(|required| cycle.contains(required)).collect()
                     }
-                    None => circle.difference(&left).copied().collect(),
+                    None => cycle.difference(&remaining).copied().collect(),
                 };
-                left.remove(&free.unwrap_or(first));
+                remaining.remove(&free.unwrap_or(first));
             }
         }
         let before = |node: u32| {
             let mut before: BTreeSet<u32> =
-                reaches(node).iter().copied().filter(|other| !is_circle(node, *other)).collect();
+                reaches(node).iter().copied().filter(|other| !is_cycle(node, *other)).collect();
             let mut stack = vec![node];
-            while let Some(at) = stack.pop() {
+            while let Some(member) = stack.pop() {
                 stack.extend(
-                    inside[at as usize].iter().filter(|required| before.insert(**required)),
+                    inside[member as usize].iter().filter(|required| before.insert(**required)),
                 );
             }
             before
         };
         let mut nodes: Vec<u32> = Vec::new();
         for scope in 0..3 {
-            let mut left: Vec<u32> =
+            let mut remaining: Vec<u32> =
                 all.iter().copied().filter(|node| scopes[*node as usize] == scope).collect();
-            while !left.is_empty() {
+            while !remaining.is_empty() {
                 let is_ready =
-                    |node: &u32| before(*node).iter().all(|required| !left.contains(required));
-                let place = left.iter().position(is_ready).unwrap();
-                nodes.push(left.remove(place));
+                    |node: &u32| before(*node).iter().all(|required| !remaining.contains(required));
+                let position = remaining.iter().position(is_ready).unwrap();
+                nodes.push(remaining.remove(position));
             }
         }
         nodes
@@ -553,7 +557,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
         #[test]
-        fn the_order_is_that_of_the_definition(
+        fn the_order_equals_the_definition(
             requires in prop::collection::vec(prop::collection::vec(0_u32..10, 0..3), 10),
             scopes in prop::collection::vec(0_usize..3, 10),
         ) {
@@ -563,38 +567,38 @@ mod tests {
         }
 
         #[test]
-        fn ways_are_shortest(
+        fn paths_are_shortest(
             requires in prop::collection::vec(prop::collection::vec(0_u32..12, 0..3), 12),
             starts in prop::collection::vec(0_u32..12, 1..4),
-            most in 2_usize..5,
+            max_nodes in 2_usize..5,
         ) {
             let closure = closure(requires);
-            let ways = closure.shortest_paths_from(&starts);
-            // Step by step, everything that is so far away.
+            let paths = closure.shortest_paths_from(&starts);
+            // Level by level.
             let mut level: BTreeSet<u32> = starts.iter().copied().collect();
-            let mut far: Vec<Option<usize>> = vec![None; 12];
+            let mut distances: Vec<Option<usize>> = vec![None; 12];
             for length in 0..12 {
-                level.retain(|node| far[*node as usize].is_none());
-                level.iter().for_each(|node| far[*node as usize] = Some(length));
+                level.retain(|node| distances[*node as usize].is_none());
+                level.iter().for_each(|node| distances[*node as usize] = Some(length));
                 level = level.iter().flat_map(|node| closure.requires(*node)).copied().collect();
             }
             for node in 0..12 {
-                prop_assert_eq!(ways.length(node), far[node as usize]);
-                let way: Vec<u32> = ways.to(node, usize::MAX);
-                prop_assert_eq!(way.len(), far[node as usize].unwrap_or(0));
-                prop_assert!(way.first().is_none_or(|first| starts.contains(first)));
-                let steps = way.iter().zip(way.iter().skip(1).chain([&node]));
+                prop_assert_eq!(paths.length(node), distances[node as usize]);
+                let path: Vec<u32> = paths.to(node, usize::MAX);
+                prop_assert_eq!(path.len(), distances[node as usize].unwrap_or(0));
+                prop_assert!(path.first().is_none_or(|first| starts.contains(first)));
+                let steps = path.iter().zip(path.iter().skip(1).chain([&node]));
                 prop_assert!(steps.into_iter().all(|(from, to)| closure.requires(*from).contains(to)));
-                let short = ways.to(node, most);
-                let end = &way[way.len() - short.len().saturating_sub(1)..];
-                prop_assert_eq!(short.len(), way.len().min(most));
-                prop_assert_eq!(short.first(), way.first());
+                let short = paths.to(node, max_nodes);
+                let end = &path[path.len() - short.len().saturating_sub(1)..];
+                prop_assert_eq!(short.len(), path.len().min(max_nodes));
+                prop_assert_eq!(short.first(), path.first());
                 prop_assert!(short.is_empty() || short.ends_with(end));
             }
         }
 
         #[test]
-        fn the_order_is_what_it_says(
+        fn the_order_is_topological_and_cycles_are_complete(
             requires in prop::collection::vec(prop::collection::vec(0_u32..12, 0..4), 12),
             scopes in prop::collection::vec(0_usize..3, 12),
         ) {
@@ -605,35 +609,35 @@ mod tests {
             prop_assert!(sorted.into_iter().eq(0..12), "each once");
             let scope = |node: &u32| scopes[*node as usize];
             prop_assert!(nodes.is_sorted_by_key(scope));
-            let place = |node: u32| nodes.iter().position(|other| *other == node).unwrap();
+            let position = |node: u32| nodes.iter().position(|other| *other == node).unwrap();
             let reaches: Vec<BTreeSet<u32>> = (0..12).map(|node| reach(&closure, node)).collect();
-            let mut in_circle = BTreeSet::new();
+            let mut in_cycle = BTreeSet::new();
             for node in 0..12 {
                 for required in &reaches[node as usize] {
-                    let is_circle = reaches[*required as usize].contains(&node);
-                    if is_circle {
-                        in_circle.insert(node);
+                    let is_cycle = reaches[*required as usize].contains(&node);
+                    if is_cycle {
+                        in_cycle.insert(node);
                     } else if scope(&node) == scope(required) {
-                        prop_assert!(place(*required) < place(node));
+                        prop_assert!(position(*required) < position(node));
                     }
                 }
             }
-            // Each circle is one, begins with its smallest id, and every part with circles is told once.
-            let mut told = BTreeSet::new();
+            // Each reported cycle is a cycle that starts at its smallest id, and every cyclic component is reported once.
+            let mut reported = BTreeSet::new();
             for cycle in &cycles {
                 let next = cycle.iter().skip(1).chain(&cycle[..1]);
                 prop_assert!(cycle.iter().zip(next).all(|(node, next)| closure.requires(*node).contains(next)));
-                let part: BTreeSet<u32> = reaches[cycle[0] as usize]
+                let component: BTreeSet<u32> = reaches[cycle[0] as usize]
                     .iter()
                     .copied()
                     .filter(|node| reaches[*node as usize].contains(&cycle[0]))
                     .collect();
-                prop_assert_eq!(part.first(), cycle.first());
-                for node in part {
-                    prop_assert!(told.insert(node));
+                prop_assert_eq!(component.first(), cycle.first());
+                for node in component {
+                    prop_assert!(reported.insert(node));
                 }
             }
-            prop_assert_eq!(told, in_circle);
+            prop_assert_eq!(reported, in_cycle);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What a snippet is called.
+//! Snippet ids, and the escaping of untrusted text.
 //!
-//! An id is words with slashes between them, as in `project/design/index`. Nothing in it can be taken for a path that leads
-//! elsewhere, for a line of its own or for an order to a terminal, so an id is printed as it is.
+//! An id is a list of segments separated by slashes, as in `project/design/index`. It contains no `..`, no line breaks
+//! and no terminal escapes, so it is safe to print and to use in paths.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::SnippetsError;
 
-/// Longer ids are none.
+/// The maximum length of an id.
 pub(crate) const MAX_ID_BYTES: usize = 200;
 
 /// The id of a snippet.
@@ -25,12 +25,12 @@ pub(crate) const MAX_ID_BYTES: usize = 200;
 pub struct SnippetId(String);
 
 impl SnippetId {
-    /// Takes up to 200 lower-case letters, digits, `.`, `_` and `-`, with single slashes between them. No part is `.` or
-    /// `..`.
+    /// Validates an id: up to 200 lowercase ASCII letters, digits, `.`, `_` and `-`, in segments separated by single
+    /// slashes. No segment is `.` or `..`.
     ///
     /// # Errors
     ///
-    /// [`SnippetsError::InvalidId`] for anything else.
+    /// [`SnippetsError::InvalidId`] if `id` is not valid.
     pub fn new(id: &str) -> Result<Self, SnippetsError> {
         match is_id(id) {
             true => Ok(Self(id.to_owned())),
@@ -38,7 +38,7 @@ impl SnippetId {
         }
     }
 
-    /// The id as a text.
+    /// Returns the id as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -60,16 +60,17 @@ pub(crate) fn is_id(text: &str) -> bool {
     let is_plain = |byte: u8| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-')
     };
-    text.len() <= MAX_ID_BYTES && has_parts(text, is_plain)
+    text.len() <= MAX_ID_BYTES && has_valid_segments(text, is_plain)
 }
 
-/// Whether a text is parts with slashes between them: none empty, none `.` or `..`, and only bytes that are allowed.
-pub(crate) fn has_parts(text: &str, is_allowed: impl Fn(u8) -> bool) -> bool {
+/// Returns whether `text` is a list of segments separated by slashes: none empty, none `.` or `..`, and only bytes that
+/// `is_allowed` accepts.
+pub(crate) fn has_valid_segments(text: &str, is_allowed: impl Fn(u8) -> bool) -> bool {
     let (mut length, mut dots) = (0_usize, 0_usize);
-    let is_part = |length: usize, dots: usize| length > dots || length > 2;
+    let is_segment = |length: usize, dots: usize| length > dots || length > 2;
     for byte in text.bytes() {
         if byte == b'/' {
-            if !is_part(length, dots) {
+            if !is_segment(length, dots) {
                 return false;
             }
             (length, dots) = (0, 0);
@@ -80,41 +81,42 @@ pub(crate) fn has_parts(text: &str, is_allowed: impl Fn(u8) -> bool) -> bool {
             return false;
         }
     }
-    is_part(length, dots)
+    is_segment(length, dots)
 }
 
-/// How a foreign text begins, on one line and without anything that a terminal would obey.
+/// Returns the first 80 characters of an untrusted text, with control characters replaced.
 pub(crate) fn excerpt(text: &str) -> String {
     let short: String = text.chars().take(80).map(escape_control).collect();
     if short.len() < text.len() && text.chars().nth(80).is_some() { short + "…" } else { short }
 }
 
-/// A foreign text on one line.
+/// Returns an untrusted text on one line, with control characters replaced.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     push_one_line(&mut line, text);
     line
 }
 
-/// Appends a foreign text, on one line.
+/// Appends an untrusted text on one line, with control characters replaced.
 pub(crate) fn push_one_line(line: &mut String, text: &str) {
-    // Most texts are what they should be.
+    // Fast path: most texts are printable ASCII on one line.
     let is_plain = text.bytes().fold(true, |is, byte| is & matches!(byte, b' '..=b'~'));
     if is_plain && !text.contains("  ") && text.trim().len() == text.len() {
         return line.push_str(text);
     }
-    for (place, word) in text.split_whitespace().enumerate() {
-        if place > 0 {
+    for (position, word) in text.split_whitespace().enumerate() {
+        if position > 0 {
             line.push(' ');
         }
         line.extend(word.chars().map(escape_control));
     }
 }
 
+/// Replaces characters that a terminal may interpret.
 fn escape_control(character: char) -> char {
     match character {
         _ if character.is_control() => '\u{fffd}',
-        // Line ends of Unicode, and marks that turn the direction of what follows.
+        // Unicode line separators and bidirectional controls.
         '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         _ => character,
     }
@@ -125,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_words_with_slashes_between_them() {
+    fn ids_are_segments_separated_by_slashes() {
         let longest = "a".repeat(MAX_ID_BYTES);
         for good in ["a", "arch/system", "policy/version-control", "a_b/c.d/9", "..a", &longest] {
             assert!(SnippetId::new(good).is_ok(), "{good}");

@@ -1,11 +1,11 @@
-//! Finding snippets by their ids.
+//! A hash table from ids to positions, with linear probing and a load factor of at most one half.
 //!
-//! A closure looks up every requirement of everything in it, and a binary search over ids that begin alike compares many
-//! long texts each time. A table of hashes compares one. Nothing ever goes through the table in its own order.
+//! Building a dependency closure looks up every reference. A binary search would compare many long ids with a common
+//! prefix; the table compares one on average. Nothing iterates over the table, so its order is not observable.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The numbers of texts, by their hashes. Collisions take the next place.
+/// The positions of ids, by hash.
 #[derive(Debug)]
 pub(crate) struct IdTable {
     slots: Vec<u32>,
@@ -14,37 +14,36 @@ pub(crate) struct IdTable {
 const EMPTY: u32 = u32::MAX;
 
 impl IdTable {
-    /// Numbers these texts, which differ, from 0 on.
-    pub(crate) fn new<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> Self {
-        let mut slots = vec![EMPTY; (2 * names.len() + 1).next_power_of_two()];
-        for (number, name) in (0..).zip(names) {
-            let mut place = place(name, slots.len());
-            while slots[place] != EMPTY {
-                place = (place + 1) & (slots.len() - 1);
+    /// Builds the table of distinct ids; the first has position 0.
+    pub(crate) fn new<'n>(ids: impl ExactSizeIterator<Item = &'n str>) -> Self {
+        let mut slots = vec![EMPTY; (2 * ids.len() + 1).next_power_of_two()];
+        for (position, id) in (0..).zip(ids) {
+            let mut slot = first_slot(id, slots.len());
+            while slots[slot] != EMPTY {
+                slot = (slot + 1) & (slots.len() - 1);
             }
-            slots[place] = number;
+            slots[slot] = position;
         }
         Self { slots }
     }
 
-    /// The number of a text, if it has one.
-    pub(crate) fn find<'n>(&self, name: &str, text: impl Fn(u32) -> &'n str) -> Option<u32> {
-        let mut place = place(name, self.slots.len());
-        // At most half of all places are taken.
-        while self.slots[place] != EMPTY {
-            if text(self.slots[place]) == name {
-                return Some(self.slots[place]);
+    /// Returns the position of `id`. `id_at` returns the id at a position.
+    pub(crate) fn find<'n>(&self, id: &str, id_at: impl Fn(u32) -> &'n str) -> Option<u32> {
+        let mut slot = first_slot(id, self.slots.len());
+        // Ends, because at least half of the slots are empty.
+        while self.slots[slot] != EMPTY {
+            if id_at(self.slots[slot]) == id {
+                return Some(self.slots[slot]);
             }
-            place = (place + 1) & (self.slots.len() - 1);
+            slot = (slot + 1) & (self.slots.len() - 1);
         }
         None
     }
 }
 
-/// Where to look first. The number of places is a power of two.
-fn place(name: &str, places: usize) -> usize {
-    // Its lowest bits are as good as any.
-    xxh3_64(name.as_bytes()) as usize & (places - 1)
+/// Returns the first slot to probe. `slots` is a power of two.
+fn first_slot(id: &str, slots: usize) -> usize {
+    xxh3_64(id.as_bytes()) as usize & (slots - 1)
 }
 
 #[cfg(test)]
@@ -52,13 +51,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_found_and_others_are_not() {
+    fn ids_in_the_table_are_found_and_others_are_not() {
         for count in [0, 1, 2, 1_000] {
-            let texts: Vec<String> = (0..count).map(|number| format!("n{number}")).collect();
-            let names = IdTable::new(texts.iter().map(String::as_str));
-            let find = |text: &str| names.find(text, |number| texts[number as usize].as_str());
-            for (number, text) in (0..).zip(&texts) {
-                assert_eq!(find(text), Some(number));
+            let ids: Vec<String> = (0..count).map(|number| format!("n{number}")).collect();
+            let table = IdTable::new(ids.iter().map(String::as_str));
+            let find = |id: &str| table.find(id, |position| ids[position as usize].as_str());
+            for (position, id) in (0..).zip(&ids) {
+                assert_eq!(find(id), Some(position));
             }
             for number in count..count + 100 {
                 assert_eq!(find(&format!("n{number}")), None);

@@ -1,8 +1,8 @@
-//! Making the index of a root.
+//! Builds and writes the index of a root.
 //!
-//! An index depends on the files below its root and on nothing else, neither on other roots nor on where it lies: a
-//! reference within the root is written as the id that it means, any other one as it stands, to be looked up when it is
-//! needed. It is replaced at once, and only if it changes, so that whatever watches it is not woken for nothing.
+//! An index depends only on the files below its root, not on other roots or on its location. A reference within the root
+//! is written as the id of its target; other references are written as they are and resolved on use. The file is replaced
+//! atomically, and only if its content changes, so that file watchers do not fire without a change.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,27 +17,27 @@ use crate::scan::{Problem, Scan, ScannedSnippet, is_manifest, scan};
 use crate::yaml::{self, Entry, List};
 use crate::{Roots, SnippetsError};
 
-/// What became of the index of a root.
+/// The result of indexing a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexSummary {
-    /// The index.
+    /// The path of the index.
     pub path: PathBuf,
-    /// How many snippets it has.
+    /// The number of its snippets.
     pub snippets: usize,
-    /// Whether it is the same as before, and was not written.
+    /// Whether the index was up to date and not written.
     pub is_unchanged: bool,
-    /// Files that are left out, and why.
+    /// The files that are not in the index, and the reasons.
     pub problems: Vec<Problem>,
 }
 
-/// Writes the index of every root from the front matter of its files. The counter counts what `list` tells.
+/// Writes the index of every root from the front matter of its files. `counter` counts the tokens that `list` shows.
 ///
 /// # Errors
 ///
-/// [`SnippetsError::DuplicateIds`] if two snippets have the same id, [`SnippetsError::InvalidIndex`] if an index would be
-/// too long to be read again, and then nothing is written;
-/// [`SnippetsError::Io`] if a root cannot be looked into, or its index not be written.
+/// [`SnippetsError::DuplicateIds`] if two snippets have the same id, or [`SnippetsError::InvalidIndex`] if an index would
+/// exceed 64 MiB; nothing is written then. [`SnippetsError::Io`] if a root cannot be listed or its index cannot be
+/// written.
 pub fn index(
     roots: &Roots,
     counter: &dyn TokenCounter,
@@ -55,7 +55,7 @@ pub fn index(
         let text = index_text(root, scan, counter.name());
         if text.len() as u64 > MAX_INDEX_BYTES {
             let problem = format!(
-                "it would have more than {MAX_INDEX_BYTES} bytes; shorten descriptions, or part the root"
+                "it would exceed {MAX_INDEX_BYTES} bytes; shorten descriptions or split the root"
             );
             return Err(SnippetsError::InvalidIndex { path: root.path().join(INDEX), problem });
         }
@@ -76,18 +76,18 @@ pub fn index(
     Ok(indexed)
 }
 
-/// Ids that are there more than once, in their order, each with the first path and another one.
+/// Returns duplicate ids, sorted, each with the first path and another one.
 pub(crate) fn duplicates(scans: &[(&Root, Scan)]) -> Vec<DuplicateId> {
     let mut first: BTreeMap<&str, (&Root, &ScannedSnippet)> = BTreeMap::new();
     let mut duplicates = Vec::new();
     for (root, scan) in scans {
-        for found in &scan.snippets {
-            match first.get(found.id.as_str()) {
-                None => _ = first.insert(&found.id, (root, found)),
+        for scanned in &scan.snippets {
+            match first.get(scanned.id.as_str()) {
+                None => _ = first.insert(&scanned.id, (root, scanned)),
                 Some((other, before)) => duplicates.push(DuplicateId {
-                    id: found.id.clone(),
+                    id: scanned.id.clone(),
                     path: other.display_path(&before.path),
-                    other: root.display_path(&found.path),
+                    other: root.display_path(&scanned.path),
                 }),
             }
         }
@@ -96,25 +96,26 @@ pub(crate) fn duplicates(scans: &[(&Root, Scan)]) -> Vec<DuplicateId> {
     duplicates
 }
 
-/// The index of a root. Of snippets with the same id, it has the first.
+/// Returns the text of the index of a root. It contains the first of several snippets with the same id.
 pub(crate) fn index_text(root: &Root, scan: &Scan, tokenizer: &str) -> String {
     let mut snippets: Vec<&ScannedSnippet> = scan.snippets.iter().collect();
     snippets.sort_by(|a, b| (&a.id, &a.path).cmp(&(&b.id, &b.path)));
     snippets.dedup_by(|a, b| a.id == b.id);
-    let meaning = ReferenceResolver::new(root, scan);
-    let entries = snippets.iter().map(|found| Entry {
-        id: Cow::Borrowed(&found.id),
-        description: Cow::Borrowed(&found.description),
-        kind: Cow::Borrowed(found.kind.name()),
-        scope: Cow::Borrowed(found.scope.name()),
-        path: Cow::Borrowed(&found.path),
-        requires: meaning.of_all(found.requires.iter().map(|reference| reference.text.as_str())),
-        tokens: Some(found.tokens),
-        hash: Some(found.hash),
+    let resolver = ReferenceResolver::new(root, scan);
+    let entries = snippets.iter().map(|scanned| Entry {
+        id: Cow::Borrowed(&scanned.id),
+        description: Cow::Borrowed(&scanned.description),
+        kind: Cow::Borrowed(scanned.kind.name()),
+        scope: Cow::Borrowed(scanned.scope.name()),
+        path: Cow::Borrowed(&scanned.path),
+        requires: resolver
+            .resolve_all(scanned.requires.iter().map(|reference| reference.text.as_str())),
+        tokens: Some(scanned.tokens),
+        hash: Some(scanned.hash),
     });
     let entries = entries.collect();
     let baseline = scan.baseline.iter().map(|(_, reference)| reference.text.as_str());
-    let baseline = meaning.of_all(baseline.filter(|reference| !is_manifest(reference)));
+    let baseline = resolver.resolve_all(baseline.filter(|reference| !is_manifest(reference)));
     yaml::write(&yaml::Index {
         tokenizer: Some(Cow::Borrowed(tokenizer)),
         baseline: Some(baseline),
@@ -122,7 +123,7 @@ pub(crate) fn index_text(root: &Root, scan: &Scan, tokenizer: &str) -> String {
     })
 }
 
-/// What references mean within a root.
+/// Resolves references within a root.
 pub(crate) struct ReferenceResolver<'a> {
     root: &'a Root,
     ids: BTreeSet<&'a str>,
@@ -131,19 +132,19 @@ pub(crate) struct ReferenceResolver<'a> {
 
 impl<'a> ReferenceResolver<'a> {
     pub(crate) fn new(root: &'a Root, scan: &'a Scan) -> Self {
-        let ids = scan.snippets.iter().map(|found| found.id.as_str()).collect();
+        let ids = scan.snippets.iter().map(|scanned| scanned.id.as_str()).collect();
         Self { root, ids, paths: scan.by_path() }
     }
 
-    /// What each of these means, once.
-    fn of_all<'r>(&self, references: impl Iterator<Item = &'r str>) -> List<'static> {
+    /// Resolves references and removes duplicates.
+    fn resolve_all<'r>(&self, references: impl Iterator<Item = &'r str>) -> List<'static> {
         let mut seen = BTreeSet::new();
-        let meant = references.map(|reference| self.of(reference));
-        List::Texts(meant.filter(|meant| seen.insert(meant.clone())).collect())
+        let resolved = references.map(|reference| self.resolve(reference));
+        List::Texts(resolved.filter(|reference| seen.insert(reference.clone())).collect())
     }
 
-    /// The id that a reference means, or else the reference.
-    pub(crate) fn of(&self, reference: &str) -> String {
+    /// Returns the id of the target of a reference, or the reference itself if it has no target in the root.
+    pub(crate) fn resolve(&self, reference: &str) -> String {
         let name = reference::name(reference);
         if self.ids.contains(name) {
             return name.to_owned();

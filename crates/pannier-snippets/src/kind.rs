@@ -1,34 +1,34 @@
-//! What sort of thing a snippet is, and how far it reaches.
+//! The type and the scope of a snippet.
 
 use serde::Serialize;
 
 use crate::SnippetsError;
 use crate::id::excerpt;
 
-/// What sort of thing a snippet is.
+/// The type of a snippet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SnippetType {
-    /// What is held to be true and good.
+    /// A belief that guides decisions.
     Principle,
-    /// What a word means.
+    /// A definition.
     Concept,
-    /// What must be done, or not.
+    /// A rule.
     Policy,
-    /// How something is done, step by step.
+    /// A sequence of steps.
     Procedure,
-    /// How something is built, and why.
+    /// The structure of something, and its reasons.
     Design,
-    /// What something must be, exactly.
+    /// An exact requirement.
     Spec,
 }
 
 impl SnippetType {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 6] =
         [Self::Principle, Self::Concept, Self::Policy, Self::Procedure, Self::Design, Self::Spec];
 
-    /// What it is called.
+    /// Returns the name, as in front matter.
     pub fn name(self) -> &'static str {
         match self {
             Self::Principle => "principle",
@@ -40,14 +40,13 @@ impl SnippetType {
         }
     }
 
-    /// The type of this name.
+    /// Returns the type with this name.
     ///
     /// # Errors
     ///
-    /// [`SnippetsError::UnknownType`], which lists those there are.
+    /// [`SnippetsError::UnknownType`], which lists the valid names.
     pub fn from_name(name: &str) -> Result<Self, SnippetsError> {
-        let found = Self::find(name);
-        found.ok_or_else(|| SnippetsError::UnknownType { name: excerpt(name) })
+        Self::find(name).ok_or_else(|| SnippetsError::UnknownType { name: excerpt(name) })
     }
 
     pub(crate) fn find(name: &str) -> Option<Self> {
@@ -55,23 +54,23 @@ impl SnippetType {
     }
 }
 
-/// How far a snippet reaches. What reaches further comes first.
+/// The scope of a snippet, broadest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// Everything.
+    /// All projects.
     Global,
-    /// All projects of a field.
+    /// The projects of one domain.
     Domain,
     /// One project.
     Project,
 }
 
 impl Scope {
-    /// All of them, in their order.
+    /// All scopes, broadest first.
     pub const ALL: [Self; 3] = [Self::Global, Self::Domain, Self::Project];
 
-    /// What it is called.
+    /// Returns the name, as in front matter.
     pub fn name(self) -> &'static str {
         match self {
             Self::Global => "global",
@@ -80,14 +79,13 @@ impl Scope {
         }
     }
 
-    /// The scope of this name.
+    /// Returns the scope with this name.
     ///
     /// # Errors
     ///
-    /// [`SnippetsError::UnknownScope`], which lists those there are.
+    /// [`SnippetsError::UnknownScope`], which lists the valid names.
     pub fn from_name(name: &str) -> Result<Self, SnippetsError> {
-        let found = Self::find(name);
-        found.ok_or_else(|| SnippetsError::UnknownScope { name: excerpt(name) })
+        Self::find(name).ok_or_else(|| SnippetsError::UnknownScope { name: excerpt(name) })
     }
 
     pub(crate) fn find(name: &str) -> Option<Self> {
@@ -95,12 +93,12 @@ impl Scope {
     }
 }
 
-/// The names of all types, for messages.
+/// Returns the names of all types, for messages.
 pub(crate) fn type_names() -> String {
     SnippetType::ALL.map(SnippetType::name).join(", ")
 }
 
-/// The names of all scopes, for messages.
+/// Returns the names of all scopes, for messages.
 pub(crate) fn scope_names() -> String {
     Scope::ALL.map(Scope::name).join(", ")
 }
@@ -110,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_exact_and_errors_list_them() {
+    fn names_are_case_sensitive_and_errors_list_them() {
         for known in SnippetType::ALL {
             assert_eq!(SnippetType::from_name(known.name()).unwrap(), known);
         }

@@ -1,8 +1,8 @@
-//! Documentation with front matter, found first and fetched second, with everything that it requires.
+//! Snippets: Markdown files with front matter, listed first and fetched second, with their dependencies.
 //!
-//! A snippet is a Markdown file that says what it is: its id, a description, its type, how far it reaches, and which others
-//! must be read before it. [`index`] gathers that of a folder in one file. An agent looks at the [listing](SnippetCatalog::list)
-//! and then [gets](SnippetCatalog::get) what it needs, whole, in an order in which nothing comes before what it requires.
+//! The front matter of a snippet declares its id, description, type, scope and the snippets that it requires. [`index`]
+//! writes the front matter of all files of a folder to one index file. An agent reads the
+//! [list](SnippetCatalog::list) and [gets](SnippetCatalog::get) whole texts in topological order.
 //!
 //! ```
 //! use pannier_snippets::*;
@@ -20,14 +20,14 @@
 //! index(&roots, &BytesOverFour)?;
 //! let indexes = SnippetIndexes::read(roots)?;
 //! let catalog = indexes.catalog()?;
-//! let listing = catalog.list(&ListOptions::default(), &BytesOverFour)?;
-//! assert_eq!(listing.snippets[1].id, "row");
+//! let list = catalog.list(&ListOptions::default(), &BytesOverFour)?;
+//! assert_eq!(list.snippets[1].id, "row");
 //!
 //! let ids = [SnippetId::new("row")?];
-//! let answer = catalog.get(&ids, &GetOptions::default(), &BytesOverFour)?;
-//! let GetResponse::Snippets(context) = answer else { unreachable!() };
-//! assert_eq!(context.added[0].id, "boats");
-//! assert!(context.render(ContextFormat::Text).ends_with("[SNIPPET: row]\nRow east.\n"));
+//! let response = catalog.get(&ids, &GetOptions::default(), &BytesOverFour)?;
+//! let GetResponse::Snippets(bundle) = response else { unreachable!() };
+//! assert_eq!(bundle.added[0].id, "boats");
+//! assert!(bundle.render(ContextFormat::Text).ends_with("[SNIPPET: row]\nRow east.\n"));
 //! # std::fs::remove_dir_all(&folder)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

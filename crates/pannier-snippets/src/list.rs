@@ -1,12 +1,12 @@
-//! The first phase: what there is.
+//! Phase 1: lists snippets.
 //!
-//! A listing comes from the indexes alone. The files themselves are only read to count their tokens, and only if another
-//! counter than that of the index is asked. Nothing is expanded here, so snippets stand by scope and then by id, where
-//! people find them; with a query, the best first.
+//! A list comes from the indexes alone. Files are only read if their tokens must be counted with another tokenizer than
+//! that of the index. The list contains no dependencies. Its order is scope, then id; with a query, descending BM25
+//! score.
 
 use std::collections::BTreeSet;
 
-use pannier_core::{ContextItem, LexicalScorer, Pool, Scorer, TokenCounter};
+use pannier_core::{Bm25Scorer, ContextItem, Pool, TokenCounter};
 use serde::Serialize;
 
 use crate::catalog::Snippet;
@@ -15,124 +15,124 @@ use crate::kind::{Scope, SnippetType};
 use crate::text::BodyReader;
 use crate::{SnippetCatalog, SnippetsError, Warning, scan};
 
-/// Why nothing is listed.
-const NOTHING_THERE: &str =
-    "There is no snippet: no file has front matter with an id, a description, a type and a scope.";
-const NOTHING_MEANT: &str = "There is no snippet of these types and scopes.";
-
+/// Messages of empty lists.
+const NO_SNIPPETS: &str =
+    "No snippets: no file has front matter with an id, a description, a type and a scope.";
+const NO_MATCHES: &str = "No snippet matches these types and scopes.";
 const NO_BASELINE: &str = "No file baseline.md refers to a snippet of these types and scopes.";
 
-/// Why everything is listed as if nothing had been looked for.
-const NOTHING_FOUND: &str = "No snippet has a word of the query in its id or description; all are listed in their usual order.";
+/// The message of a list in which every score is 0.
+const NO_QUERY_MATCHES: &str =
+    "No id or description contains a word of the query; all snippets are listed, by scope and id.";
 
-/// The columns of a text are as wide as the longest names.
+/// The widths of the columns of a rendered list.
 const MAX_SCOPE_CHARS: usize = "project".len();
 const MAX_TYPE_CHARS: usize = "procedure".len();
 
-/// What to list.
+/// Filters and order of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListOptions {
-    /// Only snippets of one of these types; of all, if there are none.
+    /// Lists only these types. Default: empty, which lists all.
     pub areas: Vec<SnippetType>,
-    /// Only snippets of one of these scopes; of all, if there are none.
+    /// Lists only these scopes. Default: empty, which lists all.
     pub scopes: Vec<Scope>,
-    /// Only snippets that a manifest refers to.
+    /// Lists only snippets that a manifest references.
     pub baseline_only: bool,
-    /// Puts what has to do with this first.
+    /// Sorts by relevance to this text.
     pub query: Option<String>,
-    /// Lists so many of them at most.
+    /// The maximum number of snippets. Default: no limit.
     pub limit: Option<usize>,
 }
 
-/// The answer of the first phase.
+/// The response of phase 1.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SnippetList<'c> {
-    /// Which phase it is of: 1.
+    /// The phase: 1.
     pub phase: u8,
-    /// Why it is the answer, if something else was asked for.
+    /// The reason why the list is empty, unsorted or not what was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What counted the tokens.
+    /// The name of the tokenizer that counted the tokens.
     pub tokenizer: String,
-    /// The snippets, in their order.
+    /// The snippets, in order.
     pub snippets: Vec<SnippetSummary<'c>>,
-    /// What is left out.
+    /// The problems with the indexes and files.
     pub warnings: Vec<Warning>,
 }
 
-/// A snippet of a listing.
+/// A snippet in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SnippetSummary<'c> {
-    /// What to ask for it by.
+    /// The id.
     pub id: &'c str,
-    /// What it is about.
+    /// The description.
     pub description: &'c str,
-    /// What sort of thing it is.
+    /// The type.
     #[serde(rename = "type")]
     pub kind: SnippetType,
-    /// How far it reaches.
+    /// The scope.
     pub scope: Scope,
-    /// How many tokens its text has, without what it requires. Unknown if the file cannot be read.
+    /// The tokens of its text, without its dependencies. `None` if the file cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<usize>,
-    /// How well it answers the query, from 0 to 1.
+    /// The relevance to the query, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
 }
 
 impl SnippetCatalog<'_> {
-    /// Lists snippets.
+    /// Lists the snippets that match `options`.
     ///
     /// # Errors
     ///
-    /// [`SnippetsError::Io`] if an index does not say what the manifests refer to, and a root cannot be looked into.
+    /// [`SnippetsError::Io`] if an index lacks its baseline and the root cannot be listed.
     pub fn list(
         &self,
         options: &ListOptions,
         counter: &dyn TokenCounter,
     ) -> Result<SnippetList<'_>, SnippetsError> {
         let baseline = options.baseline_only.then(|| self.baseline_numbers()).transpose()?;
-        let is_meant = |number: u32, snippet: &Snippet<'_>| {
+        let matches = |number: u32, snippet: &Snippet<'_>| {
             (options.areas.is_empty() || options.areas.contains(&snippet.snippet_type()))
                 && (options.scopes.is_empty() || options.scopes.contains(&snippet.scope()))
                 && baseline.as_ref().is_none_or(|baseline| baseline.contains(&number))
         };
         let all = (0..).zip(self.snippets());
-        let mut meant: Vec<&Snippet<'_>> = all
-            .filter(|(number, snippet)| is_meant(*number, snippet))
+        let mut matching: Vec<&Snippet<'_>> = all
+            .filter(|(number, snippet)| matches(*number, snippet))
             .map(|(_, snippet)| snippet)
             .collect();
-        // Stable: they are in the order of their ids.
-        meant.sort_by_key(|snippet| snippet.scope());
-        let scores = options.query.as_deref().map(|query| scores(query, &meant)).transpose()?;
-        let mut texts = BodyReader::new(self.roots());
-        let mut places: Vec<usize> = (0..meant.len()).collect();
-        let nothing = match options.baseline_only {
-            _ if self.snippets().is_empty() => NOTHING_THERE,
+        // Stable sort of a list that is sorted by id.
+        matching.sort_by_key(|snippet| snippet.scope());
+        let scores = options.query.as_deref().map(|query| scores(query, &matching)).transpose()?;
+        let mut bodies = BodyReader::new(self.roots());
+        let mut positions: Vec<usize> = (0..matching.len()).collect();
+        let empty_reason = match options.baseline_only {
+            _ if self.snippets().is_empty() => NO_SNIPPETS,
             true => NO_BASELINE,
-            false => NOTHING_MEANT,
+            false => NO_MATCHES,
         };
-        let mut message = meant.is_empty().then(|| nothing.to_owned());
+        let mut message = matching.is_empty().then(|| empty_reason.to_owned());
         if let Some(scores) = &scores {
-            // Stable again: equal scores keep their order.
-            places.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
-            if !meant.is_empty() && scores.iter().all(|score| *score == 0.0) {
-                message = Some(NOTHING_FOUND.to_owned());
+            // Stable: equal scores keep their order.
+            positions.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
+            if !matching.is_empty() && scores.iter().all(|score| *score == 0.0) {
+                message = Some(NO_QUERY_MATCHES.to_owned());
             }
         }
-        places.truncate(options.limit.unwrap_or(usize::MAX));
+        positions.truncate(options.limit.unwrap_or(usize::MAX));
         let mut warnings = self.warnings().to_vec();
-        let listed = places.into_iter().map(|place| {
-            let snippet = meant[place];
+        let listed = positions.into_iter().map(|position| {
+            let snippet = matching[position];
             let tokens = self.recorded_tokens(snippet, counter.name());
-            let tokens = tokens.or_else(|| match texts.read(snippet) {
+            let tokens = tokens.or_else(|| match bodies.read(snippet) {
                 Ok(text) => Some(counter.count(&text)),
-                Err(unread) => {
+                Err(failure) => {
                     let path = self.display_path(snippet);
-                    warnings.push(Warning::uncounted(snippet.id(), &path, unread.problem()));
+                    warnings.push(Warning::uncounted(snippet.id(), &path, failure.problem()));
                     None
                 }
             });
@@ -142,7 +142,7 @@ impl SnippetCatalog<'_> {
                 kind: snippet.snippet_type(),
                 scope: snippet.scope(),
                 tokens,
-                score: scores.as_ref().map(|scores| scores[place]),
+                score: scores.as_ref().map(|scores| scores[position]),
             }
         });
         let snippets = listed.collect();
@@ -150,32 +150,33 @@ impl SnippetCatalog<'_> {
         Ok(SnippetList { phase: 1, message, tokenizer, snippets, warnings })
     }
 
-    /// The snippets that manifests refer to.
+    /// Returns the numbers of the snippets that manifests reference.
     fn baseline_numbers(&self) -> Result<BTreeSet<u32>, SnippetsError> {
         let mut numbers = BTreeSet::new();
-        for (place, root) in self.roots().iter().enumerate() {
-            let references: Vec<String> = match self.baseline(place) {
+        for (number, root) in self.roots().iter().enumerate() {
+            let references: Vec<String> = match self.baseline(number) {
                 Some(list) => list.texts().into_iter().map(Into::into).collect(),
-                // An index that somebody else wrote.
+                // Another tool wrote the index.
                 None => scan::baseline(root)?,
             };
-            numbers.extend(references.iter().filter_map(|text| self.resolve(place, text)));
+            numbers.extend(references.iter().filter_map(|text| self.resolve(number, text)));
         }
         Ok(numbers)
     }
 }
 
+/// Returns the BM25 scores of ids and descriptions, from 0 to 1.
 fn scores(query: &str, snippets: &[&Snippet<'_>]) -> Result<Vec<f64>, SnippetsError> {
     let items: Result<Vec<ContextItem>, _> = snippets
         .iter()
         .map(|snippet| ContextItem::new(format!("{}\n{}", snippet.id(), snippet.description()), 1))
         .collect();
     let items = items?;
-    Ok(LexicalScorer::new(query).scores(&Pool::new(&items)))
+    Ok(Pool::new(&items).scores(&Bm25Scorer::new(query))?)
 }
 
 impl SnippetList<'_> {
-    /// A line for each snippet, in columns.
+    /// Returns one line per snippet, in columns.
     pub fn text(&self) -> String {
         let mut text = String::new();
         if let Some(message) = &self.message {
@@ -195,13 +196,13 @@ impl SnippetList<'_> {
             let tokens = tokens.map_or_else(|| "?".to_owned(), |tokens| tokens.to_string());
             let (scope, kind) = (scope.name(), kind.name());
             text.push_str(id);
-            blanks(&mut text, width - id.len() + 2);
+            push_spaces(&mut text, width - id.len() + 2);
             text.push_str(scope);
-            blanks(&mut text, MAX_SCOPE_CHARS - scope.len() + 2);
+            push_spaces(&mut text, MAX_SCOPE_CHARS - scope.len() + 2);
             text.push_str(kind);
-            blanks(&mut text, MAX_TYPE_CHARS - kind.len() + 2 + digits - tokens.len());
+            push_spaces(&mut text, MAX_TYPE_CHARS - kind.len() + 2 + digits - tokens.len());
             text.push_str(&tokens);
-            blanks(&mut text, 2);
+            push_spaces(&mut text, 2);
             push_one_line(&mut text, description);
             text.push('\n');
         }
@@ -209,6 +210,6 @@ impl SnippetList<'_> {
     }
 }
 
-fn blanks(text: &mut String, count: usize) {
+fn push_spaces(text: &mut String, count: usize) {
     text.extend(std::iter::repeat_n(' ', count));
 }

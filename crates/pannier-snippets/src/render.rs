@@ -1,7 +1,7 @@
-//! How an answer is printed.
+//! Renders bundles and lists as text or JSON.
 //!
-//! First what was asked for, what was added and why, and what is wrong; then the texts, each under a line with its id. A
-//! text stands there byte for byte. Only in JSON can nothing in it be taken for such a line.
+//! A bundle starts with the requested ids, the added dependencies with their chains, and the warnings. The texts follow
+//! byte for byte, each after a line with its id. A text may contain such a line itself; JSON is unambiguous.
 
 use std::io::{self, Write};
 
@@ -11,57 +11,57 @@ use crate::get::{AddedDependency, ContextFormat, SentSnippet, SnippetBundle};
 use crate::list::SnippetList;
 use crate::warning::Warning;
 
-/// So much is written at once.
+/// The size above which the buffer is written out.
 const WRITE_CHUNK_BYTES: usize = 64 << 10;
 
 impl SnippetBundle<'_> {
-    /// Prints the context, with a line end. What is large is written piece by piece, and is nowhere as a whole.
+    /// Writes the bundle, with a final newline. Writes in chunks, so that the whole response is never in memory.
     ///
     /// # Errors
     ///
-    /// Those of the writer.
+    /// The errors of the writer.
     pub fn write(&self, format: ContextFormat, writer: &mut impl Write) -> io::Result<()> {
         if format == ContextFormat::Json {
             serde_json::to_writer(&mut *writer, self)?;
             return writer.write_all(b"\n");
         }
-        let mut piece = String::new();
+        let mut buffer = String::new();
         for id in &self.requested {
-            requested_line(&mut piece, id);
+            requested_line(&mut buffer, id);
         }
         for added in &self.added {
-            added_line(&mut piece, added);
+            added_line(&mut buffer, added);
         }
         for id in &self.delivered {
-            delivered_line(&mut piece, id);
+            delivered_line(&mut buffer, id);
         }
         for id in &self.changed {
-            changed_line(&mut piece, id);
+            changed_line(&mut buffer, id);
         }
         for warning in &self.warnings {
-            warning_line(&mut piece, warning);
+            warning_line(&mut buffer, warning);
         }
         for snippet in &self.snippets {
-            if piece.len() > WRITE_CHUNK_BYTES {
-                writer.write_all(piece.as_bytes())?;
-                piece.clear();
+            if buffer.len() > WRITE_CHUNK_BYTES {
+                writer.write_all(buffer.as_bytes())?;
+                buffer.clear();
             }
-            section(&mut piece, snippet);
+            section(&mut buffer, snippet);
         }
-        writer.write_all(piece.as_bytes())
+        writer.write_all(buffer.as_bytes())
     }
 
-    /// The context as it is printed.
+    /// Returns the rendered bundle.
     pub fn render(&self, format: ContextFormat) -> String {
         let mut bytes = Vec::new();
-        // Writing to memory does not fail, and what is written are texts.
+        // Writing UTF-8 to memory does not fail.
         let _ = self.write(format, &mut bytes);
         String::from_utf8(bytes).unwrap_or_default()
     }
 }
 
 impl SnippetList<'_> {
-    /// The listing as it is printed, with a line end.
+    /// Returns the rendered list, with a final newline.
     pub fn render(&self, format: ContextFormat) -> String {
         match format {
             ContextFormat::Text => self.text(),
@@ -70,7 +70,7 @@ impl SnippetList<'_> {
     }
 }
 
-/// Parts of a context as they are printed: about as many tokens, taken together, as the whole.
+/// Renders single lines and sections of a bundle. Their token counts add up to about the count of the whole.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RenderedLines(pub(crate) ContextFormat);
 
@@ -120,11 +120,11 @@ fn added_line(
     AddedDependency { id, chain, chain_omitted }: &AddedDependency<'_>,
 ) {
     text.extend(["added: ", id, ", required by "]);
-    for (place, link) in chain.iter().enumerate() {
-        if place > 0 {
+    for (position, link) in chain.iter().enumerate() {
+        if position > 0 {
             text.push_str(" -> ");
         }
-        if place == 1 && *chain_omitted > 0 {
+        if position == 1 && *chain_omitted > 0 {
             text.push_str(&format!("({chain_omitted} more) -> "));
         }
         text.push_str(link);
@@ -152,6 +152,6 @@ fn section(text: &mut String, snippet: &SentSnippet<'_>) {
 }
 
 fn json(value: &impl Serialize) -> String {
-    // BodyReader, numbers and lists of them can always be written.
+    // Strings, numbers and lists always serialize.
     serde_json::to_string(value).unwrap_or_default()
 }

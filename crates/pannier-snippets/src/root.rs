@@ -1,8 +1,8 @@
-//! Folders with snippets, and reading what is in them.
+//! Roots (folders of snippets) and contained file access.
 //!
-//! Paths in an index and in references are foreign. They are relative, and nothing outside of a root is ever read: not by
-//! `..`, not through a link. What a path goes through is looked up once for each folder, and the file itself is opened
-//! without following a link, so that a file costs no more than reading it.
+//! Paths in indexes and references are untrusted. The reader never leaves the root, neither by `..` nor through symbolic
+//! links. It resolves each folder once and caches the result; it opens the file itself without following links. So the
+//! checks cost nothing per file apart from the read.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,57 +10,59 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
 
 use crate::SnippetsError;
-use crate::id::has_parts;
+use crate::id::has_valid_segments;
 
-/// What an index is called.
+/// The file name of indexes.
 pub(crate) const INDEX: &str = "index.yaml";
 
-/// Longer files are not read.
+/// The maximum size of a snippet file.
 pub(crate) const MAX_FILE_BYTES: u64 = 8 << 20;
+
+/// The maximum size of an index.
 pub(crate) const MAX_INDEX_BYTES: u64 = 64 << 20;
 
-/// Longer paths are none, as no system has them.
+/// The maximum length of a path, as on Linux.
 const MAX_PATH_BYTES: usize = 4_096;
 
 /// A folder with snippets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     path: PathBuf,
-    /// Without links.
+    /// The canonical path.
     real: PathBuf,
-    /// As it was given, from the root of the file system on.
+    /// The absolute path, with links.
     absolute: PathBuf,
     names: Vec<String>,
 }
 
 impl Root {
-    /// What was given.
+    /// Returns the path as passed to [`Roots::open`].
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where it is, without links.
+    /// Returns the canonical path.
     pub fn real_path(&self) -> &Path {
         &self.real
     }
 
-    /// The names of the folder, with which references may begin: that of what was given, and that of where it is.
+    /// Returns the names of the folder, with and without links resolved. References may start with either.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// What is left of a path behind the name of the folder.
+    /// Strips the name of the folder from a path that starts with it.
     pub(crate) fn without_name<'p>(&self, path: &'p str) -> Option<&'p str> {
         let (first, rest) = path.split_once('/')?;
         self.names.iter().any(|name| name == first).then_some(rest)
     }
 
-    /// A path in it, for people.
+    /// Returns a path below the root for messages.
     pub(crate) fn display_path(&self, path: &str) -> String {
         crate::id::one_line(&self.path.join(path).display().to_string())
     }
 
-    /// The path below it, if a path from the root of the file system on leads there.
+    /// Makes an absolute path relative to the root, if it is below the root.
     pub(crate) fn strip_root(&self, path: &Path) -> Option<String> {
         let rest = path.strip_prefix(&self.real).or_else(|_| path.strip_prefix(&self.absolute));
         let rest = rest.ok()?.to_str()?.replace(std::path::MAIN_SEPARATOR, "/");
@@ -68,7 +70,7 @@ impl Root {
     }
 }
 
-/// The folders with snippets that are looked into.
+/// The folders of snippets, which do not overlap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roots {
     roots: Vec<Root>,
@@ -76,13 +78,13 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// Takes these folders. Their order does not matter. `home` is what `~` in references means; without it, nothing.
+    /// Opens folders, in any order. `home` replaces `~` in references; without it, such references match nothing.
     ///
     /// # Errors
     ///
-    /// [`SnippetsError::NoRoots`] without any, [`SnippetsError::NoRoot`] if one is no folder,
-    /// [`SnippetsError::SameRoots`] if one is there twice, [`SnippetsError::NestedRoots`] if one lies in another,
-    /// [`SnippetsError::Io`] if one cannot be looked at.
+    /// [`SnippetsError::NoRoots`] if `paths` is empty, [`SnippetsError::NoRoot`] if a path is not a folder,
+    /// [`SnippetsError::SameRoots`] if a folder appears twice, [`SnippetsError::NestedRoots`] if one contains another,
+    /// [`SnippetsError::Io`] if a folder cannot be opened.
     pub fn open(
         paths: impl IntoIterator<Item = impl Into<PathBuf>>,
         home: Option<PathBuf>,
@@ -90,7 +92,7 @@ impl Roots {
         let mut roots = Vec::new();
         for path in paths {
             let path = path.into();
-            let failed = |error| SnippetsError::io("look into", &path, error);
+            let failed = |error| SnippetsError::io("open", &path, error);
             let real = match path.canonicalize() {
                 Ok(real) if real.is_dir() => real,
                 Ok(_) => return Err(SnippetsError::NoRoot { path }),
@@ -108,7 +110,7 @@ impl Roots {
         }
         roots.sort_by(|a, b| a.real.cmp(&b.real));
         for pair in roots.windows(2) {
-            // Whatever lies in a folder follows it, up to the next that does not.
+            // In sorted order, the subfolders of a folder directly follow it.
             if pair[1].real.starts_with(&pair[0].real) {
                 let (inner, outer) = (pair[1].path.clone(), pair[0].path.clone());
                 return Err(match pair[1].real == pair[0].real {
@@ -123,13 +125,13 @@ impl Roots {
         }
     }
 
-    /// The folders, in the order of where they are.
+    /// Iterates over the folders, sorted by canonical path.
     pub fn iter(&self) -> impl Iterator<Item = &Root> {
         self.roots.iter()
     }
 
-    pub(crate) fn get(&self, place: usize) -> &Root {
-        &self.roots[place]
+    pub(crate) fn get(&self, number: usize) -> &Root {
+        &self.roots[number]
     }
 
     pub(crate) fn home(&self) -> Option<&Path> {
@@ -137,18 +139,18 @@ impl Roots {
     }
 }
 
-/// Whether a path stays below where it starts: no absolute path, no `..`, nothing that breaks a line.
+/// Returns whether a path is relative, without `..` and control characters, and at most [`MAX_PATH_BYTES`] long.
 pub(crate) fn is_below(path: &str) -> bool {
     let is_plain = |byte: u8| !byte.is_ascii_control() && byte != b'\\';
-    let is_normal = |part: Component<'_>| matches!(part, Component::Normal(_));
+    let is_normal = |component: Component<'_>| matches!(component, Component::Normal(_));
     path.len() <= MAX_PATH_BYTES
-        && has_parts(path, is_plain)
+        && has_valid_segments(path, is_plain)
         && (path.is_ascii() || !path.contains(char::is_control))
-        // Some systems have more ways to lead elsewhere, all of which have a colon.
+        // Windows prefixes such as `C:` contain a colon.
         && (!path.contains(':') || Path::new(path).components().all(is_normal))
 }
 
-/// Why a file was not read, as a part of a sentence about it.
+/// The reason why a file was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFailure {
     Missing,
@@ -158,19 +160,19 @@ pub(crate) enum ReadFailure {
 impl ReadFailure {
     pub(crate) fn problem(&self) -> &str {
         match self {
-            Self::Missing => "it is not there",
+            Self::Missing => "it does not exist",
             Self::Refused(problem) => problem,
         }
     }
 }
 
-/// RequiredReads files of a root.
+/// Reads files of a root.
 #[derive(Debug)]
 pub(crate) struct Reader<'r> {
     root: &'r Root,
-    /// Where folders really are, as far as that is within the root.
+    /// The canonical paths of folders, by path below the root.
     folders: BTreeMap<String, Result<PathBuf, ReadFailure>>,
-    /// The last one of them, and where it is: mostly that of the next file, too.
+    /// The last of them, which usually contains the next file, too.
     last: (String, PathBuf),
 }
 
@@ -179,24 +181,24 @@ impl<'r> Reader<'r> {
         Self { root, folders: BTreeMap::new(), last: (String::new(), root.real.clone()) }
     }
 
-    /// The text of a file of at most so many bytes.
-    pub(crate) fn read(&mut self, path: &str, most: u64) -> Result<String, ReadFailure> {
+    /// Reads a UTF-8 file of at most `max_bytes`.
+    pub(crate) fn read(&mut self, path: &str, max_bytes: u64) -> Result<String, ReadFailure> {
         let refused = |problem: &str| ReadFailure::Refused(problem.to_owned());
         if !is_below(path) {
-            return Err(refused("its path leads out of the root"));
+            return Err(refused("its path is outside of the root"));
         }
         let file = self.open(path)?;
-        let found = file.metadata().map_err(|error| unread(&error))?;
-        if !found.is_file() {
+        let metadata = file.metadata().map_err(|error| read_failure(&error))?;
+        if !metadata.is_file() {
             return Err(refused("it is not a file"));
         }
-        let size = usize::try_from(found.len()).ok().filter(|_| found.len() <= most);
-        let size =
-            size.ok_or_else(|| ReadFailure::Refused(format!("it has more than {most} bytes")))?;
+        let size = usize::try_from(metadata.len()).ok().filter(|_| metadata.len() <= max_bytes);
+        let size = size
+            .ok_or_else(|| ReadFailure::Refused(format!("it has more than {max_bytes} bytes")))?;
         let mut bytes = Vec::with_capacity(size);
-        // One byte more, to see whether it has grown meanwhile.
-        let read = file.take(found.len().saturating_add(1)).read_to_end(&mut bytes);
-        match read.map_err(|error| unread(&error))? == size {
+        // One byte more, to detect a file that grows.
+        let read = file.take(metadata.len().saturating_add(1)).read_to_end(&mut bytes);
+        match read.map_err(|error| read_failure(&error))? == size {
             true => String::from_utf8(bytes).map_err(|_| refused("it is not UTF-8")),
             false => Err(refused("it is being written")),
         }
@@ -210,16 +212,16 @@ impl<'r> Reader<'r> {
         self.last.1.push(name);
         let file = match open_no_follow(&self.last.1) {
             Err(_) if is_link(&self.last.1) => match self.resolve(&self.last.1) {
-                Ok(path) => open_no_follow(&path).map_err(|error| unread(&error)),
-                Err(unread) => Err(unread),
+                Ok(path) => open_no_follow(&path).map_err(|error| read_failure(&error)),
+                Err(failure) => Err(failure),
             },
-            file => file.map_err(|error| unread(&error)),
+            file => file.map_err(|error| read_failure(&error)),
         };
         self.last.1.pop();
         file
     }
 
-    /// Where a folder really is.
+    /// Returns the canonical path of a folder, from the cache if possible.
     fn folder(&mut self, path: &str) -> Result<PathBuf, ReadFailure> {
         if path.is_empty() {
             return Ok(self.root.real.clone());
@@ -227,41 +229,44 @@ impl<'r> Reader<'r> {
         if let Some(known) = self.folders.get(path) {
             return known.clone();
         }
-        // Down from the nearest folder that is known; a path may have more parts than a stack has frames.
+        // Iterative, from the nearest cached ancestor: a path may have thousands of components.
         let mut starts = path.match_indices('/').map(|(end, _)| end).chain([path.len()]).rev();
         let known = starts.find_map(|end| Some((end, self.folders.get(&path[..end])?.clone())));
-        let (mut end, mut found) = known.unwrap_or_else(|| (0, Ok(self.root.real.clone())));
+        let (mut end, mut resolved) = known.unwrap_or_else(|| (0, Ok(self.root.real.clone())));
         while end < path.len() {
             let start = if end == 0 { 0 } else { end + 1 };
             end = path[start..].find('/').map_or(path.len(), |length| start + length);
             let name = &path[start..end];
-            found = found.and_then(|above| self.follow(above.join(name)));
-            self.folders.insert(path[..end].to_owned(), found.clone());
-            // There is nothing below what is not there; and a path may have thousands of parts.
-            if found.is_err() {
-                self.folders.insert(path.to_owned(), found.clone());
+            resolved = resolved.and_then(|parent| self.follow(parent.join(name)));
+            self.folders.insert(path[..end].to_owned(), resolved.clone());
+            // Nothing exists below a missing folder, so do not cache thousands of failures.
+            if resolved.is_err() {
+                self.folders.insert(path.to_owned(), resolved.clone());
                 break;
             }
         }
-        found
+        resolved
     }
 
-    /// Where something in a folder, which is without links, really is.
+    /// Resolves the last component of a path whose parent is canonical.
     fn follow(&self, path: PathBuf) -> Result<PathBuf, ReadFailure> {
-        let found = fs::symlink_metadata(&path).map_err(|error| unread(&error))?;
-        if found.is_symlink() { self.resolve(&path) } else { Ok(path) }
+        let metadata = fs::symlink_metadata(&path).map_err(|error| read_failure(&error))?;
+        if metadata.is_symlink() { self.resolve(&path) } else { Ok(path) }
     }
 
+    /// Follows a link that stays below the root.
     fn resolve(&self, path: &Path) -> Result<PathBuf, ReadFailure> {
-        let found = path.canonicalize().map_err(|error| unread(&error))?;
-        match found.starts_with(&self.root.real) {
-            true => Ok(found),
-            false => Err(ReadFailure::Refused("a link leads out of the root".to_owned())),
+        let target = path.canonicalize().map_err(|error| read_failure(&error))?;
+        match target.starts_with(&self.root.real) {
+            true => Ok(target),
+            false => {
+                Err(ReadFailure::Refused("a symbolic link points outside of the root".to_owned()))
+            }
         }
     }
 }
 
-/// Opens a file to read it, but not what a link leads to; and does not wait for whoever would write to a pipe.
+/// Opens a file for reading. Fails on a symbolic link and does not block on a named pipe.
 #[cfg(unix)]
 fn open_no_follow(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
@@ -278,10 +283,10 @@ fn open_no_follow(path: &Path) -> io::Result<File> {
 }
 
 fn is_link(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
 }
 
-fn unread(error: &io::Error) -> ReadFailure {
+fn read_failure(error: &io::Error) -> ReadFailure {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => ReadFailure::Missing,
         _ => ReadFailure::Refused(format!("it cannot be read: {error}")),
@@ -294,7 +299,7 @@ mod tests {
     use crate::test::Scratch;
 
     #[test]
-    fn roots_are_folders_that_do_not_overlap() {
+    fn roots_are_folders_without_overlap() {
         let scratch = Scratch::new("roots");
         scratch.write("docs/global/a.md", "");
         scratch.write("docs-more/a.md", "");
@@ -316,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_stay_below() {
+    fn relative_paths_without_parents_are_below() {
         for good in ["a", "a/b.md", "..a/b", "a b/ä.md"] {
             assert!(is_below(good), "{good}");
         }
@@ -331,7 +336,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn nothing_outside_is_read() {
+    fn files_outside_of_the_root_are_not_read() {
         use std::os::unix::fs::symlink;
 
         let scratch = Scratch::new("outside");
@@ -350,19 +355,19 @@ mod tests {
         let roots = Roots::open([at("docs")], None).unwrap();
         let mut reader = Reader::new(roots.get(0));
         let mut read =
-            |path: &str| reader.read(path, 10).map_err(|unread| unread.problem().to_owned());
+            |path: &str| reader.read(path, 10).map_err(|failure| failure.problem().to_owned());
         for inside in ["in/a.md", "within.md", "also/a.md"] {
             assert_eq!(read(inside).as_deref(), Ok("inside"), "{inside}");
         }
         for (path, problem) in [
-            ("../secret/a.md", "its path leads out of the root"),
-            ("/etc/passwd", "its path leads out of the root"),
-            ("a\0b", "its path leads out of the root"),
-            ("file.md", "a link leads out of the root"),
-            ("folder/a.md", "a link leads out of the root"),
-            ("dangling.md", "it is not there"),
-            ("none/a.md", "it is not there"),
-            ("in/a.md/b.md", "it is not there"),
+            ("../secret/a.md", "its path is outside of the root"),
+            ("/etc/passwd", "its path is outside of the root"),
+            ("a\0b", "its path is outside of the root"),
+            ("file.md", "a symbolic link points outside of the root"),
+            ("folder/a.md", "a symbolic link points outside of the root"),
+            ("dangling.md", "it does not exist"),
+            ("none/a.md", "it does not exist"),
+            ("in/a.md/b.md", "it does not exist"),
             ("in", "it is not a file"),
             ("pipe.md", "it is not a file"),
             ("long.md", "it has more than 10 bytes"),

@@ -1,9 +1,8 @@
-//! What the files below a root say about themselves.
+//! Scans a root for snippets and manifests.
 //!
-//! A file with front matter that names an id, a type or a scope is meant to be a snippet. If it lacks one of the four
-//! fields, or says something that cannot be, it is left out and the problem is told: a snippet without a scope has no place
-//! in an order, and one without a type is in no area. Other Markdown files are none of our business, unless it looks as if
-//! somebody meant them to be snippets: those that would go missing in silence are told. A file called `baseline.md` is a
+//! A Markdown file is meant to be a snippet if its front matter has an id, a type or a scope. If a required field is
+//! missing or invalid, the scan omits the file and reports the problem. Other Markdown files are ignored, except those
+//! that resemble a snippet: they are reported, because they would be missing silently. `baseline.md` is always a
 //! manifest, never a snippet.
 
 use std::collections::BTreeMap;
@@ -22,27 +21,27 @@ use crate::kind::{Scope, SnippetType, scope_names, type_names};
 use crate::required_reads::{Reference, RequiredReads, manifest, required_reads};
 use crate::root::{MAX_FILE_BYTES, Reader, Root, is_below};
 
-/// Longer references are none: ids and paths are shorter.
+/// The maximum length of a reference; ids and paths are shorter.
 const MAX_REFERENCE_BYTES: usize = 4_096;
 
-/// So many others may be required by one snippet.
+/// The maximum number of references of a snippet.
 const MAX_REFERENCES: usize = 10_000;
 
-/// From one that is required to the next, so many lines are looked at.
+/// The number of lines that are searched for the next reference in front matter.
 const MAX_LOOKAHEAD_LINES: usize = 16;
 
-/// What a manifest is called.
+/// The file name of manifests.
 const MANIFEST: &str = "baseline.md";
 
-/// Something that is wrong with a file.
+/// A problem with a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Problem {
-    /// The file.
+    /// The path of the file.
     pub path: String,
-    /// The line, from 1, where there is one.
+    /// The line, from 1, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The problem and its fix.
     pub problem: String,
 }
 
@@ -56,10 +55,10 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A snippet, as its file tells.
+/// A snippet, as its file declares it.
 #[derive(Debug)]
 pub(crate) struct ScannedSnippet {
-    /// Below the root.
+    /// Relative to the root.
     pub(crate) path: String,
     pub(crate) id: String,
     pub(crate) id_line: usize,
@@ -68,60 +67,60 @@ pub(crate) struct ScannedSnippet {
     pub(crate) scope: Scope,
     pub(crate) requires: Vec<Reference>,
     pub(crate) tokens: usize,
-    /// Of the whole file.
+    /// XXH3 of the whole file.
     pub(crate) hash: u64,
 }
 
-/// All that was found below a root.
+/// The snippets, manifests and problems of a root.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
-    /// In the order of their paths.
+    /// Sorted by path.
     pub(crate) snippets: Vec<ScannedSnippet>,
-    /// What is wrong, but leaves nothing out of the index. `check` tells.
-    pub(crate) doubts: Vec<Problem>,
-    /// The references of manifests, with the paths of these.
+    /// Problems that omit nothing from the index; only `check` reports them.
+    pub(crate) minor_problems: Vec<Problem>,
+    /// The references of manifests, each with the path of its manifest.
     pub(crate) baseline: Vec<(String, Reference)>,
     pub(crate) problems: Vec<Problem>,
 }
 
-/// RequiredReads all Markdown files below a root, but for hidden ones and links.
+/// Reads all Markdown files below a root except hidden files and symbolic links.
 pub(crate) fn scan(root: &Root, counter: &dyn TokenCounter) -> Result<Scan, SnippetsError> {
     let mut scan = Scan::default();
     let mut reader = Reader::new(root);
     for path in files(root, &mut scan.problems)? {
         let text = match reader.read(&path, MAX_FILE_BYTES) {
             Ok(text) => text,
-            Err(unread) => {
-                scan.push_problem(root, &path, None, unread.problem());
+            Err(failure) => {
+                scan.push_problem(root, &path, None, failure.problem());
                 continue;
             }
         };
         if path.rsplit('/').next() == Some(MANIFEST) {
             let front = split_front_matter(&text).front.and_then(|front| Fields::read(front).ok());
             if front.is_some_and(|fields| fields.resembles_snippet()) {
-                let problem = "a file of this name is a manifest, no snippet; rename it";
+                let problem = "a file of this name is a manifest, not a snippet; rename it";
                 scan.push_problem(root, &path, Some(1), problem);
             }
             let references = manifest(&text).into_iter();
             scan.baseline.extend(references.map(|reference| (path.clone(), reference)));
         } else {
-            scan.read(root, path, &text, counter);
+            scan.add(root, path, &text, counter);
         }
     }
     scan.problems.sort_unstable();
-    scan.doubts.sort_unstable();
+    scan.minor_problems.sort_unstable();
     Ok(scan)
 }
 
-/// What a file says about itself, if it is a snippet.
+/// Parses a file as a snippet, without counting its tokens exactly.
 pub(crate) fn parse_snippet(root: &Root, path: &str, text: &str) -> Option<ScannedSnippet> {
     let mut scan = Scan::default();
-    scan.read(root, path.to_owned(), text, &pannier_tokens::BytesOverFour);
+    scan.add(root, path.to_owned(), text, &pannier_tokens::BytesOverFour);
     scan.snippets.pop()
 }
 
-/// What front matter requires, each with its line, as far as that can be found.
-fn required(front: &str, requires: Vec<String>) -> Vec<Reference> {
+/// Adds the line of each reference in front matter, as far as a text search finds it.
+fn locate_references(front: &str, requires: Vec<String>) -> Vec<Reference> {
     let first = line_of(front, "requires");
     let mut lines = (2..).zip(front.lines()).skip_while(|(line, _)| *line < first).peekable();
     let mut references = Vec::new();
@@ -130,19 +129,19 @@ fn required(front: &str, requires: Vec<String>) -> Vec<Reference> {
         if text.is_empty() {
             continue;
         }
-        // They come in the order of the lines; several may stand in one.
+        // References are in line order, and one line may contain several.
         let mut ahead = lines.clone().take(MAX_LOOKAHEAD_LINES);
-        let found = ahead.position(|(_, line)| line.contains(&text));
-        if let Some(found) = found.filter(|found| *found > 0) {
-            lines.nth(found - 1);
+        let offset = ahead.position(|(_, line)| line.contains(&text));
+        if let Some(offset) = offset.filter(|offset| *offset > 0) {
+            lines.nth(offset - 1);
         }
-        let line = found.and_then(|_| lines.peek()).map_or(first, |(line, _)| *line);
+        let line = offset.and_then(|_| lines.peek()).map_or(first, |(line, _)| *line);
         references.push(Reference { text, line });
     }
     references
 }
 
-/// The references of the manifests below a root.
+/// Returns the references of the manifests below a root.
 pub(crate) fn baseline(root: &Root) -> Result<Vec<String>, SnippetsError> {
     let mut reader = Reader::new(root);
     let paths = files(root, &mut Vec::new())?;
@@ -151,35 +150,35 @@ pub(crate) fn baseline(root: &Root) -> Result<Vec<String>, SnippetsError> {
     Ok(texts.flat_map(|text| manifest(&text)).map(|reference| reference.text).collect())
 }
 
-/// Whether a reference is to another manifest, which is read anyway.
+/// Returns whether a reference points to a manifest. Every manifest is read anyway.
 pub(crate) fn is_manifest(reference: &str) -> bool {
     reference.trim_start_matches('@').rsplit('/').next() == Some(MANIFEST)
 }
 
-/// The Markdown files below a root, in the order of their paths, whatever the order of the folders.
+/// Returns the Markdown files below a root, sorted by path regardless of the order of directory entries.
 fn files(root: &Root, problems: &mut Vec<Problem>) -> Result<Vec<String>, SnippetsError> {
     let mut files = Vec::new();
     let mut folders = vec![String::new()];
     while let Some(folder) = folders.pop() {
-        let place = root.real_path().join(&folder);
-        let entries = match fs::read_dir(&place) {
+        let directory = root.real_path().join(&folder);
+        let entries = match fs::read_dir(&directory) {
             Ok(entries) => entries,
             Err(error) if folder.is_empty() => {
-                return Err(SnippetsError::io("look into", root.path(), error));
+                return Err(SnippetsError::io("list", root.path(), error));
             }
             Err(error) => {
-                let problem = format!("it cannot be looked into: {error}");
+                let problem = format!("it cannot be listed: {error}");
                 problems.push(Problem { path: root.display_path(&folder), line: None, problem });
                 continue;
             }
         };
         for entry in entries {
-            let entry = entry.map_err(|error| SnippetsError::io("look into", &place, error))?;
+            let entry = entry.map_err(|error| SnippetsError::io("list", &directory, error))?;
             let name = entry.file_name();
             let lossy = name.to_string_lossy();
             let Ok(kind) = entry.file_type() else { continue };
             let is_file = kind.is_file() && is_markdown(&lossy);
-            // Links are not followed: what they lead to may lie outside, or is found anyway.
+            // Links are not followed: their targets are outside of the root, or found anyway.
             if lossy.starts_with('.') || !(kind.is_dir() || is_file) {
                 continue;
             }
@@ -201,10 +200,10 @@ fn files(root: &Root, problems: &mut Vec<Problem>) -> Result<Vec<String>, Snippe
     Ok(files)
 }
 
-/// Whether a file of this name has Markdown in it.
+/// Returns whether a file name has a Markdown extension.
 fn is_markdown(name: &str) -> bool {
-    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-    ["md", "markdown"].iter().any(|known| ending.eq_ignore_ascii_case(known))
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    ["md", "markdown"].iter().any(|known| extension.eq_ignore_ascii_case(known))
 }
 
 impl Scan {
@@ -222,7 +221,8 @@ impl Scan {
         });
     }
 
-    fn read(&mut self, root: &Root, path: String, text: &str, counter: &dyn TokenCounter) {
+    /// Adds the snippet in `text`, or the problems that prevent it.
+    fn add(&mut self, root: &Root, path: String, text: &str, counter: &dyn TokenCounter) {
         let SplitDocument { front, body } = split_front_matter(text);
         let Some(front) = front else {
             if let Some(problem) = near_miss(text) {
@@ -240,7 +240,7 @@ impl Scan {
         if !fields.resembles_snippet() {
             return;
         }
-        let before = self.problems.len();
+        let problems_before = self.problems.len();
         let Fields { id, description, kind, scope, requires } = fields;
         let mut field = |key: &str, field: Field| match field {
             Field::Text(text) if !text.trim().is_empty() => Some(text),
@@ -251,7 +251,7 @@ impl Scan {
             Field::Text(_) | Field::Other => {
                 let line = line_of(front, key);
                 let problem = format!(
-                    "its '{key}' is no text; write one, in quotes if it looks like something else"
+                    "its '{key}' is not a string; write one, in quotes if YAML reads it as another type"
                 );
                 self.push_problem(root, &path, Some(line), problem);
                 None
@@ -259,56 +259,58 @@ impl Scan {
         };
         let (id, description) = (field("id", id), field("description", description));
         let (kind, scope) = (field("type", kind), field("scope", scope));
-        let mut wrong = |key: &str, problem: String| {
+        let mut push_invalid = |key: &str, problem: String| {
             self.push_problem(root, &path, Some(line_of(front, key)), problem);
         };
         if let Some(id) = id.as_deref().filter(|id| !is_id(id)) {
             let id = excerpt(id);
-            wrong(
+            push_invalid(
                 "id",
                 format!(
-                    "'{id}' cannot be an id; use up to {MAX_ID_BYTES} lower-case letters, digits, '.', '_' and '-', with single slashes between them"
+                    "'{id}' is not a valid id; use up to {MAX_ID_BYTES} lowercase letters, digits, '.', '_' and '-', in segments separated by '/'"
                 ),
             );
         }
         let known_type = kind.as_deref().and_then(SnippetType::find);
         if let (Some(kind), None) = (kind.as_deref().map(excerpt), known_type) {
-            wrong("type", format!("there is no type '{kind}'; there are {}", type_names()));
+            push_invalid("type", format!("unknown type '{kind}'; use one of {}", type_names()));
         }
         let known_scope = scope.as_deref().and_then(Scope::find);
         if let (Some(scope), None) = (scope.as_deref().map(excerpt), known_scope) {
-            wrong("scope", format!("there is no scope '{scope}'; there are {}", scope_names()));
+            push_invalid("scope", format!("unknown scope '{scope}'; use one of {}", scope_names()));
         }
         if requires.is_none() {
-            wrong("requires", "its 'requires' is no list of texts; write one".to_owned());
+            push_invalid(
+                "requires",
+                "its 'requires' is not a list of strings; write one".to_owned(),
+            );
         }
         let (Some(id), Some(description), Some(kind), Some(scope), Some(requires)) =
             (id, description, known_type, known_scope, requires)
         else {
             return;
         };
-        if self.problems.len() > before {
+        if self.problems.len() > problems_before {
             return;
         }
-        let mut references = required(front, requires);
-        // Between the front matter and the body is the line that ends the one, and before it the line that begins it.
-        let before_body = front.lines().count() + 2;
-        let RequiredReads { references: reads, missed } = required_reads(body);
+        let mut references = locate_references(front, requires);
+        // The front matter and its two fences.
+        let lines_before_body = front.lines().count() + 2;
+        let RequiredReads { references: reads, near_misses } = required_reads(body);
         references.extend(
-            reads.into_iter().map(|read| Reference { line: read.line + before_body, ..read }),
+            reads.into_iter().map(|read| Reference { line: read.line + lines_before_body, ..read }),
         );
-        for (line, problem) in missed {
-            let (path, line) = (root.display_path(&path), Some(line + before_body));
-            self.doubts.push(Problem { path, line, problem: problem.to_owned() });
+        for (line, problem) in near_misses {
+            let (path, line) = (root.display_path(&path), Some(line + lines_before_body));
+            self.minor_problems.push(Problem { path, line, problem: problem.to_owned() });
         }
         if let Some(long) = references.iter().find(|other| other.text.len() > MAX_REFERENCE_BYTES) {
-            let problem = format!(
-                "it requires something of more than {MAX_REFERENCE_BYTES} bytes; remove that"
-            );
+            let problem =
+                format!("it has a reference longer than {MAX_REFERENCE_BYTES} bytes; remove it");
             return self.push_problem(root, &path, Some(long.line), problem);
         }
         if references.len() > MAX_REFERENCES {
-            let problem = format!("it requires more than {MAX_REFERENCES} others; remove some");
+            let problem = format!("it requires more than {MAX_REFERENCES} snippets; remove some");
             return self.push_problem(root, &path, None, problem);
         }
         self.snippets.push(ScannedSnippet {
@@ -324,8 +326,8 @@ impl Scan {
         });
     }
 
-    /// The ids of snippets by their paths.
+    /// Returns the ids of snippets by path.
     pub(crate) fn by_path(&self) -> BTreeMap<&str, &str> {
-        self.snippets.iter().map(|found| (found.path.as_str(), found.id.as_str())).collect()
+        self.snippets.iter().map(|snippet| (snippet.path.as_str(), snippet.id.as_str())).collect()
     }
 }

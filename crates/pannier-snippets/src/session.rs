@@ -1,9 +1,8 @@
-//! What a session was given already.
+//! Records the snippets that a session received.
 //!
-//! The ids of the snippets that were sent are kept in a file for each session and set of roots, one a line, each with the
-//! hash of its text, so that a text that has changed since is sent again. Several calls of a session may run at once: each
-//! adds what it sent to what is there by then, so that none loses what another one sent. Whatever is wrong with a file
-//! merely means that snippets are sent again.
+//! Each session and set of roots has one file with an id and a hash per line. The hash detects changed texts, which are
+//! sent again. Concurrent calls of a session merge their deliveries under a lock. A damaged file counts as empty, so the
+//! worst case is a repeated delivery.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,52 +15,52 @@ use crate::{GetResponse, Roots, SnippetsError, TextHash};
 
 const HEADER: &str = "pannier snippets 2\n";
 
-/// Longer files hold something else.
-const LONGEST: u64 = 16 << 20;
+/// Larger files are not delivery logs.
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// Sessions that got nothing for so long are over.
-const OLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// Files of sessions without a delivery for 30 days are removed.
+const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Remembers in a folder what sessions were given.
+/// A folder of files that record which snippets each session received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryLog {
     files: SessionStore,
 }
 
 impl DeliveryLog {
-    /// Keeps its files in this folder, which is made when it is needed.
+    /// Stores the files in `folder`, which the first `record` creates.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self { files: SessionStore::in_folder(folder, ".snippets") }
     }
 
-    /// The ids of what a session was given of these roots, and the hashes of the texts.
+    /// Returns the ids and text hashes of the snippets of these roots that a session received.
     ///
     /// # Errors
     ///
-    /// [`SnippetsError::Session`] if a root cannot be looked at.
+    /// [`SnippetsError::Session`] if the file of the session cannot be located.
     pub fn read(
         &self,
         session: &SessionId,
         roots: &Roots,
     ) -> Result<BTreeMap<String, TextHash>, SnippetsError> {
-        Ok(parse(self.file(session, roots)?.read(LONGEST)))
+        Ok(parse(self.file(session, roots)?.read(MAX_FILE_BYTES)))
     }
 
-    /// Remembers what was sent, and forgets ids that are gone, and sessions that got nothing for a month.
+    /// Records the sent snippets, removes ids that no longer exist, and deletes files older than 30 days.
     ///
     /// # Errors
     ///
-    /// [`SnippetsError::Session`] if it cannot be written.
+    /// [`SnippetsError::Session`] if the file cannot be written.
     pub fn record(
         &self,
         session: &SessionId,
         roots: &Roots,
-        answer: &GetResponse<'_>,
+        response: &GetResponse<'_>,
     ) -> Result<(), SnippetsError> {
         let change = |mut delivered: BTreeMap<String, TextHash>| {
-            match answer {
-                GetResponse::Snippets(context) => delivered.extend(
-                    context
+            match response {
+                GetResponse::Snippets(bundle) => delivered.extend(
+                    bundle
                         .snippets
                         .iter()
                         .map(|snippet| (snippet.id.to_owned(), TextHash::of(&snippet.text))),
@@ -78,8 +77,8 @@ impl DeliveryLog {
             Some((HEADER.to_owned() + &lines.collect::<String>()).into_bytes())
         };
         let file = self.file(session, roots)?;
-        file.update(LONGEST, write)?;
-        file.remove_stale(OLD);
+        file.update(MAX_FILE_BYTES, write)?;
+        file.remove_stale(MAX_AGE);
         Ok(())
     }
 

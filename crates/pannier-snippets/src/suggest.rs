@@ -10,9 +10,9 @@ const MAX_TEXT_BYTES: usize = 400;
 
 /// Returns the ids closest to `id`, closest first, by Levenshtein distance.
 ///
-/// People remember the name, which is the last segment of an id. A suggestion differs from the name in at most a third
-/// of its characters; the distance of the preceding segments breaks ties. Ids that start with `id` and a slash are
-/// suggested, too.
+/// People remember the name, which is the last segment of an id. So the edit distance of the names is at most a third of
+/// the length, and at least 1 is allowed. The distance of the preceding segments breaks ties. Ids that start with `id`
+/// and a slash are suggested, too.
 pub(crate) fn similar_ids(catalog: &SnippetCatalog<'_>, id: &str) -> Vec<String> {
     if id.len() > MAX_TEXT_BYTES {
         return Vec::new();

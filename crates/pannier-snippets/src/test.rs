@@ -1,9 +1,9 @@
-//! What tests have in common.
+//! Helpers for tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder of its own for a test, which goes with it.
+/// A temporary folder that is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 

@@ -1,4 +1,4 @@
-//! The files of snippets, as they were read.
+//! Reads the files of snippets.
 
 use std::fmt;
 use std::ops::Deref;
@@ -11,7 +11,7 @@ use crate::Roots;
 use crate::catalog::Snippet;
 use crate::root::{MAX_FILE_BYTES, ReadFailure, Reader};
 
-/// Everything behind the front matter of a file, byte for byte. A clone is the same text, not a copy of it.
+/// The text after the front matter of a file, byte for byte. Cloning is cheap: clones share the text.
 #[derive(Clone)]
 pub struct Body {
     file: Arc<String>,
@@ -24,7 +24,7 @@ impl Body {
         Self { file: Arc::new(file), start }
     }
 
-    /// All of its file.
+    /// Returns the whole file, including the front matter.
     pub(crate) fn file(&self) -> &str {
         &self.file
     }
@@ -58,7 +58,7 @@ impl Serialize for Body {
     }
 }
 
-/// RequiredReads files of all roots.
+/// Reads the bodies of snippets of all roots.
 #[derive(Debug)]
 pub(crate) struct BodyReader<'r> {
     roots: &'r Roots,
@@ -70,12 +70,13 @@ impl<'r> BodyReader<'r> {
         Self { roots, readers: roots.iter().map(Reader::new).collect() }
     }
 
-    /// The text of a snippet. Other tools write paths with the name of the root at their beginning.
+    /// Reads the body of a snippet. Other tools write paths that start with the name of the root, so those are
+    /// accepted, too.
     pub(crate) fn read(&mut self, snippet: &Snippet<'_>) -> Result<Body, ReadFailure> {
-        let (place, path) = (snippet.root(), snippet.path());
-        let Some(reader) = self.readers.get_mut(place) else { return Err(ReadFailure::Missing) };
+        let (root, path) = (snippet.root(), snippet.path());
+        let Some(reader) = self.readers.get_mut(root) else { return Err(ReadFailure::Missing) };
         let file = match reader.read(path, MAX_FILE_BYTES) {
-            Err(ReadFailure::Missing) => match self.roots.get(place).without_name(path) {
+            Err(ReadFailure::Missing) => match self.roots.get(root).without_name(path) {
                 Some(rest) => reader.read(rest, MAX_FILE_BYTES),
                 None => Err(ReadFailure::Missing),
             },

@@ -1,22 +1,22 @@
-//! Whether a text is still the one that a session was given.
+//! Detects whether a text changed since a session received it.
 //!
-//! A session is told an id, and what stands under it may change. What it was given need not be kept to see that: sixteen
-//! digits are enough, because nobody gains anything by finding two texts that share them.
+//! A delivery log stores 64 bits of a hash instead of the text. That is enough, because a collision only suppresses one
+//! repeated delivery and gives an attacker nothing.
 
 use std::fmt;
 
-/// The beginning of the BLAKE3 hash of a text: sixteen hexadecimal digits.
+/// The first 64 bits of the BLAKE3 hash of a text, written as 16 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextHash(u64);
 
 impl TextHash {
-    /// That of a text.
+    /// Hashes `text`.
     pub fn of(text: &str) -> Self {
         let [a, b, c, d, e, f, g, h, ..] = *blake3::hash(text.as_bytes()).as_bytes();
         Self(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
     }
 
-    /// The one that is written so.
+    /// Parses 16 lowercase hexadecimal digits.
     pub(crate) fn parse(digits: &str) -> Option<Self> {
         let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let is_hash = digits.len() == 16 && digits.bytes().all(is_digit);
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hash_is_written_and_read() {
+    fn display_and_parse_are_inverse() {
         let hash = TextHash::of("");
         assert_eq!(hash.to_string(), "af1349b9f5f9a1a6");
         assert_eq!(TextHash::parse("af1349b9f5f9a1a6"), Some(hash));

@@ -1,4 +1,4 @@
-//! What is wrong, but not so wrong that nothing can be answered.
+//! Problems that do not prevent a response.
 
 use std::fmt;
 
@@ -6,50 +6,50 @@ use serde::Serialize;
 
 use crate::root::ReadFailure;
 
-/// Something that a caller should know about an answer.
+/// A problem with a part of a response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Warning {
-    /// An entry of an index is left out.
+    /// An entry of an index is invalid and omitted.
     Entry {
-        /// Which, and why.
+        /// The entry and the reason.
         message: String,
     },
-    /// The file of a snippet cannot be read, and the snippet is left out.
+    /// The file of a snippet cannot be read, and the snippet is omitted.
     Unreadable {
         /// The snippet.
         id: String,
-        /// Which file, and why.
+        /// The file and the reason.
         message: String,
     },
-    /// The file of a snippet says something else about it than the index; what the index says was used.
+    /// The front matter of a snippet differs from the index. The response uses the index.
     Outdated {
         /// The snippet.
         id: String,
-        /// Which file, and what to do.
+        /// The file and the remedy.
         message: String,
     },
-    /// A snippet requires something that is in no index.
+    /// A reference of a snippet is in no index.
     Dangling {
         /// The snippet.
         id: String,
-        /// What it requires, as it is written.
+        /// The reference, as written.
         requires: String,
-        /// The same, for people.
+        /// The snippet and the reference.
         message: String,
     },
-    /// Snippets require each other in a circle, which is broken at the first of them.
+    /// Snippets require each other in a cycle, which is broken at its smallest id.
     Cycle {
-        /// The smallest id of the circle.
+        /// The smallest id of the cycle.
         id: String,
-        /// The circle, or how it begins and ends, for people.
+        /// The cycle; of a long one, its beginning and end.
         message: String,
     },
 }
 
 impl Warning {
-    /// What it says.
+    /// Returns the message.
     pub fn message(&self) -> &str {
         match self {
             Self::Entry { message }
@@ -67,7 +67,7 @@ impl Warning {
 
     pub(crate) fn outdated(id: &str, path: &str) -> Self {
         let message = format!(
-            "{id}: {path} says something else about it than the index; run `pannier snippets index`"
+            "{id}: {path} says something else about it than the index; index the root again"
         );
         Self::Outdated { id: id.to_owned(), message }
     }
@@ -78,15 +78,15 @@ impl Warning {
     }
 
     pub(crate) fn dangling(id: &str, requires: &str) -> Self {
-        let shown = crate::id::excerpt(requires);
-        let message = format!("{id} requires '{shown}', which is in no index");
+        let reference = crate::id::excerpt(requires);
+        let message = format!("{id} requires '{reference}', which is in no index");
         Self::Dangling { id: id.to_owned(), requires: requires.to_owned(), message }
     }
 
     pub(crate) fn cycle(ids: &[&str]) -> Self {
         let id = ids.first().copied().unwrap_or_default();
-        let circle = abbreviate(ids, " -> ");
-        let message = format!("snippets require each other: {circle} -> {id}");
+        let cycle = abbreviate(ids, " -> ");
+        let message = format!("dependency cycle: {cycle} -> {id}");
         Self::Cycle { id: id.to_owned(), message }
     }
 }
@@ -97,19 +97,19 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What to do about a file that cannot be read, if the index is to blame.
+/// Returns the remedy for a file that cannot be read, if the index may be the cause.
 fn hint(problem: &str) -> &'static str {
     match problem == ReadFailure::Missing.problem() {
-        true => "; if it was removed, run `pannier snippets index`",
+        true => "; if it was removed, index the root again",
         false => "",
     }
 }
 
-/// A list that may be as long as there are snippets: its beginning and its end.
-fn abbreviate(ids: &[&str], between: &str) -> String {
+/// Joins ids. Of more than eight, keeps the first and the last four.
+fn abbreviate(ids: &[&str], separator: &str) -> String {
     if ids.len() <= 8 {
-        return ids.join(between);
+        return ids.join(separator);
     }
-    let (first, last) = (ids[..4].join(between), ids[ids.len() - 4..].join(between));
-    format!("{first}{between}({} more){between}{last}", ids.len() - 8)
+    let (first, last) = (ids[..4].join(separator), ids[ids.len() - 4..].join(separator));
+    format!("{first}{separator}({} more){separator}{last}", ids.len() - 8)
 }

@@ -1,9 +1,9 @@
-//! The text of an index: how it is written, and how it is read.
+//! Parses and writes index files.
 //!
-//! An index is YAML, so that other tools can read it, and we write one form of it only: a line for each field, texts in
-//! double quotes, as in JSON. A file of that form is read by its lines, which is as fast as reading it at all; whatever
-//! else people and other tools write goes through a YAML parser, many times slower. Both readers give the same for what
-//! both can read; a file that is not to the letter what would be written goes to the parser.
+//! An index is YAML, so that other tools can read it. Pannier writes one canonical form: one line per field, strings in
+//! double quotes as in JSON. A line parser reads the canonical form about as fast as the file itself. A YAML parser, many
+//! times slower, reads everything else. The line parser only accepts byte-exact canonical text, so both parsers agree
+//! where both succeed.
 
 use std::borrow::Cow;
 
@@ -14,12 +14,12 @@ use crate::front_matter::first_line;
 const HEADER: &str =
     "# Written by `pannier snippets index` from the front matter of the files below this folder.\n";
 
-/// An index as it was read. Nothing in it is checked.
+/// A parsed index. Its values are not validated.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Index<'t> {
-    /// What counted the tokens.
+    /// The tokenizer of the token counts.
     pub(crate) tokenizer: Option<Cow<'t, str>>,
-    /// What the manifests refer to, if anybody looked.
+    /// The references of the manifests, if recorded.
     pub(crate) baseline: Option<List<'t>>,
     pub(crate) entries: Vec<Entry<'t>>,
 }
@@ -33,15 +33,15 @@ pub(crate) struct Entry<'t> {
     pub(crate) path: Cow<'t, str>,
     pub(crate) requires: List<'t>,
     pub(crate) tokens: Option<usize>,
-    /// Of the whole file.
+    /// XXH3 of the whole file.
     pub(crate) hash: Option<u64>,
 }
 
-/// A list of texts. Most are never looked into, so ours are kept as they were written.
+/// A list of strings. Most are never used, so canonical lists are kept unparsed.
 #[derive(Clone, Debug)]
 pub(crate) enum List<'t> {
-    /// What stands between the brackets of a list in our form, with at least one text and nothing escaped.
-    Written(&'t str),
+    /// The text between the brackets of a canonical, non-empty list without escapes.
+    Canonical(&'t str),
     Texts(Vec<String>),
 }
 
@@ -63,28 +63,28 @@ impl<'t> List<'t> {
     pub(crate) fn texts(&self) -> Vec<Cow<'_, str>> {
         match self {
             Self::Texts(texts) => texts.iter().map(|text| Cow::Borrowed(text.as_str())).collect(),
-            Self::Written(written) => {
-                written.split(", ").map(|text| Cow::Borrowed(text.trim_matches('"'))).collect()
+            Self::Canonical(inside) => {
+                inside.split(", ").map(|text| Cow::Borrowed(text.trim_matches('"'))).collect()
             }
         }
     }
 
-    /// A list in our form, if all of it is.
-    fn read(written: &'t str) -> Option<Self> {
-        let inside = written.strip_prefix('[')?.strip_suffix(']')?;
+    /// Parses a list in canonical form.
+    fn parse_canonical(text: &'t str) -> Option<Self> {
+        let inside = text.strip_prefix('[')?.strip_suffix(']')?;
         if inside.is_empty() {
             return Some(Self::Texts(Vec::new()));
         }
         if is_simple(inside.as_bytes()) {
-            return Some(Self::Written(inside));
+            return Some(Self::Canonical(inside));
         }
-        let list = Self::Texts(serde_json::from_str(written).ok()?);
-        (quote_list(&list) == written).then_some(list)
+        let list = Self::Texts(serde_json::from_str(text).ok()?);
+        (quote_list(&list) == text).then_some(list)
     }
 }
 
-/// Whether this is one text in quotes or more, with a comma and a blank between them, and nothing in them that would need
-/// more than a look; most are ids.
+/// Returns whether `list` consists of quoted strings separated by a comma and a space, without escapes and spaces. Lists
+/// of ids do.
 fn is_simple(list: &[u8]) -> bool {
     let mut rest = list;
     loop {
@@ -99,7 +99,7 @@ fn is_simple(list: &[u8]) -> bool {
     }
 }
 
-/// Writes an index.
+/// Writes an index in canonical form.
 pub(crate) fn write(index: &Index<'_>) -> String {
     let mut text = HEADER.to_owned();
     let mut field = |name: &str, value: &str| {
@@ -136,7 +136,7 @@ fn quote_list(list: &List<'_>) -> String {
     format!("[{}]", texts.join(", "))
 }
 
-/// A text in double quotes, as JSON and YAML both read it.
+/// Quotes a string so that JSON and YAML parse it alike.
 fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -157,15 +157,15 @@ fn quote(text: &str) -> String {
     quoted
 }
 
-/// What YAML does not take as it is, or takes for the end of a line.
+/// Returns whether YAML forbids a character in strings or treats it as a line break.
 fn is_escaped(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// What stands between quotes, if that is what would be written there.
+/// Unescapes the text between quotes, if it is canonical.
 fn unescape(text: &str) -> Option<Cow<'_, str>> {
-    // Without a branch: most texts are whole, and a compiler makes that fast.
+    // Fast path for printable ASCII, without branches so that it vectorizes.
     let is_simple = text
         .bytes()
         .fold(true, |is, byte| is & matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\'));
@@ -179,7 +179,7 @@ fn unescape(text: &str) -> Option<Cow<'_, str>> {
     (quote(&plain) == quoted).then_some(Cow::Owned(plain))
 }
 
-/// RequiredReads an index, or tells in one line why it cannot be read.
+/// Parses an index. The error is a one-line problem.
 pub(crate) fn read(text: &str) -> Result<Index<'_>, String> {
     match parse_canonical(text) {
         Some(index) => Ok(index),
@@ -187,12 +187,12 @@ pub(crate) fn read(text: &str) -> Result<Index<'_>, String> {
     }
 }
 
-/// RequiredReads an index in our form.
+/// Parses an index in canonical form.
 pub(crate) fn parse_canonical(text: &str) -> Option<Index<'_>> {
     let mut lines = Lines(text.strip_prefix(HEADER)?);
     let mut index = Index {
         tokenizer: Some(lines.quoted("tokenizer: ")?),
-        baseline: Some(List::read(lines.field("baseline: ")?)?),
+        baseline: Some(List::parse_canonical(lines.field("baseline: ")?)?),
         entries: Vec::new(),
     };
     match lines.field("snippets:")? {
@@ -208,7 +208,7 @@ pub(crate) fn parse_canonical(text: &str) -> Option<Index<'_>> {
             kind: lines.word("    type: ")?,
             scope: lines.word("    scope: ")?,
             path: lines.quoted("    path: ")?,
-            requires: List::read(lines.field("    requires: ")?)?,
+            requires: List::parse_canonical(lines.field("    requires: ")?)?,
             tokens: Some(number(lines.field("    tokens: ")?)?),
             hash: Some(hash(&lines.quoted("    hash: ")?)?),
         });
@@ -233,7 +233,7 @@ impl<'t> Lines<'t> {
     fn word(&mut self, name: &str) -> Option<Cow<'t, str>> {
         let word = self.field(name)?;
         let is_word = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
-        // YAML has words that are no texts.
+        // YAML reads these words as other types.
         (is_word
             && !matches!(word, "true" | "false" | "null" | "yes" | "no" | "on" | "off" | "y" | "n"))
         .then_some(Cow::Borrowed(word))
@@ -245,7 +245,7 @@ fn number(digits: &str) -> Option<usize> {
     (number.to_string() == digits).then_some(number)
 }
 
-/// A hash as it is written: sixteen digits.
+/// Parses 16 lowercase hexadecimal digits.
 fn hash(digits: &str) -> Option<u64> {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let is_hash = digits.len() == 16 && digits.bytes().all(is_digit);
@@ -280,7 +280,7 @@ struct AnyEntry {
     hash: Option<String>,
 }
 
-/// RequiredReads an index in any form of YAML.
+/// Parses an index in any YAML form.
 pub(crate) fn parse_any_yaml(text: &str) -> Result<Index<'_>, String> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -320,25 +320,25 @@ mod tests {
 
     fn index<'t>(texts: &'t [String], tokens: usize) -> Index<'t> {
         let list = |texts: &[String]| List::Texts(texts.to_vec());
-        let at = |place: usize| Cow::Borrowed(texts.get(place).map_or("", String::as_str));
-        let entry = |place: usize| Entry {
-            id: at(place),
-            description: at(place + 1),
+        let text = |i: usize| Cow::Borrowed(texts.get(i).map_or("", String::as_str));
+        let entry = |i: usize| Entry {
+            id: text(i),
+            description: text(i + 1),
             kind: Cow::Borrowed("policy"),
             scope: Cow::Borrowed("global"),
-            path: at(place + 2),
-            requires: list(&texts[place..]),
+            path: text(i + 2),
+            requires: list(&texts[i..]),
             tokens: Some(tokens),
             hash: Some(tokens as u64 * 0x1_0000_0001),
         };
         Index {
-            tokenizer: Some(at(0)),
+            tokenizer: Some(text(0)),
             baseline: Some(list(texts)),
             entries: (0..texts.len()).map(entry).collect(),
         }
     }
 
-    fn nasty_text() -> impl Strategy<Value = String> {
+    fn malformed_text() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             prop::sample::select(vec![
                 "\"",
@@ -397,39 +397,38 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(512))]
 
         #[test]
-        fn what_is_written_is_read_back_by_both_readers(
-            texts in prop::collection::vec(nasty_text(), 0..4),
+        fn both_parsers_read_the_canonical_form(
+            texts in prop::collection::vec(malformed_text(), 0..4),
             tokens in any::<u32>(),
         ) {
             let index = index(&texts, tokens as usize);
             let text = write(&index);
-            let written = parse_canonical(&text);
-            prop_assert_eq!(written.as_ref(), Some(&index), "{}", &text);
+            let canonical = parse_canonical(&text);
+            prop_assert_eq!(canonical.as_ref(), Some(&index), "{}", &text);
             let any = parse_any_yaml(&text);
             prop_assert_eq!(any.as_ref(), Ok(&index), "{}", &text);
         }
 
         #[test]
-        fn a_changed_text_is_read_alike_or_by_one_alone(
-            texts in prop::collection::vec(nasty_text(), 0..3),
-            at in any::<prop::sample::Index>(),
-            put in nasty_text(),
+        fn both_parsers_agree_on_mutated_text(
+            texts in prop::collection::vec(malformed_text(), 0..3),
+            position in any::<prop::sample::Index>(),
+            inserted in malformed_text(),
         ) {
-            let written = index(&texts, 7);
-            let mut text = write(&written);
-            let mut place = at.index(text.len() + 1);
-            while !text.is_char_boundary(place) {
-                place -= 1;
+            let mut text = write(&index(&texts, 7));
+            let mut position = position.index(text.len() + 1);
+            while !text.is_char_boundary(position) {
+                position -= 1;
             }
-            text.insert_str(place, &put);
-            if let Some(written) = parse_canonical(&text) {
-                prop_assert_eq!(parse_any_yaml(&text), Ok(written), "{}", &text);
+            text.insert_str(position, &inserted);
+            if let Some(canonical) = parse_canonical(&text) {
+                prop_assert_eq!(parse_any_yaml(&text), Ok(canonical), "{}", &text);
             }
         }
     }
 
     #[test]
-    fn other_forms_are_read_too() {
+    fn other_yaml_forms_are_parsed() {
         let text = "project: x\nsnippets:\n- description: >-\n    one\n    two\n  id: a/b\n  type: policy\n  scope: global\n  path: docs/a/b.md\n  more: {x: y}\n  requires:\n  - c\n  - '@d.md'\n- id: c\n";
         assert!(parse_canonical(text).is_none());
         let index = read(text).unwrap();
@@ -445,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_an_error() {
+    fn alias_bombs_and_deep_nesting_are_errors() {
         let mut text = "a: &a [x,x,x,x,x,x,x,x,x]\n".to_owned();
         for (name, before) in ('b'..='z').zip('a'..='y') {
             let nine = vec![format!("*{before}"); 9].join(",");

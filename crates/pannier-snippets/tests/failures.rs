@@ -1,11 +1,10 @@
-//! The six ways in which a request can fail, one test each.
+//! The failures of a request, one test each.
 
 mod helper;
 
 use std::fs;
 
 use helper::{Scratch, fetch, get, ids, options, sent, warnings};
-use pannier_core::ErrorCategory;
 use pannier_snippets::{
     DeliveryLog, GetResponse, SessionId, SnippetId, SnippetIndexes, SnippetsError, index,
 };
@@ -19,14 +18,13 @@ fn snippet_not_found() {
     }
     let indexes = scratch.indexes();
     let catalog = indexes.catalog().unwrap();
-    let asked = ["general/policy/autonomie", "project/design/index", "policy/versions", "zzz"];
-    let error = fetch(&catalog, &asked, &options()).unwrap_err();
-    assert_eq!(error.category(), ErrorCategory::InvalidInput);
+    let requested = ["general/policy/autonomie", "project/design/index", "policy/versions", "zzz"];
+    let error = fetch(&catalog, &requested, &options()).unwrap_err();
     let SnippetsError::UnknownIds { ids } = &error else { panic!("{error}") };
-    let told: Vec<(&str, String)> =
+    let suggestions: Vec<(&str, String)> =
         ids.iter().map(|unknown| (unknown.id.as_str(), unknown.close.join(" "))).collect();
     assert_eq!(
-        told,
+        suggestions,
         [
             ("general/policy/autonomie", "general/policy/autonomy".to_owned()),
             ("policy/versions", "general/policy/versions".to_owned()),
@@ -54,27 +52,26 @@ fn file_read_error() {
     assert!(warnings[0].starts_with("c is left out: ") && warnings[0].ends_with("it is not UTF-8"));
     assert!(
         warnings[1].starts_with("b is left out: ")
-            && warnings[1]
-                .ends_with("it is not there; if it was removed, run `pannier snippets index`")
+            && warnings[1].ends_with("it does not exist; if it was removed, index the root again")
     );
     assert!(fetched.text.contains("warning: b is left out"));
 }
 
 #[test]
-fn a_file_that_says_something_else_than_the_index_is_told() {
+fn a_file_that_differs_from_the_index_is_reported() {
     let scratch = Scratch::new("outdated");
     scratch.snippet("a", "global", &["b"], "A\n");
     scratch.snippet("b", "global", &[], "B\n");
     let indexes = scratch.indexes();
     let catalog = indexes.catalog().unwrap();
-    let told = |file: &str| {
+    let stale_warnings = |file: &str| {
         scratch.write("docs/a.md", file);
         warnings(&get(&catalog, &["a"]))
     };
     let file = scratch.read("docs/a.md");
-    // Another text is no matter of the index, and neither is another way to say the same.
+    // Neither a changed text nor an equivalent reference matters to the index.
     for same in [file.clone(), file.replace("A\n", "More.\n"), file.replace("- b", "- '@b.md'")] {
-        assert_eq!(told(&same), [""; 0], "{same}");
+        assert_eq!(stale_warnings(&same), [""; 0], "{same}");
     }
     for other in [
         file.replace("id: a", "id: c"),
@@ -83,10 +80,10 @@ fn a_file_that_says_something_else_than_the_index_is_told() {
         file.replacen("---\n", "", 1),
         format!("{file}\n## Required reads\n- @z\n"),
     ] {
-        let told = told(&other);
+        let warnings = stale_warnings(&other);
         assert!(
-            told.len() == 1 && told[0].contains("run `pannier snippets index`"),
-            "{other}: {told:?}"
+            warnings.len() == 1 && warnings[0].contains("index the root again"),
+            "{other}: {warnings:?}"
         );
     }
 }
@@ -96,13 +93,12 @@ fn invalid_id_format() {
     for bad in ["../a", "a b", "A", "", "a\n", "/etc/passwd"] {
         let error = SnippetId::new(bad).unwrap_err();
         assert!(matches!(error, SnippetsError::InvalidId { .. }), "{bad}");
-        assert_eq!(error.category(), ErrorCategory::InvalidInput);
     }
 }
 
 #[test]
-fn an_id_may_be_written_as_a_reference_and_close_ones_are_told() {
-    let scratch = Scratch::new("resolve_ids");
+fn references_resolve_to_ids_and_similar_ids_are_suggested() {
+    let scratch = Scratch::new("resolve-ids");
     for id in
         ["global/policy/logging", "project/design/arch", "project/design/db", "project/spec/api"]
     {
@@ -110,7 +106,7 @@ fn an_id_may_be_written_as_a_reference_and_close_ones_are_told() {
     }
     let indexes = scratch.indexes();
     let catalog = indexes.catalog().unwrap();
-    let resolve_ids = |name: &str| {
+    let resolve = |name: &str| {
         catalog
             .resolve_ids([name])
             .map(|ids| ids.into_iter().map(|id| id.to_string()).collect::<Vec<_>>())
@@ -123,9 +119,9 @@ fn an_id_may_be_written_as_a_reference_and_close_ones_are_told() {
         "@docs/project/design/arch.md",
         " project/design/arch ",
     ] {
-        assert_eq!(resolve_ids(name).unwrap(), ["project/design/arch"], "{name}");
+        assert_eq!(resolve(name).unwrap(), ["project/design/arch"], "{name}");
     }
-    let close = |name: &str| match resolve_ids(name).unwrap_err() {
+    let close = |name: &str| match resolve(name).unwrap_err() {
         SnippetsError::UnknownIds { ids } => ids[0].close.join(" "),
         SnippetsError::InvalidId { close, .. } => close.join(" "),
         other => panic!("{other}"),
@@ -152,7 +148,7 @@ fn index_not_found() {
     scratch.snippet("a", "global", &[], "");
     let error = SnippetIndexes::read(scratch.roots()).unwrap_err();
     assert!(matches!(error, SnippetsError::NoIndex { .. }), "{error}");
-    assert!(error.to_string().contains("pannier snippets index --root"), "{error}");
+    assert!(error.to_string().contains("there is no index at"), "{error}");
     scratch.write("docs/index.yaml", "snippets: [");
     let error = SnippetIndexes::read(scratch.roots()).unwrap().catalog().unwrap_err();
     assert!(matches!(error, SnippetsError::InvalidIndex { .. }), "{error}");
@@ -174,23 +170,22 @@ fn context_too_large() {
         fetch(&catalog, &["a", "b", "d"], &options)
     };
     let all = get(10_000).unwrap();
-    // Exactly as much as it has is enough, and nothing is cut.
+    // A budget of exactly its tokens is enough, and nothing is truncated.
     assert_eq!(get(all.tokens).unwrap(), all);
     let error = get(all.tokens - 1).unwrap_err();
-    assert_eq!(error.category(), ErrorCategory::BudgetNotMet);
     let SnippetsError::OverBudget(over) = error else { panic!("{error}") };
     assert_eq!((over.tokens, over.budget), (all.tokens, all.tokens - 1));
     assert_eq!(over.snippets.len(), 5);
     assert_eq!(over.snippets.iter().filter(|cost| cost.is_requested).count(), 3);
-    // Dropping the small one is enough, and keeps the most.
+    // Dropping the smallest snippet is enough and keeps the most.
     assert_eq!((over.drop.as_slice(), over.is_smallest), (&["d".to_owned()][..], true));
     let SnippetsError::OverBudget(over) = get(400).unwrap_err() else { panic!() };
-    // With b goes what only b requires, but not what a requires, too.
+    // Dropping b also drops only-b, but not common, which a requires, too.
     assert_eq!((over.drop.as_slice(), over.is_smallest), (&["b".to_owned()][..], true));
     let message = over.to_string();
     assert!(message.contains("250  common (required)"), "{message}");
     assert!(message.contains("drop b to have"), "{message}");
-    // The lines add up to the whole.
+    // The lines add up to the total.
     let column =
         message.lines().filter_map(|line| line.split_whitespace().next()?.parse::<usize>().ok());
     assert_eq!(column.sum::<usize>(), over.tokens, "{message}");
@@ -205,30 +200,30 @@ fn session_context_loss() {
     let scratch = Scratch::new("loss");
     scratch.snippet("a", "global", &[], "A\n");
     scratch.snippet("b", "global", &[], "B\n");
-    let deliveries = DeliveryLog::in_folder(scratch.path("state"));
+    let log = DeliveryLog::in_folder(scratch.path("state"));
     let session = SessionId::new("s").unwrap();
     let indexes = scratch.indexes();
     let catalog = indexes.catalog().unwrap();
-    let answer = catalog.get(&ids(&["a", "b"]), &options(), &BytesOverFour).unwrap();
-    deliveries.record(&session, indexes.roots(), &answer).unwrap();
+    let response = catalog.get(&ids(&["a", "b"]), &options(), &BytesOverFour).unwrap();
+    log.record(&session, indexes.roots(), &response).unwrap();
 
     fs::remove_file(scratch.path("docs/a.md")).unwrap();
     index(&scratch.roots(), &BytesOverFour).unwrap();
     let indexes = SnippetIndexes::read(scratch.roots()).unwrap();
     let catalog = indexes.catalog().unwrap();
     let mut options = options();
-    options.delivered = deliveries.read(&session, indexes.roots()).unwrap();
-    let answer = catalog.get(&ids(&["b"]), &options, &BytesOverFour).unwrap();
-    let GetResponse::Discovery { gone, listing } = &answer else { panic!("{answer:?}") };
+    options.delivered = log.read(&session, indexes.roots()).unwrap();
+    let response = catalog.get(&ids(&["b"]), &options, &BytesOverFour).unwrap();
+    let GetResponse::Discovery { gone, listing } = &response else { panic!("{response:?}") };
     assert_eq!(gone, &["a"]);
     assert_eq!((listing.phase, listing.snippets[0].id), (1, "b"));
-    let told = "The index has changed: a, which this session was given, is no longer there. Choose";
-    assert!(listing.text().starts_with(told), "{}", listing.text());
-    deliveries.record(&session, indexes.roots(), &answer).unwrap();
+    let message = "The index has changed: a, which this session received, no longer exists. Choose";
+    assert!(listing.text().starts_with(message), "{}", listing.text());
+    log.record(&session, indexes.roots(), &response).unwrap();
 
-    // From then on it goes on, with what is left.
-    options.delivered = deliveries.read(&session, indexes.roots()).unwrap();
+    // The session continues with the remaining snippets.
+    options.delivered = log.read(&session, indexes.roots()).unwrap();
     let fetched = fetch(&catalog, &["b"], &options).unwrap();
-    assert_eq!(fetched.context.delivered, ["b"]);
-    assert!(fetched.context.snippets.is_empty());
+    assert_eq!(fetched.bundle.delivered, ["b"]);
+    assert!(fetched.bundle.snippets.is_empty());
 }

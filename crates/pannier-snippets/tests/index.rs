@@ -1,4 +1,4 @@
-//! The index, and what is wrong with the files it is made of.
+//! Indexing, and the problems that `check` reports.
 
 mod helper;
 
@@ -15,7 +15,7 @@ fn problems(scratch: &Scratch) -> Vec<String> {
 }
 
 #[test]
-fn an_index_is_written_from_front_matter_and_only_if_it_changes() {
+fn an_index_is_written_from_front_matter_and_only_if_it_changed() {
     let scratch = Scratch::new("index");
     scratch.snippet(
         "b/c",
@@ -63,8 +63,8 @@ snippets:
     let before = modified();
     assert!(index(&scratch.roots(), &BytesOverFour).unwrap()[0].is_unchanged);
     assert_eq!(modified(), before);
-    assert_eq!(fs::read_dir(scratch.path("docs")).unwrap().count(), 8, "nothing is left beside it");
-    // Where the folder lies does not matter, but for its name.
+    assert_eq!(fs::read_dir(scratch.path("docs")).unwrap().count(), 8, "no temporary file remains");
+    // The index depends on the name of the folder, but not on its location.
     scratch.write("elsewhere/docs/a.md", scratch.read("docs/a.md"));
     scratch.write("elsewhere/docs/b/c.md", scratch.read("docs/b/c.md"));
     scratch.write("elsewhere/docs/baseline.md", scratch.read("docs/baseline.md"));
@@ -83,7 +83,7 @@ fn an_empty_root_has_an_empty_index() {
 }
 
 #[test]
-fn check_tells_everything_with_its_place() {
+fn check_reports_all_problems_with_their_locations() {
     let scratch = Scratch::new("check");
     scratch.write("docs/1.md", "---\nid: one\ndescription: x\nscope: global\n---\n");
     scratch.write(
@@ -105,20 +105,20 @@ fn check_tells_everything_with_its_place() {
         problems(&scratch),
         [
             "docs/1.md:1: it has no 'type'; add one",
-            "docs/2.md:2: 'Two' cannot be an id; use up to 200 lower-case letters, digits, '.', '_' and '-', with single slashes between them",
-            "docs/2.md:3: its 'description' is no text; write one, in quotes if it looks like something else",
-            "docs/2.md:4: there is no type 'rule'; there are principle, concept, policy, procedure, design, spec",
-            "docs/2.md:5: there is no scope 'team'; there are global, domain, project",
-            "docs/2.md:6: its 'requires' is no list of texts; write one",
+            "docs/2.md:2: 'Two' is not a valid id; use up to 200 lowercase letters, digits, '.', '_' and '-', in segments separated by '/'",
+            "docs/2.md:3: its 'description' is not a string; write one, in quotes if YAML reads it as another type",
+            "docs/2.md:4: unknown type 'rule'; use one of principle, concept, policy, procedure, design, spec",
+            "docs/2.md:5: unknown scope 'team'; use one of global, domain, project",
+            "docs/2.md:6: its 'requires' is not a list of strings; write one",
             "docs/3.md:2: its front matter cannot be read: unclosed bracket '['",
             "docs/4.md: it is not UTF-8",
-            "docs/6.md:2: the id 'same' is that of docs/5.md, too; rename one",
-            "docs/7.md:7: it requires 'gone', which is no snippet of these roots",
-            "docs/7.md:13: it requires '@docs/none.md', which is no snippet of these roots",
-            "docs/8.md:8: snippets require each other: b -> c -> b",
-            "docs/9.md:7: snippets require each other: d -> d",
-            "docs/index.yaml: it is not there; make it with `pannier snippets index`",
-            "docs/sub/baseline.md:3: it refers to '@gone.md', which is no snippet of these roots",
+            "docs/6.md:2: the id 'same' is also the id of docs/5.md; rename one",
+            "docs/7.md:7: it requires 'gone', which is not a snippet of these roots",
+            "docs/7.md:13: it requires '@docs/none.md', which is not a snippet of these roots",
+            "docs/8.md:8: dependency cycle: b -> c -> b",
+            "docs/9.md:7: dependency cycle: d -> d",
+            "docs/index.yaml: it is missing; index the root",
+            "docs/sub/baseline.md:3: it refers to '@gone.md', which is not a snippet of these roots",
         ]
     );
     let error = index(&scratch.roots(), &BytesOverFour).unwrap_err();
@@ -127,7 +127,7 @@ fn check_tells_everything_with_its_place() {
 }
 
 #[test]
-fn what_would_go_missing_in_silence_is_told() {
+fn near_misses_are_reported() {
     let scratch = Scratch::new("silence");
     let text = snippet("a", "global", &[], "");
     scratch.write("docs/1.md", text.replace("---\n", "").replace("id:", "---\nid:"));
@@ -144,36 +144,36 @@ fn what_would_go_missing_in_silence_is_told() {
     assert_eq!(
         problems(&scratch),
         [
-            "docs/1.md:1: its front matter has no end within 64 KiB; put a line '---' behind it",
-            "docs/2.md:1: its front matter does not begin in the first line; remove what is before it",
-            "docs/4.MD:7: no required reads are read below this; write '## Required reads'",
-            "docs/5.markdown:8: this is not read; write each as a line of its own, as in '- @docs/a.md'",
-            "docs/6.md:7: it requires something of more than 4096 bytes; remove that",
-            "docs/baseline.md:1: a file of this name is a manifest, no snippet; rename it",
+            "docs/1.md:1: its front matter has no end within 64 KiB; add a line '---' after it",
+            "docs/2.md:1: its front matter does not start on the first line; remove the lines before it",
+            "docs/4.MD:7: this heading does not start the required reads; write '## Required reads'",
+            "docs/5.markdown:8: this reference is ignored; write each reference on its own line, as in '- @docs/a.md'",
+            "docs/6.md:7: it has a reference longer than 4096 bytes; remove it",
+            "docs/baseline.md:1: a file of this name is a manifest, not a snippet; rename it",
         ]
     );
 }
 
 #[test]
-fn many_requirements_that_lead_nowhere_are_told_in_no_time() {
+fn thousands_of_dangling_references_are_reported() {
     let scratch = Scratch::new("nowhere");
     let lines: String = (0..9_000).map(|number| format!("- @nowhere/{number}.md\n")).collect();
     scratch.snippet("a", "global", &[], &format!("## Required reads\n{lines}"));
     index(&scratch.roots(), &BytesOverFour).unwrap();
-    let told = problems(&scratch);
-    assert_eq!(told.len(), 9_000);
+    let dangling = problems(&scratch);
+    assert_eq!(dangling.len(), 9_000);
     assert!(
-        told[8_999].starts_with("docs/a.md:9007: it requires '@nowhere/8999.md'"),
+        dangling[8_999].starts_with("docs/a.md:9007: it requires '@nowhere/8999.md'"),
         "{}",
-        told[8_999]
+        dangling[8_999]
     );
     let more = lines.repeat(2);
     scratch.snippet("a", "global", &[], &format!("## Required reads\n{more}"));
-    assert!(problems(&scratch)[0].contains("requires more than 10000 others"));
+    assert!(problems(&scratch)[0].contains("requires more than 10000 snippets"));
 }
 
 #[test]
-fn check_tells_an_index_that_is_out_of_date() {
+fn check_reports_a_stale_index() {
     let scratch = Scratch::new("stale");
     scratch.snippet("a", "global", &[], "A\n");
     for counter in [&BytesOverFour as &dyn pannier_tokens::TokenCounter, &ScriptEstimate] {
@@ -181,17 +181,14 @@ fn check_tells_an_index_that_is_out_of_date() {
         assert_eq!(problems(&scratch), [""; 0]);
     }
     scratch.snippet("a", "global", &[], "A little more\n");
-    assert_eq!(
-        problems(&scratch),
-        ["docs/index.yaml: it is out of date; run `pannier snippets index`"]
-    );
+    assert_eq!(problems(&scratch), ["docs/index.yaml: it is out of date; index the root again"]);
     scratch.write("docs/index.yaml", "{");
     assert_eq!(problems(&scratch).len(), 1);
 }
 
 #[cfg(unix)]
 #[test]
-fn links_are_neither_indexed_nor_written_through() {
+fn links_are_neither_followed_nor_overwritten() {
     use std::os::unix::fs::symlink;
 
     let scratch = Scratch::new("links");

@@ -1,4 +1,4 @@
-//! What is listed, and what is fetched.
+//! Phase 1 (list) and phase 2 (get).
 
 mod helper;
 
@@ -14,7 +14,7 @@ fn listed(catalog: &pannier_snippets::SnippetCatalog<'_>, options: &ListOptions)
 }
 
 #[test]
-fn a_listing_is_by_scope_and_id_and_filtered_by_type_and_scope() {
+fn a_list_is_sorted_by_scope_and_id_and_filtered_by_type_and_scope() {
     let scratch = Scratch::new("list");
     scratch.snippet("p/b", "project", &["p/c"], "text\n");
     scratch.snippet("p/c", "project", &[], "text\n");
@@ -30,12 +30,12 @@ fn a_listing_is_by_scope_and_id_and_filtered_by_type_and_scope() {
     assert_eq!(listed(&catalog, &options), ["p/b", "p/c"]);
     options.areas = vec![SnippetType::Spec];
     assert_eq!(listed(&catalog, &options), [""; 0]);
-    let nothing = catalog.list(&options, &BytesOverFour).unwrap();
-    assert_eq!(nothing.text(), "There is no snippet of these types and scopes.\n\n");
+    let empty = catalog.list(&options, &BytesOverFour).unwrap();
+    assert_eq!(empty.text(), "No snippet matches these types and scopes.\n\n");
 }
 
 #[test]
-fn a_listing_does_not_read_files_unless_another_counter_is_asked() {
+fn a_list_reads_files_only_for_another_tokenizer() {
     let scratch = Scratch::new("list-index");
     scratch.snippet("a", "global", &[], "twelve bytes\n");
     let indexes = scratch.indexes();
@@ -54,7 +54,7 @@ fn a_listing_does_not_read_files_unless_another_counter_is_asked() {
 }
 
 #[test]
-fn a_query_puts_the_best_first_and_leaves_nothing_out() {
+fn a_query_sorts_by_score_and_omits_nothing() {
     let scratch = Scratch::new("query");
     for (id, scope) in [("a/lunch", "global"), ("b/deploy", "project"), ("c/other", "domain")] {
         scratch.snippet(id, scope, &[], "");
@@ -71,15 +71,15 @@ fn a_query_puts_the_best_first_and_leaves_nothing_out() {
     let listing = catalog.list(&options("deploying"), &BytesOverFour).unwrap();
     assert_eq!(listing.snippets[0].score, Some(1.0));
     assert_eq!(listing.message, None);
-    let nothing = catalog.list(&options("zzz"), &BytesOverFour).unwrap();
-    assert!(nothing.message.unwrap().starts_with("No snippet has a word of the query"));
+    let unmatched = catalog.list(&options("zzz"), &BytesOverFour).unwrap();
+    assert!(unmatched.message.unwrap().starts_with("No id or description contains a word"));
     let mut few = options("deploying");
     few.limit = Some(1);
     assert_eq!(listed(&catalog, &few), ["b/deploy"]);
 }
 
 #[test]
-fn a_hostile_path_in_an_index_takes_no_memory() {
+fn hostile_paths_in_an_index_are_rejected() {
     let scratch = Scratch::new("path-bomb");
     let entry = |id: &str, path: &str| {
         format!("- id: {id}\n  description: B\n  type: policy\n  scope: global\n  path: {path}\n")
@@ -96,7 +96,7 @@ fn a_hostile_path_in_an_index_takes_no_memory() {
 
 #[cfg(unix)]
 #[test]
-fn a_root_has_the_name_of_a_link_to_it_too() {
+fn references_may_use_the_name_of_a_link_to_the_root() {
     let scratch = Scratch::new("linked-root");
     scratch.write(
         "real/a.md",
@@ -111,7 +111,7 @@ fn a_root_has_the_name_of_a_link_to_it_too() {
 }
 
 #[test]
-fn the_baseline_is_what_manifests_refer_to() {
+fn the_baseline_is_the_references_of_manifests() {
     let scratch = Scratch::new("baseline");
     for id in ["a", "b", "c", "d"] {
         scratch.snippet(id, "global", &[], "");
@@ -126,7 +126,7 @@ fn the_baseline_is_what_manifests_refer_to() {
     options.baseline_only = true;
     let catalog = indexes.catalog().unwrap();
     assert_eq!(listed(&catalog, &options), ["a", "b", "c"]);
-    // An index that says nothing about manifests: they are looked for.
+    // If the index has no baseline, the manifests are read.
     let foreign: String = scratch
         .read("docs/index.yaml")
         .lines()
@@ -139,7 +139,7 @@ fn the_baseline_is_what_manifests_refer_to() {
 }
 
 #[test]
-fn everything_required_comes_once_and_before_what_requires_it() {
+fn dependencies_are_sent_once_and_before_their_dependents() {
     let scratch = Scratch::new("closure");
     scratch.snippet("p/a", "project", &["p/z", "g/b", "d/c"], "A\n");
     scratch.snippet("p/b", "project", &["p/a", "g/b"], "B\n");
@@ -151,9 +151,9 @@ fn everything_required_comes_once_and_before_what_requires_it() {
     let catalog = indexes.catalog().unwrap();
     let fetched = get(&catalog, &["p/b", "p/b"]);
     assert_eq!(sent(&fetched), ["g/b", "d/c", "p/z", "p/a", "p/b"]);
-    assert_eq!(fetched.context.requested, ["p/b"]);
+    assert_eq!(fetched.bundle.requested, ["p/b"]);
     let added = |id: &str| {
-        let mut added = fetched.context.added.iter();
+        let mut added = fetched.bundle.added.iter();
         added.find(|added| added.id == id).map(|added| added.chain.join(" "))
     };
     assert_eq!(added("g/b").as_deref(), Some("p/b"));
@@ -186,7 +186,7 @@ fn references_are_resolved_against_the_root_and_its_name() {
     let fetched = get(&catalog, &["a"]);
     assert_eq!(sent(&fetched), ["b", "c", "d/id", "e", "a"]);
     assert_eq!(warnings(&fetched), ["a requires '@docs/missing.md', which is in no index"]);
-    assert_eq!(&*fetched.context.snippets[4].text, body);
+    assert_eq!(&*fetched.bundle.snippets[4].text, body);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn the_body_is_sent_byte_for_byte() {
         let indexes = scratch.indexes();
         let catalog = indexes.catalog().unwrap();
         let fetched = get(&catalog, &[id]);
-        let sent = fetched.context.snippets.iter().find(|snippet| snippet.id == id).unwrap();
+        let sent = fetched.bundle.snippets.iter().find(|snippet| snippet.id == id).unwrap();
         assert_eq!(&*sent.text, body, "{id}");
         assert!(fetched.text.contains(&format!("[SNIPPET: {id}]\n{body}")), "{id}");
         let mut options = options();
@@ -234,7 +234,7 @@ fn roots_refer_to_each_other_and_share_no_id() {
     let fetched = get(&catalog, &["p"]);
     assert_eq!(sent(&fetched), ["g", "h", "p"]);
     assert_eq!(warnings(&fetched), ["p requires '@~/global/secret.md', which is in no index"]);
-    // Without a home, `~` means nothing.
+    // Without a home folder, `~` matches nothing.
     let indexes = SnippetIndexes::read(open(false)).unwrap();
     assert_eq!(sent(&get(&indexes.catalog().unwrap(), &["p"])).len(), 2);
     // The order of roots does not matter.
@@ -253,7 +253,7 @@ fn roots_refer_to_each_other_and_share_no_id() {
 }
 
 #[test]
-fn an_index_of_another_tool_is_read() {
+fn the_index_of_another_tool_is_accepted() {
     let scratch = Scratch::new("foreign");
     scratch.write("docs/a/b.md", snippet("a/b", "global", &[], "B\n"));
     scratch.write(
@@ -263,17 +263,17 @@ fn an_index_of_another_tool_is_read() {
     let indexes = SnippetIndexes::read(scratch.roots()).unwrap();
     let catalog = indexes.catalog().unwrap();
     let fetched = get(&catalog, &["a/b"]);
-    assert_eq!(&*fetched.context.snippets[0].text, "B\n");
+    assert_eq!(&*fetched.bundle.snippets[0].text, "B\n");
     let warnings: Vec<String> =
         catalog.warnings().iter().map(|warning| warning.to_string()).collect();
     let problem = |number: usize| warnings[number].rsplit(": ").next().unwrap();
     assert_eq!(
         [0, 1, 2, 3, 4].map(problem),
         [
-            "it has no known type",
-            "it has no known scope",
-            "its id cannot be one",
-            "its path leads out of the root",
+            "its type is unknown",
+            "its scope is unknown",
+            "its id is invalid",
+            "its path is outside of the root",
             "it has no description",
         ]
     );

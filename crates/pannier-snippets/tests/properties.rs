@@ -1,4 +1,4 @@
-//! What holds for every corpus, and for hostile ones.
+//! Properties of random corpora, and hostile files.
 
 mod helper;
 
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 const SCOPES: [&str; 3] = ["global", "domain", "project"];
 
-/// Snippets by number: what each requires, and its scope.
+/// Snippets by number: dependencies and scope.
 type Corpus = Vec<(Vec<usize>, usize)>;
 
 fn corpus() -> impl Strategy<Value = Corpus> {
@@ -26,10 +26,10 @@ fn name(number: usize) -> String {
     format!("s{number:02}")
 }
 
-/// Writes a corpus to two roots, files in any order, with all sorts of references.
+/// Writes a corpus to two roots, in any file order, with all kinds of references.
 fn write(scratch: &Scratch, corpus: &Corpus, order: &[usize]) {
-    for place in order {
-        let number = place % corpus.len();
+    for position in order {
+        let number = position % corpus.len();
         let (requires, scope) = &corpus[number];
         let (first, rest) = requires.split_at(requires.len() / 2);
         let first: Vec<String> = first.iter().map(|number| name(*number)).collect();
@@ -85,38 +85,38 @@ proptest! {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let fetched = get(&catalog, &names);
 
-        // Complete, and each once.
+        // Complete, without duplicates.
         let reaches: Vec<BTreeSet<usize>> = forward.iter().map(|start| reach(&corpus, *start)).collect();
         let mut expected = requested.clone();
         requested.iter().for_each(|start| expected.extend(&reaches[*start]));
         let order = sent(&fetched);
-        let place: BTreeMap<&str, usize> =
-            order.iter().enumerate().map(|(place, id)| (*id, place)).collect();
+        let positions: BTreeMap<&str, usize> =
+            order.iter().enumerate().map(|(position, id)| (*id, position)).collect();
         prop_assert_eq!(order.len(), expected.len());
         for number in &expected {
-            prop_assert!(place.contains_key(&*name(*number)));
+            prop_assert!(positions.contains_key(&*name(*number)));
         }
-        // By scope, and what is required first within one, unless it is a circle.
+        // Sorted by scope, and topologically within a scope, except for cycles.
         let scope = |number: usize| corpus[number].1;
-        prop_assert!(fetched.context.snippets.is_sorted_by_key(|snippet| snippet.scope));
+        prop_assert!(fetched.bundle.snippets.is_sorted_by_key(|snippet| snippet.scope));
         for number in &expected {
             for required in &reaches[*number] {
                 if scope(*number) == scope(*required) && !reaches[*required].contains(number) {
-                    prop_assert!(place[&*name(*required)] < place[&*name(*number)]);
+                    prop_assert!(positions[&*name(*required)] < positions[&*name(*number)]);
                 }
             }
         }
-        // What was added says why: each of its chain requires the next.
-        for added in &fetched.context.added {
+        // Each snippet of a chain requires the next.
+        for added in &fetched.bundle.added {
             let chain: Vec<&str> = added.chain.iter().copied().chain([added.id]).collect();
-            prop_assert!(fetched.context.requested.contains(&chain[0]));
+            prop_assert!(fetched.bundle.requested.contains(&chain[0]));
             for pair in chain.windows(2) {
                 let number = |id: &str| id[1..].parse::<usize>().unwrap();
                 prop_assert!(corpus[number(pair[0])].0.contains(&number(pair[1])));
             }
         }
-        prop_assert_eq!(fetched.context.added.len() + requested.len(), order.len());
-        // And there is no shorter way.
+        prop_assert_eq!(fetched.bundle.added.len() + requested.len(), order.len());
+        // Chains are shortest paths.
         let mut level = requested.clone();
         let mut far: BTreeMap<usize, usize> = BTreeMap::new();
         for length in 0..corpus.len() {
@@ -124,19 +124,19 @@ proptest! {
             far.extend(level.iter().map(|number| (*number, length)));
             level = level.iter().flat_map(|number| corpus[*number].0.clone()).collect();
         }
-        for added in &fetched.context.added {
+        for added in &fetched.bundle.added {
             let number: usize = added.id[1..].parse().unwrap();
             prop_assert_eq!(added.chain.len() + added.chain_omitted, far[&number]);
         }
-        // What leads nowhere, and circles, are told by both phases of a project's life.
+        // Both `get` and `check` report dangling references and cycles.
         let dangling = expected.iter().any(|number| corpus[*number].0.iter().any(|to| *to >= corpus.len()));
-        let told = fetched.context.warnings.iter().map(|warning| warning.to_string());
-        let told: Vec<String> = told.collect();
-        prop_assert_eq!(told.iter().any(|warning| warning.contains("in no index")), dangling);
-        let circle = expected.iter().any(|number| reaches[*number].contains(number));
-        prop_assert_eq!(told.iter().any(|warning| warning.contains("each other")), circle);
+        let warnings = fetched.bundle.warnings.iter().map(|warning| warning.to_string());
+        let warnings: Vec<String> = warnings.collect();
+        prop_assert_eq!(warnings.iter().any(|warning| warning.contains("in no index")), dangling);
+        let has_cycle = expected.iter().any(|number| reaches[*number].contains(number));
+        prop_assert_eq!(warnings.iter().any(|warning| warning.contains("dependency cycle")), has_cycle);
         let problems = check(&roots(&scratch)).unwrap();
-        prop_assert!(problems.len() >= told.len(), "{:?} {:?}", problems, told);
+        prop_assert!(problems.len() >= warnings.len(), "{:?} {:?}", problems, warnings);
     }
 
     #[test]
@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn a_budget_is_kept_to_the_token_and_its_advice_is_good(
+    fn the_budget_is_exact_and_the_advice_optimal(
         corpus in corpus(),
         budget in 20_usize..260,
         is_json in any::<bool>(),
@@ -180,15 +180,15 @@ proptest! {
         let get = |names: &[&str]| catalog.get(&ids(names), &options, &counter);
         let names: Vec<&str> = requested.iter().map(String::as_str).collect();
         match get(&names) {
-            Ok(GetResponse::Snippets(context)) => {
-                prop_assert!(context.tokens.unwrap() <= budget);
-                prop_assert_eq!(context.tokens, Some(counter.count(&context.render(options.format))));
+            Ok(GetResponse::Snippets(bundle)) => {
+                prop_assert!(bundle.tokens.unwrap() <= budget);
+                prop_assert_eq!(bundle.tokens, Some(counter.count(&bundle.render(options.format))));
             }
             Err(SnippetsError::OverBudget(over)) => {
                 prop_assert!(over.tokens > budget);
-                // By definition: every set of requests that is left.
+                // By definition: all subsets of the requests.
                 let fits = |kept: usize| {
-                    let kept = names.iter().enumerate().filter(|(place, _)| kept & (1 << place) != 0);
+                    let kept = names.iter().enumerate().filter(|(position, _)| kept & (1 << position) != 0);
                     let kept: Vec<&str> = kept.map(|(_, name)| *name).collect();
                     get(&kept).is_ok()
                 };
@@ -212,7 +212,7 @@ proptest! {
 }
 
 #[test]
-fn many_requests_that_do_not_fit_get_advice_too() {
+fn many_requests_over_budget_get_advice() {
     let scratch = Scratch::new("many");
     let names: Vec<String> = (0..40).map(name).collect();
     for name in &names {
@@ -224,9 +224,9 @@ fn many_requests_that_do_not_fit_get_advice_too() {
     let mut options = options();
     options.budget = Some(600);
     let Err(SnippetsError::OverBudget(over)) = fetch(&catalog, &names, &options) else { panic!() };
-    // All are alike, so it is easy to see how many fit.
-    let least = (1..40).rev().find(|kept| fetch(&catalog, &names[..*kept], &options).is_ok());
-    assert_eq!(over.drop.len(), 40 - least.unwrap(), "{over}");
+    // All snippets have the same size, so any subset of the maximum size fits.
+    let most = (1..40).rev().find(|kept| fetch(&catalog, &names[..*kept], &options).is_ok());
+    assert_eq!(over.drop.len(), 40 - most.unwrap(), "{over}");
     assert!(!over.is_smallest && over.tokens_without <= 600, "{over}");
     assert!(over.to_string().contains("(fewer may do)"));
     assert!(names.iter().all(|name| over.to_string().contains(&format!("  {name} (requested)\n"))));
@@ -236,7 +236,7 @@ fn many_requests_that_do_not_fit_get_advice_too() {
 }
 
 #[test]
-fn a_long_id_that_chains_begin_with_hides_no_request_that_fits() {
+fn long_ids_in_chains_do_not_hide_a_request_that_fits() {
     let scratch = Scratch::new("long-id");
     let long = "domain/procedure/customer-refund-and-chargeback-handling";
     let policies: Vec<String> =
@@ -262,8 +262,8 @@ fn a_long_id_that_chains_begin_with_hides_no_request_that_fits() {
 }
 
 #[test]
-fn one_of_many_requests_is_found_if_it_alone_fits() {
-    // A long id stands at the beginning of all chains, and hides how short they are without it.
+fn a_single_fitting_request_among_many_is_found() {
+    // All chains start with a long id; without it, they are short.
     let scratch = Scratch::new("one-of-many");
     let long = format!("a/{}", "x".repeat(190));
     let required: Vec<String> = (0..30).map(|number| format!("p{number:02}")).collect();
@@ -285,13 +285,18 @@ fn one_of_many_requests_is_found_if_it_alone_fits() {
 }
 
 #[test]
-fn what_a_kept_request_requires_is_not_dropped() {
+fn dependencies_of_kept_requests_are_not_dropped() {
     let scratch = Scratch::new("comes-back");
     let names: Vec<String> = (0..30).map(name).collect();
-    // Each requires the next, so only the first ones can go, with a large text in the middle of some.
-    for (place, name) in names.iter().enumerate() {
-        let next: Vec<&str> = names.get(place + 1).map(String::as_str).into_iter().collect();
-        scratch.snippet(name, "global", &next, &"word ".repeat(if place < 3 { 400 } else { 20 }));
+    // Each requires the next, so only the first ones can be dropped; the first three are large.
+    for (position, name) in names.iter().enumerate() {
+        let next: Vec<&str> = names.get(position + 1).map(String::as_str).into_iter().collect();
+        scratch.snippet(
+            name,
+            "global",
+            &next,
+            &"word ".repeat(if position < 3 { 400 } else { 20 }),
+        );
     }
     let indexes = scratch.indexes();
     let catalog = indexes.catalog().unwrap();
@@ -303,7 +308,7 @@ fn what_a_kept_request_requires_is_not_dropped() {
 }
 
 #[test]
-fn a_chain_of_a_hundred_thousand_is_fetched() {
+fn a_chain_of_100_000_snippets_is_fetched() {
     let scratch = Scratch::new("chain");
     let count = 100_000;
     scratch.write("docs/a.md", "x\n");
@@ -319,17 +324,17 @@ fn a_chain_of_a_hundred_thousand_is_fetched() {
     let indexes = SnippetIndexes::read(scratch.roots()).unwrap();
     let catalog = indexes.catalog().unwrap();
     let fetched = get(&catalog, &["s0"]);
-    assert_eq!(fetched.context.snippets.len(), count);
-    assert_eq!(fetched.context.snippets[0].id, "s99999");
-    let last = fetched.context.added.iter().find(|added| added.id == "s99999").unwrap();
+    assert_eq!(fetched.bundle.snippets.len(), count);
+    assert_eq!(fetched.bundle.snippets[0].id, "s99999");
+    let last = fetched.bundle.added.iter().find(|added| added.id == "s99999").unwrap();
     assert_eq!((last.chain.len(), last.chain_omitted), (8, 99_991));
     assert_eq!((last.chain[0], last.chain[7]), ("s0", "s99998"));
     assert!(fetched.text.contains("required by s0 -> (99991 more) -> s99992 -> "));
 }
 
 #[test]
-fn files_that_nobody_means_well_with_do_no_harm() {
-    let scratch = Scratch::new("nasty");
+fn hostile_files_are_rejected_or_harmless() {
+    let scratch = Scratch::new("hostile");
     let long = format!("---\nid: a\ndescription: {}\n---\n", "x".repeat(100 << 10));
     scratch.write("docs/long.md", long);
     let mut bomb = "---\nid: b\na: &a [x,x,x,x,x,x,x,x,x]\n".to_owned();
@@ -362,11 +367,11 @@ fn files_that_nobody_means_well_with_do_no_harm() {
     scratch.write("docs/big.md", vec![b'x'; (8 << 20) + 1]);
     let indexes = scratch.indexes();
     let catalog = indexes.catalog().unwrap();
-    let found: Vec<&str> = catalog.snippets().iter().map(|snippet| snippet.id()).collect();
-    assert_eq!(found, ["bullets", "fences", "paths"]);
+    let ids: Vec<&str> = catalog.snippets().iter().map(|snippet| snippet.id()).collect();
+    assert_eq!(ids, ["bullets", "fences", "paths"]);
     let fetched = get(&catalog, &["paths"]);
     assert_eq!(sent(&fetched), ["paths"]);
-    assert_eq!(fetched.context.warnings.len(), 11, "{:?}", helper::warnings(&fetched));
+    assert_eq!(fetched.bundle.warnings.len(), 11, "{:?}", helper::warnings(&fetched));
     let header = fetched.text.split("[SNIPPET").next().unwrap();
     assert!(!header.contains(['\0', '\u{1b}']), "{header:?}");
     for problem in check(&scratch.roots()).unwrap() {
@@ -379,7 +384,7 @@ fn files_that_nobody_means_well_with_do_no_harm() {
 
 #[cfg(unix)]
 #[test]
-fn an_index_cannot_lead_out_of_its_root() {
+fn an_index_cannot_escape_its_root() {
     use std::os::unix::fs::symlink;
 
     let scratch = Scratch::new("escape");
@@ -405,10 +410,10 @@ fn an_index_cannot_lead_out_of_its_root() {
     let fetched = get(&catalog, &["c", "d", "e"]);
     assert_eq!(sent(&fetched), ["e"]);
     assert!(!fetched.text.contains("secret\n"));
-    for refused in ["a", "b", "f", "g"] {
-        assert!(catalog.get(&ids(&[refused]), &options(), &BytesOverFour).is_err(), "{refused}");
+    for rejected in ["a", "b", "f", "g"] {
+        assert!(catalog.get(&ids(&[rejected]), &options(), &BytesOverFour).is_err(), "{rejected}");
     }
-    // An index that is itself a link out of the root.
+    // The index itself is a link to a target outside of the root.
     scratch.write("index.yaml", scratch.read("docs/index.yaml"));
     fs::remove_file(scratch.path("docs/index.yaml")).unwrap();
     symlink(scratch.path("index.yaml"), scratch.path("docs/index.yaml")).unwrap();

@@ -1,4 +1,4 @@
-//! What a session has is not sent again.
+//! Sessions: snippets that a session received are not sent again.
 
 mod helper;
 
@@ -10,13 +10,13 @@ use pannier_snippets::{
 };
 use pannier_tokens::{BytesOverFour, TokenCounter};
 
-/// What a session was given.
+/// Builds the record of delivered texts.
 fn delivered(texts: &[(&str, &str)]) -> BTreeMap<String, TextHash> {
     texts.iter().map(|(id, text)| ((*id).to_owned(), TextHash::of(text))).collect()
 }
 
 #[test]
-fn what_was_delivered_is_listed_and_not_sent_again() {
+fn delivered_snippets_are_listed_and_not_sent_again() {
     let scratch = Scratch::new("delivered");
     scratch.snippet("a", "global", &["c"], "A\n");
     scratch.snippet("b", "global", &["c"], "B\n");
@@ -27,11 +27,11 @@ fn what_was_delivered_is_listed_and_not_sent_again() {
     options.delivered = delivered(&[("a", "A\n"), ("c", "C\n")]);
     let fetched = fetch(&catalog, &["b"], &options).unwrap();
     assert_eq!(sent(&fetched), ["b"]);
-    assert_eq!(fetched.context.delivered, ["c"]);
-    // It needs no reason: only what is sent has a chain.
+    assert_eq!(fetched.bundle.delivered, ["c"]);
+    // Only snippets that are sent have a chain.
     assert!(fetched.text.starts_with("requested: b\nsent before: c\n\n[SNIPPET: b]"));
-    assert!(fetched.context.added.is_empty());
-    // The budget bounds what is printed, not what was.
+    assert!(fetched.bundle.added.is_empty());
+    // The budget limits this response, not earlier ones.
     options.budget = Some(fetched.tokens);
     assert!(fetch(&catalog, &["b"], &options).is_ok());
     options.budget = None;
@@ -40,7 +40,7 @@ fn what_was_delivered_is_listed_and_not_sent_again() {
 }
 
 #[test]
-fn a_text_that_changed_is_sent_again_and_told() {
+fn a_changed_text_is_sent_again_and_reported() {
     let scratch = Scratch::new("changed");
     scratch.snippet("a", "global", &["b", "c"], "A\n");
     scratch.snippet("b", "global", &[], "B, and more\n");
@@ -58,61 +58,61 @@ fn a_text_that_changed_is_sent_again_and_told() {
          sent again, because it changed: b\n\
          \n[SNIPPET: b]\nB, and more\n"
     );
-    assert_eq!((fetched.context.changed, fetched.context.delivered), (vec!["b"], vec!["c", "a"]));
-    // A session that has everything else can ask for it again.
-    let deliveries = DeliveryLog::in_folder(scratch.path("state"));
+    assert_eq!((fetched.bundle.changed, fetched.bundle.delivered), (vec!["b"], vec!["c", "a"]));
+    // Only the text that was sent is recorded.
+    let log = DeliveryLog::in_folder(scratch.path("state"));
     let session = SessionId::new("s").unwrap();
-    let answer = catalog.get(&ids(&["a"]), &options, &BytesOverFour).unwrap();
-    deliveries.record(&session, indexes.roots(), &answer).unwrap();
-    let recorded = deliveries.read(&session, indexes.roots()).unwrap();
+    let response = catalog.get(&ids(&["a"]), &options, &BytesOverFour).unwrap();
+    log.record(&session, indexes.roots(), &response).unwrap();
+    let recorded = log.read(&session, indexes.roots()).unwrap();
     assert_eq!(recorded, delivered(&[("b", "B, and more\n")]));
-    // What is sent again anyway still says that it is not the same.
+    // `resend` still reports changed texts.
     options.resend = true;
     let fetched = fetch(&catalog, &["a"], &options).unwrap();
     assert_eq!(
-        (sent(&fetched), fetched.context.changed.as_slice()),
+        (sent(&fetched), fetched.bundle.changed.as_slice()),
         (vec!["b", "c", "a"], &["b"][..])
     );
-    // If nobody can tell whether it is the same, it was still sent before.
+    // An unreadable file counts as delivered, even though it may have changed.
     options.resend = false;
     std::fs::remove_file(scratch.path("docs/b.md")).unwrap();
     let fetched = fetch(&catalog, &["a"], &options).unwrap();
-    assert_eq!(fetched.context.delivered, ["b", "c", "a"]);
-    assert!(warnings(&fetched)[0].contains("it is not there"));
+    assert_eq!(fetched.bundle.delivered, ["b", "c", "a"]);
+    assert!(warnings(&fetched)[0].contains("it does not exist"));
 }
 
 #[test]
-fn a_session_that_has_everything_needs_little() {
+fn a_response_without_texts_is_small() {
     let scratch = Scratch::new("everything");
     let name =
         |number: usize| format!("{}/{number:03}", "long-name-of-a-folder/".repeat(7) + "last");
     let names: Vec<String> = (0..40).map(name).collect();
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
-    for (place, name) in all.iter().enumerate() {
-        let next: Vec<&str> = all.get(place + 1).copied().into_iter().collect();
+    for (position, name) in all.iter().enumerate() {
+        let next: Vec<&str> = all.get(position + 1).copied().into_iter().collect();
         scratch.snippet(name, "global", &next, "text\n");
     }
     let indexes = scratch.indexes();
     let catalog = indexes.catalog().unwrap();
     let mut options = options();
     options.delivered = delivered(&all.iter().map(|name| (*name, "text\n")).collect::<Vec<_>>());
-    // Each id once, beside the one that was asked for.
+    // One line for each id, and one for the requested id.
     let bytes: usize = all.iter().map(|name| name.len() + "sent before: \n".len()).sum();
     options.budget = Some((bytes + "requested: \n".len() + all[0].len()).div_ceil(4));
     let fetched = fetch(&catalog, &all[..1], &options).unwrap();
-    assert_eq!(fetched.context.delivered.len(), 40);
-    // If not even that fits, the tokens are those of no text.
+    assert_eq!(fetched.bundle.delivered.len(), 40);
+    // If the ids alone exceed the budget, the error says that there are no texts.
     options.budget = Some(100);
-    let told = fetch(&catalog, &all[..1], &options).unwrap_err().to_string();
+    let message = fetch(&catalog, &all[..1], &options).unwrap_err().to_string();
     assert!(
-        told.contains("above the budget of 100, and no text: only what was asked for"),
-        "{told}"
+        message.contains("above the budget of 100, and no text: only what was asked for"),
+        "{message}"
     );
-    assert!(told.ends_with("\nraise the budget"), "{told}");
+    assert!(message.ends_with("\nraise the budget"), "{message}");
 }
 
 #[test]
-fn a_budget_bounds_the_first_phase_too() {
+fn the_budget_limits_phase_1() {
     let scratch = Scratch::new("first-phase");
     for number in 0..60 {
         scratch.snippet(&format!("s{number:02}"), "global", &[], "text\n");
@@ -132,7 +132,7 @@ fn a_budget_bounds_the_first_phase_too() {
         assert_eq!(all.snippets.len(), 60);
         let message = all.message.clone().unwrap();
         assert!(
-            message.contains("gone/a, gone/b, which this session was given, are no longer there"),
+            message.contains("gone/a, gone/b, which this session received, no longer exist"),
             "{message}"
         );
         let exactly = get(Some(tokens(&all))).unwrap();
@@ -143,7 +143,7 @@ fn a_budget_bounds_the_first_phase_too() {
                 Ok(GetResponse::Discovery { gone, listing }) => {
                     assert_eq!((gone.len(), listing.snippets.len()), (2, 0));
                     assert!(tokens(&listing) <= budget, "{}", listing.render(format));
-                    assert!(listing.message.as_ref().unwrap().contains("`pannier snippets list`"));
+                    assert!(listing.message.as_ref().unwrap().contains("list the snippets again"));
                     shortest = tokens(&listing);
                 }
                 Err(SnippetsError::MessageOverBudget { tokens, .. }) => {
@@ -158,23 +158,23 @@ fn a_budget_bounds_the_first_phase_too() {
 }
 
 #[test]
-fn sessions_and_roots_are_kept_apart() {
+fn deliveries_are_separate_for_each_session_and_set_of_roots() {
     let scratch = Scratch::new("apart");
     scratch.snippet("a", "global", &[], "A\n");
     scratch.write("other/x.md", "");
     let indexes = scratch.indexes();
     let catalog = indexes.catalog().unwrap();
-    let deliveries = DeliveryLog::in_folder(scratch.path("state"));
+    let log = DeliveryLog::in_folder(scratch.path("state"));
     let session = |id: &str| SessionId::new(id).unwrap();
-    let answer = catalog.get(&ids(&["a"]), &options(), &BytesOverFour).unwrap();
-    deliveries.record(&session("one"), indexes.roots(), &answer).unwrap();
+    let response = catalog.get(&ids(&["a"]), &options(), &BytesOverFour).unwrap();
+    log.record(&session("one"), indexes.roots(), &response).unwrap();
     let other = Roots::open([scratch.path("docs"), scratch.path("other")], None).unwrap();
-    let read = |id: &str, roots: &Roots| deliveries.read(&session(id), roots).unwrap().len();
+    let read = |id: &str, roots: &Roots| log.read(&session(id), roots).unwrap().len();
     assert_eq!(read("one", indexes.roots()), 1);
     assert_eq!(read("two", indexes.roots()), 0);
     assert_eq!(read("ONE", indexes.roots()), 0);
     assert_eq!(read("one", &other), 0);
-    // What is damaged says nothing.
+    // A damaged file counts as empty.
     let file = std::fs::read_dir(scratch.path("state")).unwrap().map(|entry| entry.unwrap().path());
     let file = file.into_iter().find(|path| path.to_string_lossy().ends_with(".snippets")).unwrap();
     for damaged in
@@ -193,7 +193,7 @@ fn sessions_and_roots_are_kept_apart() {
 }
 
 #[test]
-fn calls_at_the_same_time_do_not_lose_each_other() {
+fn concurrent_calls_do_not_lose_deliveries() {
     let scratch = Scratch::new("at-once");
     let names: Vec<String> = (0..40).map(|number| format!("s{number:02}")).collect();
     for name in &names {
@@ -204,22 +204,22 @@ fn calls_at_the_same_time_do_not_lose_each_other() {
     std::thread::scope(|scope| {
         for part in names.chunks(5) {
             let (indexes, session) = (&indexes, &session);
-            let deliveries = DeliveryLog::in_folder(scratch.path("state"));
+            let log = DeliveryLog::in_folder(scratch.path("state"));
             scope.spawn(move || {
                 let catalog = indexes.catalog().unwrap();
                 for name in part {
                     let mut options = options();
-                    options.delivered = deliveries.read(session, indexes.roots()).unwrap();
-                    let answer = catalog.get(&ids(&[name]), &options, &BytesOverFour).unwrap();
+                    options.delivered = log.read(session, indexes.roots()).unwrap();
+                    let response = catalog.get(&ids(&[name]), &options, &BytesOverFour).unwrap();
                     assert!(
-                        matches!(&answer, GetResponse::Snippets(context) if context.snippets.len() == 1)
+                        matches!(&response, GetResponse::Snippets(bundle) if bundle.snippets.len() == 1)
                     );
-                    deliveries.record(session, indexes.roots(), &answer).unwrap();
+                    log.record(session, indexes.roots(), &response).unwrap();
                 }
             });
         }
     });
-    let deliveries = DeliveryLog::in_folder(scratch.path("state"));
-    let delivered = deliveries.read(&session, indexes.roots()).unwrap();
+    let log = DeliveryLog::in_folder(scratch.path("state"));
+    let delivered = log.read(&session, indexes.roots()).unwrap();
     assert!(delivered.into_keys().eq(names));
 }

@@ -187,9 +187,9 @@ assertions! {
         };
         let expected = (expected_item_tokens, expected_available_tokens);
         let matching: Vec<_> = excluded.iter().filter(|entry| predicate(entry.item.borrow())).collect();
-        let found: Vec<(i64, i64)> = matching.iter().filter_map(|entry| details(entry)).collect();
-        expect(found.contains(&expected), || {
-            let found = match found.first() {
+        let actual: Vec<(i64, i64)> = matching.iter().filter_map(|entry| details(entry)).collect();
+        expect(actual.contains(&expected), || {
+            let actual = match actual.first() {
                 Some((item, available)) => {
                     format!("but found item_tokens={item}, available_tokens={available}.")
                 }
@@ -202,7 +202,7 @@ assertions! {
             };
             let (item, available) = expected;
             format!(
-                " failed: expected BudgetExceeded with item_tokens={item}, available_tokens={available}, {found}"
+                " failed: expected BudgetExceeded with item_tokens={item}, available_tokens={available}, {actual}"
             )
         })
     }

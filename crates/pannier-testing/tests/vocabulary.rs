@@ -191,7 +191,7 @@ fn every_reason_can_be_asserted_including_reserved_ones() {
         over_budget(1, 0),
         ExclusionReason::ScoredTooLow { score: 0.1, threshold: 0.2 },
         duplicate(),
-        ExclusionReason::NearDuplicate { near_duplicate_of: "text".into(), shared: 9, own: 10 },
+        ExclusionReason::NearDuplicate { near_duplicate_of: "text".into(), shared: 9, total: 10 },
         ExclusionReason::QuotaCapExceeded { kind: text(), cap: 1, actual: 2 },
         ExclusionReason::QuotaRequireDisplaced { displaced_by_kind: text() },
         ExclusionReason::NegativeTokens { tokens: -1 },

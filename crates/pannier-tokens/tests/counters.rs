@@ -185,7 +185,7 @@ proptest! {
     ) {
         use std::sync::Arc;
         use pannier_core::*;
-        use pannier_layout::{Template, TextRendering};
+        use pannier_layout::{Template, TextLayout};
 
         let counter: Arc<dyn TokenCounter> = Arc::from(counter_by_name(name).unwrap());
         let mut template = Template::default();
@@ -195,8 +195,8 @@ proptest! {
             .iter()
             .map(|content| ContextItem::new(content.as_str(), counter.count(content) as i64).unwrap())
             .collect();
-        let rendering = TextRendering::new(template.clone(), Arc::clone(&counter));
-        let pipeline = Pipeline::builder(RecencyScorer).build().rendered_by(rendering);
+        let rendering = TextLayout::new(template.clone(), Arc::clone(&counter));
+        let pipeline = Pipeline::builder(RecencyScorer).build().with_layout(rendering);
         let selection = pipeline.run(&items, &ContextBudget::new(target, target).unwrap()).unwrap();
         let count = counter.count(&template.render(&selection)) as i64;
         prop_assert!(count <= target, "{} of {}", count, target);

@@ -1,45 +1,43 @@
-//! What the two chat providers refuse about a transcript, as an oracle for property tests.
+//! The validation rules of both providers, as an oracle for property tests.
 //!
-//! The rules are written from the providers' documentation and from the text of their 400 answers,
-//! never from the code under test, so that the two can disagree. They are strict: what the
-//! documentation calls wrong is refused even where a server happens to be lenient today, because a
-//! trimmer must not depend on that. Plainness goes before speed: every shape is a table, and calls
-//! and results are paired by reading the list from front to back.
+//! The rules follow the providers' documentation and the texts of their 400 responses, never the code under test, so the
+//! two can disagree. They are strict: documented violations are rejected even where a server is lenient today, because a
+//! trimmer must not depend on that. Simplicity goes before speed: every shape is a table, and calls and results are paired
+//! by one scan of the list.
 //!
-//! Left out on purpose: what depends on the model or on the last turn alone. A trailing assistant
-//! message is a prefill to Anthropic, which newer models refuse whole, and which older ones refuse
-//! if it ends in white space or holds thinking while `thinking` is off. A stored transcript ends
-//! that way all the time and is completed before it is sent.
+//! Rules that depend on the model or on the last turn alone are omitted. To Anthropic, a trailing assistant message is a
+//! prefill. Newer models reject it; older ones reject it if it ends with whitespace, or contains thinking while `thinking`
+//! is off. Stored transcripts often end that way and are completed before they are sent.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use serde_json::{Map, Value};
 
-/// Whose rules to apply.
+/// The provider whose rules apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum Provider {
     /// `OpenAI` Chat Completions.
     OpenAi,
     /// Anthropic Messages.
     Anthropic,
 }
 
-/// Everything a provider would refuse about a message list or a request; empty if nothing.
+/// Returns all rule violations of a message list or a request.
 #[must_use]
-pub(crate) fn problems(format: Format, transcript: &Value) -> Vec<String> {
+pub(crate) fn problems(provider: Provider, transcript: &Value) -> Vec<String> {
     let mut refusals = Refusals::default();
     match messages_of(transcript) {
         None => refusals.add("transcript", "is neither a list nor a request with `messages`"),
         Some([]) => refusals.add("messages", "has no message"),
-        Some(messages) => match format {
-            Format::OpenAi => openai::check_messages(messages, &mut refusals),
-            Format::Anthropic => anthropic::check_messages(messages, &mut refusals),
+        Some(messages) => match provider {
+            Provider::OpenAi => openai::check_messages(messages, &mut refusals),
+            Provider::Anthropic => anthropic::check_messages(messages, &mut refusals),
         },
     }
-    match format {
-        Format::OpenAi => openai::check_request(transcript, &mut refusals),
-        Format::Anthropic => anthropic::check_request(transcript, &mut refusals),
+    match provider {
+        Provider::OpenAi => openai::check_request(transcript, &mut refusals),
+        Provider::Anthropic => anthropic::check_request(transcript, &mut refusals),
     }
     refusals.found
 }
@@ -79,11 +77,11 @@ enum Kind {
     Any,
     /// A string, perhaps empty.
     Text,
-    /// A string of 1 to so many characters.
+    /// A string of at least 1 and at most this number of characters.
     Filled(usize),
-    /// A string with something other than white space.
+    /// A string that is not only whitespace.
     Visible,
-    /// A string of 1 to so many letters, digits, `_` and `-`.
+    /// A string of letters, digits, `_` and `-`, with at most this number of characters.
     Token(usize),
     /// One of these strings.
     OneOf(&'static [&'static str]),

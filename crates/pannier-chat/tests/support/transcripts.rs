@@ -12,26 +12,29 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 
-use super::rules::Format;
+use super::rules::Provider;
 
 /// A transcript that the provider accepts, with so many turns (at least one).
-pub(crate) fn valid(format: Format, size: std::ops::Range<usize>) -> impl Strategy<Value = Value> {
-    plan(size).prop_map(move |plan| match format {
-        Format::OpenAi => openai::write(&plan),
-        Format::Anthropic => anthropic::write(&plan),
+pub(crate) fn valid(
+    provider: Provider,
+    size: std::ops::Range<usize>,
+) -> impl Strategy<Value = Value> {
+    plan(size).prop_map(move |plan| match provider {
+        Provider::OpenAi => openai::write(&plan),
+        Provider::Anthropic => anthropic::write(&plan),
     })
 }
 
 /// An accepted transcript after one to three random edits; most of these are refused, not all.
 pub(crate) fn damaged(
-    format: Format,
+    provider: Provider,
     size: std::ops::Range<usize>,
 ) -> impl Strategy<Value = Value> {
     // The edits come first in the pair because they must shrink first: an edit that has shrunk to
     // the first result or message keeps hitting it while turns are taken away.
-    (vec(damage(), 1..=3), valid(format, size)).prop_map(move |(edits, mut transcript)| {
+    (vec(damage(), 1..=3), valid(provider, size)).prop_map(move |(edits, mut transcript)| {
         for edit in &edits {
-            damage::apply(format, edit, &mut transcript);
+            damage::apply(provider, edit, &mut transcript);
         }
         transcript
     })
@@ -795,7 +798,7 @@ fn damage() -> impl Strategy<Value = Damage> {
 }
 
 mod damage {
-    use super::{Damage, Format, Index, Value, json};
+    use super::{Damage, Index, Provider, Value, json};
 
     /// A call or a result: the message, and the position in its list unless it is all of it.
     #[derive(Clone, Copy)]
@@ -804,25 +807,25 @@ mod damage {
         position: Option<usize>,
     }
 
-    pub(super) fn apply(format: Format, damage: &Damage, transcript: &mut Value) {
+    pub(super) fn apply(provider: Provider, damage: &Damage, transcript: &mut Value) {
         let messages = match transcript {
             Value::Object(request) => request.get_mut("messages").and_then(Value::as_array_mut),
             other => other.as_array_mut(),
         };
         if let Some(messages) = messages {
             // An edit that finds nothing to change leaves the transcript as it is.
-            let _changed = edit(format, *damage, messages);
+            let _changed = edit(provider, *damage, messages);
         }
     }
 
-    fn edit(format: Format, damage: Damage, messages: &mut Vec<Value>) -> Option<()> {
+    fn edit(provider: Provider, damage: Damage, messages: &mut Vec<Value>) -> Option<()> {
         match damage {
             Damage::RemoveResult(which) => drop(take(messages, pick(which, &results(messages))?)),
             Damage::RepeatResult(which) => repeat(messages, pick(which, &results(messages))?)?,
             Damage::MoveResult(which, to) => {
                 let result = take(messages, pick(which, &results(messages))?)?;
                 let to = to.index(messages.len() + 1);
-                messages.insert(to, alone(format, result));
+                messages.insert(to, alone(provider, result));
             }
             Damage::InterruptResult(which) => {
                 interrupt(messages, pick(which, &results(messages))?)?;
@@ -856,7 +859,7 @@ mod damage {
                 let front = pick(which, &results(messages))?.message;
                 messages.drain(..front);
             }
-            Damage::EndWithCalls(which) => end_with_calls(format, which, messages),
+            Damage::EndWithCalls(which) => end_with_calls(provider, which, messages),
         }
         Some(())
     }
@@ -954,10 +957,10 @@ mod damage {
     }
 
     /// A message that holds nothing but this result.
-    fn alone(format: Format, result: Value) -> Value {
-        match format {
-            Format::OpenAi => result,
-            Format::Anthropic => json!({ "role": "user", "content": [result] }),
+    fn alone(provider: Provider, result: Value) -> Value {
+        match provider {
+            Provider::OpenAi => result,
+            Provider::Anthropic => json!({ "role": "user", "content": [result] }),
         }
     }
 
@@ -975,16 +978,16 @@ mod damage {
         Some(())
     }
 
-    fn end_with_calls(format: Format, which: Index, messages: &mut Vec<Value>) {
+    fn end_with_calls(provider: Provider, which: Index, messages: &mut Vec<Value>) {
         if let Some(last) = pick(which, &calls(messages)) {
             return messages.truncate(last.message + 1);
         }
         let input = json!({});
-        messages.push(match format {
-            Format::OpenAi => json!({ "role": "assistant", "content": null, "tool_calls": [
+        messages.push(match provider {
+            Provider::OpenAi => json!({ "role": "assistant", "content": null, "tool_calls": [
                 { "id": "call_x", "type": "function",
                   "function": { "name": "search", "arguments": "{}" } }] }),
-            Format::Anthropic => json!({ "role": "assistant", "content": [
+            Provider::Anthropic => json!({ "role": "assistant", "content": [
                 { "type": "tool_use", "id": "toolu_x", "name": "search", "input": input }] }),
         });
     }

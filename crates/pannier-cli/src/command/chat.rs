@@ -4,14 +4,14 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use pannier_chat::{Prefix, Repair, Transcript, Trimmed};
+use pannier_chat::{ChatError, Repair, ReusedPrefix, Transcript, TrimmedTranscript};
 use pannier_core::{ContextItem, ExclusionVariant, SelectionReport, TokenCounter, find_item};
 use pannier_policy::{PolicyInputs, PolicyRegistry};
 use serde::Serialize;
 
 use super::{explanation, overview, select};
 use crate::arguments::{BudgetArguments, TimeArguments, TokenizerArguments};
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
 
@@ -73,10 +73,10 @@ enum Format {
 }
 
 impl Format {
-    fn of_transcript(self) -> pannier_chat::Format {
+    fn of_transcript(self) -> pannier_chat::Provider {
         match self {
-            Self::Openai => pannier_chat::Format::OpenAi,
-            Self::Anthropic => pannier_chat::Format::Anthropic,
+            Self::Openai => pannier_chat::Provider::OpenAi,
+            Self::Anthropic => pannier_chat::Provider::Anthropic,
         }
     }
 
@@ -95,13 +95,13 @@ struct Report<'r> {
     tokenizer: &'r str,
     exactness: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    prefix: Option<Prefix>,
+    prefix: Option<ReusedPrefix>,
     repairs: &'r [Repair],
     report: SelectionReport<&'r ContextItem>,
 }
 
 impl Chat {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let budget = self.budget.read()?;
         let registry = PolicyRegistry::default();
         let policy = input::read_policy(&registry, &self.policy)?;
@@ -111,7 +111,7 @@ impl Chat {
         {
             let problem =
                 "the transcript and --keep-prefix cannot both be standard input; name a file";
-            return Err(Failure::Usage(problem.to_owned()));
+            return Err(CliError::Usage(problem.to_owned()));
         }
         let text = input::read_text_or_stdin(&file, LARGEST)?;
         let (counter, exactness) = self.counter(&text)?;
@@ -122,7 +122,7 @@ impl Chat {
         let format = self.format.of_transcript();
         let at = |path: &PathBuf| {
             let path = Some(path).filter(|path| path.as_os_str() != "-").cloned();
-            move |error| Failure::Chat { path, error }
+            move |error: ChatError| CliError::LibraryAt { path, failure: error.into() }
         };
         let transcript = Transcript::read(format, &text, &*counter).map_err(at(&file))?;
         let previous = match &previous {
@@ -134,14 +134,13 @@ impl Chat {
 
         let mut inputs = PolicyInputs::from(self.time.now);
         inputs.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
-        let trimmer = transcript.trimmer(&registry, &policy, inputs);
-        let trimmer = trimmer.map_err(TimeArguments::explain_missing)?;
+        let trimmer = transcript.trimmer(&registry, &policy, inputs)?;
         let items = transcript.items();
         let explained = self.explain.iter().map(|name| find_item(items, name));
         let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
         let trimmed = trimmer.trim(&budget).map_err(at(&file))?;
 
-        let prefix = previous.as_ref().map(|previous| trimmed.reused(previous));
+        let prefix = previous.as_ref().map(|previous| trimmed.reused_prefix(previous));
         self.tell(&transcript, &trimmed, prefix, (counter.name(), exactness))?;
         let mut output = Output::new();
         if explained.is_empty() {
@@ -156,7 +155,7 @@ impl Chat {
 
     /// What counts: what is asked for, or what the request's model needs, or what the provider's models do. And
     /// whether that is known, or only assumed.
-    fn counter(&self, text: &str) -> Result<(Box<dyn TokenCounter>, &'static str), Failure> {
+    fn counter(&self, text: &str) -> Result<(Box<dyn TokenCounter>, &'static str), CliError> {
         let known = match self.tokenizer.is_named() {
             true => Some(self.tokenizer.counter()?),
             false => pannier_chat::model(text)
@@ -175,10 +174,10 @@ impl Chat {
     fn tell(
         &self,
         transcript: &Transcript<'_>,
-        trimmed: &Trimmed<'_, '_>,
-        prefix: Option<Prefix>,
+        trimmed: &TrimmedTranscript<'_, '_>,
+        prefix: Option<ReusedPrefix>,
         (tokenizer, exactness): (&str, &'static str),
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         let repairs = transcript.repairs();
         match &self.report {
             Some(path) if path.as_os_str() != "-" => {
@@ -205,7 +204,8 @@ impl Chat {
             }
             None => {
                 let counts = trimmed.selection().exclusion_counts();
-                let refused = counts.get(&ExclusionVariant::Refused).copied().unwrap_or_default();
+                let refused =
+                    counts.get(&ExclusionVariant::RejectedByFormat).copied().unwrap_or_default();
                 if refused + repairs.len() > 0 {
                     let repairs = repairs.len();
                     select::tell(&format!(
@@ -216,7 +216,7 @@ impl Chat {
             }
         }
         if let Some(prefix) = prefix {
-            let Prefix { messages, of_messages, tokens, of_tokens, .. } = prefix;
+            let ReusedPrefix { messages, of_messages, tokens, of_tokens, .. } = prefix;
             select::tell(&format!(
                 "reusable prefix: {messages} of {of_messages} messages, {tokens} of {of_tokens} tokens"
             ));

@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 use pannier_core::{
-    ContextItem, Decision, Explanation, FoundBudget, InclusionReason, ScoreExplanation,
+    BudgetThreshold, ContextItem, Decision, Explanation, InclusionReason, ScoreExplanation,
 };
 
 use super::label;
@@ -97,7 +97,7 @@ fn add_tree(table: &mut Table, node: &ScoreExplanation, depth: usize) {
 fn counterfactuals(answer: &Explanation<&ContextItem>, has_target: bool) -> String {
     let is_in = matches!(answer.decision, Decision::Included { .. });
     // The flags that make this budget: those that were given, with other numbers.
-    let size = |found: &FoundBudget| match has_target {
+    let size = |found: &BudgetThreshold| match has_target {
         true => format!("--budget {} --target {}", found.max_tokens, found.target_tokens),
         false => format!("--budget {}", found.max_tokens),
     };

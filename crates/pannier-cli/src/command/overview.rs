@@ -78,8 +78,8 @@ fn sum(ledger: &Ledger) -> String {
         (ledger.fixed, "fixed"),
         (ledger.framing, "framing"),
         (ledger.items, "items"),
-        (ledger.joins, "joins"),
-        (ledger.slack, "slack"),
+        (ledger.merge_adjustment, "joins"),
+        (ledger.unused, "slack"),
     ];
     let mut is_first = true;
     for (tokens, name) in parts.into_iter().filter(|(tokens, _)| *tokens != 0) {

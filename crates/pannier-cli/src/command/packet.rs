@@ -8,15 +8,15 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use pannier_core::{Timestamp, TokenCounter, find_item};
 use pannier_memory::{
-    Config, Cooldowns, Folder, HookInput, Host, Memory, MemoryError, Packer, PacketFormat,
-    PacketOptions, Section, SessionId, envelope,
+    Config, Cooldowns, Folder, HookHost, HookInput, Memory, MemoryError, PacketBuilder,
+    PacketFormat, PacketOptions, Section, SessionId, hook_output,
 };
 use pannier_policy::Policy;
 
 use super::explanation;
 use super::state::{self, clock};
 use crate::arguments::TokenizerArguments;
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::output::{self, Output};
 use crate::table::printable;
 
@@ -143,7 +143,7 @@ enum HostArgument {
     Plain,
 }
 
-impl From<HostArgument> for Host {
+impl From<HostArgument> for HookHost {
     fn from(host: HostArgument) -> Self {
         match host {
             HostArgument::ClaudeCode => Self::ClaudeCode,
@@ -171,12 +171,12 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 impl PacketCommand {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         match &self.action {
             Some(Action::Init(init)) => init.run(),
             None if self.packet.hook.is_some() => {
                 // Hosts take some exit codes for an order to stop.
-                self.packet.run().map_err(|failure| Failure::Hook(Box::new(failure)))
+                self.packet.run().map_err(|failure| CliError::Hook(Box::new(failure)))
             }
             None => self.packet.run(),
         }
@@ -184,7 +184,7 @@ impl PacketCommand {
 }
 
 impl Init {
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<(), CliError> {
         let root = self.folder.as_deref().unwrap_or(Path::new("."));
         let written = pannier_memory::init(root)?;
         let mut output = Output::new();
@@ -203,12 +203,12 @@ struct Session {
 }
 
 impl PacketArguments {
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<(), CliError> {
         if matches!(self.format, Format::Items | Format::Policy)
             && (self.hook.is_some() || self.session.is_some())
         {
             let problem = "items and policies are no packets; leave --hook and --session out, or print md or json";
-            return Err(Failure::Usage(problem.to_owned()));
+            return Err(CliError::Usage(problem.to_owned()));
         }
         let input = match self.hook {
             None => HookInput::default(),
@@ -237,7 +237,7 @@ impl PacketArguments {
             tell("warning", &warning.to_string());
         }
         let counter: Arc<dyn TokenCounter> = Arc::from(self.tokenizer.counter()?);
-        let packer = Packer::new(&memory, self.options(&config, &input)?, counter)?;
+        let packer = PacketBuilder::new(&memory, self.options(&config, &input)?, counter)?;
         if let Some(path) = &self.receipt {
             let receipt = packer.receipt()?;
             output::write_json(path, &receipt)?;
@@ -249,7 +249,7 @@ impl PacketArguments {
         }
         output.finish()?;
         if let Some(session) = session {
-            let marked = session.cooldowns.mark(&session.id, folder.path(), session.now);
+            let marked = session.cooldowns.record(&session.id, folder.path(), session.now);
             // The packet is there. That it will come again is no reason to fail.
             if let Err(problem) = marked {
                 tell("warning", &problem.to_string());
@@ -265,7 +265,7 @@ impl PacketArguments {
         folder: &Folder,
         config: &Config,
         input: &HookInput,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, CliError> {
         let event = input.event.as_deref().unwrap_or_default();
         if self.hook.is_some() && event.eq_ignore_ascii_case("SessionStart") {
             return Ok(false);
@@ -274,7 +274,7 @@ impl PacketArguments {
         let minutes = minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
         let cooldown = self.cooldown.or(minutes).unwrap_or(COOLDOWN);
         let Session { id, cooldowns, now } = session;
-        let is_fresh = cooldowns.is_fresh(id, folder.path(), *now, cooldown)?;
+        let is_fresh = cooldowns.is_within_cooldown(id, folder.path(), *now, cooldown)?;
         if is_fresh && self.hook.is_none() {
             let seconds = cooldown.as_secs();
             tell(
@@ -285,13 +285,14 @@ impl PacketArguments {
         Ok(is_fresh)
     }
 
-    fn options(&self, config: &Config, input: &HookInput) -> Result<PacketOptions, Failure> {
+    fn options(&self, config: &Config, input: &HookInput) -> Result<PacketOptions, CliError> {
         // What the host's user is about to do is as good as what was asked.
         let told = input.prompt.iter().chain(&input.file);
         let asked = self.query.iter().chain(&self.files).chain(told).map(String::as_str);
-        let mut options =
-            PacketOptions::new(self.now.unwrap_or_else(clock)).configured(config).about(asked);
-        options.tells_time = self.now.is_some();
+        let mut options = PacketOptions::new(self.now.unwrap_or_else(clock))
+            .with_config(config)
+            .with_query(asked);
+        options.include_timestamp = self.now.is_some();
         options.format = match self.format {
             Format::Json => PacketFormat::Json,
             _ => PacketFormat::Markdown,
@@ -301,13 +302,13 @@ impl PacketArguments {
             None => variable_budget()?,
         };
         options.budget = budget.unwrap_or(options.budget);
-        let host = self.hook.map(Host::from);
-        options.max_characters = self.max_chars.or_else(|| host.and_then(Host::max_characters));
+        let host = self.hook.map(HookHost::from);
+        options.max_characters = self.max_chars.or_else(|| host.and_then(HookHost::max_characters));
         Ok(options)
     }
 
     /// The session that this is about, if it is about one.
-    fn session(&self, input: &HookInput) -> Result<Option<Session>, Failure> {
+    fn session(&self, input: &HookInput) -> Result<Option<Session>, CliError> {
         let told = input.session_id.as_deref().filter(|_| self.cooldown.is_some());
         let id = match (self.session.as_deref(), told) {
             (Some(id), _) => Some(SessionId::new(id).map_err(MemoryError::from)?),
@@ -317,7 +318,7 @@ impl PacketArguments {
             return match self.cooldown {
                 Some(_) if self.hook.is_none() => {
                     let problem = "--cooldown is about a session; add --session ID, or --hook HOST";
-                    Err(Failure::Usage(problem.to_owned()))
+                    Err(CliError::Usage(problem.to_owned()))
                 }
                 _ => Ok(None),
             };
@@ -335,21 +336,21 @@ impl PacketArguments {
 
     fn write(
         &self,
-        packer: &Packer<'_>,
+        packer: &PacketBuilder<'_>,
         input: &HookInput,
         output: &mut Output,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         match self.format {
             Format::Items => packer.pool().iter().try_for_each(|item| output.json(item)),
-            Format::Policy => output.text(&policy(&packer.chosen_by()?)?),
+            Format::Policy => output.text(&policy(&packer.policy()?)?),
             Format::Md | Format::Json => {
                 let packet = packer.packet()?;
                 // What a packet does not say, or says where a model does not look for it.
                 packet.warnings().for_each(|warning| tell("warning", &warning));
-                match self.hook.map(Host::from) {
+                match self.hook.map(HookHost::from) {
                     None => output.text(&packet.text),
                     Some(host) => {
-                        output.text(&envelope(host, input.event.as_deref(), &packet.text)?)
+                        output.text(&hook_output(host, input.event.as_deref(), &packet.text)?)
                     }
                 }
             }
@@ -358,10 +359,10 @@ impl PacketArguments {
 
     fn explain(
         &self,
-        packer: &Packer<'_>,
+        packer: &PacketBuilder<'_>,
         memory: &Memory,
         output: &mut Output,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         let mut indices = Vec::new();
         for name in &self.explain {
             let mut rules = memory.section(Section::Constitution).iter();
@@ -395,12 +396,12 @@ fn tell(what: &str, message: &str) {
     let _ = writeln!(io::stderr(), "{what}: {}", printable(message));
 }
 
-fn policy(policy: &Policy) -> Result<String, Failure> {
-    toml::to_string(policy).map_err(|error| Failure::Internal(error.to_string()))
+fn policy(policy: &Policy) -> Result<String, CliError> {
+    toml::to_string(policy).map_err(|error| CliError::Internal(error.to_string()))
 }
 
 /// What the environment says about the budget.
-pub(super) fn variable_budget() -> Result<Option<usize>, Failure> {
+pub(super) fn variable_budget() -> Result<Option<usize>, CliError> {
     const NAME: &str = "CTX_TOKEN_BUDGET";
     let Some(value) = std::env::var_os(NAME).filter(|value| !value.is_empty()) else {
         return Ok(None);
@@ -408,6 +409,6 @@ pub(super) fn variable_budget() -> Result<Option<usize>, Failure> {
     let number = value.to_str().and_then(|value| value.trim().parse().ok());
     number.map(Some).ok_or_else(|| {
         let value = printable(&value.to_string_lossy());
-        Failure::Usage(format!("{NAME} is '{value}'; it must be a number of tokens, as in 8000"))
+        CliError::Usage(format!("{NAME} is '{value}'; it must be a number of tokens, as in 8000"))
     })
 }

@@ -394,7 +394,12 @@ fn mistakes_are_answers_with_a_code_a_message_and_a_hint() {
             "reads no tokenizer from files",
         ),
         ("get_context", json!({ "snippet_ids": ["no/such"] }), "invalid_input", "no/such"),
-        ("get_context", json!({ "snippet_ids": ["../x"] }), "invalid_input", "cannot be the id"),
+        (
+            "get_context",
+            json!({ "snippet_ids": ["../x"] }),
+            "invalid_input",
+            "is not a valid snippet id",
+        ),
         (
             "get_context",
             json!({ "snippet_ids": [SPEC], "budget": 3 }),

@@ -77,7 +77,8 @@ pub enum ExclusionReason {
         /// document) are found there.
         shared: u64,
         /// How many it has.
-        own: u64,
+        #[cfg_attr(feature = "serde", serde(rename = "own"))]
+        total: u64,
     },
     /// Its kind exceeded a share of the budget. Not given by built-in parts.
     QuotaCapExceeded {
@@ -141,7 +142,8 @@ pub enum ExclusionReason {
         target_tokens: i64,
     },
     /// It cannot be sent, by a rule of how selections are sent.
-    Refused {
+    #[cfg_attr(feature = "serde", serde(rename = "Refused"))]
+    RejectedByFormat {
         /// The rule.
         rule: String,
     },
@@ -183,8 +185,8 @@ pub enum ExclusionVariant {
     GroupExcluded,
     /// [`ExclusionReason::RenderedOverBudget`]
     RenderedOverBudget,
-    /// [`ExclusionReason::Refused`]
-    Refused,
+    /// [`ExclusionReason::RejectedByFormat`], which reports write as `Refused`.
+    RejectedByFormat,
     /// [`ExclusionReason::Unknown`], whatever its name.
     Unknown,
 }
@@ -206,7 +208,7 @@ impl ExclusionVariant {
             Self::DocumentCapExceeded => "DocumentCapExceeded",
             Self::GroupExcluded => "GroupExcluded",
             Self::RenderedOverBudget => "RenderedOverBudget",
-            Self::Refused => "Refused",
+            Self::RejectedByFormat => "Refused",
             Self::Unknown => "Unknown",
         }
     }
@@ -241,7 +243,7 @@ impl ExclusionReason {
             Self::DocumentCapExceeded { .. } => ExclusionVariant::DocumentCapExceeded,
             Self::GroupExcluded { .. } => ExclusionVariant::GroupExcluded,
             Self::RenderedOverBudget { .. } => ExclusionVariant::RenderedOverBudget,
-            Self::Refused { .. } => ExclusionVariant::Refused,
+            Self::RejectedByFormat { .. } => ExclusionVariant::RejectedByFormat,
             Self::Unknown { .. } => ExclusionVariant::Unknown,
         }
     }
@@ -267,8 +269,8 @@ impl fmt::Display for ExclusionReason {
                 write!(f, ": score {score}, threshold {threshold}")
             }
             Self::Deduplicated { .. } => write!(f, ": another item with the same content was kept"),
-            Self::NearDuplicate { shared, own, .. } => {
-                write!(f, ": {shared} of its {own} parts are in an item that ranks higher")
+            Self::NearDuplicate { shared, total, .. } => {
+                write!(f, ": {shared} of its {total} parts are in an item that ranks higher")
             }
             Self::QuotaCapExceeded { kind, cap, actual } => {
                 write!(f, ": kind {kind} would be at {actual}, its cap is {cap}")
@@ -296,7 +298,7 @@ impl fmt::Display for ExclusionReason {
                     ": the text of all would have {rendered_tokens} tokens, the target is {target_tokens}"
                 )
             }
-            Self::Refused { rule } => write!(f, ": {rule}"),
+            Self::RejectedByFormat { rule } => write!(f, ": {rule}"),
             Self::Unknown { .. } => Ok(()),
         }
     }
@@ -380,7 +382,7 @@ mod wire {
                 "NearDuplicate" => Self::NearDuplicate {
                     near_duplicate_of: fields.text("near_duplicate_of")?.into(),
                     shared: fields.count("shared")?,
-                    own: fields.count("own")?,
+                    total: fields.count("own")?,
                 },
                 "QuotaCapExceeded" => Self::QuotaCapExceeded {
                     kind: fields.text("kind")?,
@@ -413,7 +415,7 @@ mod wire {
                     rendered_tokens: fields.whole("rendered_tokens")?,
                     target_tokens: fields.whole("target_tokens")?,
                 },
-                "Refused" => Self::Refused { rule: fields.text("rule")? },
+                "Refused" => Self::RejectedByFormat { rule: fields.text("rule")? },
                 _ => Self::Unknown { reason },
             })
         }

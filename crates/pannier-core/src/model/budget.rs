@@ -106,7 +106,7 @@ impl ContextBudget {
     }
 
     /// The same budget with so many tokens less in window and target.
-    pub(crate) fn reduced(&self, tokens: i64) -> Result<Self, Error> {
+    pub(crate) fn shrunk_by(&self, tokens: i64) -> Result<Self, Error> {
         if tokens < 0 {
             return Err(Error::NegativeTokens { field: "slack".to_owned(), tokens });
         }
@@ -117,7 +117,7 @@ impl ContextBudget {
     }
 
     /// A window and a target of so many tokens, with everything else the same.
-    pub(crate) fn resized(&self, tokens: i64) -> Result<Self, Error> {
+    pub(crate) fn with_window(&self, tokens: i64) -> Result<Self, Error> {
         self.with_sizes(tokens, tokens)
     }
 
@@ -130,11 +130,11 @@ impl ContextBudget {
 
     /// What a slicer may spend when pinned items already take `pinned_tokens`.
     pub fn effective(&self, pinned_tokens: i64) -> SliceBudget {
-        self.effective_at(self.max_tokens, self.target_tokens, pinned_tokens)
+        self.effective_for(self.max_tokens, self.target_tokens, pinned_tokens)
     }
 
     /// The same for another window and target.
-    pub(crate) fn effective_at(
+    pub(crate) fn effective_for(
         &self,
         max_tokens: i64,
         target_tokens: i64,

@@ -5,6 +5,7 @@
 
 mod budget;
 mod deduplication;
+mod form;
 mod item;
 mod label;
 mod metadata;
@@ -12,11 +13,13 @@ mod metadata;
 pub(crate) mod null;
 mod overflow;
 mod passage;
-mod previous;
+mod previous_prompt;
 mod timestamp;
 
 pub use budget::{ContextBudget, ContextBudgetBuilder, SliceBudget};
 pub use deduplication::Deduplication;
+pub use form::Level;
+pub(crate) use form::Levels;
 #[cfg(feature = "serde")]
 pub use item::UncountedItem;
 pub use item::{ContextItem, ContextItemBuilder, ScoredItem, find_item};
@@ -25,5 +28,5 @@ pub use label::{ContextKind, ContextSource};
 pub use metadata::{Metadata, MetadataValue};
 pub use overflow::OverflowStrategy;
 pub use passage::Passage;
-pub use previous::Previous;
+pub use previous_prompt::PreviousPrompt;
 pub use timestamp::Timestamp;

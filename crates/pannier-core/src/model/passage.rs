@@ -16,7 +16,7 @@ use super::{ContextItem, ContextItemBuilder, MetadataValue};
 ///
 /// let passage = Passage { document: "guides/deploy.md", sequence: 2, range: 120..158 };
 /// let item = ContextItem::builder("Deploy from the main branch, at noon.\n", 9).passage(&passage).build()?;
-/// assert_eq!(Passage::of(&item), Some(passage));
+/// assert_eq!(Passage::from_item(&item), Some(passage));
 /// # Ok::<(), pannier_core::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Passage<'a> {
 impl<'a> Passage<'a> {
     /// Where an item comes from. `None` if its metadata does not say, does not say all of it, or says that it ends
     /// before it starts.
-    pub fn of(item: &'a ContextItem) -> Option<Self> {
+    pub fn from_item(item: &'a ContextItem) -> Option<Self> {
         let metadata = item.metadata();
         let Some(MetadataValue::String(document)) = metadata.get("document") else {
             return None;
@@ -62,7 +62,7 @@ impl<'a> Passage<'a> {
     }
 
     /// How many bytes it shares with another of the same document.
-    pub(crate) fn shared(&self, other: &Passage<'_>) -> u64 {
+    pub(crate) fn overlap_bytes(&self, other: &Passage<'_>) -> u64 {
         let (start, end) =
             (self.range.start.max(other.range.start), self.range.end.min(other.range.end));
         end.saturating_sub(start)
@@ -86,10 +86,10 @@ mod tests {
             let passage = Passage { document: "a.md", sequence: 0, range };
             ContextItem::builder("text", 1).passage(&passage)
         };
-        assert!(Passage::of(&whole(3..3).build().unwrap()).is_some());
-        assert!(Passage::of(&whole(0..u64::MAX).build().unwrap()).is_some());
+        assert!(Passage::from_item(&whole(3..3).build().unwrap()).is_some());
+        assert!(Passage::from_item(&whole(0..u64::MAX).build().unwrap()).is_some());
         let backwards = Range { start: 4, end: 3 };
-        assert_eq!(Passage::of(&whole(backwards).build().unwrap()), None);
+        assert_eq!(Passage::from_item(&whole(backwards).build().unwrap()), None);
         for (key, value) in [
             ("document", MetadataValue::Integer(1)),
             ("sequence", MetadataValue::Integer(-1)),
@@ -97,8 +97,8 @@ mod tests {
             ("end", MetadataValue::Null),
         ] {
             let item = whole(0..4).metadata(key, value).build().unwrap();
-            assert_eq!(Passage::of(&item), None, "{key}");
+            assert_eq!(Passage::from_item(&item), None, "{key}");
         }
-        assert_eq!(Passage::of(&ContextItem::new("text", 1).unwrap()), None);
+        assert_eq!(Passage::from_item(&ContextItem::new("text", 1).unwrap()), None);
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::units::Units;
-use crate::{ContextBudget, ContextItem, Error, Rendering, sum_tokens};
+use crate::layout::PlannedCosts;
+use crate::{ContextItem, sum_tokens};
 
 /// The pool by what happens next.
 #[derive(Debug, Default)]
@@ -14,46 +15,27 @@ pub(crate) struct Classified {
     pub(crate) scoreable: Units,
     /// Items with a negative token count, items that cannot be sent, and members of a group with such an item.
     pub(crate) invalid: Vec<u32>,
-    /// Those of them that cannot be sent, with the rule.
-    pub(crate) refused: Vec<(u32, String)>,
     /// What the pinned items cost together.
     pub(crate) pinned_tokens: i64,
 }
 
-pub(super) fn classify(
-    items: &[ContextItem],
-    budget: &ContextBudget,
-    rendering: Option<&dyn Rendering>,
-) -> Result<Classified, Error> {
-    let mut refused = Vec::new();
-    if let Some(rendering) = rendering {
-        for (item, index) in items.iter().zip(0_u32..) {
-            if let Some(rule) = rendering.refuses(index as usize, item) {
-                refused.push((index, rule.to_owned()));
-            }
-        }
-    }
-    let mut classified = classify_items(items, &refused);
-    classified.refused = refused;
+pub(super) fn classify(items: &[&ContextItem], costs: &PlannedCosts) -> Classified {
+    let mut classified = classify_items(items, costs);
     let pinned = classified.pinned.in_pool_order();
-    let pinned_tokens = sum_tokens(pinned.iter().map(|index| items[*index as usize].tokens()));
-    let available_tokens = budget.input_tokens();
-    if pinned_tokens > available_tokens {
-        return Err(Error::PinnedOverBudget { pinned_tokens, available_tokens });
-    }
-    classified.pinned_tokens = pinned_tokens;
-    Ok(classified)
+    let tokens = sum_tokens(pinned.iter().map(|index| items[*index as usize].tokens()));
+    classified.pinned_tokens = tokens;
+    classified
 }
 
-fn classify_items(items: &[ContextItem], refused: &[(u32, String)]) -> Classified {
+fn classify_items(items: &[&ContextItem], costs: &PlannedCosts) -> Classified {
     let mut classified = Classified::default();
     classified.scoreable.reserve(items.len());
     for (item, index) in items.iter().zip(0..) {
         if item.group().is_some() {
-            return classify_groups(items, refused);
+            return classify_groups(items, costs);
         }
         // Before the pin: a pin does not make a count valid.
-        if item.tokens() < 0 || is_refused(refused, index) {
+        if item.tokens() < 0 || costs.rejection_rule(index).is_some() {
             classified.invalid.push(index);
         } else if item.is_pinned() {
             classified.pinned.push_item(index);
@@ -64,13 +46,9 @@ fn classify_items(items: &[ContextItem], refused: &[(u32, String)]) -> Classifie
     classified
 }
 
-fn is_refused(refused: &[(u32, String)], index: u32) -> bool {
-    refused.binary_search_by_key(&index, |(index, _)| *index).is_ok()
-}
-
 /// The same for a pool in which at least one item names a group: one pinned member pins its group, and
 /// one invalid member makes it invalid.
-fn classify_groups(items: &[ContextItem], refused: &[(u32, String)]) -> Classified {
+fn classify_groups(items: &[&ContextItem], costs: &PlannedCosts) -> Classified {
     let mut numbers = BTreeMap::new();
     // Each item's unit: items without a group are a unit of their own.
     let mut next = 0_u32;
@@ -90,10 +68,9 @@ fn classify_groups(items: &[ContextItem], refused: &[(u32, String)]) -> Classifi
 
     let mut classified = Classified::default();
     for members in by_unit.chunk_by(|a, b| unit_of[*a as usize] == unit_of[*b as usize]) {
-        let any =
-            |test: fn(&ContextItem) -> bool| members.iter().any(|i| test(&items[*i as usize]));
-        let is_refused = members.iter().any(|index| is_refused(refused, *index));
-        if any(|item| item.tokens() < 0) || is_refused {
+        let any = |test: fn(&ContextItem) -> bool| members.iter().any(|i| test(items[*i as usize]));
+        let is_rejected = members.iter().any(|index| costs.rejection_rule(*index).is_some());
+        if any(|item| item.tokens() < 0) || is_rejected {
             classified.invalid.extend(members);
             continue;
         }

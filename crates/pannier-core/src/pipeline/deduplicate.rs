@@ -23,7 +23,7 @@ pub(crate) struct Duplicate {
 
 /// The units to drop, in ascending order.
 pub(super) fn deduplicate(
-    items: &[ContextItem],
+    items: &[&ContextItem],
     units: &Units,
     scores: &[f64],
     deduplication: Deduplication,
@@ -40,7 +40,7 @@ pub(super) fn deduplicate(
 
 /// Those that are equal to a better one; and of the others those that are nearly equal to a better one that stays.
 pub(super) fn nearly_equal(
-    items: &[ContextItem],
+    items: &[&ContextItem],
     units: &Units,
     scores: &[f64],
     fingerprints: &Fingerprints<'_>,
@@ -50,7 +50,7 @@ pub(super) fn nearly_equal(
     let mut dropped = duplicates.iter().map(|duplicate| duplicate.unit).peekable();
     let unique = (0..units.len() as u32).filter(|unit| dropped.next_if_eq(unit).is_none());
     let key = |unit| {
-        let lead = units.lead(unit, scores);
+        let lead = units.best_member(unit, scores);
         order::key(scores[lead as usize], lead, unit)
     };
     let mut keys: Vec<u128> = unique.map(key).collect();
@@ -64,7 +64,7 @@ pub(super) fn nearly_equal(
     duplicates
 }
 
-fn equal(items: &[ContextItem], units: &Units, scores: &[f64]) -> Vec<Duplicate> {
+fn equal(items: &[&ContextItem], units: &Units, scores: &[f64]) -> Vec<Duplicate> {
     let contents = Contents { items, units };
     by_hash(&contents, scores, |unit| contents.hash(unit))
 }
@@ -91,7 +91,7 @@ fn by_hash(contents: &Contents<'_>, scores: &[f64], hash: impl Fn(u32) -> u64) -
             run.sort_by(|a, b| contents.compare(unit(a), unit(b)));
         }
         for equals in run.chunk_by(|a, b| contents.compare(unit(a), unit(b)).is_eq()) {
-            let score = |unit: u32| scores[units.lead(unit, scores) as usize];
+            let score = |unit: u32| scores[units.best_member(unit, scores) as usize];
             let rank = |key: &u64| (order::descending(score(unit(key))), unit(key));
             let Some(kept) = equals.iter().map(rank).min().map(|(_, kept)| kept) else {
                 continue;
@@ -105,7 +105,7 @@ fn by_hash(contents: &Contents<'_>, scores: &[f64], hash: impl Fn(u32) -> u64) -
 }
 
 struct Contents<'u> {
-    items: &'u [ContextItem],
+    items: &'u [&'u ContextItem],
     units: &'u Units,
 }
 
@@ -143,6 +143,7 @@ mod tests {
         let items: Vec<_> = contents.map(|text| ContextItem::new(text, 1).unwrap()).into();
         let mut units = Units::default();
         (0..6).for_each(|index| units.push_item(index));
+        let items: Vec<&ContextItem> = items.iter().collect();
         let duplicates = equal(&items, &units, &[0.1, 0.5, 0.9, 0.5, 0.0, f64::NAN]);
         let pairs: Vec<_> = duplicates.iter().map(|d| (d.unit, d.kept)).collect();
         assert_eq!(pairs, [(0, 2), (3, 1), (5, 2)]);
@@ -153,6 +154,7 @@ mod tests {
         let items: Vec<_> = ["x", "y", "x"].map(|text| ContextItem::new(text, 1).unwrap()).into();
         let mut units = Units::default();
         (0..3).for_each(|index| units.push_item(index));
+        let items: Vec<&ContextItem> = items.iter().collect();
         let contents = Contents { items: &items, units: &units };
         let all_collide = by_hash(&contents, &[0.1, 0.2, 0.3], |_| 7);
         assert_eq!(all_collide, [Duplicate { unit: 0, kept: 2, overlap: None }]);

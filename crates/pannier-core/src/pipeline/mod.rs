@@ -1,51 +1,49 @@
 //! The six stages, in their fixed order: classify, score, deduplicate, sort, slice, place.
 //!
-//! Items are borrowed and never cloned. What the stages hand on are indices into the pool and scores,
-//! and the selection keeps them, so that every decision can be told afterwards without having been
-//! written down for anybody during the run.
+//! Items are borrowed and never cloned. The stages hand on indices into the pool and scores, and the selection keeps
+//! them. So every decision can be reported afterwards, and a run that nobody asks about pays nothing for it.
+//!
+//! The first four stages do not depend on the size of the budget. [`Prepared`] holds their results, for questions
+//! about many budgets.
 
 mod classify;
+mod close;
 mod deduplicate;
 mod explain;
-mod fit;
-mod forms;
 mod near;
 mod place;
 mod score;
 mod selected;
 mod selection;
-mod slice;
 mod sort;
 mod units;
 
 use std::fmt;
+use std::sync::Arc;
 
-pub use explain::{Decision, Explanation, FoundBudget, Rank, Rival};
-pub use selected::{Selected, Totals};
+pub use explain::{BudgetThreshold, Decision, Explanation, Rank, Rival};
+pub use selected::{SelectionSummary, SelectionTotals};
 pub use selection::Selection;
 
 use crate::diagnostics::{
     ItemDecision, ItemEvent, NullTraceCollector, OverflowEvent, PipelineStage, TraceCollector,
     TraceDetailLevel,
 };
-use crate::slicer::Candidate;
+use crate::layout::PlannedCosts;
 use crate::{
-    ChronologicalPlacer, ContextBudget, ContextItem, Cost, Deduplication, Error, GreedySlice,
-    InputOrder, Ledger, OverflowStrategy, Placed, Placer, Rendering, Scorer, Slicer,
+    ChronologicalPlacer, ContextBudget, ContextItem, Deduplication, Error, GreedySlice, Layout,
+    OverflowStrategy, Placer, Pool, Scorer, Slicer, Tally,
 };
-pub(crate) use fit::{Fitting, fewest};
-pub(crate) use forms::Forms;
-pub(crate) use place::Merge;
-pub(crate) use selection::Run;
-use slice::Sliced;
+pub(crate) use close::{Certificate, Contest};
+pub(crate) use selection::{PreparedRun, RunState};
 use sort::Sorted;
 
-type OverflowObserver = Box<dyn Fn(&OverflowEvent<&ContextItem>) + Send + Sync>;
+type OverflowObserver = Arc<dyn Fn(&OverflowEvent<&ContextItem>) + Send + Sync>;
 
 /// Selects and orders items within a budget.
 ///
 /// A pipeline has no state of its own that changes: it may be shared between threads, and the same
-/// items and budget give the same selection every time.
+/// items and budget give the same selection every time. A clone shares its components.
 ///
 /// ```
 /// use pannier_core::{ContextBudget, ContextItem, Pipeline, ReflexiveScorer};
@@ -65,15 +63,28 @@ type OverflowObserver = Box<dyn Fn(&OverflowEvent<&ContextItem>) + Send + Sync>;
 /// assert_eq!(contents, [items[0].content(), items[2].content()]);
 /// # Ok::<(), pannier_core::Error>(())
 /// ```
+#[derive(Clone)]
 pub struct Pipeline {
-    scorer: Box<dyn Scorer>,
-    slicer: Box<dyn Slicer>,
-    placer: Box<dyn Placer>,
+    scorer: Arc<dyn Scorer>,
+    slicer: Arc<dyn Slicer>,
+    placer: Arc<dyn Placer>,
+    layout: Option<Arc<dyn Layout>>,
+    closing: Closing,
     deduplication: Deduplication,
     overflow_strategy: OverflowStrategy,
     keep_groups_together: bool,
     overflow_observer: Option<OverflowObserver>,
-    rendering: Option<Box<dyn Rendering>>,
+}
+
+/// How the difference between a layout's plan and its measure is closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Closing {
+    /// Drops what makes the whole too large, and fills what the plan over-estimated.
+    #[default]
+    Fill,
+    /// Only drops. Selections that were recorded before closing could fill are replayed so.
+    DropOnly,
 }
 
 impl fmt::Debug for Pipeline {
@@ -89,35 +100,35 @@ impl fmt::Debug for Pipeline {
 impl Pipeline {
     /// Starts a pipeline from the scorer that judges its items.
     ///
-    /// Unless told otherwise it fills with [`GreedySlice`], places with [`ChronologicalPlacer`], drops
-    /// items with equal content, and fails on overflow.
+    /// Defaults: [`GreedySlice`], [`ChronologicalPlacer`], items with equal content are dropped, and overflow is an
+    /// error.
     pub fn builder(scorer: impl Scorer + 'static) -> PipelineBuilder {
         PipelineBuilder(Self {
-            scorer: Box::new(scorer),
-            slicer: Box::new(GreedySlice),
-            placer: Box::new(ChronologicalPlacer),
+            scorer: Arc::new(scorer),
+            slicer: Arc::new(GreedySlice),
+            placer: Arc::new(ChronologicalPlacer),
+            layout: None,
+            closing: Closing::Fill,
             deduplication: Deduplication::Exact,
             overflow_strategy: OverflowStrategy::default(),
             keep_groups_together: false,
             overflow_observer: None,
-            rendering: None,
         })
     }
 
-    /// The same pipeline, for selections that are rendered.
-    ///
-    /// What the rendering has whatever is selected is taken off the budget first, and what it puts around an item is
-    /// taken for a part of it. Once items are placed, the
-    /// whole is counted, and while it is above the target, the unit with the lowest rank goes, for the reason
-    /// [`RenderedOverBudget`](crate::ExclusionReason::RenderedOverBudget). Pinned items stay. If the strategy is
-    /// to proceed on overflow, it may go up to the window.
-    pub fn rendered_by(mut self, rendering: impl Rendering + 'static) -> Self {
-        self.rendering = Some(Box::new(rendering));
-        self
+    /// Returns a builder with the components of this pipeline.
+    pub fn into_builder(self) -> PipelineBuilder {
+        PipelineBuilder(self)
     }
 
-    pub(crate) fn rendering(&self) -> Option<&dyn Rendering> {
-        self.rendering.as_deref()
+    /// Sets how selections are sent; see [`PipelineBuilder::layout`].
+    #[must_use]
+    pub fn with_layout(self, layout: impl Layout + 'static) -> Self {
+        self.into_builder().layout(layout).build()
+    }
+
+    pub(crate) fn layout(&self) -> Option<&dyn Layout> {
+        self.layout.as_deref()
     }
 
     pub(crate) fn slicer(&self) -> &dyn Slicer {
@@ -129,13 +140,17 @@ impl Pipeline {
     /// # Errors
     ///
     /// [`Error::PinnedOverBudget`], [`Error::OverTarget`], [`Error::OverWindow`] or
-    /// [`Error::FixedOverBudget`] if the budget cannot be met, and whatever keeps the slicer from deciding.
+    /// [`Error::RequiredTextOverBudget`] if the budget cannot be met, and any error of a component.
     pub fn run<'a>(
         &self,
-        items: &'a [ContextItem],
+        items: impl IntoIterator<Item = &'a ContextItem>,
         budget: &ContextBudget,
     ) -> Result<Selection<'a>, Error> {
-        self.run_traced(items, budget, &mut NullTraceCollector)
+        self.run_stages(
+            items.into_iter().collect(),
+            budget,
+            &mut Trace::none(&mut NullTraceCollector),
+        )
     }
 
     /// As [`run`](Self::run), watched by a collector.
@@ -145,10 +160,11 @@ impl Pipeline {
     /// As [`run`](Self::run).
     pub fn run_traced<'a, C: TraceCollector + ?Sized>(
         &self,
-        items: &'a [ContextItem],
+        items: impl IntoIterator<Item = &'a ContextItem>,
         budget: &ContextBudget,
         collector: &mut C,
     ) -> Result<Selection<'a>, Error> {
+        let items: Vec<&'a ContextItem> = items.into_iter().collect();
         let enabled = collector.is_enabled();
         if enabled {
             collector.run_started(items.len(), budget);
@@ -163,147 +179,160 @@ impl Pipeline {
         result
     }
 
-    /// The stages that do not depend on how large the budget is.
-    pub(crate) fn prepare<'a, C: TraceCollector + ?Sized>(
+    /// Runs the stages that do not depend on the size of the budget, for several budgets or questions.
+    ///
+    /// ```
+    /// use pannier_core::{ContextBudget, ContextItem, Pipeline, RecencyScorer};
+    ///
+    /// let items = [ContextItem::new("one", 10)?, ContextItem::new("two", 20)?];
+    /// let pipeline = Pipeline::builder(RecencyScorer).build();
+    /// let prepared = pipeline.prepare(&items)?;
+    /// for (tokens, selected) in [(5, 0), (10, 1), (30, 2)] {
+    ///     let selection = prepared.select(&ContextBudget::new(tokens, tokens)?)?;
+    ///     assert_eq!(selection.len(), selected);
+    /// }
+    /// # Ok::<(), pannier_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PoolTooLarge`], and any error of the scorer or the layout.
+    pub fn prepare<'a>(
         &self,
-        items: &'a [ContextItem],
-        budget: &ContextBudget,
+        items: impl IntoIterator<Item = &'a ContextItem>,
+    ) -> Result<Prepared<'_, 'a>, Error> {
+        let items = items.into_iter().collect();
+        let mut nobody = NullTraceCollector;
+        let data = self.prepare_run(items, None, &mut Trace::none(&mut nobody))?;
+        Ok(Prepared { pipeline: self, data: Arc::new(data) })
+    }
+
+    fn prepare_run<'a, C: TraceCollector + ?Sized>(
+        &self,
+        items: Vec<&'a ContextItem>,
+        budget: Option<&ContextBudget>,
         trace: &mut Trace<'_, C>,
-    ) -> Result<Prepared<'a>, Error> {
+    ) -> Result<PreparedRun<'a>, Error> {
         if u32::try_from(items.len()).is_err() {
             return Err(Error::PoolTooLarge { items: items.len() });
         }
-        let mut run = Run::new(items, budget);
+        let item_count = items.len();
+        let mut run = PreparedRun { items, ..PreparedRun::default() };
 
-        trace.start(&PipelineStage::Classify, items.len());
-        run.classified = classify::classify(items, budget, self.rendering())?;
-        run.fixed_tokens = self
-            .rendering()
-            .map_or(0, |rendering| rendering.cost(&Placed::new(items, &[], Forms::WHOLE)).total());
-        if let Some(rendering) = self.rendering() {
-            let framing = |(index, item)| rendering.framing(index, item).max(0);
-            run.framing = items.iter().enumerate().map(framing).collect();
-            let short = |(index, item): (usize, &ContextItem)| {
-                item.short_form().map_or(0, |short| rendering.short_framing(index, short).max(0))
-            };
-            run.short_framing = items.iter().enumerate().map(short).collect();
-            let heading = |(index, item)| rendering.heading(index, item).max(0);
-            run.headings = items.iter().enumerate().map(heading).collect();
+        trace.start(&PipelineStage::Classify, item_count);
+        if let Some(layout) = self.layout() {
+            let plan = layout.plan(&Pool::borrowed(&run.items))?;
+            run.costs = PlannedCosts::new(plan, &run.items);
         }
-        run.effective = budget.effective(run.committed_tokens());
+        run.classified = classify::classify(&run.items, &run.costs);
+        if let Some(budget) = budget {
+            run.check_pinned(budget)?;
+        }
         let (pinned, scoreable) = (&run.classified.pinned, &run.classified.scoreable);
         let (pinned_items, scored_items) = (pinned.item_count(), scoreable.item_count());
-        trace.end(&PipelineStage::Classify, items.len(), pinned_items + scored_items, &run);
+        trace.end(&PipelineStage::Classify, item_count, pinned_items + scored_items, (&run, None));
 
         trace.start(&PipelineStage::Score, scored_items);
-        run.scores = score::score(items, scoreable, &*self.scorer);
+        run.scores = score::score(&run.items, scoreable, &*self.scorer)?;
         for index in &*pinned.in_pool_order() {
             run.scores[*index as usize] = 1.0;
         }
-        trace.end(&PipelineStage::Score, scored_items, scored_items, &run);
+        trace.end(&PipelineStage::Score, scored_items, scored_items, (&run, None));
 
         trace.start(&PipelineStage::Deduplicate, scored_items);
         run.duplicates =
-            deduplicate::deduplicate(items, scoreable, &run.scores, self.deduplication);
-        trace.end(&PipelineStage::Deduplicate, scored_items, run.unique_items(), &run);
+            deduplicate::deduplicate(&run.items, scoreable, &run.scores, self.deduplication);
+        trace.end(&PipelineStage::Deduplicate, scored_items, run.unique_items(), (&run, None));
 
-        let Sorted { units, candidates } = sort::sort(&run, &run.scores, &run.duplicates);
-        run.sorted = units;
-        Ok(Prepared { run, candidates })
+        let Sorted { units, offers } = sort::sort(&run, &run.scores, &run.duplicates);
+        (run.sorted, run.offers) = (units, offers);
+        Ok(run)
     }
 
     fn run_stages<'a, C: TraceCollector + ?Sized>(
         &self,
-        items: &'a [ContextItem],
+        items: Vec<&'a ContextItem>,
         budget: &ContextBudget,
         trace: &mut Trace<'_, C>,
     ) -> Result<Selection<'a>, Error> {
-        let Prepared { run, candidates } = self.prepare(items, budget, trace)?;
-        let selection = self.finish(run, &candidates, trace)?;
+        let prepared = Arc::new(self.prepare_run(items, Some(budget), trace)?);
+        Ok(self.observe(self.finish(prepared, budget, trace)?))
+    }
+
+    /// Calls the observer if the selection overflowed.
+    fn observe<'a>(&self, selection: Selection<'a>) -> Selection<'a> {
         if let (Some(observer), Some(event)) = (&self.overflow_observer, selection.overflow()) {
             observer(&event);
         }
-        Ok(selection)
+        selection
     }
 
-    /// The stages that do.
+    /// The stages that depend on the size of the budget.
     fn finish<'a, C: TraceCollector + ?Sized>(
         &self,
-        mut run: Run<'a>,
-        candidates: &[Candidate<'_>],
+        prepared: Arc<PreparedRun<'a>>,
+        budget: &ContextBudget,
         trace: &mut Trace<'_, C>,
     ) -> Result<Selection<'a>, Error> {
-        let (items, budget) = (run.items, run.budget.clone());
-        let (pinned, scoreable) = (&run.classified.pinned, &run.classified.scoreable);
-        let pinned_items = pinned.item_count();
-
-        let unique_items = run.unique_items();
+        let mut run = RunState::new(prepared, budget);
+        let prepared = &*Arc::clone(&run.prepared);
+        let contest = Contest::of(prepared);
+        let unique_items = prepared.unique_items();
         trace.start(&PipelineStage::Slice, unique_items);
-        let Sliced { verdicts, shortfalls, units: sliced, taken, forms, is_known_to_fit } =
-            self.slice(&run, &run.sorted, candidates, &run.scores, &budget)?;
-        (run.verdicts, run.shortfalls) = (verdicts, shortfalls);
-        let sliced_items = sliced.iter().map(|unit| scoreable.members(*unit).len()).sum();
-        trace.end(&PipelineStage::Slice, unique_items, sliced_items, &run);
+        let mut tally = Tally::new(&prepared.offers, run.effective);
+        self.slicer.slice(&mut tally)?;
+        let mut closed = None;
+        let mut moves = Vec::new();
+        match self.layout() {
+            Some(layout) => {
+                let mut outcome = self.close(layout, &contest, tally, budget)?;
+                run.verdicts = std::mem::take(&mut outcome.verdicts);
+                run.shortfalls = std::mem::take(&mut outcome.shortfalls);
+                closed = Some(outcome);
+            }
+            None => (run.verdicts, moves, run.shortfalls) = tally.into_parts(),
+        }
+        let sliced_items = run.sliced_items();
+        trace.end(&PipelineStage::Slice, unique_items, sliced_items, (prepared, Some(&run)));
 
-        trace.start(&PipelineStage::Place, pinned_items + sliced_items);
-        let pinned_tokens = run.classified.pinned_tokens;
-        let scores = &run.scores;
-        let sorted = &run.sorted;
-        let mut merge =
-            Merge { items, scores, pinned, pinned_tokens, scoreable, sliced, sorted, taken, forms };
-        if !is_known_to_fit {
-            run.overflow = merge.handle_overflow(&budget, self.overflow_strategy)?;
-        }
-        run.placed = self.place(&merge)?;
-        if run.overflow.tokens_over_budget.is_some() {
-            run.merged = merge.indices();
-        }
-        if let Some(rendering) = self.rendering() {
-            let fitting = Fitting::new(&merge, &run.placed, rendering);
-            let (left, out) = fitting.fit(&budget, self.overflow_strategy)?;
-            (run.placed, run.rendered_out) = (left.placed, out);
-        }
-        run.forms = merge.forms;
-        run.ledger = self.ledger(&run);
-        let over = run.ledger.sent().saturating_sub(budget.target_tokens());
-        let is_rendered = self.rendering().is_some();
-        if is_rendered && over > 0 && self.overflow_strategy == OverflowStrategy::Proceed {
-            run.overflow.tokens_over_budget = Some(over);
-            run.merged.clone_from(&run.placed);
-        }
-        trace.end(&PipelineStage::Place, pinned_items + sliced_items, run.placed.len(), &run);
+        let merged_items = prepared.classified.pinned.item_count() + sliced_items;
+        trace.start(&PipelineStage::Place, merged_items);
+        let outcome = match closed {
+            Some(outcome) => outcome,
+            None => self.place_plain(&contest, &run.verdicts, &moves, budget)?,
+        };
+        run.set_outcome(outcome, self.layout.is_some(), self.overflow_strategy);
+        trace.end(&PipelineStage::Place, merged_items, run.placed.len(), (prepared, Some(&run)));
         Ok(Selection::new(run))
     }
 }
 
-impl Pipeline {
-    /// Whether the order of what is selected follows from more than what is selected.
-    pub(crate) fn places_as_taken(&self) -> bool {
-        self.placer.input_order() == InputOrder::Taken
+/// A pool after the stages that do not depend on the size of the budget: classified, scored, deduplicated, sorted.
+#[derive(Clone)]
+pub struct Prepared<'p, 'a> {
+    pub(crate) pipeline: &'p Pipeline,
+    pub(crate) data: Arc<PreparedRun<'a>>,
+}
+
+impl<'a> Prepared<'_, 'a> {
+    /// Selects what fits a budget, as [`Pipeline::run`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pipeline::run`].
+    pub fn select(&self, budget: &ContextBudget) -> Result<Selection<'a>, Error> {
+        Ok(self.pipeline.observe(self.select_unobserved(budget)?))
     }
 
-    /// The order of what was merged.
-    pub(crate) fn place(&self, merge: &Merge<'_>) -> Result<Vec<u32>, Error> {
-        match self.keep_groups_together {
-            true => merge.place_units(&*self.placer),
-            false => merge.place_items(&*self.placer),
-        }
-    }
-
-    fn ledger(&self, run: &Run<'_>) -> Ledger {
-        let placed = Placed::new(run.items, &run.placed, &run.forms);
-        let plain = || Cost { items: placed.tokens(), ..Cost::default() };
-        let cost = self.rendering().map_or_else(plain, |rendering| rendering.cost(&placed));
-        Ledger::new(&run.budget, cost)
+    /// As [`select`](Self::select), for a question: nobody is told of an overflow.
+    fn select_unobserved(&self, budget: &ContextBudget) -> Result<Selection<'a>, Error> {
+        self.data.check_pinned(budget)?;
+        let mut nobody = NullTraceCollector;
+        self.pipeline.finish(Arc::clone(&self.data), budget, &mut Trace::none(&mut nobody))
     }
 }
 
-/// A run up to the sort stage.
-pub(crate) struct Prepared<'a> {
-    pub(crate) run: Run<'a>,
-    /// The units that compete for the budget, in the order of `run.sorted`.
-    pub(crate) candidates: Vec<Candidate<'a>>,
-}
+opaque_debug!(Prepared<'p, 'a>);
 
 /// The collector, and whether it is to be called.
 pub(crate) struct Trace<'t, C: ?Sized> {
@@ -325,25 +354,40 @@ impl<C: TraceCollector + ?Sized> Trace<'_, C> {
         }
     }
 
-    fn end(&mut self, stage: &PipelineStage, items_in: usize, items_out: usize, run: &Run<'_>) {
+    fn end(
+        &mut self,
+        stage: &PipelineStage,
+        items_in: usize,
+        items_out: usize,
+        (prepared, run): (&PreparedRun<'_>, Option<&RunState<'_>>),
+    ) {
         if !self.enabled {
             return;
         }
         let level = self.collector.detail_level();
         if level >= TraceDetailLevel::Exclusion {
-            let mut tell = |index: u32, decision: ItemDecision<'_>| {
+            let mut record = |index: u32, decision: ItemDecision<'_>| {
                 let index = index as usize;
-                let score = run.scores.get(index).copied().unwrap_or_default();
-                let item = &run.items[index];
+                let score = prepared.scores.get(index).copied().unwrap_or_default();
+                let item = prepared.items[index];
                 self.collector.record_item(&ItemEvent { stage, index, item, score, decision });
             };
             if level >= TraceDetailLevel::Item && *stage == PipelineStage::Score {
-                let scored = run.classified.scoreable.in_pool_order();
-                scored.iter().for_each(|index| tell(*index, ItemDecision::Scored));
+                let scored = prepared.classified.scoreable.in_pool_order();
+                scored.iter().for_each(|index| record(*index, ItemDecision::Scored));
             }
-            run.each_excluded(stage, |index, reason| tell(index, ItemDecision::Excluded(&reason)));
-            if level >= TraceDetailLevel::Item && *stage == PipelineStage::Place {
-                run.each_included(|index, reason| tell(index, ItemDecision::Included(reason)));
+            let mut exclude = |index, reason| record(index, ItemDecision::Excluded(&reason));
+            match run {
+                Some(run) => run.for_each_excluded(stage, exclude),
+                None => prepared.for_each_excluded(stage, &mut exclude),
+            }
+            if let Some(run) = run
+                && level >= TraceDetailLevel::Item
+                && *stage == PipelineStage::Place
+            {
+                run.for_each_included(|index, reason| {
+                    record(index, ItemDecision::Included(reason));
+                });
             }
         }
         self.collector.stage_ended(stage, items_in, items_out);
@@ -355,21 +399,44 @@ impl<C: TraceCollector + ?Sized> Trace<'_, C> {
 pub struct PipelineBuilder(Pipeline);
 
 impl PipelineBuilder {
-    /// Sets what decides which items fit.
+    /// Sets the scorer.
+    pub fn scorer(mut self, scorer: impl Scorer + 'static) -> Self {
+        self.0.scorer = Arc::new(scorer);
+        self
+    }
+
+    /// Sets the slicer, which decides which items fit.
     pub fn slicer(mut self, slicer: impl Slicer + 'static) -> Self {
-        self.0.slicer = Box::new(slicer);
+        self.0.slicer = Arc::new(slicer);
         self
     }
 
-    /// Sets what orders the selection.
+    /// Sets the placer, which orders the selection.
     pub fn placer(mut self, placer: impl Placer + 'static) -> Self {
-        self.0.placer = Box::new(placer);
+        self.0.placer = Arc::new(placer);
         self
     }
 
-    /// Drops all but the best of items with equal content, or not; or of those, too, that are nearly equal.
+    /// Sets how selections are sent. The budget then bounds everything that is sent.
     ///
-    /// Only contents are compared: in a chat, of two messages that say "yes", one goes. Switch it off
+    /// Tokens that the layout sends with any selection are taken off the budget first, and what it sends around an
+    /// item is charged to the item. Where the layout counts the whole, the pipeline drops what is too much, for the
+    /// reason [`RenderedOverBudget`](crate::ExclusionReason::RenderedOverBudget), and fills what was over-estimated.
+    /// Pinned items stay. If the strategy is to proceed on overflow, the whole may go up to the window.
+    pub fn layout(mut self, layout: impl Layout + 'static) -> Self {
+        self.0.layout = Some(Arc::new(layout));
+        self
+    }
+
+    /// Sets how the difference between a layout's plan and its measure is closed.
+    pub fn closing(mut self, closing: Closing) -> Self {
+        self.0.closing = closing;
+        self
+    }
+
+    /// Drops all but the best of items with equal content, or not; or near-duplicates, too.
+    ///
+    /// Only contents are compared: in a chat, of two messages that say "yes", one is dropped. Switch it off
     /// where that matters.
     pub fn deduplication(mut self, deduplication: impl Into<Deduplication>) -> Self {
         self.0.deduplication = deduplication.into();
@@ -393,7 +460,7 @@ impl PipelineBuilder {
         mut self,
         observer: impl Fn(&OverflowEvent<&ContextItem>) + Send + Sync + 'static,
     ) -> Self {
-        self.0.overflow_observer = Some(Box::new(observer));
+        self.0.overflow_observer = Some(Arc::new(observer));
         self
     }
 

@@ -106,7 +106,7 @@ fn compare(new: &str, kept: &str) -> Overlap {
 
 /// What the items of a pool are compared by. Scores play no part in it.
 pub(crate) struct Fingerprints<'a> {
-    items: &'a [ContextItem],
+    items: &'a [&'a ContextItem],
     prints: Vec<Print>,
     /// Where the units that are met at a part are written down; one place more than there are parts.
     starts: Vec<usize>,
@@ -153,7 +153,7 @@ impl Part {
 
 impl<'a> Fingerprints<'a> {
     /// Of the items in these units.
-    pub(crate) fn new(items: &'a [ContextItem], units: &Units) -> Self {
+    pub(crate) fn new(items: &'a [&'a ContextItem], units: &Units) -> Self {
         let members = units.in_pool_order();
         let content = |index: u32| items[index as usize].content();
         // Single words matter only where an item has no more than a few.
@@ -320,11 +320,11 @@ struct Passages<'a> {
 }
 
 impl<'a> Passages<'a> {
-    fn new(items: &'a [ContextItem], members: &[u32]) -> Self {
+    fn new(items: &'a [&'a ContextItem], members: &[u32]) -> Self {
         let mut passages = vec![None; items.len()];
         let mut keys = Vec::new();
         for index in members {
-            let passage = Passage::of(&items[*index as usize]);
+            let passage = Passage::from_item(&items[*index as usize]);
             if let Some(Passage { document, range, .. }) = &passage {
                 keys.push((*document, range.start, *index));
             }
@@ -368,7 +368,7 @@ impl<'a> Passages<'a> {
         }
         let (new, kept) =
             (self.passages[new as usize].as_ref()?, self.passages[kept as usize].as_ref()?);
-        Some(Overlap { shared: new.shared(kept), own: new.len() })
+        Some(Overlap { shared: new.overlap_bytes(kept), own: new.len() })
     }
 }
 
@@ -407,6 +407,7 @@ mod tests {
         let items = ["a b c d e", "f g h i j"].map(|text| ContextItem::new(text, 1).unwrap());
         let mut units = Units::default();
         (0..2).for_each(|index| units.push_item(index));
+        let items: Vec<&ContextItem> = items.iter().collect();
         let mut collided = Fingerprints::new(&items, &units);
         let same = Print { own_count: 1, own: vec![0], all: vec![0] };
         collided.prints = vec![same.clone(), same];

@@ -1,33 +1,31 @@
 //! Stage 6: merges pinned and sliced items, handles overflow, and orders what stays.
 
-use std::borrow::Cow;
-
-use super::forms::Forms;
 use super::units::Units;
+use crate::layout::PlannedCosts;
+use crate::model::Levels;
 use crate::{
-    ContextBudget, ContextItem, Error, InputOrder, OverflowStrategy, Placer, ScoredItem, sum_tokens,
+    ContextBudget, ContextItem, Error, Level, OverflowStrategy, Placer, Placing, sum_tokens,
 };
 
 /// The units that may go into the window.
-pub(crate) struct Merge<'m> {
-    pub(crate) items: &'m [ContextItem],
+pub(crate) struct MergedUnits<'m> {
+    pub(crate) items: &'m [&'m ContextItem],
     pub(crate) scores: &'m [f64],
+    pub(crate) costs: &'m PlannedCosts,
     pub(crate) pinned: &'m Units,
     pub(crate) pinned_tokens: i64,
     pub(crate) scoreable: &'m Units,
-    /// Selected units of `scoreable`, highest score first, or as they were taken by a slicer that takes tiers.
+    /// Selected units of `scoreable`, highest score first.
     pub(crate) sliced: Vec<u32>,
-    /// All units that competed, in order of score.
-    pub(crate) sorted: &'m [u32],
-    /// Positions among those, in the order in which the slicer took them. What was dropped since is still there.
+    /// Units in the order of the slicer's moves: some twice, some dropped since.
     pub(crate) taken: Vec<u32>,
-    /// Which items are sent in their short form.
-    pub(crate) forms: Forms,
+    /// In which form items are sent.
+    pub(crate) levels: Levels,
 }
 
 /// A unit that was selected and then did not fit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cut {
+pub(crate) struct TruncatedUnit {
     pub(crate) unit: u32,
     pub(crate) available_tokens: i64,
 }
@@ -36,12 +34,12 @@ pub(crate) struct Cut {
 #[derive(Debug, Default)]
 pub(crate) struct Overflow {
     /// Units that were dropped, highest score first.
-    pub(crate) cut: Vec<Cut>,
+    pub(crate) truncated: Vec<TruncatedUnit>,
     /// How far over the target the selection is allowed to be.
     pub(crate) tokens_over_budget: Option<i64>,
 }
 
-impl Merge<'_> {
+impl MergedUnits<'_> {
     fn tokens(&self) -> i64 {
         let sliced = self.sliced.iter().map(|unit| self.unit_tokens(*unit));
         sum_tokens(sliced.chain([self.pinned_tokens]))
@@ -49,15 +47,15 @@ impl Merge<'_> {
 
     /// What a unit costs, as it is sent.
     fn unit_tokens(&self, unit: u32) -> i64 {
-        if self.forms.is_whole() {
+        if self.levels.all_whole() {
             return self.scoreable.tokens(unit, self.items);
         }
         let members = self.scoreable.members(unit).iter();
-        sum_tokens(members.map(|index| self.forms.of(self.items, *index).tokens()))
+        sum_tokens(members.map(|index| self.levels.sent(self.items, *index).tokens()))
     }
 
     /// Applies the strategy if the units are over the target, and refuses what the window cannot
-    /// hold whatever the strategy.
+    /// hold under any strategy.
     pub(super) fn handle_overflow(
         &mut self,
         budget: &ContextBudget,
@@ -70,13 +68,14 @@ impl Merge<'_> {
                 OverflowStrategy::Throw => {
                     return Err(Error::OverTarget { selected_tokens, target_tokens });
                 }
-                OverflowStrategy::Truncate => overflow.cut = self.truncate(target_tokens),
+                OverflowStrategy::Truncate => overflow.truncated = self.truncate(target_tokens),
                 OverflowStrategy::Proceed => {
                     overflow.tokens_over_budget = Some(selected_tokens - target_tokens);
                 }
             }
         }
-        let selected_tokens = if overflow.cut.is_empty() { selected_tokens } else { self.tokens() };
+        let is_truncated = !overflow.truncated.is_empty();
+        let selected_tokens = if is_truncated { self.tokens() } else { selected_tokens };
         let input_tokens = budget.input_tokens();
         if selected_tokens > input_tokens {
             return Err(Error::OverWindow { selected_tokens, input_tokens });
@@ -85,9 +84,9 @@ impl Merge<'_> {
     }
 
     /// Keeps pinned units, and of the others what fits the target, highest score first.
-    fn truncate(&mut self, target_tokens: i64) -> Vec<Cut> {
+    fn truncate(&mut self, target_tokens: i64) -> Vec<TruncatedUnit> {
         let mut kept_tokens = self.pinned_tokens;
-        let mut cut = Vec::new();
+        let mut truncated = Vec::new();
         let mut sliced = std::mem::take(&mut self.sliced);
         sliced.retain(|&unit| {
             let tokens = self.unit_tokens(unit);
@@ -97,94 +96,97 @@ impl Merge<'_> {
             if fits {
                 kept_tokens += tokens;
             } else {
-                cut.push(Cut { unit, available_tokens });
+                truncated.push(TruncatedUnit { unit, available_tokens });
             }
             fits
         });
         self.sliced = sliced;
-        cut
+        truncated
     }
 
     /// The pool indices of what is left: pinned items in pool order, then unit after unit.
     pub(super) fn indices(&self) -> Vec<u32> {
-        self.indices_of(&self.sliced)
-    }
-
-    fn indices_of(&self, sliced: &[u32]) -> Vec<u32> {
         let mut indices = self.pinned.in_pool_order().into_owned();
-        indices.reserve(sliced.len());
-        for unit in sliced {
+        indices.reserve(self.sliced.len());
+        for unit in &self.sliced {
             indices.extend(self.scoreable.members(*unit));
         }
         indices
     }
 
-    /// The selected units in the order in which a placer wants to see them.
-    fn given(&self, placer: &dyn Placer) -> Cow<'_, [u32]> {
-        match placer.input_order() {
-            InputOrder::Rank => self.sliced.as_slice().into(),
-            InputOrder::Taken => {
-                let mut stays = vec![false; self.scoreable.len()];
-                self.sliced.iter().for_each(|unit| stays[*unit as usize] = true);
-                let taken = self.taken.iter().map(|position| self.sorted[*position as usize]);
-                taken.filter(|unit| stays[*unit as usize]).collect()
-            }
+    /// The position of each unit in the order in which the slicer took it.
+    fn taken_positions(&self) -> Vec<u32> {
+        let mut positions = vec![u32::MAX; self.scoreable.len()];
+        for (unit, position) in self.taken.iter().zip(0..) {
+            let first = &mut positions[*unit as usize];
+            *first = (*first).min(position);
         }
+        positions
     }
 
     /// The order of single items.
     pub(super) fn place_items(&self, placer: &dyn Placer) -> Result<Vec<u32>, Error> {
-        let indices = self.indices_of(&self.given(placer));
-        let order = self.ask(placer, &indices)?;
+        let taken = self.taken_positions();
+        let pinned = self.pinned.in_pool_order();
+        let mut placings = Vec::with_capacity(pinned.len() + self.sliced.len());
+        let mut indices = Vec::with_capacity(pinned.len() + self.sliced.len());
+        for &index in &*pinned {
+            indices.push(index);
+            placings.push(self.placing(index, None));
+        }
+        for &unit in &self.sliced {
+            for &index in self.scoreable.members(unit) {
+                indices.push(index);
+                placings.push(self.placing(index, Some(taken[unit as usize])));
+            }
+        }
+        let order = call_placer(placer, &placings)?;
         Ok(order.into_iter().map(|position| indices[position as usize]).collect())
     }
 
     /// The order of units, each by its best member, with its members together in pool order.
     pub(super) fn place_units(&self, placer: &dyn Placer) -> Result<Vec<u32>, Error> {
-        let pinned = (0..self.pinned.len() as u32).map(|unit| self.pinned.members(unit));
-        let given = self.given(placer);
-        let sliced = given.iter().map(|unit| self.scoreable.members(*unit));
-        let units: Vec<&[u32]> = pinned.chain(sliced).collect();
-        let first_sliced = self.pinned.len();
-        let leads: Vec<u32> = units
-            .iter()
-            .enumerate()
-            .map(|(i, members)| match i.checked_sub(first_sliced) {
-                None => members[0],
-                Some(i) => self.scoreable.lead(given[i], self.scores),
-            })
-            .collect();
-        let order = self.ask(placer, &leads)?;
+        let taken = self.taken_positions();
+        let mut units: Vec<&[u32]> = Vec::with_capacity(self.pinned.len() + self.sliced.len());
+        let mut placings = Vec::with_capacity(self.pinned.len() + self.sliced.len());
+        for unit in 0..self.pinned.len() as u32 {
+            let members = self.pinned.members(unit);
+            units.push(members);
+            placings.push(self.placing(members[0], None));
+        }
+        for &unit in &self.sliced {
+            units.push(self.scoreable.members(unit));
+            let best = self.scoreable.best_member(unit, self.scores);
+            placings.push(self.placing(best, Some(taken[unit as usize])));
+        }
+        let order = call_placer(placer, &placings)?;
         Ok(order.into_iter().flat_map(|position| units[position as usize]).copied().collect())
     }
 
-    /// The positions of these items in the placer's order, each exactly once.
-    fn ask(&self, placer: &dyn Placer, indices: &[u32]) -> Result<Vec<u32>, Error> {
-        let scored: Vec<ScoredItem<'_>> = indices
-            .iter()
-            .map(|index| *index as usize)
-            .map(|index| ScoredItem { item: &self.items[index], score: self.scores[index] })
-            .collect();
-        let order = placer.place(&scored);
-        let mut missing = vec![true; scored.len()];
-        for position in &order {
-            match missing.get_mut(*position as usize) {
-                Some(open @ true) => *open = false,
-                _ => {
-                    return Err(broken(format!(
-                        "it placed position {position} more than once, or there is none"
-                    )));
-                }
-            }
-        }
-        if order.len() != scored.len() {
-            let (given, placed) = (scored.len(), order.len());
-            return Err(broken(format!("it got {given} items and placed {placed}")));
-        }
-        Ok(order)
+    fn placing(&self, index: u32, taken: Option<u32>) -> Placing<'_> {
+        let level = if self.levels.is_whole(index) { Level::WHOLE } else { Level::SHORT };
+        let section = self.costs.section(index as usize, level);
+        let index = index as usize;
+        Placing { item: self.items[index], score: self.scores[index], level, section, taken }
     }
 }
 
-fn broken(problem: String) -> Error {
-    Error::CustomPart { part: "the placer".to_owned(), problem }
+/// The positions of these items in the placer's order, each exactly once.
+fn call_placer(placer: &dyn Placer, items: &[Placing<'_>]) -> Result<Vec<u32>, Error> {
+    let order = placer.place(items)?;
+    let mut missing = vec![true; items.len()];
+    for position in &order {
+        match missing.get_mut(*position as usize) {
+            Some(open @ true) => *open = false,
+            _ => {
+                let problem = format!("it placed position {position} twice, or there is none");
+                return Err(Error::custom("the placer", problem));
+            }
+        }
+    }
+    if order.len() != items.len() {
+        let problem = format!("it got {} items and placed {}", items.len(), order.len());
+        return Err(Error::custom("the placer", problem));
+    }
+    Ok(order)
 }

@@ -6,18 +6,18 @@ use crate::{ContextBudget, ContextItem, Ledger, Selection};
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
-pub struct Selected<'a> {
+pub struct SelectionSummary<'a> {
     /// The items, in the order they should be sent.
     pub items: Vec<&'a ContextItem>,
     /// What they come to.
-    pub totals: Totals<'a>,
+    pub totals: SelectionTotals<'a>,
 }
 
 /// What a selection comes to.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
-pub struct Totals<'a> {
+pub struct SelectionTotals<'a> {
     /// How many items there were.
     pub candidates: usize,
     /// How many were selected.
@@ -30,10 +30,10 @@ pub struct Totals<'a> {
     pub ledger: &'a Ledger,
 }
 
-impl<'a> Selected<'a> {
+impl<'a> SelectionSummary<'a> {
     /// The items of a selection, and its totals.
     pub fn new(selection: &'a Selection<'_>) -> Self {
-        let totals = Totals {
+        let totals = SelectionTotals {
             candidates: selection.pool().len(),
             selected: selection.len(),
             tokens: selection.tokens(),

@@ -5,20 +5,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::classify::Classified;
+use super::close::{Outcome, RenderDrops};
 use super::deduplicate::Duplicate;
-use super::fit::RenderedOut;
-use super::forms::Forms;
 use super::near::Overlap;
 use super::place::Overflow;
-use super::slice::taken;
 use crate::diagnostics::{
     ExcludedItem, ExclusionReason, ExclusionVariant, IncludedItem, InclusionReason, OverflowEvent,
     PipelineStage, SelectionReport, StageCount, TraceEvent,
 };
-use crate::slicer::Verdict;
+use crate::layout::PlannedCosts;
+use crate::model::Levels;
 use crate::{
-    ContextBudget, ContextItem, Cost, CountRequirementShortfall, Ledger, Placed, SliceBudget,
-    order, sum_tokens,
+    ContextBudget, ContextItem, CountRequirementShortfall, Error, Ledger, Level, Offer, Offers,
+    OverflowStrategy, PlacedItems, RenderCost, SliceBudget, Verdict, order, sum_tokens,
 };
 
 /// The selected items in their final order, and why the others are not among them.
@@ -27,34 +26,34 @@ use crate::{
 /// [report](Self::report) can be asked for at any time, and costs nothing until it is.
 #[derive(Debug)]
 pub struct Selection<'a> {
-    pub(super) run: Run<'a>,
+    pub(super) run: RunState<'a>,
 }
 
 impl<'a> Selection<'a> {
-    pub(super) fn new(run: Run<'a>) -> Self {
+    pub(super) fn new(run: RunState<'a>) -> Self {
         Self { run }
     }
 
-    /// The selected items, in the order they should be sent; or their short forms, where those should be.
+    /// Returns the selected items, in the order they should be sent; or their short forms, where those should be.
     pub fn items(&self) -> impl ExactSizeIterator<Item = &'a ContextItem> + Clone {
-        let (items, forms) = (self.run.items, &self.run.forms);
-        self.run.placed.iter().map(move |index| forms.of(items, *index))
+        let (items, levels) = (&self.run.prepared.items, &self.run.levels);
+        self.run.placed.iter().map(move |index| levels.sent(items, *index))
     }
 
-    /// Their indices in the pool, in the same order.
+    /// Returns their indices in the pool, in the same order.
     pub fn indices(&self) -> impl ExactSizeIterator<Item = usize> + Clone {
         self.run.placed.iter().map(|index| *index as usize)
     }
 
-    /// Whether each of them is a short form, in the same order.
+    /// Returns whether each of them is a short form, in the same order.
     pub fn shortened(&self) -> impl ExactSizeIterator<Item = bool> + Clone {
-        let forms = &self.run.forms;
-        self.run.placed.iter().map(move |index| forms.is_short(*index))
+        let levels = &self.run.levels;
+        self.run.placed.iter().map(move |index| !levels.is_whole(*index))
     }
 
-    /// What is sent, for a [rendering](crate::Rendering) to write.
-    pub fn placed(&self) -> Placed<'_> {
-        Placed::new(self.run.items, &self.run.placed, &self.run.forms)
+    /// Returns what is sent, for a [layout](crate::Layout) to write.
+    pub fn placed(&self) -> PlacedItems<'_> {
+        PlacedItems::new(&self.run.prepared.items, &self.run.placed, &self.run.levels)
     }
 
     /// How many items are selected.
@@ -72,9 +71,9 @@ impl<'a> Selection<'a> {
         sum_tokens(self.items().map(ContextItem::tokens))
     }
 
-    /// The pool that was selected from.
-    pub fn pool(&self) -> &'a [ContextItem] {
-        self.run.items
+    /// Returns the pool that was selected from.
+    pub fn pool(&self) -> &[&'a ContextItem] {
+        &self.run.prepared.items
     }
 
     /// The budget that was kept.
@@ -84,7 +83,7 @@ impl<'a> Selection<'a> {
 
     /// What was spent before anything was chosen: pinned items, and what is sent whatever is selected.
     pub fn committed_tokens(&self) -> i64 {
-        self.run.committed_tokens()
+        self.run.prepared.committed_tokens()
     }
 
     /// What the slicer could spend.
@@ -105,8 +104,8 @@ impl<'a> Selection<'a> {
     /// How many items are out for each reason.
     pub fn exclusion_counts(&self) -> BTreeMap<ExclusionVariant, usize> {
         let mut counts = BTreeMap::new();
-        for stage in Run::STAGES {
-            self.run.each_excluded(&stage, |_, reason| {
+        for stage in RunState::STAGES {
+            self.run.for_each_excluded(&stage, |_, reason| {
                 *counts.entry(reason.variant()).or_default() += 1;
             });
         }
@@ -128,14 +127,14 @@ impl<'a> Selection<'a> {
     pub fn report_with(&self, events: Vec<TraceEvent>) -> SelectionReport<&'a ContextItem> {
         let run = &self.run;
         let mut included = Vec::with_capacity(run.placed.len());
-        run.each_included(|index, reason| {
-            let item = run.forms.of(run.items, index);
+        run.for_each_included(|index, reason| {
+            let item = run.levels.sent(&run.prepared.items, index);
             let (index, _, score) = run.entry(index);
             included.push(IncludedItem { index: Some(index), item, score, reason });
         });
-        let mut excluded = Vec::with_capacity(run.items.len() - included.len());
-        for (rank, stage) in Run::STAGES.iter().enumerate() {
-            run.each_excluded(stage, |index, reason| {
+        let mut excluded = Vec::with_capacity(run.prepared.items.len() - included.len());
+        for (rank, stage) in RunState::STAGES.iter().enumerate() {
+            run.for_each_excluded(stage, |index, reason| {
                 let (index, item, score) = run.entry(index);
                 let key = (order::descending(score), rank, index);
                 excluded.push((key, ExcludedItem { index: Some(index), item, score, reason }));
@@ -144,9 +143,10 @@ impl<'a> Selection<'a> {
         excluded.sort_unstable_by_key(|(key, _)| *key);
         let excluded = excluded.into_iter().map(|(_, entry)| entry).collect();
         let mut report = SelectionReport::new(included, excluded);
-        if !run.forms.is_whole() {
+        if !run.levels.all_whole() {
             // What was considered is the whole of what is sent in short forms.
-            report.total_tokens_considered = sum_tokens(run.items.iter().map(ContextItem::tokens));
+            report.total_tokens_considered =
+                sum_tokens(run.prepared.items.iter().map(|item| item.tokens()));
         }
         report.events = events;
         report.stages = run.stage_counts();
@@ -157,118 +157,80 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// What the stages of a run decided, as far as they have come.
-#[derive(Debug)]
-pub(crate) struct Run<'a> {
-    pub(crate) items: &'a [ContextItem],
-    pub(super) budget: ContextBudget,
+/// What the stages that do not depend on the size of the budget decided, as far as they have come.
+#[derive(Debug, Default)]
+pub(crate) struct PreparedRun<'a> {
+    pub(crate) items: Vec<&'a ContextItem>,
     pub(crate) classified: Classified,
-    /// What the rendering has whatever is selected, and what it puts around each item; nothing if there is none.
-    pub(crate) fixed_tokens: i64,
-    pub(super) framing: Vec<i64>,
-    /// The same for its short form.
-    pub(super) short_framing: Vec<i64>,
-    /// What a heading for each item's document costs; nothing if there is no rendering.
-    pub(super) headings: Vec<i64>,
-    pub(super) effective: SliceBudget,
+    /// What the layout charges; nothing if there is none.
+    pub(crate) costs: PlannedCosts,
     /// By pool index: 1 for pinned items, 0 for items that were not scored.
     pub(crate) scores: Vec<f64>,
     pub(super) duplicates: Vec<Duplicate>,
     /// Units in the order of the sort stage.
     pub(crate) sorted: Vec<u32>,
-    /// The slicer's verdict on each of them.
-    pub(super) verdicts: Vec<Verdict>,
-    pub(super) shortfalls: Vec<CountRequirementShortfall>,
-    pub(super) overflow: Overflow,
-    /// What left when the rest was rendered, and the numbers.
-    pub(super) rendered_out: RenderedOut,
-    pub(super) ledger: Ledger,
-    /// Everything that overflowed, before it was placed.
-    pub(super) merged: Vec<u32>,
-    pub(super) placed: Vec<u32>,
-    /// Which items are sent in their short form.
-    pub(super) forms: Forms,
+    /// What they offer, in the same order.
+    pub(crate) offers: Offers<'a>,
 }
 
-impl<'a> Run<'a> {
-    pub(super) const STAGES: [PipelineStage; 5] = [
-        PipelineStage::Classify,
-        PipelineStage::Score,
-        PipelineStage::Deduplicate,
-        PipelineStage::Slice,
-        PipelineStage::Place,
-    ];
-
-    pub(super) fn new(items: &'a [ContextItem], budget: &ContextBudget) -> Self {
-        Self {
-            items,
-            budget: budget.clone(),
-            classified: Classified::default(),
-            fixed_tokens: 0,
-            framing: Vec::new(),
-            short_framing: Vec::new(),
-            headings: Vec::new(),
-            effective: SliceBudget::new(0),
-            scores: Vec::new(),
-            duplicates: Vec::new(),
-            sorted: Vec::new(),
-            verdicts: Vec::new(),
-            shortfalls: Vec::new(),
-            overflow: Overflow::default(),
-            rendered_out: RenderedOut::default(),
-            ledger: Ledger::new(budget, Cost::default()),
-            merged: Vec::new(),
-            placed: Vec::new(),
-            forms: Forms::default(),
+impl PreparedRun<'_> {
+    /// Fails if the pinned items do not fit the window.
+    pub(super) fn check_pinned(&self, budget: &ContextBudget) -> Result<(), Error> {
+        let (pinned_tokens, available_tokens) =
+            (self.classified.pinned_tokens, budget.input_tokens());
+        match pinned_tokens > available_tokens {
+            true => Err(Error::PinnedOverBudget { pinned_tokens, available_tokens }),
+            false => Ok(()),
         }
     }
 
     /// What is spent before anything is selected.
     pub(crate) fn committed_tokens(&self) -> i64 {
-        let framing = self.framing_of(&self.classified.pinned.in_pool_order());
-        self.classified.pinned_tokens.saturating_add(self.fixed_tokens).saturating_add(framing)
+        let around = self.around(&self.classified.pinned.in_pool_order());
+        let fixed_tokens = self.costs.plan.fixed;
+        self.classified.pinned_tokens.saturating_add(fixed_tokens).saturating_add(around)
     }
 
-    fn framing_of(&self, indices: &[u32]) -> i64 {
-        match self.framing.is_empty() {
+    fn around(&self, indices: &[u32]) -> i64 {
+        match self.costs.is_free_of_frames() {
             true => 0,
-            false => sum_tokens(indices.iter().map(|index| self.framing[*index as usize])),
+            false => sum_tokens(
+                indices.iter().map(|index| self.costs.around(*index as usize, Level::WHOLE)),
+            ),
         }
     }
 
-    /// What a unit costs, with what stands around its items.
-    pub(crate) fn unit_tokens(&self, unit: u32) -> i64 {
-        let units = &self.classified.scoreable;
-        units.tokens(unit, self.items).saturating_add(self.framing_of(units.members(unit)))
+    /// What all candidates and everything that is committed cost together.
+    pub(crate) fn total_tokens(&self) -> i64 {
+        let candidates = self.offers.candidates().iter().map(|candidate| candidate.tokens);
+        sum_tokens(candidates.chain([self.committed_tokens()]))
     }
 
-    /// What a unit costs in its short form, if it is one item that has one.
-    pub(crate) fn unit_short_tokens(&self, unit: u32) -> Option<i64> {
+    /// What a unit costs, with what is sent around its items.
+    pub(crate) fn unit_tokens(&self, unit: u32) -> i64 {
+        let units = &self.classified.scoreable;
+        units.tokens(unit, &self.items).saturating_add(self.around(units.members(unit)))
+    }
+
+    pub(super) fn has_short_form(&self, unit: u32) -> bool {
+        match *self.classified.scoreable.members(unit) {
+            [index] => self.items[index as usize].short_form().is_some(),
+            _ => false,
+        }
+    }
+
+    /// The short form of a unit, if it is one item that has one.
+    pub(super) fn short_form(&self, unit: u32, scores: &[f64]) -> Option<Offer> {
         let [index] = *self.classified.scoreable.members(unit) else {
             return None;
         };
-        let tokens = self.items[index as usize].short_form()?.tokens();
-        let framing = self.short_framing.get(index as usize).copied().unwrap_or_default();
-        (tokens >= 0).then(|| tokens.saturating_add(framing))
-    }
-
-    /// What a heading for an item's document costs.
-    pub(super) fn heading_tokens(&self, index: usize) -> i64 {
-        self.headings.get(index).copied().unwrap_or_default()
-    }
-
-    pub(super) fn overflow_event(&self, tokens_over_budget: i64) -> OverflowEvent<&'a ContextItem> {
-        let items = self.items;
-        OverflowEvent {
-            tokens_over_budget,
-            overflowing_items: self.merged.iter().map(|index| &items[*index as usize]).collect(),
-            budget: self.budget.clone(),
-        }
-    }
-
-    pub(super) fn entry(&self, index: u32) -> (usize, &'a ContextItem, f64) {
         let index = index as usize;
-        (index, &self.items[index], self.scores[index])
+        let tokens = self.items[index].short_form()?.tokens();
+        (tokens >= 0).then(|| Offer {
+            tokens: tokens.saturating_add(self.costs.around(index, Level::SHORT)),
+            value: scores[index],
+            section: self.costs.section(index, Level::SHORT),
+        })
     }
 
     /// How many of the scored items are not dropped as duplicates.
@@ -278,35 +240,17 @@ impl<'a> Run<'a> {
         units.item_count() - dropped.sum::<usize>()
     }
 
-    /// Tells each selected item and why it is in, in placed order.
-    pub(super) fn each_included(&self, mut tell: impl FnMut(u32, InclusionReason)) {
-        let pinned = self.classified.pinned.in_pool_order();
-        for &index in &self.placed {
-            let reason = if pinned.binary_search(&index).is_ok() {
-                InclusionReason::Pinned
-            } else if self.forms.is_short(index) {
-                InclusionReason::Shortened
-            } else if self.items[index as usize].tokens() == 0 {
-                InclusionReason::ZeroToken
-            } else {
-                InclusionReason::Scored
-            };
-            tell(index, reason);
-        }
-    }
-
-    /// Tells each item that a stage dropped and why.
-    pub(super) fn each_excluded(
+    /// Reports each item that one of these stages dropped, and why.
+    pub(super) fn for_each_excluded(
         &self,
         stage: &PipelineStage,
-        mut tell: impl FnMut(u32, ExclusionReason),
+        report: &mut impl FnMut(u32, ExclusionReason),
     ) {
         let units = &self.classified.scoreable;
-        let pin: OnceCell<Arc<str>> = OnceCell::new();
         match stage {
             PipelineStage::Classify => {
                 for &index in &self.classified.invalid {
-                    tell(index, self.invalid_reason(index));
+                    report(index, self.invalid_reason(index));
                 }
             }
             PipelineStage::Deduplicate => {
@@ -317,88 +261,207 @@ impl<'a> Run<'a> {
                     Arc::clone(contents.entry(index).or_insert_with(content))
                 };
                 for Duplicate { unit, kept, overlap } in &self.duplicates {
-                    if let Some(Overlap { shared, own }) = *overlap {
-                        let near_duplicate_of = content(units.lead(*kept, &self.scores));
+                    if let Some(Overlap { shared, own: total }) = *overlap {
+                        let near_duplicate_of = content(units.best_member(*kept, &self.scores));
                         let reason =
-                            ExclusionReason::NearDuplicate { near_duplicate_of, shared, own };
-                        units.members(*unit).iter().for_each(|index| tell(*index, reason.clone()));
+                            ExclusionReason::NearDuplicate { near_duplicate_of, shared, total };
+                        let members = units.members(*unit).iter();
+                        members.for_each(|index| report(*index, reason.clone()));
                         continue;
                     }
                     for (&index, kept) in units.members(*unit).iter().zip(units.members(*kept)) {
                         let deduplicated_against = content(*kept);
-                        tell(index, ExclusionReason::Deduplicated { deduplicated_against });
+                        report(index, ExclusionReason::Deduplicated { deduplicated_against });
                     }
                 }
             }
-            PipelineStage::Slice => {
-                for (&unit, verdict) in self.sorted.iter().zip(&self.verdicts) {
-                    self.tell_unit(unit, verdict, &pin, &mut tell);
-                }
-            }
-            PipelineStage::Place => {
-                for cut in &self.overflow.cut {
-                    let available_tokens = cut.available_tokens;
-                    self.tell_unit(cut.unit, &Verdict::Left { available_tokens }, &pin, &mut tell);
-                }
-                let RenderedOut { over, rendered_tokens, target_tokens, refused } =
-                    &self.rendered_out;
-                for index in over.iter().flat_map(|unit| units.members(*unit)) {
-                    let (rendered_tokens, target_tokens) = (*rendered_tokens, *target_tokens);
-                    let reason =
-                        ExclusionReason::RenderedOverBudget { rendered_tokens, target_tokens };
-                    tell(*index, reason);
-                }
-                for (unit, rule) in refused {
-                    for index in units.members(*unit) {
-                        tell(*index, ExclusionReason::Refused { rule: rule.clone() });
-                    }
-                }
-            }
-            PipelineStage::Score | PipelineStage::Other(_) => {}
+            _ => {}
         }
     }
 
     fn invalid_reason(&self, index: u32) -> ExclusionReason {
-        let item = &self.items[index as usize];
-        let refused = &self.classified.refused;
-        if let Ok(place) = refused.binary_search_by_key(&index, |(index, _)| *index) {
-            return ExclusionReason::Refused { rule: refused[place].1.clone() };
+        let item = self.items[index as usize];
+        if let Some(rule) = self.costs.rejection_rule(index) {
+            return ExclusionReason::RejectedByFormat { rule: rule.to_owned() };
         }
         match (item.tokens(), item.group()) {
             (0.., Some(group)) => {
                 let of_group = |index: u32| self.items[index as usize].group() == Some(group);
-                let is_refused = refused.iter().any(|(index, _)| of_group(*index));
-                let cause = if is_refused { "Refused" } else { "NegativeTokens" }.to_owned();
+                let mut rejected = self.costs.plan.rejected.iter();
+                let is_rejected = rejected.any(|(index, _)| of_group(*index));
+                // Reports name the causes as they did when they were first written.
+                let cause = if is_rejected { "Refused" } else { "NegativeTokens" }.to_owned();
                 ExclusionReason::GroupExcluded { group: group.to_owned(), cause }
             }
             (tokens, _) => ExclusionReason::NegativeTokens { tokens },
         }
     }
+}
 
-    fn tell_unit(
+/// What all stages of a run decided.
+#[derive(Debug)]
+pub(crate) struct RunState<'a> {
+    pub(crate) prepared: Arc<PreparedRun<'a>>,
+    pub(super) budget: ContextBudget,
+    pub(super) effective: SliceBudget,
+    /// The slicer's verdict on each of the sorted units.
+    pub(super) verdicts: Vec<Verdict>,
+    pub(super) shortfalls: Vec<CountRequirementShortfall>,
+    pub(super) overflow: Overflow,
+    /// What was dropped when the rest was rendered, and the numbers.
+    pub(super) drops: RenderDrops,
+    pub(super) ledger: Ledger,
+    /// Everything that overflowed, before it was placed.
+    pub(super) merged: Vec<u32>,
+    pub(super) placed: Vec<u32>,
+    /// In which form items are sent.
+    pub(super) levels: Levels,
+}
+
+impl<'a> RunState<'a> {
+    pub(super) const STAGES: [PipelineStage; 5] = [
+        PipelineStage::Classify,
+        PipelineStage::Score,
+        PipelineStage::Deduplicate,
+        PipelineStage::Slice,
+        PipelineStage::Place,
+    ];
+
+    pub(super) fn new(prepared: Arc<PreparedRun<'a>>, budget: &ContextBudget) -> Self {
+        Self {
+            effective: budget.effective(prepared.committed_tokens()),
+            prepared,
+            budget: budget.clone(),
+            verdicts: Vec::new(),
+            shortfalls: Vec::new(),
+            overflow: Overflow::default(),
+            drops: RenderDrops::default(),
+            ledger: Ledger::new(budget, RenderCost::default()),
+            merged: Vec::new(),
+            placed: Vec::new(),
+            levels: Levels::default(),
+        }
+    }
+
+    /// Takes over how the run ended.
+    pub(super) fn set_outcome(
+        &mut self,
+        outcome: Outcome,
+        has_layout: bool,
+        strategy: OverflowStrategy,
+    ) {
+        let Outcome { overflow, drops, placed, merged, levels, cost, .. } = outcome;
+        self.ledger = Ledger::new(&self.budget, cost);
+        (self.overflow, self.drops, self.merged) = (overflow, drops, merged);
+        (self.placed, self.levels) = (placed, levels);
+        let over = self.ledger.sent().saturating_sub(self.budget.target_tokens());
+        if has_layout && over > 0 && strategy == OverflowStrategy::Proceed {
+            self.overflow.tokens_over_budget = Some(over);
+            self.merged.clone_from(&self.placed);
+        }
+    }
+
+    pub(super) fn overflow_event(&self, tokens_over_budget: i64) -> OverflowEvent<&'a ContextItem> {
+        let items = &self.prepared.items;
+        OverflowEvent {
+            tokens_over_budget,
+            overflowing_items: self.merged.iter().map(|index| items[*index as usize]).collect(),
+            budget: self.budget.clone(),
+        }
+    }
+
+    pub(super) fn entry(&self, index: u32) -> (usize, &'a ContextItem, f64) {
+        let index = index as usize;
+        (index, self.prepared.items[index], self.prepared.scores[index])
+    }
+
+    /// How many items the slicer took.
+    pub(super) fn sliced_items(&self) -> usize {
+        let units = &self.prepared.classified.scoreable;
+        let decided = self.prepared.sorted.iter().zip(&self.verdicts);
+        let taken = decided.filter(|(_, verdict)| verdict.is_taken());
+        taken.map(|(unit, _)| units.members(*unit).len()).sum()
+    }
+
+    /// Reports each selected item and why it is in, in placed order.
+    pub(super) fn for_each_included(&self, mut report: impl FnMut(u32, InclusionReason)) {
+        let pinned = self.prepared.classified.pinned.in_pool_order();
+        for &index in &self.placed {
+            let reason = if pinned.binary_search(&index).is_ok() {
+                InclusionReason::Pinned
+            } else if !self.levels.is_whole(index) {
+                InclusionReason::Shortened
+            } else if self.prepared.items[index as usize].tokens() == 0 {
+                InclusionReason::ZeroToken
+            } else {
+                InclusionReason::Scored
+            };
+            report(index, reason);
+        }
+    }
+
+    /// Reports each item that a stage dropped and why.
+    pub(super) fn for_each_excluded(
+        &self,
+        stage: &PipelineStage,
+        mut report: impl FnMut(u32, ExclusionReason),
+    ) {
+        let units = &self.prepared.classified.scoreable;
+        let pin: OnceCell<Arc<str>> = OnceCell::new();
+        match stage {
+            PipelineStage::Slice => {
+                for (&unit, verdict) in self.prepared.sorted.iter().zip(&self.verdicts) {
+                    self.report_unit(unit, verdict, &pin, &mut report);
+                }
+            }
+            PipelineStage::Place => {
+                for truncated in &self.overflow.truncated {
+                    let available_tokens = truncated.available_tokens;
+                    let verdict = Verdict::Left { available_tokens };
+                    self.report_unit(truncated.unit, &verdict, &pin, &mut report);
+                }
+                let RenderDrops { over, rendered_tokens, target_tokens, rejected } = &self.drops;
+                for index in over.iter().flat_map(|unit| units.members(*unit)) {
+                    let (rendered_tokens, target_tokens) = (*rendered_tokens, *target_tokens);
+                    let reason =
+                        ExclusionReason::RenderedOverBudget { rendered_tokens, target_tokens };
+                    report(*index, reason);
+                }
+                for (unit, rule) in rejected {
+                    for index in units.members(*unit) {
+                        report(*index, ExclusionReason::RejectedByFormat { rule: rule.clone() });
+                    }
+                }
+            }
+            _ => self.prepared.for_each_excluded(stage, &mut report),
+        }
+    }
+
+    fn report_unit(
         &self,
         unit: u32,
         verdict: &Verdict,
         pin: &OnceCell<Arc<str>>,
-        tell: &mut impl FnMut(u32, ExclusionReason),
+        report: &mut impl FnMut(u32, ExclusionReason),
     ) {
         if verdict.is_taken() {
             return;
         }
-        let units = &self.classified.scoreable;
-        let item_tokens = self.unit_tokens(unit);
-        let lead = units.lead(unit, &self.scores);
+        let run = &self.prepared;
+        let units = &run.classified.scoreable;
+        let item_tokens = run.unit_tokens(unit);
+        let best = units.best_member(unit, &run.scores);
         for &index in units.members(unit) {
             let reason = match verdict {
                 Verdict::Left { .. } if self.is_displaced(item_tokens) => {
                     let displaced_by = pin.get_or_init(|| {
-                        let first = self.classified.pinned.members(0)[0];
-                        self.items[first as usize].content().into()
+                        let first = run.classified.pinned.members(0)[0];
+                        run.items[first as usize].content().into()
                     });
                     ExclusionReason::PinnedOverride { displaced_by: Arc::clone(displaced_by) }
                 }
                 Verdict::Capped { cap, count } => ExclusionReason::CountCapExceeded {
-                    kind: self.items[lead as usize].kind().to_string(),
+                    kind: run.items[best as usize].kind().to_string(),
                     cap: *cap,
                     count: *count,
                 },
@@ -413,30 +476,27 @@ impl<'a> Run<'a> {
                     available_tokens: *available_tokens,
                     outcompeted: false,
                 },
-                Verdict::Taken | Verdict::Shortened => return,
+                Verdict::Taken(_) => return,
             };
-            tell(index, reason);
+            report(index, reason);
         }
     }
 
     /// Whether a unit is too large for what pinned items leave, and would not be without them.
     fn is_displaced(&self, tokens: i64) -> bool {
-        self.classified.pinned_tokens > 0
+        let run = &self.prepared;
+        run.classified.pinned_tokens > 0
             && tokens > self.effective.target_tokens
-            && tokens <= self.budget.effective(self.fixed_tokens).target_tokens
+            && tokens <= self.budget.effective(run.costs.plan.fixed).target_tokens
     }
 
     fn stage_counts(&self) -> Vec<StageCount> {
-        let units = &self.classified.scoreable;
-        let items_of = |units_of: &mut dyn Iterator<Item = u32>| -> usize {
-            units_of.map(|unit| units.members(unit).len()).sum()
-        };
-        let pinned = self.classified.pinned.item_count();
-        let scored = units.item_count();
-        let unique = self.unique_items();
-        let sliced = items_of(&mut taken(&self.sorted, &self.verdicts));
+        let pinned = self.prepared.classified.pinned.item_count();
+        let scored = self.prepared.classified.scoreable.item_count();
+        let unique = self.prepared.unique_items();
+        let sliced = self.sliced_items();
         let counts = [
-            (self.items.len(), pinned + scored),
+            (self.prepared.items.len(), pinned + scored),
             (scored, scored),
             (scored, unique),
             (unique, sliced),

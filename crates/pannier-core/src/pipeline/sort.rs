@@ -1,45 +1,53 @@
 //! Stage 4: candidates in order of score.
 
 use super::deduplicate::Duplicate;
-use super::selection::Run;
-use crate::order;
-use crate::slicer::Candidate;
+use super::selection::PreparedRun;
+use crate::{Candidate, Level, Offers, order};
 
 /// The units that are left, highest score first, ties by pool order of their best members.
 pub(super) struct Sorted<'a> {
     pub(super) units: Vec<u32>,
-    pub(super) candidates: Vec<Candidate<'a>>,
+    pub(super) offers: Offers<'a>,
 }
 
-pub(super) fn sort<'a>(run: &Run<'a>, scores: &[f64], dropped: &[Duplicate]) -> Sorted<'a> {
-    let (items, units) = (run.items, &run.classified.scoreable);
+pub(super) fn sort<'a>(run: &PreparedRun<'a>, scores: &[f64], dropped: &[Duplicate]) -> Sorted<'a> {
+    let (items, units) = (&run.items, &run.classified.scoreable);
     let mut dropped = dropped.iter().map(|duplicate| duplicate.unit).peekable();
     let mut keys = Vec::with_capacity(units.len());
     // Read in pool order and kept apart: after the sort, looking into the items again would be one
     // cache miss for each.
     let mut tokens = Vec::with_capacity(units.len());
+    let mut has_short_forms = false;
     for unit in 0..units.len() as u32 {
-        tokens.push((run.unit_tokens(unit), run.unit_short_tokens(unit)));
+        tokens.push(run.unit_tokens(unit));
+        has_short_forms |= run.has_short_form(unit);
         if dropped.next_if_eq(&unit).is_none() {
-            let lead = units.lead(unit, scores);
-            keys.push(order::key(scores[lead as usize], lead, unit));
+            let best = units.best_member(unit, scores);
+            keys.push(order::key(scores[best as usize], best, unit));
         }
     }
     keys.sort_unstable();
     let candidates = keys.iter().map(|key| {
-        let (lead, unit) = (order::first(*key) as usize, order::second(*key));
-        let (tokens, short_tokens) = tokens[unit as usize];
+        let (best, unit) = (order::first(*key) as usize, order::second(*key));
         Candidate {
-            item: &items[lead],
-            tokens,
-            short_tokens,
-            heading_tokens: run.heading_tokens(lead),
-            score: scores[lead],
+            item: items[best],
+            tokens: tokens[unit as usize],
+            score: scores[best],
             value: units.value(unit, scores),
+            section: run.costs.section(best, Level::WHOLE),
         }
     });
+    let mut offers = Offers::new(candidates);
+    if has_short_forms {
+        let short_form = |key: &u128| run.short_form(order::second(*key), scores);
+        offers = offers.with_short_forms(keys.iter().map(short_form));
+    }
+    let plan = &run.costs.plan;
+    if !plan.sections.is_empty() {
+        offers = offers.with_headings(plan.sections.as_slice(), plan.headings);
+    }
     Sorted {
-        candidates: candidates.collect(),
+        offers: offers.with_separator(plan.separator),
         units: keys.iter().map(|key| order::second(*key)).collect(),
     }
 }

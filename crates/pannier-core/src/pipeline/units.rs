@@ -79,7 +79,7 @@ impl Units {
     }
 
     /// The best member, the first in the pool on ties. It stands for the unit in every order.
-    pub(crate) fn lead(&self, unit: u32, scores: &[f64]) -> u32 {
+    pub(crate) fn best_member(&self, unit: u32, scores: &[f64]) -> u32 {
         match *self.members(unit) {
             [only] => only,
             ref members => {
@@ -98,7 +98,7 @@ impl Units {
     }
 
     /// All members' tokens together.
-    pub(crate) fn tokens(&self, unit: u32, items: &[ContextItem]) -> i64 {
+    pub(crate) fn tokens(&self, unit: u32, items: &[&ContextItem]) -> i64 {
         if let [only] = *self.members(unit) {
             return items[only as usize].tokens();
         }

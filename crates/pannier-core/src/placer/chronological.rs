@@ -1,5 +1,5 @@
-use super::Placer;
-use crate::ScoredItem;
+use super::{Placer, Placing};
+use crate::Error;
 
 /// Oldest first, as a conversation reads. Items without a timestamp come last, in their order.
 ///
@@ -9,16 +9,16 @@ use crate::ScoredItem;
 pub struct ChronologicalPlacer;
 
 impl Placer for ChronologicalPlacer {
-    fn place(&self, items: &[ScoredItem<'_>]) -> Vec<u32> {
+    fn place(&self, items: &[Placing<'_>]) -> Result<Vec<u32>, Error> {
         let mut keys: Vec<_> = items
             .iter()
             .zip(0_u32..)
-            .map(|(scored, position)| {
-                let timestamp = scored.item.timestamp();
+            .map(|(placing, position)| {
+                let timestamp = placing.item.timestamp();
                 (timestamp.is_none(), timestamp, position)
             })
             .collect();
         keys.sort_unstable();
-        keys.into_iter().map(|(_, _, position)| position).collect()
+        Ok(keys.into_iter().map(|(_, _, position)| position).collect())
     }
 }

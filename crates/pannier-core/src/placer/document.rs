@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
-use super::{Placer, RankPlacer};
-use crate::{Passage, ScoredItem};
+use super::rank::positions_by_score;
+use super::{Placer, Placing};
+use crate::{Error, Passage};
 
 /// One document after the other, the one with the best item first; inside a document, as it reads.
 ///
@@ -11,12 +12,12 @@ use crate::{Passage, ScoredItem};
 pub struct DocumentPlacer;
 
 impl Placer for DocumentPlacer {
-    fn place(&self, items: &[ScoredItem<'_>]) -> Vec<u32> {
+    fn place(&self, items: &[Placing<'_>]) -> Result<Vec<u32>, Error> {
         let mut documents = BTreeMap::new();
         let mut keys: Vec<(u32, u64, u64, u32)> = Vec::with_capacity(items.len());
         // The place of a document's best item is the document's.
-        for (position, place) in RankPlacer.place(items).into_iter().zip(0_u32..) {
-            let passage = Passage::of(items[position as usize].item);
+        for (position, place) in positions_by_score(items).into_iter().zip(0_u32..) {
+            let passage = Passage::from_item(items[position as usize].item);
             keys.push(match passage {
                 Some(Passage { document, sequence, range }) => {
                     let document = *documents.entry(document).or_insert(place);
@@ -26,14 +27,14 @@ impl Placer for DocumentPlacer {
             });
         }
         keys.sort_unstable();
-        keys.into_iter().map(|(_, _, _, position)| position).collect()
+        Ok(keys.into_iter().map(|(_, _, _, position)| position).collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ContextItem;
+    use crate::{ContextItem, ScoredItem};
 
     #[test]
     fn documents_stand_by_their_best_and_read_in_order() {
@@ -50,8 +51,11 @@ mod tests {
             ContextItem::new("neither", 1).unwrap(),
         ];
         let scores = [0.7, 0.5, 0.9, 0.1, 0.2, 0.8];
-        let scored: Vec<_> =
-            items.iter().zip(scores).map(|(item, score)| ScoredItem { item, score }).collect();
-        assert_eq!(DocumentPlacer.place(&scored), [2, 5, 4, 3, 0, 1]);
+        let scored: Vec<Placing<'_>> = items
+            .iter()
+            .zip(scores)
+            .map(|(item, score)| ScoredItem { item, score }.into())
+            .collect();
+        assert_eq!(DocumentPlacer.place(&scored).unwrap(), [2, 5, 4, 3, 0, 1]);
     }
 }

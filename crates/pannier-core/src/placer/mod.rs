@@ -1,63 +1,68 @@
-//! In which order the selected items stand in the window.
+//! In which order the selected items are sent.
 
 mod chronological;
 mod document;
+mod prefix_stable;
 mod rank;
-mod stable;
-mod taken;
+mod slice_order;
 mod u_shaped;
 
 use std::sync::Arc;
 
 pub use chronological::ChronologicalPlacer;
 pub use document::DocumentPlacer;
+pub use prefix_stable::PrefixStablePlacer;
 pub use rank::RankPlacer;
-pub use stable::StablePlacer;
-pub use taken::TakenPlacer;
+pub use slice_order::SliceOrderPlacer;
 pub use u_shaped::UShapedPlacer;
 
-use crate::ScoredItem;
+use crate::{ContextItem, Error, Level, ScoredItem, SectionId};
 
-/// Orders the selected items.
-///
-/// A placer only orders. It answers with the positions of the items it was given, each exactly once;
-/// the pipeline checks that.
-pub trait Placer: Send + Sync {
-    /// The positions of `items` in the order they should stand.
-    ///
-    /// Pinned items come first, with a score of 1, then the others in the order that
-    /// [`input_order`](Self::input_order) asks for.
-    fn place(&self, items: &[ScoredItem<'_>]) -> Vec<u32>;
+/// A selected item, as a placer sees it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Placing<'a> {
+    /// The item.
+    pub item: &'a ContextItem,
+    /// Its score; 1 if it is pinned.
+    pub score: f64,
+    /// The form in which it is sent.
+    pub level: Level,
+    /// The section of the layout that it is sent in.
+    pub section: SectionId,
+    /// Its position in the order in which the slicer took items; `None` if it is pinned.
+    pub taken: Option<u32>,
+}
 
-    /// In which order the items that are not pinned are given.
-    fn input_order(&self) -> InputOrder {
-        InputOrder::Rank
+impl<'a> From<ScoredItem<'a>> for Placing<'a> {
+    fn from(ScoredItem { item, score }: ScoredItem<'a>) -> Self {
+        Self { item, score, level: Level::WHOLE, section: SectionId::NONE, taken: None }
     }
 }
 
-/// In which order a placer is given the items that are not pinned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum InputOrder {
-    /// In descending order of score, ties in pool order.
-    #[default]
-    Rank,
-    /// In the order in which the slicer took them.
-    Taken,
+/// Orders the selected items.
+///
+/// A placer only orders. It returns the positions of the items it was given, each exactly once;
+/// the pipeline checks that.
+pub trait Placer: Send + Sync {
+    /// Returns the positions of `items` in the order they should be sent.
+    ///
+    /// Pinned items come first, with a score of 1, then the others in descending order of score.
+    ///
+    /// # Errors
+    ///
+    /// Any error that keeps the placer from ordering; the run fails with it.
+    fn place(&self, items: &[Placing<'_>]) -> Result<Vec<u32>, Error>;
 }
 
 macro_rules! forward {
     ($($pointer:ty),+) => {
         $(impl<P: Placer + ?Sized> Placer for $pointer {
-            fn place(&self, items: &[ScoredItem<'_>]) -> Vec<u32> {
+            fn place(&self, items: &[Placing<'_>]) -> Result<Vec<u32>, Error> {
                 (**self).place(items)
-            }
-
-            fn input_order(&self) -> InputOrder {
-                (**self).input_order()
             }
         })+
     };
 }
 
-forward!(Box<P>, Arc<P>);
+forward!(&P, Box<P>, Arc<P>);

@@ -1,12 +1,16 @@
-use super::Placer;
-use crate::{ScoredItem, order};
+use super::{Placer, Placing};
+use crate::{Error, order};
 
 /// Best first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RankPlacer;
 
 impl Placer for RankPlacer {
-    fn place(&self, items: &[ScoredItem<'_>]) -> Vec<u32> {
-        order::rank(items.iter().map(|scored| scored.score))
+    fn place(&self, items: &[Placing<'_>]) -> Result<Vec<u32>, Error> {
+        Ok(positions_by_score(items))
     }
+}
+
+pub(super) fn positions_by_score(items: &[Placing<'_>]) -> Vec<u32> {
+    order::rank(items.iter().map(|placing| placing.score))
 }

@@ -52,7 +52,7 @@ fn part<'a>(pool: &Pool<'a>, places: &[usize]) -> Pool<'a> {
 }
 
 impl Scorer for ByKindScorer {
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         scores.fill(0.0);
         let mut members = vec![Vec::new(); self.children.len()];
         for (place, item) in pool.items().iter().enumerate() {
@@ -64,17 +64,18 @@ impl Scorer for ByKindScorer {
             if places.is_empty() {
                 continue;
             }
-            for (place, score) in places.iter().zip(child.scores(&part(pool, places))) {
+            for (place, score) in places.iter().zip(part(pool, places).scores(child)?) {
                 scores[*place] = score;
             }
         }
+        Ok(())
     }
 
     fn name(&self) -> &str {
         "by_kind"
     }
 
-    fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
+    fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
         let items = pool.items();
         let Some(child) = items.get(item).and_then(|item| self.child_of(item)) else {
             return leaf(self, pool, item);
@@ -82,8 +83,8 @@ impl Scorer for ByKindScorer {
         let is_member = |place: &usize| self.child_of(items[*place]) == Some(child);
         let places: Vec<usize> = (0..items.len()).filter(is_member).collect();
         let own = places.partition_point(|place| *place < item);
-        let told = self.children[child].explain(&part(pool, &places), own);
-        ScoreExplanation::new(self.name(), told.score).with_children(vec![told])
+        let inner = self.children[child].explain(&part(pool, &places), own)?;
+        Ok(ScoreExplanation::new(self.name(), inner.score).with_children(vec![inner]))
     }
 }
 
@@ -182,7 +183,7 @@ mod tests {
             .kinds([kind("note"), kind("learning")], PriorityScorer);
         let items = pool();
         let pool = Pool::new(&items);
-        assert_eq!(scorer.build().unwrap().scores(&pool), [0.0, 1.0, 0.5, 0.0, 0.0, 1.0]);
+        assert_eq!(pool.scores(&scorer.build().unwrap()).unwrap(), [0.0, 1.0, 0.5, 0.0, 0.0, 1.0]);
     }
 
     #[test]
@@ -195,9 +196,9 @@ mod tests {
             .unwrap();
         let items = pool();
         let pool = Pool::new(&items);
-        assert_eq!(scorer.scores(&pool), [0.25, 0.5, 0.25, 1.0, 0.0, 0.25]);
-        for (place, score) in scorer.scores(&pool).into_iter().enumerate() {
-            let told = scorer.explain(&pool, place);
+        assert_eq!(pool.scores(&scorer).unwrap(), [0.25, 0.5, 0.25, 1.0, 0.0, 0.25]);
+        for (place, score) in pool.scores(&scorer).unwrap().into_iter().enumerate() {
+            let told = scorer.explain(&pool, place).unwrap();
             assert_eq!((told.scorer.as_str(), told.score), ("by_kind", score));
             let child = if score == 0.25 { "reflexive" } else { "priority" };
             assert_eq!(told.children, [ScoreExplanation::new(child, score)]);
@@ -208,9 +209,9 @@ mod tests {
     fn what_nobody_scores_is_0_and_has_nothing_to_tell() {
         let scorer = ByKindScorer::builder().kind(kind("task"), ReflexiveScorer).build().unwrap();
         let items = pool();
-        let told = scorer.explain(&Pool::new(&items), 3);
+        let told = scorer.explain(&Pool::new(&items), 3).unwrap();
         assert_eq!(told, ScoreExplanation::new("by_kind", 0.0));
-        assert!(scorer.scores(&Pool::new([])).is_empty());
+        assert!(Pool::new([]).scores(&scorer).unwrap().is_empty());
     }
 
     #[test]

@@ -23,15 +23,16 @@ impl Children {
         join: impl Fn(f64, f64) -> f64,
         pool: &Pool<'_>,
         scores: &mut [f64],
-    ) {
+    ) -> Result<(), Error> {
         scores.fill(start);
         let mut part = vec![0.0; scores.len()];
         for child in &self.0 {
-            child.score(pool, &mut part);
+            child.score(pool, &mut part)?;
             for (joined, score) in scores.iter_mut().zip(&part) {
                 *joined = join(*joined, *score);
             }
         }
+        Ok(())
     }
 
     /// The same for one item, with what each child gave.
@@ -41,10 +42,10 @@ impl Children {
         start: f64,
         join: impl Fn(f64, f64) -> f64,
         (pool, item): (&Pool<'_>, usize),
-    ) -> ScoreExplanation {
+    ) -> Result<ScoreExplanation, Error> {
         let children = self.0.iter().map(|child| child.explain(pool, item));
-        let children: Vec<ScoreExplanation> = children.collect();
+        let children = children.collect::<Result<Vec<ScoreExplanation>, Error>>()?;
         let joined = children.iter().fold(start, |joined, child| join(joined, child.score));
-        ScoreExplanation::new(name, joined).with_children(children)
+        Ok(ScoreExplanation::new(name, joined).with_children(children))
     }
 }

@@ -38,28 +38,33 @@ impl CompositeScorer {
 }
 
 impl Scorer for CompositeScorer {
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         scores.fill(0.0);
         let mut part = vec![0.0; scores.len()];
         for child in &self.children {
-            child.scorer.score(pool, &mut part);
+            child.scorer.score(pool, &mut part)?;
             for (sum, score) in scores.iter_mut().zip(&part) {
                 *sum += score * child.share;
             }
         }
+        Ok(())
     }
 
     fn name(&self) -> &str {
         "composite"
     }
 
-    fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
-        let explain =
-            |child: &Child| child.scorer.explain(pool, item).with_weight(child.weight, self.total);
-        let children: Vec<ScoreExplanation> = self.children.iter().map(explain).collect();
+    fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
+        let explain = |child: &Child| {
+            let part = child.scorer.explain(pool, item)?;
+            Ok(part.with_weight(child.weight, self.total))
+        };
+        let children: Result<Vec<ScoreExplanation>, Error> =
+            self.children.iter().map(explain).collect();
+        let children = children?;
         let parts = children.iter().zip(&self.children);
         let sum = parts.fold(0.0, |sum, (part, child)| sum + part.score * child.share);
-        ScoreExplanation::new(self.name(), sum).with_children(children)
+        Ok(ScoreExplanation::new(self.name(), sum).with_children(children))
     }
 }
 

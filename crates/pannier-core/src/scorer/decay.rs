@@ -157,12 +157,13 @@ impl Scorer for DecayScorer {
         "decay"
     }
 
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         let now = self.time.now();
         score_each(pool, scores, |item| match item.timestamp() {
             Some(timestamp) => self.curve.at(now.since(timestamp)),
             None => self.null_timestamp_score,
         });
+        Ok(())
     }
 }
 

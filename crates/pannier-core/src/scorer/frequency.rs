@@ -15,6 +15,7 @@
 //! Both count whole numbers, so the result does not depend on the way.
 
 use super::{Pool, Scorer};
+use crate::Error;
 use crate::model::compare_folded;
 
 /// The share of peers with at least one tag in common, without regard to ASCII case.
@@ -26,7 +27,7 @@ impl Scorer for FrequencyScorer {
         "frequency"
     }
 
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         let rows = TagRows::new(pool);
         let mut count = MeetingCount::new(&rows);
         let tagged = (0..pool.len() as u32).filter(|item| !rows.of(*item).is_empty());
@@ -40,6 +41,7 @@ impl Scorer for FrequencyScorer {
             let others = count.meetings[item] - 1;
             *score = if others > 0 { others as f64 / peers } else { 0.0 };
         }
+        Ok(())
     }
 }
 

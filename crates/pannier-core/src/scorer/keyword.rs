@@ -17,7 +17,7 @@ use crate::Error;
 /// `auth/login.rs`, `auth`, `login` and `rs`. A keyword that occurs often counts once.
 ///
 /// ```
-/// use pannier_core::{ContextItem, KeywordScorer, Pool, Scorer};
+/// use pannier_core::{ContextItem, KeywordScorer, Pool};
 ///
 /// let scorer = KeywordScorer::new(["deploy", "rollback", "Friday"], 2)?;
 /// let items = [
@@ -25,7 +25,7 @@ use crate::Error;
 ///     ContextItem::new("Deploy: see deploy/README.md", 8)?,
 ///     ContextItem::new("Deployments are on Mondays.", 6)?,
 /// ];
-/// assert_eq!(scorer.scores(&Pool::new(&items)), [1.0, 0.5, 0.0]);
+/// assert_eq!(Pool::new(&items).scores(&scorer)?, [1.0, 0.5, 0.0]);
 /// # Ok::<(), pannier_core::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -104,11 +104,11 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Scorer for KeywordScorer {
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         let most = self.enough.min(self.keywords.len());
         if most == 0 {
             scores.fill(0.0);
-            return;
+            return Ok(());
         }
         // The last item that each keyword was found in.
         let mut last = vec![usize::MAX; self.keywords.len()];
@@ -117,6 +117,7 @@ impl Scorer for KeywordScorer {
             let matches = self.found(item.content()).filter(is_new).take(most).count();
             *score = matches as f64 / self.enough as f64;
         }
+        Ok(())
     }
 
     fn name(&self) -> &str {
@@ -124,7 +125,7 @@ impl Scorer for KeywordScorer {
     }
 
     /// Tells every keyword that occurs, also those beyond what is enough.
-    fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
+    fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
         let content = pool.items().get(item).map_or("", |item| item.content());
         let matches: BTreeSet<usize> = self.found(content).collect();
         let each = 1.0 / self.enough as f64;
@@ -132,7 +133,7 @@ impl Scorer for KeywordScorer {
             .iter()
             .map(|keyword| ScoreExplanation::new(self.keywords[*keyword].as_str(), each));
         let score = matches.len().min(self.enough) as f64 / self.enough as f64;
-        ScoreExplanation::new(self.name(), score).with_children(children.collect())
+        Ok(ScoreExplanation::new(self.name(), score).with_children(children.collect()))
     }
 }
 
@@ -143,7 +144,8 @@ mod tests {
 
     fn score(keywords: &[&str], enough: usize, content: &str) -> f64 {
         let item = ContextItem::new(content, 1).unwrap();
-        KeywordScorer::new(keywords, enough).unwrap().scores(&Pool::new([&item]))[0]
+        let scorer = KeywordScorer::new(keywords, enough).unwrap();
+        Pool::new([&item]).scores(&scorer).unwrap()[0]
     }
 
     #[test]
@@ -180,7 +182,7 @@ mod tests {
     fn an_explanation_tells_all_keywords_that_occur() {
         let item = ContextItem::new("b/a c", 1).unwrap();
         let pool = Pool::new([&item]);
-        let told = KeywordScorer::new(["c", "x", "a", "b"], 2).unwrap().explain(&pool, 0);
+        let told = KeywordScorer::new(["c", "x", "a", "b"], 2).unwrap().explain(&pool, 0).unwrap();
         let part = |keyword| ScoreExplanation::new(keyword, 0.5);
         let expected = ScoreExplanation::new("keyword", 1.0);
         assert_eq!(told, expected.with_children(vec![part("c"), part("a"), part("b")]));

@@ -60,10 +60,11 @@ impl Scorer for KindScorer {
         "kind"
     }
 
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         score_each(pool, scores, |item| {
             let weight = self.weights.iter().find(|(kind, _)| kind == item.kind());
             weight.map_or(0.0, |(_, weight)| *weight)
         });
+        Ok(())
     }
 }

@@ -39,7 +39,7 @@ impl Scorer for MetadataTrustScorer {
         "metadata_trust"
     }
 
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         score_each(pool, scores, |item| {
             let trust = item.metadata().get(Self::KEY).and_then(|value| value.as_f64());
             match trust {
@@ -47,6 +47,7 @@ impl Scorer for MetadataTrustScorer {
                 _ => self.default_score,
             }
         });
+        Ok(())
     }
 }
 
@@ -83,10 +84,11 @@ impl Scorer for MetadataKeyScorer {
         "metadata_key"
     }
 
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         score_each(pool, scores, |item| {
             let value = item.metadata().get(&self.key).and_then(|value| value.as_text());
             if value.is_some_and(|value| value == self.value) { self.boost } else { 1.0 }
         });
+        Ok(())
     }
 }

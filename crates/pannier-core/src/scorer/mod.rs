@@ -8,6 +8,7 @@
 //! Scorers are values that own their children, and a child must be finished before its parent can take
 //! it. So the built-in scorers cannot contain themselves, and no search for cycles is needed.
 
+mod bm25;
 mod by_kind;
 mod children;
 mod composite;
@@ -16,19 +17,19 @@ mod explanation;
 mod frequency;
 mod keyword;
 mod kind;
-mod lexical;
 mod metadata;
 mod pool;
+mod prefix_stability;
 mod product;
 mod rank;
 mod reflexive;
 mod scaled;
-mod stability;
 mod sum;
 mod tag;
 
 use std::sync::Arc;
 
+pub use bm25::Bm25Scorer;
 pub use by_kind::{ByKindScorer, ByKindScorerBuilder};
 pub use composite::{CompositeScorer, CompositeScorerBuilder};
 pub use decay::{DecayCurve, DecayScorer, TimeProvider};
@@ -36,14 +37,13 @@ pub use explanation::ScoreExplanation;
 pub use frequency::FrequencyScorer;
 pub use keyword::KeywordScorer;
 pub use kind::KindScorer;
-pub use lexical::LexicalScorer;
 pub use metadata::{MetadataKeyScorer, MetadataTrustScorer};
 pub use pool::Pool;
+pub use prefix_stability::PrefixStabilityScorer;
 pub use product::{ProductScorer, ProductScorerBuilder};
 pub use rank::{PriorityScorer, RecencyScorer};
 pub use reflexive::ReflexiveScorer;
 pub use scaled::ScaledScorer;
-pub use stability::StabilityScorer;
 pub use sum::{SumScorer, SumScorerBuilder};
 pub use tag::TagScorer;
 
@@ -55,17 +55,18 @@ use crate::{ContextItem, Error};
 /// nothing enforces it.
 ///
 /// ```
-/// use pannier_core::{Pool, Scorer};
+/// use pannier_core::{Error, Pool, Scorer};
 ///
 /// /// Shorter is better, relative to the longest.
 /// struct Brevity;
 ///
 /// impl Scorer for Brevity {
-///     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+///     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
 ///         let longest = pool.items().iter().map(|item| item.tokens()).max().unwrap_or(0).max(1);
 ///         for (score, item) in scores.iter_mut().zip(pool.items()) {
 ///             *score = 1.0 - item.tokens() as f64 / longest as f64;
 ///         }
+///         Ok(())
 ///     }
 /// }
 /// ```
@@ -73,14 +74,7 @@ pub trait Scorer: Send + Sync {
     /// Writes the score of `pool.items()[i]` to `scores[i]`, for every `i`.
     ///
     /// The two have the same length. What `scores` holds before the call means nothing.
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]);
-
-    /// The scores of a pool, in its order.
-    fn scores(&self, pool: &Pool<'_>) -> Vec<f64> {
-        let mut scores = vec![0.0; pool.len()];
-        self.score(pool, &mut scores);
-        scores
-    }
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error>;
 
     /// What explanations call this scorer.
     fn name(&self) -> &str {
@@ -91,29 +85,33 @@ pub trait Scorer: Send + Sync {
     ///
     /// A scorer that is made of others tells what each of them gave. The score is the one that
     /// [`score`](Self::score) writes.
-    fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
+    fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
         leaf(self, pool, item)
     }
 }
 
 /// What a scorer gives an item, and nothing about why.
-fn leaf<S: Scorer + ?Sized>(scorer: &S, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
-    let score = scorer.scores(pool).get(item).copied().unwrap_or(f64::NAN);
-    ScoreExplanation::new(scorer.name(), score)
+fn leaf<S: Scorer + ?Sized>(
+    scorer: &S,
+    pool: &Pool<'_>,
+    item: usize,
+) -> Result<ScoreExplanation, Error> {
+    let score = pool.scores(scorer)?.get(item).copied().unwrap_or(f64::NAN);
+    Ok(ScoreExplanation::new(scorer.name(), score))
 }
 
 macro_rules! forward {
     ($($pointer:ty),+) => {
         $(impl<S: Scorer + ?Sized> Scorer for $pointer {
-            fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
-                (**self).score(pool, scores);
+            fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
+                (**self).score(pool, scores)
             }
 
             fn name(&self) -> &str {
                 (**self).name()
             }
 
-            fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
+            fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
                 (**self).explain(pool, item)
             }
         })+
@@ -125,19 +123,20 @@ forward!(&S, Box<S>, Arc<S>);
 /// A scorer made of a function of one item.
 ///
 /// ```
-/// use pannier_core::{ContextItem, FnScorer, Pool, Scorer};
+/// use pannier_core::{ContextItem, FnScorer, Pool};
 ///
 /// let scorer = FnScorer(|item: &ContextItem| if item.content().contains('?') { 1.0 } else { 0.0 });
 /// let item = ContextItem::new("Why?", 2)?;
-/// assert_eq!(scorer.scores(&Pool::new([&item])), [1.0]);
+/// assert_eq!(Pool::new([&item]).scores(&scorer)?, [1.0]);
 /// # Ok::<(), pannier_core::Error>(())
 /// ```
 #[derive(Clone, Copy)]
 pub struct FnScorer<F>(pub F);
 
 impl<F: Fn(&ContextItem) -> f64 + Send + Sync> Scorer for FnScorer<F> {
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         score_each(pool, scores, &self.0);
+        Ok(())
     }
 }
 

@@ -1,15 +1,17 @@
 //! The items that are scored together, and what several scorers want to know about them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::ContextItem;
+use super::Scorer;
+use crate::{ContextItem, Error};
 
 /// The items that compete for a budget, as a scorer sees them.
 pub struct Pool<'a> {
-    items: Vec<&'a ContextItem>,
+    items: Cow<'a, [&'a ContextItem]>,
     tags: OnceLock<TagIndex<'a>>,
 }
 
@@ -19,9 +21,25 @@ impl<'a> Pool<'a> {
         Self { items: items.into_iter().collect(), tags: OnceLock::new() }
     }
 
+    /// A pool that borrows its list of items.
+    pub(crate) fn borrowed(items: &'a [&'a ContextItem]) -> Self {
+        Self { items: items.into(), tags: OnceLock::new() }
+    }
+
     /// The items.
     pub fn items(&self) -> &[&'a ContextItem] {
         &self.items
+    }
+
+    /// The scores that a scorer gives these items, in their order.
+    ///
+    /// # Errors
+    ///
+    /// Any error of the scorer.
+    pub fn scores<S: Scorer + ?Sized>(&self, scorer: &S) -> Result<Vec<f64>, Error> {
+        let mut scores = vec![0.0; self.len()];
+        scorer.score(self, &mut scores)?;
+        Ok(scores)
     }
 
     /// How many items there are.

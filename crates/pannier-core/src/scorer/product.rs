@@ -33,15 +33,15 @@ impl ProductScorer {
 }
 
 impl Scorer for ProductScorer {
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
-        self.children.score(1.0, Mul::mul, pool, scores);
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
+        self.children.score(1.0, Mul::mul, pool, scores)
     }
 
     fn name(&self) -> &str {
         "product"
     }
 
-    fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
+    fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
         self.children.explain(self.name(), 1.0, Mul::mul, (pool, item))
     }
 }

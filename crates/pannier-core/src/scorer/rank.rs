@@ -5,6 +5,7 @@
 //! that only one item has scores 1.
 
 use super::{Pool, Scorer};
+use crate::Error;
 
 /// Newer is better: an item's rank among the timestamps of the pool, from 0 for the oldest to 1 for the
 /// newest. Items without a timestamp score 0.
@@ -16,7 +17,7 @@ impl Scorer for RecencyScorer {
         "recency"
     }
 
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         let items = pool.items().iter();
         let nanoseconds = items.map(|item| item.timestamp().map(|at| at.unix_nanoseconds()));
         // Between 1677 and 2262 nanoseconds fit 64 bits, and half the bytes sort faster.
@@ -26,6 +27,7 @@ impl Scorer for RecencyScorer {
         } else {
             score_ranks(nanoseconds, scores);
         }
+        Ok(())
     }
 }
 
@@ -39,8 +41,9 @@ impl Scorer for PriorityScorer {
         "priority"
     }
 
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         score_ranks(pool.items().iter().map(|item| item.priority()), scores);
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! A scorer stretched over the full range.
 
 use super::{Pool, ScoreExplanation, Scorer, leaf};
+use crate::Error;
 
 /// Moves the scores of another scorer so that the lowest of the pool is 0 and the highest 1.
 ///
@@ -17,8 +18,8 @@ impl<S: Scorer> ScaledScorer<S> {
 }
 
 impl<S: Scorer> Scorer for ScaledScorer<S> {
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
-        self.inner.score(pool, scores);
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
+        self.inner.score(pool, scores)?;
         let (mut lowest, mut highest) = (f64::INFINITY, f64::NEG_INFINITY);
         for score in &*scores {
             if *score < lowest {
@@ -31,14 +32,15 @@ impl<S: Scorer> Scorer for ScaledScorer<S> {
         for score in scores {
             *score = if highest == lowest { 0.5 } else { (*score - lowest) / (highest - lowest) };
         }
+        Ok(())
     }
 
     fn name(&self) -> &str {
         "scaled"
     }
 
-    fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
-        leaf(self, pool, item).with_children(vec![self.inner.explain(pool, item)])
+    fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
+        Ok(leaf(self, pool, item)?.with_children(vec![self.inner.explain(pool, item)?]))
     }
 }
 

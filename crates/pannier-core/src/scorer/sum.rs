@@ -13,14 +13,14 @@ use crate::Error;
 /// the weight with everything else. Scores may exceed 1.
 ///
 /// ```
-/// use pannier_core::{ContextItem, Pool, RecencyScorer, ReflexiveScorer, Scorer, SumScorer};
+/// use pannier_core::{ContextItem, Pool, RecencyScorer, ReflexiveScorer, SumScorer};
 ///
 /// let scorer = SumScorer::builder().add(ReflexiveScorer).add(RecencyScorer).build()?;
 /// let item = ContextItem::builder("Yes.", 2)
 ///     .future_relevance_hint(0.25)
 ///     .timestamp("2026-03-01T12:00:00Z".parse()?)
 ///     .build()?;
-/// assert_eq!(scorer.scores(&Pool::new([&item])), [1.25]);
+/// assert_eq!(Pool::new([&item]).scores(&scorer)?, [1.25]);
 /// # Ok::<(), pannier_core::Error>(())
 /// ```
 pub struct SumScorer {
@@ -35,15 +35,15 @@ impl SumScorer {
 }
 
 impl Scorer for SumScorer {
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
-        self.children.score(0.0, Add::add, pool, scores);
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
+        self.children.score(0.0, Add::add, pool, scores)
     }
 
     fn name(&self) -> &str {
         "sum"
     }
 
-    fn explain(&self, pool: &Pool<'_>, item: usize) -> ScoreExplanation {
+    fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
         self.children.explain(self.name(), 0.0, Add::add, (pool, item))
     }
 }
@@ -84,8 +84,8 @@ mod tests {
         let sum = SumScorer::builder().add(tokens()).add(FnScorer(|_: &ContextItem| 0.5));
         let sum = sum.add(tokens()).build().unwrap();
         let pool = Pool::new(&items);
-        assert_eq!(sum.scores(&pool), [8.5, 0.5]);
-        let told = sum.explain(&pool, 0);
+        assert_eq!(pool.scores(&sum).unwrap(), [8.5, 0.5]);
+        let told = sum.explain(&pool, 0).unwrap();
         assert_eq!((told.scorer.as_str(), told.score), ("sum", 8.5));
         let parts: Vec<f64> = told.children.iter().map(|child| child.score).collect();
         assert_eq!(parts, [4.0, 0.5, 4.0]);

@@ -82,10 +82,10 @@ impl Scorer for TagScorer {
         "tag"
     }
 
-    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         if self.total == 0.0 {
             scores.fill(0.0);
-            return;
+            return Ok(());
         }
         // Each distinct tag is looked up once; items then only add numbers.
         let tags = pool.tags();
@@ -95,5 +95,6 @@ impl Scorer for TagScorer {
                 tags.of(item).iter().fold(0.0, |sum, tag| sum + weights[*tag as usize]);
             *score = (matched / self.total).min(1.0);
         }
+        Ok(())
     }
 }

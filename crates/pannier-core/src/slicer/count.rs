@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Candidate, KnapsackSlice, SliceOutcome, Slicer, SlicerProperties, Verdict, decide};
-use crate::{ContextKind, Error, SliceBudget, order};
+use super::{KnapsackSlice, Release, Slicer, SlicerProperties, Tally, Verdict};
+use crate::{ContextKind, Error, Level, SliceBudget, order};
 
 /// How many items of a kind are selected at least and at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub struct CountRequirementShortfall {
 
 /// Guarantees and limits the number of items of each kind, and lets another slicer do the rest.
 pub struct CountQuotaSlice {
-    counted: Counted<Box<dyn Slicer>>,
+    counted: CountQuotaSteps<Box<dyn Slicer>>,
 }
 
 impl CountQuotaSlice {
@@ -93,13 +93,13 @@ impl CountQuotaSlice {
         inner: impl Slicer + 'static,
         scarcity: ScarcityBehavior,
     ) -> Result<Self, Error> {
-        if !inner.properties().takes_best_first {
+        if !inner.properties().is_score_ordered {
             let problem = "the inner slicer does not take the best candidates first, as a knapsack \
                            does not; use GreedySlice inside, or CountConstrainedKnapsackSlice instead";
             return Err(Error::InvalidSlicer { slicer: Self::NAME, problem: problem.to_owned() });
         }
         let inner: Box<dyn Slicer> = Box::new(inner);
-        Ok(Self { counted: Counted::new(Self::NAME, entries, inner, scarcity)? })
+        Ok(Self { counted: CountQuotaSteps::new(Self::NAME, entries, inner, scarcity)? })
     }
 
     /// The entries, in the order they were given.
@@ -109,26 +109,18 @@ impl CountQuotaSlice {
 }
 
 impl Slicer for CountQuotaSlice {
-    fn slice(
-        &self,
-        candidates: &[Candidate<'_>],
-        budget: SliceBudget,
-    ) -> Result<SliceOutcome, Error> {
-        self.counted.slice(candidates, budget)
+    fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
+        self.counted.slice(tally)
     }
 
     fn properties(&self) -> SlicerProperties {
         self.counted.properties()
     }
-
-    fn effort(&self, candidates: usize, target: i64) -> u64 {
-        self.counted.inner.effort(candidates, target).saturating_mul(2)
-    }
 }
 
 /// Guarantees and limits the number of items of each kind, and fills the rest with a knapsack.
 pub struct CountConstrainedKnapsackSlice {
-    counted: Counted<ByScore<KnapsackSlice>>,
+    counted: CountQuotaSteps<ScoreOrdered<KnapsackSlice>>,
 }
 
 impl CountConstrainedKnapsackSlice {
@@ -144,7 +136,9 @@ impl CountConstrainedKnapsackSlice {
         knapsack: KnapsackSlice,
         scarcity: ScarcityBehavior,
     ) -> Result<Self, Error> {
-        Ok(Self { counted: Counted::new(Self::NAME, entries, ByScore(knapsack), scarcity)? })
+        Ok(Self {
+            counted: CountQuotaSteps::new(Self::NAME, entries, ScoreOrdered(knapsack), scarcity)?,
+        })
     }
 
     /// The entries, in the order they were given.
@@ -154,55 +148,40 @@ impl CountConstrainedKnapsackSlice {
 }
 
 impl Slicer for CountConstrainedKnapsackSlice {
-    fn slice(
-        &self,
-        candidates: &[Candidate<'_>],
-        budget: SliceBudget,
-    ) -> Result<SliceOutcome, Error> {
-        self.counted.slice(candidates, budget)
+    fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
+        self.counted.slice(tally)
     }
 
     fn properties(&self) -> SlicerProperties {
         self.counted.properties()
     }
-
-    fn effort(&self, candidates: usize, target: i64) -> u64 {
-        self.counted.inner.effort(candidates, target).saturating_mul(2)
-    }
 }
 
 /// A slicer whose selection comes in order of score, ties by position.
-struct ByScore<S>(S);
+struct ScoreOrdered<S>(S);
 
-impl<S: Slicer> Slicer for ByScore<S> {
-    fn slice(
-        &self,
-        candidates: &[Candidate<'_>],
-        budget: SliceBudget,
-    ) -> Result<SliceOutcome, Error> {
-        let mut outcome = self.0.slice(candidates, budget)?;
-        outcome.reorder(|position| order::descending(candidates[position].score));
-        Ok(outcome)
+impl<S: Slicer> Slicer for ScoreOrdered<S> {
+    fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
+        self.0.slice(tally)?;
+        let candidates = tally.candidates();
+        tally.sort_moves(|position| order::descending(candidates[position].score));
+        Ok(())
     }
 
     fn properties(&self) -> SlicerProperties {
-        SlicerProperties { takes_best_first: true, ..self.0.properties() }
-    }
-
-    fn effort(&self, candidates: usize, target: i64) -> u64 {
-        self.0.effort(candidates, target)
+        SlicerProperties { is_score_ordered: true, ..self.0.properties() }
     }
 }
 
 /// The three steps.
-struct Counted<S> {
+struct CountQuotaSteps<S> {
     name: &'static str,
     entries: Vec<CountQuotaEntry>,
     inner: S,
     scarcity: ScarcityBehavior,
 }
 
-impl<S: Slicer> Counted<S> {
+impl<S: Slicer> CountQuotaSteps<S> {
     fn new(
         name: &'static str,
         entries: impl IntoIterator<Item = CountQuotaEntry>,
@@ -218,81 +197,71 @@ impl<S: Slicer> Counted<S> {
         Ok(Self { name, entries, inner, scarcity })
     }
 
-    fn slice(
-        &self,
-        candidates: &[Candidate<'_>],
-        budget: SliceBudget,
-    ) -> Result<SliceOutcome, Error> {
-        let mut outcome = SliceOutcome::new(candidates.len());
+    fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
+        let (candidates, budget) = (tally.candidates(), tally.budget());
         if candidates.is_empty() || budget.target_tokens <= 0 {
-            return Ok(outcome);
+            return Ok(());
         }
 
         let entry_of: BTreeMap<&ContextKind, usize> =
             self.entries.iter().enumerate().map(|(i, entry)| (&entry.kind, i)).collect();
-        // The candidates of each kind that has an entry.
+        let entries: Vec<Option<usize>> = candidates
+            .iter()
+            .map(|candidate| entry_of.get(candidate.item.kind()).copied())
+            .collect();
+        // The candidates of each kind that has an entry, and how many of them are taken.
         let mut of_entry: Vec<Vec<(u64, usize)>> = vec![Vec::new(); self.entries.len()];
+        let mut counts = vec![0; self.entries.len()];
         for (position, candidate) in candidates.iter().enumerate() {
-            if let Some(&entry) = entry_of.get(candidate.item.kind())
+            if let Some(entry) = entries[position]
                 && candidate.tokens >= 0
             {
-                of_entry[entry].push((order::descending(candidate.score), position));
+                match tally.level(position) {
+                    Some(_) => counts[entry] += 1,
+                    None => {
+                        of_entry[entry].push((order::descending(candidate.score), position));
+                    }
+                }
             }
         }
 
-        let mut counts = vec![0; self.entries.len()];
-        let mut committed = 0_i64;
         for ((entry, count), mut best) in self.entries.iter().zip(&mut counts).zip(of_entry) {
-            if entry.require_count > 0 {
+            let missing = entry.require_count.saturating_sub(*count);
+            if missing > 0 {
                 best.sort_unstable();
             }
-            for (_, position) in best.into_iter().take(entry.require_count) {
-                outcome.take(position);
-                committed = committed.saturating_add(candidates[position].tokens);
+            for (_, position) in best.into_iter().take(missing) {
+                tally.commit(position, Level::WHOLE);
                 *count += 1;
             }
-            self.check(entry, *count, &mut outcome)?;
+            self.check_requirement(entry, *count, tally)?;
         }
 
-        let positions: Vec<u32> = (0..candidates.len() as u32)
-            .filter(|position| outcome.verdicts()[*position as usize] != Verdict::Taken)
-            .collect();
-        let rest: Vec<_> =
-            positions.iter().map(|position| candidates[*position as usize]).collect();
-        let target_tokens = budget.target_tokens.saturating_sub(committed).max(0);
-        let target_tokens = target_tokens.min(budget.max_tokens);
-        let inner = decide(&self.inner, &rest, SliceBudget { target_tokens, ..budget })?;
-
-        for &taken in inner.taken() {
-            let kind = rest[taken as usize].item.kind();
-            let entry = entry_of.get(kind).copied();
-            let position = positions[taken as usize] as usize;
-            if let Some(entry) = entry {
+        let is_open = |position: &u32| tally.level(*position as usize).is_none();
+        let rest: Vec<u32> = (0..candidates.len() as u32).filter(is_open).collect();
+        let target_tokens = tally.remaining().max(0).min(budget.max_tokens);
+        let rest_budget = SliceBudget { target_tokens, ..budget };
+        tally.within(&rest, rest_budget, |inner| {
+            self.inner.slice(inner)?;
+            inner.take_back(|made| {
+                let entry = entries[rest[made.position as usize] as usize]?;
                 let (cap, count) = (self.entries[entry].cap_count, counts[entry]);
                 if count >= cap {
-                    outcome.leave(position, Verdict::Capped { cap, count });
-                    continue;
+                    return Some(Verdict::Capped { cap, count });
                 }
                 counts[entry] += 1;
-            }
-            outcome.take(position);
-        }
-        let (verdicts, _, shortfalls) = inner.into_parts();
-        for (position, verdict) in positions.into_iter().zip(verdicts) {
-            if verdict != Verdict::Taken {
-                outcome.leave(position as usize, verdict);
-            }
-        }
-        shortfalls.into_iter().for_each(|shortfall| outcome.fall_short(shortfall));
-        Ok(outcome)
+                None
+            });
+            Ok(())
+        })
     }
 
     /// Reports a requirement that is not met, or fails for it.
-    fn check(
+    fn check_requirement(
         &self,
         entry: &CountQuotaEntry,
         satisfied: usize,
-        outcome: &mut SliceOutcome,
+        tally: &mut Tally<'_, '_>,
     ) -> Result<(), Error> {
         let CountQuotaEntry { kind, require_count: required, .. } = entry.clone();
         if satisfied < required {
@@ -300,7 +269,7 @@ impl<S: Slicer> Counted<S> {
                 ScarcityBehavior::Throw => {
                     return Err(Error::Scarcity { slicer: self.name, kind, satisfied, required });
                 }
-                ScarcityBehavior::Degrade => outcome.fall_short(CountRequirementShortfall {
+                ScarcityBehavior::Degrade => tally.report_shortfall(CountRequirementShortfall {
                     kind,
                     required_count: required,
                     satisfied_count: satisfied,
@@ -311,7 +280,8 @@ impl<S: Slicer> Counted<S> {
     }
 
     fn properties(&self) -> SlicerProperties {
-        SlicerProperties { commits_counts: true, takes_tiers: false, ..self.inner.properties() }
+        let release = Release::LowestScore;
+        SlicerProperties { guarantees_counts: true, release, ..self.inner.properties() }
     }
 }
 

@@ -1,20 +1,20 @@
 //! Which items fit.
 //!
-//! A slicer gets the candidates in order of score and a budget, and decides about every one of
-//! them. It answers with an outcome that holds a verdict for each candidate and everything else it
-//! has to say, so that nobody has to guess afterwards why an item was left out.
+//! A slicer gets candidates in order of score and a [`Tally`], and decides about every one of them. The tally keeps
+//! the account: costs, verdicts, the order of moves. So a slicer is only its order and its rule.
 //!
 //! Slicers do not know about groups. A candidate is a unit: usually one item, sometimes a group
 //! whose members go together, with the sum of their tokens and of their scores.
 
 mod count;
-mod document;
+mod fill;
 mod greedy;
 mod knapsack;
-mod outcome;
+mod offers;
 mod quota;
 mod stream;
 mod sweep;
+mod tally;
 mod tiered;
 
 use std::ops::RangeInclusive;
@@ -24,202 +24,134 @@ pub use count::{
     CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, CountRequirementShortfall,
     ScarcityBehavior,
 };
-pub use document::{DocumentSlice, Packing};
-pub use greedy::{GreedySlice, RankSlice};
+pub use fill::{FillOrder, FillSlice};
+pub use greedy::GreedySlice;
 pub use knapsack::KnapsackSlice;
-pub use outcome::{SliceOutcome, Verdict};
+pub use offers::{Candidate, Offer, Offers};
 pub use quota::{Quota, QuotaSlice};
 pub use stream::{StreamOutcome, StreamSlice};
 pub use sweep::TargetRanges;
+pub use tally::{Move, Tally, Verdict};
 pub use tiered::{Tier, TieredSlice};
 
-use crate::{ContextItem, Error, ScoredItem, SliceBudget};
+use crate::{Error, Search};
 
-/// What a slicer takes or leaves: an item, or a group of items as one.
-#[derive(Clone, Copy, Debug)]
-pub struct Candidate<'a> {
-    /// The item; of a group, its best member.
-    pub item: &'a ContextItem,
-    /// What it costs.
-    pub tokens: i64,
-    /// What its [short form](ContextItem::short_form) costs, if it has one. A group has none.
-    pub short_tokens: Option<i64>,
-    /// What a heading for its document costs, where selections are rendered with headings; otherwise 0.
-    pub heading_tokens: i64,
-    /// Its score, which decides its place in the order.
-    pub score: f64,
-    /// What it is worth: its score; of a group, the sum of its members' scores.
-    pub value: f64,
-}
-
-impl<'a> From<ScoredItem<'a>> for Candidate<'a> {
-    fn from(ScoredItem { item, score }: ScoredItem<'a>) -> Self {
-        let short_tokens = item.short_form().map(ContextItem::tokens).filter(|tokens| *tokens >= 0);
-        Self { item, tokens: item.tokens(), short_tokens, heading_tokens: 0, score, value: score }
-    }
-}
-
-/// What a slicer says about itself, so that nobody has to ask what type it is.
+/// What a slicer states about itself, so that nobody has to ask what type it is.
 ///
-/// A slicer that wraps another one passes on what the inner one says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A slicer that wraps another one passes on what the inner one states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlicerProperties {
-    /// Within a kind, candidates are taken best first. A cap on the selection then keeps the best.
-    pub takes_best_first: bool,
+    /// Within a kind, candidates are taken in order of score. A cap on the selection then keeps the best.
+    pub is_score_ordered: bool,
     /// Kinds get shares of the budget, which shift when the budget changes.
-    pub shares_budget: bool,
-    /// Some candidates are taken for their number, whatever the budget.
-    pub commits_counts: bool,
-    /// Candidates are taken in tiers: what is taken first matters most, whatever it scores, and if the selection as it
-    /// is rendered is too much, what was taken last goes first. Where everything fits as it is rendered, everything is
-    /// taken, and the slicer is not asked. Shares are of the whole budget.
-    pub takes_tiers: bool,
+    pub splits_budget_by_kind: bool,
+    /// Some candidates are taken for their number, at any budget.
+    pub guarantees_counts: bool,
+    /// What is dropped first where the rendered selection exceeds the budget.
+    pub release: Release,
 }
 
 impl SlicerProperties {
     /// Fills one budget, best candidates first.
-    pub const BEST_FIRST: Self = Self {
-        takes_best_first: true,
-        shares_budget: false,
-        commits_counts: false,
-        takes_tiers: false,
+    pub const SCORE_ORDERED: Self = Self {
+        is_score_ordered: true,
+        splits_budget_by_kind: false,
+        guarantees_counts: false,
+        release: Release::LowestScore,
     };
 
-    /// Fills one budget, in an order that says nothing.
-    pub const UNORDERED: Self = Self { takes_best_first: false, ..Self::BEST_FIRST };
+    /// Fills one budget, in no particular order.
+    pub const UNORDERED: Self = Self { is_score_ordered: false, ..Self::SCORE_ORDERED };
+}
+
+/// What is dropped first where the rendered selection exceeds the budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Release {
+    /// The candidate with the lowest score.
+    #[default]
+    LowestScore,
+    /// The last move: a longer form goes back to the shorter one, a candidate that was taken last goes out.
+    LastTaken,
 }
 
 /// Selects the candidates that fit a budget.
+///
+/// ```
+/// use pannier_core::{Error, Level, Slicer, Tally};
+///
+/// /// Takes candidates in order of score, and stops at the first that does not fit.
+/// struct Prefix;
+///
+/// impl Slicer for Prefix {
+///     fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
+///         let mut positions = 0..tally.candidates().len();
+///         while positions.next().is_some_and(|position| tally.take(position, Level::WHOLE)) {}
+///         Ok(())
+///     }
+/// }
+/// ```
 pub trait Slicer: Send + Sync {
-    /// Decides about every candidate.
+    /// Decides about every candidate of the tally. One that is neither taken nor excluded is left, with
+    /// nothing available to it.
     ///
     /// In a pipeline, candidates come in descending order of score, ties in pool order, and none has
     /// negative tokens.
     /// With no candidates, or a target of 0 or less, nothing is taken.
     ///
+    /// Called again with a larger target, a slicer goes on from what is taken.
+    ///
     /// # Errors
     ///
-    /// Whatever keeps the slicer from deciding; the run fails with it.
-    fn slice(
-        &self,
-        candidates: &[Candidate<'_>],
-        budget: SliceBudget,
-    ) -> Result<SliceOutcome, Error>;
+    /// Any error that keeps the slicer from deciding; the run fails with it.
+    fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error>;
 
-    /// What may be relied on.
-    fn properties(&self) -> SlicerProperties;
-
-    /// Whether these verdicts keep to the shares of the budget that the slicer gives, whatever they cost in all.
-    ///
-    /// A slicer that [takes tiers](SlicerProperties::takes_tiers) is asked before what it shortened or left is sent
-    /// after all, because a selection as it is rendered leaves room for it.
-    fn keeps_shares(
-        &self,
-        candidates: &[Candidate<'_>],
-        verdicts: &[Verdict],
-        budget: SliceBudget,
-    ) -> bool {
-        let _ = (candidates, verdicts, budget);
-        true
+    /// Returns what may be relied on.
+    fn properties(&self) -> SlicerProperties {
+        SlicerProperties::default()
     }
 
-    /// About how many steps a slice takes at worst, where a step is a look at a candidate. Whoever slices many
-    /// times for one answer asks this first.
-    fn effort(&self, candidates: usize, target: i64) -> u64 {
-        let _ = target;
-        // Even without candidates, a call is not free.
-        16 * (candidates as u64 + 16)
-    }
-
-    /// The same for a [`sweep`](Self::sweep).
-    fn sweep_effort(&self, candidates: usize, targets: &RangeInclusive<i64>) -> u64 {
-        self.effort(candidates, *targets.end()).saturating_mul(sweep::count_targets(targets))
-    }
-
-    /// For each of the candidates at these positions, at which targets within a range it is taken, where
-    /// target and ceiling are the same.
-    ///
-    /// This slices once for each target. Slicers that know a shorter way take it.
+    /// Reports, for each of the candidates at these positions, at which targets within a range it is taken whole,
+    /// where target and ceiling are the same. `None` if the slicer has no shorter way than to slice at every target.
     ///
     /// # Errors
     ///
     /// As [`slice`](Self::slice).
     fn sweep(
         &self,
-        candidates: &[Candidate<'_>],
+        offers: &Offers<'_>,
         targets: RangeInclusive<i64>,
         positions: &[usize],
-    ) -> Result<Vec<TargetRanges>, Error> {
-        sweep::sweep_one_by_one(self, candidates, targets, positions)
+        search: &mut Search<'_>,
+    ) -> Option<Result<Vec<TargetRanges>, Error>> {
+        let _ = (offers, targets, positions, search);
+        None
     }
-}
-
-/// Asks a slicer, and makes sure that it decided about every candidate.
-pub(crate) fn decide<S: Slicer + ?Sized>(
-    slicer: &S,
-    candidates: &[Candidate<'_>],
-    budget: SliceBudget,
-) -> Result<SliceOutcome, Error> {
-    let outcome = slicer.slice(candidates, budget)?;
-    let (given, decided) = (candidates.len(), outcome.verdicts().len());
-    let broken =
-        |problem: String| Err(Error::CustomPart { part: "the slicer".to_owned(), problem });
-    if given != decided {
-        return broken(format!("it got {given} candidates and decided about {decided}"));
-    }
-    let mut verdicts = candidates.iter().zip(outcome.verdicts());
-    let has_no_short_form = |(candidate, verdict): (&Candidate<'_>, &Verdict)| {
-        *verdict == Verdict::Shortened && candidate.short_tokens.is_none()
-    };
-    if let Some(position) = verdicts.position(has_no_short_form) {
-        return broken(format!("it shortened candidate {position}, which has no short form"));
-    }
-    Ok(outcome)
 }
 
 macro_rules! forward {
     ($($pointer:ty),+) => {
         $(impl<S: Slicer + ?Sized> Slicer for $pointer {
-            fn slice(
-                &self,
-                candidates: &[Candidate<'_>],
-                budget: SliceBudget,
-            ) -> Result<SliceOutcome, Error> {
-                (**self).slice(candidates, budget)
+            fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
+                (**self).slice(tally)
             }
 
             fn properties(&self) -> SlicerProperties {
                 (**self).properties()
             }
 
-            fn keeps_shares(
-                &self,
-                candidates: &[Candidate<'_>],
-                verdicts: &[Verdict],
-                budget: SliceBudget,
-            ) -> bool {
-                (**self).keeps_shares(candidates, verdicts, budget)
-            }
-
-            fn effort(&self, candidates: usize, target: i64) -> u64 {
-                (**self).effort(candidates, target)
-            }
-
-            fn sweep_effort(&self, candidates: usize, targets: &RangeInclusive<i64>) -> u64 {
-                (**self).sweep_effort(candidates, targets)
-            }
-
             fn sweep(
                 &self,
-                candidates: &[Candidate<'_>],
+                offers: &Offers<'_>,
                 targets: RangeInclusive<i64>,
                 positions: &[usize],
-            ) -> Result<Vec<TargetRanges>, Error> {
-                (**self).sweep(candidates, targets, positions)
+                search: &mut Search<'_>,
+            ) -> Option<Result<Vec<TargetRanges>, Error>> {
+                (**self).sweep(offers, targets, positions, search)
             }
         })+
     };
 }
 
-forward!(Box<S>, Arc<S>);
+forward!(&S, Box<S>, Arc<S>);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Candidate, SliceOutcome, Slicer, SlicerProperties, decide};
+use super::{Candidate, Release, Slicer, SlicerProperties, Tally};
 use crate::{ContextKind, Error, SliceBudget, sum_tokens};
 
 const NAME: &str = "QuotaSlice";
@@ -47,7 +47,7 @@ impl QuotaSlice {
     ) -> Result<Self, Error> {
         let quotas: Vec<Quota> = quotas.into_iter().collect();
         let invalid = |problem| Err(Error::InvalidSlicer { slicer: NAME, problem });
-        if inner.properties().commits_counts {
+        if inner.properties().guarantees_counts {
             return invalid(
                 "the inner slicer guarantees counts, and would see only one kind at a time; put the \
                  quota inside it instead"
@@ -86,7 +86,7 @@ impl QuotaSlice {
     }
 
     /// The target split among the kinds that have candidates: for each, its ceiling and its share.
-    fn distribute(&self, kinds: &[Partition<'_, '_>], budget: SliceBudget) -> Vec<SliceBudget> {
+    fn allocate(&self, kinds: &[Partition<'_>], budget: SliceBudget) -> Vec<SliceBudget> {
         let target = budget.target_tokens;
         let share = |percent: f64| (percent / 100.0 * target as f64).floor() as i64;
         let required = sum_tokens(self.quotas.iter().map(|quota| share(quota.require_percent)));
@@ -126,63 +126,50 @@ fn proportion(tokens: i64, part: i128, whole: i128) -> i64 {
 }
 
 /// The candidates of one kind.
-struct Partition<'k, 'a> {
+struct Partition<'k> {
     kind: &'k ContextKind,
     positions: Vec<u32>,
-    candidates: Vec<Candidate<'a>>,
     mass: i128,
 }
 
 /// Candidates by kind, kinds in order of first appearance.
-fn partition<'a>(candidates: &[Candidate<'a>]) -> Vec<Partition<'a, 'a>> {
-    let mut partitions: Vec<Partition<'a, 'a>> = Vec::new();
+fn partition<'a>(candidates: &[Candidate<'a>]) -> Vec<Partition<'a>> {
+    let mut partitions: Vec<Partition<'a>> = Vec::new();
     let mut by_kind = BTreeMap::new();
     for (position, candidate) in candidates.iter().enumerate() {
         let kind = candidate.item.kind();
         let index = *by_kind.entry(kind).or_insert(partitions.len());
         if index == partitions.len() {
-            partitions.push(Partition {
-                kind,
-                positions: Vec::new(),
-                candidates: Vec::new(),
-                mass: 0,
-            });
+            partitions.push(Partition { kind, positions: Vec::new(), mass: 0 });
         }
         let partition = &mut partitions[index];
         partition.positions.push(position as u32);
-        partition.candidates.push(*candidate);
         partition.mass += i128::from(candidate.tokens);
     }
     partitions
 }
 
 impl Slicer for QuotaSlice {
-    fn slice(
-        &self,
-        candidates: &[Candidate<'_>],
-        budget: SliceBudget,
-    ) -> Result<SliceOutcome, Error> {
-        let mut outcome = SliceOutcome::new(candidates.len());
+    fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
+        let budget = tally.budget();
         if budget.target_tokens <= 0 {
-            return Ok(outcome);
+            return Ok(());
         }
-        let partitions = partition(candidates);
-        let budgets = self.distribute(&partitions, budget);
+        let partitions = partition(tally.candidates());
+        let budgets = self.allocate(&partitions, budget);
         for (partition, budget) in partitions.iter().zip(budgets) {
             if budget.target_tokens > 0 {
-                let inner = decide(&*self.inner, &partition.candidates, budget)?;
-                outcome.absorb(inner, &partition.positions);
+                tally.within(&partition.positions, budget, |inner| self.inner.slice(inner))?;
             }
         }
-        Ok(outcome)
-    }
-
-    fn effort(&self, candidates: usize, target: i64) -> u64 {
-        self.inner.effort(candidates, target).saturating_mul(2)
+        // Every share is a rounded part of the target.
+        tally.changes_at(budget.target_tokens.saturating_add(1));
+        Ok(())
     }
 
     fn properties(&self) -> SlicerProperties {
-        SlicerProperties { shares_budget: true, takes_tiers: false, ..self.inner.properties() }
+        let release = Release::LowestScore;
+        SlicerProperties { splits_budget_by_kind: true, release, ..self.inner.properties() }
     }
 }
 

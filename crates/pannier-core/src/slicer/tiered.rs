@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Candidate, SliceOutcome, Slicer, SlicerProperties, Verdict};
-use crate::{ContextKind, Error, ExclusionReason, SliceBudget, sum_tokens};
+use super::{Candidate, Release, Slicer, SlicerProperties, Tally, Verdict};
+use crate::{ContextKind, Error, ExclusionReason, Level, sum_tokens};
 
 const NAME: &str = "TieredSlice";
 
@@ -25,7 +25,7 @@ pub struct Tier {
     /// How much of a share each kind gets at least, in percent, if it can use it.
     pub floor_percent: f64,
     /// Whether candidates with a score of 0 or less are left out, title and all, unless the whole tier fits.
-    pub drop_worthless: bool,
+    pub drop_zero_score: bool,
 }
 
 impl Tier {
@@ -35,7 +35,7 @@ impl Tier {
             kinds: kinds.into_iter().collect(),
             cap_percent: 100.0,
             floor_percent: 0.0,
-            drop_worthless: false,
+            drop_zero_score: false,
         }
     }
 }
@@ -55,12 +55,12 @@ impl Tier {
 #[derive(Clone, Debug)]
 pub struct TieredSlice {
     tiers: Vec<Tier>,
-    whole_percent: f64,
+    full_text_percent: f64,
 }
 
 impl TieredSlice {
     /// How much of a share whole candidates may fill before titles, unless set.
-    pub const WHOLE_PERCENT: f64 = 80.0;
+    pub const FULL_TEXT_PERCENT: f64 = 80.0;
 
     /// Fills these tiers, the first one first.
     ///
@@ -69,7 +69,7 @@ impl TieredSlice {
     /// [`Error::InvalidSlicer`] if a tier has no kind, a kind is in two tiers, or a number is not a percentage.
     pub fn new(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, Error> {
         let slicer =
-            Self { tiers: tiers.into_iter().collect(), whole_percent: Self::WHOLE_PERCENT };
+            Self { tiers: tiers.into_iter().collect(), full_text_percent: Self::FULL_TEXT_PERCENT };
         let mut kinds = BTreeMap::new();
         for (number, tier) in slicer.tiers.iter().enumerate() {
             if tier.kinds.is_empty() {
@@ -100,38 +100,38 @@ impl TieredSlice {
     /// # Errors
     ///
     /// [`Error::InvalidSlicer`] if it is not from 0 to 100.
-    pub fn with_whole_percent(mut self, percent: f64) -> Result<Self, Error> {
-        self.whole_percent = check_percent("whole", percent)?;
+    pub fn with_full_text_percent(mut self, percent: f64) -> Result<Self, Error> {
+        self.full_text_percent = check_percent("whole", percent)?;
         Ok(self)
     }
 
-    /// The candidates by tier, and within a tier by kind; the kinds of no tier at the end, as one.
-    fn groups(&self, candidates: &[Candidate<'_>]) -> Vec<Vec<Section>> {
-        let mut groups: Vec<Vec<Section>> =
-            self.tiers.iter().map(|tier| vec![Section::default(); tier.kinds.len()]).collect();
-        groups.push(vec![Section::default()]);
-        let mut places = Places::new(&self.tiers);
+    /// The positions of candidates by tier, and within a tier by kind; the kinds of no tier at the end, as one.
+    fn sections(&self, candidates: &[Candidate<'_>]) -> Vec<Vec<Vec<usize>>> {
+        let mut sections: Vec<Vec<Vec<usize>>> =
+            self.tiers.iter().map(|tier| vec![Vec::new(); tier.kinds.len()]).collect();
+        sections.push(vec![Vec::new()]);
+        let mut lookup = KindLookup::new(&self.tiers);
         for (position, candidate) in candidates.iter().enumerate() {
-            let (tier, section) = places.of(candidate.item.kind());
-            groups[tier][section].positions.push(position);
+            let (tier, section) = lookup.find(candidate.item.kind());
+            sections[tier][section].push(position);
         }
-        groups
+        sections
     }
 }
 
-/// Finds the tier of a kind, and its place in there.
-struct Places<'p> {
+/// Finds the tier of a kind, and its position in the tier.
+struct KindLookup<'p> {
     tiers: &'p [Tier],
     /// Those that were asked for. There are few, and to find the same spelling again takes no folding of case.
     known: Vec<(&'p str, (usize, usize))>,
 }
 
-impl<'p> Places<'p> {
+impl<'p> KindLookup<'p> {
     fn new(tiers: &'p [Tier]) -> Self {
         Self { tiers, known: Vec::new() }
     }
 
-    fn of(&mut self, kind: &'p ContextKind) -> (usize, usize) {
+    fn find(&mut self, kind: &'p ContextKind) -> (usize, usize) {
         let spelling = kind.as_str();
         if let Some((_, place)) = self.known.iter().find(|(known, _)| *known == spelling) {
             return *place;
@@ -165,200 +165,154 @@ fn share(percent: f64, tokens: i64) -> i64 {
 }
 
 impl Slicer for TieredSlice {
-    fn slice(
-        &self,
-        candidates: &[Candidate<'_>],
-        budget: SliceBudget,
-    ) -> Result<SliceOutcome, Error> {
-        let mut outcome = SliceOutcome::new(candidates.len());
+    fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
+        let budget = tally.budget();
         if budget.target_tokens <= 0 {
-            return Ok(outcome);
+            return Ok(());
         }
-        let mut filling = Filling {
-            candidates,
-            whole_percent: self.whole_percent,
-            taken: vec![Form::Out; candidates.len()],
-            outcome: &mut outcome,
-        };
-        let mut groups = self.groups(candidates);
-        let everything = sum_tokens(groups.iter().flatten().map(|section| filling.need(section)));
+        let mut sections = self.sections(tally.candidates());
+        let mut fill = TierFill { tally, full_text_percent: self.full_text_percent };
+        let all_sections = sections.iter().flatten();
+        let everything = sum_tokens(all_sections.map(|section| fill.need(section)));
         let mut remaining = budget.target_tokens;
         let rest = Tier::new([]);
-        for (tier, sections) in self.tiers.iter().chain([&rest]).zip(&mut groups) {
+        for (tier, sections) in self.tiers.iter().chain([&rest]).zip(&mut sections) {
             let cap = match everything <= budget.target_tokens {
                 true => remaining,
                 false => share(tier.cap_percent, budget.whole_tokens).min(remaining),
             };
-            remaining -= filling.fill(tier, sections, cap);
+            remaining -= fill.fill(tier, sections, cap);
         }
-        filling.tell(&groups);
-        Ok(outcome)
-    }
-
-    fn keeps_shares(
-        &self,
-        candidates: &[Candidate<'_>],
-        verdicts: &[Verdict],
-        budget: SliceBudget,
-    ) -> bool {
-        let mut places = Places::new(&self.tiers);
-        // By tier: what is taken, and the headings of its kinds.
-        let mut used: Vec<(i64, Vec<i64>)> =
-            self.tiers.iter().map(|tier| (0, vec![0; tier.kinds.len()])).collect();
-        for (candidate, verdict) in candidates.iter().zip(verdicts) {
-            let (tokens, heading_tokens) = match verdict {
-                Verdict::Taken => (candidate.tokens, candidate.heading_tokens),
-                Verdict::Shortened => (candidate.short_tokens.unwrap_or_default(), 0),
-                _ => continue,
-            };
-            let (tier, section) = places.of(candidate.item.kind());
-            if let Some((taken, headings)) = used.get_mut(tier) {
-                *taken = taken.saturating_add(tokens);
-                headings[section] = headings[section].max(heading_tokens);
-            }
-        }
-        self.tiers.iter().zip(used).all(|(tier, (taken, headings))| {
-            tier.cap_percent >= 100.0
-                || sum_tokens(headings.into_iter().chain([taken]))
-                    <= share(tier.cap_percent, budget.whole_tokens)
-        })
+        // Caps and shares are rounded parts of the budget.
+        tally.changes_at(budget.target_tokens.saturating_add(1));
+        Ok(())
     }
 
     fn properties(&self) -> SlicerProperties {
-        SlicerProperties { shares_budget: true, takes_tiers: true, ..SlicerProperties::UNORDERED }
+        SlicerProperties {
+            splits_budget_by_kind: true,
+            release: Release::LastTaken,
+            ..SlicerProperties::UNORDERED
+        }
     }
 }
 
-/// The candidates of one kind in a tier, in order of score.
-#[derive(Clone, Default)]
-struct Section {
-    positions: Vec<usize>,
-    /// Whether its heading is paid, as it is with the first whole candidate.
-    is_open: bool,
+struct TierFill<'t, 'o, 'a> {
+    tally: &'t mut Tally<'o, 'a>,
+    full_text_percent: f64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Out,
-    Short,
-    Whole,
-}
-
-struct Filling<'f, 'a> {
-    candidates: &'f [Candidate<'a>],
-    whole_percent: f64,
-    /// By position.
-    taken: Vec<Form>,
-    outcome: &'f mut SliceOutcome,
-}
-
-impl Filling<'_, '_> {
-    /// What a section costs, all of it.
-    fn need(&self, section: &Section) -> i64 {
-        let candidates = section.positions.iter().map(|position| &self.candidates[*position]);
-        let heading = candidates.clone().map(|candidate| candidate.heading_tokens).max();
+impl TierFill<'_, '_, '_> {
+    /// What a section costs if all of it is whole. A section is the positions of one kind, in order of score.
+    fn need(&self, section: &[usize]) -> i64 {
+        let candidates = section.iter().map(|position| &self.tally.candidates()[*position]);
+        let offers = self.tally.offers();
+        let heading = candidates.clone().map(|candidate| offers.heading(candidate.section)).max();
         sum_tokens(candidates.map(|candidate| candidate.tokens).chain(heading))
     }
 
-    /// Fills a tier, and says what it used.
-    fn fill(&mut self, tier: &Tier, sections: &mut [Section], tokens: i64) -> i64 {
-        if sum_tokens(sections.iter().map(|section| self.need(section))) > tokens
-            && tier.drop_worthless
-        {
+    /// What is taken of a section costs already.
+    fn used(&self, section: &[usize]) -> i64 {
+        let (offers, mut heading) = (self.tally.offers(), 0);
+        let taken = section.iter().filter_map(|position| {
+            let offer = offers.offer(*position, self.tally.level(*position)?)?;
+            heading = heading.max(offers.heading(offer.section));
+            Some(offer.tokens)
+        });
+        sum_tokens(taken).saturating_add(heading)
+    }
+
+    /// Fills a tier, and returns what it uses.
+    fn fill(&mut self, tier: &Tier, sections: &mut [Vec<usize>], tokens: i64) -> i64 {
+        let needed = sum_tokens(sections.iter().map(|section| self.need(section)));
+        if tier.drop_zero_score && needed > tokens {
+            // Reports name the filter as policies did when they were first written.
             let filter_name = "drop_worthless".to_owned();
-            let worthless = Arc::new(ExclusionReason::Filtered { filter_name });
+            let zero_score = Arc::new(ExclusionReason::Filtered { filter_name });
             for section in &mut *sections {
-                section.positions.retain(|position| {
-                    let is_worth = self.candidates[*position].score > 0.0;
-                    if !is_worth {
-                        let verdict = Verdict::Excluded(Arc::clone(&worthless));
-                        self.outcome.leave(*position, verdict);
+                section.retain(|position| {
+                    let has_score = self.tally.candidates()[*position].score > 0.0;
+                    if !has_score {
+                        self.tally.exclude(*position, Verdict::Excluded(Arc::clone(&zero_score)));
                     }
-                    is_worth
+                    has_score
                 });
             }
         }
         let needs: Vec<i64> = sections.iter().map(|section| self.need(section)).collect();
-        let shares = split(tokens, &needs, tier.floor_percent);
+        let shares = allocate(tokens, &needs, tier.floor_percent);
         // What one section does not use, the next may; and what the last does not, all of them.
         let mut left = tokens - sum_tokens(shares.iter().copied());
-        for (section, share) in sections.iter_mut().zip(&shares) {
+        for (section, share) in sections.iter().zip(&shares) {
             left = self.fill_section(section, left.saturating_add(*share));
         }
-        for section in sections.iter_mut() {
-            left = self.shorten(section, left);
-            left = self.complete(section, left, 0);
+        for section in sections {
+            left = self.take_short_forms(section, left);
+            left = self.take_full_forms(section, left, 0);
         }
         tokens - left
     }
 
-    /// Fills a section, and says what is left of its share.
-    fn fill_section(&mut self, section: &mut Section, share: i64) -> i64 {
-        let reserved = match self.need(section) <= share {
-            true => 0,
-            false => share - self::share(self.whole_percent, share),
-        };
-        let left = self.complete(section, share, reserved);
-        let left = self.shorten(section, left);
-        self.complete(section, left, 0)
-    }
-
-    /// Takes what is not whole yet, best first, as long as so much stays reserved. What is left is returned.
-    fn complete(&mut self, section: &mut Section, mut left: i64, reserved: i64) -> i64 {
-        for &position in &section.positions {
-            let candidate = &self.candidates[position];
-            let short_tokens = match self.taken[position] {
-                Form::Whole => continue,
-                Form::Short => candidate.short_tokens.unwrap_or_default(),
-                Form::Out => 0,
+    /// Fills a section, and returns what is left of its share.
+    fn fill_section(&mut self, section: &[usize], share: i64) -> i64 {
+        let used = self.used(section);
+        let mut left = share.saturating_sub(used);
+        // Titles are reserved for before anything is taken; later, they are in or did not fit.
+        if used == 0 {
+            let reserved = match self.need(section) <= share {
+                true => 0,
+                false => share - self::share(self.full_text_percent, share),
             };
-            let heading_tokens = if section.is_open { 0 } else { candidate.heading_tokens };
-            let cost = candidate.tokens.saturating_add(heading_tokens) - short_tokens;
-            if cost <= left - reserved && left >= reserved {
+            left = self.take_full_forms(section, left, reserved);
+        }
+        left = self.take_short_forms(section, left);
+        self.take_full_forms(section, left, 0)
+    }
+
+    /// Takes whole what is not whole yet, best first, while `reserved` tokens stay free. Returns what is left.
+    fn take_full_forms(&mut self, section: &[usize], mut left: i64, reserved: i64) -> i64 {
+        for &position in section {
+            let level = self.tally.level(position);
+            if level == Some(Level::WHOLE) {
+                continue;
+            }
+            let cost = self.tally.cost(position, Level::WHOLE).unwrap_or(i64::MAX);
+            let fits = cost <= left - reserved && left >= reserved;
+            if fits && self.tally.take(position, Level::WHOLE) {
                 left -= cost;
-                section.is_open = true;
-                self.taken[position] = Form::Whole;
-            } else if self.taken[position] == Form::Out {
-                let available_tokens = (left - reserved - heading_tokens).max(0);
-                self.outcome.leave(position, Verdict::Left { available_tokens });
+            } else if level.is_none() {
+                let overhead = cost - self.tally.candidates()[position].tokens;
+                let available_tokens = (left - reserved - overhead).max(0);
+                self.tally.exclude(position, Verdict::Left { available_tokens });
             }
         }
         left
     }
 
-    /// Takes the short forms of what is not taken yet, best first. What is left is returned.
-    fn shorten(&mut self, section: &Section, mut left: i64) -> i64 {
-        for &position in &section.positions {
-            let short_tokens = self.candidates[position].short_tokens;
-            // One that is not shorter is no use.
-            if let (Form::Out, Some(tokens)) = (self.taken[position], short_tokens)
-                && tokens < self.candidates[position].tokens
-                && tokens <= left
+    /// Takes the short forms of what is not taken yet, best first. Returns what is left.
+    fn take_short_forms(&mut self, section: &[usize], mut left: i64) -> i64 {
+        for &position in section {
+            let Some(short) = self.tally.offers().offer(position, Level::SHORT) else {
+                continue;
+            };
+            // A short form that is not shorter is of no use.
+            let is_shorter = short.tokens < self.tally.candidates()[position].tokens;
+            if self.tally.level(position).is_none()
+                && is_shorter
+                && let Some(cost) = self.tally.cost(position, Level::SHORT)
+                && cost <= left
+                && self.tally.take(position, Level::SHORT)
             {
-                left -= tokens;
-                self.taken[position] = Form::Short;
+                left -= cost;
             }
         }
         left
-    }
-
-    /// Tells what was taken: tier by tier, and within a tier what is whole before what is short.
-    fn tell(self, groups: &[Vec<Section>]) {
-        for sections in groups {
-            let positions = || sections.iter().flat_map(|section| &section.positions).copied();
-            for position in positions().filter(|position| self.taken[*position] == Form::Whole) {
-                self.outcome.take(position);
-            }
-            for position in positions().filter(|position| self.taken[*position] == Form::Short) {
-                self.outcome.shorten(position);
-            }
-        }
     }
 }
 
 /// Splits tokens among sections in proportion to what they need. None gets less than its floor, unless it needs less;
 /// and if all needs can be met, they are.
-fn split(tokens: i64, needs: &[i64], floor_percent: f64) -> Vec<i64> {
+fn allocate(tokens: i64, needs: &[i64], floor_percent: f64) -> Vec<i64> {
     if sum_tokens(needs.iter().copied()) <= tokens {
         return needs.to_vec();
     }
@@ -395,20 +349,23 @@ mod tests {
     #[test]
     fn a_share_is_split_by_need_and_nobody_falls_below_the_floor() {
         // In proportion, where that is enough for everybody.
-        assert_eq!(split(1_000, &[900, 600], 30.0), [600, 400]);
+        assert_eq!(allocate(1_000, &[900, 600], 30.0), [600, 400]);
         // The floor, and the rest for the other.
-        assert_eq!(split(1_000, &[9_000, 1_000], 30.0), [700, 300]);
-        assert_eq!(split(1_000, &[1_000, 9_000], 30.0), [300, 700]);
+        assert_eq!(allocate(1_000, &[9_000, 1_000], 30.0), [700, 300]);
+        assert_eq!(allocate(1_000, &[1_000, 9_000], 30.0), [300, 700]);
         // A floor that is not needed goes to the others.
-        assert_eq!(split(1_000, &[9_000, 100], 30.0), [900, 100]);
-        assert_eq!(split(1_000, &[9_000, 0], 30.0), [1_000, 0]);
+        assert_eq!(allocate(1_000, &[9_000, 100], 30.0), [900, 100]);
+        assert_eq!(allocate(1_000, &[9_000, 0], 30.0), [1_000, 0]);
         // Three of them.
-        assert_eq!(split(1_000, &[100, 5_000, 5_000], 30.0), [100, 450, 450]);
-        assert_eq!(split(1_000, &[400, 9_000, 9_000], 30.0), [300, 350, 350]);
+        assert_eq!(allocate(1_000, &[100, 5_000, 5_000], 30.0), [100, 450, 450]);
+        assert_eq!(allocate(1_000, &[400, 9_000, 9_000], 30.0), [300, 350, 350]);
         // Everything fits.
-        assert_eq!(split(1_000, &[400, 600], 30.0), [400, 600]);
-        assert_eq!(split(0, &[400, 600], 30.0), [0, 0]);
-        assert_eq!(split(i64::MAX - 1, &[i64::MAX, i64::MAX], 0.0), [i64::MAX / 2, i64::MAX / 2]);
+        assert_eq!(allocate(1_000, &[400, 600], 30.0), [400, 600]);
+        assert_eq!(allocate(0, &[400, 600], 30.0), [0, 0]);
+        assert_eq!(
+            allocate(i64::MAX - 1, &[i64::MAX, i64::MAX], 0.0),
+            [i64::MAX / 2, i64::MAX / 2]
+        );
     }
 
     #[test]

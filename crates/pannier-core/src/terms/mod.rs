@@ -5,7 +5,7 @@
 //! `parseHttpHeader` are found by each other, by `http`, and best by themselves. Scripts that put no blanks between words
 //! count by characters and pairs of characters.
 //!
-//! [`LexicalScorer`](crate::LexicalScorer) and the index of a document cache both search by these terms and weigh them
+//! [`Bm25Scorer`](crate::Bm25Scorer) and the index of a document cache both search by these terms and weigh them
 //! by the same figures ([`rarity`], [`worth`]), so a text is as relevant to one as it is to the other.
 //!
 //! ```

@@ -2,7 +2,7 @@
 
 use pannier_core::{
     Candidate, ContextBudget, ContextItem, CountRequirementShortfall, Error, ExclusionReason,
-    InclusionReason, OverflowStrategy, ScoredItem, Selection, SliceBudget, Verdict,
+    InclusionReason, OverflowStrategy, ScoredItem, SectionId, Selection, SliceBudget, Verdict,
 };
 
 use super::plan::{PipelinePlan, PlacerPlan, ScorerPlan, SlicerPlan};
@@ -293,8 +293,7 @@ impl<'a> Run<'a> {
             .map(|unit| Candidate {
                 item: &self.items[unit.best(&self.scores)],
                 tokens: unit.tokens(self.items),
-                short_tokens: None,
-                heading_tokens: 0,
+                section: SectionId::NONE,
                 score: self.best_score(unit),
                 value: unit.value(&self.scores),
             })
@@ -303,7 +302,7 @@ impl<'a> Run<'a> {
         let mut taken = Vec::new();
         for ((unit, candidate), verdict) in sorted.iter().zip(&candidates).zip(outcome.verdicts) {
             let reason = match verdict {
-                Verdict::Taken => {
+                Verdict::Taken(_) => {
                     taken.push(unit.clone());
                     continue;
                 }
@@ -456,7 +455,7 @@ impl Account {
     pub(crate) fn of(selection: &Selection<'_>) -> Self {
         let report = selection.report();
         let index_of = |item: &ContextItem| {
-            let found = selection.pool().iter().position(|other| std::ptr::eq(item, other));
+            let found = selection.pool().iter().position(|other| std::ptr::eq(item, *other));
             found.unwrap()
         };
         Self {

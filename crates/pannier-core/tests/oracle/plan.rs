@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use pannier_core::{
-    ByKindScorer, ChronologicalPlacer, CompositeScorer, ContextItem, ContextKind,
+    Bm25Scorer, ByKindScorer, ChronologicalPlacer, CompositeScorer, ContextItem, ContextKind,
     CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, DecayCurve, DecayScorer,
     FnScorer, FrequencyScorer, GreedySlice, KeywordScorer, KindScorer, KnapsackSlice,
-    LexicalScorer, MetadataKeyScorer, MetadataTrustScorer, OverflowStrategy, Pipeline, Placer,
-    PriorityScorer, ProductScorer, Quota, QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer,
-    ScaledScorer, ScarcityBehavior, Scorer, Slicer, SumScorer, TagScorer, Timestamp, UShapedPlacer,
+    MetadataKeyScorer, MetadataTrustScorer, OverflowStrategy, Pipeline, Placer, PriorityScorer,
+    ProductScorer, Quota, QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer, ScaledScorer,
+    ScarcityBehavior, Scorer, Slicer, SumScorer, TagScorer, Timestamp, UShapedPlacer,
 };
 
 /// The time to which ages are measured.
@@ -173,7 +173,7 @@ impl ScorerPlan {
                 }
                 Box::new(by_kind.build().unwrap())
             }
-            Self::Lexical(query) => Box::new(LexicalScorer::new(query)),
+            Self::Lexical(query) => Box::new(Bm25Scorer::new(query)),
             Self::Keyword { keywords, enough } => {
                 Box::new(KeywordScorer::new(keywords, *enough).unwrap())
             }

@@ -1,7 +1,7 @@
 //! Random pools and budgets, poor in distinct values: what goes wrong goes wrong at ties.
 
 use pannier_core::{
-    Candidate, ContextBudget, ContextItem, ContextKind, MetadataValue, SliceBudget,
+    Candidate, ContextBudget, ContextItem, ContextKind, MetadataValue, SectionId, SliceBudget,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -305,8 +305,7 @@ impl CandidatePlan {
         Candidate {
             item: &self.item,
             tokens: self.item.tokens(),
-            short_tokens: None,
-            heading_tokens: 0,
+            section: SectionId::NONE,
             score: self.score,
             value: self.value,
         }

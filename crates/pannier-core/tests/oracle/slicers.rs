@@ -25,7 +25,7 @@ impl Sliced {
     }
 
     fn take(&mut self, position: usize) {
-        self.verdicts[position] = Verdict::Taken;
+        self.verdicts[position] = Verdict::WHOLE;
         self.taken.push(position);
     }
 }
@@ -137,7 +137,7 @@ fn knapsack(candidates: &[Candidate<'_>], budget: SliceBudget, bucket_size: i64)
         available_tokens -= candidates[*position].tokens;
     }
     for (position, candidate) in candidates.iter().enumerate() {
-        if sliced.verdicts[position] == Verdict::Taken {
+        if sliced.verdicts[position] == Verdict::WHOLE {
             continue;
         }
         sliced.verdicts[position] = if candidate.tokens <= available_tokens {
@@ -258,7 +258,7 @@ fn count<'a>(
     }
 
     let residual: Vec<usize> = (0..candidates.len())
-        .filter(|position| sliced.verdicts[*position] != Verdict::Taken)
+        .filter(|position| sliced.verdicts[*position] != Verdict::WHOLE)
         .collect();
     let residual_target = i64::max(0, budget.target_tokens - pre_allocated_tokens);
     let residual_budget =

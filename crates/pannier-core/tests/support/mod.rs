@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use pannier_core::{
-    ContextBudget, ContextItem, ContextItemBuilder, ContextKind, Cost, Error, Exactness, Pipeline,
-    PipelineBuilder, Placed, ReflexiveScorer, Rendering, Selection, SelectionReport, TokenCounter,
+    Candidate, ContextBudget, ContextItem, ContextItemBuilder, ContextKind, Error, Exactness,
+    FillOrder, FillSlice, Headings, Layout, Move, Offers, Pipeline, PipelineBuilder, PlacedItems,
+    Plan, Pool, ReflexiveScorer, RenderCost, Selection, SelectionReport, SliceBudget, Slicer,
+    Tally, TokenCounter,
 };
-use pannier_layout::{DocumentRendering, Template, TextRendering};
+use pannier_layout::{DocumentLayout, Template, TextLayout};
 
 /// An item whose hint, and so its reflexive score, is `score`.
 pub(crate) fn scored(content: &str, tokens: i64, score: f64) -> ContextItemBuilder {
@@ -98,22 +100,68 @@ pub(crate) fn template(before: &str, item: &str, separator: &str, after: &str) -
 }
 
 /// A text that does not want some items, and others not at its beginning.
-struct Choosy(TextRendering);
+struct Choosy(TextLayout);
 
-impl Rendering for Choosy {
-    fn cost(&self, items: &Placed<'_>) -> Cost {
-        self.0.cost(items)
+impl Layout for Choosy {
+    fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error> {
+        let mut plan = Plan::default();
+        for (item, index) in pool.items().iter().zip(0..) {
+            if item.content().ends_with('7') {
+                plan.rejected.push((index, "no sevens".into()));
+            }
+            if item.content().ends_with(['0', '1', '2', '3']) {
+                plan.not_first.push((index, "no small numbers at the beginning".into()));
+            }
+        }
+        Ok(plan)
     }
 
-    fn refuses(&self, _: usize, item: &ContextItem) -> Option<&str> {
-        item.content().ends_with('7').then_some("no sevens")
+    fn measure(&self, items: &PlacedItems<'_>, up_to: i64) -> Result<Option<RenderCost>, Error> {
+        self.0.measure(items, up_to)
+    }
+}
+
+/// How passages of documents are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Packing {
+    Greedy,
+    Interleaved,
+    ScoreWeighted,
+}
+
+impl Packing {
+    pub(crate) const ALL: [Self; 3] = [Self::Greedy, Self::Interleaved, Self::ScoreWeighted];
+
+    pub(crate) fn slicer(self) -> FillSlice {
+        FillSlice::new(if self == Self::Interleaved { FillOrder::Turns } else { FillOrder::Score })
     }
 
-    fn refuses_first(&self, _: usize, item: &ContextItem) -> Option<&str> {
-        item.content()
-            .ends_with(['0', '1', '2', '3'])
-            .then_some("no small numbers at the beginning")
+    pub(crate) fn headings(self) -> Headings {
+        if self == Self::Greedy { Headings::Once } else { Headings::AtEveryChange }
     }
+
+    pub(crate) fn layout(self, min_heading_tokens: i64) -> DocumentLayout {
+        let layout = DocumentLayout::uncounted().with_headings(self.headings());
+        layout.with_min_heading_tokens(min_heading_tokens)
+    }
+}
+
+/// The tally of a slice over plain candidates.
+pub(crate) fn slice<R>(
+    slicer: &dyn Slicer,
+    candidates: &[Candidate<'_>],
+    budget: SliceBudget,
+    read: impl FnOnce(&Tally<'_, '_>) -> R,
+) -> Result<R, Error> {
+    let offers = Offers::new(candidates.iter().copied());
+    let mut tally = Tally::new(&offers, budget);
+    slicer.slice(&mut tally)?;
+    Ok(read(&tally))
+}
+
+/// The positions that were taken, in their order.
+pub(crate) fn taken(tally: &Tally<'_, '_>) -> Vec<usize> {
+    tally.moves().iter().map(|Move { position, .. }| *position as usize).collect()
 }
 
 /// How many ways of rendering there are to try.
@@ -121,12 +169,12 @@ pub(crate) const RENDERINGS: usize = 6;
 
 /// A pipeline whose selections are rendered in some way; the first ways are not to.
 pub(crate) fn rendered(pipeline: Pipeline, way: usize) -> Pipeline {
-    let text = |template, group| TextRendering::new(template, Arc::new(Groups(group)));
+    let text = |template, group| TextLayout::new(template, Arc::new(Groups(group)));
     match way {
         0 | 1 => pipeline,
-        2 => pipeline.rendered_by(text(Template::default(), 3)),
-        3 => pipeline.rendered_by(text(template("<all>", "[{kind}: {content}]", " ", "</all>"), 4)),
-        4 => pipeline.rendered_by(DocumentRendering::new(Arc::new(Groups(3)))),
-        _ => pipeline.rendered_by(Choosy(text(Template::default(), 2))),
+        2 => pipeline.with_layout(text(Template::default(), 3)),
+        3 => pipeline.with_layout(text(template("<all>", "[{kind}: {content}]", " ", "</all>"), 4)),
+        4 => pipeline.with_layout(DocumentLayout::new(Arc::new(Groups(3)))),
+        _ => pipeline.with_layout(Choosy(text(Template::default(), 2))),
     }
 }

@@ -1,81 +1,83 @@
-//! Why entries are in a packet or out of it, and with which budgets that would change.
+//! Explains why entries are in or out of a packet, and at which budgets that changes.
 //!
-//! A budget decides which tasks are in, and these which decisions matter, so what holds with one budget says little about the
-//! next. The smallest budgets are therefore found by making packets, all of them where that is no work.
+//! The budget determines the tasks, and their keywords score the decisions, so inclusion is not monotonic in the budget.
+//! Pannier therefore builds a packet at every budget where that is cheap, and bisects otherwise.
 
-use pannier_core::{ContextItem, Exactness, Explanation, FoundBudget};
+use pannier_core::{BudgetThreshold, ContextItem, Exactness, Explanation};
 
-use super::{Packer, whole};
+use super::{PacketBuilder, whole_entries};
 use crate::MemoryError;
 
-impl Packer<'_> {
-    /// Why entries of the [pool](Self::pool) are in or out, and what would change that.
+impl PacketBuilder<'_> {
+    /// Explains entries of the [pool](Self::pool), given by their positions.
     ///
-    /// The smallest budgets are those of whole packets: with another budget, other tasks may be in, and with them other
-    /// decisions matter.
+    /// The reported budgets are budgets of the packet, keywords of the then selected tasks included.
     ///
     /// # Errors
     ///
-    /// As [`packet`](Self::packet), and if there is no entry at an index.
+    /// As [`packet`](Self::packet), and if a position is out of range.
     pub fn explain(
         &self,
         indices: &[usize],
     ) -> Result<Vec<Explanation<&ContextItem>>, MemoryError> {
-        let made = self.make(self.budget()?)?;
-        let mut answers = made.pipeline.explain_all(&self.pool, &made.budget, indices)?;
-        for answer in &mut answers {
-            (answer.smallest_budget, answer.smaller_budget) = self.budgets_for(answer.index)?;
+        let packet = self.select(self.effective_budget()?)?;
+        let mut explanations = packet.pipeline.explain_all(&*self.pool, &packet.budget, indices)?;
+        for explanation in &mut explanations {
+            (explanation.smallest_budget, explanation.smaller_budget) =
+                self.budgets_for(explanation.index)?;
         }
-        Ok(answers)
+        Ok(explanations)
     }
 
-    /// Whether an entry is in the packet, all of it.
+    /// Returns whether the packet contains the whole entry.
     fn is_whole(&self, index: usize) -> Result<bool, MemoryError> {
-        Ok(whole(&self.make(self.budget()?)?.selection).any(|other| other == index))
+        let packet = self.select(self.effective_budget()?)?;
+        Ok(whole_entries(&packet.selection).any(|other| other == index))
     }
 
-    /// The smallest budget with which an entry is in, all of it. Of one that is not, the smallest above the present one,
-    /// and the smallest below, if there is one.
+    /// Returns the smallest budget whose packet contains the whole entry. For an entry that is not whole now: the smallest
+    /// larger budget, and the smallest budget of all if that is below the current one.
     fn budgets_for(
         &self,
         index: usize,
-    ) -> Result<(Option<FoundBudget>, Option<FoundBudget>), MemoryError> {
-        let is_in = |budget: usize| self.asked(budget).is_whole(index);
-        let present = self.options.budget;
-        // The number of the budget is in the packet, and may be shorter.
-        let lowest = self.least_tokens().saturating_sub(8);
-        if is_in(present)? {
-            return Ok((self.first(lowest, present, is_in)?, None));
+    ) -> Result<(Option<BudgetThreshold>, Option<BudgetThreshold>), MemoryError> {
+        let is_in = |budget: usize| self.with_budget(budget).is_whole(index);
+        let current = self.options.budget;
+        // A smaller budget has fewer digits, and the packet prints it.
+        let lowest = self.min_tokens().saturating_sub(8);
+        if is_in(current)? {
+            return Ok((self.first_budget(lowest, current, is_in)?, None));
         }
-        // With room for everything, everything is in; unless it has too many characters.
-        let highest = self.whole_tokens().max(present).saturating_add(32);
+        // A budget for all entries includes each of them, unless they exceed the character limit.
+        let highest = self.whole_tokens().max(current).saturating_add(32);
         let above = match is_in(highest)? {
-            true => self.first(present.saturating_add(1), highest, is_in)?,
+            true => self.first_budget(current.saturating_add(1), highest, is_in)?,
             false => None,
         };
-        let below = match self.can_try_all(present.saturating_sub(lowest)) && present > lowest {
-            true => self.first(lowest, present - 1, is_in)?,
+        let below = match self.can_try_all(current.saturating_sub(lowest)) && current > lowest {
+            true => self.first_budget(lowest, current - 1, is_in)?,
             false => None,
         };
         Ok((above, below))
     }
 
-    /// The first of these budgets with which something holds, if it holds with the last; or if all of them can be tried.
-    fn first(
+    /// Returns the first budget in `low..=high` for which `holds`: by trying each if that is cheap, or else by bisection,
+    /// which requires that it holds for `high`.
+    fn first_budget(
         &self,
         mut low: usize,
         mut high: usize,
         holds: impl Fn(usize) -> Result<bool, MemoryError>,
-    ) -> Result<Option<FoundBudget>, MemoryError> {
+    ) -> Result<Option<BudgetThreshold>, MemoryError> {
         let is_proven = self.can_try_all(high.saturating_sub(low));
-        let found = |tokens: usize| {
+        let threshold = |tokens: usize| {
             let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
-            Some(FoundBudget::new(tokens, tokens, is_proven))
+            Some(BudgetThreshold::new(tokens, tokens, is_proven))
         };
         if is_proven {
             for budget in low..=high {
                 if holds(budget)? {
-                    return Ok(found(budget));
+                    return Ok(threshold(budget));
                 }
             }
             return Ok(None);
@@ -84,15 +86,15 @@ impl Packer<'_> {
             let middle = low + (high - low) / 2;
             if holds(middle)? { high = middle } else { low = middle + 1 }
         }
-        Ok(found(high))
+        Ok(threshold(high))
     }
 
-    /// Whether so many packets can be made for one answer.
+    /// Returns whether building this many packets is cheap enough for one explanation.
     fn can_try_all(&self, packets: usize) -> bool {
         let bytes: usize = self.pool.iter().map(|item| item.content().len()).sum();
-        // Where characters are limited, a packet is found by halves; and what is no estimate takes longer.
-        let tries = if self.options.max_characters.is_some() { 16 } else { 1 };
-        let tries = tries * if self.counter.exactness() == Exactness::Estimate { 1 } else { 32 };
-        bytes.saturating_mul(tries).saturating_mul(packets) <= 1 << 28
+        // A character limit means a bisection for each packet, and exact counters are slower than estimates.
+        let cost = if self.options.max_characters.is_some() { 16 } else { 1 };
+        let cost = cost * if self.counter.exactness() == Exactness::Estimate { 1 } else { 32 };
+        bytes.saturating_mul(cost).saturating_mul(packets) <= 1 << 28
     }
 }

@@ -9,6 +9,7 @@
 
 mod diff;
 mod digest;
+mod version_1;
 
 pub use diff::{DiffEntry, ReceiptDiff};
 pub use digest::Digest;
@@ -23,7 +24,7 @@ use pannier_core::{
     Timestamp, TokenCounter,
 };
 use pannier_layout::render_documents;
-use pannier_layout::{DocumentRendering, Template, TextRendering};
+use pannier_layout::{DocumentLayout, Template, TextLayout};
 
 /// Where a pool came from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -209,7 +210,7 @@ pub enum Replay {
 
 impl Receipt {
     /// The version of the format that is written.
-    pub const FORMAT: u32 = 1;
+    pub const FORMAT: u32 = 2;
 
     /// The receipt of a selection.
     pub fn new(selection: &Selection<'_>, circumstances: Circumstances) -> Self {
@@ -231,7 +232,8 @@ impl Receipt {
         let pairs = selection.indices().zip(selection.shortened());
         let mut shortened: Vec<usize> = pairs.filter(|pair| pair.1).map(|pair| pair.0).collect();
         shortened.sort_unstable();
-        let items: Vec<ReceiptItem> = selection.pool().iter().map(ReceiptItem::new).collect();
+        let items: Vec<ReceiptItem> =
+            selection.pool().iter().map(|item| ReceiptItem::new(item)).collect();
         let source = circumstances.source.unwrap_or_else(|| {
             let version = Digest::of_all(items.iter().map(|item| item.item)).to_string();
             ReceiptSource { kind: "items".to_owned(), version, query: None, options: None }
@@ -296,18 +298,25 @@ impl Receipt {
         counter: &Arc<dyn TokenCounter>,
     ) -> Result<Replay, Error> {
         let mut pipeline = registry.pipeline(&self.policy, self.reference_time)?;
-        let counter = Arc::clone(counter);
+        let (counter, counter_then) = (Arc::clone(counter), Arc::clone(counter));
         match self.bound {
             Bound::Items => {}
             Bound::Text => {
-                pipeline = pipeline.rendered_by(TextRendering::new(self.template.clone(), counter));
+                pipeline = pipeline.with_layout(TextLayout::new(self.template.clone(), counter));
             }
-            Bound::Documents => pipeline = pipeline.rendered_by(DocumentRendering::new(counter)),
+            Bound::Documents => {
+                let layout = DocumentLayout::new(counter);
+                let packed = self.policy.slicer().document_layout(layout.clone());
+                pipeline = pipeline.with_layout(packed.unwrap_or(layout));
+            }
             Bound::Own => {
                 let problem =
                     "its text has a form of its own; replay it where it was made".to_owned();
                 return Err(Error::InvalidReceipt { problem });
             }
+        }
+        if self.format == 1 {
+            pipeline = version_1::pipeline(pipeline, self, counter_then);
         }
         self.compare(items, &pipeline, |selection| digest(self.bound, &self.template, selection))
     }
@@ -413,11 +422,11 @@ mod wire {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
             let known = super::Receipt::FORMAT;
             match u32::deserialize(deserializer)? {
-                format if format == known => Ok(Self(format)),
+                format if (1..=known).contains(&format) => Ok(Self(format)),
                 format => {
                     let problem = format!(
-                        "its format is {format}, and this version of Pannier reads {known}; use the one \
-                         that wrote it"
+                        "its format is {format}, and this version of Pannier reads 1 to {known}; use the \
+                         version that wrote it"
                     );
                     Err(D::Error::custom(Error::InvalidReceipt { problem }))
                 }

@@ -1,27 +1,24 @@
-//! What the parts of a context cost.
+//! The token costs of the parts of a response.
 //!
-//! Everything that is printed belongs to a snippet: its text, that it was sent before or has changed, what is wrong with it,
-//! and a line that tells why it is in. Only the last one depends on what else is asked for. The rest of what is printed is
-//! there in any case.
+//! Text, delivery lines and warnings of a snippet do not depend on the other requests. Only the line with its chain does.
 
 use crate::get::{BodyStore, SnippetBundle};
 use crate::graph::DependencyClosure;
 use crate::render::RenderedLines;
 use crate::{SnippetCatalog, Warning};
 
-/// What is counted for each snippet: what is always the same, and the line that tells why it is in. In the whole, each may
-/// have a token less than alone.
+/// The number of separately counted parts of a snippet. Each may have one token less in the whole response.
 pub(super) const PIECES: usize = 2;
 
 #[derive(Debug)]
 pub(super) struct Costs {
-    /// What is printed whatever is asked for.
+    /// The cost of an empty response.
     pub(super) base: usize,
-    /// What each node costs, but for the line that tells why it is in.
+    /// The cost of each node without its chain.
     pub(super) fixed: Vec<usize>,
-    /// What that line costs if everything is asked for that was.
+    /// The cost of the chain of each node, given all requests.
     pub(super) lines: Vec<usize>,
-    /// Whether there is no such line, unless it is asked for, because it was sent before.
+    /// Whether the node has no chain, because the session already received it.
     pub(super) is_delivered: Vec<bool>,
 }
 
@@ -66,7 +63,7 @@ impl Costs {
         for warning in &context.warnings {
             match warning {
                 Warning::Entry { .. } => base.warnings.push(warning.clone()),
-                // A circle is in as a whole or not at all.
+                // A response contains either all nodes of a cycle or none.
                 Warning::Unreadable { id, .. }
                 | Warning::Outdated { id, .. }
                 | Warning::Dangling { id, .. }
@@ -88,12 +85,12 @@ impl Costs {
         }
     }
 
-    /// What a node costs at least, if the line that tells why it is in costs this.
+    /// Returns a lower bound for the cost of a node with a chain of this cost.
     pub(super) fn least(&self, node: usize, line: usize) -> usize {
         (self.fixed[node] + line).saturating_sub(PIECES)
     }
 
-    /// About what a node costs.
+    /// Returns the approximate cost of a node.
     pub(super) fn of(&self, node: u32) -> usize {
         self.fixed[node as usize] + self.lines[node as usize]
     }

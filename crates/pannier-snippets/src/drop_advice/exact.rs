@@ -1,11 +1,9 @@
-//! The smallest set of requests to leave out.
+//! Exact search for a smallest set of requests to drop.
 //!
-//! The line that tells why a snippet is in begins at the nearest request, and of those as near, at the smallest id; so for
-//! each snippet, the requests that lead to it stand in a row, and the first of them that is kept decides what the line
-//! costs. If the first ones are left out, it changes from the cost of one to that of the next, and if all are, to nothing.
-//! These differences are written down for the sets at which they come in, and a sum over subsets (one request after the
-//! other) makes of them what is left of every set. It is a bound from below: a set above the budget does not fit, and all
-//! others are printed and counted, those that leave out the fewest first.
+//! The chain of a snippet starts at the nearest kept request; ties go to the smallest id. Dropping the nearest requests
+//! changes its cost to that of the next, and dropping all removes the snippet. These differences are recorded at the sets
+//! where they occur. A sum over subsets then yields a lower bound for the cost of every set. Sets within the budget are
+//! rendered and counted, fewest drops first.
 
 use std::cmp::Reverse;
 
@@ -14,7 +12,7 @@ use crate::drop_advice::{Advice, MAX_TRIALS, Question, Trial};
 use crate::get::added;
 use crate::render::RenderedLines;
 
-/// The fewest requests to leave out; of as many, those that leave the most; of those, the smallest ids.
+/// Finds a smallest set of requests to drop. Ties go to the largest remaining response, then to the smallest ids.
 pub(super) fn min_drop_set(
     question: &Question<'_, '_>,
     trial: &mut Trial<'_, '_, '_>,
@@ -22,10 +20,10 @@ pub(super) fn min_drop_set(
     let count = question.nodes.len();
     let all = (1_usize << count) - 1;
     let Bounds { least, leads } = Bounds::new(question, trial);
-    // What is left out does not come back as something that is required.
+    // No dropped request remains as a dependency.
     let is_gone =
         |set: usize| (0..count).all(|place| set & (1 << place) == 0 || leads[place] & !set == 0);
-    // Where nothing comes back, then the others; each by how many are left out.
+    // First the sets without remaining dependencies, then the others; each by the number of drops.
     let mut sets: [Vec<Vec<usize>>; 2] = [vec![Vec::new(); count], vec![Vec::new(); count]];
     for set in (1..all).filter(|set| least[*set] <= question.budget) {
         sets[usize::from(!is_gone(set))][set.count_ones() as usize].push(set);
@@ -47,14 +45,14 @@ pub(super) fn min_drop_set(
 
 type Fitting = Option<(BitSet, usize)>;
 
-/// The first set that fits, as far as it is found in time. That there is none may not be proven in time, either.
+/// Finds the first set that fits by bisection, within the limits of the trial.
 fn first_that_fits<'a, 'b, 't>(
     sets: &[usize],
     trial: &mut Trial<'a, 'b, 't>,
     fits: &mut impl FnMut(usize, &mut Trial<'a, 'b, 't>) -> Fitting,
     is_proven: &mut bool,
 ) -> Fitting {
-    // What leaves the least fits if any does, but for a few tokens.
+    // The set with the smallest bound fits if any does, apart from a few tokens.
     let (last, others) = sets.split_last()?;
     let Some(mut found) = fits(*last, trial) else {
         for set in others.iter().rev() {
@@ -80,9 +78,9 @@ fn first_that_fits<'a, 'b, 't>(
     Some(first.unwrap_or(found))
 }
 
-/// What is left of sets of requests.
+/// Lower bounds for sets of dropped requests.
 struct Bounds {
-    /// What is left at least if the requests of a set are left out, by set.
+    /// The minimum cost of the response without the requests of a set, by set.
     least: Vec<usize>,
     /// The requests that lead to each request, as a set.
     leads: Vec<usize>,
@@ -96,7 +94,7 @@ impl Bounds {
             lines_from(question, trial, place, *start, &mut rows);
         }
         let mut leads = vec![0; nodes.len()];
-        // Sums wrap on the way: a difference may be negative, what is left is not.
+        // Differences may be negative, so sums wrap; the results are not negative.
         let mut least = vec![0_usize; 1 << nodes.len()];
         least[0] = costs.base;
         for (node, row) in rows.iter_mut().enumerate() {
@@ -124,12 +122,12 @@ impl Bounds {
     }
 }
 
-/// A request that leads to a node, the nearest first.
+/// A request from which a node is reachable, nearest first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct RequestDistance {
     length: usize,
     place: usize,
-    /// What the line costs that tells why the node is in, if it begins here.
+    /// The cost of the chain that starts at this request.
     line: usize,
 }
 

@@ -1,13 +1,12 @@
-//! Few requests to leave out, where there are too many to look at all sets.
+//! Greedy search for a small set of requests to drop, for many requests.
 //!
-//! A text goes only if all requests that lead to it do. So requests are left out in such groups: always the group that frees
-//! the most for each request in it, until one that frees enough is smaller than what was found so far. Beside that, requests
-//! are taken one after the other as long as they fit, the cheap ones first. The better of both is printed and counted; what
-//! it has too much is taken off the budget, and it starts again. Then what was left out for nothing is put back. In none of
-//! these is something left out that another request leads to, because whatever leads to a member of a group is in the group.
+//! A text is dropped only if all requests that reach it are. So the search drops such groups, always the one that frees
+//! the most tokens per request. A second heuristic keeps requests in order of cost while they fit. The better result is
+//! rendered; if it exceeds the budget, the excess is subtracted from the target and the search repeats. Finally, dropped
+//! requests that fit are restored.
 //!
-//! What a group frees is estimated by what goes with it, though chains become shorter or longer, too. Where texts are so
-//! short that this matters, printing them is cheap: there, groups are chosen once more by what is printed without them.
+//! The freed tokens are estimates, because chains change, too. Where texts are so short that this matters, rendering is
+//! cheap, and the groups are chosen again by rendered size.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,16 +16,16 @@ use crate::drop_advice::costs::PIECES;
 use crate::drop_advice::{Advice, MAX_TRIALS, Question, Trial};
 use crate::graph::DependencyClosure;
 
-/// So often it starts again.
+/// The maximum number of repetitions.
 const MAX_ROUNDS: usize = 8;
 
-/// Which requests lead to which snippets is looked at up to so many pairs of them.
+/// The maximum number of pairs of a request and a snippet for which groups are computed.
 const MAX_PAIRS: usize = 16 << 20;
 
-/// So many groups are compared with each other, in all steps of a round together.
+/// The maximum number of group comparisons per step.
 const MAX_COMPARISONS: usize = 32 << 20;
 
-/// Few requests to leave out, but maybe not the fewest.
+/// Finds a small set of requests to drop, not necessarily a smallest.
 pub(super) fn greedy_drop_set(
     question: &Question<'_, '_>,
     trial: &mut Trial<'_, '_, '_>,
@@ -52,14 +51,14 @@ struct Search<'a> {
     /// The node of each request.
     nodes: &'a [u32],
     base: usize,
-    /// What each node costs, with the line that tells why it is in if all requests are.
+    /// The cost of each node, with its chain given all requests.
     costs: Vec<usize>,
-    /// What each node costs without that line.
+    /// The cost of each node without its chain.
     fixed: &'a [usize],
     budget: usize,
-    /// The places of requests, the cheapest first.
+    /// The positions of the requests, cheapest first.
     order: Vec<usize>,
-    /// Requests that all lead to something, and what that costs. None, if there are too many.
+    /// Sets of requests that reach the same nodes, and the cost of those nodes. Empty above [`MAX_PAIRS`].
     groups: Vec<(BitSet, usize)>,
 }
 
@@ -97,9 +96,9 @@ impl<'a> Search<'a> {
         search
     }
 
-    /// Requests that fit.
+    /// Finds a set of requests that fits.
     fn start(&self, trial: &mut Trial<'_, '_, '_>) -> Option<(BitSet, usize)> {
-        // Whatever the estimate says, all together do not fit.
+        // All requests together do not fit, regardless of the estimate.
         let total = self.base + self.costs.iter().sum::<usize>();
         let mut target = self.budget.min(total.saturating_sub(1));
         for _ in 0..MAX_ROUNDS {
@@ -116,7 +115,7 @@ impl<'a> Search<'a> {
             target = target.saturating_sub(tokens - self.budget);
         }
         let mut marks = VisitedSet::new(self.closure.len());
-        // One by one: with the requests among what it requires, or really alone.
+        // Single requests, with the requests among their dependencies or without.
         for (tried, place) in self.order.iter().enumerate() {
             let found = self.found(self.nodes[*place], &mut marks, usize::MAX);
             if self.least(&found) > self.budget && tried >= MAX_TRIALS {
@@ -141,7 +140,7 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// Puts back what fits, the cheapest first.
+    /// Restores dropped requests that fit, cheapest first.
     fn put_back(
         &self,
         mut kept: BitSet,
@@ -162,7 +161,7 @@ impl<'a> Search<'a> {
             if kept.contains(place) || trial.is_over() {
                 continue;
             }
-            // A beginning is enough to see that it is too much, but not to put it back.
+            // A bounded traversal is enough to reject a request, but not to restore it.
             let beginning = self.found(self.nodes[place], &mut marks, self.budget);
             if self.least(&beginning) > self.budget - tokens {
                 continue;
@@ -179,7 +178,7 @@ impl<'a> Search<'a> {
         (kept, tokens)
     }
 
-    /// Requests taken one after the other, as long as they fit.
+    /// Keeps requests in order of cost while they fit.
     fn taken_in_order(&self, target: usize) -> BitSet {
         let mut marks = VisitedSet::new(self.closure.len());
         let mut left = target.saturating_sub(self.base);
@@ -196,7 +195,7 @@ impl<'a> Search<'a> {
                     marks.take(&found);
                 }
             }
-            // What came in may have made others cheap.
+            // Kept dependencies make other requests cheaper.
             if left == before {
                 break;
             }
@@ -207,8 +206,8 @@ impl<'a> Search<'a> {
         kept
     }
 
-    /// What is kept if groups of requests are left out, the best ones first, until what is left without them is within a
-    /// target. It ends early if nobody knows what that is.
+    /// Drops groups of requests, best first, until the rest is within `target`, and returns the kept requests. Stops early
+    /// if `left_without` returns `None`.
     fn without_groups(
         &self,
         target: usize,
@@ -239,11 +238,11 @@ impl<'a> Search<'a> {
             {
                 best = Some(step.set.clone());
             }
-            // With one more, what comes next must be less than what was found.
+            // A further step drops at least one more, so only smaller sets can improve.
             if let Some(best) = &best {
                 steps.retain(|step| step.set.len() + 1 < best.len());
             }
-            // The first of the best: a fraction is greater if the product across is.
+            // Compares fractions by cross multiplication; the first maximum wins.
             let better =
                 |best: Step, step: Step| match step.freed * best.more > best.freed * step.more {
                     true => step,
@@ -257,13 +256,13 @@ impl<'a> Search<'a> {
         best.map_or_else(|| BitSet::with_capacity(count), |best| best.complement(count))
     }
 
-    /// About what is left without these requests.
+    /// Returns the approximate cost of the response without these requests.
     fn left_without(&self, dropped: &BitSet) -> usize {
         let left = self.groups.iter().filter(|(group, _)| !group.is_subset(dropped));
         self.base + left.map(|(_, cost)| cost).sum::<usize>()
     }
 
-    /// A node and all that it requires, without what is taken. It ends when that costs more than so much.
+    /// Returns a node and its dependencies that are not taken. Stops when their cost exceeds `most`.
     fn found(&self, start: u32, marks: &mut VisitedSet, most: usize) -> Vec<u32> {
         marks.begin();
         let mut found = Vec::new();
@@ -291,32 +290,32 @@ impl<'a> Search<'a> {
         nodes.iter().map(|node| self.costs[*node as usize]).sum()
     }
 
-    /// What nodes cost at least, whatever the lines are that tell why they are in.
+    /// Returns a lower bound for the cost of nodes with any chains.
     fn least(&self, nodes: &[u32]) -> usize {
         let fixed: usize = nodes.iter().map(|node| self.fixed[*node as usize]).sum();
         fixed.saturating_sub(PIECES * nodes.len())
     }
 
-    /// The place of the request that a node is.
+    /// Returns the position of the request of a node.
     fn place(&self, node: u32) -> Option<usize> {
         self.nodes.binary_search(&node).ok()
     }
 }
 
-/// Leaving out a group.
+/// The effect of dropping a group.
 struct Step {
-    /// How many requests more are left out.
+    /// The number of additional dropped requests.
     more: usize,
-    /// How many tokens that frees.
+    /// The number of freed tokens.
     freed: usize,
-    /// All that are left out then.
+    /// All dropped requests after the step.
     set: BitSet,
 }
 
-/// What was seen on a walk, and what is taken for good. A new walk costs nothing.
+/// The nodes visited by a traversal, and the nodes taken permanently. Starting a new traversal is O(1).
 struct VisitedSet {
     walk: u32,
-    /// The last walk that came by each node.
+    /// The last traversal that visited each node.
     seen: Vec<u32>,
 }
 
@@ -331,7 +330,7 @@ impl VisitedSet {
         self.walk += 1;
     }
 
-    /// Whether nobody came by on this walk, and it is not taken. From now on, somebody did.
+    /// Marks a node as visited. Returns whether it was neither visited by this traversal nor taken.
     fn is_new(&mut self, node: u32) -> bool {
         let seen = &mut self.seen[node as usize];
         let is_new = *seen < self.walk;

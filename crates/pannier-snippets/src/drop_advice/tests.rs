@@ -1,4 +1,4 @@
-//! The advice against all sets of requests, printed and counted.
+//! Compares the advice with all subsets of the requests, rendered and counted.
 
 use pannier_core::TokenCounter;
 use pannier_tokens::{BytesOverFour, o200k};
@@ -10,7 +10,7 @@ use crate::get::{ContextFormat, GetOptions};
 use crate::test::Scratch;
 use crate::{GetResponse, Roots, SnippetId, SnippetIndexes, SnippetsError, TextHash, index};
 
-/// A snippet: how long its id is, what it requires, and how long its text is.
+/// A snippet: the length of its id, its dependencies, and the length of its text.
 type Written = (usize, Vec<usize>, usize);
 
 fn corpus(most: usize) -> impl Strategy<Value = Vec<Written>> {
@@ -20,7 +20,7 @@ fn corpus(most: usize) -> impl Strategy<Value = Vec<Written>> {
     prop::collection::vec((length, requires, text), 2..most)
 }
 
-/// Requests that have much in common, whose ids may be longer than what they lead to.
+/// Requests with many shared dependencies, whose ids may be longer than the texts of those.
 fn shared(requests: usize, most: usize) -> impl Strategy<Value = Vec<Written>> {
     let length = || prop_oneof![1_usize..6, 1_usize..201];
     let requires = prop::collection::vec(requests..most, 0..9);
@@ -30,7 +30,7 @@ fn shared(requests: usize, most: usize) -> impl Strategy<Value = Vec<Written>> {
     (asking, common).prop_map(|(asking, common)| [asking, common].concat())
 }
 
-/// An id of so many bytes. The order of ids has nothing to do with their numbers.
+/// Returns an id of `length` bytes. The order of ids differs from the order of numbers.
 fn id(number: usize, length: usize) -> String {
     let first = char::from(b'a' + u8::try_from((number * 7 + 3) % 26).unwrap());
     let others = "xy-z.".chars().cycle().take(length.saturating_sub(2));
@@ -58,9 +58,9 @@ fn write(scratch: &Scratch, corpus: &[Written]) -> Vec<String> {
     ids
 }
 
-/// What all sets of requests have, printed.
+/// The results of all subsets.
 struct Plain {
-    /// The most that can be kept if nothing that is left out comes back, and if it may.
+    /// The maximum number of kept requests, without and with dropped requests that remain as dependencies.
     most_gone: Option<usize>,
     most: Option<usize>,
 }
@@ -81,7 +81,7 @@ fn check(
     let indexes = SnippetIndexes::read(roots()).unwrap();
     let catalog = indexes.catalog().unwrap();
     for number in delivered.iter().filter(|number| **number < corpus.len()) {
-        // Every other one has changed.
+        // Every other text has changed.
         let text = "word ".repeat(corpus[*number].2 / 5)
             + if number.is_multiple_of(2) { "\n" } else { "" };
         options.delivered.insert(ids[*number].clone(), TextHash::of(&text));
@@ -98,7 +98,7 @@ fn check(
     let tokens = |options: &GetOptions, kept: usize| match get(options, kept) {
         Ok(GetResponse::Snippets(context)) => {
             let printed = counter.count(&context.render(options.format));
-            // What was sent before is still in if it is required, though nothing says why.
+            // Delivered dependencies remain in the response, but have no chain.
             let added = context.added.iter().map(|added| added.id);
             let others = added.chain(context.delivered.iter().copied()).map(str::to_owned);
             (printed, others.collect::<Vec<String>>())
@@ -126,14 +126,14 @@ fn check(
     let numbers: Vec<u32> = ids.iter().map(|id| catalog.find(id.as_str()).unwrap()).collect();
     for most_exact in [MAX_EXACT_REQUESTS, 0] {
         let mut bodies = BodyStore::new(&catalog, options, counter);
-        let context = catalog.context(&numbers, &mut bodies);
+        let context = catalog.bundle(&numbers, &mut bodies);
         let question = Question::new(&catalog, &numbers, &context, &bodies, budget);
         let advice = question.advice(&mut bodies, most_exact);
         let Some(advice) = advice else {
             prop_assert_eq!(plain.most, None, "with {}", most_exact);
             continue;
         };
-        // It says what is left to the token, and what is left out is really gone, if that can be.
+        // The token count is exact, and dropped requests do not remain as dependencies if that is possible.
         let number = |place: usize| question.requests[place];
         let kept = numbers.iter().enumerate().filter(|(_, wanted)| {
             (0..count).any(|place| number(place) == **wanted && advice.kept.contains(place))
@@ -154,7 +154,7 @@ fn check(
             prop_assert!(!advice.is_smallest || dropped == count - most);
         }
     }
-    // The same through the front door.
+    // The same through the public API.
     options.budget = Some(budget);
     let answer = get(options, all);
     match answer {
@@ -169,11 +169,11 @@ fn check(
 }
 
 proptest! {
-    // Always the same cases: that twice the fewest are enough holds for what people ask for, but is no theorem.
+    // A fixed seed: the factor of two holds for realistic requests, but is not a theorem.
     #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(3), ..ProptestConfig::with_cases(96) })]
 
     #[test]
-    fn the_advice_is_the_best_there_is(
+    fn the_advice_is_optimal(
         corpus in corpus(14),
         requested in 2_usize..9,
         share in 5_usize..100,
@@ -188,7 +188,7 @@ proptest! {
     }
 
     #[test]
-    fn the_advice_is_the_best_there_is_where_much_is_shared(
+    fn the_advice_is_optimal_with_shared_dependencies(
         (requested, corpus) in (3_usize..8).prop_flat_map(|count| (Just(count), shared(count, 20))),
         share in 30_usize..100,
         is_exact in any::<bool>(),

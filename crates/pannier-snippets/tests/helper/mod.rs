@@ -1,4 +1,4 @@
-//! What the tests of this crate have in common.
+//! Helpers of the tests of this crate.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -11,7 +11,7 @@ use pannier_snippets::{
 };
 use pannier_tokens::{BytesOverFour, TokenCounter};
 
-/// A folder of its own for a test, which goes with it.
+/// A temporary folder that is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 
@@ -38,7 +38,7 @@ impl Scratch {
         fs::read_to_string(self.0.join(path)).unwrap()
     }
 
-    /// Writes a snippet to a file below `docs` that is called like it.
+    /// Writes a snippet to `docs/ID.md`.
     pub(crate) fn snippet(&self, id: &str, scope: &str, requires: &[&str], body: &str) {
         self.write(&format!("docs/{id}.md"), snippet(id, scope, requires, body));
     }
@@ -47,7 +47,7 @@ impl Scratch {
         Roots::open([self.path("docs")], None).unwrap()
     }
 
-    /// Writes the index of `docs`, and reads it.
+    /// Writes and reads the index of `docs`.
     pub(crate) fn indexes(&self) -> SnippetIndexes {
         index(&self.roots(), &BytesOverFour).unwrap();
         SnippetIndexes::read(self.roots()).unwrap()
@@ -60,15 +60,15 @@ impl Drop for Scratch {
     }
 }
 
-/// A context, as it is printed.
+/// A bundle and its rendered text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fetched<'c> {
-    pub(crate) context: SnippetBundle<'c>,
+    pub(crate) bundle: SnippetBundle<'c>,
     pub(crate) text: String,
     pub(crate) tokens: usize,
 }
 
-/// The file of a snippet.
+/// Returns the file of a snippet.
 pub(crate) fn snippet(id: &str, scope: &str, requires: &[&str], body: &str) -> String {
     let requires: String = requires.iter().map(|id| format!("  - {id}\n")).collect();
     let requires = if requires.is_empty() { requires } else { format!("requires:\n{requires}") };
@@ -85,7 +85,7 @@ pub(crate) fn options() -> GetOptions {
     GetOptions::default()
 }
 
-/// Gets these snippets.
+/// Fetches these snippets with default options.
 pub(crate) fn get<'c>(catalog: &'c SnippetCatalog<'_>, requested: &[&str]) -> Fetched<'c> {
     fetch(catalog, requested, &options()).unwrap()
 }
@@ -96,24 +96,24 @@ pub(crate) fn fetch<'c>(
     options: &GetOptions,
 ) -> Result<Fetched<'c>, SnippetsError> {
     match catalog.get(&ids(requested), options, &BytesOverFour)? {
-        GetResponse::Snippets(mut context) => {
-            let text = context.render(options.format);
+        GetResponse::Snippets(mut bundle) => {
+            let text = bundle.render(options.format);
             let tokens = BytesOverFour.count(&text);
-            if let Some(counted) = context.tokens.take() {
+            if let Some(counted) = bundle.tokens.take() {
                 assert_eq!(counted, tokens);
             }
-            Ok(Fetched { context: *context, text, tokens })
+            Ok(Fetched { bundle: *bundle, text, tokens })
         }
-        GetResponse::Discovery { .. } => panic!("the first phase"),
+        GetResponse::Discovery { .. } => panic!("a response of phase 1"),
     }
 }
 
 pub(crate) fn sent<'c>(fetched: &Fetched<'c>) -> Vec<&'c str> {
-    fetched.context.snippets.iter().map(|snippet| snippet.id).collect()
+    fetched.bundle.snippets.iter().map(|snippet| snippet.id).collect()
 }
 
 pub(crate) fn warnings(fetched: &Fetched<'_>) -> Vec<String> {
-    fetched.context.warnings.iter().map(ToString::to_string).collect()
+    fetched.bundle.warnings.iter().map(ToString::to_string).collect()
 }
 
 pub(crate) fn exists(path: &Path) -> bool {

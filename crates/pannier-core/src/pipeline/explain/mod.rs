@@ -8,16 +8,13 @@
 mod budget;
 mod score;
 
-use super::place::Merge;
-use super::slice::Sliced;
-use super::{Fitting, Forms, Pipeline, Prepared, Run, Trace};
-use crate::slicer::Candidate;
+use super::{Pipeline, RunState};
 use crate::{
-    ContextBudget, ContextItem, Error, ExclusionReason, InclusionReason, NullTraceCollector,
-    PipelineStage, Pool, ScoreExplanation, order,
+    ContextBudget, ContextItem, Error, ExclusionReason, InclusionReason, PipelineStage, Pool,
+    ScoreExplanation, order,
 };
-use budget::Budgets;
-use score::{Near, Rematch};
+use budget::BudgetCounterfactual;
+use score::{NearDuplicateInputs, ScoreCounterfactual};
 
 /// The answer to "why is this item in, or out?".
 #[derive(Clone, Debug, PartialEq)]
@@ -49,11 +46,11 @@ pub struct Explanation<I = ContextItem> {
     /// smallest above the present one. It need not be in with every larger one. Absent
     /// if none was found.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
-    pub smallest_budget: Option<FoundBudget>,
+    pub smallest_budget: Option<BudgetThreshold>,
     /// A budget below the present one with which it would be selected, though it is out now: the smallest
     /// there is. Selections do not simply grow with the budget.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
-    pub smaller_budget: Option<FoundBudget>,
+    pub smaller_budget: Option<BudgetThreshold>,
     /// The smallest score, from 0 on, with which it is selected, all other scores being the same. With the
     /// next smaller number it is not. Absent if no score helps, or the item is not scored. Where near duplicates are
     /// dropped, a higher score may let others in that it loses to; then there may be a smaller one still.
@@ -112,7 +109,7 @@ pub struct Rival<I = ContextItem> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
-pub struct FoundBudget {
+pub struct BudgetThreshold {
     /// The window.
     pub max_tokens: i64,
     /// The target.
@@ -122,7 +119,7 @@ pub struct FoundBudget {
     pub is_proven: bool,
 }
 
-impl FoundBudget {
+impl BudgetThreshold {
     /// A budget of these sizes that somebody tried.
     pub fn new(max_tokens: i64, target_tokens: i64, is_proven: bool) -> Self {
         Self { max_tokens, target_tokens, is_proven }
@@ -153,12 +150,12 @@ impl Pipeline {
     /// [`Error::NoSuchItem`] if there is no item at this index; otherwise as [`run`](Self::run).
     pub fn explain<'a>(
         &self,
-        items: &'a [ContextItem],
+        items: impl IntoIterator<Item = &'a ContextItem>,
         budget: &ContextBudget,
         index: usize,
     ) -> Result<Explanation<&'a ContextItem>, Error> {
-        let mut answers = self.explain_all(items, budget, &[index])?;
-        answers.pop().ok_or(Error::NoSuchItem)
+        let mut explanations = self.explain_all(items, budget, &[index])?;
+        explanations.pop().ok_or(Error::NoSuchItem)
     }
 
     /// As [`explain`](Self::explain), for several items of one run.
@@ -168,71 +165,69 @@ impl Pipeline {
     /// As [`explain`](Self::explain).
     pub fn explain_all<'a>(
         &self,
-        items: &'a [ContextItem],
+        items: impl IntoIterator<Item = &'a ContextItem>,
         budget: &ContextBudget,
         indices: &[usize],
     ) -> Result<Vec<Explanation<&'a ContextItem>>, Error> {
-        if indices.iter().any(|index| *index >= items.len()) {
+        let prepared = self.prepare(items)?;
+        if indices.iter().any(|index| *index >= prepared.data.items.len()) {
             return Err(Error::NoSuchItem);
         }
-        let mut nobody = NullTraceCollector;
-        let mut trace = Trace::none(&mut nobody);
-        let Prepared { run, candidates } = self.prepare(items, budget, &mut trace)?;
-        let run = self.finish(run, &candidates, &mut trace)?.run;
-        let near = Near::new(self, &run);
-        let explain = |index: &usize| self.explain_in(&run, &candidates, near.as_ref(), *index);
-        Ok(indices.iter().map(explain).collect())
+        let run = prepared.select_unobserved(budget)?.run;
+        let near = NearDuplicateInputs::new(self, &run.prepared);
+        let explain = |index: &usize| self.explain_in(&run, near.as_ref(), *index);
+        indices.iter().map(explain).collect()
     }
 
     fn explain_in<'a>(
         &self,
-        run: &Run<'a>,
-        candidates: &[Candidate<'a>],
-        near: Option<&Near<'a>>,
+        run: &RunState<'a>,
+        near: Option<&NearDuplicateInputs<'_>>,
         index: usize,
-    ) -> Explanation<&'a ContextItem> {
-        let items = run.items;
-        let item = &items[index];
+    ) -> Result<Explanation<&'a ContextItem>, Error> {
+        let (items, classified) = (&run.prepared.items, &run.prepared.classified);
         let (stage, decision) = run.decision(index as u32);
+        let mut explanation = Explanation::new(index, items[index], stage, decision);
 
-        let scoreable = run.classified.scoreable.in_pool_order();
-        let Ok(place) = scoreable.binary_search(&(index as u32)) else {
-            let mut explanation = Explanation::new(index, item, stage, decision);
-            if run.classified.pinned.in_pool_order().binary_search(&(index as u32)).is_ok() {
-                explanation.smallest_budget = Some(self.smallest_for_pinned(run, candidates));
+        let scoreable = classified.scoreable.in_pool_order();
+        let Ok(position) = scoreable.binary_search(&(index as u32)) else {
+            if classified.pinned.in_pool_order().binary_search(&(index as u32)).is_ok() {
+                let threshold = BudgetCounterfactual::smallest_for_pinned(self, run);
+                explanation.smallest_budget = Some(threshold);
             }
-            return explanation;
+            return Ok(explanation);
         };
-        let pool = Pool::new(scoreable.iter().map(|index| &items[*index as usize]));
-        let mut explanation = Explanation::new(index, item, stage, decision);
-        explanation.score = Some(self.scorer.explain(&pool, place));
+        let pool = Pool::new(scoreable.iter().map(|index| items[*index as usize]));
+        explanation.score = Some(self.scorer.explain(&pool, position)?);
         explanation.rank = Some(run.rank(index as u32, &scoreable));
 
-        let Some(mut rematch) = Rematch::new(self, run, candidates, near, index as u32) else {
-            return explanation;
+        let Some(mut other_scores) = ScoreCounterfactual::new(self, run, near, index as u32) else {
+            return Ok(explanation);
         };
-        explanation.density = rematch.density();
-        explanation.smallest_score = rematch.smallest_score();
+        explanation.density = other_scores.density();
+        explanation.smallest_score = other_scores.smallest_score();
         let lost_to = match &explanation.decision {
             Decision::Included { reason: InclusionReason::Shortened, .. } => {
-                rematch.displaces(explanation.smallest_score)
+                other_scores.displaces(explanation.smallest_score)
             }
             Decision::Included { .. } => Vec::new(),
-            Decision::Excluded { reason } => rematch.lost_to(reason, explanation.smallest_score),
+            Decision::Excluded { reason } => {
+                other_scores.lost_to(reason, explanation.smallest_score)
+            }
         };
         explanation.lost_to = run.rivals(&lost_to);
 
-        let Some(budgets) = Budgets::new(self, run, candidates, index as u32) else {
-            return explanation;
+        let Some(budgets) = BudgetCounterfactual::new(self, run, index as u32) else {
+            return Ok(explanation);
         };
-        let present = budgets.present();
-        if budgets.is_in(present) {
-            explanation.smallest_budget = Some(budgets.search_down(present));
+        let current = budgets.current();
+        if budgets.is_in(current) {
+            explanation.smallest_budget = Some(budgets.search_down(current));
         } else {
-            explanation.smallest_budget = budgets.search_up(present);
-            explanation.smaller_budget = budgets.search_below(present);
+            explanation.smallest_budget = budgets.search_up(current);
+            explanation.smaller_budget = budgets.search_smaller_budgets(current);
         }
-        explanation
+        Ok(explanation)
     }
 }
 
@@ -254,19 +249,19 @@ impl<I> Explanation<I> {
     }
 }
 
-impl<'a> Run<'a> {
+impl<'a> RunState<'a> {
     /// What became of an item, and where.
     fn decision(&self, index: u32) -> (PipelineStage, Decision) {
         let mut decided = None;
         for stage in Self::STAGES {
-            self.each_excluded(&stage, |other, reason| {
+            self.for_each_excluded(&stage, |other, reason| {
                 if other == index {
                     decided = Some((stage.clone(), Decision::Excluded { reason }));
                 }
             });
         }
         let mut position = 0;
-        self.each_included(|other, reason| {
+        self.for_each_included(|other, reason| {
             if other == index {
                 let stage = match reason {
                     InclusionReason::Pinned => PipelineStage::Classify,
@@ -284,7 +279,7 @@ impl<'a> Run<'a> {
     }
 
     fn rank(&self, index: u32, scored: &[u32]) -> Rank {
-        let key = |index: u32| order::key(self.scores[index as usize], 0, index);
+        let key = |index: u32| order::key(self.prepared.scores[index as usize], 0, index);
         let better = scored.iter().filter(|other| key(**other) < key(index)).count();
         Rank { rank: better + 1, of: scored.len() }
     }
@@ -304,103 +299,5 @@ impl<'a> Run<'a> {
             rivals.extend(indices.iter().filter(is_placed).map(rival));
         }
         rivals
-    }
-
-    /// What is merged if of the units that compete these are selected, and were taken in this order.
-    pub(crate) fn merge<'m>(
-        &'m self,
-        scores: &'m [f64],
-        sorted: &'m [u32],
-        (sliced, taken): (Vec<u32>, Vec<u32>),
-        forms: Forms,
-    ) -> Merge<'m> {
-        Merge {
-            items: self.items,
-            scores,
-            pinned: &self.classified.pinned,
-            pinned_tokens: self.classified.pinned_tokens,
-            scoreable: &self.classified.scoreable,
-            sliced,
-            sorted,
-            taken,
-            forms,
-        }
-    }
-}
-
-impl Pipeline {
-    /// The smallest budget with which pinned items are in: as soon as all of them fit, unless the run fails for what a
-    /// slicer guarantees besides.
-    fn smallest_for_pinned(&self, run: &Run<'_>, candidates: &[Candidate<'_>]) -> FoundBudget {
-        let (first, present) = (self.smallest_window(run), run.budget.max_tokens());
-        let target = |window: i64| window.min(run.budget.target_tokens());
-        let succeeds = |window: &i64| {
-            let budget = run.budget.with_sizes(*window, target(*window));
-            budget.is_ok_and(|budget| {
-                self.select(run, &run.sorted, candidates, &run.scores, &budget).is_ok()
-            })
-        };
-        let found = |max_tokens: i64, is_proven| FoundBudget {
-            max_tokens,
-            target_tokens: target(max_tokens),
-            is_proven,
-        };
-        if succeeds(&first) {
-            return found(first, true);
-        }
-        let rendering = self.rendering().map_or(0, |rendering| rendering.effort(present));
-        let effort = self.slicer.effort(candidates.len(), present).saturating_add(rendering);
-        let windows = present.saturating_sub(first).max(0) as u64;
-        if effort.saturating_mul(windows) <= Budgets::TO_TRY_ALL {
-            return found((first..=present).find(succeeds).unwrap_or(present), true);
-        }
-        let (mut out, mut within) = (first, present);
-        while within - out > 1 {
-            let middle = out + (within - out) / 2;
-            if succeeds(&middle) { within = middle } else { out = middle }
-        }
-        found(within, false)
-    }
-
-    /// Below this, a window does not hold the reserve and the pinned items as they are sent.
-    fn smallest_window(&self, run: &Run<'_>) -> i64 {
-        let merge = run.merge(&run.scores, &[], Default::default(), Forms::default());
-        let sent = match self.rendering().zip(self.place(&merge).ok()) {
-            Some((rendering, placed)) => Fitting::new(&merge, &placed, rendering).total(0),
-            None => 0,
-        };
-        sent.max(merge.pinned_tokens).saturating_add(run.budget.output_reserve())
-    }
-
-    /// The units that are selected from these candidates, all of them and not a short form.
-    pub(crate) fn select(
-        &self,
-        run: &Run<'_>,
-        units: &[u32],
-        candidates: &[Candidate<'_>],
-        scores: &[f64],
-        budget: &ContextBudget,
-    ) -> Result<Vec<u32>, Error> {
-        let Sliced { units: sliced, taken, forms, is_known_to_fit, .. } =
-            self.slice(run, units, candidates, scores, budget)?;
-        let mut merge = run.merge(scores, units, (sliced, taken), forms);
-        if !is_known_to_fit {
-            merge.handle_overflow(budget, self.overflow_strategy)?;
-        }
-        if let Some(rendering) = self.rendering() {
-            let placed = self.place(&merge)?;
-            let (_, out) =
-                Fitting::new(&merge, &placed, rendering).fit(budget, self.overflow_strategy)?;
-            let mut refused: Vec<u32> = out.refused.iter().map(|(unit, _)| *unit).collect();
-            refused.sort_unstable();
-            merge.sliced.truncate(merge.sliced.len() - out.over.len());
-            merge.sliced.retain(|unit| refused.binary_search(unit).is_err());
-        }
-        let Merge { mut sliced, forms, scoreable, .. } = merge;
-        if !forms.is_whole() {
-            let is_whole = |index: &u32| !forms.is_short(*index);
-            sliced.retain(|unit| scoreable.members(*unit).iter().all(is_whole));
-        }
-        Ok(sliced)
     }
 }

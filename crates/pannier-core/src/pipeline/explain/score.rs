@@ -6,110 +6,118 @@
 use super::super::deduplicate::nearly_equal;
 use super::super::near::Fingerprints;
 use super::super::sort::{self, Sorted};
-use super::super::{Pipeline, Run};
-use crate::slicer::Candidate;
-use crate::{Deduplication, ExclusionReason, order};
+use super::super::{Contest, Pipeline, PreparedRun, RunState};
+use crate::{Candidate, Deduplication, ExclusionReason, Level, Offers, order};
 
-/// How near duplicates are found, if they are dropped. The same for every item of a run, whatever its score.
-pub(super) struct Near<'a> {
-    fingerprints: Fingerprints<'a>,
+/// How near-duplicates are found, if they are dropped. The same for every item of a run, at any score.
+pub(super) struct NearDuplicateInputs<'r> {
+    fingerprints: Fingerprints<'r>,
     threshold: u16,
 }
 
-impl<'a> Near<'a> {
-    pub(super) fn new(pipeline: &Pipeline, run: &Run<'a>) -> Option<Self> {
+impl<'r> NearDuplicateInputs<'r> {
+    pub(super) fn new(pipeline: &Pipeline, run: &'r PreparedRun<'_>) -> Option<Self> {
         let Deduplication::Near { threshold } = pipeline.deduplication else {
             return None;
         };
-        let fingerprints = Fingerprints::new(run.items, &run.classified.scoreable);
+        let fingerprints = Fingerprints::new(&run.items, &run.classified.scoreable);
         Some(Self { fingerprints, threshold })
     }
 }
 
 /// The same run with another score for one item.
-pub(super) struct Rematch<'r, 'a> {
+pub(super) struct ScoreCounterfactual<'r, 'a> {
     pipeline: &'r Pipeline,
-    run: &'r Run<'a>,
+    run: &'r RunState<'a>,
     index: u32,
     unit: u32,
-    /// The best of the other units with the same content, which goes in if this one does not win.
+    /// The best of the other units with the same content, which is in if this one does not win.
     rival: Option<u32>,
     /// The scores of the pool, the item's own among them, which changes.
     scores: Vec<f64>,
-    /// Everybody else who competes, in order; one place is filled for each match.
+    /// Everybody else who competes, in order; one position is filled for each match.
     keys: Vec<u128>,
     units: Vec<u32>,
-    candidates: Vec<Candidate<'a>>,
-    /// If near duplicates are dropped, another score may change what becomes of any other item.
-    near: Option<&'r Near<'a>>,
+    offers: Offers<'a>,
+    /// If near-duplicates are dropped, another score may change what becomes of any other item.
+    near: Option<&'r NearDuplicateInputs<'r>>,
 }
 
-impl<'r, 'a> Rematch<'r, 'a> {
+impl<'r, 'a> ScoreCounterfactual<'r, 'a> {
     pub(super) fn new(
         pipeline: &'r Pipeline,
-        run: &'r Run<'a>,
-        candidates: &[Candidate<'a>],
-        near: Option<&'r Near<'a>>,
+        run: &'r RunState<'a>,
+        near: Option<&'r NearDuplicateInputs<'r>>,
         index: u32,
     ) -> Option<Self> {
-        let scoreable = &run.classified.scoreable;
+        let prepared = &run.prepared;
+        let scoreable = &prepared.classified.scoreable;
         let unit = scoreable.unit_of(index)?;
-        let dropped = run.duplicates.binary_search_by_key(&unit, |duplicate| duplicate.unit);
-        let kept = dropped.map_or(unit, |dropped| run.duplicates[dropped].kept);
-        let lead = |unit: u32| scoreable.lead(unit, &run.scores);
-        let strength = |unit: u32| order::key(run.scores[lead(unit) as usize], 0, unit);
-        let copies = run.duplicates.iter().filter(|duplicate| duplicate.kept == kept);
+        let duplicates = &prepared.duplicates;
+        let dropped = duplicates.binary_search_by_key(&unit, |duplicate| duplicate.unit);
+        let kept = dropped.map_or(unit, |dropped| duplicates[dropped].kept);
+        let best = |unit: u32| scoreable.best_member(unit, &prepared.scores);
+        let strength = |unit: u32| order::key(prepared.scores[best(unit) as usize], 0, unit);
+        let copies = duplicates.iter().filter(|duplicate| duplicate.kept == kept);
         let equals = copies.map(|duplicate| duplicate.unit).chain([kept]);
         let rival = equals.filter(|other| *other != unit).min_by_key(|other| strength(*other));
 
-        let others = run.sorted.iter().zip(candidates).filter(|(other, _)| **other != kept);
-        let (units, candidates): (Vec<u32>, Vec<Candidate<'a>>) = others.unzip();
-        let key = |unit: &u32| order::key(run.scores[lead(*unit) as usize], lead(*unit), *unit);
+        let (mut units, mut offers) = (prepared.sorted.clone(), prepared.offers.clone());
+        if let Some(position) = units.iter().position(|other| *other == kept) {
+            units.remove(position);
+            offers.remove(position);
+        }
+        let key =
+            |unit: &u32| order::key(prepared.scores[best(*unit) as usize], best(*unit), *unit);
         let keys = units.iter().map(key).collect();
-        let scores = run.scores.clone();
-        Some(Self { pipeline, run, index, unit, rival, scores, keys, units, candidates, near })
+        let scores = prepared.scores.clone();
+        Some(Self { pipeline, run, index, unit, rival, scores, keys, units, offers, near })
     }
 
-    /// The units that are selected, and not shortened, if the item has this score. None if the run fails.
-    fn decide(&mut self, score: f64) -> Vec<u32> {
-        let (run, scoreable) = (self.run, &self.run.classified.scoreable);
+    /// The units that are selected whole if the item has this score. None if the run fails.
+    fn rerun_with_score(&mut self, score: f64) -> Vec<u32> {
+        let prepared = &*self.run.prepared;
+        let (budget, scoreable) = (&self.run.budget, &prepared.classified.scoreable);
         self.scores[self.index as usize] = score;
         let scores = &self.scores;
-        if let Some(Near { fingerprints, threshold }) = self.near {
-            let dropped = nearly_equal(run.items, scoreable, scores, fingerprints, *threshold);
-            let Sorted { units, candidates } = sort::sort(run, scores, &dropped);
-            let selected = self.pipeline.select(run, &units, &candidates, scores, &run.budget);
-            return selected.unwrap_or_default();
+        // A run that fails selects nothing.
+        let select = |sorted: &[u32], offers: &Offers<'a>| {
+            let contest = Contest { prepared, scores, sorted, offers };
+            let (selected, _) = self.pipeline.select_units(&contest, budget);
+            selected.map(|(units, _)| units).unwrap_or_default()
+        };
+        if let Some(NearDuplicateInputs { fingerprints, threshold }) = self.near {
+            let dropped =
+                nearly_equal(&prepared.items, scoreable, scores, fingerprints, *threshold);
+            let Sorted { units, offers } = sort::sort(prepared, scores, &dropped);
+            return select(&units, &offers);
         }
-        let lead = |unit: u32| scoreable.lead(unit, scores);
-        let strength = |unit: &u32| order::key(scores[lead(*unit) as usize], 0, *unit);
+        let best = |unit: u32| scoreable.best_member(unit, scores);
+        let strength = |unit: &u32| order::key(scores[best(*unit) as usize], 0, *unit);
         let winner = self.rival.into_iter().chain([self.unit]).min_by_key(strength);
         let winner = winner.unwrap_or(self.unit);
 
-        let lead = lead(winner);
-        let key = order::key(scores[lead as usize], lead, winner);
-        let place = self.keys.partition_point(|other| *other < key);
+        let best = best(winner);
+        let key = order::key(scores[best as usize], best, winner);
+        let position = self.keys.partition_point(|other| *other < key);
         let candidate = Candidate {
-            item: &run.items[lead as usize],
-            tokens: run.unit_tokens(winner),
-            short_tokens: run.unit_short_tokens(winner),
-            heading_tokens: run.heading_tokens(lead as usize),
-            score: scores[lead as usize],
+            item: prepared.items[best as usize],
+            tokens: prepared.unit_tokens(winner),
+            score: scores[best as usize],
             value: scoreable.value(winner, scores),
+            section: prepared.costs.section(best as usize, Level::WHOLE),
         };
-        self.units.insert(place, winner);
-        self.candidates.insert(place, candidate);
-        let selected =
-            self.pipeline.select(run, &self.units, &self.candidates, scores, &run.budget);
-        self.units.remove(place);
-        self.candidates.remove(place);
-        // A run that fails selects nothing.
-        selected.unwrap_or_default()
+        self.units.insert(position, winner);
+        self.offers.insert(position, candidate, prepared.short_form(winner, scores));
+        let selected = select(&self.units, &self.offers);
+        self.units.remove(position);
+        self.offers.remove(position);
+        selected
     }
 
     fn is_in(&mut self, score: f64) -> bool {
         let unit = self.unit;
-        self.decide(score).contains(&unit)
+        self.rerun_with_score(score).contains(&unit)
     }
 
     /// The smallest score from 0 up with which the item is in.
@@ -118,14 +126,14 @@ impl<'r, 'a> Rematch<'r, 'a> {
     /// its group, the group counts as its kind, which a slicer may treat otherwise. So there are two
     /// searches, below that score and from there on.
     pub(super) fn smallest_score(&mut self) -> Option<f64> {
-        let scoreable = &self.run.classified.scoreable;
+        let scoreable = &self.run.prepared.classified.scoreable;
         let others = scoreable.members(self.unit).iter().filter(|member| **member != self.index);
-        let key = |member: &u32| order::key(self.run.scores[*member as usize], 0, *member);
+        let key = |member: &u32| order::key(self.run.prepared.scores[*member as usize], 0, *member);
         let lead = others.min_by_key(|member| key(member)).copied();
         // The bits of numbers from 0 up are in the order of the numbers.
         let leads_from = lead.map_or(0, |lead| {
             // Adding zero turns -0.0 into 0.0.
-            let score = self.run.scores[lead as usize] + 0.0;
+            let score = self.run.prepared.scores[lead as usize] + 0.0;
             if score >= 0.0 { score.to_bits() + u64::from(self.index > lead) } else { 0 }
         });
         let below = leads_from.checked_sub(1).and_then(|last| self.smallest_within(0, last));
@@ -161,7 +169,7 @@ impl<'r, 'a> Rematch<'r, 'a> {
         reason: &ExclusionReason,
         smallest_score: Option<f64>,
     ) -> Vec<u32> {
-        let run = self.run;
+        let run = &self.run.prepared;
         let scoreable = &run.classified.scoreable;
         if matches!(reason, ExclusionReason::PinnedOverride { .. }) {
             return run.classified.pinned.in_pool_order().into_owned();
@@ -169,7 +177,7 @@ impl<'r, 'a> Rematch<'r, 'a> {
         let dropped = run.duplicates.binary_search_by_key(&self.unit, |duplicate| duplicate.unit);
         let kept = dropped.ok().map(|dropped| run.duplicates[dropped].kept);
         if matches!(reason, ExclusionReason::NearDuplicate { .. }) {
-            return kept.map(|kept| scoreable.lead(kept, &run.scores)).into_iter().collect();
+            return kept.map(|kept| scoreable.best_member(kept, &run.scores)).into_iter().collect();
         }
         if matches!(reason, ExclusionReason::Deduplicated { .. }) {
             let own = scoreable.members(self.unit).iter();
@@ -185,21 +193,21 @@ impl<'r, 'a> Rematch<'r, 'a> {
         let Some(score) = score else {
             return Vec::new();
         };
-        let run = self.run;
+        let run = &self.run.prepared;
         let scoreable = &run.classified.scoreable;
         let mut stays = vec![false; run.items.len()];
-        let still_in = self.decide(score);
+        let still_in = self.rerun_with_score(score);
         let members = still_in.iter().flat_map(|unit| scoreable.members(*unit));
         let pinned = run.classified.pinned.in_pool_order();
         members.chain(&*pinned).for_each(|index| stays[*index as usize] = true);
-        let was_whole = |index: &u32| !run.forms.is_short(*index);
-        let placed = run.placed.iter().copied().filter(was_whole);
+        let was_whole = |index: &u32| self.run.levels.is_whole(*index);
+        let placed = self.run.placed.iter().copied().filter(was_whole);
         placed.filter(|index| !stays[*index as usize]).collect()
     }
 
     pub(super) fn density(&self) -> Option<f64> {
-        let scoreable = &self.run.classified.scoreable;
-        let tokens = self.run.unit_tokens(self.unit);
-        (tokens > 0).then(|| scoreable.value(self.unit, &self.run.scores) / tokens as f64)
+        let scoreable = &self.run.prepared.classified.scoreable;
+        let tokens = self.run.prepared.unit_tokens(self.unit);
+        (tokens > 0).then(|| scoreable.value(self.unit, &self.run.prepared.scores) / tokens as f64)
     }
 }

@@ -5,14 +5,13 @@
 //! in, or out of, every optimal selection; `table` runs the dynamic programme over the few that are
 //! left, one bit a cell.
 
+mod dp_table;
 mod reduce;
-mod table;
 
 use std::ops::RangeInclusive;
 
-use super::sweep::count_targets;
-use super::{Candidate, SliceOutcome, Slicer, SlicerProperties, TargetRanges, Verdict};
-use crate::{Error, SliceBudget};
+use super::{Offers, Slicer, SlicerProperties, Tally, TargetRanges, Verdict};
+use crate::{Error, Level, Search, SliceBudget};
 
 /// Selects the candidates whose values add up to the most within the budget.
 ///
@@ -28,7 +27,7 @@ pub struct KnapsackSlice {
 
 /// One thing to pack: its cost in buckets, and its worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Piece {
+struct KnapsackItem {
     weight: u64,
     value: u64,
 }
@@ -71,30 +70,35 @@ impl KnapsackSlice {
         self.bucket_size
     }
 
-    /// The positions of the candidates to take, apart from those that cost nothing.
-    fn solve(&self, candidates: &[Candidate<'_>], target: i64) -> Result<Vec<u32>, Error> {
-        let capacity = target as u64 / self.bucket_size as u64;
-        let (positions, pieces) = self.pieces(candidates, capacity);
-        let chosen = choose(&pieces, capacity, self.memory_limit)?;
-        Ok(chosen.into_iter().map(|piece| positions[piece as usize]).collect())
-    }
-
-    /// What can be packed into a capacity and is worth it, and the positions it comes from.
-    fn pieces(&self, candidates: &[Candidate<'_>], capacity: u64) -> (Vec<u32>, Vec<Piece>) {
+    /// The candidates that are not taken yet, fit a capacity and have a value, with their positions.
+    fn knapsack_items(
+        &self,
+        tally: &Tally<'_, '_>,
+        capacity: u64,
+    ) -> (Vec<u32>, Vec<KnapsackItem>) {
+        let (candidates, is_plain) = (tally.candidates(), tally.offers().is_plain());
         // So that the values of all candidates together are a number.
-        let most = i64::MAX as u64 / candidates.len().max(1) as u64;
+        let max_value = i64::MAX as u64 / candidates.len().max(1) as u64;
         let mut positions = Vec::with_capacity(candidates.len());
-        let mut pieces = Vec::with_capacity(candidates.len());
+        let mut items = Vec::with_capacity(candidates.len());
         for (position, candidate) in candidates.iter().enumerate() {
-            let weight = (candidate.tokens as u64).div_ceil(self.bucket_size as u64);
+            let mut tokens = candidate.tokens;
+            if !is_plain || tally.level(position).is_some() {
+                if tally.level(position).is_some() {
+                    continue;
+                }
+                // Every item is charged its heading, also if another pays for it: an over-estimate.
+                tokens = tally.cost(position, Level::WHOLE).unwrap_or(tokens);
+            }
+            let weight = (tokens as u64).div_ceil(self.bucket_size as u64);
             // A cast from a float saturates, and makes 0 of what is negative or not a number.
-            let value = ((candidate.value * Self::SCALE).floor() as u64).min(most);
-            if candidate.tokens > 0 && weight <= capacity && value > 0 {
+            let value = ((candidate.value * Self::SCALE).floor() as u64).min(max_value);
+            if tokens > 0 && weight <= capacity && value > 0 {
                 positions.push(position as u32);
-                pieces.push(Piece { weight, value });
+                items.push(KnapsackItem { weight, value });
             }
         }
-        (positions, pieces)
+        (positions, items)
     }
 }
 
@@ -105,74 +109,80 @@ impl Default for KnapsackSlice {
     }
 }
 
-/// The pieces that are worth most together, in ascending order. Of several best choices it is the
-/// one that leaves out the last piece if any of them does, of those the one that leaves out the
-/// piece before, and so on.
-fn choose(pieces: &[Piece], capacity: u64, memory_limit: u64) -> Result<Vec<u32>, Error> {
-    let reduced = reduce::reduce(pieces, capacity);
-    let open: Vec<Piece> = reduced.open.iter().map(|piece| pieces[*piece as usize]).collect();
-    let chosen = table::choose(&open, reduced.capacity, memory_limit)?;
+/// The items that are worth most together, in ascending order. Of several best solutions it is the
+/// one that leaves out the last item if any of them does, of those the one that leaves out the
+/// item before, and so on.
+fn solve_exact(
+    items: &[KnapsackItem],
+    capacity: u64,
+    memory_limit: u64,
+) -> Result<Vec<u32>, Error> {
+    let reduced = reduce::reduce(items, capacity);
+    let undecided: Vec<KnapsackItem> =
+        reduced.undecided.iter().map(|item| items[*item as usize]).collect();
+    let chosen = dp_table::solve(&undecided, reduced.capacity, memory_limit)?;
     let mut all = reduced.taken;
-    all.extend(chosen.into_iter().map(|piece| reduced.open[piece as usize]));
+    all.extend(chosen.into_iter().map(|item| reduced.undecided[item as usize]));
     all.sort_unstable();
     Ok(all)
 }
 
 impl Slicer for KnapsackSlice {
-    fn slice(
-        &self,
-        candidates: &[Candidate<'_>],
-        budget: SliceBudget,
-    ) -> Result<SliceOutcome, Error> {
-        let mut outcome = SliceOutcome::new(candidates.len());
-        if budget.target_tokens <= 0 {
-            return Ok(outcome);
+    fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
+        let (candidates, target) = (tally.candidates(), tally.budget().target_tokens);
+        if target <= 0 {
+            return Ok(());
         }
         for (position, candidate) in candidates.iter().enumerate() {
             if candidate.tokens == 0 {
-                outcome.take(position);
+                tally.take(position, Level::WHOLE);
             }
         }
-        let mut available_tokens = budget.target_tokens;
-        for position in self.solve(candidates, budget.target_tokens)?.into_iter().rev() {
-            outcome.take(position as usize);
-            available_tokens -= candidates[position as usize].tokens;
+        let room = tally.remaining().max(0);
+        let capacity = room as u64 / self.bucket_size as u64;
+        let (positions, items) = self.knapsack_items(tally, capacity);
+        tally.spend((items.len() as u64).saturating_mul(capacity) / 64);
+        for item in solve_exact(&items, capacity, self.memory_limit)?.into_iter().rev() {
+            tally.commit(positions[item as usize] as usize, Level::WHOLE);
         }
+        let available_tokens = tally.remaining();
         for (position, candidate) in candidates.iter().enumerate() {
-            let verdict = if candidate.tokens <= available_tokens {
-                Verdict::Outcompeted { available_tokens }
-            } else {
-                Verdict::Left { available_tokens }
-            };
-            outcome.leave(position, verdict);
+            tally.exclude(
+                position,
+                match candidate.tokens <= available_tokens {
+                    true => Verdict::Outcompeted { available_tokens },
+                    false => Verdict::Left { available_tokens },
+                },
+            );
         }
-        Ok(outcome)
+        // The next bucket may change the choice.
+        tally.changes_at(target.saturating_add(self.bucket_size - room % self.bucket_size));
+        Ok(())
     }
 
     fn properties(&self) -> SlicerProperties {
         SlicerProperties::UNORDERED
     }
 
-    /// A table of candidates and buckets, several cells a step.
-    fn effort(&self, candidates: usize, target: i64) -> u64 {
-        let buckets = (target.max(0) / self.bucket_size) as u64;
-        let candidates = candidates as u64;
-        (candidates.saturating_mul(buckets) / 4).saturating_add(16 * (candidates + 16))
-    }
-
-    /// One table, and a look at every candidate for every bucket.
-    fn sweep_effort(&self, candidates: usize, targets: &RangeInclusive<i64>) -> u64 {
-        let buckets = count_targets(targets) / self.bucket_size.unsigned_abs() + 1;
-        let looks = (candidates as u64 + 16).saturating_mul(buckets);
-        self.effort(candidates, *targets.end()).saturating_add(looks)
-    }
-
     /// One table holds the choice for every capacity.
     fn sweep(
         &self,
-        candidates: &[Candidate<'_>],
+        offers: &Offers<'_>,
         targets: RangeInclusive<i64>,
         positions: &[usize],
+        search: &mut Search<'_>,
+    ) -> Option<Result<Vec<TargetRanges>, Error>> {
+        offers.is_plain().then(|| self.sweep_plain(offers, targets, positions, search))
+    }
+}
+
+impl KnapsackSlice {
+    fn sweep_plain(
+        &self,
+        offers: &Offers<'_>,
+        targets: RangeInclusive<i64>,
+        positions: &[usize],
+        search: &mut Search<'_>,
     ) -> Result<Vec<TargetRanges>, Error> {
         let mut taken = vec![TargetRanges::default(); positions.len()];
         let (first, last) = ((*targets.start()).max(1), *targets.end());
@@ -180,11 +190,19 @@ impl Slicer for KnapsackSlice {
             return Ok(taken);
         }
         let capacity = |target: i64| target as u64 / self.bucket_size as u64;
-        let (piece_positions, pieces) = self.pieces(candidates, capacity(last));
-        let choices = table::Choices::new(&pieces, capacity(last), self.memory_limit)?;
+        let nothing_taken = Tally::new(offers, SliceBudget::new(last));
+        let (item_positions, items) = self.knapsack_items(&nothing_taken, capacity(last));
         // From here on the choice stays the same, however large the capacity.
-        let everything = pieces.iter().fold(0_u64, |sum, piece| sum.saturating_add(piece.weight));
-        let mut is_chosen = vec![false; candidates.len()];
+        let everything = items.iter().fold(0_u64, |sum, item| sum.saturating_add(item.weight));
+        // A table, several cells a step, and a look at every candidate for every bucket.
+        let buckets = capacity(last).min(everything).saturating_add(1);
+        let cells = (items.len() as u64 + 16).saturating_mul(buckets) / 4;
+        let looks = (offers.candidates().len() as u64 + 16).saturating_mul(buckets);
+        if !search.spend(cells.saturating_add(looks))? {
+            return Err(Error::SearchTooLong);
+        }
+        let solutions = dp_table::Solutions::new(&items, capacity(last), self.memory_limit)?;
+        let mut is_chosen = vec![false; offers.candidates().len()];
         let mut target = first;
         while target <= last {
             let end = if capacity(target) >= everything {
@@ -192,12 +210,12 @@ impl Slicer for KnapsackSlice {
             } else {
                 (target - target % self.bucket_size).saturating_add(self.bucket_size - 1)
             };
-            let chosen = choices.at(capacity(target));
+            let chosen = solutions.at(capacity(target));
             let chosen_positions =
-                || chosen.iter().map(|piece| piece_positions[*piece as usize] as usize);
+                || chosen.iter().map(|item| item_positions[*item as usize] as usize);
             chosen_positions().for_each(|position| is_chosen[position] = true);
             for (ranges, position) in taken.iter_mut().zip(positions) {
-                if is_chosen[*position] || candidates[*position].tokens == 0 {
+                if is_chosen[*position] || offers.candidates()[*position].tokens == 0 {
                     ranges.push(target..=end.min(last));
                 }
             }
@@ -220,13 +238,13 @@ mod tests {
     use super::*;
 
     /// The dynamic programme as everybody writes it, with a whole table.
-    pub(super) fn textbook(pieces: &[Piece], capacity: u64) -> Vec<u32> {
+    pub(super) fn textbook(items: &[KnapsackItem], capacity: u64) -> Vec<u32> {
         let capacity = capacity as usize;
         let mut best = vec![0_u128; capacity + 1];
-        let mut keep = vec![vec![false; capacity + 1]; pieces.len()];
-        for (i, piece) in pieces.iter().enumerate() {
-            for room in (piece.weight as usize..=capacity).rev() {
-                let with = best[room - piece.weight as usize] + u128::from(piece.value);
+        let mut keep = vec![vec![false; capacity + 1]; items.len()];
+        for (i, item) in items.iter().enumerate() {
+            for room in (item.weight as usize..=capacity).rev() {
+                let with = best[room - item.weight as usize] + u128::from(item.value);
                 if with > best[room] {
                     best[room] = with;
                     keep[i][room] = true;
@@ -235,49 +253,49 @@ mod tests {
         }
         let mut room = capacity;
         let mut chosen = Vec::new();
-        for i in (0..pieces.len()).rev() {
+        for i in (0..items.len()).rev() {
             if keep[i][room] {
                 chosen.push(i as u32);
-                room -= pieces[i].weight as usize;
+                room -= items[i].weight as usize;
             }
         }
         chosen.reverse();
         chosen
     }
 
-    fn pieces(weight: Range<u64>, value: Range<u64>) -> impl Strategy<Value = Vec<Piece>> {
-        let piece = (weight, value).prop_map(|(weight, value)| Piece { weight, value });
-        prop::collection::vec(piece, 0..40)
+    fn items(weight: Range<u64>, value: Range<u64>) -> impl Strategy<Value = Vec<KnapsackItem>> {
+        let item = (weight, value).prop_map(|(weight, value)| KnapsackItem { weight, value });
+        prop::collection::vec(item, 0..40)
     }
 
     proptest! {
         #[test]
-        fn the_choice_is_the_textbooks(pieces in pieces(1..60, 1..90), capacity in 0_u64..600) {
-            let fits: Vec<Piece> = pieces.into_iter().filter(|p| p.weight <= capacity).collect();
-            let chosen = choose(&fits, capacity, u64::MAX).unwrap();
+        fn the_choice_is_the_textbooks(items in items(1..60, 1..90), capacity in 0_u64..600) {
+            let fits: Vec<KnapsackItem> = items.into_iter().filter(|p| p.weight <= capacity).collect();
+            let chosen = solve_exact(&fits, capacity, u64::MAX).unwrap();
             prop_assert_eq!(chosen, textbook(&fits, capacity));
         }
 
         #[test]
-        fn also_where_everything_ties(pieces in pieces(1..5, 1..4), capacity in 0_u64..60) {
-            let fits: Vec<Piece> = pieces.into_iter().filter(|p| p.weight <= capacity).collect();
-            let chosen = choose(&fits, capacity, u64::MAX).unwrap();
+        fn also_where_everything_ties(items in items(1..5, 1..4), capacity in 0_u64..60) {
+            let fits: Vec<KnapsackItem> = items.into_iter().filter(|p| p.weight <= capacity).collect();
+            let chosen = solve_exact(&fits, capacity, u64::MAX).unwrap();
             prop_assert_eq!(chosen, textbook(&fits, capacity));
         }
 
         #[test]
         fn also_where_worth_follows_weight(weights in prop::collection::vec(1_u64..40, 0..40), capacity in 0_u64..400) {
             // Equal densities leave nothing to prove, so the table does all the work.
-            let pieces = weights.into_iter().filter(|weight| *weight <= capacity);
-            let pieces: Vec<Piece> = pieces.map(|w| Piece { weight: w, value: w * 7 }).collect();
-            let chosen = choose(&pieces, capacity, u64::MAX).unwrap();
-            prop_assert_eq!(chosen, textbook(&pieces, capacity));
+            let items = weights.into_iter().filter(|weight| *weight <= capacity);
+            let items: Vec<KnapsackItem> = items.map(|w| KnapsackItem { weight: w, value: w * 7 }).collect();
+            let chosen = solve_exact(&items, capacity, u64::MAX).unwrap();
+            prop_assert_eq!(chosen, textbook(&items, capacity));
         }
 
         #[test]
-        fn also_for_values_beyond_32_bits(pieces in pieces(1..20, (1 << 33)..(1 << 34)), capacity in 0_u64..100) {
-            let fits: Vec<Piece> = pieces.into_iter().filter(|p| p.weight <= capacity).collect();
-            let chosen = choose(&fits, capacity, u64::MAX).unwrap();
+        fn also_for_values_beyond_32_bits(items in items(1..20, (1 << 33)..(1 << 34)), capacity in 0_u64..100) {
+            let fits: Vec<KnapsackItem> = items.into_iter().filter(|p| p.weight <= capacity).collect();
+            let chosen = solve_exact(&fits, capacity, u64::MAX).unwrap();
             prop_assert_eq!(chosen, textbook(&fits, capacity));
         }
     }

@@ -1,113 +1,113 @@
-//! Decides most pieces without a table.
+//! Decides most items without a table.
 //!
-//! Filling the knapsack by density and cutting the first piece that does not fit gives an upper
-//! bound on what any choice is worth; filling it by density with whole pieces gives a choice, and so
-//! a lower bound. If the upper bound *without* a piece is below the lower bound, no optimal choice
+//! Filling the knapsack by density and cutting the first item that does not fit gives an upper
+//! bound on what any choice is worth; filling it by density with whole items gives a choice, and so
+//! a lower bound. If the upper bound *without* a item is below the lower bound, no optimal choice
 //! goes without it; if the upper bound *with* it is below, none has it. The comparison is strict, so
-//! pieces on which optimal choices differ stay open, and whoever decides about those decides as if
-//! nothing had been taken away. Where scores and sizes vary, a few dozen pieces of thousands remain.
+//! items on which optimal solutions differ stay open, and whoever decides about those decides as if
+//! nothing had been taken away. Where scores and sizes vary, a few dozen items of thousands remain.
 
 use std::cmp::Reverse;
 
-use super::Piece;
+use super::KnapsackItem;
 
 /// What is decided, and what is left to decide.
 pub(super) struct Reduced {
-    /// Pieces of every optimal choice.
+    /// Items of every optimal choice.
     pub(super) taken: Vec<u32>,
-    /// Pieces of some optimal choices, in ascending order.
-    pub(super) open: Vec<u32>,
-    /// The capacity that the open pieces share.
+    /// Items of some optimal solutions, in ascending order.
+    pub(super) undecided: Vec<u32>,
+    /// The capacity that the open items share.
     pub(super) capacity: u64,
 }
 
-/// Expects every piece to fit by itself, and to have a value.
-pub(super) fn reduce(pieces: &[Piece], capacity: u64) -> Reduced {
-    let total: u128 = pieces.iter().map(|piece| u128::from(piece.weight)).sum();
+/// Expects every item to fit by itself, and to have a value.
+pub(super) fn reduce(items: &[KnapsackItem], capacity: u64) -> Reduced {
+    let total: u128 = items.iter().map(|item| u128::from(item.weight)).sum();
     if total <= u128::from(capacity) {
-        let taken = (0..pieces.len() as u32).collect();
-        return Reduced { taken, open: Vec::new(), capacity };
+        let taken = (0..items.len() as u32).collect();
+        return Reduced { taken, undecided: Vec::new(), capacity };
     }
-    let bounds = Bounds::new(pieces, capacity);
-    let taken = Vec::with_capacity(bounds.cut);
-    let mut reduced = Reduced { taken, open: Vec::with_capacity(pieces.len()), capacity };
+    let bounds = Bounds::new(items, capacity);
+    let taken = Vec::with_capacity(bounds.break_item);
+    let mut reduced = Reduced { taken, undecided: Vec::with_capacity(items.len()), capacity };
     for (rank, &index) in bounds.by_density.iter().enumerate() {
-        let piece = pieces[index as usize];
-        if rank < bounds.cut {
-            if bounds.without(piece) < bounds.lower {
+        let item = items[index as usize];
+        if rank < bounds.break_item {
+            if bounds.bound_without(item) < bounds.lower {
                 reduced.taken.push(index);
-                reduced.capacity -= piece.weight;
+                reduced.capacity -= item.weight;
                 continue;
             }
-        } else if bounds.with(piece) < bounds.lower {
+        } else if bounds.bound_with(item) < bounds.lower {
             continue;
         }
-        reduced.open.push(index);
+        reduced.undecided.push(index);
     }
-    reduced.open.sort_unstable();
+    reduced.undecided.sort_unstable();
     reduced
 }
 
 struct Bounds<'p> {
-    pieces: &'p [Piece],
+    items: &'p [KnapsackItem],
     capacity: u128,
     by_density: Vec<u32>,
-    /// Weight and value of the first so many pieces by density.
+    /// Weight and value of the first so many items by density.
     sums: Vec<(u128, u128)>,
     /// How many of them fit: the next one is cut.
-    cut: usize,
+    break_item: usize,
     /// What the best choice is worth at least.
     lower: u128,
 }
 
 impl<'p> Bounds<'p> {
-    fn new(pieces: &'p [Piece], capacity: u64) -> Self {
-        let mut by_density: Vec<u32> = (0..pieces.len() as u32).collect();
+    fn new(items: &'p [KnapsackItem], capacity: u64) -> Self {
+        let mut by_density: Vec<u32> = (0..items.len() as u32).collect();
         // Fractions compare exactly by cross multiplication; a rounded density could break a bound.
         by_density.sort_unstable_by(|a, b| {
-            let (a, b) = (pieces[*a as usize], pieces[*b as usize]);
+            let (a, b) = (items[*a as usize], items[*b as usize]);
             let left = u128::from(a.value) * u128::from(b.weight);
             Reverse(left).cmp(&Reverse(u128::from(b.value) * u128::from(a.weight)))
         });
-        let mut sums = Vec::with_capacity(pieces.len() + 1);
+        let mut sums = Vec::with_capacity(items.len() + 1);
         let (mut weight, mut value) = (0, 0);
         sums.push((weight, value));
         let (mut room, mut lower) = (capacity, 0);
         for &index in &by_density {
-            let piece = pieces[index as usize];
-            weight += u128::from(piece.weight);
-            value += u128::from(piece.value);
+            let item = items[index as usize];
+            weight += u128::from(item.weight);
+            value += u128::from(item.value);
             sums.push((weight, value));
-            if piece.weight <= room {
-                room -= piece.weight;
-                lower += u128::from(piece.value);
+            if item.weight <= room {
+                room -= item.weight;
+                lower += u128::from(item.value);
             }
         }
         let capacity = u128::from(capacity);
-        let cut = sums.partition_point(|(weight, _)| *weight <= capacity) - 1;
-        Self { pieces, capacity, by_density, sums, cut, lower }
+        let break_item = sums.partition_point(|(weight, _)| *weight <= capacity) - 1;
+        Self { items, capacity, by_density, sums, break_item, lower }
     }
 
-    /// What the pieces are worth at most that fit a capacity, in order of density, the last one cut.
-    fn fill(&self, capacity: u128) -> u128 {
+    /// What the items are worth at most that fit a capacity, in order of density, the last one cut.
+    fn fractional_bound(&self, capacity: u128) -> u128 {
         let whole = self.sums.partition_point(|(weight, _)| *weight <= capacity) - 1;
         let (weight, value) = self.sums[whole];
-        let Some(&cut) = self.by_density.get(whole) else {
+        let Some(&next) = self.by_density.get(whole) else {
             return value;
         };
-        let piece = self.pieces[cut as usize];
-        value + (capacity - weight) * u128::from(piece.value) / u128::from(piece.weight)
+        let item = self.items[next as usize];
+        value + (capacity - weight) * u128::from(item.value) / u128::from(item.weight)
     }
 
-    /// What any choice without this piece, one of those that fit, is worth at most.
-    fn without(&self, piece: Piece) -> u128 {
-        // Filling a larger knapsack takes the piece as well, whole; take it out again.
-        self.fill(self.capacity + u128::from(piece.weight)) - u128::from(piece.value)
+    /// What any choice without this item, one of those that fit, is worth at most.
+    fn bound_without(&self, item: KnapsackItem) -> u128 {
+        // Filling a larger knapsack takes the item as well, whole; take it out again.
+        self.fractional_bound(self.capacity + u128::from(item.weight)) - u128::from(item.value)
     }
 
-    /// What any choice with this piece, one of those that do not fit, is worth at most.
-    fn with(&self, piece: Piece) -> u128 {
-        // What is left for the others is filled before the piece's turn would come.
-        self.fill(self.capacity - u128::from(piece.weight)) + u128::from(piece.value)
+    /// What any choice with this item, one of those that do not fit, is worth at most.
+    fn bound_with(&self, item: KnapsackItem) -> u128 {
+        // What is left for the others is filled before the item's turn would come.
+        self.fractional_bound(self.capacity - u128::from(item.weight)) + u128::from(item.value)
     }
 }

@@ -1,0 +1,320 @@
+//! Pairs tool calls with their results and drops parts that the provider rejects.
+//!
+//! Providers require that every call is directly followed by its results, and that every result answers such a call.
+//! Unpaired parts are dropped once, before selection. A call and its results then form a group, which the engine selects or
+//! drops together. One pass over `n` parts takes O(n log n) for lookups by call id.
+
+use std::collections::BTreeSet;
+
+use crate::message::{Message, Part, PartKind, Role};
+use crate::transcript::Repair;
+
+// Reports contain these rules, so their texts do not change.
+pub(crate) const FIRST_NOT_USER: &str = "the first message must be the user's";
+const ORPHAN_RESULT: &str = "a result must directly follow its call";
+const UNANSWERED_CALL: &str = "a call must be directly followed by its result";
+const DUPLICATE_CALL_ID: &str = "it has the id of another";
+const WRONG_ROLE: &str = "who speaks here cannot say this";
+const NO_CONTENT: &str = "it has no content";
+const MISPLACED_SYSTEM: &str = "the system's words must directly follow the user's";
+
+/// Messages and the repairs made to them.
+pub(crate) struct ToolPairing<'p, 't> {
+    messages: &'p mut [Message<'t>],
+    repairs: Vec<Repair>,
+}
+
+impl<'p, 't> ToolPairing<'p, 't> {
+    /// Applies OpenAI's rules: the results of a message's calls are the messages directly after it.
+    pub(crate) fn openai(messages: &'p mut [Message<'t>]) -> Vec<Repair> {
+        let mut pairing = Self { messages, repairs: Vec::new() };
+        let mut index = 0;
+        while index < pairing.messages.len() {
+            let end = index + pairing.results_after(index);
+            let results = pairing.messages[index + 1..=end].iter();
+            let answered: BTreeSet<String> =
+                results.filter_map(|message| message.answers.clone()).collect();
+            let mut open = BTreeSet::new();
+            pairing.drop_parts(index, |part| match &part.kind {
+                PartKind::ToolCall { id } if !answered.contains(id) => Some(UNANSWERED_CALL),
+                PartKind::ToolCall { id } => {
+                    (!open.insert(id.clone())).then_some(DUPLICATE_CALL_ID)
+                }
+                _ => None,
+            });
+            if !open.is_empty() {
+                pairing.messages[index].group = Some(index);
+            }
+            for message in &mut pairing.messages[index + 1..=end] {
+                match message.answers.as_ref().is_some_and(|id| open.remove(id)) {
+                    true => message.group = Some(index),
+                    false => message.rejection_rule = Some(ORPHAN_RESULT),
+                }
+            }
+            if pairing.messages[index].answers.is_some() {
+                pairing.messages[index].rejection_rule = Some(ORPHAN_RESULT);
+            }
+            index = end + 1;
+        }
+        pairing.finish()
+    }
+
+    /// Counts the result messages directly after an assistant message.
+    fn results_after(&self, index: usize) -> usize {
+        let after = &self.messages[index + 1..];
+        match (self.messages[index].role, after.first().map(|next| next.role)) {
+            (Role::Assistant, Some(Role::Tool)) => {
+                after.iter().take_while(|message| message.role == Role::Tool).count()
+            }
+            // `function_call` has no ids: one call, one result.
+            (Role::Assistant, Some(Role::Function)) => 1,
+            _ => 0,
+        }
+    }
+
+    /// Applies Anthropic's rules: the results of a message's calls are in the next message, before its other parts, and the
+    /// first message is the user's.
+    pub(crate) fn anthropic(messages: &'p mut [Message<'t>]) -> Vec<Repair> {
+        let mut pairing = Self { messages, repairs: Vec::new() };
+        let (mut used, mut has_started) = (BTreeSet::new(), false);
+        // The calls of the previous message, and its position.
+        let mut open: (BTreeSet<String>, usize) = (BTreeSet::new(), 0);
+        for index in 0..pairing.messages.len() {
+            let (mut expected, caller) = std::mem::take(&mut open);
+            let role = pairing.messages[index].role;
+            if role == Role::System {
+                pairing.group_system(index);
+                continue;
+            }
+            if !has_started && role == Role::Assistant {
+                pairing.messages[index].rejection_rule = Some(FIRST_NOT_USER);
+                continue;
+            }
+            if !expected.is_empty() {
+                pairing.messages[index].group = Some(caller);
+            }
+            pairing.drop_parts(index, |part| match &part.kind {
+                PartKind::ToolResult { .. } if role != Role::User => Some(WRONG_ROLE),
+                PartKind::ToolResult { id } => (!expected.remove(id)).then_some(ORPHAN_RESULT),
+                PartKind::Text | PartKind::Media | PartKind::Other => None,
+                _ => (role != Role::Assistant).then_some(WRONG_ROLE),
+            });
+            pairing.pair_server_tools(index, &mut used);
+            let next = pairing.messages.get(index + 1);
+            let answered = next.map_or_else(BTreeSet::new, Message::answered_call_ids);
+            let mut calls = BTreeSet::new();
+            pairing.drop_parts(index, |part| match &part.kind {
+                PartKind::ToolCall { id } if !answered.contains(id) => Some(UNANSWERED_CALL),
+                PartKind::ToolCall { id } if !used.insert(id.clone()) => Some(DUPLICATE_CALL_ID),
+                PartKind::ToolCall { id } => {
+                    calls.insert(id.clone());
+                    None
+                }
+                _ => None,
+            });
+            pairing.order_parts(index);
+            if !calls.is_empty() {
+                pairing.messages[index].group = Some(index);
+            }
+            has_started |= pairing.messages[index].has_content();
+            open = (calls, index);
+        }
+        pairing.finish()
+    }
+
+    /// Groups a system message between others with the user message directly before it.
+    fn group_system(&mut self, index: usize) {
+        let previous = index.checked_sub(1).map(|previous| &mut self.messages[previous]);
+        match previous.filter(|previous| previous.role == Role::User && previous.has_content()) {
+            Some(previous) => {
+                let group = *previous.group.get_or_insert(index - 1);
+                self.messages[index].group = Some(group);
+            }
+            None => self.messages[index].rejection_rule = Some(MISPLACED_SYSTEM),
+        }
+    }
+
+    /// Pairs calls that the provider executes with their results in the same message.
+    fn pair_server_tools(&mut self, index: usize, used: &mut BTreeSet<String>) {
+        let (mut answered, mut open) = (BTreeSet::new(), BTreeSet::new());
+        // In reverse, because a result follows its call.
+        for part in self.messages[index].parts.iter().rev().filter(|part| part.is_kept) {
+            match &part.kind {
+                PartKind::ServerToolResult { id } => _ = answered.insert(id.clone()),
+                PartKind::ServerToolCall { id } if answered.remove(id) && !used.contains(id) => {
+                    open.insert(id.clone());
+                }
+                _ => {}
+            }
+        }
+        let mut paired = BTreeSet::new();
+        self.drop_parts(index, |part| match &part.kind {
+            PartKind::ServerToolCall { id } if open.remove(id) => {
+                paired.insert(id.clone());
+                used.insert(id.clone());
+                None
+            }
+            PartKind::ServerToolCall { .. } => Some(UNANSWERED_CALL),
+            PartKind::ServerToolResult { id } => (!paired.remove(id)).then_some(ORPHAN_RESULT),
+            _ => None,
+        });
+    }
+
+    /// Drops thinking at the end of a message, and marks whether its results must be moved to the front.
+    fn order_parts(&mut self, index: usize) {
+        let message = &mut self.messages[index];
+        let mut ends_with_thinking = false;
+        for part in message.parts.iter_mut().rev().filter(|part| part.is_kept) {
+            if part.kind != PartKind::Thinking {
+                break;
+            }
+            part.is_kept = false;
+            ends_with_thinking = true;
+        }
+        let is_result = |part: &&Part<'_>| matches!(part.kind, PartKind::ToolResult { .. });
+        let results_first = message.kept().skip_while(is_result).any(|part| is_result(&part));
+        message.results_first = results_first;
+        if ends_with_thinking {
+            self.repair(
+                index,
+                "what it thinks in the end is left out: a message does not end with that",
+            );
+        }
+        if results_first {
+            self.repair(index, "its results now stand before everything else");
+        }
+    }
+
+    /// Drops the kept parts for which `violated_rule` returns a rule, and records repairs.
+    fn drop_parts(
+        &mut self,
+        index: usize,
+        mut violated_rule: impl FnMut(&Part<'_>) -> Option<&'static str>,
+    ) {
+        let mut repairs = Vec::new();
+        for part in self.messages[index].parts.iter_mut().filter(|part| part.is_kept) {
+            if let Some(rule) = violated_rule(part) {
+                part.is_kept = false;
+                let what = match &part.kind {
+                    PartKind::ToolCall { id } | PartKind::ServerToolCall { id }
+                        if !id.is_empty() =>
+                    {
+                        format!("the call {id}")
+                    }
+                    PartKind::ToolResult { id } | PartKind::ServerToolResult { id } => {
+                        format!("the result of {id}")
+                    }
+                    PartKind::ToolCall { .. } | PartKind::ServerToolCall { .. } => {
+                        format!("the call {}", part.text)
+                    }
+                    _ => "a part".to_owned(),
+                };
+                repairs.push(format!("{what} is left out: {rule}"));
+            }
+        }
+        repairs.iter().for_each(|problem| self.repair(index, problem));
+    }
+
+    fn repair(&mut self, message: usize, problem: &str) {
+        self.repairs.push(Repair { message, problem: problem.to_owned() });
+    }
+
+    /// Groups each user message with the assistant's last message before the next one, so that no question is sent with the
+    /// answer to another.
+    fn group_turns(&mut self) {
+        let mut question: Option<usize> = None;
+        let mut answer: Option<usize> = None;
+        for index in 0..=self.messages.len() {
+            if self.messages.get(index).is_none_or(Message::is_user_turn) {
+                if let (Some(question), Some(answer)) = (question.take(), answer.take()) {
+                    self.messages[question].group = Some(question);
+                    self.messages[answer].group = Some(question);
+                }
+                answer = None;
+            }
+            let message =
+                self.messages.get(index).filter(|message| message.rejection_rule.is_none());
+            let Some(message) = message else { continue };
+            match message.role {
+                Role::User if message.is_user_turn() => {
+                    // A message grouped with a system message is always sent; its answer need not be.
+                    question = Some(index).filter(|_| message.group.is_none());
+                }
+                Role::Assistant if message.group.is_none() => answer = Some(index),
+                _ => {}
+            }
+        }
+    }
+
+    /// Rejects messages without content, groups turns and returns the repairs by message.
+    fn finish(mut self) -> Vec<Repair> {
+        for index in 0..self.messages.len() {
+            let message = &mut self.messages[index];
+            if message.rejection_rule.is_some() {
+                continue;
+            }
+            if message.is_empty_tool_result() {
+                self.repair(index, "it was empty, and now says so");
+            } else if !message.has_content() {
+                let has_calls = |part: &Part<'_>| matches!(part.kind, PartKind::ToolCall { .. });
+                let has_results =
+                    |part: &Part<'_>| matches!(part.kind, PartKind::ToolResult { .. });
+                message.rejection_rule = Some(match &message.parts {
+                    parts if parts.iter().any(has_calls) => UNANSWERED_CALL,
+                    parts if parts.iter().any(has_results) => ORPHAN_RESULT,
+                    _ => NO_CONTENT,
+                });
+            } else if message.has_empty_arrays
+                || message.parts.iter().any(|part| !part.is_kept && part.kind == PartKind::Text)
+            {
+                self.repair(index, "an empty text or list is left out");
+            }
+            let merged = self.messages[index].merged;
+            if merged > 0 {
+                self.repair(index, &format!("the {merged} messages after it are joined to it"));
+            }
+        }
+        self.group_turns();
+        // Rejected messages are not sent, so their repairs do not matter.
+        self.repairs.retain(|repair| self.messages[repair.message].rejection_rule.is_none());
+        for repair in &mut self.repairs {
+            repair.message = self.messages[repair.message].number;
+        }
+        self.repairs.sort_by_key(|repair| repair.message);
+        self.repairs
+    }
+}
+
+/// Merges adjacent messages of the same role if they contain calls, thinking or results, so that a call and its result are
+/// in adjacent messages. Anthropic does the same.
+pub(crate) fn merge_same_role(messages: Vec<Message<'_>>) -> Vec<Message<'_>> {
+    let mut merged: Vec<Message<'_>> = Vec::with_capacity(messages.len());
+    let binds = |message: &Message<'_>| {
+        message
+            .parts
+            .iter()
+            .any(|part| matches!(part.kind, PartKind::ToolCall { .. } | PartKind::Thinking))
+    };
+    // Whether the last message has calls or thinking, which belong to the same turn as the next message.
+    let mut is_bound = false;
+    for mut message in messages {
+        let is_next = match message.role {
+            Role::Assistant => is_bound,
+            // Results come first in a turn.
+            Role::User => !message.answered_call_ids().is_empty(),
+            _ => false,
+        };
+        match merged.last_mut().filter(|last| last.role == message.role && is_next) {
+            Some(last) => {
+                is_bound |= binds(&message);
+                last.parts.append(&mut message.parts);
+                last.merged += 1;
+            }
+            None => {
+                is_bound = binds(&message);
+                merged.push(message);
+            }
+        }
+    }
+    merged
+}

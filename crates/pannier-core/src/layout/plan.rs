@@ -1,0 +1,178 @@
+use std::borrow::Cow;
+
+use super::{PlacedItems, RenderCost};
+use crate::{ContextItem, Level, sum_tokens};
+
+/// The number of a section among the sections of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SectionId(u32);
+
+impl SectionId {
+    /// No section: nothing is charged for a heading.
+    pub const NONE: Self = Self(u32::MAX);
+
+    /// The section at this position of [`Plan::sections`].
+    pub fn new(position: u32) -> Self {
+        Self(position)
+    }
+
+    /// Returns the position of the section, if it is one.
+    pub fn position(self) -> Option<usize> {
+        (self != Self::NONE).then_some(self.0 as usize)
+    }
+}
+
+impl Default for SectionId {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+/// When the heading of a section is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Headings {
+    /// Once for each section.
+    #[default]
+    Once,
+    /// Wherever the section changes, in the order in which items are taken.
+    AtEveryChange,
+}
+
+/// What is sent around an item, beyond its own tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Around {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The same number of tokens around each item, in any form.
+    Each(i64),
+    /// A number of tokens for each item and form: items in pool order, each whole first and then its forms.
+    Forms(Vec<i64>),
+}
+
+/// What a layout charges for each item where it is sent.
+///
+/// Where the truth depends on what else is selected, a plan over-estimates; [`measure`](super::Layout::measure) is
+/// exact.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Plan {
+    /// Tokens that are sent with any selection.
+    pub fixed: i64,
+    /// Tokens between two items.
+    pub separator: i64,
+    /// Tokens around an item.
+    pub around: Around,
+    /// What the heading of each section costs.
+    pub sections: Vec<i64>,
+    /// The section of each item and form, in the order of [`Around::Forms`]. Empty: no sections.
+    pub section_of: Vec<SectionId>,
+    /// When headings are sent.
+    pub headings: Headings,
+    /// Indices of items that cannot be sent, ascending, each with the rule that rejects it.
+    pub rejected: Vec<(u32, Cow<'static, str>)>,
+    /// Indices of items that cannot be sent before all others, ascending, each with the rule.
+    pub not_first: Vec<(u32, Cow<'static, str>)>,
+}
+
+/// A plan, and where each item's forms are in its lists.
+#[derive(Debug, Default)]
+pub(crate) struct PlannedCosts {
+    pub(crate) plan: Plan,
+    /// Where the entries of each item start. Empty if no item has forms: then an entry is an item.
+    starts: Vec<u32>,
+}
+
+impl PlannedCosts {
+    pub(crate) fn new(plan: Plan, items: &[&ContextItem]) -> Self {
+        let has_lists = matches!(plan.around, Around::Forms(_)) || !plan.section_of.is_empty();
+        let mut starts = Vec::new();
+        if has_lists && items.iter().any(|item| item.short_form().is_some()) {
+            let mut next = 0;
+            starts.extend(items.iter().map(|item| {
+                let start = next;
+                next += 1 + u32::from(item.short_form().is_some());
+                start
+            }));
+        }
+        Self { plan, starts }
+    }
+
+    fn entry(&self, index: usize, level: Level) -> usize {
+        match self.starts.get(index) {
+            Some(start) => *start as usize + level.get(),
+            None => index,
+        }
+    }
+
+    /// What is sent around an item in a form. Negative numbers count as 0.
+    pub(crate) fn around(&self, index: usize, level: Level) -> i64 {
+        match &self.plan.around {
+            Around::Nothing => 0,
+            Around::Each(tokens) => (*tokens).max(0),
+            Around::Forms(tokens) => {
+                tokens.get(self.entry(index, level)).map_or(0, |tokens| (*tokens).max(0))
+            }
+        }
+    }
+
+    /// The section that an item is sent in, in a form.
+    pub(crate) fn section(&self, index: usize, level: Level) -> SectionId {
+        if self.plan.section_of.is_empty() {
+            return SectionId::NONE;
+        }
+        let section = self.plan.section_of.get(self.entry(index, level)).copied();
+        section
+            .filter(|section| (section.0 as usize) < self.plan.sections.len())
+            .unwrap_or_default()
+    }
+
+    /// Whether the plan charges nothing but items.
+    pub(crate) fn is_free_of_frames(&self) -> bool {
+        self.plan.around == Around::Nothing
+    }
+
+    /// The rule that rejects an item.
+    pub(crate) fn rejection_rule(&self, index: u32) -> Option<&str> {
+        rule(&self.plan.rejected, index)
+    }
+
+    /// The rule by which an item cannot be sent before all others.
+    pub(crate) fn first_position_rule(&self, index: u32) -> Option<&str> {
+        rule(&self.plan.not_first, index)
+    }
+
+    /// What placed items cost by the plan.
+    pub(crate) fn cost(&self, placed: &PlacedItems<'_>) -> RenderCost {
+        let (mut framing, mut last, mut is_first) = (0_i64, SectionId::NONE, true);
+        let mut is_open = vec![false; self.plan.sections.len()];
+        for (index, is_short) in placed.indices().zip(placed.shortened()) {
+            let level = if is_short { Level::SHORT } else { Level::WHOLE };
+            framing = framing.saturating_add(self.around(index, level));
+            if !std::mem::take(&mut is_first) {
+                framing = framing.saturating_add(self.plan.separator);
+            }
+            let section = self.section(index, level);
+            if let Some(position) = section.position() {
+                let opens = match self.plan.headings {
+                    Headings::Once => !is_open[position],
+                    Headings::AtEveryChange => last != section,
+                };
+                if opens {
+                    framing = framing.saturating_add(self.plan.sections[position]);
+                }
+                is_open[position] = true;
+            }
+            last = section;
+        }
+        let items = sum_tokens(placed.items().map(ContextItem::tokens));
+        RenderCost { fixed: self.plan.fixed, framing, items, ..RenderCost::default() }
+    }
+}
+
+fn rule<'r>(rules: &'r [(u32, Cow<'static, str>)], index: u32) -> Option<&'r str> {
+    let position = rules.binary_search_by_key(&index, |(index, _)| *index).ok()?;
+    Some(&rules[position].1)
+}

@@ -1,0 +1,61 @@
+//! In which form an item is sent.
+//!
+//! A short form is an item of its own that its item holds. So a reader of a selection need not know of forms: it gets
+//! the item that is sent.
+
+use crate::ContextItem;
+
+/// A form of an item: 0 is the whole, larger numbers are shorter forms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Level(u8);
+
+impl Level {
+    /// The whole item.
+    pub const WHOLE: Self = Self(0);
+    /// Its [short form](ContextItem::short_form).
+    pub const SHORT: Self = Self(1);
+
+    /// Returns the number.
+    pub fn get(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// The form of each item of a pool. Usually all are whole, and this is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Levels {
+    /// By pool index.
+    levels: Vec<Level>,
+}
+
+impl Levels {
+    /// Sets the form of some indices of a pool of `pool_len` items.
+    pub(crate) fn set(&mut self, pool_len: usize, indices: &[u32], level: Level) {
+        if self.levels.is_empty() && level == Level::WHOLE {
+            return;
+        }
+        self.levels.resize(pool_len, Level::WHOLE);
+        for index in indices {
+            self.levels[*index as usize] = level;
+        }
+    }
+
+    /// Whether an item is sent whole.
+    pub(crate) fn is_whole(&self, index: u32) -> bool {
+        self.levels.get(index as usize).copied().unwrap_or_default() == Level::WHOLE
+    }
+
+    /// Whether everything is sent whole.
+    pub(crate) fn all_whole(&self) -> bool {
+        self.levels.is_empty()
+    }
+
+    /// The item that is sent for a pool index.
+    pub(crate) fn sent<'i>(&self, items: &[&'i ContextItem], index: u32) -> &'i ContextItem {
+        let item = items[index as usize];
+        match self.is_whole(index) {
+            true => item,
+            false => item.short_form().unwrap_or(item),
+        }
+    }
+}

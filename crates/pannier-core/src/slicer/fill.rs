@@ -1,0 +1,163 @@
+//! Fills the budget in order of score, or with the sections in turns, and may limit how many come from one section.
+//!
+//! A heading costs as much as a short passage, so whether a passage fits depends on what was taken before it. The
+//! tally knows which headings are paid; this slicer is only the order and the cap.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use super::{Offers, Slicer, SlicerProperties, Tally, TargetRanges, Verdict};
+use crate::{Error, ExclusionReason, Level, Passage, Search, order};
+
+/// In which order candidates are looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FillOrder {
+    /// By score.
+    #[default]
+    Score,
+    /// The sections in turns, each with its next best. A candidate of no section is a section of its own.
+    Turns,
+}
+
+/// Takes candidates in an order, each one if it still fits together with the heading that it needs.
+///
+/// By score, the best comes first at any cost: in a conversation, the last tool output is worth its tokens, although
+/// ten old greetings have a higher value per token. A candidate that does not fit is skipped.
+///
+/// ```
+/// use pannier_core::{FillOrder, FillSlice};
+///
+/// let slicer = FillSlice::new(FillOrder::Turns).with_max_per_section(3);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FillSlice {
+    order: FillOrder,
+    max_per_section: Option<usize>,
+}
+
+impl FillSlice {
+    /// Takes candidates in this order, with no limit per section.
+    pub fn new(order: FillOrder) -> Self {
+        Self { order, max_per_section: None }
+    }
+
+    /// Sets how many candidates of one section may be taken. A layout without sections leaves the documents of
+    /// [passages](Passage) as sections.
+    #[must_use]
+    pub fn with_max_per_section(mut self, candidates: usize) -> Self {
+        self.max_per_section = Some(candidates);
+        self
+    }
+
+    /// The section of each candidate, numbered in order of appearance.
+    fn sections(offers: &Offers<'_>) -> Vec<Option<usize>> {
+        let candidates = offers.candidates().iter();
+        if offers.section_count() > 0 {
+            return candidates.map(|candidate| candidate.section.position()).collect();
+        }
+        let mut documents = BTreeMap::new();
+        let number = |passage: Passage<'_>| {
+            let next = documents.len();
+            *documents.entry(passage.document.to_owned()).or_insert(next)
+        };
+        let mut number = { number };
+        candidates.map(|candidate| Passage::from_item(candidate.item).map(&mut number)).collect()
+    }
+
+    /// Positions in the order in which they are looked at.
+    fn order(self, offers: &Offers<'_>, sections: &[Option<usize>]) -> Vec<u32> {
+        let candidates = offers.candidates();
+        match self.order {
+            FillOrder::Score => {
+                let key = |position: usize| order::descending(candidates[position].score);
+                match (1..candidates.len()).all(|position| key(position - 1) <= key(position)) {
+                    true => (0..candidates.len() as u32).collect(),
+                    false => order::rank(candidates.iter().map(|candidate| candidate.score)),
+                }
+            }
+            FillOrder::Turns => {
+                // How many of each section came before, and where its first was.
+                let mut seen: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+                let round = |(position, section): (usize, &Option<usize>)| match section {
+                    Some(section) => {
+                        let (count, first) = seen.entry(*section).or_insert((0, position));
+                        *count += 1;
+                        (*count - 1, *first)
+                    }
+                    None => (0, position),
+                };
+                let rounds: Vec<(usize, usize)> = sections.iter().enumerate().map(round).collect();
+                let mut order: Vec<u32> = (0..candidates.len() as u32).collect();
+                order.sort_by_key(|position| rounds[*position as usize]);
+                order
+            }
+        }
+    }
+
+    fn needs_sections(self) -> bool {
+        self.order == FillOrder::Turns || self.max_per_section.is_some()
+    }
+}
+
+impl Slicer for FillSlice {
+    fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
+        if tally.budget().target_tokens <= 0 {
+            return Ok(());
+        }
+        let offers = tally.offers();
+        let sections = if self.needs_sections() { Self::sections(offers) } else { Vec::new() };
+        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+        let order = self.order(offers, &sections);
+        let Some(cap) = self.max_per_section else {
+            order.into_iter().for_each(|position| {
+                tally.take(position as usize, Level::WHOLE);
+            });
+            return Ok(());
+        };
+        let taken = |position: &usize| tally.level(*position).is_some();
+        for section in (0..sections.len()).filter(taken).filter_map(|position| sections[position]) {
+            *counts.entry(section).or_default() += 1;
+        }
+        for position in order {
+            let position = position as usize;
+            let Some(section) = sections[position] else {
+                tally.take(position, Level::WHOLE);
+                continue;
+            };
+            let count = counts.entry(section).or_default();
+            if tally.level(position).is_none() && *count >= cap {
+                let passage = Passage::from_item(offers.candidates()[position].item);
+                let document = passage.map_or("", |passage| passage.document).to_owned();
+                let reason = ExclusionReason::DocumentCapExceeded { document, cap, count: *count };
+                tally.exclude(position, Verdict::Excluded(Arc::new(reason)));
+            } else if tally.level(position).is_none() && tally.take(position, Level::WHOLE) {
+                *count += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn properties(&self) -> SlicerProperties {
+        match self.order {
+            FillOrder::Score => SlicerProperties::SCORE_ORDERED,
+            FillOrder::Turns => SlicerProperties::UNORDERED,
+        }
+    }
+
+    fn sweep(
+        &self,
+        offers: &Offers<'_>,
+        targets: RangeInclusive<i64>,
+        positions: &[usize],
+        search: &mut Search<'_>,
+    ) -> Option<Result<Vec<TargetRanges>, Error>> {
+        if !offers.is_plain() || self.max_per_section.is_some() {
+            return None;
+        }
+        let sections = if self.needs_sections() { Self::sections(offers) } else { Vec::new() };
+        let order = self.order(offers, &sections);
+        Some(super::greedy::sweep(offers, order, targets, positions, search))
+    }
+}

@@ -1,0 +1,411 @@
+//! The running account of a selection.
+//!
+//! Three questions meet in a slice: what something costs where it is sent, who gets in, and what is left for the
+//! others. A slicer answers the second. The tally answers the other two, each in constant time: it knows which
+//! headings are paid and which form of a candidate is in, it refuses what does not fit, and it writes down every
+//! decision. So no slicer can overspend by mistake, forget a candidate, or take a form that does not exist.
+//!
+//! Two records come with it. The *log* lists the moves in their order, so that the engine can take the last ones back.
+//! The *certificate* [`holds_below`](Tally::holds_below) is the smallest larger target at which a refusal would not
+//! have been one: below it, the same slice decides the same.
+
+use std::sync::Arc;
+
+use super::{Candidate, Offer, Offers};
+use crate::{
+    CountRequirementShortfall, Error, ExclusionReason, Headings, Level, SectionId, SliceBudget,
+};
+
+/// What was decided about one candidate.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// It is selected, in this form.
+    Taken(Level),
+    /// It did not fit what was left of its budget when the slicer looked at it.
+    Left {
+        /// What was left.
+        available_tokens: i64,
+    },
+    /// It would fit what is left, and yet the slicer's choice does without it: another combination
+    /// has a higher value, its tokens are rounded up to a whole bucket, or its value is 0.
+    Outcompeted {
+        /// What is left.
+        available_tokens: i64,
+    },
+    /// Enough others of its kind were selected.
+    Capped {
+        /// How many of the kind may be selected.
+        cap: usize,
+        /// How many were when this one's turn came.
+        count: usize,
+    },
+    /// Another reason.
+    Excluded(Arc<ExclusionReason>),
+}
+
+impl Verdict {
+    /// The whole candidate is selected.
+    pub const WHOLE: Self = Self::Taken(Level::WHOLE);
+
+    /// Returns whether it is selected, in any form.
+    pub fn is_taken(&self) -> bool {
+        matches!(self, Self::Taken(_))
+    }
+}
+
+/// A candidate that was taken, or raised to a longer form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The position of the candidate.
+    pub position: u32,
+    /// Its form from then on.
+    pub level: Level,
+}
+
+/// The decisions of a slice, and what they cost so far.
+#[derive(Clone, Debug)]
+pub struct Tally<'o, 'a> {
+    offers: &'o Offers<'a>,
+    budget: SliceBudget,
+    is_plain: bool,
+    used: i64,
+    verdicts: Vec<Verdict>,
+    moves: Vec<Move>,
+    shortfalls: Vec<CountRequirementShortfall>,
+    /// How many forms are taken in each section.
+    open: Vec<u32>,
+    last_section: SectionId,
+    taken: usize,
+    holds_below: i64,
+    steps: u64,
+}
+
+impl<'o, 'a> Tally<'o, 'a> {
+    /// A tally in which nothing is decided: every candidate is left, with nothing available to it.
+    pub fn new(offers: &'o Offers<'a>, budget: SliceBudget) -> Self {
+        let candidates = offers.candidates().len();
+        Self {
+            offers,
+            budget,
+            is_plain: offers.is_plain(),
+            used: 0,
+            verdicts: vec![Verdict::Left { available_tokens: 0 }; candidates],
+            moves: Vec::with_capacity(candidates),
+            shortfalls: Vec::new(),
+            open: vec![0; offers.section_count()],
+            last_section: SectionId::NONE,
+            taken: 0,
+            // Nothing is taken for a target of 0.
+            holds_below: if budget.target_tokens > 0 { i64::MAX } else { 1 },
+            steps: 0,
+        }
+    }
+
+    /// Returns what there is to choose from.
+    pub fn offers(&self) -> &'o Offers<'a> {
+        self.offers
+    }
+
+    /// Returns the candidates, in descending order of score.
+    pub fn candidates(&self) -> &'o [Candidate<'a>] {
+        self.offers.candidates()
+    }
+
+    /// Returns the budget of this slice.
+    pub fn budget(&self) -> SliceBudget {
+        self.budget
+    }
+
+    /// Returns what is left of the target. Negative if more was committed.
+    pub fn remaining(&self) -> i64 {
+        self.budget.target_tokens.saturating_sub(self.used)
+    }
+
+    /// Returns the form in which a candidate is taken, if it is.
+    pub fn level(&self, position: usize) -> Option<Level> {
+        match self.verdicts[position] {
+            Verdict::Taken(level) => Some(level),
+            _ => None,
+        }
+    }
+
+    /// Returns the verdict on each candidate.
+    pub fn verdicts(&self) -> &[Verdict] {
+        &self.verdicts
+    }
+
+    /// Returns the moves, in the order they were made.
+    pub fn moves(&self) -> &[Move] {
+        &self.moves
+    }
+
+    /// Returns the requirements that could not be met.
+    pub fn shortfalls(&self) -> &[CountRequirementShortfall] {
+        &self.shortfalls
+    }
+
+    /// Returns the smallest larger target at which this slice may decide otherwise; `i64::MAX` if there is none.
+    pub fn holds_below(&self) -> i64 {
+        self.holds_below
+    }
+
+    /// Returns how many steps of work slicers reported with [`spend`](Self::spend).
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Returns what taking a candidate in a form costs now: its tokens, a heading and a separator where they are
+    /// needed, less the cost of the form that is taken already. `None` if it has no such form.
+    pub fn cost(&self, position: usize, level: Level) -> Option<i64> {
+        let offer = self.offers.offer(position, level)?;
+        Some(self.overhead(position, offer.section).saturating_add(offer.tokens))
+    }
+
+    /// What a form costs beyond its own tokens.
+    fn overhead(&self, position: usize, section: SectionId) -> i64 {
+        let heading = if self.opens(section) { self.offers.heading(section) } else { 0 };
+        match self.verdicts[position] {
+            Verdict::Taken(level) => {
+                let tokens = self.offers.offer(position, level).map_or(0, |offer| offer.tokens);
+                heading - tokens
+            }
+            _ if self.taken > 0 => heading.saturating_add(self.offers.separator()),
+            _ => heading,
+        }
+    }
+
+    fn opens(&self, section: SectionId) -> bool {
+        let Some(position) = section.position() else {
+            return false;
+        };
+        match self.offers.headings() {
+            Headings::Once => self.open.get(position) == Some(&0),
+            Headings::AtEveryChange => self.last_section != section,
+        }
+    }
+
+    /// Takes a candidate in a form if it fits, and returns whether it is in. Otherwise records what was left. A
+    /// candidate that is in already, in this form or a longer one, stays as it is.
+    ///
+    /// # Panics
+    ///
+    /// If there is no candidate at this position.
+    #[inline]
+    pub fn take(&mut self, position: usize, level: Level) -> bool {
+        if !self.is_plain {
+            return self.take_form(position, level);
+        }
+        if level != Level::WHOLE {
+            return false;
+        }
+        if self.verdicts[position].is_taken() {
+            return true;
+        }
+        let tokens = self.offers.candidates()[position].tokens;
+        let available_tokens = self.budget.target_tokens - self.used;
+        if !(0..=available_tokens).contains(&tokens) {
+            self.refuse(position, tokens, available_tokens);
+            return false;
+        }
+        self.used += tokens;
+        self.verdicts[position] = Verdict::WHOLE;
+        self.moves.push(Move { position: position as u32, level });
+        true
+    }
+
+    fn take_form(&mut self, position: usize, level: Level) -> bool {
+        let current = self.level(position);
+        if current.is_some_and(|current| current <= level) {
+            return true;
+        }
+        let Some(offer) = self.offers.offer(position, level) else {
+            return false;
+        };
+        let overhead = self.overhead(position, offer.section);
+        let available_tokens = self.remaining().saturating_sub(overhead);
+        // A form of no tokens needs its heading, too.
+        if offer.tokens < 0 || available_tokens < 0 || offer.tokens > available_tokens {
+            let cost = offer.tokens.saturating_add(overhead);
+            match current {
+                None => self.refuse(position, cost, available_tokens.max(0)),
+                Some(_) => self.changes_at(self.used.saturating_add(cost)),
+            }
+            return false;
+        }
+        self.enter(position, level, offer, overhead);
+        true
+    }
+
+    #[inline]
+    fn refuse(&mut self, position: usize, cost: i64, available_tokens: i64) {
+        self.verdicts[position] = Verdict::Left { available_tokens };
+        if cost >= 0 {
+            self.changes_at(self.used.saturating_add(cost));
+        }
+    }
+
+    /// Takes a candidate in a form at any cost, such as one that a count requires. Has no effect on a candidate
+    /// that is in already in this form or a longer one, or that does not have the form.
+    ///
+    /// # Panics
+    ///
+    /// If there is no candidate at this position.
+    pub fn commit(&mut self, position: usize, level: Level) {
+        if self.level(position).is_none_or(|current| current > level)
+            && let Some(offer) = self.offers.offer(position, level)
+        {
+            let overhead = self.overhead(position, offer.section);
+            self.enter(position, level, offer, overhead);
+        }
+    }
+
+    fn enter(&mut self, position: usize, level: Level, offer: Offer, overhead: i64) {
+        match self.verdicts[position] {
+            Verdict::Taken(current) => {
+                let section = self.offers.offer(position, current).map(|offer| offer.section);
+                if let Some(count) = section
+                    .and_then(SectionId::position)
+                    .and_then(|section| self.open.get_mut(section))
+                {
+                    *count -= 1;
+                }
+            }
+            _ => self.taken += 1,
+        }
+        if let Some(count) = offer.section.position().and_then(|section| self.open.get_mut(section))
+        {
+            *count += 1;
+        }
+        self.last_section = offer.section;
+        self.used = self.used.saturating_add(offer.tokens).saturating_add(overhead);
+        self.verdicts[position] = Verdict::Taken(level);
+        self.moves.push(Move { position: position as u32, level });
+    }
+
+    /// Leaves a candidate out, for a reason. Has no effect on one that is in already, or if the reason is none.
+    ///
+    /// # Panics
+    ///
+    /// If there is no candidate at this position.
+    pub fn exclude(&mut self, position: usize, verdict: Verdict) {
+        if !self.verdicts[position].is_taken() && !verdict.is_taken() {
+            self.verdicts[position] = verdict;
+        }
+    }
+
+    /// Reports a requirement that could not be met.
+    pub fn report_shortfall(&mut self, shortfall: CountRequirementShortfall) {
+        if !self.shortfalls.contains(&shortfall) {
+            self.shortfalls.push(shortfall);
+        }
+    }
+
+    /// Reports a larger target at which the decisions may be others, for slicers that compare by other means than
+    /// [`take`](Self::take).
+    #[inline]
+    pub fn changes_at(&mut self, target: i64) {
+        self.holds_below = self.holds_below.min(target);
+    }
+
+    /// Reports work beyond a look at each candidate. A search over many budgets stops when it is too much.
+    pub fn spend(&mut self, steps: u64) {
+        self.steps = self.steps.saturating_add(steps);
+    }
+
+    /// Slices the candidates at these positions by themselves, within a budget of their own. What is taken among them
+    /// already counts towards it; headings that are paid stay paid.
+    ///
+    /// # Errors
+    ///
+    /// Any error of `slice`.
+    pub fn within<R>(
+        &mut self,
+        positions: &[u32],
+        budget: SliceBudget,
+        slice: impl FnOnce(&mut Tally<'_, 'a>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let offers = self.offers.subset(positions);
+        let mut inner = Tally::new(&offers, budget);
+        for (verdict, position) in inner.verdicts.iter_mut().zip(positions) {
+            if let taken @ Verdict::Taken(level) = &self.verdicts[*position as usize] {
+                let tokens = self.offers.offer(*position as usize, *level).map(|o| o.tokens);
+                inner.used = inner.used.saturating_add(tokens.unwrap_or_default());
+                *verdict = taken.clone();
+            }
+        }
+        let carried = inner.used;
+        inner.open.clone_from(&self.open);
+        (inner.last_section, inner.taken) = (self.last_section, self.taken);
+        let result = slice(&mut inner)?;
+        self.used = self.used.saturating_add(inner.used - carried);
+        (self.last_section, self.taken) = (inner.last_section, inner.taken);
+        self.open = inner.open;
+        self.steps = self.steps.saturating_add(inner.steps);
+        if inner.holds_below != i64::MAX {
+            let more = inner.holds_below.saturating_sub(budget.target_tokens);
+            self.changes_at(self.budget.target_tokens.saturating_add(more));
+        }
+        let moves = inner.moves.into_iter();
+        self.moves.extend(moves.map(|Move { position, level }| Move {
+            position: positions[position as usize],
+            level,
+        }));
+        for (verdict, position) in inner.verdicts.into_iter().zip(positions) {
+            self.verdicts[*position as usize] = verdict;
+        }
+        for shortfall in inner.shortfalls {
+            self.report_shortfall(shortfall);
+        }
+        Ok(result)
+    }
+
+    /// Goes through the moves in their order and takes back those for which `verdict` returns a reason. What they
+    /// cost is not available to others.
+    pub fn take_back(&mut self, mut verdict: impl FnMut(Move) -> Option<Verdict>) {
+        let mut moves = std::mem::take(&mut self.moves);
+        moves.retain(|made| match verdict(*made).filter(|verdict| !verdict.is_taken()) {
+            Some(verdict) => {
+                self.verdicts[made.position as usize] = verdict;
+                false
+            }
+            None => true,
+        });
+        self.moves = moves;
+    }
+
+    /// Puts the moves into another order.
+    pub(super) fn sort_moves(&mut self, key: impl Fn(usize) -> u64) {
+        self.moves.sort_unstable_by_key(|made| (key(made.position as usize), made.position));
+    }
+
+    /// Gives the slicer more room: a target of what is used and this much more.
+    pub(crate) fn raise_target(&mut self, spare_tokens: i64) {
+        let target_tokens = self.used.saturating_add(spare_tokens);
+        self.budget.target_tokens = target_tokens;
+        self.budget.max_tokens = self.budget.max_tokens.max(target_tokens);
+        self.holds_below = i64::MAX;
+    }
+
+    /// Returns what is used.
+    pub(crate) fn used(&self) -> i64 {
+        self.used
+    }
+
+    /// Takes back all but the first `len` moves. Their costs stay, so nothing can be taken afterwards.
+    pub(crate) fn truncate_moves(&mut self, len: usize, available_tokens: i64) {
+        for taken_back in self.moves.split_off(len) {
+            let position = taken_back.position;
+            let before = self.moves.iter().rfind(|made| made.position == position);
+            self.verdicts[position as usize] = match before {
+                Some(before) => Verdict::Taken(before.level),
+                None => Verdict::Left { available_tokens },
+            };
+        }
+    }
+
+    /// The verdicts, the moves, and the requirements that could not be met.
+    pub(crate) fn into_parts(self) -> (Vec<Verdict>, Vec<Move>, Vec<CountRequirementShortfall>) {
+        (self.verdicts, self.moves, self.shortfalls)
+    }
+}

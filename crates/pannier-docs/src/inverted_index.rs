@@ -1,0 +1,520 @@
+//! Which texts a term is in, how often, and at which positions.
+//!
+//! There are two such indexes: of whole documents, without positions, and of chunks, with them. Terms are kept in the order of a hash, in blocks that each carry a checksum, so that a search reads and checks a
+//! handful of blocks, whatever the number of words. Each term's list of texts begins with the term itself and ends
+//! with a checksum: whatever is used has been checked, and nothing else was read. A list has blocks, too, so that a few texts
+//! are found in a long one without reading all of it.
+
+use std::collections::BinaryHeap;
+use std::io::{self, Write};
+
+use rayon::prelude::*;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::varint::{ByteReader, write_str, write_varint};
+
+/// How many words a block has, and how many bytes a term takes in it: a hash, where its list is, how long, and how long
+/// its positions behind that are.
+pub(crate) const TERMS_PER_BLOCK: usize = 128;
+const TERM_BYTES: usize = 32;
+const CHECK_BYTES: usize = 8;
+pub(crate) const BLOCK_BYTES: usize = TERMS_PER_BLOCK * TERM_BYTES + CHECK_BYTES;
+
+/// How many texts a block of a list has.
+const POSTINGS_PER_BLOCK: usize = 128;
+
+/// How many documents are sorted at once.
+const SORT_BATCH_DOCUMENTS: usize = 512;
+
+/// A term in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TermEntry {
+    pub(crate) hash: u64,
+    pub(crate) start: u64,
+    pub(crate) length: u64,
+    pub(crate) positions_len: u64,
+}
+
+/// How many bytes so many words take.
+pub(crate) fn terms_bytes(words: u64) -> Option<u64> {
+    let blocks = words.div_ceil(TERMS_PER_BLOCK as u64);
+    words.checked_mul(TERM_BYTES as u64)?.checked_add(blocks.checked_mul(CHECK_BYTES as u64)?)
+}
+
+/// The words of a block, if it is as it was written.
+pub(crate) fn read_block(block: &[u8]) -> Option<Vec<TermEntry>> {
+    let (words, check) = block.split_at_checked(block.len().checked_sub(CHECK_BYTES)?)?;
+    if words.is_empty() || words.len() % TERM_BYTES != 0 || check != xxh3_64(words).to_le_bytes() {
+        return None;
+    }
+    let mut bytes = ByteReader(words);
+    let mut read = Vec::with_capacity(words.len() / TERM_BYTES);
+    while !bytes.is_empty() {
+        let (hash, start, length) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
+        read.push(TermEntry { hash, start, length, positions_len: bytes.u64()? });
+    }
+    Some(read)
+}
+
+/// The texts that a term is in, as they are kept.
+#[derive(Debug)]
+pub(crate) struct PostingList {
+    bytes: Vec<u8>,
+    /// How many texts there are.
+    pub(crate) count: u32,
+    blocks: Vec<PostingBlock>,
+}
+
+/// A part of a list.
+#[derive(Clone, Copy, Debug)]
+struct PostingBlock {
+    /// The number behind the last text of the block before, and the last text of this one.
+    next: u32,
+    last: u32,
+    /// Where it begins among the bytes, and how many texts it has.
+    start: usize,
+    count: u32,
+}
+
+impl PostingList {
+    /// A list, if it is as it was written.
+    pub(crate) fn read(bytes: Vec<u8>) -> Option<Self> {
+        let (list, check) = bytes.split_at_checked(bytes.len().checked_sub(CHECK_BYTES)?)?;
+        if check != xxh3_64(list).to_le_bytes() {
+            return None;
+        }
+        let mut left = ByteReader(list);
+        left.read_str()?;
+        let count = left.read_varint_u32()?;
+        let block_count = (count as usize).div_ceil(POSTINGS_PER_BLOCK);
+        let mut blocks = Vec::with_capacity(block_count.min(list.len()));
+        let (mut next, mut start, mut rest) = (0_u32, 0_usize, count);
+        for _ in 0..block_count {
+            let last = next.checked_add(left.read_varint_u32()?)?;
+            let count = rest.min(POSTINGS_PER_BLOCK as u32);
+            blocks.push(PostingBlock { next, last, start, count });
+            start = start.checked_add(usize::try_from(left.read_varint()?).ok()?)?;
+            next = last.checked_add(1)?;
+            rest -= count;
+        }
+        let head = list.len() - left.len();
+        blocks.iter_mut().for_each(|block| block.start = block.start.saturating_add(head));
+        (start == left.len()).then_some(Self { bytes, count, blocks })
+    }
+
+    /// The term.
+    #[cfg(test)]
+    pub(crate) fn term(&self) -> &str {
+        read_term(&self.bytes).unwrap_or_default()
+    }
+
+    /// The last text.
+    pub(crate) fn last(&self) -> Option<u32> {
+        self.blocks.last().map(|block| block.last)
+    }
+
+    /// Calls a function with every text and how often the term occurs in it, in order. None if the list is not as it was
+    /// written.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(u32, u32)) -> Option<()> {
+        self.blocks.iter().try_for_each(|block| self.for_each_in(block, &mut f))
+    }
+
+    fn for_each_in(&self, block: &PostingBlock, f: &mut impl FnMut(u32, u32)) -> Option<()> {
+        let mut bytes = ByteReader(self.bytes.get(block.start..)?);
+        let mut next = block.next;
+        for _ in 0..block.count {
+            // Most words occur once in a text: then that is said by a bit.
+            let number = bytes.read_varint()?;
+            let skipped = u32::try_from(number >> 1).ok()?;
+            let text = next.checked_add(skipped).filter(|text| *text <= block.last)?;
+            let times = match number & 1 {
+                0 => 1,
+                _ => bytes.read_varint_u32().filter(|times| *times > 1)?,
+            };
+            f(text, times);
+            next = text.checked_add(1)?;
+        }
+        Some(())
+    }
+
+    /// All texts, and how often the term occurs in each.
+    pub(crate) fn texts(&self) -> Option<Vec<(u32, u32)>> {
+        let mut texts = Vec::with_capacity((self.count as usize).min(self.bytes.len()));
+        self.for_each(|text, times| texts.push((text, times)))?;
+        Some(texts)
+    }
+
+    /// Calls a function with those of these texts, which are ascending, that have the term, and how often. Blocks that have
+    /// none of them are not read.
+    pub(crate) fn for_each_of(&self, texts: &[u32], mut f: impl FnMut(u32, u32)) -> Option<()> {
+        let mut asked = texts.iter().copied().peekable();
+        let mut first = 0;
+        while let Some(&text) = asked.peek() {
+            let skipped = self.blocks[first..].partition_point(|block| block.last < text);
+            first += skipped;
+            let Some(block) = self.blocks.get(first) else { break };
+            self.for_each_in(block, &mut |found, times| {
+                while asked.next_if(|text| *text < found).is_some() {}
+                if asked.next_if_eq(&found).is_some() {
+                    f(found, times);
+                }
+            })?;
+            while asked.next_if(|text| *text <= block.last).is_some() {}
+            first += 1;
+        }
+        Some(())
+    }
+}
+
+/// For each of these texts, the positions where a term stands in it, if they are as they were written.
+pub(crate) fn read_positions(bytes: &[u8], texts: &[(u32, u32)]) -> Option<Vec<Vec<u32>>> {
+    let (positions, check) = bytes.split_at_checked(bytes.len().checked_sub(CHECK_BYTES)?)?;
+    if check != xxh3_64(positions).to_le_bytes() {
+        return None;
+    }
+    let mut bytes = ByteReader(positions);
+    let mut read_text = |count: u32| {
+        let mut positions = Vec::with_capacity((count as usize).min(bytes.len()));
+        let mut next = 0_u32;
+        for _ in 0..count {
+            let position = next.checked_add(bytes.read_varint_u32()?)?;
+            positions.push(position);
+            next = position.checked_add(1)?;
+        }
+        Some(positions)
+    };
+    let positions = texts.iter().map(|(_, count)| read_text(*count)).collect::<Option<_>>()?;
+    bytes.is_empty().then_some(positions)
+}
+
+/// The term that a list is of. The list may be damaged.
+pub(crate) fn read_term(list: &[u8]) -> Option<&str> {
+    ByteReader(list).read_str()
+}
+
+/// The distinct words of a text.
+pub(crate) trait DistinctTerms: Sync {
+    /// Calls a function with the hash of each term, the term, how often it occurs, and the positions where, ascending, if
+    /// positions are kept; by hash and then by the words' bytes.
+    fn for_each<'w>(&'w self, f: impl FnMut(u64, &'w str, u32, &'w [u32]));
+}
+
+/// Collects the words of texts, and writes them in order.
+///
+/// Texts come in batches, each of which is sorted by itself; in the end the sorted batches are merged.
+#[derive(Debug, Default)]
+pub(crate) struct IndexBuilder {
+    runs: Vec<Vec<u8>>,
+}
+
+impl IndexBuilder {
+    /// Adds the words of texts that follow those before.
+    pub(crate) fn add(&mut self, first: u32, texts: &[&impl DistinctTerms]) {
+        let parts = texts.par_chunks(SORT_BATCH_DOCUMENTS);
+        let starts = (0..texts.len() as u32).into_par_iter().step_by(SORT_BATCH_DOCUMENTS);
+        let runs = parts.zip(starts).map(|(part, start)| Self::run(first + start, part));
+        self.runs.extend(runs.collect::<Vec<_>>());
+    }
+
+    /// The words of texts, in order.
+    fn run(first: u32, texts: &[&impl DistinctTerms]) -> Vec<u8> {
+        let mut entries: Vec<(u64, &str, u32, u32, &[u32])> = Vec::new();
+        for (words, text) in texts.iter().zip(first..) {
+            words.for_each(|hash, term, count, positions| {
+                entries.push((hash, term, text, count, positions));
+            });
+        }
+        // Numbers first: texts are compared only where their hashes are equal, and then mostly once. What a text
+        // brings is in order already, and a stable sort makes use of it and keeps texts in theirs.
+        entries.sort_by_key(|(hash, ..)| *hash);
+        for same in entries.chunk_by_mut(|a, b| a.0 == b.0) {
+            if same.iter().any(|entry| entry.1 != same[0].1) {
+                same.sort_unstable();
+            }
+        }
+        let mut run = Vec::new();
+        for same in entries.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            let (hash, term, ..) = same[0];
+            run.extend_from_slice(&hash.to_le_bytes());
+            write_str(&mut run, term);
+            write_varint(&mut run, same.len() as u64);
+            for (_, _, text, count, _) in same {
+                write_varint(&mut run, u64::from(*text));
+                write_varint(&mut run, u64::from(*count));
+            }
+            let positions = same.iter().flat_map(|(.., positions)| *positions);
+            write_varint(&mut run, positions.clone().count() as u64);
+            positions.for_each(|position| write_varint(&mut run, u64::from(*position)));
+        }
+        run
+    }
+
+    /// Writes all words, and tells how many there are.
+    pub(crate) fn write(
+        self,
+        terms: &mut impl Write,
+        postings: &mut impl Write,
+    ) -> io::Result<u64> {
+        let mut heads: BinaryHeap<Head<'_>> = self
+            .runs
+            .iter()
+            .enumerate()
+            .filter_map(|(run, bytes)| Head::new(run, ByteReader(bytes)))
+            .collect();
+        let (mut count, mut start, mut block) = (0, 0, Vec::with_capacity(BLOCK_BYTES));
+        let (mut list, mut found, mut positions) = (Vec::new(), Vec::new(), Vec::new());
+        while let Some(head) = heads.pop() {
+            let (hash, term) = (head.hash, head.term);
+            found.clear();
+            positions.clear();
+            let mut next = Some(head);
+            while let Some(mut head) = next {
+                head.take(&mut found, &mut positions);
+                heads.extend(Head::new(head.run, head.rest));
+                next = match heads.peek() {
+                    Some(other) if (other.hash, other.term) == (hash, term) => heads.pop(),
+                    _ => None,
+                };
+            }
+            write_postings(&mut list, term, &found);
+            postings.write_all(&list)?;
+            let length = list.len() as u64;
+            write_positions(&mut list, &found, &positions);
+            postings.write_all(&list)?;
+            let positions_len = list.len() as u64;
+            for number in [hash, start, length, positions_len] {
+                block.extend_from_slice(&number.to_le_bytes());
+            }
+            (count, start) = (count + 1, start + length + positions_len);
+            if block.len() == TERMS_PER_BLOCK * TERM_BYTES {
+                write_block(terms, &mut block)?;
+            }
+        }
+        if !block.is_empty() {
+            write_block(terms, &mut block)?;
+        }
+        Ok(count)
+    }
+}
+
+fn write_block(terms: &mut impl Write, block: &mut Vec<u8>) -> io::Result<()> {
+    let check = xxh3_64(block);
+    terms.write_all(block)?;
+    terms.write_all(&check.to_le_bytes())?;
+    block.clear();
+    Ok(())
+}
+
+fn write_postings(list: &mut Vec<u8>, term: &str, found: &[(u64, u64)]) {
+    list.clear();
+    write_str(list, term);
+    write_varint(list, found.len() as u64);
+    let mut blocks = Vec::new();
+    let mut next = 0;
+    for block in found.chunks(POSTINGS_PER_BLOCK) {
+        let (before, begin) = (next, blocks.len());
+        for (text, count) in block {
+            write_varint(&mut blocks, (text - next) << 1 | u64::from(*count > 1));
+            if *count > 1 {
+                write_varint(&mut blocks, *count);
+            }
+            next = text + 1;
+        }
+        write_varint(list, next - 1 - before);
+        write_varint(list, (blocks.len() - begin) as u64);
+    }
+    list.extend_from_slice(&blocks);
+    list.extend_from_slice(&xxh3_64(list).to_le_bytes());
+}
+
+/// Nothing, if no positions are kept.
+fn write_positions(list: &mut Vec<u8>, found: &[(u64, u64)], positions: &[u64]) {
+    list.clear();
+    if positions.is_empty() {
+        return;
+    }
+    let mut positions = positions.iter();
+    for (_, count) in found {
+        let mut next = 0;
+        for position in positions.by_ref().take(*count as usize) {
+            write_varint(list, position - next);
+            next = position + 1;
+        }
+    }
+    list.extend_from_slice(&xxh3_64(list).to_le_bytes());
+}
+
+/// The next term of a run.
+struct Head<'r> {
+    hash: u64,
+    term: &'r str,
+    run: usize,
+    count: u64,
+    rest: ByteReader<'r>,
+}
+
+impl<'r> Head<'r> {
+    fn new(run: usize, mut rest: ByteReader<'r>) -> Option<Self> {
+        let hash = rest.u64()?;
+        let term = rest.read_str()?;
+        let count = rest.read_varint()?;
+        Some(Self { hash, term, run, count, rest })
+    }
+
+    /// Takes its texts and its positions, and goes to the next term.
+    fn take(&mut self, found: &mut Vec<(u64, u64)>, positions: &mut Vec<u64>) {
+        for _ in 0..self.count {
+            if let (Some(text), Some(count)) = (self.rest.read_varint(), self.rest.read_varint()) {
+                found.push((text, count));
+            }
+        }
+        for _ in 0..self.rest.read_varint().unwrap_or_default() {
+            positions.extend(self.rest.read_varint());
+        }
+    }
+
+    fn key(&self) -> (u64, &str, usize) {
+        (self.hash, self.term, self.run)
+    }
+}
+
+// The heap gives the largest first; here that is the first in order.
+impl Ord for Head<'_> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+impl PartialOrd for Head<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Head<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Head<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::chunk_terms::ChunkTerms;
+    use crate::word_counts::WordCounts;
+
+    proptest! {
+        /// Long lists have many blocks, of which few are read.
+        #[test]
+        fn some_texts_are_found_in_a_long_list(
+            gaps in prop::collection::vec((1..5_u32, 1..4_u32), 0..600),
+            asked in prop::collection::btree_set(0..2_000_u32, 0..30),
+        ) {
+            let mut next = 0;
+            let texts: Vec<(u32, u32)> = gaps
+                .iter()
+                .map(|(gap, times)| {
+                    next += gap;
+                    (next, *times)
+                })
+                .collect();
+            let wide: Vec<(u64, u64)> = texts.iter().map(|(text, times)| ((*text).into(), (*times).into())).collect();
+            let mut bytes = Vec::new();
+            write_postings(&mut bytes, "term", &wide);
+            let list = PostingList::read(bytes.clone()).unwrap();
+            prop_assert_eq!(list.texts().unwrap(), texts.clone());
+            prop_assert_eq!(list.last(), texts.last().map(|(text, _)| *text));
+            let asked: Vec<u32> = asked.into_iter().collect();
+            let mut found = Vec::new();
+            list.for_each_of(&asked, |text, times| found.push((text, times))).unwrap();
+            let expected: Vec<(u32, u32)> =
+                texts.into_iter().filter(|(text, _)| asked.binary_search(text).is_ok()).collect();
+            prop_assert_eq!(found, expected);
+            // Whatever is in it, reading does not panic.
+            let end = bytes.len() - 8;
+            bytes.truncate(end);
+            if let Some(byte) = asked.first().and_then(|position| bytes.get_mut(*position as usize)) {
+                *byte ^= 0x55;
+            }
+            let check = xxh3_64(&bytes);
+            bytes.extend_from_slice(&check.to_le_bytes());
+            if let Some(list) = PostingList::read(bytes) {
+                let _ = (list.texts(), list.for_each_of(&asked, |_, _| {}));
+            }
+        }
+
+        #[test]
+        fn every_term_has_its_places(texts in prop::collection::vec("[a-d ]{0,30}", 0..40)) {
+            let terms: Vec<ChunkTerms> = texts.iter().map(|text| ChunkTerms::new(&[text])).collect();
+            let mut builder = IndexBuilder::default();
+            builder.add(0, &terms.iter().collect::<Vec<_>>());
+            let (mut blocks, mut postings) = (Vec::new(), Vec::new());
+            builder.write(&mut blocks, &mut postings).unwrap();
+            let mut found: BTreeMap<(u32, String), Vec<u32>> = BTreeMap::new();
+            for term in blocks.chunks(BLOCK_BYTES).flat_map(|block| read_block(block).unwrap()) {
+                let end = (term.start + term.length) as usize;
+                let list = PostingList::read(postings[term.start as usize..end].to_vec()).unwrap();
+                let in_texts = list.texts().unwrap();
+                let positions = &postings[end..end + term.positions_len as usize];
+                for ((text, count), positions) in in_texts.iter().zip(read_positions(positions, &in_texts).unwrap()) {
+                    prop_assert_eq!(*count as usize, positions.len());
+                    found.insert((*text, list.term().to_owned()), positions);
+                }
+            }
+            let mut expected = BTreeMap::new();
+            for (terms, text) in terms.iter().zip(0..) {
+                terms.for_each(|_, term, _, positions| {
+                    expected.insert((text, term.to_owned()), positions.to_vec());
+                });
+            }
+            prop_assert_eq!(found, expected);
+        }
+
+        #[test]
+        fn every_word_has_its_documents_however_they_are_batched(
+            texts in prop::collection::vec("[a-d ]{0,30}", 0..40),
+            batch in 1..10_usize,
+        ) {
+            let words: Vec<WordCounts> = texts.iter().map(|text| WordCounts::new(text)).collect();
+            let mut builder = IndexBuilder::default();
+            let mut first = 0;
+            for batch in words.chunks(batch) {
+                builder.add(first, &batch.iter().collect::<Vec<_>>());
+                first += batch.len() as u32;
+            }
+            let (mut terms, mut postings) = (Vec::new(), Vec::new());
+            let count = builder.write(&mut terms, &mut postings).unwrap();
+            prop_assert_eq!(terms_bytes(count), Some(terms.len() as u64));
+
+            let mut expected: BTreeMap<&str, Vec<(u32, u32)>> = BTreeMap::new();
+            for (words, document) in words.iter().zip(0..) {
+                for (_, term, times) in words.distinct() {
+                    expected.entry(term).or_default().push((document, times));
+                }
+            }
+            let mut found = BTreeMap::new();
+            let mut last = 0;
+            for block in terms.chunks(BLOCK_BYTES) {
+                for term in read_block(block).unwrap() {
+                    prop_assert!(term.hash >= last);
+                    last = term.hash;
+                    let list = &postings[term.start as usize..(term.start + term.length) as usize];
+                    prop_assert_eq!(term.positions_len, 0);
+                    let list = PostingList::read(list.to_vec()).unwrap();
+                    prop_assert_eq!(crate::word_counts::hash(list.term()), term.hash);
+                    found.insert(list.term().to_owned(), list.texts().unwrap());
+                }
+            }
+            prop_assert_eq!(found.len() as u64, count);
+            for (term, documents) in expected {
+                prop_assert_eq!(found.get(term), Some(&documents), "{}", term);
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! A file of a cache, of which only what is there is read.
+//!
+//! Nothing is mapped into memory: a file that shrinks is an error, not a fault.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use crate::DocsError;
+use crate::manifest::{check_kind, open_error};
+
+/// A file of known size.
+#[derive(Debug)]
+pub(crate) struct SizedFile {
+    path: PathBuf,
+    file: File,
+    pub(crate) bytes: u64,
+}
+
+impl SizedFile {
+    pub(crate) fn open(path: PathBuf, bytes: u64) -> Result<Self, DocsError> {
+        let found = check_kind(&path, false)?;
+        if found != bytes {
+            let problem = format!("it has {found} bytes, and should have {bytes}");
+            return Err(DocsError::invalid(&path, problem));
+        }
+        let file = File::open(&path).map_err(|error| open_error(&path, error))?;
+        Ok(Self { path, file, bytes })
+    }
+
+    pub(crate) fn invalid(&self, problem: &str) -> DocsError {
+        DocsError::invalid(&self.path, problem)
+    }
+
+    /// So many bytes from a place on, if they are there.
+    pub(crate) fn read(&self, start: u64, length: u64) -> Result<Vec<u8>, DocsError> {
+        let is_within = start.checked_add(length).is_some_and(|end| end <= self.bytes);
+        let size = usize::try_from(length).ok().filter(|_| is_within);
+        let size =
+            size.ok_or_else(|| self.invalid("something in it is said to be beyond its end"))?;
+        let mut bytes = Vec::new();
+        bytes
+            .try_reserve_exact(size)
+            .map_err(|_| self.invalid("something in it is said to be too long"))?;
+        bytes.resize(size, 0);
+        read_exact_at(&self.file, &mut bytes, start).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => self.invalid("it is shorter than it was"),
+            _ => DocsError::io("read", &self.path, error),
+        })?;
+        Ok(bytes)
+    }
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, bytes: &mut [u8], start: u64) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, start)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut bytes: &mut [u8], mut start: u64) -> std::io::Result<()> {
+    use std::os::windows::fs::FileExt;
+
+    while !bytes.is_empty() {
+        match file.seek_read(bytes, start)? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            read => {
+                bytes = &mut bytes[read..];
+                start += read as u64;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Folders by name.
+//!
+//! Clients of a server know names, never paths. A name is also the host of a URI, which has no case; so names have none.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use super::ShelfError;
+
+/// The longest part of a foreign name that a message repeats.
+pub(super) const MAX_SHOWN_CHARS: usize = 80;
+
+/// A folder and its name.
+///
+/// ```
+/// use pannier::NamedFolder;
+///
+/// let named: NamedFolder = "handbook=.cache/docs".parse()?;
+/// assert_eq!(named.name(), "handbook");
+/// let plain: NamedFolder = ".cache/docs".parse()?;
+/// assert_eq!(plain.name(), "docs");
+/// # Ok::<(), pannier::ShelfError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFolder {
+    name: String,
+    path: PathBuf,
+}
+
+impl NamedFolder {
+    /// Names a folder.
+    ///
+    /// # Errors
+    ///
+    /// [`ShelfError::InvalidName`] unless the name has 1 to 64 ASCII letters, digits, `.`, `_` and `-`.
+    pub fn new(name: &str, path: impl Into<PathBuf>) -> Result<Self, ShelfError> {
+        let path = path.into();
+        match is_name(name) {
+            true => Ok(Self { name: name.to_owned(), path }),
+            false => {
+                let name = name.chars().take(MAX_SHOWN_CHARS).collect();
+                Err(ShelfError::InvalidName { name, path })
+            }
+        }
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl FromStr for NamedFolder {
+    type Err = ShelfError;
+
+    /// Parses `NAME=PATH`, or a path whose last component is the name. A folder `.context` has the name of its project.
+    fn from_str(text: &str) -> Result<Self, ShelfError> {
+        if let Some((name, path)) = text.split_once('=')
+            && is_name(name)
+            && !path.is_empty()
+        {
+            return Self::new(name, path);
+        }
+        let path = PathBuf::from(text);
+        // Only the file system knows the names of `.` and `..`.
+        let absolute = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let last = match absolute.file_name() {
+            Some(name) if name == ".context" => absolute.parent().and_then(Path::file_name),
+            name => name,
+        };
+        let name = last.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        Self::new(&name, path)
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=64).contains(&name.len()) && name.bytes().all(is_plain) && name.contains(|c| c != '.')
+}
+
+/// Rejects two folders with one name.
+#[cfg(any(feature = "docs", feature = "memory", feature = "snippets"))]
+pub(super) fn check_names(folders: &[NamedFolder]) -> Result<(), ShelfError> {
+    for (position, folder) in folders.iter().enumerate() {
+        let is_same = |other: &NamedFolder| other.name.eq_ignore_ascii_case(&folder.name);
+        if folders[..position].iter().any(is_same) {
+            let (name, path) = (folder.name.clone(), folder.path.clone());
+            return Err(ShelfError::DuplicateName { name, path });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(all(test, feature = "docs"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parse_takes_a_name_or_the_last_component() {
+        for (text, name) in [
+            ("a=b", "a"),
+            ("a=b=c", "a"),
+            ("/x/docs", "docs"),
+            ("/x/docs/", "docs"),
+            ("/project/.context", "project"),
+            ("A-b_c.9=/x", "A-b_c.9"),
+        ] {
+            assert_eq!(text.parse::<NamedFolder>().unwrap().name(), name, "{text}");
+        }
+        for text in ["/x/my docs", "/", "ä=/x/ä", "", "..=/x/a b"] {
+            let error = text.parse::<NamedFolder>().unwrap_err();
+            assert!(matches!(error, ShelfError::InvalidName { .. }), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn check_names_rejects_duplicates_ignoring_case() {
+        let folders = ["a=x", "b=y", "A=z"].map(|text| text.parse().unwrap());
+        let error = check_names(&folders).unwrap_err();
+        assert_eq!(error.to_string(), "two folders are called 'A'; rename one, as in A-2=z");
+        assert!(check_names(&folders[..2]).is_ok());
+    }
+}
