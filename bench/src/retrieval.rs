@@ -11,8 +11,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use pannier_docs::{
-    Assembler, AssemblyConfig, BuildOptions, Cache, Embedder, EmbedderError, Mode, Model,
-    QueryVector, Search, Sources, TokenBudget, Vectors, build, quantize,
+    Assembler, AssemblyConfig, BuildOptions, DocumentIndex, DocumentSource, Embedder,
+    EmbedderError, Model, QueryVector, SearchMode, SearchOptions, TokenBudget, VectorSource, build,
+    quantize,
 };
 use serde::Deserialize;
 
@@ -48,15 +49,21 @@ fn compare(root: &Path, count: usize, python: Option<&Path>) {
         }
     }
     let model = Noise(Model::new("noise", "noise", DIMENSIONS as u32));
-    let options = BuildOptions { vectors: Vectors::Embedder(&model), ..BuildOptions::default() };
+    let options =
+        BuildOptions { vectors: VectorSource::Embedder(&model), ..BuildOptions::default() };
     let start = Instant::now();
-    build(&Sources::new(&docs).patterns(["*.txt"]), &root.join("cache"), &options, &mut |_| {})
-        .expect("a cache");
+    build(
+        &DocumentSource::new(&docs).patterns(["*.txt"]),
+        &root.join("cache"),
+        &options,
+        &mut |_| {},
+    )
+    .expect("a cache");
     println!("    {count} texts, cache made or up to date in {}", show(start.elapsed()));
-    let cache = Cache::open(root.join("cache")).expect("a cache");
+    let cache = DocumentIndex::open(root.join("cache")).expect("a cache");
 
-    let mut search = Search::default();
-    (search.mode, search.lexical_k, search.top_k) = (Mode::Lexical, 10, 10);
+    let mut search = SearchOptions::default();
+    (search.mode, search.lexical_k, search.top_k) = (SearchMode::Lexical, 10, 10);
     let ours = percentiles(&queries, |query| {
         cache.search(query, &search, QueryVector::None).expect("hits").len()
     });
@@ -75,7 +82,7 @@ fn compare(root: &Path, count: usize, python: Option<&Path>) {
     }
 
     let mut semantic = search.clone();
-    (semantic.mode, semantic.semantic_k) = (Mode::Semantic, 10);
+    (semantic.mode, semantic.semantic_k) = (SearchMode::Semantic, 10);
     let vector = vector("query");
     let scan =
         median(9, || cache.search("", &semantic, QueryVector::Given(&vector)).expect("hits").len());
@@ -89,7 +96,7 @@ fn compare(root: &Path, count: usize, python: Option<&Path>) {
     );
 
     let mut config = AssemblyConfig::default();
-    config.search.mode = Mode::Lexical;
+    config.search.mode = SearchMode::Lexical;
     let assembler = Assembler::new(&cache, config);
     let budget = TokenBudget::available(4_000);
     let whole = percentiles(&queries, |query| {

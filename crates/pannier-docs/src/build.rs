@@ -14,30 +14,32 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::about::front_matter;
-use crate::cache::{RECORD_BYTES, Record, record_check};
-use crate::chunk::{self, Chunk, ChunkRow, chunking};
-use crate::index::IndexBuilder;
+use crate::chunk::{self, Chunk, ChunkRow, chunker_version};
+use crate::chunk_terms::ChunkTerms;
+use crate::document_index::{DocumentRecord, RECORD_BYTES, record_check};
+use crate::inverted_index::IndexBuilder;
 use crate::manifest::{
     CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNKS, CONTENTS, FILES, MANIFEST, PATHS, POSTINGS,
     RECORDS, TABLE, TERMS, VECTOR_KEYS, VECTORS, VERSIONS, is_version_name,
 };
+use crate::metadata::front_matter;
 use crate::source::SourceFile;
-use crate::store::{self, Counted, is_draft, lock, publish, sync_folder, write_synced};
-use crate::terms::Terms;
-use crate::vectors::{ChunkVectors, GIVEN, Vectors};
-use crate::words::Words;
-use crate::{About, Cache, DocsError, Hit, Manifest, Model, Sources, verify};
+use crate::store::{self, ChecksummedFile, is_draft, lock, publish, sync_folder, write_synced};
+use crate::vectors::{ChunkVectors, IMPORTED_MODEL, VectorSource};
+use crate::word_counts::WordCounts;
+use crate::{
+    DocsError, DocumentIndex, DocumentMetadata, DocumentSource, Hit, Manifest, Model, verify,
+};
 
 /// The largest document that is taken.
-const LARGEST: u64 = 64 << 20;
+const MAX_DOCUMENT_BYTES: u64 = 64 << 20;
 
 /// How many documents, and how many bytes of them, are worked on at once.
-pub(crate) const BATCH: usize = 2_048;
+pub(crate) const BATCH_DOCUMENTS: usize = 2_048;
 pub(crate) const BATCH_BYTES: u64 = 32 << 20;
 
 /// How many documents get vectors before progress is told.
-const EMBEDDED_AT_ONCE: usize = 16;
+const EMBED_BATCH_DOCUMENTS: usize = 16;
 
 /// How far a build has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,13 +59,13 @@ pub struct BuildOptions<'v> {
     /// Uses nothing of the present cache.
     pub from_scratch: bool,
     /// Where the vectors of chunks come from.
-    pub vectors: Vectors<'v>,
+    pub vectors: VectorSource<'v>,
 }
 
 /// What a build did.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
-pub struct Built {
+pub struct BuildSummary {
     /// The version of the cache.
     pub version: String,
     /// How many documents it has.
@@ -91,20 +93,20 @@ pub struct Built {
 /// [`DocsError::Sources`] with every document that cannot be used, [`DocsError::Model`] if the cache has vectors and nothing
 /// is said about them, and whatever keeps files from being read or written. The present cache stays as it is.
 pub fn build(
-    sources: &Sources,
+    sources: &DocumentSource,
     cache: &Path,
     options: &BuildOptions<'_>,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Built, DocsError> {
+) -> Result<BuildSummary, DocsError> {
     let files = sources.files(Some(cache))?;
     let _lock = lock(cache)?;
-    let before = match Cache::open(cache) {
+    let before = match DocumentIndex::open(cache) {
         Ok(before) => Some(before),
         // What is missing or damaged is made; what cannot be read now is left alone.
         Err(DocsError::NoCache { .. } | DocsError::Invalid { .. }) => None,
         Err(error) => return Err(error),
     };
-    if let (Some(before), Vectors::Unsaid) = (&before, options.vectors)
+    if let (Some(before), VectorSource::Unspecified) = (&before, options.vectors)
         && let Some(model) = &before.manifest().model
     {
         return Err(DocsError::model(
@@ -112,19 +114,23 @@ pub fn build(
             format!(
                 "the cache has vectors by {}; give {} again to bring them up to date, or the embedder `none` to drop them",
                 model.name,
-                if model.name == GIVEN { "vectors for all chunks" } else { "the same embedder" }
+                if model.name == IMPORTED_MODEL {
+                    "vectors for all chunks"
+                } else {
+                    "the same embedder"
+                }
             ),
         ));
     }
     let before = before.filter(|_| !options.from_scratch);
-    let is_alike = |before: &Cache| before.manifest().chunking == chunking();
+    let is_alike = |before: &DocumentIndex| before.manifest().chunking == chunker_version();
     if let Some(before) = &before
         && is_alike(before)
         && before.manifest().model.as_ref() == options.vectors.model()
-        && verify::is_whole(before)
-        && is_same(before, &files)
+        && verify::checksums_match(before)
+        && is_up_to_date(before, &files)
     {
-        return Ok(Built::of(before.manifest(), before.len(), 0, true));
+        return Ok(BuildSummary::of(before.manifest(), before.len(), 0, true));
     }
     // Chunks that are made in another way are made again; a vector goes by the text it was made from.
     let vectors = ChunkVectors::new(options.vectors, before.as_ref());
@@ -134,7 +140,7 @@ pub fn build(
     // What an earlier build left behind when it was stopped.
     store::remove(&versions, is_draft);
     let draft = versions.join(format!("draft-{}", std::process::id()));
-    let built = Writer::new(&draft, vectors)
+    let built = IndexWriter::new(&draft, vectors)
         .and_then(|writer| writer.write(&files, before.as_ref(), progress));
     let built = built.inspect_err(|_| _ = fs::remove_dir_all(&draft))?;
     let name = publish(cache, &versions, &draft, &built.version)?;
@@ -147,13 +153,13 @@ pub fn build(
 /// # Errors
 ///
 /// [`DocsError::Sources`] with every document that cannot be used.
-pub fn each_chunk<E: From<DocsError>>(
-    sources: &Sources,
+pub fn for_each_chunk<E: From<DocsError>>(
+    sources: &DocumentSource,
     mut f: impl FnMut(Hit) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut problems = Vec::new();
     for file in sources.files(None)? {
-        match Prepared::new(&file, None) {
+        match PreparedDocument::new(&file, None) {
             Ok(prepared) if problems.is_empty() => {
                 let document = chunk::document_id(&file.path, &prepared.hash);
                 for (chunk, sequence) in prepared.chunks.into_iter().zip(0..) {
@@ -165,8 +171,8 @@ pub fn each_chunk<E: From<DocsError>>(
                         sequence,
                         text: text.to_owned(),
                         range: chunk.range,
-                        context: chunk.context,
-                        date: prepared.about.date,
+                        heading_path: chunk.heading_path,
+                        date: prepared.metadata.date,
                         score: 0,
                         lexical: None,
                         semantic: None,
@@ -183,7 +189,7 @@ pub fn each_chunk<E: From<DocsError>>(
     }
 }
 
-impl Built {
+impl BuildSummary {
     fn of(manifest: &Manifest, reused: u32, embedded: u64, is_unchanged: bool) -> Self {
         Self {
             version: manifest.version.clone(),
@@ -198,13 +204,13 @@ impl Built {
 }
 
 /// Whether a cache is of exactly these files.
-fn is_same(before: &Cache, files: &[SourceFile]) -> bool {
+fn is_up_to_date(before: &DocumentIndex, files: &[SourceFile]) -> bool {
     let is_same = |(file, document): (&SourceFile, u32)| {
         let record = before.record(document);
         record.is_ok_and(|record| {
             record.path == file.path
                 && hash_file(&file.file).is_ok_and(|(hash, beginning)| {
-                    hash == record.hash && is_same_about(file, &beginning, &record)
+                    hash == record.hash && has_same_metadata(file, &beginning, &record)
                 })
         })
     };
@@ -212,14 +218,15 @@ fn is_same(before: &Cache, files: &[SourceFile]) -> bool {
 }
 
 /// Whether what is known about a file, of which this is the beginning, is what is known about a document.
-fn is_same_about(file: &SourceFile, beginning: &[u8], record: &Record) -> bool {
+fn has_same_metadata(file: &SourceFile, beginning: &[u8], record: &DocumentRecord) -> bool {
     let text = match std::str::from_utf8(beginning) {
         Ok(text) => text,
         // Cut in the middle of a character.
         Err(error) => std::str::from_utf8(&beginning[..error.valid_up_to()]).unwrap_or_default(),
     };
-    let about = file.about.or(front_matter(text));
-    about.title == record.about.title && date_bytes(about.date) == date_bytes(record.about.date)
+    let metadata = file.metadata.or_else(front_matter(text));
+    metadata.title == record.metadata.title
+        && date_bytes(metadata.date) == date_bytes(record.metadata.date)
 }
 
 /// SHA-256 of a file, read piece by piece, and the first piece, which has the front matter.
@@ -242,35 +249,40 @@ fn read(file: &SourceFile) -> Result<Vec<u8>, String> {
     let path = &file.path;
     let source =
         File::open(&file.file).map_err(|error| format!("{path}: it cannot be read: {error}"))?;
-    let bytes = pannier_files::read_file_bounded(&source, LARGEST)
+    let bytes = pannier_files::read_file_bounded(&source, MAX_DOCUMENT_BYTES)
         .map_err(|error| format!("{path}: it cannot be read: {error}"))?;
     bytes.ok_or_else(|| {
-        format!("{path}: it is larger than {LARGEST} bytes; split it, or leave it out")
+        format!("{path}: it is larger than {MAX_DOCUMENT_BYTES} bytes; split it, or leave it out")
     })
 }
 
 /// What becomes of one document.
-struct Prepared {
+struct PreparedDocument {
     content: String,
     hash: [u8; 32],
-    about: About,
+    metadata: DocumentMetadata,
     chunks: Vec<Chunk>,
     is_reused: bool,
-    words: Words,
+    words: WordCounts,
     /// Of each chunk.
-    terms: Vec<Terms>,
+    terms: Vec<ChunkTerms>,
 }
 
-impl Prepared {
-    fn new(file: &SourceFile, before: Option<(&Cache, &Record)>) -> Result<Self, String> {
+impl PreparedDocument {
+    fn new(
+        file: &SourceFile,
+        before: Option<(&DocumentIndex, &DocumentRecord)>,
+    ) -> Result<Self, String> {
         let content = String::from_utf8(read(file)?).map_err(|error| {
             let (path, place) = (&file.path, error.utf8_error().valid_up_to());
             format!("{path}: it is not UTF-8 at byte {place}; save it as UTF-8, or leave it out")
         })?;
         let hash = <[u8; 32]>::from(Sha256::digest(content.as_bytes()));
-        let words = Words::of(&content);
-        let about = file.about.or(front_matter(&content));
-        let is_same = |record: &Record| record.hash == hash && record.about.title == about.title;
+        let words = WordCounts::new(&content);
+        let metadata = file.metadata.or_else(front_matter(&content));
+        let is_same = |record: &DocumentRecord| {
+            record.hash == hash && record.metadata.title == metadata.title
+        };
         let same = before.filter(|(_, record)| is_same(record));
         let kept = same.and_then(|(cache, record)| {
             // Read back and checked; anything wrong, and they are made again.
@@ -278,43 +290,43 @@ impl Prepared {
             let (bytes, check) = chunks.split_at_checked(chunks.len().checked_sub(8)?)?;
             let is_sound = check == xxh3_64(bytes).to_le_bytes();
             let chunks = chunk::read(bytes, content.len()).filter(|_| is_sound)?;
-            chunk::are_of(&chunks, &content).then_some(chunks)
+            chunk::are_char_boundaries(&chunks, &content).then_some(chunks)
         });
         let is_reused = kept.is_some();
-        let title = about.title.as_deref();
+        let title = metadata.title.as_deref();
         let chunks = kept.unwrap_or_else(|| chunk::chunks(&file.path, &content, title));
         let terms = chunks.iter().map(|chunk| chunk.terms(&content)).collect();
-        Ok(Self { content, hash, about, chunks, is_reused, words, terms })
+        Ok(Self { content, hash, metadata, chunks, is_reused, words, terms })
     }
 }
 
 /// Writes a version.
-struct Writer<'v> {
+struct IndexWriter<'v> {
     folder: PathBuf,
-    files: BTreeMap<&'static str, Counted>,
+    files: BTreeMap<&'static str, ChecksummedFile>,
     index: IndexBuilder,
     chunk_index: IndexBuilder,
     vectors: ChunkVectors<'v>,
-    root: Root,
+    root: VersionHasher,
     documents: u32,
     chunks: u64,
     reused: u32,
     problems: Vec<String>,
 }
 
-impl<'v> Writer<'v> {
+impl<'v> IndexWriter<'v> {
     fn new(folder: &Path, vectors: ChunkVectors<'v>) -> Result<Self, DocsError> {
         fs::create_dir(folder).map_err(|error| DocsError::io("write", folder, error))?;
         let mut files = BTreeMap::new();
         for name in FILES {
-            files.insert(name, Counted::new(folder.join(name))?);
+            files.insert(name, ChecksummedFile::new(folder.join(name))?);
         }
         Ok(Self {
             folder: folder.to_owned(),
             files,
             index: IndexBuilder::default(),
             chunk_index: IndexBuilder::default(),
-            root: Root::new(&chunking(), vectors.model()),
+            root: VersionHasher::new(&chunker_version(), vectors.model()),
             vectors,
             documents: 0,
             chunks: 0,
@@ -326,17 +338,19 @@ impl<'v> Writer<'v> {
     fn write(
         mut self,
         files: &[SourceFile],
-        before: Option<&Cache>,
+        before: Option<&DocumentIndex>,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<Built, DocsError> {
+    ) -> Result<BuildSummary, DocsError> {
         let records = before.map_or_else(BTreeMap::new, records);
         let mut rest = files;
         progress(Progress { done: 0, of: files.len(), embedded: 0 });
         while !rest.is_empty() {
             let (batch, after) = rest.split_at(batch_len(rest));
-            let prepared: Vec<Result<Prepared, String>> = batch
+            let prepared: Vec<Result<PreparedDocument, String>> = batch
                 .par_iter()
-                .map(|file| Prepared::new(file, before.zip(records.get(file.path.as_str()))))
+                .map(|file| {
+                    PreparedDocument::new(file, before.zip(records.get(file.path.as_str())))
+                })
                 .collect();
             let (done, of) = (files.len() - rest.len(), files.len());
             self.add(batch, prepared, &mut |documents, embedded| {
@@ -355,7 +369,7 @@ impl<'v> Writer<'v> {
     fn add(
         &mut self,
         files: &[SourceFile],
-        prepared: Vec<Result<Prepared, String>>,
+        prepared: Vec<Result<PreparedDocument, String>>,
         progress: &mut dyn FnMut(usize, u64),
     ) -> Result<(), DocsError> {
         let (first, first_chunk) = (self.documents, self.chunks);
@@ -373,9 +387,10 @@ impl<'v> Writer<'v> {
         for (file, prepared) in &sound {
             self.add_document(file, prepared)?;
         }
-        let words: Vec<&Words> = sound.iter().map(|(_, prepared)| &prepared.words).collect();
+        let words: Vec<&WordCounts> = sound.iter().map(|(_, prepared)| &prepared.words).collect();
         self.index.add(first, &words);
-        let terms: Vec<&Terms> = sound.iter().flat_map(|(_, prepared)| &prepared.terms).collect();
+        let terms: Vec<&ChunkTerms> =
+            sound.iter().flat_map(|(_, prepared)| &prepared.terms).collect();
         let numbers = (u32::try_from(first_chunk), u32::try_from(self.chunks));
         let (Ok(first_chunk), Ok(_)) = numbers else {
             return Err(DocsError::Sources {
@@ -394,13 +409,13 @@ impl<'v> Writer<'v> {
     /// Adds the vectors of documents' chunks, a few documents at a time, so that progress is seen.
     fn add_vectors(
         &mut self,
-        documents: &[(&SourceFile, Prepared)],
+        documents: &[(&SourceFile, PreparedDocument)],
         progress: &mut dyn FnMut(usize, u64),
     ) -> Result<(), DocsError> {
         if self.vectors.model().is_none() {
             return Ok(());
         }
-        for (done, part) in documents.chunks(EMBEDDED_AT_ONCE).enumerate() {
+        for (done, part) in documents.chunks(EMBED_BATCH_DOCUMENTS).enumerate() {
             let texts = part.iter().flat_map(|(file, prepared)| {
                 let document = chunk::document_id(&file.path, &prepared.hash);
                 prepared.chunks.iter().zip(0..).map(move |(chunk, sequence)| {
@@ -412,32 +427,37 @@ impl<'v> Writer<'v> {
             self.put(VECTOR_KEYS, &keys)?;
             self.put(VECTORS, &vectors)?;
             progress(
-                (done * EMBEDDED_AT_ONCE + part.len()).min(documents.len()),
+                (done * EMBED_BATCH_DOCUMENTS + part.len()).min(documents.len()),
                 self.vectors.embedded(),
             );
         }
         Ok(())
     }
 
-    fn add_document(&mut self, file: &SourceFile, prepared: &Prepared) -> Result<(), DocsError> {
-        let Prepared { content, hash, about, is_reused, words, terms, .. } = prepared;
+    fn add_document(
+        &mut self,
+        file: &SourceFile,
+        prepared: &PreparedDocument,
+    ) -> Result<(), DocsError> {
+        let PreparedDocument { content, hash, metadata, is_reused, words, terms, .. } = prepared;
         let chunks = chunk::write(&prepared.chunks);
-        self.root.add(&file.path, hash, about, &chunks);
+        self.root.add(&file.path, hash, metadata, &chunks);
         let mut record = Vec::with_capacity(RECORD_BYTES);
         for start in [self.bytes(PATHS), self.bytes(CHUNKS)] {
             record.extend_from_slice(&start.to_le_bytes());
         }
         let chunk_count = prepared.chunks.len() as u32;
-        let title = about.title.as_deref().unwrap_or_default();
+        let title = metadata.title.as_deref().unwrap_or_default();
         let lengths = [file.path.len() as u32, title.len() as u32, chunks.len() as u32 + 8];
         for number in lengths.into_iter().chain([chunk_count]) {
             record.extend_from_slice(&number.to_le_bytes());
         }
-        record.extend_from_slice(&date_bytes(about.date));
+        record.extend_from_slice(&date_bytes(metadata.date));
         record.extend_from_slice(hash);
         let names = [file.path.as_bytes(), title.as_bytes()].concat();
         record.extend_from_slice(&record_check(&record, &names).to_le_bytes());
-        let table = [content.len() as u32, words.total, file.place].map(u32::to_le_bytes).concat();
+        let table =
+            [content.len() as u32, words.total, file.path_rank].map(u32::to_le_bytes).concat();
         self.put(RECORDS, &record)?;
         self.put(PATHS, &names)?;
         self.put(TABLE, &table)?;
@@ -467,7 +487,7 @@ impl<'v> Writer<'v> {
     }
 
     /// Writes the index and the manifest, and sees that everything is on the disk.
-    fn finish(mut self) -> Result<Built, DocsError> {
+    fn finish(mut self) -> Result<BuildSummary, DocsError> {
         let failed = |error| DocsError::io("write", &self.folder, error);
         let mut write_index = |index: IndexBuilder, terms, postings| {
             let missing = || failed(io::ErrorKind::NotFound.into());
@@ -490,7 +510,7 @@ impl<'v> Writer<'v> {
             documents: self.documents,
             bytes,
             chunks: self.chunks,
-            chunking: chunking(),
+            chunking: chunker_version(),
             terms,
             chunk_terms,
             model: self.vectors.model().cloned(),
@@ -502,7 +522,7 @@ impl<'v> Writer<'v> {
         text.push(b'\n');
         write_synced(&path, &text)?;
         sync_folder(&self.folder)?;
-        Ok(Built::of(&manifest, self.reused, self.vectors.embedded(), false))
+        Ok(BuildSummary::of(&manifest, self.reused, self.vectors.embedded(), false))
     }
 }
 
@@ -517,7 +537,7 @@ fn batch_len(files: &[SourceFile]) -> usize {
     let mut bytes = 0;
     let sizes = files
         .iter()
-        .take(BATCH)
+        .take(BATCH_DOCUMENTS)
         .map(|file| fs::metadata(&file.file).map_or(0, |found| found.len()));
     let fitting = sizes.take_while(|size| {
         bytes += size;
@@ -527,16 +547,16 @@ fn batch_len(files: &[SourceFile]) -> usize {
 }
 
 /// The records of a cache, by path. What cannot be read is left out, and made again.
-fn records(cache: &Cache) -> BTreeMap<String, Record> {
+fn records(cache: &DocumentIndex) -> BTreeMap<String, DocumentRecord> {
     let records = (0..cache.len()).filter_map(|document| cache.record(document).ok());
     records.map(|record| (record.path.clone(), record)).collect()
 }
 
 /// The hash of everything that a cache holds: how chunks are made, which model made the vectors, and of every document its
 /// path, its title, its date, the hash of its content, and its chunks.
-pub(crate) struct Root(blake3::Hasher);
+pub(crate) struct VersionHasher(blake3::Hasher);
 
-impl Root {
+impl VersionHasher {
     pub(crate) fn new(chunking: &str, model: Option<&Model>) -> Self {
         let mut root = Self(blake3::Hasher::new());
         root.put(b"pannier cache 2");
@@ -545,11 +565,17 @@ impl Root {
         root
     }
 
-    pub(crate) fn add(&mut self, path: &str, hash: &[u8; 32], about: &About, chunks: &[u8]) {
+    pub(crate) fn add(
+        &mut self,
+        path: &str,
+        hash: &[u8; 32],
+        metadata: &DocumentMetadata,
+        chunks: &[u8],
+    ) {
         self.put(path.as_bytes());
         self.put(hash);
-        self.put(about.title.as_deref().unwrap_or_default().as_bytes());
-        self.put(&date_bytes(about.date));
+        self.put(metadata.title.as_deref().unwrap_or_default().as_bytes());
+        self.put(&date_bytes(metadata.date));
         self.put(chunks);
     }
 

@@ -9,16 +9,16 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::bytes::{Bytes, put_number, put_text};
-use crate::terms::Terms;
+use crate::chunk_terms::ChunkTerms;
+use crate::varint::{ByteReader, write_str, write_varint};
 
 /// How long a chunk should be, may be, and how much of the one before it repeats.
-const TARGET: usize = 256 * 4;
-const LONGEST: usize = 512 * 4;
-const OVERLAP: usize = 32 * 4;
+const TARGET_BYTES: usize = 256 * 4;
+const MAX_BYTES: usize = 512 * 4;
+const OVERLAP_BYTES: usize = 32 * 4;
 
 /// What the version of a cache says about how its chunks and words were made. Whatever may make others is named.
-pub(crate) fn chunking() -> String {
+pub(crate) fn chunker_version() -> String {
     let (major, minor, patch) = char::UNICODE_VERSION;
     format!(
         "markdown sections, target 256, at most 512, overlap 32 by lines, bytes/4; pulldown-cmark 0.13; Unicode {major}.{minor}.{patch}; {}",
@@ -27,10 +27,10 @@ pub(crate) fn chunking() -> String {
 }
 
 /// Longer documents are cut by their empty lines alone: parsing takes many times their size.
-const LONGEST_PARSED: usize = 8 << 20;
+const MAX_PARSED_BYTES: usize = 8 << 20;
 
-/// Headings in a context are cut to this, so that a context stays a line.
-const LONGEST_CONTEXT: usize = 512;
+/// Headings in a heading_path are cut to this, so that a heading_path stays a line.
+const MAX_HEADING_PATH_BYTES: usize = 512;
 
 /// A piece of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,27 +39,27 @@ pub struct Chunk {
     /// Where it is, in bytes of the document.
     pub range: Range<usize>,
     /// The headings it stands under, from the outermost: `Guide > Install`.
-    pub context: String,
+    pub heading_path: String,
 }
 
 impl Chunk {
     /// What it is searched by: its words, and those of the headings it stands under and does not have in it.
-    pub(crate) fn terms(&self, content: &str) -> Terms {
+    pub(crate) fn terms(&self, content: &str) -> ChunkTerms {
         let text = &content[self.range.clone()];
         let is_in_text = |heading: &&str| {
             let mut lines = text.lines().map(|line| line.trim_matches(['#', ' ', '\t']));
             lines.any(|line| line == *heading)
         };
-        let headings = self.context.split(" > ").filter(|heading| !is_in_text(heading));
+        let headings = self.heading_path.split(" > ").filter(|heading| !is_in_text(heading));
         let texts: Vec<&str> = headings.chain([text]).collect();
-        Terms::of(&texts)
+        ChunkTerms::new(&texts)
     }
 
     /// What a model reads: the headings it stands under, and its text.
     pub(crate) fn embedded_text(&self, text: &str) -> String {
-        match self.context.is_empty() {
+        match self.heading_path.is_empty() {
             true => text.to_owned(),
-            false => format!("{}\n{text}", self.context),
+            false => format!("{}\n{text}", self.heading_path),
         }
     }
 }
@@ -94,7 +94,7 @@ pub(crate) struct ChunkRow {
 impl ChunkRow {
     pub(crate) const BYTES: usize = 24;
 
-    pub(crate) fn new(document: u32, chunk: &Chunk, content: &str, terms: &Terms) -> Self {
+    pub(crate) fn new(document: u32, chunk: &Chunk, content: &str, terms: &ChunkTerms) -> Self {
         let text = &content[chunk.range.clone()];
         Self {
             document,
@@ -115,7 +115,7 @@ impl ChunkRow {
         bytes
     }
 
-    pub(crate) fn read(bytes: &mut Bytes<'_>) -> Option<Self> {
+    pub(crate) fn read(bytes: &mut ByteReader<'_>) -> Option<Self> {
         let (document, start, length) = (bytes.u32()?, bytes.u32()?, bytes.u32()?);
         Some(Self { document, start, length, words: bytes.u32()?, check: bytes.u64()? })
     }
@@ -132,15 +132,15 @@ struct Block {
 pub(crate) fn chunks(path: &str, text: &str, title: Option<&str>) -> Vec<Chunk> {
     let is_markdown =
         [".md", ".markdown"].iter().any(|ending| path.to_lowercase().ends_with(ending));
-    let is_parsed = is_markdown && text.len() <= LONGEST_PARSED;
+    let is_parsed = is_markdown && text.len() <= MAX_PARSED_BYTES;
     let mut blocks = if is_parsed { markdown(text) } else { paragraphs(text) };
     match blocks.first_mut() {
         Some(first) => first.start = 0,
         None if text.is_empty() => return Vec::new(),
         None => blocks.push(Block { start: 0, heading: None }),
     }
-    let mut cutter =
-        Cutter { text, title, chunks: Vec::new(), headings: Vec::new(), section: 0, fresh: 0 };
+    let mut chunker =
+        Chunker { text, title, chunks: Vec::new(), headings: Vec::new(), section: 0, fresh: 0 };
     let ends = blocks.iter().skip(1).map(|next| next.start).chain([text.len()]);
     let ends: Vec<usize> = ends.collect();
     let mut open: Option<Range<usize>> = None;
@@ -150,31 +150,31 @@ pub(crate) fn chunks(path: &str, text: &str, title: Option<&str>) -> Vec<Chunk> 
         if let Some((level, heading)) = block.heading {
             // A heading right under a higher one stays with it.
             let is_below = is_only_heading
-                && cutter.headings.last().is_some_and(|(last, _)| *last < level)
-                && open.as_ref().is_some_and(|open| end - open.start <= TARGET);
+                && chunker.headings.last().is_some_and(|(last, _)| *last < level)
+                && open.as_ref().is_some_and(|open| end - open.start <= TARGET_BYTES);
             if !is_below {
-                cutter.close(open.take());
-                cutter.section = range.start;
+                chunker.close(open.take());
+                chunker.section = range.start;
             }
-            cutter.enter(level, heading);
+            chunker.enter(level, heading);
             open = Some(open.map_or(range.start, |open| open.start)..end);
             is_only_heading = true;
             continue;
         }
         open = Some(match open.take() {
-            Some(open) if end - open.start <= TARGET || is_only_heading => open.start..end,
+            Some(open) if end - open.start <= TARGET_BYTES || is_only_heading => open.start..end,
             full => {
-                cutter.close(full);
+                chunker.close(full);
                 range
             }
         });
         is_only_heading = false;
     }
-    cutter.close(open);
-    cutter.chunks
+    chunker.close(open);
+    chunker.chunks
 }
 
-struct Cutter<'t> {
+struct Chunker<'t> {
     text: &'t str,
     title: Option<&'t str>,
     chunks: Vec<Chunk>,
@@ -184,25 +184,25 @@ struct Cutter<'t> {
     fresh: usize,
 }
 
-impl Cutter<'_> {
+impl Chunker<'_> {
     fn enter(&mut self, level: HeadingLevel, mut heading: String) {
         // Every chunk below has a copy.
-        heading.truncate(boundary(&heading, LONGEST_CONTEXT));
+        heading.truncate(boundary(&heading, MAX_HEADING_PATH_BYTES));
         heading.shrink_to_fit();
         self.headings.retain(|(other, _)| *other < level);
         self.headings.push((level, heading));
     }
 
-    fn context(&self) -> String {
+    fn heading_path(&self) -> String {
         let headings = self.headings.iter().map(|(_, text)| text.trim());
         let mut headings: Vec<&str> =
             self.title.into_iter().chain(headings).filter(|text| !text.is_empty()).collect();
         // Often the first heading says the title again.
         headings.dedup();
-        let mut context = headings.join(" > ");
-        context.truncate(boundary(&context, LONGEST_CONTEXT));
-        context.shrink_to_fit();
-        context
+        let mut heading_path = headings.join(" > ");
+        heading_path.truncate(boundary(&heading_path, MAX_HEADING_PATH_BYTES));
+        heading_path.shrink_to_fit();
+        heading_path
     }
 
     /// Makes a chunk of a range, or several if it is too long.
@@ -212,12 +212,16 @@ impl Cutter<'_> {
         };
         while start < end {
             let mut from = self.overlap(start);
-            if end - start <= LONGEST && end - from > LONGEST {
+            if end - start <= MAX_BYTES && end - from > MAX_BYTES {
                 // Rather whole than with what the chunk before has.
                 from = start;
             }
-            let to = if end - from <= LONGEST { end } else { self.cut(start, from + TARGET) };
-            self.chunks.push(Chunk { range: from..to, context: self.context() });
+            let to = if end - from <= MAX_BYTES {
+                end
+            } else {
+                self.split_point(start, from + TARGET_BYTES)
+            };
+            self.chunks.push(Chunk { range: from..to, heading_path: self.heading_path() });
             self.fresh = start;
             start = to;
         }
@@ -229,7 +233,7 @@ impl Cutter<'_> {
             return start;
         }
         // Not all of the chunk before.
-        let earliest = start.saturating_sub(OVERLAP).max(self.section).max(self.fresh + 1);
+        let earliest = start.saturating_sub(OVERLAP_BYTES).max(self.section).max(self.fresh + 1);
         let earliest = boundary(self.text, earliest).max(self.section);
         let before = &self.text[earliest..start];
         let word = before.find(char::is_whitespace).map(|at| earliest + at);
@@ -241,7 +245,7 @@ impl Cutter<'_> {
 
     /// Where a piece ends that begins here and should end there at the latest: behind a line, a sentence, a word, or
     /// else a character. Always beyond its beginning.
-    fn cut(&self, start: usize, latest: usize) -> usize {
+    fn split_point(&self, start: usize, latest: usize) -> usize {
         let latest = boundary(self.text, latest.max(start + 1));
         let piece = &self.text[start..latest.max(start)];
         let half = piece.len() / 2;
@@ -330,36 +334,36 @@ fn paragraphs(text: &str) -> Vec<Block> {
 /// Chunks as bytes.
 pub(crate) fn write(chunks: &[Chunk]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    put_number(&mut bytes, chunks.len() as u64);
+    write_varint(&mut bytes, chunks.len() as u64);
     for chunk in chunks {
-        put_number(&mut bytes, chunk.range.start as u64);
-        put_number(&mut bytes, chunk.range.len() as u64);
-        put_text(&mut bytes, &chunk.context);
+        write_varint(&mut bytes, chunk.range.start as u64);
+        write_varint(&mut bytes, chunk.range.len() as u64);
+        write_str(&mut bytes, &chunk.heading_path);
     }
     bytes
 }
 
 /// Whether every chunk begins and ends between characters of its document.
-pub(crate) fn are_of(chunks: &[Chunk], content: &str) -> bool {
+pub(crate) fn are_char_boundaries(chunks: &[Chunk], content: &str) -> bool {
     chunks.iter().all(|chunk| content.get(chunk.range.clone()).is_some())
 }
 
 /// Chunks from bytes, if they are some of a document of this length: they cover it from its beginning to its end.
 pub(crate) fn read(bytes: &[u8], length: usize) -> Option<Vec<Chunk>> {
-    let mut bytes = Bytes(bytes);
-    let count = usize::try_from(bytes.number()?).ok()?;
+    let mut bytes = ByteReader(bytes);
+    let count = usize::try_from(bytes.read_varint()?).ok()?;
     let mut chunks: Vec<Chunk> = Vec::new();
     let mut covered = 0;
     for _ in 0..count {
-        let start = usize::try_from(bytes.number()?).ok()?;
-        let end = start.checked_add(usize::try_from(bytes.number()?).ok()?)?;
-        let context = bytes.text()?.to_owned();
+        let start = usize::try_from(bytes.read_varint()?).ok()?;
+        let end = start.checked_add(usize::try_from(bytes.read_varint()?).ok()?)?;
+        let heading_path = bytes.read_str()?.to_owned();
         let is_next = start <= covered && end > covered && end <= length;
         if !is_next || chunks.last().is_some_and(|last| start <= last.range.start) {
             return None;
         }
         covered = end;
-        chunks.push(Chunk { range: start..end, context });
+        chunks.push(Chunk { range: start..end, heading_path });
     }
     (covered == length && bytes.is_empty()).then_some(chunks)
 }
@@ -372,7 +376,7 @@ mod tests {
 
     fn shown(path: &str, text: &str) -> Vec<(String, String)> {
         let chunks = chunks(path, text, None);
-        chunks.into_iter().map(|chunk| (chunk.context, text[chunk.range].to_owned())).collect()
+        chunks.into_iter().map(|chunk| (chunk.heading_path, text[chunk.range].to_owned())).collect()
     }
 
     #[test]
@@ -391,7 +395,7 @@ mod tests {
             ]
         );
         let headings = |text: &str| -> Vec<String> {
-            chunks("a.md", text, None).into_iter().map(|chunk| chunk.context).collect()
+            chunks("a.md", text, None).into_iter().map(|chunk| chunk.heading_path).collect()
         };
         assert_eq!(headings("# Alpha\n# Beta\n## Gamma\ntext"), ["Alpha", "Beta > Gamma"]);
         assert_eq!(headings("\u{feff}# Title\n\ntext"), ["Title"]);
@@ -407,11 +411,11 @@ mod tests {
     fn long_paragraphs_are_cut_between_sentences_and_overlap() {
         let text = "One sentence that is here. ".repeat(200);
         let chunks = chunks("a.md", &text, Some("Title"));
-        assert!(chunks.iter().all(|chunk| chunk.context == "Title"));
+        assert!(chunks.iter().all(|chunk| chunk.heading_path == "Title"));
         assert!(chunks.len() > 3);
         for pair in chunks.windows(2) {
             let overlap = pair[0].range.end - pair[1].range.start;
-            assert!((1..=OVERLAP).contains(&overlap), "{overlap}");
+            assert!((1..=OVERLAP_BYTES).contains(&overlap), "{overlap}");
             assert!(text[..pair[0].range.end].ends_with(". "));
         }
     }
@@ -443,7 +447,7 @@ mod tests {
             for chunk in &chunks {
                 prop_assert!(chunk.range.start <= covered && chunk.range.end > covered);
                 prop_assert!(text.is_char_boundary(chunk.range.start) && text.is_char_boundary(chunk.range.end));
-                prop_assert!(chunk.range.len() <= LONGEST, "{:?}", chunk.range);
+                prop_assert!(chunk.range.len() <= MAX_BYTES, "{:?}", chunk.range);
                 covered = chunk.range.end;
             }
             prop_assert_eq!(covered, text.len());

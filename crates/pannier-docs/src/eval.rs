@@ -15,8 +15,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    About, AssembledContext, Assembler, AssemblyConfig, BuildOptions, Cache, Candidates,
-    ContextChunk, DocsError, Embedder, QueryVector, Search, Sources, TokenBudget, Vectors, build,
+    AssembledContext, Assembler, AssemblyConfig, BuildOptions, Candidates, ContextChunk, DocsError,
+    DocumentIndex, DocumentMetadata, DocumentSource, Embedder, QueryVector, SearchOptions,
+    TokenBudget, VectorSource, build,
 };
 
 /// The budgets at which contexts are scored.
@@ -62,7 +63,7 @@ type Grades = BTreeMap<String, BTreeMap<String, f64>>;
 #[non_exhaustive]
 pub struct EvalOptions<'e> {
     /// The search for contexts. The ranking of documents uses it with more hits.
-    pub search: Search,
+    pub search: SearchOptions,
     /// The embedder of documents and queries, if any.
     pub embedder: Option<&'e dyn Embedder>,
     /// The token counter of contexts.
@@ -80,7 +81,7 @@ impl std::fmt::Debug for EvalOptions<'_> {
 impl EvalOptions<'_> {
     /// Creates options for a lexical search with defaults, and contexts counted by `counter`.
     pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
-        Self { search: Search::default(), embedder: None, counter, every_budget: false }
+        Self { search: SearchOptions::default(), embedder: None, counter, every_budget: false }
     }
 }
 
@@ -172,13 +173,13 @@ impl Dataset {
     ///
     /// [`DocsError::EvalData`] with the first malformed line, and the errors of building, searching and assembling.
     pub fn measure(&self, work: &Path, options: &EvalOptions<'_>) -> Result<EvalReport, DocsError> {
-        let WrittenDocuments { ids, about } =
+        let WrittenDocuments { ids, metadata } =
             write_documents(&self.folder.join("docs.jsonl"), &work.join("docs"))?;
-        let vectors = options.embedder.map_or(Vectors::None, Vectors::Embedder);
+        let vectors = options.embedder.map_or(VectorSource::None, VectorSource::Embedder);
         let build_options = BuildOptions { vectors, ..BuildOptions::default() };
-        let sources = Sources::new(work.join("docs")).patterns(["*.txt"]).about(about);
+        let sources = DocumentSource::new(work.join("docs")).patterns(["*.txt"]).metadata(metadata);
         build(&sources, &work.join("cache"), &build_options, &mut |_| {})?;
-        let cache = Cache::open(work.join("cache"))?;
+        let cache = DocumentIndex::open(work.join("cache"))?;
 
         let mut deep = options.search.clone();
         (deep.lexical_k, deep.semantic_k, deep.top_k) =
@@ -192,7 +193,7 @@ impl Dataset {
         })?;
 
         let config = AssemblyConfig { search: options.search.clone(), ..AssemblyConfig::default() };
-        let assembler = Assembler::new(&cache, config).counted_by(Arc::clone(&options.counter));
+        let assembler = Assembler::new(&cache, config).with_counter(Arc::clone(&options.counter));
         let answers: BTreeMap<String, String> = match self.folder.join("answers.jsonl") {
             path if path.is_file() => {
                 read_lines(&path)?.into_iter().map(|Answer { id, answer }| (id, answer)).collect()
@@ -395,7 +396,7 @@ fn distinct_bytes(context: &AssembledContext) -> usize {
 /// Documents as files: the id and the title of each, by file name.
 struct WrittenDocuments {
     ids: BTreeMap<String, String>,
-    about: BTreeMap<String, About>,
+    metadata: BTreeMap<String, DocumentMetadata>,
 }
 
 /// Writes each document into a file of its own.
@@ -404,12 +405,14 @@ fn write_documents(data: &Path, folder: &Path) -> Result<WrittenDocuments, DocsE
     // An earlier run may have left documents of another data set.
     let _ = fs::remove_dir_all(folder);
     fs::create_dir_all(folder).map_err(failed)?;
-    let mut written = WrittenDocuments { ids: BTreeMap::new(), about: BTreeMap::new() };
+    let mut written = WrittenDocuments { ids: BTreeMap::new(), metadata: BTreeMap::new() };
     for (number, DataDocument { id, title, text }) in read_lines(data)?.into_iter().enumerate() {
         let name = format!("{number:07}.txt");
         fs::write(folder.join(&name), text).map_err(failed)?;
         let title = Some(title).filter(|title| !title.is_empty());
-        written.about.insert(name.clone(), About { title, ..About::default() });
+        written
+            .metadata
+            .insert(name.clone(), DocumentMetadata { title, ..DocumentMetadata::default() });
         written.ids.insert(name, id);
     }
     Ok(written)

@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use crate::manifest::Current;
-use crate::{About, Cache, DocsError, Manifest};
+use crate::manifest::CurrentVersion;
+use crate::{DocsError, DocumentIndex, DocumentMetadata, Manifest};
 
 /// The figures of a cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Inspected<'c> {
+pub struct IndexStats<'c> {
     /// What the cache says about itself.
     #[serde(flatten)]
     pub manifest: &'c Manifest,
@@ -17,50 +17,52 @@ pub struct Inspected<'c> {
     /// How many words they have.
     pub words: u64,
     /// How large the chunks are, if there are any.
-    pub chunk_bytes: Option<Spread>,
+    pub chunk_bytes: Option<SizeStats>,
 }
 
-/// The least, the middle and the most.
+/// The min, the middle and the max.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Spread {
-    /// The least.
-    pub least: u64,
+pub struct SizeStats {
+    /// The min.
+    #[serde(rename = "least")]
+    pub min: u64,
     /// The one in the middle.
     pub median: u64,
-    /// The most.
-    pub most: u64,
+    /// The max.
+    #[serde(rename = "most")]
+    pub max: u64,
 }
 
 /// What is known about a document besides its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Listed {
+pub struct DocumentInfo {
     /// Its path below the root of the sources.
     pub path: String,
     /// What it is called and when it was written.
-    pub about: About,
+    pub metadata: DocumentMetadata,
     /// How many bytes its content has.
     pub bytes: u64,
 }
 
-impl Cache {
+impl DocumentIndex {
     /// The figures of the cache.
     ///
     /// # Errors
     ///
     /// As [`document`](Self::document).
-    pub fn inspect(&self) -> Result<Inspected<'_>, DocsError> {
+    pub fn inspect(&self) -> Result<IndexStats<'_>, DocsError> {
         let mut sizes = Vec::new();
         for document in 0..self.len() {
             sizes.extend(self.chunks(document)?.iter().map(|chunk| chunk.range.len() as u64));
         }
         sizes.sort_unstable();
         let chunk_bytes = match (sizes.first(), sizes.get(sizes.len() / 2), sizes.last()) {
-            (Some(&least), Some(&median), Some(&most)) => Some(Spread { least, median, most }),
+            (Some(&min), Some(&median), Some(&max)) => Some(SizeStats { min, median, max }),
             _ => None,
         };
-        Ok(Inspected {
+        Ok(IndexStats {
             manifest: self.manifest(),
             tokens: self.total_tokens(),
             words: self.total_words(),
@@ -74,7 +76,7 @@ impl Cache {
     ///
     /// [`DocsError::NoCache`] if it is gone, [`DocsError::Invalid`] if it does not say which version it is.
     pub fn is_current(&self) -> Result<bool, DocsError> {
-        Ok(Current::read(self.root())?.folder == self.folder())
+        Ok(CurrentVersion::read(self.root())?.folder == self.folder())
     }
 
     /// What is known about a document besides its content, which is not read.
@@ -82,7 +84,7 @@ impl Cache {
     /// # Errors
     ///
     /// As [`document`](Self::document).
-    pub fn listed(&self, document: u32) -> Result<Listed, DocsError> {
+    pub fn document_info(&self, document: u32) -> Result<DocumentInfo, DocsError> {
         if document >= self.len() {
             return Err(DocsError::invalid(
                 self.folder(),
@@ -90,7 +92,11 @@ impl Cache {
             ));
         }
         let record = self.record(document)?;
-        Ok(Listed { path: record.path, about: record.about, bytes: self.content_bytes(document) })
+        Ok(DocumentInfo {
+            path: record.path,
+            metadata: record.metadata,
+            bytes: self.content_bytes(document),
+        })
     }
 
     /// The number of the document with this path. Documents are in the order of their ids, which are paths in lower case.
@@ -98,7 +104,7 @@ impl Cache {
     /// # Errors
     ///
     /// As [`document`](Self::document).
-    pub fn number_of(&self, path: &str) -> Result<Option<u32>, DocsError> {
+    pub fn find_document(&self, path: &str) -> Result<Option<u32>, DocsError> {
         let id = path.to_lowercase();
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -118,7 +124,7 @@ impl Cache {
 mod tests {
     use std::fs;
 
-    use crate::{BuildOptions, Cache, DocsError, Sources, build};
+    use crate::{BuildOptions, DocsError, DocumentIndex, DocumentSource, build};
 
     #[test]
     fn documents_are_found_by_their_paths_and_versions_are_told_apart() {
@@ -129,27 +135,28 @@ mod tests {
         for name in names {
             fs::write(docs.join(name), format!("---\ntitle: The {name}\n---\nText.\n")).unwrap();
         }
-        let make = || build(&Sources::new(&docs), &path, &BuildOptions::default(), &mut |_| {});
+        let make =
+            || build(&DocumentSource::new(&docs), &path, &BuildOptions::default(), &mut |_| {});
         make().unwrap();
-        let cache = Cache::open(&path).unwrap();
+        let cache = DocumentIndex::open(&path).unwrap();
         for name in names {
-            let number = cache.number_of(name).unwrap().unwrap();
-            let listed = cache.listed(number).unwrap();
-            assert_eq!(listed.path, name);
-            assert_eq!(listed.about.title, Some(format!("The {name}")));
-            assert_eq!(listed.bytes, cache.document(number).unwrap().content.len() as u64);
+            let number = cache.find_document(name).unwrap().unwrap();
+            let document_info = cache.document_info(number).unwrap();
+            assert_eq!(document_info.path, name);
+            assert_eq!(document_info.metadata.title, Some(format!("The {name}")));
+            assert_eq!(document_info.bytes, cache.document(number).unwrap().content.len() as u64);
         }
         for none in ["", "a.md", "b", "b/c", "../A.md", "zz.md", "A.md/"] {
-            assert_eq!(cache.number_of(none).unwrap(), None, "{none}");
+            assert_eq!(cache.find_document(none).unwrap(), None, "{none}");
         }
-        assert!(matches!(cache.listed(5), Err(DocsError::Invalid { .. })));
+        assert!(matches!(cache.document_info(5), Err(DocsError::Invalid { .. })));
         assert!(cache.is_current().unwrap());
         make().unwrap();
         assert!(cache.is_current().unwrap(), "nothing has changed");
         fs::write(docs.join("z.md"), "Other.").unwrap();
         make().unwrap();
         assert!(!cache.is_current().unwrap());
-        assert!(Cache::open(&path).unwrap().is_current().unwrap());
+        assert!(DocumentIndex::open(&path).unwrap().is_current().unwrap());
         fs::remove_dir_all(&folder).unwrap();
         assert!(matches!(cache.is_current(), Err(DocsError::NoCache { .. })));
     }

@@ -9,16 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use pannier_core::terms::{MOST_WORTH, each_term, rarity, says_little, worth};
 use serde::Serialize;
 
-use crate::cache::ChunkTable;
-use crate::index::List;
+use crate::document_index::ChunkTable;
+use crate::inverted_index::PostingList;
 use crate::manifest::CHUNK_POSTINGS;
-use crate::{Cache, DocsError};
+use crate::{DocsError, DocumentIndex};
 
 /// Room for sums whose terms are added in another order.
-const SLACK: f64 = 1.0 + 1e-9;
+const ROUNDING_SLACK: f64 = 1.0 + 1e-9;
 
 /// The longest query that is taken.
-pub(crate) const LONGEST_QUERY: usize = 64 << 10;
+pub(crate) const MAX_QUERY_BYTES: usize = 64 << 10;
 
 /// What a term of a query adds to the score of a chunk.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -43,20 +43,20 @@ pub(crate) enum Clause {
 
 /// Where a clause of a query is found.
 #[derive(Debug)]
-struct Found {
+struct ClauseMatches {
     name: String,
     weight: f64,
-    chunks: Chunks,
+    chunks: MatchList,
 }
 
 /// The chunks that have a term or a phrase, with how often.
 #[derive(Debug)]
-enum Chunks {
-    Term(List),
+enum MatchList {
+    Term(PostingList),
     Phrase(Vec<(u32, u32)>),
 }
 
-impl Chunks {
+impl MatchList {
     fn len(&self) -> u32 {
         match self {
             Self::Term(list) => list.count,
@@ -65,9 +65,9 @@ impl Chunks {
     }
 
     /// Calls a function with each chunk, in order. None if the list is not as it was written.
-    fn each(&self, mut f: impl FnMut(u32, u32)) -> Option<()> {
+    fn for_each(&self, mut f: impl FnMut(u32, u32)) -> Option<()> {
         match self {
-            Self::Term(list) => list.each(f),
+            Self::Term(list) => list.for_each(f),
             Self::Phrase(chunks) => {
                 chunks.iter().for_each(|(chunk, times)| f(*chunk, *times));
                 Some(())
@@ -76,9 +76,9 @@ impl Chunks {
     }
 
     /// The same for some chunks, which are ascending.
-    fn each_of(&self, asked: &[u32], mut f: impl FnMut(u32, u32)) -> Option<()> {
+    fn for_each_of(&self, asked: &[u32], mut f: impl FnMut(u32, u32)) -> Option<()> {
         match self {
-            Self::Term(list) => list.each_of(asked, f),
+            Self::Term(list) => list.for_each_of(asked, f),
             Self::Phrase(chunks) => {
                 for chunk in asked {
                     if let Ok(at) = chunks.binary_search_by_key(chunk, |(chunk, _)| *chunk) {
@@ -93,60 +93,60 @@ impl Chunks {
 
 /// What all clauses of a query are found in.
 #[derive(Debug)]
-pub(crate) struct Lexical<'c> {
-    cache: &'c Cache,
+pub(crate) struct Bm25Query<'c> {
+    cache: &'c DocumentIndex,
     table: &'c ChunkTable,
     /// By clause. Scores are added up in this order.
-    found: Vec<Found>,
+    found: Vec<ClauseMatches>,
 }
 
 /// What so many occurrences in a chunk of so many words are worth, computed before for the usual numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Worth {
+pub(crate) struct TfFactorTable {
     mean_words: f64,
     usual: Vec<f64>,
 }
 
 /// Up to how many occurrences, and words, are usual.
-const USUAL_COUNT: usize = 8;
-const USUAL_WORDS: usize = 512;
+const CACHED_TF: usize = 8;
+const CACHED_LENGTHS: usize = 512;
 
-impl Worth {
+impl TfFactorTable {
     pub(crate) fn new(mean_words: f64) -> Self {
-        let words = 0..USUAL_WORDS as u32;
+        let words = 0..CACHED_LENGTHS as u32;
         let of_count = |count| words.clone().map(move |words| worth(count, words, mean_words));
-        let usual = (0..USUAL_COUNT as u32).flat_map(of_count).collect();
+        let usual = (0..CACHED_TF as u32).flat_map(of_count).collect();
         Self { mean_words, usual }
     }
 
     #[inline]
     fn of(&self, count: u32, words: u32) -> f64 {
         match (count as usize, words as usize) {
-            (times, length) if times < USUAL_COUNT && length < USUAL_WORDS => {
-                self.usual[times * USUAL_WORDS + length]
+            (times, length) if times < CACHED_TF && length < CACHED_LENGTHS => {
+                self.usual[times * CACHED_LENGTHS + length]
             }
             _ => worth(count, words, self.mean_words),
         }
     }
 }
 
-impl<'c> Lexical<'c> {
-    pub(crate) fn new(cache: &'c Cache, query: &str) -> Result<Self, DocsError> {
+impl<'c> Bm25Query<'c> {
+    pub(crate) fn new(cache: &'c DocumentIndex, query: &str) -> Result<Self, DocsError> {
         let table = cache.chunk_table()?;
         let mut found = Vec::new();
         for clause in clauses(query) {
             let (name, chunks) = match clause {
-                Clause::Term(term) => match cache.chunk_list(&term)? {
-                    Some(list) => (term, Chunks::Term(list)),
+                Clause::Term(term) => match cache.chunk_postings(&term)? {
+                    Some(list) => (term, MatchList::Term(list)),
                     None => continue,
                 },
                 Clause::Phrase(terms) => {
-                    let chunks = Chunks::Phrase(phrase(cache, &terms)?);
+                    let chunks = MatchList::Phrase(phrase(cache, &terms)?);
                     (format!("\"{}\"", terms.join(" ")), chunks)
                 }
             };
             let weight = rarity(chunks.len(), table.rows.len());
-            found.push(Found { name, weight, chunks });
+            found.push(ClauseMatches { name, weight, chunks });
         }
         Ok(Self { cache, table, found })
     }
@@ -156,7 +156,7 @@ impl<'c> Lexical<'c> {
     /// Rare terms come first, and where what common ones could still add does not matter to a chunk that has none of the
     /// rare ones, their long lists are only looked into for chunks that are already good. What is found is what scoring
     /// every chunk would find.
-    pub(crate) fn best(
+    pub(crate) fn top_k(
         &self,
         count: usize,
         is_allowed: impl Fn(u32) -> bool,
@@ -173,15 +173,15 @@ impl<'c> Lexical<'c> {
         Ok(best)
     }
 
-    /// Chunks among which are the best so many, with all that are as good as the last of them.
+    /// MatchList among which are the best so many, with all that are as good as the last of them.
     fn candidates(
         &self,
         count: usize,
         is_allowed: impl Fn(u32) -> bool,
     ) -> Result<Vec<u32>, DocsError> {
-        let mut rare_first: Vec<&Found> = self.found.iter().collect();
+        let mut rare_first: Vec<&ClauseMatches> = self.found.iter().collect();
         rare_first.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-        let worth = &self.table.worth;
+        let worth = &self.table.tf_factors;
         let mut scores = vec![0.0_f64; self.table.words.len()];
         let mut touched: Vec<u32> = Vec::new();
         for (at, found) in rare_first.iter().enumerate() {
@@ -189,9 +189,10 @@ impl<'c> Lexical<'c> {
             if touched.len() >= count && found.chunks.len() as usize > touched.len() / 4 {
                 let common = &rare_first[at..];
                 let most: f64 = common.iter().map(|found| found.weight * MOST_WORTH).sum();
-                let least = least_of_best(&touched, &scores, count);
-                if most * SLACK < least {
-                    touched.retain(|chunk| scores[*chunk as usize] + most * SLACK >= least);
+                let least = kth_best_score(&touched, &scores, count);
+                if most * ROUNDING_SLACK < least {
+                    touched
+                        .retain(|chunk| scores[*chunk as usize] + most * ROUNDING_SLACK >= least);
                     touched.sort_unstable();
                     for found in common {
                         self.add(found, &touched, |chunk, score| scores[chunk as usize] += score)?;
@@ -199,7 +200,7 @@ impl<'c> Lexical<'c> {
                     break;
                 }
             }
-            let read = found.chunks.each(|chunk, times| {
+            let read = found.chunks.for_each(|chunk, times| {
                 let at = chunk as usize;
                 if scores[at] == 0.0 {
                     if !is_allowed(chunk) {
@@ -212,8 +213,8 @@ impl<'c> Lexical<'c> {
             read.ok_or_else(|| self.damaged(found))?;
         }
         if touched.len() > count {
-            let least = least_of_best(&touched, &scores, count);
-            touched.retain(|chunk| scores[*chunk as usize] * SLACK >= least);
+            let least = kth_best_score(&touched, &scores, count);
+            touched.retain(|chunk| scores[*chunk as usize] * ROUNDING_SLACK >= least);
         }
         Ok(touched)
     }
@@ -235,19 +236,19 @@ impl<'c> Lexical<'c> {
     /// Calls a function with what a term adds to the scores of those of these chunks, which are ascending, that have it.
     fn add(
         &self,
-        found: &Found,
+        found: &ClauseMatches,
         chunks: &[u32],
         mut f: impl FnMut(u32, f64),
     ) -> Result<(), DocsError> {
-        let read = found.chunks.each_of(chunks, |chunk, times| {
+        let read = found.chunks.for_each_of(chunks, |chunk, times| {
             let words = self.table.words[chunk as usize];
-            f(chunk, found.weight * self.table.worth.of(times, words));
+            f(chunk, found.weight * self.table.tf_factors.of(times, words));
         });
         read.ok_or_else(|| self.damaged(found))
     }
 
-    fn damaged(&self, found: &Found) -> DocsError {
-        self.cache.damaged_list(&found.name, CHUNK_POSTINGS)
+    fn damaged(&self, found: &ClauseMatches) -> DocsError {
+        self.cache.corrupt_postings(&found.name, CHUNK_POSTINGS)
     }
 
     /// What each term adds to the score of a chunk.
@@ -255,12 +256,12 @@ impl<'c> Lexical<'c> {
         let words = self.table.words[chunk as usize];
         let mut terms = Vec::new();
         for found in &self.found {
-            let read = found.chunks.each_of(&[chunk], |_, count| {
+            let read = found.chunks.for_each_of(&[chunk], |_, count| {
                 terms.push(TermScore {
                     term: found.name.clone(),
                     count,
                     chunks: found.chunks.len(),
-                    score: found.weight * self.table.worth.of(count, words),
+                    score: found.weight * self.table.tf_factors.of(count, words),
                 });
             });
             read.ok_or_else(|| self.damaged(found))?;
@@ -270,7 +271,7 @@ impl<'c> Lexical<'c> {
 }
 
 /// The score of the last of the best so many chunks, of which there are at least that many.
-fn least_of_best(chunks: &[u32], scores: &[f64], count: usize) -> f64 {
+fn kth_best_score(chunks: &[u32], scores: &[f64], count: usize) -> f64 {
     let mut best: Vec<f64> = chunks.iter().map(|chunk| scores[*chunk as usize]).collect();
     let (_, least, _) = best.select_nth_unstable_by(count - 1, |a, b| b.total_cmp(a));
     *least
@@ -310,14 +311,16 @@ pub(crate) fn clauses(query: &str) -> BTreeSet<Clause> {
 }
 
 /// The chunks in which terms follow each other, with how often.
-fn phrase(cache: &Cache, terms: &[String]) -> Result<Vec<(u32, u32)>, DocsError> {
+fn phrase(cache: &DocumentIndex, terms: &[String]) -> Result<Vec<(u32, u32)>, DocsError> {
     // What is said twice is read once.
     let mut lists: BTreeMap<&str, BTreeMap<u32, Vec<u32>>> = BTreeMap::new();
     // For each chunk, the places where the phrase begins.
     let mut begins: Option<Vec<(u32, Vec<u32>)>> = None;
     for (offset, term) in (0_u32..).zip(terms) {
         if !lists.contains_key(term.as_str()) {
-            let Some((chunks, places)) = cache.chunk_places(term)? else { return Ok(Vec::new()) };
+            let Some((chunks, places)) = cache.chunk_positions(term)? else {
+                return Ok(Vec::new());
+            };
             let chunks = chunks.into_iter().map(|(chunk, _)| chunk);
             lists.insert(term, chunks.zip(places).collect());
         }

@@ -4,16 +4,16 @@
 //! cut into, and an index of its words. The same documents give the same version of a cache, on any machine.
 //!
 //! ```
-//! use pannier_docs::{BuildOptions, Cache, Sources, build};
+//! use pannier_docs::{BuildOptions, DocumentIndex, DocumentSource, build};
 //!
 //! # let folder = std::env::temp_dir().join(format!("pannier-docs-{}", std::process::id()));
 //! # let (docs, cache) = (folder.join("docs"), folder.join("cache"));
 //! # std::fs::create_dir_all(&docs)?;
 //! std::fs::write(docs.join("deploy.md"), "How to deploy on Fridays: do not.")?;
 //! std::fs::write(docs.join("lunch.md"), "The canteen closes at two.")?;
-//! build(&Sources::new(&docs), &cache, &BuildOptions::default(), &mut |_| {})?;
+//! build(&DocumentSource::new(&docs), &cache, &BuildOptions::default(), &mut |_| {})?;
 //!
-//! let answer = Cache::open(&cache)?.resolve("deploy fridays:", 10)?;
+//! let answer = DocumentIndex::open(&cache)?.resolve("deploy fridays:", 10)?;
 //! assert_eq!(answer.documents[0].id, "deploy.md");
 //! assert_eq!(answer.documents[0].why.term_matches, 2);
 //! # std::fs::remove_dir_all(&folder)?;
@@ -30,46 +30,48 @@ struct Guide;
 #[doc = include_str!("../../../docs/assembly.md")]
 struct AssemblyGuide;
 
-mod about;
 mod assemble;
 mod build;
-mod bytes;
-mod cache;
 mod chunk;
+mod chunk_terms;
+mod document_index;
 mod embedder;
 mod error;
 pub mod eval;
-mod file;
-mod index;
 mod inspect;
+mod inverted_index;
 mod lexical;
 mod manifest;
+mod metadata;
 mod resolve;
 mod search;
+mod sized_file;
 mod source;
 mod store;
-mod terms;
+mod varint;
 mod vectors;
 mod verify;
-mod words;
+mod word_counts;
 
-pub use about::{About, read_date};
 pub use assemble::{
-    AssembledContext, Assembler, AssemblyConfig, Candidates, ContextCache, ContextChunk, Omitted,
-    OmittedReason, TokenBudget, verify_determinism,
+    AssembledContext, Assembler, AssemblyConfig, Candidates, ContextCache, ContextChunk,
+    OmittedChunk, OmittedReason, TokenBudget, verify_determinism,
 };
-pub use build::{BuildOptions, Built, Progress, build, each_chunk};
-pub use cache::{Cache, Document};
+pub use build::{BuildOptions, BuildSummary, Progress, build, for_each_chunk};
 pub use chunk::Chunk;
+pub use document_index::{Document, DocumentIndex};
 pub use embedder::{Embedder, EmbedderError, Model, quantize};
 pub use error::DocsError;
-pub use inspect::{Inspected, Listed, Spread};
+pub use inspect::{DocumentInfo, IndexStats, SizeStats};
 pub use lexical::TermScore;
 pub use manifest::{Manifest, ManifestFile};
-pub use resolve::{Resolved, ResolvedDocument, ResolvedSelection, Why, resolve_policy};
-pub use search::{Filters, Hit, LexicalScore, Mode, QueryVector, Search, SemanticScore};
-pub use source::Sources;
-pub use vectors::{GivenVectors, Vectors};
+pub use metadata::{DocumentMetadata, parse_date};
+pub use resolve::{Resolved, ResolvedDocument, ResolvedSelection, TermFrequency, resolve_policy};
+pub use search::{
+    Filters, Hit, LexicalScore, QueryVector, SearchMode, SearchOptions, SemanticScore,
+};
+pub use source::DocumentSource;
+pub use vectors::{ImportedVectors, VectorSource};
 pub use verify::verify;
 
 /// What a fuzzer calls: whatever the bytes, reading them must not panic, and what reads back must be what was written.
@@ -78,18 +80,18 @@ pub fn fuzz(data: &[u8]) {
     // As if whoever wrote them knew the checksum.
     let mut sealed = data.to_vec();
     sealed.extend_from_slice(&xxhash_rust::xxh3::xxh3_64(data).to_le_bytes());
-    if let Some(words) = index::read_block(&sealed) {
+    if let Some(words) = inverted_index::read_block(&sealed) {
         assert!(!words.is_empty());
     }
-    if let Some(list) = index::List::read(sealed.clone()) {
+    if let Some(list) = inverted_index::PostingList::read(sealed.clone()) {
         if let Some(texts) = list.texts() {
             assert!(texts.is_sorted_by(|a, b| a.0 < b.0));
             assert!(texts.last().map(|(text, _)| *text) <= list.last());
-            let _ = index::read_places(&sealed, &texts);
+            let _ = inverted_index::read_positions(&sealed, &texts);
         }
         let _ = list.each_of(&[0, 1, 5, 1_000], |_, _| {});
     }
-    let _ = GivenVectors::read(data);
+    let _ = ImportedVectors::read(data);
     for length in [0, 1, 10, 1_000] {
         if let Some(chunks) = chunk::read(data, length) {
             assert_eq!(chunk::write(&chunks), data);
@@ -101,7 +103,7 @@ pub fn fuzz(data: &[u8]) {
             let chunks = chunk::chunks(path, text, None);
             assert_eq!(chunk::read(&chunk::write(&chunks), text.len()), Some(chunks));
         }
-        let about = About::default().or(about::front_matter(text));
+        let about = DocumentMetadata::default().or(about::front_matter(text));
         assert!(about.title.is_none_or(|title| !title.is_empty() && title.len() <= 256));
         let mut places = 0;
         let words = pannier_core::terms::each_term(text, 0, |term| {
@@ -110,7 +112,7 @@ pub fn fuzz(data: &[u8]) {
         });
         assert!(places <= words);
         let _ = lexical::clauses(text);
-        let words = words::Words::of(text);
+        let words = word_counts::WordCounts::new(text);
         let counted: u64 = words.distinct().map(|(_, _, count)| u64::from(count)).sum();
         assert_eq!(counted, u64::from(words.total));
     }

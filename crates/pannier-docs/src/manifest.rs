@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DocsError, Model, cache};
+use crate::{DocsError, Model, document_index};
 
 /// The file that names the present version.
 pub(crate) const CURRENT: &str = "CURRENT";
@@ -45,7 +45,7 @@ pub(crate) const FILES: [&str; 12] = [
     VECTOR_KEYS,
 ];
 
-const LARGEST_MANIFEST: u64 = 1 << 20;
+const MAX_MANIFEST_BYTES: u64 = 1 << 20;
 
 /// What a cache says about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,7 +92,9 @@ impl Manifest {
     pub const FORMAT: u32 = 2;
 
     /// The manifest of a version, whose checksum is known.
-    pub(crate) fn read(Current { folder, checksum }: &Current) -> Result<Self, DocsError> {
+    pub(crate) fn read(
+        CurrentVersion { folder, checksum }: &CurrentVersion,
+    ) -> Result<Self, DocsError> {
         let path = folder.join(MANIFEST);
         let text = read_small(&path)?;
         #[derive(Deserialize)]
@@ -107,7 +109,7 @@ impl Manifest {
                 format!("its format is {found}, and this version of Pannier reads {known}");
             return Err(DocsError::invalid(&path, problem));
         }
-        if cache::checksum(text.as_bytes()) != *checksum {
+        if document_index::checksum(text.as_bytes()) != *checksum {
             return Err(DocsError::invalid(&path, "its checksum is another one"));
         }
         let manifest: Self = serde_json::from_str(&text).map_err(invalid)?;
@@ -129,8 +131,8 @@ impl Manifest {
 fn read_small(path: &Path) -> Result<String, DocsError> {
     check_kind(path, false)?;
     let mut text = String::new();
-    let file = fs::File::open(path).map_err(|error| unopened(path, error))?;
-    match file.take(LARGEST_MANIFEST).read_to_string(&mut text) {
+    let file = fs::File::open(path).map_err(|error| open_error(path, error))?;
+    match file.take(MAX_MANIFEST_BYTES).read_to_string(&mut text) {
         Ok(_) => Ok(text),
         Err(error) if error.kind() == ErrorKind::InvalidData => {
             Err(DocsError::invalid(path, "it is not UTF-8"))
@@ -146,12 +148,12 @@ pub(crate) fn check_kind(path: &Path, is_folder: bool) -> Result<u64, DocsError>
             Ok(found.len())
         }
         Ok(_) => Err(DocsError::invalid(path, "it is a link, or not what it should be")),
-        Err(error) => Err(unopened(path, error)),
+        Err(error) => Err(open_error(path, error)),
     }
 }
 
 /// A file of a cache that is not there is damage; one that cannot be opened is not.
-pub(crate) fn unopened(path: &Path, error: std::io::Error) -> DocsError {
+pub(crate) fn open_error(path: &Path, error: std::io::Error) -> DocsError {
     match error.kind() {
         ErrorKind::NotFound => DocsError::invalid(path, "it is missing"),
         _ => DocsError::io("read", path, error),
@@ -160,13 +162,13 @@ pub(crate) fn unopened(path: &Path, error: std::io::Error) -> DocsError {
 
 /// The present version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Current {
+pub(crate) struct CurrentVersion {
     pub(crate) folder: PathBuf,
     /// The checksum of its manifest.
     pub(crate) checksum: String,
 }
 
-impl Current {
+impl CurrentVersion {
     /// What `CURRENT` says.
     pub(crate) fn read(cache: &Path) -> Result<Self, DocsError> {
         let path = cache.join(CURRENT);
@@ -196,7 +198,7 @@ impl Current {
 
     /// The line that names a version.
     pub(crate) fn line(name: &str, manifest: &[u8]) -> String {
-        format!("{name} {}\n", cache::checksum(manifest))
+        format!("{name} {}\n", document_index::checksum(manifest))
     }
 }
 

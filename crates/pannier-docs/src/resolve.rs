@@ -3,13 +3,13 @@
 //! Three phases: every document is scored by the share of its words that are terms of the query; documents are ordered by
 //! score and then by id; and each that still fits the budget is taken. Only postings are read for scores, and only
 //! contents that are taken. The same selection comes from the engine, with the policy `resolve` over
-//! [`Cache::pool`]; tests hold the two against each other.
+//! [`DocumentIndex::pool`]; tests hold the two against each other.
 
-use pannier_core::{ContextItem, ContextKind, Deduplication};
+use pannier_core::{ContextItem, ContextKind};
 use pannier_policy::{PlacerPolicy, Policy, ReceiptSource, ScorerPolicy, SlicerPolicy};
 use serde::Serialize;
 
-use crate::{Cache, DocsError, words};
+use crate::{DocsError, DocumentIndex, word_counts};
 
 /// An answer: documents in order of relevance, and how they were chosen.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -36,13 +36,13 @@ pub struct ResolvedDocument {
     /// What it costs.
     pub tokens: u64,
     /// How its score came about.
-    pub why: Why,
+    pub why: TermFrequency,
 }
 
 /// How a score came about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Why {
+pub struct TermFrequency {
     /// The terms of the query, in lower case.
     pub query_terms: Vec<String>,
     /// How many words are one of them.
@@ -69,16 +69,16 @@ pub struct ResolvedSelection {
     pub documents_excluded_by_budget: u64,
 }
 
-impl Cache {
+impl DocumentIndex {
     /// The documents that answer a query within a budget.
     ///
     /// # Errors
     ///
     /// [`DocsError::Invalid`] if anything that the answer needs is not as it was built.
     pub fn resolve(&self, query: &str, budget: u64) -> Result<Resolved, DocsError> {
-        let terms = words::terms(query);
+        let terms = word_counts::terms(query);
         let matches = self.matches(&terms)?;
-        let taken = self.fill(&matches, budget);
+        let taken = self.select_within_budget(&matches, budget);
         let mut documents = Vec::with_capacity(taken.len());
         for (document, term_matches) in taken {
             let found = self.document(document)?;
@@ -89,7 +89,7 @@ impl Cache {
                 content: found.content,
                 score: score(term_matches, total_words),
                 tokens: self.tokens(document),
-                why: Why { query_terms: terms.clone(), term_matches, total_words },
+                why: TermFrequency { query_terms: terms.clone(), term_matches, total_words },
             });
         }
         let considered = u64::from(self.len());
@@ -126,7 +126,7 @@ impl Cache {
     }
 
     /// Takes what fits: what matches by score and then by id, then the rest by id.
-    fn fill(&self, matches: &[(u32, u32)], budget: u64) -> Vec<(u32, u32)> {
+    fn select_within_budget(&self, matches: &[(u32, u32)], budget: u64) -> Vec<(u32, u32)> {
         let mut taken = Vec::new();
         if budget == 0 {
             return taken;
@@ -164,7 +164,7 @@ impl Cache {
     ///
     /// As [`resolve`](Self::resolve).
     pub fn pool(&self, query: &str) -> Result<Vec<ContextItem>, DocsError> {
-        let matches = self.matches(&words::terms(query))?;
+        let matches = self.matches(&word_counts::terms(query))?;
         let mut matching = matches.iter().peekable();
         let mut items = Vec::with_capacity(self.len() as usize);
         for number in 0..self.len() {
@@ -190,7 +190,7 @@ impl Cache {
     }
 }
 
-impl Cache {
+impl DocumentIndex {
     /// Where a pool for a query comes from, as receipts tell it.
     pub fn receipt_source(&self, query: &str) -> ReceiptSource {
         ReceiptSource {
@@ -206,13 +206,11 @@ fn score(matches: u32, words: u32) -> f32 {
     if words == 0 { 0.0 } else { matches as f32 / words as f32 }
 }
 
-/// The policy of [`Cache::resolve`]: by the items' own scores, best first, and what does not fit is skipped.
+/// The policy of [`DocumentIndex::resolve`]: by the items' own scores, best first, and what does not fit is skipped.
 pub fn resolve_policy() -> Policy {
-    Policy {
-        name: Some("resolve".to_owned()),
-        slicer: SlicerPolicy::Rank,
-        placer: PlacerPolicy::Rank,
-        deduplication: Deduplication::Off,
-        ..Policy::new([(ScorerPolicy::Reflexive, 1.0)])
-    }
+    Policy::new([(ScorerPolicy::Reflexive, 1.0)])
+        .with_name("resolve")
+        .with_slicer(SlicerPolicy::Rank)
+        .with_placer(PlacerPolicy::Rank)
+        .with_deduplication(false)
 }

@@ -1,7 +1,7 @@
 //! Which chunks answer a query: found by words, by meaning, or by both.
 //!
 //! The two legs rank chunks apart, and their ranks are fused, not their scores, which have nothing in common. Fused scores
-//! are whole numbers, so that ties are ties, and are broken by a total order: paths, and places in documents.
+//! are whole numbers, so that ties are ties, and are broken by a total order: paths, and document_ranks in documents.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -11,21 +11,21 @@ use std::ops::Range;
 use pannier_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::cache::ChunkTable;
-use crate::chunk::{Chunk, chunk_id, chunking, document_id};
-use crate::lexical::{LONGEST_QUERY, Lexical, TermScore};
+use crate::chunk::{Chunk, chunk_id, chunker_version, document_id};
+use crate::document_index::ChunkTable;
+use crate::lexical::{Bm25Query, MAX_QUERY_BYTES, TermScore};
 use crate::source::glob_set;
-use crate::vectors::{GIVEN, closest};
-use crate::{Cache, DocsError, Embedder};
+use crate::vectors::{IMPORTED_MODEL, nearest};
+use crate::{DocsError, DocumentIndex, Embedder};
 
-/// What a rank of 1 is worth, times the sum of the rank and `rrf_k`.
-const ONE: u64 = 1 << 32;
+/// What a rank of 1 is rrf_score, times the sum of the rank and `rrf_k`.
+const RRF_SCALE: u64 = 1 << 32;
 
 /// By what chunks are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Mode {
+pub enum SearchMode {
     /// By words, and by vectors where the cache has them.
     #[default]
     Hybrid,
@@ -39,9 +39,9 @@ pub enum Mode {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Search {
+pub struct SearchOptions {
     /// By what chunks are found.
-    pub mode: Mode,
+    pub mode: SearchMode,
     /// How many chunks are taken by their words.
     pub lexical_k: usize,
     /// How many chunks are taken by their vectors.
@@ -60,10 +60,10 @@ pub struct Search {
     pub filters: Filters,
 }
 
-impl Default for Search {
+impl Default for SearchOptions {
     fn default() -> Self {
         Self {
-            mode: Mode::default(),
+            mode: SearchMode::default(),
             lexical_k: 50,
             semantic_k: 50,
             top_k: 100,
@@ -146,7 +146,7 @@ pub struct Hit {
     /// Where it is, in bytes of the document.
     pub range: Range<usize>,
     /// The headings it stands under.
-    pub context: String,
+    pub heading_path: String,
     /// Its text.
     pub text: String,
     /// When its document was written, if that is known.
@@ -189,18 +189,18 @@ struct Fused {
     semantic: Option<(u32, i32)>,
 }
 
-impl Cache {
+impl DocumentIndex {
     /// The chunks that answer a query, best first.
     ///
     /// ```
-    /// # use pannier_docs::{BuildOptions, Cache, QueryVector, Search, Sources, build};
+    /// # use pannier_docs::{BuildOptions, DocumentIndex, QueryVector, SearchOptions, DocumentSource, build};
     /// # let folder = std::env::temp_dir().join(format!("pannier-search-{}", std::process::id()));
     /// # let (docs, cache) = (folder.join("docs"), folder.join("cache"));
     /// # std::fs::create_dir_all(&docs)?;
     /// # std::fs::write(docs.join("http.md"), "# Requests\n\nCall parse_http_header first.\n\n# Bread\n\nBake it.")?;
-    /// # build(&Sources::new(&docs), &cache, &BuildOptions::default(), &mut |_| {})?;
-    /// let hits = Cache::open(&cache)?.search("parseHttpHeader", &Search::default(), QueryVector::None)?;
-    /// assert_eq!(hits[0].context, "Requests");
+    /// # build(&DocumentSource::new(&docs), &cache, &BuildOptions::default(), &mut |_| {})?;
+    /// let hits = DocumentIndex::open(&cache)?.search("parseHttpHeader", &SearchOptions::default(), QueryVector::None)?;
+    /// assert_eq!(hits[0].heading_path, "Requests");
     /// # std::fs::remove_dir_all(&folder)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -212,33 +212,33 @@ impl Cache {
     pub fn search(
         &self,
         query: &str,
-        search: &Search,
+        search: &SearchOptions,
         vector: QueryVector<'_>,
     ) -> Result<Vec<Hit>, DocsError> {
-        let (bytes, most) = (query.len(), LONGEST_QUERY);
+        let (bytes, most) = (query.len(), MAX_QUERY_BYTES);
         if bytes > most {
             return Err(DocsError::LongQuery { bytes, most });
         }
         self.check_mode(search.mode, vector)?;
-        if self.manifest().chunking != chunking() {
+        if self.manifest().chunking != chunker_version() {
             return Err(DocsError::Outdated { path: self.root().to_owned() });
         }
         let table = self.chunk_table()?;
-        let allowed = Allowed::new(self, &search.filters)?;
-        let order = Order::new(self, table, search.prefer_recent)?;
-        let has_vectors = self.manifest().model.is_some() && search.mode != Mode::Lexical;
-        let by_words = || self.lexical_leg(query, search.lexical_k, &order, &allowed).map(Some);
-        let by_vectors = || self.semantic_leg(query, vector, search.semantic_k, &order, &allowed);
+        let allowed = ChunkFilter::new(self, &search.filters)?;
+        let order = TieBreak::new(self, table, search.prefer_recent)?;
+        let has_vectors = self.manifest().model.is_some() && search.mode != SearchMode::Lexical;
+        let by_words = || self.lexical_search(query, search.lexical_k, &order, &allowed).map(Some);
+        let by_vectors = || self.vector_search(query, vector, search.semantic_k, &order, &allowed);
         // To hand one leg to another thread takes longer than a search by words.
         let (lexical, semantic) = match search.mode {
-            Mode::Semantic => (Ok(None), by_vectors()),
+            SearchMode::Semantic => (Ok(None), by_vectors()),
             _ if !has_vectors => (by_words(), Ok(Vec::new())),
             _ => rayon::join(by_words, by_vectors),
         };
         let lexical = lexical?;
         let ranked = lexical.as_ref().map_or(&[][..], |(_, ranked)| ranked);
         let fused = fuse(search, ranked, &semantic?, &order);
-        let mut reader = Reader { cache: self, table, chunks: BTreeMap::new() };
+        let mut reader = HitReader { cache: self, table, chunks: BTreeMap::new() };
         let mut hits = Vec::with_capacity(fused.len());
         for fused in fused {
             let mut hit = reader.hit(fused.chunk)?;
@@ -261,9 +261,9 @@ impl Cache {
     /// # Errors
     ///
     /// [`DocsError::Invalid`] if they are not as they were built.
-    pub fn neighbours(&self, hit: &Hit) -> Result<Vec<Hit>, DocsError> {
+    pub fn neighbors(&self, hit: &Hit) -> Result<Vec<Hit>, DocsError> {
         let table = self.chunk_table()?;
-        let mut reader = Reader { cache: self, table, chunks: BTreeMap::new() };
+        let mut reader = HitReader { cache: self, table, chunks: BTreeMap::new() };
         if hit.document >= self.len() {
             return Ok(Vec::new());
         }
@@ -284,16 +284,16 @@ impl Cache {
     /// As [`document`](Self::document).
     pub fn all_chunks(&self) -> Result<impl Iterator<Item = Result<Hit, DocsError>>, DocsError> {
         let table = self.chunk_table()?;
-        let mut reader = Reader { cache: self, table, chunks: BTreeMap::new() };
+        let mut reader = HitReader { cache: self, table, chunks: BTreeMap::new() };
         Ok((0..table.rows.len() as u32).map(move |chunk| reader.hit(chunk)))
     }
 
     /// Whether the query has the vector that a mode needs, of the model that made those of the cache.
-    fn check_mode(&self, mode: Mode, vector: QueryVector<'_>) -> Result<(), DocsError> {
+    fn check_mode(&self, mode: SearchMode, vector: QueryVector<'_>) -> Result<(), DocsError> {
         let wrong = |problem: String| Err(DocsError::model(self.root(), problem));
         let Some(model) = &self.manifest().model else {
-            let has_vector = !matches!(vector, QueryVector::None) && mode == Mode::Hybrid;
-            return match mode == Mode::Semantic || has_vector {
+            let has_vector = !matches!(vector, QueryVector::None) && mode == SearchMode::Hybrid;
+            return match mode == SearchMode::Semantic || has_vector {
                 true => wrong(
                     "the cache has no vectors; build it with the embedder, or search by words alone"
                         .to_owned(),
@@ -301,11 +301,11 @@ impl Cache {
                 false => Ok(()),
             };
         };
-        if mode == Mode::Lexical {
+        if mode == SearchMode::Lexical {
             return Ok(());
         }
         match vector {
-            QueryVector::None if model.name == GIVEN => wrong(
+            QueryVector::None if model.name == IMPORTED_MODEL => wrong(
                 "the cache has vectors of your own, and the query has none; give it one, or search by words alone"
                     .to_owned(),
             ),
@@ -331,28 +331,28 @@ impl Cache {
         }
     }
 
-    fn lexical_leg<'c>(
+    fn lexical_search<'c>(
         &'c self,
         query: &str,
         count: usize,
-        order: &Order<'_>,
-        allowed: &Allowed<'_>,
-    ) -> Result<(Lexical<'c>, Vec<(u32, f64)>), DocsError> {
-        let lexical = Lexical::new(self, query)?;
+        order: &TieBreak<'_>,
+        allowed: &ChunkFilter<'_>,
+    ) -> Result<(Bm25Query<'c>, Vec<(u32, f64)>), DocsError> {
+        let lexical = Bm25Query::new(self, query)?;
         let best = allowed.first(count, order.table, |count| {
             let is_allowed = |chunk| allowed.document(order.table, chunk);
-            lexical.best(count, is_allowed, |chunk| order.of(chunk))
+            lexical.top_k(count, is_allowed, |chunk| order.of(chunk))
         })?;
         Ok((lexical, best))
     }
 
-    fn semantic_leg(
+    fn vector_search(
         &self,
         query: &str,
         vector: QueryVector<'_>,
         count: usize,
-        order: &Order<'_>,
-        allowed: &Allowed<'_>,
+        order: &TieBreak<'_>,
+        allowed: &ChunkFilter<'_>,
     ) -> Result<Vec<(u32, i32)>, DocsError> {
         let made = match vector {
             QueryVector::None => Vec::new(),
@@ -372,31 +372,31 @@ impl Cache {
         let vectors = self.vectors()?;
         allowed.first(count, order.table, |count| {
             let is_allowed = |chunk| allowed.document(order.table, chunk);
-            Ok(closest(vectors, &made, count, is_allowed, |chunk| order.of(chunk)))
+            Ok(nearest(vectors, &made, count, is_allowed, |chunk| order.of(chunk)))
         })
     }
 }
 
 /// One ranking of the ranks in both legs.
 fn fuse(
-    search: &Search,
+    search: &SearchOptions,
     lexical: &[(u32, f64)],
     semantic: &[(u32, i32)],
-    order: &Order<'_>,
+    order: &TieBreak<'_>,
 ) -> Vec<Fused> {
     let mut fused: BTreeMap<u32, Fused> = BTreeMap::new();
-    let worth = |rank: u32, weight: u32| {
-        ONE / (u64::from(search.rrf_k) + u64::from(rank)) * u64::from(weight)
+    let rrf_score = |rank: u32, weight: u32| {
+        RRF_SCALE / (u64::from(search.rrf_k) + u64::from(rank)) * u64::from(weight)
     };
     let new = |chunk| Fused { chunk, score: 0, lexical: None, semantic: None };
     for ((chunk, score), rank) in lexical.iter().zip(1..) {
         let entry = fused.entry(*chunk).or_insert_with(|| new(*chunk));
-        entry.score = entry.score.saturating_add(worth(rank, search.lexical_weight));
+        entry.score = entry.score.saturating_add(rrf_score(rank, search.lexical_weight));
         entry.lexical = Some((rank, *score));
     }
     for ((chunk, product), rank) in semantic.iter().zip(1..) {
         let entry = fused.entry(*chunk).or_insert_with(|| new(*chunk));
-        entry.score = entry.score.saturating_add(worth(rank, search.semantic_weight));
+        entry.score = entry.score.saturating_add(rrf_score(rank, search.semantic_weight));
         entry.semantic = Some((rank, *product));
     }
     let mut fused: Vec<Fused> = fused.into_values().collect();
@@ -405,33 +405,37 @@ fn fuse(
     fused
 }
 
-/// The order of chunks with the same score: by their documents, and by their places in them.
-struct Order<'c> {
+/// The order of chunks with the same score: by their documents, and by their document_ranks in them.
+struct TieBreak<'c> {
     table: &'c ChunkTable,
     /// The place of each document.
-    places: Cow<'c, [u32]>,
+    document_ranks: Cow<'c, [u32]>,
 }
 
-impl<'c> Order<'c> {
+impl<'c> TieBreak<'c> {
     /// By the paths of documents, or by their dates first, the latest before all.
-    fn new(cache: &'c Cache, table: &'c ChunkTable, by_date: bool) -> Result<Self, DocsError> {
+    fn new(
+        cache: &'c DocumentIndex,
+        table: &'c ChunkTable,
+        by_date: bool,
+    ) -> Result<Self, DocsError> {
         if !by_date {
-            return Ok(Self { table, places: cache.places().into() });
+            return Ok(Self { table, document_ranks: cache.path_ranks().into() });
         }
         let mut documents = Vec::with_capacity(cache.len() as usize);
-        for (document, place) in (0..cache.len()).zip(cache.places()) {
-            documents.push((Reverse(cache.record(document)?.about.date), *place, document));
+        for (document, place) in (0..cache.len()).zip(cache.path_ranks()) {
+            documents.push((Reverse(cache.record(document)?.metadata.date), *place, document));
         }
         documents.sort_unstable();
-        let mut places = vec![0; documents.len()];
+        let mut document_ranks = vec![0; documents.len()];
         for ((_, _, document), place) in documents.into_iter().zip(0..) {
-            places[document as usize] = place;
+            document_ranks[document as usize] = place;
         }
-        Ok(Self { table, places: places.into() })
+        Ok(Self { table, document_ranks: document_ranks.into() })
     }
 
     fn of(&self, chunk: u32) -> (u32, u32) {
-        (self.places[self.table.rows[chunk as usize].document as usize], chunk)
+        (self.document_ranks[self.table.rows[chunk as usize].document as usize], chunk)
     }
 }
 
@@ -444,8 +448,8 @@ impl ChunkTable {
 }
 
 /// Reads chunks, and the list of a document's chunks once.
-struct Reader<'c> {
-    cache: &'c Cache,
+struct HitReader<'c> {
+    cache: &'c DocumentIndex,
     table: &'c ChunkTable,
     chunks: BTreeMap<u32, Document>,
 }
@@ -457,7 +461,7 @@ struct Document {
     chunks: Vec<Chunk>,
 }
 
-impl Reader<'_> {
+impl HitReader<'_> {
     fn hit(&mut self, number: u32) -> Result<Hit, DocsError> {
         let row = self.table.rows[number as usize];
         let document = row.document;
@@ -473,7 +477,7 @@ impl Reader<'_> {
                     id: document_id(&record.path, &record.hash),
                     chunks: self.cache.chunks_of(document, &record)?,
                     path: record.path,
-                    date: record.about.date,
+                    date: record.metadata.date,
                 },
             );
         }
@@ -495,7 +499,7 @@ impl Reader<'_> {
             document,
             sequence,
             range,
-            context: chunk.context.clone(),
+            heading_path: chunk.heading_path.clone(),
             text,
             date: found.date,
             score: 0,
@@ -506,16 +510,16 @@ impl Reader<'_> {
 }
 
 /// Which chunks are looked at.
-struct Allowed<'c> {
-    cache: &'c Cache,
+struct ChunkFilter<'c> {
+    cache: &'c DocumentIndex,
     /// Of each document, whether it is; all are if nothing is asked of documents.
     documents: Option<Vec<bool>>,
     /// Texts in lower case.
     contains: Vec<String>,
 }
 
-impl<'c> Allowed<'c> {
-    fn new(cache: &'c Cache, filters: &Filters) -> Result<Self, DocsError> {
+impl<'c> ChunkFilter<'c> {
+    fn new(cache: &'c DocumentIndex, filters: &Filters) -> Result<Self, DocsError> {
         let Filters { paths, after, before, contains } = filters;
         let contains = contains.iter().map(|text| text.to_lowercase()).collect();
         if paths.is_empty() && after.is_none() && before.is_none() {
@@ -524,7 +528,7 @@ impl<'c> Allowed<'c> {
         let globs = glob_set(paths)?;
         let is_allowed = |document: u32| {
             let record = cache.record(document)?;
-            let date = record.about.date;
+            let date = record.metadata.date;
             let is_after = after.is_none_or(|after| date.is_some_and(|date| date >= after));
             let is_before = before.is_none_or(|before| date.is_some_and(|date| date < before));
             Ok(is_after && is_before && (paths.is_empty() || globs.is_match(&record.path)))

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::WalkBuilder;
 
-use crate::{About, DocsError};
+use crate::{DocsError, DocumentMetadata};
 
 /// A folder of documents.
 #[derive(Clone, Debug)]
-pub struct Sources {
+pub struct DocumentSource {
     root: PathBuf,
     patterns: Vec<String>,
     respects_gitignore: bool,
-    about: BTreeMap<String, About>,
+    metadata: BTreeMap<String, DocumentMetadata>,
 }
 
 /// A file that is a document.
@@ -27,26 +27,26 @@ pub(crate) struct SourceFile {
     /// Where it is.
     pub(crate) file: PathBuf,
     /// What the caller says about it.
-    pub(crate) about: About,
-    /// Its place among all documents in the order of their paths.
-    pub(crate) place: u32,
+    pub(crate) metadata: DocumentMetadata,
+    /// Its path_rank among all documents in the order of their paths.
+    pub(crate) path_rank: u32,
 }
 
-impl Sources {
+impl DocumentSource {
     /// The `.md` files below a folder, hidden ones included.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
             patterns: Vec::new(),
             respects_gitignore: false,
-            about: BTreeMap::new(),
+            metadata: BTreeMap::new(),
         }
     }
 
     /// Says what documents are called and when they were written, by their paths below the root, whatever their front
     /// matter says.
-    pub fn about(mut self, about: BTreeMap<String, About>) -> Self {
-        self.about = about;
+    pub fn metadata(mut self, metadata: BTreeMap<String, DocumentMetadata>) -> Self {
+        self.metadata = metadata;
         self
     }
 
@@ -102,11 +102,17 @@ impl Sources {
             if !globs.is_match(relative) {
                 continue;
             }
-            match name(relative) {
+            match slash_path(relative) {
                 Some(path) => {
                     let id = path.to_lowercase();
-                    let about = self.about.get(&path).cloned().unwrap_or_default();
-                    files.push(SourceFile { id, path, file: entry.into_path(), about, place: 0 });
+                    let metadata = self.metadata.get(&path).cloned().unwrap_or_default();
+                    files.push(SourceFile {
+                        id,
+                        path,
+                        file: entry.into_path(),
+                        metadata,
+                        path_rank: 0,
+                    });
                 }
                 None => problems.push(format!(
                     "{}: its name is not UTF-8, or has a line break; rename it",
@@ -115,10 +121,10 @@ impl Sources {
             }
         }
         files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        files.iter_mut().zip(0..).for_each(|(file, place)| file.place = place);
-        for path in self.about.keys() {
+        files.iter_mut().zip(0..).for_each(|(file, path_rank)| file.path_rank = path_rank);
+        for path in self.metadata.keys() {
             if files.binary_search_by(|file| file.path.as_str().cmp(path)).is_err() {
-                problems.push(format!("{path}: it is no document; say nothing about it"));
+                problems.push(format!("{path}: it is no document; remove its metadata"));
             }
         }
         files.sort_unstable_by(|a, b| (&a.id, &a.path).cmp(&(&b.id, &b.path)));
@@ -152,7 +158,7 @@ pub(crate) fn glob_set(patterns: &[String]) -> Result<GlobSet, DocsError> {
 }
 
 /// A path with forward slashes.
-fn name(relative: &Path) -> Option<String> {
+fn slash_path(relative: &Path) -> Option<String> {
     let parts: Option<Vec<&str>> =
         relative.components().map(|part| part.as_os_str().to_str()).collect();
     let path = parts?.join("/");
@@ -160,7 +166,7 @@ fn name(relative: &Path) -> Option<String> {
 }
 
 /// Whether a path stays below where it starts.
-pub(crate) fn stays_below(path: &str) -> bool {
+pub(crate) fn is_contained_path(path: &str) -> bool {
     !path.is_empty()
         && !path.contains(['\n', '\r', '\0'])
         && path.split('/').all(|part| !matches!(part, "" | "." | ".."))

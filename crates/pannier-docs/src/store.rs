@@ -11,10 +11,12 @@ use pannier_files::{FileLock, replace_file_through};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::DocsError;
-use crate::manifest::{CURRENT, Current, LOCK, MANIFEST, ManifestFile, VERSIONS, check_kind};
+use crate::manifest::{
+    CURRENT, CurrentVersion, LOCK, MANIFEST, ManifestFile, VERSIONS, check_kind,
+};
 
 /// What the lock of a cache says, so that no other folder is taken for one.
-const MARK: &str = "pannier cache\n";
+const LOCK_MAGIC: &str = "pannier cache\n";
 
 /// Takes the folder for this build alone, until it ends in whatever way. A folder that is not empty, and not marked as
 /// a cache, is left alone.
@@ -24,7 +26,7 @@ pub(crate) fn lock(cache: &Path) -> Result<FileLock, DocsError> {
     let path = cache.join(LOCK);
     // A build that was stopped right at its beginning leaves an empty one.
     let is_marked = check_kind(&path, false).is_ok()
-        && fs::read(&path).is_ok_and(|text| text == MARK.as_bytes() || text.is_empty());
+        && fs::read(&path).is_ok_and(|text| text == LOCK_MAGIC.as_bytes() || text.is_empty());
     let is_link = fs::symlink_metadata(cache.join(VERSIONS)).is_ok_and(|found| !found.is_dir());
     let is_empty = fs::read_dir(cache).map_err(failed)?.next().is_none();
     if !(is_marked || is_empty) || is_link {
@@ -36,31 +38,31 @@ pub(crate) fn lock(cache: &Path) -> Result<FileLock, DocsError> {
     };
     let mut file = lock.file();
     if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
-        let marked = file.write_all(MARK.as_bytes()).and_then(|()| file.sync_all());
+        let marked = file.write_all(LOCK_MAGIC.as_bytes()).and_then(|()| file.sync_all());
         marked.map_err(|error| DocsError::io("write", &path, error))?;
     }
     Ok(lock)
 }
 
 /// A file that knows its size and its checksum.
-pub(crate) struct Counted {
+pub(crate) struct ChecksummedFile {
     pub(crate) path: PathBuf,
     file: BufWriter<File>,
     pub(crate) bytes: u64,
-    hash: Hashed,
+    hash: ChecksumWriter,
 }
 
 /// A checksum of what is written to it.
 #[derive(Default)]
-pub(crate) struct Hashed(Xxh3);
+pub(crate) struct ChecksumWriter(Xxh3);
 
-impl Hashed {
+impl ChecksumWriter {
     pub(crate) fn checksum(&self) -> String {
         format!("{:016x}", self.0.digest())
     }
 }
 
-impl Write for Hashed {
+impl Write for ChecksumWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.update(bytes);
         Ok(bytes.len())
@@ -71,11 +73,11 @@ impl Write for Hashed {
     }
 }
 
-impl Counted {
+impl ChecksummedFile {
     pub(crate) fn new(path: PathBuf) -> Result<Self, DocsError> {
         let file = File::create_new(&path).map_err(|error| DocsError::io("write", &path, error))?;
         let file = BufWriter::with_capacity(1 << 18, file);
-        Ok(Self { path, file, bytes: 0, hash: Hashed::default() })
+        Ok(Self { path, file, bytes: 0, hash: ChecksumWriter::default() })
     }
 
     pub(crate) fn finish(self) -> Result<ManifestFile, DocsError> {
@@ -86,7 +88,7 @@ impl Counted {
     }
 }
 
-impl Write for Counted {
+impl Write for ChecksummedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write_all(bytes)?;
         self.hash.0.update(bytes);
@@ -121,7 +123,7 @@ pub(crate) fn publish(
     draft: &Path,
     version: &str,
 ) -> Result<String, DocsError> {
-    let first = Current::read(cache).map_or(1, |current| current.number().saturating_add(1));
+    let first = CurrentVersion::read(cache).map_or(1, |current| current.number().saturating_add(1));
     let names = (first..=999_999_999).chain(1..first).map(|number| match number {
         1 => version.to_owned(),
         number => format!("{version}-{number}"),
@@ -134,7 +136,7 @@ pub(crate) fn publish(
     fs::rename(draft, &folder).map_err(|error| DocsError::io("write", &folder, error))?;
     let published = (|| {
         sync_folder(versions)?;
-        let (line, current) = (Current::line(&name, &manifest), cache.join(CURRENT));
+        let (line, current) = (CurrentVersion::line(&name, &manifest), cache.join(CURRENT));
         // Of a known name, so that the next build replaces what an interrupted one left.
         replace_file_through(&next, &current, |file| file.write_all(line.as_bytes()))
             .map_err(|error| DocsError::io("write", &current, error))

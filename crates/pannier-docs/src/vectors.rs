@@ -1,4 +1,4 @@
-//! Chunks as vectors: where they come from, and which are closest to a query.
+//! Chunks as vectors: where they come from, and which are nearest to a query.
 //!
 //! A vector has length 1 and is kept as whole numbers of 16 bits, so its product with another is exact, whatever the order
 //! of the additions, and fits 32 bits. All vectors are compared with a query: no graph, nothing approximate, and the
@@ -11,55 +11,55 @@ use std::path::Path;
 use rayon::prelude::*;
 use serde::Deserialize;
 
-use crate::{Cache, DocsError, Embedder, Model, quantize};
+use crate::{DocsError, DocumentIndex, Embedder, Model, quantize};
 
 /// How many bytes of a text's hash its vector is found again by.
 pub(crate) const KEY_BYTES: usize = 16;
 
 /// How many vectors a thread compares at once.
-const RUN: usize = 4_096;
+const VECTORS_PER_BATCH: usize = 4_096;
 
 /// What stands for the model of vectors that the caller has made.
-pub(crate) const GIVEN: &str = "given";
+pub(crate) const IMPORTED_MODEL: &str = "given";
 
 /// The longest line of a file with vectors.
-const LONGEST_LINE: u64 = 1 << 20;
+const MAX_LINE_BYTES: u64 = 1 << 20;
 
 /// The most numbers that a vector may have.
-const MOST_DIMENSIONS: usize = 16_384;
+const MAX_DIMENSIONS: usize = 16_384;
 
 /// Where the vectors of chunks come from.
 #[derive(Clone, Copy, Debug, Default)]
-pub enum Vectors<'v> {
+pub enum VectorSource<'v> {
     /// Nothing is said: there are none, and a cache that has some is left alone.
     #[default]
-    Unsaid,
+    Unspecified,
     /// There are none.
     None,
     /// A model makes them.
     Embedder(&'v dyn Embedder),
     /// The caller has made them.
-    Given(&'v GivenVectors),
+    Imported(&'v ImportedVectors),
 }
 
-impl<'v> Vectors<'v> {
+impl<'v> VectorSource<'v> {
     pub(crate) fn model(self) -> Option<&'v Model> {
         match self {
-            Self::Unsaid | Self::None => None,
+            Self::Unspecified | Self::None => None,
             Self::Embedder(embedder) => Some(embedder.model()),
-            Self::Given(given) => Some(&given.model),
+            Self::Imported(imported) => Some(&imported.model),
         }
     }
 }
 
 /// Vectors that the caller has made, by the ids of chunks.
 #[derive(Clone, Debug)]
-pub struct GivenVectors {
+pub struct ImportedVectors {
     model: Model,
     vectors: BTreeMap<String, Vec<i16>>,
 }
 
-impl GivenVectors {
+impl ImportedVectors {
     /// Reads lines of the form `{"id": "…", "vector": [0.1, …]}`: the id of a chunk, and numbers of any length, which
     /// are scaled.
     ///
@@ -81,12 +81,12 @@ impl GivenVectors {
             let invalid = |problem: String| DocsError::Vectors { line: number, problem };
             text.clear();
             let read =
-                std::io::Read::take(&mut lines, LONGEST_LINE + 1).read_until(b'\n', &mut text);
+                std::io::Read::take(&mut lines, MAX_LINE_BYTES + 1).read_until(b'\n', &mut text);
             let failed = |error| DocsError::io("read", Path::new("the vectors"), error);
             match read.map_err(failed)? as u64 {
                 0 => break,
-                length if length > LONGEST_LINE => {
-                    return Err(invalid(format!("it is longer than {LONGEST_LINE} bytes")));
+                length if length > MAX_LINE_BYTES => {
+                    return Err(invalid(format!("it is longer than {MAX_LINE_BYTES} bytes")));
                 }
                 _ if text.trim_ascii().is_empty() => continue,
                 _ => {}
@@ -100,9 +100,9 @@ impl GivenVectors {
                     "the vector has {found} numbers, and those before {expected}"
                 )));
             }
-            if !(1..=MOST_DIMENSIONS).contains(&found) {
+            if !(1..=MAX_DIMENSIONS).contains(&found) {
                 return Err(invalid(format!(
-                    "a vector has {found} numbers; 1 to {MOST_DIMENSIONS} are possible"
+                    "a vector has {found} numbers; 1 to {MAX_DIMENSIONS} are possible"
                 )));
             }
             let zeros = vec![0; found];
@@ -126,7 +126,7 @@ impl GivenVectors {
         }
         let dimensions = dimensions.unwrap_or_default() as u32;
         Ok(Self {
-            model: Model::new(GIVEN, hash.finalize().to_hex().as_str(), dimensions),
+            model: Model::new(IMPORTED_MODEL, hash.finalize().to_hex().as_str(), dimensions),
             vectors,
         })
     }
@@ -138,7 +138,7 @@ fn bytes(vector: &[i16]) -> Vec<u8> {
 
 /// The vectors of chunks while a cache is built: those of the cache before, and new ones.
 pub(crate) struct ChunkVectors<'v> {
-    vectors: Vectors<'v>,
+    vectors: VectorSource<'v>,
     before: BTreeMap<[u8; KEY_BYTES], Vec<u8>>,
     embedded: u64,
     /// The first chunk that has no vector among those that were given, and how many there are.
@@ -147,11 +147,11 @@ pub(crate) struct ChunkVectors<'v> {
 }
 
 impl<'v> ChunkVectors<'v> {
-    pub(crate) fn new(vectors: Vectors<'v>, before: Option<&Cache>) -> Self {
+    pub(crate) fn new(vectors: VectorSource<'v>, before: Option<&DocumentIndex>) -> Self {
         let same = before.filter(|before| before.manifest().model.as_ref() == vectors.model());
         let kept = match (same, vectors) {
             // Anything wrong with them, and they are made again.
-            (Some(cache), Vectors::Embedder(_)) => kept(cache).unwrap_or_default(),
+            (Some(cache), VectorSource::Embedder(_)) => kept(cache).unwrap_or_default(),
             _ => BTreeMap::new(),
         };
         Self { vectors, before: kept, embedded: 0, missing: None, missing_count: 0 }
@@ -192,10 +192,10 @@ impl<'v> ChunkVectors<'v> {
         let keys: Vec<[u8; KEY_BYTES]> = chunks.iter().map(|(_, text)| key(text)).collect();
         let mut all = Vec::new();
         match self.vectors {
-            Vectors::Unsaid | Vectors::None => {}
-            Vectors::Given(given) => {
+            VectorSource::Unspecified | VectorSource::None => {}
+            VectorSource::Imported(imported) => {
                 for chunk in chunks {
-                    match given.vectors.get(&chunk.0) {
+                    match imported.vectors.get(&chunk.0) {
                         Some(vector) => all.extend(bytes(vector)),
                         None => {
                             self.missing.get_or_insert_with(|| chunk.clone());
@@ -204,7 +204,7 @@ impl<'v> ChunkVectors<'v> {
                     }
                 }
             }
-            Vectors::Embedder(embedder) => {
+            VectorSource::Embedder(embedder) => {
                 let is_new = |key: &[u8; KEY_BYTES]| !self.before.contains_key(key);
                 let new: Vec<&str> = keys
                     .iter()
@@ -235,7 +235,7 @@ impl<'v> ChunkVectors<'v> {
     }
 }
 
-fn kept(cache: &Cache) -> Result<BTreeMap<[u8; KEY_BYTES], Vec<u8>>, DocsError> {
+fn kept(cache: &DocumentIndex) -> Result<BTreeMap<[u8; KEY_BYTES], Vec<u8>>, DocsError> {
     let dimensions = cache.manifest().model.as_ref().map_or(0, |model| model.dimensions as usize);
     let vectors = cache.vectors()?.chunks_exact(dimensions.max(1));
     Ok(cache.vector_keys()?.into_iter().zip(vectors.map(bytes)).collect())
@@ -248,14 +248,14 @@ fn key(text: &str) -> [u8; KEY_BYTES] {
 }
 
 /// The exact product of two vectors of length 1. Products of others wrap, and mean nothing.
-pub(crate) fn product(left: &[i16], right: &[i16]) -> i32 {
+pub(crate) fn dot_product(left: &[i16], right: &[i16]) -> i32 {
     let products = left.iter().zip(right).map(|(a, b)| i32::from(*a) * i32::from(*b));
     products.fold(0, i32::wrapping_add)
 }
 
 /// The vectors whose product with a query is greatest, and above zero, as numbers of chunks with the product: by product
 /// and then by `order`, of those that are allowed.
-pub(crate) fn closest(
+pub(crate) fn nearest(
     vectors: &[i16],
     query: &[i16],
     count: usize,
@@ -273,13 +273,16 @@ pub(crate) fn closest(
         }
         found
     };
-    let runs = vectors.par_chunks(RUN * query.len()).enumerate().map(|(run, vectors)| {
-        let first = (run * RUN) as u32;
-        let products = vectors.chunks_exact(query.len()).map(|vector| product(vector, query));
-        let found =
-            (first..).zip(products).filter(|(chunk, product)| *product > 0 && is_allowed(*chunk));
-        best(found.collect())
-    });
+    let runs =
+        vectors.par_chunks(VECTORS_PER_BATCH * query.len()).enumerate().map(|(run, vectors)| {
+            let first = (run * VECTORS_PER_BATCH) as u32;
+            let products =
+                vectors.chunks_exact(query.len()).map(|vector| dot_product(vector, query));
+            let found = (first..)
+                .zip(products)
+                .filter(|(chunk, product)| *product > 0 && is_allowed(*chunk));
+            best(found.collect())
+        });
     let mut found = best(runs.collect::<Vec<_>>().concat());
     found.sort_unstable_by_key(key);
     found
@@ -300,12 +303,12 @@ mod tests {
         ) {
             let mut all: Vec<(u32, i32)> = (0..)
                 .zip(&vectors)
-                .map(|(chunk, vector)| (chunk, product(vector, &query)))
+                .map(|(chunk, vector)| (chunk, dot_product(vector, &query)))
                 .filter(|(chunk, product)| *product > 0 && chunk % 3 != 0)
                 .collect();
             all.sort_by_key(|(chunk, product)| (-product, u32::MAX - chunk));
             all.truncate(count);
-            let found = closest(
+            let found = nearest(
                 &vectors.concat(), &query, count, |chunk| chunk % 3 != 0, |chunk| (0, u32::MAX - chunk),
             );
             prop_assert_eq!(found, all);
@@ -314,7 +317,7 @@ mod tests {
 
     #[test]
     fn given_vectors_are_read_line_by_line() {
-        let read = |text: &str| GivenVectors::read(text.as_bytes());
+        let read = |text: &str| ImportedVectors::read(text.as_bytes());
         let given =
             read("{\"id\":\"a\",\"vector\":[3,4]}\n\n{\"id\":\"b\",\"vector\":[0,0]}").unwrap();
         assert_eq!(given.vectors["a"], [19660, 26214]);

@@ -5,15 +5,15 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use crate::chunk::{self, ChunkRow, chunking};
-use crate::index::IndexBuilder;
+use crate::chunk::{self, ChunkRow, chunker_version};
+use crate::inverted_index::IndexBuilder;
 use crate::manifest::{
-    CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, Current, FILES, MANIFEST, Manifest, POSTINGS, TABLE,
-    TERMS, check_kind,
+    CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CurrentVersion, FILES, MANIFEST, Manifest, POSTINGS,
+    TABLE, TERMS, check_kind,
 };
-use crate::store::Hashed;
-use crate::words::Words;
-use crate::{Cache, DocsError, build};
+use crate::store::ChecksumWriter;
+use crate::word_counts::WordCounts;
+use crate::{DocsError, DocumentIndex, build};
 
 /// Everything that is wrong with the cache at a path, a line each; nothing if it is sound.
 ///
@@ -25,10 +25,10 @@ use crate::{Cache, DocsError, build};
 pub fn verify(path: &Path) -> Result<Vec<String>, DocsError> {
     loop {
         // A build may replace the version that is looked at, and remove it.
-        let before = Current::read(path).ok();
+        let before = CurrentVersion::read(path).ok();
         let found = verify_once(path);
         let is_sound = found.as_ref().is_ok_and(Vec::is_empty);
-        if is_sound || Current::read(path).ok() == before {
+        if is_sound || CurrentVersion::read(path).ok() == before {
             return found;
         }
     }
@@ -36,21 +36,21 @@ pub fn verify(path: &Path) -> Result<Vec<String>, DocsError> {
 
 fn verify_once(path: &Path) -> Result<Vec<String>, DocsError> {
     let mut problems = Vec::new();
-    let current = match Current::read(path) {
+    let current = match CurrentVersion::read(path) {
         Ok(current) => current,
-        Err(error) => return told(error),
+        Err(error) => return finding(error),
     };
     if let Err(error) = current.check() {
-        return told(error);
+        return finding(error);
     }
     check_names(&current.folder, &mut problems)?;
     match Manifest::read(&current) {
         Ok(manifest) => check_files(&current.folder, &manifest, &mut problems)?,
-        Err(error) => problems.extend(told(error)?),
+        Err(error) => problems.extend(finding(error)?),
     }
-    match Cache::open(path) {
+    match DocumentIndex::open(path) {
         Ok(cache) => check_contents(&cache, &mut problems)?,
-        Err(error) => problems.extend(told(error)?),
+        Err(error) => problems.extend(finding(error)?),
     }
     let mut seen = BTreeSet::new();
     problems.retain(|problem| seen.insert(problem.clone()));
@@ -58,7 +58,7 @@ fn verify_once(path: &Path) -> Result<Vec<String>, DocsError> {
 }
 
 /// What is wrong with a cache, as a finding; what keeps it from being looked at stays an error.
-fn told(error: DocsError) -> Result<Vec<String>, DocsError> {
+fn finding(error: DocsError) -> Result<Vec<String>, DocsError> {
     match error {
         DocsError::Invalid { path, problem } => Ok(vec![format!("{}: {problem}", path.display())]),
         error => Err(error),
@@ -88,14 +88,14 @@ fn check_files(
 ) -> Result<(), DocsError> {
     for name in FILES {
         if let Err(error) = check_file(&folder.join(name), manifest.file(name)) {
-            problems.extend(told(error)?);
+            problems.extend(finding(error)?);
         }
     }
     Ok(())
 }
 
 /// Whether every file of a cache has the size and the checksum that it should have.
-pub(crate) fn is_whole(cache: &Cache) -> bool {
+pub(crate) fn checksums_match(cache: &DocumentIndex) -> bool {
     let mut problems = Vec::new();
     check_files(cache.folder(), cache.manifest(), &mut problems).is_ok() && problems.is_empty()
 }
@@ -107,7 +107,7 @@ fn check_file(path: &Path, (bytes, checksum): (u64, &str)) -> Result<(), DocsErr
         return Err(DocsError::invalid(path, problem));
     }
     let mut file = fs::File::open(path).map_err(|error| DocsError::io("read", path, error))?;
-    let mut hash = Hashed::default();
+    let mut hash = ChecksumWriter::default();
     std::io::copy(&mut file, &mut hash).map_err(|error| DocsError::io("read", path, error))?;
     match hash.checksum() == checksum {
         true => Ok(()),
@@ -116,23 +116,24 @@ fn check_file(path: &Path, (bytes, checksum): (u64, &str)) -> Result<(), DocsErr
 }
 
 /// Where the documents end that are looked at together from here on.
-fn batch_end(cache: &Cache, first: u32) -> u32 {
+fn batch_end(cache: &DocumentIndex, first: u32) -> u32 {
     let mut bytes = 0;
     let fits = |document: &u32| {
         bytes += cache.content_bytes(*document);
         bytes <= build::BATCH_BYTES
     };
-    let count = (first..cache.len()).take(build::BATCH).take_while(fits).count();
+    let count = (first..cache.len()).take(build::BATCH_DOCUMENTS).take_while(fits).count();
     first + (count as u32).max(1)
 }
 
 /// Makes everything again from the contents, and compares.
-fn check_contents(cache: &Cache, problems: &mut Vec<String>) -> Result<(), DocsError> {
+fn check_contents(cache: &DocumentIndex, problems: &mut Vec<String>) -> Result<(), DocsError> {
     let folder = cache.folder();
     let (mut index, mut chunk_index) = (IndexBuilder::default(), IndexBuilder::default());
-    let mut chunk_table = Hashed::default();
-    let mut root = build::Root::new(&cache.manifest().chunking, cache.manifest().model.as_ref());
-    let is_ours = cache.manifest().chunking == chunking();
+    let mut chunk_table = ChecksumWriter::default();
+    let mut root =
+        build::VersionHasher::new(&cache.manifest().chunking, cache.manifest().model.as_ref());
+    let is_ours = cache.manifest().chunking == chunker_version();
     let mut last: Option<String> = None;
     let mut chunks_in_all = 0;
     let mut is_whole = true;
@@ -147,7 +148,7 @@ fn check_contents(cache: &Cache, problems: &mut Vec<String>) -> Result<(), DocsE
             let (document, record, chunks) = match found {
                 Ok(found) => found,
                 Err(error) => {
-                    problems.extend(told(error)?);
+                    problems.extend(finding(error)?);
                     is_whole = false;
                     continue;
                 }
@@ -159,17 +160,20 @@ fn check_contents(cache: &Cache, problems: &mut Vec<String>) -> Result<(), DocsE
                     document.path
                 ));
             }
-            let title = record.about.title.as_deref();
+            let title = record.metadata.title.as_deref();
             let made = chunk::chunks(&document.path, &document.content, title);
-            if !chunk::are_of(&chunks, &document.content) || made != chunks && is_ours {
+            if !chunk::are_char_boundaries(&chunks, &document.content) || made != chunks && is_ours
+            {
                 problems.push(format!(
                     "{}: the chunks of {} are not what its content makes",
                     folder.join("chunks").display(),
                     document.path
                 ));
             }
-            root.add(&document.path, &record.hash, &record.about, &chunk::write(&chunks));
-            for chunk in chunks.iter().filter(|_| chunk::are_of(&chunks, &document.content)) {
+            root.add(&document.path, &record.hash, &record.metadata, &chunk::write(&chunks));
+            for chunk in
+                chunks.iter().filter(|_| chunk::are_char_boundaries(&chunks, &document.content))
+            {
                 let found = chunk.terms(&document.content);
                 let row = ChunkRow::new(number, chunk, &document.content, &found);
                 chunk_table
@@ -178,7 +182,7 @@ fn check_contents(cache: &Cache, problems: &mut Vec<String>) -> Result<(), DocsE
                 terms.push(found);
             }
             chunks_in_all += chunks.len() as u64;
-            let counted = Words::of(&document.content);
+            let counted = WordCounts::new(&document.content);
             if counted.total != cache.word_count(number) {
                 problems.push(format!(
                     "{}: {} has {} words, and the table says {}",
@@ -205,7 +209,7 @@ fn check_contents(cache: &Cache, problems: &mut Vec<String>) -> Result<(), DocsE
             folder.join(MANIFEST).display()
         ));
     }
-    let mut check = |name: &str, made: &Hashed| {
+    let mut check = |name: &str, made: &ChecksumWriter| {
         if made.checksum() != manifest.file(name).1 {
             let path = folder.join(name);
             problems.push(format!("{}: it is not what the documents make", path.display()));
@@ -218,7 +222,7 @@ fn check_contents(cache: &Cache, problems: &mut Vec<String>) -> Result<(), DocsE
     check(CHUNK_TABLE, &chunk_table);
     let indexes = [(index, TERMS, POSTINGS), (chunk_index, CHUNK_TERMS, CHUNK_POSTINGS)];
     for (index, terms_name, postings_name) in indexes {
-        let (mut terms, mut postings) = (Hashed::default(), Hashed::default());
+        let (mut terms, mut postings) = (ChecksumWriter::default(), ChecksumWriter::default());
         index
             .write(&mut terms, &mut postings)
             .map_err(|error| DocsError::io("read", folder, error))?;

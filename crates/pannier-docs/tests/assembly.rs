@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use pannier_core::TokenCounter;
 use pannier_docs::{
-    AssembledContext, Assembler, AssemblyConfig, BuildOptions, Cache, ContextCache, OmittedReason,
-    QueryVector, Sources, TokenBudget, build, verify_determinism,
+    AssembledContext, Assembler, AssemblyConfig, BuildOptions, ContextCache, DocumentIndex,
+    DocumentSource, OmittedReason, QueryVector, TokenBudget, build, verify_determinism,
 };
 use pannier_policy::Packing;
 use pannier_policy::{PolicyRegistry, Replay};
@@ -18,7 +18,7 @@ use proptest::prelude::*;
 /// A cache of documents, gone when the test is.
 struct Documents {
     folder: PathBuf,
-    cache: Cache,
+    cache: DocumentIndex,
 }
 
 impl Documents {
@@ -32,9 +32,9 @@ impl Documents {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let sources = Sources::new(folder.join("docs")).patterns(["*.md", "*.txt"]);
+        let sources = DocumentSource::new(folder.join("docs")).patterns(["*.md", "*.txt"]);
         build(&sources, &folder.join("cache"), &BuildOptions::default(), &mut |_| {}).unwrap();
-        let cache = Cache::open(folder.join("cache")).unwrap();
+        let cache = DocumentIndex::open(folder.join("cache")).unwrap();
         Self { folder, cache }
     }
 
@@ -257,8 +257,8 @@ fn neighbours_go_together_and_read_as_the_document() {
         |config: AssemblyConfig, budget| documents.assemble(config, "\"section Three\"", budget);
     let alone = with(AssemblyConfig::default(), 4_000);
     assert_eq!(names(&alone), ["a.md#2"]);
-    let neighbours = config(|config| config.neighbours = true);
-    let context = with(neighbours.clone(), 4_000);
+    let neighbors = config(|config| config.neighbors = true);
+    let context = with(neighbors.clone(), 4_000);
     assert_eq!(names(&context), ["a.md#1", "a.md#2", "a.md#3"]);
     let (start, end) = (context.chunks[0].start, context.chunks[2].end);
     assert_eq!(context.text, format!("[DOC: a.md]\n{}", &sections[start..end]));
@@ -268,14 +268,14 @@ fn neighbours_go_together_and_read_as_the_document() {
     );
     // Laid out as taken, they still read as the document.
     for packing in [Packing::Interleaved, Packing::ScoreWeighted] {
-        let mut taken = neighbours.clone();
+        let mut taken = neighbors.clone();
         taken.packing = packing;
         assert_eq!(with(taken, 4_000).text, context.text);
     }
     // All of them, or none: what fits one of them does not fit the group. By itself it fits as a whole.
-    let few = with(neighbours.clone(), alone.total_tokens + alone.overhead_tokens);
+    let few = with(neighbors.clone(), alone.total_tokens + alone.overhead_tokens);
     assert_eq!((few.truncated, &few.text), (false, &alone.text));
-    let fewer = with(neighbours, alone.total_tokens + alone.overhead_tokens - 1);
+    let fewer = with(neighbors, alone.total_tokens + alone.overhead_tokens - 1);
     assert!(fewer.truncated && fewer.chunks.len() == 1, "{:?}", names(&fewer));
 }
 
@@ -331,11 +331,15 @@ fn a_receipt_is_replayed_from_the_cache() {
         budget.per_doc_overhead = 11;
         let receipt =
             assembler.candidates(query, QueryVector::None).unwrap().receipt(&budget).unwrap();
-        let config = Assembler::config_of(&receipt).unwrap();
+        let config = Assembler::config_from_receipt(&receipt).unwrap();
         assert_eq!(&config, assembler.config());
         let again = Assembler::new(&documents.cache, config);
         let query = receipt.source.query.clone().unwrap();
-        let pool = again.candidates(&query, QueryVector::None).unwrap().pool_of(&receipt).unwrap();
+        let pool = again
+            .candidates(&query, QueryVector::None)
+            .unwrap()
+            .pool_from_receipt(&receipt)
+            .unwrap();
         let replay = receipt.replay(&pool, &PolicyRegistry::default(), again.counter()).unwrap();
         assert_eq!(replay, Replay::Identical);
     }
@@ -375,14 +379,14 @@ proptest! {
         overhead in 0..30_usize,
         packing in prop_oneof![Just(Packing::Greedy), Just(Packing::Interleaved), Just(Packing::ScoreWeighted)],
         max in prop::option::of(0..4_usize),
-        neighbours: bool,
+        neighbors: bool,
         counter in prop_oneof![Just("bytes/4"), Just("o200k"), Just("script")],
     ) {
         let counter: Arc<dyn TokenCounter> = Arc::from(pannier_tokens::counter_by_name(counter).unwrap());
         let config = config(|config| {
-            (config.packing, config.max_chunks_per_doc, config.neighbours) = (packing, max, neighbours);
+            (config.packing, config.max_chunks_per_doc, config.neighbors) = (packing, max, neighbors);
         });
-        let assembler = Assembler::new(&library().cache, config).counted_by(Arc::clone(&counter));
+        let assembler = Assembler::new(&library().cache, config).with_counter(Arc::clone(&counter));
         let query = words.iter().map(|word| format!("w{word} ")).collect::<String>();
         let candidates = assembler.candidates(&query, QueryVector::None).unwrap();
         let mut tokens = TokenBudget::available(budget);

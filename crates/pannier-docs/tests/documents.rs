@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use pannier_core::{ContextBudget, ErrorCategory};
+use pannier_core::ContextBudget;
 use pannier_docs::{
-    BuildOptions, Cache, DocsError, QueryVector, Resolved, Search, Sources, Vectors, build,
-    resolve_policy, verify,
+    BuildOptions, DocsError, DocumentIndex, DocumentSource, QueryVector, Resolved, SearchOptions,
+    VectorSource, build, resolve_policy, verify,
 };
 use pannier_policy::PolicyRegistry;
 use proptest::prelude::*;
@@ -117,9 +117,9 @@ proptest! {
     ) {
         let folder = small();
         let letters = Letters::new();
-        folder.build_with(Vectors::Embedder(&letters)).unwrap();
-        let search = |cache: &Cache| {
-            cache.search("\"the thing\" deploy", &Search::default(), QueryVector::Embedder(&letters))
+        folder.build_with(VectorSource::Embedder(&letters)).unwrap();
+        let search = |cache: &DocumentIndex| {
+            cache.search("\"the thing\" deploy", &SearchOptions::default(), QueryVector::Embedder(&letters))
         };
         let before = json(&folder.open().resolve("deploy x", 40).unwrap());
         let hits = search(&folder.open()).unwrap();
@@ -139,7 +139,7 @@ proptest! {
         }
         if matches!(damage, Damage::Remove) { fs::remove_file(file).unwrap() } else { fs::write(file, bytes).unwrap() }
 
-        let open = || Cache::open(folder.cache());
+        let open = || DocumentIndex::open(folder.cache());
         let answer = open().and_then(|cache| cache.resolve("deploy x", 40));
         let found = open().and_then(|cache| search(&cache));
         let mut errors = Vec::new();
@@ -152,7 +152,7 @@ proptest! {
             Err(error) => errors.push(error),
         }
         for error in errors {
-            prop_assert_eq!(error.category(), ErrorCategory::CacheInvalid, "{}", error);
+            prop_assert!(matches!(error, DocsError::Invalid { .. }), "{}", error);
             let name = file.file_name().unwrap().to_str().unwrap();
             // The manifest says what the others should be, so damage to it may show in another.
             prop_assert!(error.to_string().contains(name) || name == "manifest.json", "{}: {}", name, error);
@@ -160,7 +160,7 @@ proptest! {
         let problems = verify(&folder.cache()).unwrap();
         prop_assert!(!problems.is_empty(), "{:?} of {:?}", damage, file);
         // Building again heals it.
-        folder.build_with(Vectors::Embedder(&letters)).unwrap();
+        folder.build_with(VectorSource::Embedder(&letters)).unwrap();
         prop_assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
     }
 }
@@ -244,7 +244,7 @@ fn bad_documents_are_named_and_the_cache_stays() {
     folder.write("worse.md", b"fine until \xc3(");
     let error = build(&folder.sources(), &folder.cache(), &BuildOptions::default(), &mut |_| {})
         .unwrap_err();
-    assert_eq!(error.category(), ErrorCategory::InvalidInput);
+    assert!(matches!(error, DocsError::Sources { .. }));
     let told = error.to_string();
     assert!(
         told.contains("bad.md: it is not UTF-8 at byte 0")
@@ -288,7 +288,7 @@ fn patterns_and_gitignore_say_which_files_are_documents() {
         folder.write(path, path);
     }
     folder.write(".gitignore", "target\n");
-    let ids = |sources: Sources| {
+    let ids = |sources: DocumentSource| {
         build(&sources, &folder.cache(), &BuildOptions::default(), &mut |_| {}).unwrap();
         let answer = folder.open().resolve("", 1_000).unwrap();
         answer.documents.into_iter().map(|document| document.id).collect::<Vec<_>>()
@@ -327,8 +327,8 @@ fn links_and_paths_that_lead_elsewhere_are_refused() {
         &format!("../../x {}", "0".repeat(16)),
     ] {
         fs::write(&current, wrong).unwrap();
-        let error = Cache::open(folder.cache()).unwrap_err();
-        assert_eq!(error.category(), ErrorCategory::CacheInvalid, "{wrong}: {error}");
+        let error = DocumentIndex::open(folder.cache()).unwrap_err();
+        assert!(matches!(error, DocsError::Invalid { .. }), "{wrong}: {error}");
         assert!(!verify(&folder.cache()).unwrap().is_empty());
     }
     fs::write(&current, &name).unwrap();
@@ -336,7 +336,7 @@ fn links_and_paths_that_lead_elsewhere_are_refused() {
     let elsewhere = folder.0.join("elsewhere");
     fs::rename(&contents, &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &contents).unwrap();
-    assert_eq!(Cache::open(folder.cache()).unwrap_err().category(), ErrorCategory::CacheInvalid);
+    assert!(matches!(DocumentIndex::open(folder.cache()), Err(DocsError::Invalid { .. })));
     fs::remove_file(&contents).unwrap();
     fs::rename(&elsewhere, &contents).unwrap();
     fs::write(contents.with_file_name("more"), "x").unwrap();
@@ -352,7 +352,7 @@ fn readers_and_builds_do_not_disturb_each_other() {
             scope.spawn(|| {
                 while !is_done.load(Ordering::Relaxed) {
                     let answer =
-                        Cache::open(folder.cache()).unwrap().resolve("deploy", 40).unwrap();
+                        DocumentIndex::open(folder.cache()).unwrap().resolve("deploy", 40).unwrap();
                     assert!(!answer.documents.is_empty());
                 }
             });
@@ -396,7 +396,7 @@ fn folders_that_are_not_ours_are_left_alone() {
         assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
     }
     // Nothing is made where nothing can be built from.
-    let nowhere = Sources::new(folder.0.join("nowhere"));
+    let nowhere = DocumentSource::new(folder.0.join("nowhere"));
     assert!(build(&nowhere, &folder.0.join("new"), &BuildOptions::default(), &mut |_| {}).is_err());
     assert!(!folder.0.join("new").exists());
 }
@@ -434,9 +434,9 @@ fn what_is_open_stays_as_it_is_and_two_builds_do_not_meet() {
 #[test]
 fn what_is_not_there_is_told_apart_from_what_is_damaged() {
     let folder = Folder::new();
-    assert!(matches!(Cache::open(folder.cache()), Err(DocsError::NoCache { .. })));
+    assert!(matches!(DocumentIndex::open(folder.cache()), Err(DocsError::NoCache { .. })));
     assert!(matches!(verify(&folder.cache()), Err(DocsError::NoCache { .. })));
-    let nowhere = Sources::new(folder.0.join("nowhere"));
+    let nowhere = DocumentSource::new(folder.0.join("nowhere"));
     assert!(matches!(
         build(&nowhere, &folder.cache(), &BuildOptions::default(), &mut |_| {}),
         Err(DocsError::NoSources { .. })

@@ -2,19 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pannier_core::ErrorCategory;
 use pannier_docs::{
-    About, BuildOptions, Cache, DocsError, Filters, GivenVectors, Hit, Mode, QueryVector, Search,
-    Vectors, build, each_chunk, read_date, verify,
+    BuildOptions, DocsError, DocumentIndex, DocumentMetadata, Filters, Hit, ImportedVectors,
+    QueryVector, SearchMode, SearchOptions, VectorSource, build, for_each_chunk, parse_date,
+    verify,
 };
 use proptest::prelude::*;
 use support::{Folder, Letters};
 
 mod support;
 
-fn dated(date: &str) -> About {
-    let mut about = About::default();
-    about.date = read_date(date);
+fn dated(date: &str) -> DocumentMetadata {
+    let mut about = DocumentMetadata::default();
+    about.date = parse_date(date);
     about
 }
 
@@ -23,7 +23,7 @@ fn paths(hits: &[Hit]) -> Vec<&str> {
 }
 
 fn lexical(folder: &Folder, query: &str) -> Vec<Hit> {
-    folder.open().search(query, &Search::default(), QueryVector::None).unwrap()
+    folder.open().search(query, &SearchOptions::default(), QueryVector::None).unwrap()
 }
 
 /// BM25 as the textbooks have it, over texts of plain words that have no endings and no capitals.
@@ -82,7 +82,7 @@ proptest! {
         }
         // Few are found as the first of all, although not every list is read then.
         for count in 1..6 {
-            let mut search = Search::default();
+            let mut search = SearchOptions::default();
             search.lexical_k = count;
             let few = folder.open().search(&query.join(" "), &search, QueryVector::None).unwrap();
             prop_assert_eq!(&few[..], &hits[..few.len()]);
@@ -107,15 +107,15 @@ proptest! {
             folder.write(&format!("{}{i}.md", ["b", "A", "c"][i % 3]), text);
         }
         let letters = Letters::new();
-        folder.build_with(Vectors::Embedder(&letters)).unwrap();
+        folder.build_with(VectorSource::Embedder(&letters)).unwrap();
         let cache = folder.open();
-        let mut search = Search::default();
+        let mut search = SearchOptions::default();
         (search.lexical_k, search.semantic_k, search.top_k) = (lexical_k, semantic_k, 1_000);
         let mut leg = |mode| {
             search.mode = mode;
             cache.search(&query, &search, QueryVector::Embedder(&letters)).unwrap()
         };
-        let (by_words, by_vectors) = (leg(Mode::Lexical), leg(Mode::Semantic));
+        let (by_words, by_vectors) = (leg(SearchMode::Lexical), leg(SearchMode::Semantic));
         prop_assert!(by_words.len() <= lexical_k && by_vectors.len() <= semantic_k);
 
         let mut scores: BTreeMap<&str, u64> = BTreeMap::new();
@@ -128,7 +128,7 @@ proptest! {
         expected.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
         expected.truncate(top_k);
 
-        (search.mode, search.top_k, search.rrf_k) = (Mode::Hybrid, top_k, rrf_k);
+        (search.mode, search.top_k, search.rrf_k) = (SearchMode::Hybrid, top_k, rrf_k);
         (search.lexical_weight, search.semantic_weight) = (lexical_weight, semantic_weight);
         let hits = cache.search(&query, &search, QueryVector::Embedder(&letters)).unwrap();
         let found: Vec<(u64, &str)> = hits.iter().map(|hit| (hit.score, hit.path.as_str())).collect();
@@ -192,7 +192,7 @@ fn headings_belong_to_every_chunk_of_their_section() {
     assert!(hits.len() > 2);
     for hit in &hits {
         assert_eq!(
-            (hit.context.as_str(), hit.lexical.as_ref().unwrap().terms[0].count),
+            (hit.heading_path.as_str(), hit.lexical.as_ref().unwrap().terms[0].count),
             ("Zeppelins", 1)
         );
     }
@@ -209,7 +209,7 @@ fn filters_come_before_ranks() {
     folder.build();
     let cache = folder.open();
     let find = |filters: Filters| {
-        let mut search = Search::default();
+        let mut search = SearchOptions::default();
         (search.filters, search.lexical_k) = (filters, 3);
         let hits = cache.search("word number", &search, QueryVector::None).unwrap();
         hits.into_iter().map(|hit| hit.path).collect::<Vec<_>>()
@@ -220,9 +220,9 @@ fn filters_come_before_ranks() {
     filters.paths = vec!["29.md".to_owned()];
     assert_eq!(find(filters.clone()).len(), 2);
     filters.paths.clear();
-    filters.after = read_date("2026-01-29");
+    filters.after = parse_date("2026-01-29");
     assert_eq!(find(filters.clone()), ["notes/28.md", "notes/29.md"]);
-    filters.before = read_date("2026-01-30");
+    filters.before = parse_date("2026-01-30");
     assert_eq!(find(filters.clone()), ["notes/28.md"]);
     filters = Filters::default();
     filters.contains = vec!["NUMBER 1".to_owned()];
@@ -230,7 +230,7 @@ fn filters_come_before_ranks() {
     filters.contains.push("nowhere".to_owned());
     assert_eq!(find(filters.clone()), [""; 0]);
     filters.paths = vec!["[".to_owned()];
-    let mut search = Search::default();
+    let mut search = SearchOptions::default();
     search.filters = filters;
     let error = cache.search("word", &search, QueryVector::None).unwrap_err();
     assert!(matches!(error, DocsError::Pattern { .. }), "{error}");
@@ -245,13 +245,14 @@ fn of_equal_scores_the_later_document_comes_first_where_asked() {
     let dates = [("a.md", "2020-01-01"), ("c.md", "2026-02-01")]
         .map(|(path, date)| (path.to_owned(), dated(date)));
     let letters = Letters::new();
-    let options = BuildOptions { vectors: Vectors::Embedder(&letters), ..BuildOptions::default() };
-    let sources = folder.sources().about(dates.into());
+    let options =
+        BuildOptions { vectors: VectorSource::Embedder(&letters), ..BuildOptions::default() };
+    let sources = folder.sources().metadata(dates.into());
     build(&sources, &folder.cache(), &options, &mut |_| {}).unwrap();
     let cache = folder.open();
     // One is first by words, the other by vectors.
     let find = |prefer_recent| {
-        let mut search = Search::default();
+        let mut search = SearchOptions::default();
         (search.prefer_recent, search.lexical_k, search.semantic_k) = (prefer_recent, 1, 1);
         let vector = Letters::vector("b");
         let hits = cache.search("aaa", &search, QueryVector::Given(&vector)).unwrap();
@@ -269,7 +270,7 @@ fn of_equal_scores_the_later_document_comes_first_where_asked() {
     assert!(!built.is_unchanged && built.version != version);
     let unknown = [("x.md".to_owned(), dated("2026-01-01"))];
     let error =
-        build(&folder.sources().about(unknown.into()), &folder.cache(), &options, &mut |_| {});
+        build(&folder.sources().metadata(unknown.into()), &folder.cache(), &options, &mut |_| {});
     assert!(error.unwrap_err().to_string().contains("x.md: it is no document"));
 }
 
@@ -278,12 +279,12 @@ fn titles_belong_to_every_chunk_and_cost_nothing() {
     let folder = Folder::new();
     folder.write("a.md", "---\ntitle: Own title\n---\n# Install\n\nRun it.\n\n# Use\n\nUse it.");
     folder.write("b.md", "# Said title\n\nText.");
-    let mut about = About::default();
+    let mut about = DocumentMetadata::default();
     about.title = Some("Said title".to_owned());
-    let sources = folder.sources().about([("b.md".to_owned(), about)].into());
+    let sources = folder.sources().metadata([("b.md".to_owned(), about)].into());
     let built = build(&sources, &folder.cache(), &BuildOptions::default(), &mut |_| {}).unwrap();
     let contexts =
-        |query| lexical(&folder, query).into_iter().map(|hit| hit.context).collect::<Vec<_>>();
+        |query| lexical(&folder, query).into_iter().map(|hit| hit.heading_path).collect::<Vec<_>>();
     assert_eq!(contexts("own"), ["Own title", "Own title > Install", "Own title > Use"]);
     assert_eq!(contexts("said"), ["Said title"]);
     assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
@@ -300,22 +301,22 @@ fn vectors_are_made_once() {
     folder.write("a.md", "abc");
     folder.write("b.md", "def");
     let letters = Letters::new();
-    assert_eq!(folder.build_with(Vectors::Embedder(&letters)).unwrap().embedded, 2);
-    assert!(folder.build_with(Vectors::Embedder(&letters)).unwrap().is_unchanged);
+    assert_eq!(folder.build_with(VectorSource::Embedder(&letters)).unwrap().embedded, 2);
+    assert!(folder.build_with(VectorSource::Embedder(&letters)).unwrap().is_unchanged);
     // Moved, and one new.
     std::fs::rename(folder.0.join("docs/a.md"), folder.0.join("docs/z.md")).unwrap();
     folder.write("c.md", "gh");
-    assert_eq!(folder.build_with(Vectors::Embedder(&letters)).unwrap().embedded, 1);
+    assert_eq!(folder.build_with(VectorSource::Embedder(&letters)).unwrap().embedded, 1);
     assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
-    let mut search = Search::default();
-    search.mode = Mode::Semantic;
+    let mut search = SearchOptions::default();
+    search.mode = SearchMode::Semantic;
     let hits = folder.open().search("a", &search, QueryVector::Embedder(&letters)).unwrap();
     assert_eq!(paths(&hits), ["z.md"]);
     assert!((hits[0].semantic.as_ref().unwrap().score - 1.0 / 3_f64.sqrt()).abs() < 1e-4);
     // Said nothing, they are not thrown away.
-    let error = folder.build_with(Vectors::Unsaid).unwrap_err();
+    let error = folder.build_with(VectorSource::Unspecified).unwrap_err();
     assert!(error.to_string().contains("the cache has vectors by letters"), "{error}");
-    folder.build_with(Vectors::None).unwrap();
+    folder.build_with(VectorSource::None).unwrap();
     assert_eq!(folder.open().manifest().model, None);
 }
 
@@ -325,16 +326,16 @@ fn the_vector_of_a_query_must_be_of_the_same_model() {
     folder.write("a.md", "abc");
     let letters = Letters::new();
     folder.build();
-    let mut search = Search::default();
-    search.mode = Mode::Semantic;
-    let ask = |search: &Search, vector: QueryVector<'_>| {
+    let mut search = SearchOptions::default();
+    search.mode = SearchMode::Semantic;
+    let ask = |search: &SearchOptions, vector: QueryVector<'_>| {
         let error = folder.open().search("a", search, vector).unwrap_err();
-        assert_eq!(error.category(), ErrorCategory::InvalidInput, "{error}");
+        assert!(matches!(error, DocsError::Model { .. }), "{error}");
         error.to_string()
     };
     assert!(ask(&search, QueryVector::Embedder(&letters)).contains("the cache has no vectors"));
-    folder.build_with(Vectors::Embedder(&letters)).unwrap();
-    for mode in [Mode::Semantic, Mode::Hybrid] {
+    folder.build_with(VectorSource::Embedder(&letters)).unwrap();
+    for mode in [SearchMode::Semantic, SearchMode::Hybrid] {
         search.mode = mode;
         assert!(
             ask(&search, QueryVector::None).contains("vectors by letters, and the query has none")
@@ -349,10 +350,10 @@ fn the_vector_of_a_query_must_be_of_the_same_model() {
                 .contains("its vectors have 8 numbers, and that of the query 2")
         );
     }
-    search.mode = Mode::Hybrid;
-    folder.build_with(Vectors::None).unwrap();
+    search.mode = SearchMode::Hybrid;
+    folder.build_with(VectorSource::None).unwrap();
     assert!(ask(&search, QueryVector::Embedder(&letters)).contains("the cache has no vectors"));
-    search.mode = Mode::Lexical;
+    search.mode = SearchMode::Lexical;
     assert_eq!(folder.open().search("abc", &search, QueryVector::None).unwrap().len(), 1);
     let long = "x".repeat(1 << 20);
     assert!(matches!(
@@ -373,27 +374,27 @@ fn the_caller_may_bring_vectors() {
     let ids: Vec<String> =
         folder.open().all_chunks().unwrap().map(|chunk| chunk.unwrap().id).collect();
     let mut planned = Vec::new();
-    let plan = each_chunk(&folder.sources(), |chunk| {
+    let plan = for_each_chunk(&folder.sources(), |chunk| {
         planned.push(chunk.id);
         Ok::<(), DocsError>(())
     });
     plan.unwrap();
     assert_eq!(planned, ids);
     let line = |id: &str, vector: &str| format!("{{\"id\":\"{id}\",\"vector\":{vector}}}\n");
-    let given = |text: String| GivenVectors::read(text.as_bytes()).unwrap();
+    let given = |text: String| ImportedVectors::read(text.as_bytes()).unwrap();
     let one = given(line(&ids[0], "[1,0]"));
-    let error = folder.build_with(Vectors::Given(&one)).unwrap_err().to_string();
+    let error = folder.build_with(VectorSource::Imported(&one)).unwrap_err().to_string();
     assert!(error.contains(&ids[1]) && error.contains("none for 1 chunks"), "{error}");
     let both = given(line(&ids[0], "[1,0]") + &line(&ids[1], "[3,4]"));
-    folder.build_with(Vectors::Given(&both)).unwrap();
-    assert!(folder.build_with(Vectors::Given(&both)).unwrap().is_unchanged);
-    let mut search = Search::default();
-    search.mode = Mode::Semantic;
+    folder.build_with(VectorSource::Imported(&both)).unwrap();
+    assert!(folder.build_with(VectorSource::Imported(&both)).unwrap().is_unchanged);
+    let mut search = SearchOptions::default();
+    search.mode = SearchMode::Semantic;
     let hits = folder.open().search("", &search, QueryVector::Given(&[0, 32_767])).unwrap();
     assert_eq!(paths(&hits), ["b.md"]);
     let others = given(line(&ids[0], "[0,1]") + &line(&ids[1], "[3,4]"));
     let version = folder.open().manifest().version.clone();
-    assert_ne!(folder.build_with(Vectors::Given(&others)).unwrap().version, version);
+    assert_ne!(folder.build_with(VectorSource::Imported(&others)).unwrap().version, version);
 }
 
 #[test]
@@ -402,13 +403,13 @@ fn neighbours_stand_beside_a_chunk() {
     folder.write("a.md", "# A\n\none\n\n# B\n\ntwo\n\n# C\n\nthree\n");
     folder.write("b.md", "two");
     folder.build();
-    let cache: Cache = folder.open();
+    let cache: DocumentIndex = folder.open();
     let hits = lexical(&folder, "two");
     let beside: Vec<(String, Vec<String>)> = hits
         .iter()
         .map(|hit| {
-            let beside = cache.neighbours(hit).unwrap();
-            (hit.context.clone(), beside.into_iter().map(|hit| hit.context).collect())
+            let beside = cache.neighbors(hit).unwrap();
+            (hit.heading_path.clone(), beside.into_iter().map(|hit| hit.heading_path).collect())
         })
         .collect();
     assert!(beside.contains(&("B".to_owned(), vec!["A".to_owned(), "C".to_owned()])), "{beside:?}");
@@ -423,8 +424,8 @@ fn what_is_asked_for_may_be_any_number() {
     folder.write("a.md", "alpha one");
     folder.write("b.md", "alpha two");
     let letters = Letters::new();
-    folder.build_with(Vectors::Embedder(&letters)).unwrap();
-    let mut search = Search::default();
+    folder.build_with(VectorSource::Embedder(&letters)).unwrap();
+    let mut search = SearchOptions::default();
     (search.lexical_k, search.semantic_k, search.top_k) = (usize::MAX, usize::MAX, usize::MAX);
     (search.rrf_k, search.lexical_weight, search.semantic_weight) = (0, u32::MAX, u32::MAX);
     search.filters.contains = vec!["a".to_owned()];
@@ -435,7 +436,10 @@ fn what_is_asked_for_may_be_any_number() {
         format!("\"{}\"", "alpha ".repeat(10_000)),
         "yyyY ".repeat(9_000),
     ] {
-        folder.open().search(&query, &Search::default(), QueryVector::Embedder(&letters)).unwrap();
+        folder
+            .open()
+            .search(&query, &SearchOptions::default(), QueryVector::Embedder(&letters))
+            .unwrap();
     }
 }
 
@@ -446,7 +450,7 @@ fn of_equal_words_the_later_document_comes_first_where_asked() {
     folder.write("b.md", "---\ndate: 2026-01-01\n---\nalpha two");
     folder.write("c.md", "---\ntext: 2026-01-01\n---\nalpha six");
     folder.build();
-    let mut search = Search::default();
+    let mut search = SearchOptions::default();
     assert_eq!(paths(&lexical(&folder, "alpha")), ["a.md", "b.md", "c.md"]);
     search.prefer_recent = true;
     let hits = folder.open().search("alpha", &search, QueryVector::None).unwrap();
@@ -467,7 +471,7 @@ fn a_long_heading_costs_no_more_than_its_text() {
     folder.write("a.md", format!("# {}\n\ntext", "word ".repeat(400_000)));
     folder.build();
     let cache = folder.open();
-    assert!(cache.chunks(0).unwrap().iter().all(|chunk| chunk.context.len() <= 512));
+    assert!(cache.chunks(0).unwrap().iter().all(|chunk| chunk.heading_path.len() <= 512));
 }
 
 #[test]
@@ -475,9 +479,9 @@ fn what_is_said_about_a_document_is_never_stale() {
     let folder = Folder::new();
     folder.write("a.md", "---\ntitle: Zebra\n---\ntext");
     let fresh = folder.build();
-    let mut about = About::default();
+    let mut about = DocumentMetadata::default();
     about.title = Some(String::new());
-    let sources = folder.sources().about([("a.md".to_owned(), about)].into());
+    let sources = folder.sources().metadata([("a.md".to_owned(), about)].into());
     build(&sources, &folder.cache(), &BuildOptions::default(), &mut |_| {}).unwrap();
     let again = folder.build();
     assert_eq!((again.is_unchanged, again.version), (false, fresh.version));

@@ -3,17 +3,17 @@
 //! for it: models write `"600"` and `600.0` for 600, and one text for a list of one.
 
 use pannier_core::{Timestamp, UncountedItem};
-use pannier_docs::{Mode, read_date};
+use pannier_docs::{SearchMode, parse_date};
 use pannier_policy::Packing;
 use rmcp::model::JsonObject;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::problem::Problem;
+use crate::tool_error::ToolError;
 
 /// Reads the arguments of a call.
-pub(crate) fn read<T: DeserializeOwned>(arguments: Option<JsonObject>) -> Result<T, Problem> {
+pub(crate) fn read<T: DeserializeOwned>(arguments: Option<JsonObject>) -> Result<T, ToolError> {
     let arguments = Value::Object(arguments.unwrap_or_default());
     serde_path_to_error::deserialize(arguments).map_err(|error| {
         let (path, problem) = (error.path().to_string(), error.inner().to_string());
@@ -23,7 +23,7 @@ pub(crate) fn read<T: DeserializeOwned>(arguments: Option<JsonObject>) -> Result
             path if problem.starts_with("unknown field") && !path.contains(['.', '[']) => problem,
             path => format!("{path}: {problem}"),
         };
-        Problem::invalid(message, "see the input schema of the tool, and call again")
+        ToolError::invalid(message, "see the input schema of the tool, and call again")
     })
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Assemble {
     pub(crate) budget: usize,
     pub(crate) tokenizer: Option<String>,
     #[serde(default)]
-    pub(crate) mode: Mode,
+    pub(crate) mode: SearchMode,
     #[serde(default, deserialize_with = "texts")]
     pub(crate) paths: Vec<String>,
     #[serde(default, deserialize_with = "texts")]
@@ -143,7 +143,7 @@ pub(crate) struct Select {
 fn date<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
     let form = "write a date, as in 2026-03-01 or 2026-03-01T12:00:00Z";
-    read_date(&text).map(Some).ok_or_else(|| serde::de::Error::custom(form))
+    parse_date(&text).map(Some).ok_or_else(|| serde::de::Error::custom(form))
 }
 
 fn whole<'de, D: Deserializer<'de>, T: TryFrom<i128>>(deserializer: D) -> Result<T, D::Error> {

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_core::{Timestamp, TokenCounter, find_item};
 use pannier_docs::{
-    AssembledContext, Assembler, AssemblyConfig, Cache, Candidates, Embedder, Filters, Mode,
-    QueryVector, Search, TokenBudget, read_date,
+    AssembledContext, Assembler, AssemblyConfig, Candidates, DocumentIndex, Embedder, Filters,
+    QueryVector, SearchMode, SearchOptions, TokenBudget, parse_date,
 };
 use pannier_policy::Packing;
 
 use super::docs::{CacheArguments, EmbedderArguments};
 use super::explanation;
 use crate::arguments::TokenizerArguments;
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
 
@@ -187,17 +187,17 @@ enum ModeArgument {
 }
 
 pub(super) fn date(text: &str) -> Result<Timestamp, String> {
-    read_date(text)
+    parse_date(text)
         .ok_or_else(|| "write a date, as in 2026-03-01 or 2026-03-01T12:00:00Z".to_owned())
 }
 
 impl SearchArguments {
-    pub(crate) fn read(&self) -> Search {
-        let mut search = Search::default();
+    pub(crate) fn read(&self) -> SearchOptions {
+        let mut search = SearchOptions::default();
         search.mode = match self.mode {
-            ModeArgument::Hybrid => Mode::Hybrid,
-            ModeArgument::Lexical => Mode::Lexical,
-            ModeArgument::Semantic => Mode::Semantic,
+            ModeArgument::Hybrid => SearchMode::Hybrid,
+            ModeArgument::Lexical => SearchMode::Lexical,
+            ModeArgument::Semantic => SearchMode::Semantic,
         };
         (search.lexical_k, search.semantic_k) = (self.lexical_k, self.semantic_k);
         (search.top_k, search.rrf_k) = (self.top_k, self.rrf_k);
@@ -231,7 +231,7 @@ pub(crate) struct Vector {
 }
 
 impl VectorArguments {
-    pub(crate) fn open(&self) -> Result<Vector, Failure> {
+    pub(crate) fn open(&self) -> Result<Vector, CliError> {
         let given = self.query_vector.as_deref().map(input::read_vector).transpose()?;
         Ok(Vector { embedder: self.embedder.open()?, given })
     }
@@ -260,12 +260,12 @@ fn nothing(context: &AssembledContext) -> String {
 }
 
 impl Assemble {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let counter: Arc<dyn TokenCounter> = Arc::from(self.tokenizer.counter()?);
         let config = self.config()?;
         let vector = self.vector.open()?;
-        let cache = Cache::open(&self.cache.cache)?;
-        let assembler = Assembler::new(&cache, config).counted_by(counter);
+        let cache = DocumentIndex::open(&self.cache.cache)?;
+        let assembler = Assembler::new(&cache, config).with_counter(counter);
         let candidates = assembler.candidates(&self.query, vector.query())?;
         let mut budget = TokenBudget::available(self.budget);
         budget.per_doc_overhead = self.per_doc_overhead;
@@ -294,9 +294,9 @@ impl Assemble {
         output.finish()
     }
 
-    fn config(&self) -> Result<AssemblyConfig, Failure> {
+    fn config(&self) -> Result<AssemblyConfig, CliError> {
         if !(0.0..=1.0).contains(&self.dedup_threshold) {
-            return Err(Failure::Usage(format!(
+            return Err(CliError::Usage(format!(
                 "--dedup-threshold is {}; it must be from 0 to 1",
                 self.dedup_threshold
             )));
@@ -306,7 +306,7 @@ impl Assemble {
         config.packing = self.packing.into();
         config.dedup_threshold = (self.dedup_threshold * 1_000.0).round() as u16;
         config.max_chunks_per_doc = self.max_chunks_per_doc;
-        config.neighbours = self.neighbours;
+        config.neighbors = self.neighbours;
         config.include_metadata = self.metadata;
         Ok(config)
     }
@@ -316,7 +316,7 @@ impl Assemble {
         candidates: &Candidates<'_>,
         budget: &TokenBudget,
         output: &mut Output,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         if let ContextFormat::Items = self.format {
             for item in candidates.pool(budget)?.iter() {
                 output.json(item)?;

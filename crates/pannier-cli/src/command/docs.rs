@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_core::{ContextBudget, find_item};
 use pannier_docs::{
-    BuildOptions, Cache, Embedder, Hit, Progress, Sources, Spread, Vectors, resolve_policy,
+    BuildOptions, DocumentIndex, DocumentSource, Embedder, Hit, Progress, SizeStats, VectorSource,
+    resolve_policy,
 };
 use pannier_policy::{Circumstances, PolicyRegistry, Receipt};
 use serde::Serialize;
 
 use super::{AnswerFormat, explanation};
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
 use crate::table::Table;
@@ -43,10 +44,11 @@ pub(crate) struct FileArguments {
 }
 
 impl FileArguments {
-    fn read(&self, folder: &Path) -> Result<Sources, Failure> {
-        let sources = Sources::new(folder).patterns(&self.globs).respect_gitignore(self.gitignore);
+    fn read(&self, folder: &Path) -> Result<DocumentSource, CliError> {
+        let sources =
+            DocumentSource::new(folder).patterns(&self.globs).respect_gitignore(self.gitignore);
         Ok(match &self.about {
-            Some(path) => sources.about(input::read_about(path)?),
+            Some(path) => sources.metadata(input::read_about(path)?),
             None => sources,
         })
     }
@@ -91,17 +93,17 @@ pub(crate) struct Build {
 }
 
 impl Build {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let sources = self.files.read(&self.sources)?;
         let is_shown = std::io::stderr().is_terminal();
         let mut last = None;
         let embedder = self.embedder.open()?;
         let given = self.vectors.as_deref().map(input::read_vectors).transpose()?;
         let vectors = match (&embedder, &given) {
-            (_, Some(given)) => Vectors::Given(given),
-            (Some(embedder), None) => Vectors::Embedder(&**embedder),
-            (None, None) if self.embedder.is_said() => Vectors::None,
-            (None, None) => Vectors::Unsaid,
+            (_, Some(given)) => VectorSource::Imported(given),
+            (Some(embedder), None) => VectorSource::Embedder(&**embedder),
+            (None, None) if self.embedder.is_said() => VectorSource::None,
+            (None, None) => VectorSource::Unspecified,
         };
         let options = BuildOptions { from_scratch: self.force, vectors };
         let built = pannier_docs::build(&sources, &self.cache.cache, &options, &mut |progress| {
@@ -159,7 +161,7 @@ impl EmbedderArguments {
         self.embedder.is_some()
     }
 
-    pub(crate) fn open(&self) -> Result<Option<Box<dyn Embedder>>, Failure> {
+    pub(crate) fn open(&self) -> Result<Option<Box<dyn Embedder>>, CliError> {
         Ok(self.embedder.as_deref().map(pannier_embed::open_embedder).transpose()?.flatten())
     }
 }
@@ -193,23 +195,24 @@ struct PrintedChunk {
     sequence: u32,
     start: usize,
     end: usize,
-    context: String,
+    #[serde(rename = "context")]
+    heading_path: String,
     text: String,
 }
 
 impl Chunks {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let mut output = Output::new();
         let mut print = |chunk: Hit| {
-            let Hit { id, path, sequence, range, context, text, .. } = chunk;
+            let Hit { id, path, sequence, range, heading_path, text, .. } = chunk;
             let (start, end) = (range.start, range.end);
-            output.json(&PrintedChunk { id, path, sequence, start, end, context, text })
+            output.json(&PrintedChunk { id, path, sequence, start, end, heading_path, text })
         };
         if let Some(folder) = &self.sources {
-            pannier_docs::each_chunk(&self.files.read(folder)?, &mut print)?;
+            pannier_docs::for_each_chunk(&self.files.read(folder)?, &mut print)?;
         }
         if let Some(cache) = &self.cache {
-            for chunk in Cache::open(cache)?.all_chunks()? {
+            for chunk in DocumentIndex::open(cache)?.all_chunks()? {
                 print(chunk?)?;
             }
         }
@@ -261,8 +264,8 @@ enum ResolveFormat {
 }
 
 impl Resolve {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
-        let cache = Cache::open(&self.cache.cache)?;
+    pub(crate) fn run(&self) -> Result<(), CliError> {
+        let cache = DocumentIndex::open(&self.cache.cache)?;
         let mut output = Output::new();
         if !self.explain.is_empty() || self.receipt.is_some() {
             self.ask_engine(&cache, &mut output)?;
@@ -278,7 +281,7 @@ impl Resolve {
     }
 
     /// Selects once more, by the engine, which explains and can be replayed.
-    fn ask_engine(&self, cache: &Cache, output: &mut Output) -> Result<(), Failure> {
+    fn ask_engine(&self, cache: &DocumentIndex, output: &mut Output) -> Result<(), CliError> {
         let items = cache.pool(&self.query)?;
         let tokens = i64::try_from(self.budget).unwrap_or(i64::MAX);
         let budget = ContextBudget::new(tokens, tokens)?;
@@ -314,8 +317,8 @@ pub(crate) struct Inspect {
 }
 
 impl Inspect {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
-        let cache = Cache::open(&self.cache.cache)?;
+    pub(crate) fn run(&self) -> Result<(), CliError> {
+        let cache = DocumentIndex::open(&self.cache.cache)?;
         let inspected = cache.inspect()?;
         let manifest = inspected.manifest;
         let mut output = Output::new();
@@ -332,9 +335,9 @@ impl Inspect {
                 row(
                     "chunks",
                     match &inspected.chunk_bytes {
-                        Some(Spread { least, median, most, .. }) => {
+                        Some(SizeStats { min, median, max, .. }) => {
                             format!(
-                                "{}, of {least} to {most} bytes, half below {median}",
+                                "{}, of {min} to {max} bytes, half below {median}",
                                 manifest.chunks
                             )
                         }
@@ -373,7 +376,7 @@ pub(crate) struct Verify {
 }
 
 impl Verify {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let problems = pannier_docs::verify(&self.cache.cache)?;
         let mut output = Output::new();
         if problems.is_empty() {
@@ -384,6 +387,6 @@ impl Verify {
             output.text(&format!("{}\n", crate::table::printable(problem)))?;
         }
         output.finish()?;
-        Err(Failure::CacheDamaged(problems.len()))
+        Err(CliError::CacheDamaged(problems.len()))
     }
 }

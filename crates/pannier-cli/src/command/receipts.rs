@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use clap::{Args, ValueHint};
 use pannier_core::{ContextItem, TokenCounter, UncountedItem};
-use pannier_docs::{Assembler, Cache};
+use pannier_docs::{Assembler, DocumentIndex};
 use pannier_memory::{Folder, PacketBuilder};
 use pannier_policy::{DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay};
 
 use super::AnswerFormat;
 use super::assemble::VectorArguments;
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
 use crate::table::{Table, one_line};
@@ -49,7 +49,7 @@ pub(crate) struct ReplayCommand {
 }
 
 impl ReplayCommand {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let receipt = input::read_receipt(&self.receipt)?;
         let counter: Arc<dyn TokenCounter> =
             Arc::from(pannier_tokens::counter_by_name(&receipt.tokenizer)?);
@@ -60,7 +60,7 @@ impl ReplayCommand {
             // Counted as they were then.
             ("items", None) => UncountedItem::count(input::read_items(&self.files)?, &*counter),
             (kind @ ("documents" | "passages"), Some(cache)) => {
-                let cache = Cache::open(cache)?;
+                let cache = DocumentIndex::open(cache)?;
                 let (recorded, found) = (&receipt.source.version, &cache.manifest().version);
                 if recorded != found {
                     return other_source("cache", recorded, found);
@@ -79,8 +79,7 @@ impl ReplayCommand {
                     _ => "this version of Pannier replays items, documents, passages and memory",
                 };
                 let problem = format!("it was made from {kind}; {hint}");
-                let place = String::new();
-                return Err(Failure::Input { path: Some(self.receipt.clone()), place, problem });
+                return Err(CliError::input(&self.receipt, problem));
             }
         };
         let replay = receipt.replay(&items, &PolicyRegistry::default(), &counter)?;
@@ -93,7 +92,7 @@ fn packet(
     receipt: &Receipt,
     context: &Path,
     counter: Arc<dyn TokenCounter>,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let memory = Folder::find(context)?.read()?;
     if receipt.source.version != memory.version() {
         return other_source("context folder", &receipt.source.version, memory.version());
@@ -103,32 +102,32 @@ fn packet(
     tell(receipt, &packer.replay(receipt)?)
 }
 
-fn tell(receipt: &Receipt, replay: &Replay) -> Result<(), Failure> {
+fn tell(receipt: &Receipt, replay: &Replay) -> Result<(), CliError> {
     let mut output = Output::new();
     let written = output.text(&verdict(receipt, replay)).and_then(|()| output.finish());
-    Failure::of_check(written, *replay == Replay::Identical)
+    CliError::check_failed(written, *replay == Replay::Identical)
 }
 
-fn other_source(what: &str, recorded: &str, found: &str) -> Result<(), Failure> {
+fn other_source(what: &str, recorded: &str, found: &str) -> Result<(), CliError> {
     let mut output = Output::new();
     let written = output
         .text(&format!("the {what} is another one: its version was {recorded}, and is {found}\n"));
-    Failure::of_check(written.and_then(|()| output.finish()), false)
+    CliError::check_failed(written.and_then(|()| output.finish()), false)
 }
 
 impl ReplayCommand {
     /// Finds the passages again, as they were found then.
     fn passages(
         &self,
-        cache: &Cache,
+        cache: &DocumentIndex,
         query: &str,
         receipt: &Receipt,
         counter: &Arc<dyn TokenCounter>,
-    ) -> Result<Vec<ContextItem>, Failure> {
-        let assembler = Assembler::new(cache, Assembler::config_of(receipt)?);
-        let assembler = assembler.counted_by(Arc::clone(counter));
+    ) -> Result<Vec<ContextItem>, CliError> {
+        let assembler = Assembler::new(cache, Assembler::config_from_receipt(receipt)?);
+        let assembler = assembler.with_counter(Arc::clone(counter));
         let vector = self.vector.open()?;
-        Ok(assembler.candidates(query, vector.query())?.pool_of(receipt)?)
+        Ok(assembler.candidates(query, vector.query())?.pool_from_receipt(receipt)?)
     }
 }
 
@@ -190,7 +189,7 @@ pub(crate) struct Diff {
 }
 
 impl Diff {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let (before, after) =
             (input::read_receipt(&self.before)?, input::read_receipt(&self.after)?);
         let diff = before.diff(&after);

@@ -8,12 +8,13 @@ use pannier_tokens::BytesOverFour;
 
 use super::candidates::KIND;
 use crate::{
-    AssembledContext, AssemblyConfig, Cache, Candidates, DocsError, QueryVector, TokenBudget,
+    AssembledContext, AssemblyConfig, Candidates, DocsError, DocumentIndex, QueryVector,
+    TokenBudget,
 };
 
 /// A cache, how contexts are assembled from it, and what counts their tokens.
 pub struct Assembler<'c> {
-    cache: &'c Cache,
+    cache: &'c DocumentIndex,
     config: AssemblyConfig,
     counter: Arc<dyn TokenCounter>,
 }
@@ -26,18 +27,18 @@ impl std::fmt::Debug for Assembler<'_> {
 
 impl<'c> Assembler<'c> {
     /// An assembler that counts a token for every four bytes.
-    pub fn new(cache: &'c Cache, config: AssemblyConfig) -> Self {
+    pub fn new(cache: &'c DocumentIndex, config: AssemblyConfig) -> Self {
         Self { cache, config, counter: Arc::new(BytesOverFour) }
     }
 
     /// Counts tokens by another counter.
-    pub fn counted_by(mut self, counter: Arc<dyn TokenCounter>) -> Self {
+    pub fn with_counter(mut self, counter: Arc<dyn TokenCounter>) -> Self {
         self.counter = counter;
         self
     }
 
     /// The cache.
-    pub fn cache(&self) -> &'c Cache {
+    pub fn cache(&self) -> &'c DocumentIndex {
         self.cache
     }
 
@@ -55,7 +56,7 @@ impl<'c> Assembler<'c> {
     ///
     /// # Errors
     ///
-    /// As [`Cache::search`].
+    /// As [`DocumentIndex::search`].
     pub fn candidates(
         &self,
         query: &str,
@@ -69,7 +70,7 @@ impl<'c> Assembler<'c> {
     ///
     /// # Errors
     ///
-    /// As [`Cache::search`], and whatever keeps the engine from selecting.
+    /// As [`DocumentIndex::search`], and whatever keeps the engine from selecting.
     pub fn assemble(
         &self,
         query: &str,
@@ -84,7 +85,7 @@ impl<'c> Assembler<'c> {
     /// # Errors
     ///
     /// [`DocsError::Receipt`] if it is of something else.
-    pub fn config_of(receipt: &Receipt) -> Result<AssemblyConfig, DocsError> {
+    pub fn config_from_receipt(receipt: &Receipt) -> Result<AssemblyConfig, DocsError> {
         let wrong = |problem: &str| DocsError::Receipt { problem: problem.to_owned() };
         let source = &receipt.source;
         if source.kind != KIND {

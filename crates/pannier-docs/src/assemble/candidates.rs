@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pannier_core::{ContextItem, ContextItemBuilder, ContextKind, Passage, Pipeline, Selection};
 use pannier_layout::DocumentLayout;
-use pannier_policy::{Bound, Circumstances, PolicyRegistry, Receipt, ReceiptSource};
+use pannier_policy::{Bound, Circumstances, PolicyRegistry, Receipt, ReceiptSource, SlicerPolicy};
 
-use crate::{AssembledContext, Assembler, ContextChunk, DocsError, Hit, Omitted, TokenBudget};
+use crate::{AssembledContext, Assembler, ContextChunk, DocsError, Hit, OmittedChunk, TokenBudget};
 
 /// What follows a text that was cut.
-const CUT: &str = "...";
+const ELLIPSIS: &str = "...";
 
 /// Passages that were found for a query, best first.
 #[derive(Debug)]
@@ -31,8 +31,8 @@ impl<'a> Candidates<'a> {
         query: &str,
         mut hits: Vec<Hit>,
     ) -> Result<Self, DocsError> {
-        let groups = match assembler.config().neighbours {
-            true => add_neighbours(assembler, &mut hits)?,
+        let groups = match assembler.config().neighbors {
+            true => add_neighbors(assembler, &mut hits)?,
             false => BTreeMap::new(),
         };
         let texts: Vec<&str> = hits.iter().map(|hit| hit.text.as_str()).collect();
@@ -99,7 +99,7 @@ impl<'a> Candidates<'a> {
         if !selection.is_empty() || budget.available_tokens() == 0 || self.items.is_empty() {
             return Ok(f(&self.items, &selection));
         }
-        match self.cut(budget)? {
+        match self.truncate_best(budget)? {
             Some(cut) => {
                 let mut pool = self.items.clone();
                 pool[self.best] = cut;
@@ -111,19 +111,19 @@ impl<'a> Candidates<'a> {
     }
 
     /// The best passage by itself, cut so that it fits with its heading, if anything of it does.
-    fn cut(&self, budget: &TokenBudget) -> Result<Option<ContextItem>, DocsError> {
+    fn truncate_best(&self, budget: &TokenBudget) -> Result<Option<ContextItem>, DocsError> {
         let (item, hit) = (&self.items[self.best], &self.hits[self.best]);
         let (layout, counter) = (self.layout(budget), self.assembler.counter());
         let heading = usize::try_from(layout.heading_tokens(item)).unwrap_or(usize::MAX);
         let Some(room) = budget.available_tokens().checked_sub(heading) else { return Ok(None) };
         if item.group().is_some() && item.tokens() <= i64::try_from(room).unwrap_or(i64::MAX) {
-            // Only its neighbours are too many.
+            // Only its neighbors are too many.
             return Ok(Some(new_item(hit, &hit.text, item.tokens(), 1.0).build()?));
         }
         // What is added may cost more than it does by itself, so less is tried until it fits.
         for limit in (1..=room).rev().take(16) {
             let kept = counter.truncate(&hit.text, limit).trim_end();
-            let text = format!("{kept}{CUT}");
+            let text = format!("{kept}{ELLIPSIS}");
             let sent = counter.count(&format!("{text}\n"));
             if !kept.is_empty() && sent <= room {
                 let tokens = i64::try_from(counter.count(&text)).unwrap_or(i64::MAX);
@@ -159,7 +159,7 @@ impl<'a> Candidates<'a> {
         let excluded = selection.report().excluded.into_iter();
         let omitted = excluded.filter_map(|excluded| {
             let hit = excluded.index.and_then(|index| self.hits.get(index))?;
-            Some(Omitted::new(hit, excluded, pool))
+            Some(OmittedChunk::new(hit, excluded, pool))
         });
         let text = self.layout(budget).render(selection.items());
         let count = |tokens: i64| usize::try_from(tokens).unwrap_or_default();
@@ -220,11 +220,11 @@ impl<'a> Candidates<'a> {
     /// # Errors
     ///
     /// As [`assemble`](Self::assemble).
-    pub fn pool_of(&self, receipt: &Receipt) -> Result<Vec<ContextItem>, DocsError> {
+    pub fn pool_from_receipt(&self, receipt: &Receipt) -> Result<Vec<ContextItem>, DocsError> {
         let tokens = usize::try_from(receipt.budget.target_tokens()).unwrap_or_default();
         let mut budget = TokenBudget::available(tokens);
-        if let pannier_policy::SlicerPolicy::Document { overhead, .. } = &receipt.policy.slicer {
-            budget.per_doc_overhead = usize::try_from(*overhead).unwrap_or_default();
+        if let SlicerPolicy::Document(options) = receipt.policy().slicer() {
+            budget.per_doc_overhead = usize::try_from(options.overhead).unwrap_or_default();
         }
         Ok(self.pool(&budget)?.into_owned())
     }
@@ -253,7 +253,7 @@ fn new_item(hit: &Hit, text: &str, tokens: i64, hint: f64) -> ContextItemBuilder
 
 /// Puts the passages before and after each one beside it, and tells which group each belongs to. A neighbour that was
 /// found by itself stays by itself, and one between two goes with the better one.
-fn add_neighbours(
+fn add_neighbors(
     assembler: &Assembler<'_>,
     hits: &mut Vec<Hit>,
 ) -> Result<BTreeMap<String, String>, DocsError> {
@@ -262,7 +262,7 @@ fn add_neighbours(
     let mut all = Vec::with_capacity(hits.len() * 3);
     for hit in hits.drain(..) {
         let (mut before, mut after) = (None, None);
-        for beside in assembler.cache().neighbours(&hit)? {
+        for beside in assembler.cache().neighbors(&hit)? {
             if !beside.text.trim().is_empty() && known.insert(beside.id.clone()) {
                 groups.insert(hit.id.clone(), hit.id.clone());
                 groups.insert(beside.id.clone(), hit.id.clone());

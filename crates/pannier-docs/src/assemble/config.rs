@@ -1,10 +1,10 @@
 //! How a context is assembled, besides the query and the budget.
 
 use pannier_core::Deduplication;
-use pannier_policy::{Packing, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
+use pannier_policy::{DocumentOptions, Packing, PlacerPolicy, Policy, ScorerPolicy};
 use serde::{Deserialize, Serialize};
 
-use crate::Search;
+use crate::SearchOptions;
 
 /// How passages are found, freed of what says the same, packed and written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -12,7 +12,7 @@ use crate::Search;
 #[non_exhaustive]
 pub struct AssemblyConfig {
     /// How passages are found.
-    pub search: Search,
+    pub search: SearchOptions,
     /// In which order passages are taken, and how they are laid out.
     pub packing: Packing,
     /// Above which share, in thousandths, what a passage has in common with a better one makes it superfluous.
@@ -21,7 +21,8 @@ pub struct AssemblyConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_chunks_per_doc: Option<usize>,
     /// Takes the passages before and after each one with it, or none of them.
-    pub neighbours: bool,
+    #[serde(rename = "neighbours")]
+    pub neighbors: bool,
     /// Tells headings, dates and the terms that were found.
     pub include_metadata: bool,
 }
@@ -29,11 +30,11 @@ pub struct AssemblyConfig {
 impl Default for AssemblyConfig {
     fn default() -> Self {
         Self {
-            search: Search::default(),
+            search: SearchOptions::default(),
             packing: Packing::Greedy,
             dedup_threshold: 800,
             max_chunks_per_doc: None,
-            neighbours: false,
+            neighbors: false,
             include_metadata: false,
         }
     }
@@ -42,19 +43,18 @@ impl Default for AssemblyConfig {
 impl AssemblyConfig {
     /// The policy of the engine that packs passages.
     pub fn policy(&self, per_doc_overhead: usize) -> Policy {
-        Policy {
-            name: Some("assemble".to_owned()),
-            slicer: SlicerPolicy::Document {
+        let placer = match self.packing {
+            Packing::Greedy => PlacerPolicy::Document,
+            _ => PlacerPolicy::SliceOrder,
+        };
+        Policy::new([(ScorerPolicy::Reflexive, 1.0)])
+            .with_name("assemble")
+            .with_slicer(DocumentOptions {
                 packing: self.packing,
                 overhead: i64::try_from(per_doc_overhead).unwrap_or(i64::MAX),
                 max_per_document: self.max_chunks_per_doc,
-            },
-            placer: match self.packing {
-                Packing::Greedy => PlacerPolicy::Document,
-                _ => PlacerPolicy::Taken,
-            },
-            deduplication: Deduplication::Near { threshold: self.dedup_threshold.min(1_000) },
-            ..Policy::new([(ScorerPolicy::Reflexive, 1.0)])
-        }
+            })
+            .with_placer(placer)
+            .with_deduplication(Deduplication::Near { threshold: self.dedup_threshold.min(1_000) })
     }
 }

@@ -24,7 +24,7 @@ pub struct AssembledContext {
     /// The passages, in the order they are sent.
     pub chunks: Vec<ContextChunk>,
     /// The passages that were found and left out, best first.
-    pub omitted: Vec<Omitted>,
+    pub omitted: Vec<OmittedChunk>,
     /// What is sent.
     pub text: String,
 }
@@ -47,10 +47,10 @@ pub struct ContextChunk {
     pub score: u64,
     /// How it was found by its words.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lexical: Option<Leg>,
+    pub lexical: Option<RankedScore>,
     /// How it was found by its vector.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub semantic: Option<Leg>,
+    pub semantic: Option<RankedScore>,
     /// What it costs by itself.
     pub tokens: i64,
     /// Its text.
@@ -63,7 +63,7 @@ pub struct ContextChunk {
 /// A rank, from 1, and the score behind it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Leg {
+pub struct RankedScore {
     /// The rank.
     pub rank: u32,
     /// The score.
@@ -86,7 +86,7 @@ pub struct ChunkMetadata {
 /// A passage that was found and left out.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Omitted {
+pub struct OmittedChunk {
     /// What it is called.
     pub chunk_id: String,
     /// The path of its document.
@@ -122,13 +122,13 @@ pub enum OmittedReason {
     Other(ExclusionReason),
 }
 
-impl From<&LexicalScore> for Leg {
+impl From<&LexicalScore> for RankedScore {
     fn from(score: &LexicalScore) -> Self {
         Self { rank: score.rank, score: score.score }
     }
 }
 
-impl From<&SemanticScore> for Leg {
+impl From<&SemanticScore> for RankedScore {
     fn from(score: &SemanticScore) -> Self {
         Self { rank: score.rank, score: score.score }
     }
@@ -137,7 +137,7 @@ impl From<&SemanticScore> for Leg {
 impl ContextChunk {
     pub(crate) fn new(hit: &Hit, item: &ContextItem, include_metadata: bool) -> Self {
         let metadata = || ChunkMetadata {
-            context: hit.context.clone(),
+            context: hit.heading_path.clone(),
             date: hit.date.map(|date| date.to_string()),
             terms: hit.lexical.as_ref().map(|lexical| lexical.terms.clone()).unwrap_or_default(),
         };
@@ -150,8 +150,8 @@ impl ContextChunk {
             end: Passage::from_item(item)
                 .map_or(hit.range.end, |passage| passage.range.end as usize),
             score: hit.score,
-            lexical: hit.lexical.as_ref().map(Leg::from),
-            semantic: hit.semantic.as_ref().map(Leg::from),
+            lexical: hit.lexical.as_ref().map(RankedScore::from),
+            semantic: hit.semantic.as_ref().map(RankedScore::from),
             tokens: item.tokens(),
             text: item.content().to_owned(),
             metadata: include_metadata.then(metadata),
@@ -159,7 +159,7 @@ impl ContextChunk {
     }
 }
 
-impl Omitted {
+impl OmittedChunk {
     /// Names the passage that was kept for this one by its id, where the engine names it by its content.
     pub(crate) fn new(
         hit: &Hit,

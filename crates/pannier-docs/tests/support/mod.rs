@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pannier_docs::{
-    BuildOptions, Built, Cache, DocsError, Embedder, EmbedderError, Model, Sources, Vectors, build,
-    quantize,
+    BuildOptions, BuildSummary, DocsError, DocumentIndex, DocumentSource, Embedder, EmbedderError,
+    Model, VectorSource, build, quantize,
 };
 
 pub(crate) const FROM_SCRATCH: BuildOptions<'static> =
-    BuildOptions { from_scratch: true, vectors: Vectors::Unsaid };
+    BuildOptions { from_scratch: true, vectors: VectorSource::Unspecified };
 
 /// A folder that is gone when the test is.
 pub(crate) struct Folder(pub(crate) PathBuf);
@@ -33,25 +33,25 @@ impl Folder {
         fs::write(path, content).unwrap();
     }
 
-    pub(crate) fn sources(&self) -> Sources {
-        Sources::new(self.0.join("docs"))
+    pub(crate) fn sources(&self) -> DocumentSource {
+        DocumentSource::new(self.0.join("docs"))
     }
 
     pub(crate) fn cache(&self) -> PathBuf {
         self.0.join("cache")
     }
 
-    pub(crate) fn build(&self) -> Built {
+    pub(crate) fn build(&self) -> BuildSummary {
         build(&self.sources(), &self.cache(), &BuildOptions::default(), &mut |_| {}).unwrap()
     }
 
-    pub(crate) fn build_with(&self, vectors: Vectors<'_>) -> Result<Built, DocsError> {
+    pub(crate) fn build_with(&self, vectors: VectorSource<'_>) -> Result<BuildSummary, DocsError> {
         let options = BuildOptions { vectors, ..BuildOptions::default() };
         build(&self.sources(), &self.cache(), &options, &mut |_| {})
     }
 
-    pub(crate) fn open(&self) -> Cache {
-        Cache::open(self.cache()).unwrap()
+    pub(crate) fn open(&self) -> DocumentIndex {
+        DocumentIndex::open(self.cache()).unwrap()
     }
 
     /// The files of the present version.

@@ -1,7 +1,7 @@
 //! Numbers and texts as bytes, and back. Reading never trusts: what is not there is none.
 
 /// Appends a number, seven bits a byte, the lowest first.
-pub(crate) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn write_varint(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
         number >>= 7;
@@ -10,16 +10,16 @@ pub(crate) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
 }
 
 /// Appends a text behind its length.
-pub(crate) fn put_text(bytes: &mut Vec<u8>, text: &str) {
-    put_number(bytes, text.len() as u64);
+pub(crate) fn write_str(bytes: &mut Vec<u8>, text: &str) {
+    write_varint(bytes, text.len() as u64);
     bytes.extend_from_slice(text.as_bytes());
 }
 
 /// What is left to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bytes<'b>(pub(crate) &'b [u8]);
+pub(crate) struct ByteReader<'b>(pub(crate) &'b [u8]);
 
-impl<'b> Bytes<'b> {
+impl<'b> ByteReader<'b> {
     pub(crate) fn take(&mut self, count: usize) -> Option<&'b [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -27,18 +27,18 @@ impl<'b> Bytes<'b> {
     }
 
     #[inline]
-    pub(crate) fn number(&mut self) -> Option<u64> {
+    pub(crate) fn read_varint(&mut self) -> Option<u64> {
         match self.0 {
             // Most numbers are small.
             [byte @ 0..0x80, rest @ ..] => {
                 self.0 = rest;
                 Some(u64::from(*byte))
             }
-            _ => self.long_number(),
+            _ => self.read_long_varint(),
         }
     }
 
-    fn long_number(&mut self) -> Option<u64> {
+    fn read_long_varint(&mut self) -> Option<u64> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.take(1)?[0];
@@ -55,12 +55,12 @@ impl<'b> Bytes<'b> {
         None
     }
 
-    pub(crate) fn small(&mut self) -> Option<u32> {
-        self.number().and_then(|number| u32::try_from(number).ok())
+    pub(crate) fn read_varint_u32(&mut self) -> Option<u32> {
+        self.read_varint().and_then(|number| u32::try_from(number).ok())
     }
 
-    pub(crate) fn text(&mut self) -> Option<&'b str> {
-        let length = usize::try_from(self.number()?).ok()?;
+    pub(crate) fn read_str(&mut self) -> Option<&'b str> {
+        let length = usize::try_from(self.read_varint()?).ok()?;
         std::str::from_utf8(self.take(length)?).ok()
     }
 
@@ -92,20 +92,20 @@ mod tests {
         #[test]
         fn numbers_and_texts_read_back(numbers in prop::collection::vec(any::<u64>(), 0..20), text in ".*") {
             let mut bytes = Vec::new();
-            numbers.iter().for_each(|number| put_number(&mut bytes, *number));
-            put_text(&mut bytes, &text);
-            let mut left = Bytes(&bytes);
+            numbers.iter().for_each(|number| write_varint(&mut bytes, *number));
+            write_str(&mut bytes, &text);
+            let mut left = ByteReader(&bytes);
             for number in numbers {
-                prop_assert_eq!(left.number(), Some(number));
+                prop_assert_eq!(left.read_varint(), Some(number));
             }
-            prop_assert_eq!(left.text(), Some(text.as_str()));
+            prop_assert_eq!(left.read_str(), Some(text.as_str()));
             prop_assert!(left.is_empty());
         }
 
         #[test]
         fn any_bytes_are_read_or_not(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
-            let mut left = Bytes(&bytes);
-            while left.number().is_some() || left.text().is_some() {}
+            let mut left = ByteReader(&bytes);
+            while left.read_varint().is_some() || left.read_str().is_some() {}
         }
     }
 }

@@ -10,26 +10,26 @@ use pannier_core::Timestamp;
 use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::bytes::Bytes;
 use crate::chunk::{self, Chunk, ChunkRow};
-use crate::file::Checked;
-use crate::index::List;
-use crate::lexical::Worth;
+use crate::inverted_index::PostingList;
+use crate::lexical::TfFactorTable;
 use crate::manifest::{
-    CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNKS, CONTENTS, Current, FILES, Manifest, PATHS,
-    POSTINGS, RECORDS, TABLE, TERMS, VECTOR_KEYS, VECTORS,
+    CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNKS, CONTENTS, CurrentVersion, FILES, Manifest,
+    PATHS, POSTINGS, RECORDS, TABLE, TERMS, VECTOR_KEYS, VECTORS,
 };
-use crate::source::stays_below;
+use crate::sized_file::SizedFile;
+use crate::source::is_contained_path;
+use crate::varint::ByteReader;
 use crate::vectors::KEY_BYTES;
-use crate::{About, DocsError, index, words};
+use crate::{DocsError, DocumentMetadata, inverted_index, word_counts};
 
-/// Bytes of a document in the table, and in the records.
+/// ByteReader of a document in the table, and in the records.
 pub(crate) const TABLE_BYTES: usize = 12;
 pub(crate) const RECORD_BYTES: usize = 80;
 
 /// A compiled folder of documents.
 #[derive(Debug)]
-pub struct Cache {
+pub struct DocumentIndex {
     manifest: Manifest,
     folder: PathBuf,
     /// Where the content of each document begins, and where the last one ends.
@@ -37,8 +37,8 @@ pub struct Cache {
     /// How many words each document has.
     words: Vec<u32>,
     /// The place of each document in the order of paths.
-    places: Vec<u32>,
-    files: Vec<Checked>,
+    path_ranks: Vec<u32>,
+    files: Vec<SizedFile>,
     /// Read when they are first asked for.
     chunk_table: OnceLock<ChunkTable>,
     vectors: OnceLock<Vec<i16>>,
@@ -52,16 +52,16 @@ pub(crate) struct ChunkTable {
     pub(crate) firsts: Vec<u32>,
     /// How many words each chunk has.
     pub(crate) words: Vec<u32>,
-    /// What occurrences in chunks of so many words are worth.
-    pub(crate) worth: Worth,
+    /// What occurrences in chunks of so many words are tf_factors.
+    pub(crate) tf_factors: TfFactorTable,
 }
 
 /// What is known about a document besides its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct DocumentRecord {
     pub(crate) path: String,
     pub(crate) hash: [u8; 32],
-    pub(crate) about: About,
+    pub(crate) metadata: DocumentMetadata,
     pub(crate) chunks_start: u64,
     pub(crate) chunks_bytes: u32,
     pub(crate) chunk_count: u32,
@@ -81,7 +81,7 @@ pub struct Document {
     pub content: String,
 }
 
-impl Cache {
+impl DocumentIndex {
     /// Opens the present version of a cache. A build that comes later does not change what is open.
     ///
     /// # Errors
@@ -90,12 +90,12 @@ impl Cache {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, DocsError> {
         let path = path.as_ref();
         // A build may replace the present version, and remove it, while it is being opened.
-        let mut current = Current::read(path)?;
+        let mut current = CurrentVersion::read(path)?;
         loop {
             match Self::open_version(current.clone()) {
                 Ok(cache) => return Ok(cache),
                 Err(error) => {
-                    let now = Current::read(path)?;
+                    let now = CurrentVersion::read(path)?;
                     if now == current {
                         return Err(error);
                     }
@@ -105,20 +105,20 @@ impl Cache {
         }
     }
 
-    fn open_version(current: Current) -> Result<Self, DocsError> {
+    fn open_version(current: CurrentVersion) -> Result<Self, DocsError> {
         current.check()?;
         let manifest = Manifest::read(&current)?;
         let folder = current.folder;
         let mut files = Vec::with_capacity(FILES.len());
         for name in FILES {
-            files.push(Checked::open(folder.join(name), manifest.file(name).0)?);
+            files.push(SizedFile::open(folder.join(name), manifest.file(name).0)?);
         }
         let mut cache = Self {
             manifest,
             folder,
             starts: Vec::new(),
             words: Vec::new(),
-            places: Vec::new(),
+            path_ranks: Vec::new(),
             files,
             chunk_table: OnceLock::new(),
             vectors: OnceLock::new(),
@@ -136,17 +136,19 @@ impl Cache {
         let bytes = self.read_whole(TABLE)?;
         let count = self.manifest.documents as usize;
         let (mut starts, mut words) = (Vec::with_capacity(count + 1), Vec::with_capacity(count));
-        let mut places = Vec::with_capacity(count);
+        let mut path_ranks = Vec::with_capacity(count);
         let mut start = 0_u64;
         starts.push(start);
-        let mut left = Bytes(&bytes);
-        while let (Some(length), Some(count), Some(place)) = (left.u32(), left.u32(), left.u32()) {
+        let mut reader = ByteReader(&bytes);
+        while let (Some(length), Some(count), Some(place)) =
+            (reader.u32(), reader.u32(), reader.u32())
+        {
             start += u64::from(length);
             starts.push(start);
             words.push(count);
-            places.push(place);
+            path_ranks.push(place);
         }
-        (self.starts, self.words, self.places) = (starts, words, places);
+        (self.starts, self.words, self.path_ranks) = (starts, words, path_ranks);
         Ok(())
     }
 
@@ -167,17 +169,17 @@ impl Cache {
         }
         let file = self.file(CHUNK_TABLE)?;
         let bytes = self.read_whole(CHUNK_TABLE)?;
-        let mut left = Bytes(&bytes);
+        let mut reader = ByteReader(&bytes);
         let count = bytes.len() / ChunkRow::BYTES;
         let mut table = ChunkTable {
             rows: Vec::with_capacity(count),
             firsts: Vec::with_capacity(self.len() as usize + 1),
             words: Vec::with_capacity(count),
-            worth: Worth::default(),
+            tf_factors: TfFactorTable::default(),
         };
         let mut total_words = 0_u64;
         let damaged = || file.invalid("its chunks are not those of the documents");
-        while let Some(row) = ChunkRow::read(&mut left) {
+        while let Some(row) = ChunkRow::read(&mut reader) {
             let end = u64::from(row.start) + u64::from(row.length);
             let is_after = table.rows.last().is_none_or(|last| last.document <= row.document);
             if row.document >= self.len() || end > self.content_bytes(row.document) || !is_after {
@@ -191,10 +193,10 @@ impl Cache {
             table.rows.push(row);
         }
         table.firsts.resize(self.len() as usize + 1, table.rows.len() as u32);
-        if !left.is_empty() || table.rows.len() as u64 != self.manifest.chunks {
+        if !reader.is_empty() || table.rows.len() as u64 != self.manifest.chunks {
             return Err(damaged());
         }
-        table.worth = Worth::new(total_words as f64 / (count as f64).max(1.0));
+        table.tf_factors = TfFactorTable::new(total_words as f64 / (count as f64).max(1.0));
         Ok(self.chunk_table.get_or_init(|| table))
     }
 
@@ -228,8 +230,8 @@ impl Cache {
     }
 
     /// The place of each document in the order of paths.
-    pub(crate) fn places(&self) -> &[u32] {
-        &self.places
+    pub(crate) fn path_ranks(&self) -> &[u32] {
+        &self.path_ranks
     }
 
     fn check_counts(&self) -> Result<(), DocsError> {
@@ -242,10 +244,12 @@ impl Cache {
         if bytes != self.manifest.bytes || bytes != self.file(CONTENTS)?.bytes {
             return wrong(CONTENTS, "it has another size than the table and the manifest say");
         }
-        if index::terms_bytes(self.manifest.terms) != Some(self.file(TERMS)?.bytes) {
+        if inverted_index::terms_bytes(self.manifest.terms) != Some(self.file(TERMS)?.bytes) {
             return wrong(TERMS, "it has another number of words than the manifest");
         }
-        if index::terms_bytes(self.manifest.chunk_terms) != Some(self.file(CHUNK_TERMS)?.bytes) {
+        if inverted_index::terms_bytes(self.manifest.chunk_terms)
+            != Some(self.file(CHUNK_TERMS)?.bytes)
+        {
             return wrong(CHUNK_TERMS, "it has another number of words than the manifest");
         }
         let chunks = self.manifest.chunks;
@@ -264,7 +268,7 @@ impl Cache {
         Ok(())
     }
 
-    fn file(&self, name: &'static str) -> Result<&Checked, DocsError> {
+    fn file(&self, name: &'static str) -> Result<&SizedFile, DocsError> {
         let place = FILES.iter().position(|other| *other == name);
         place
             .and_then(|place| self.files.get(place))
@@ -322,7 +326,7 @@ impl Cache {
         self.words[document as usize]
     }
 
-    pub(crate) fn record(&self, document: u32) -> Result<Record, DocsError> {
+    pub(crate) fn record(&self, document: u32) -> Result<DocumentRecord, DocsError> {
         let records = self.file(RECORDS)?;
         let start = u64::from(document) * RECORD_BYTES as u64;
         let bytes = records.read(start, RECORD_BYTES as u64)?;
@@ -331,13 +335,13 @@ impl Cache {
                 "document {document}, or its name in `paths`, is not as it was written"
             ))
         };
-        let mut left = Bytes(&bytes);
+        let mut reader = ByteReader(&bytes);
         let fields = (|| {
-            let starts = (left.u64()?, left.u64()?);
-            let lengths = (left.u32()?, left.u32()?, left.u32()?);
-            let (chunk_count, seconds) = (left.u32()?, left.u64()? as i64);
-            let hash: [u8; 32] = left.take(32)?.try_into().ok()?;
-            Some((starts, lengths, chunk_count, seconds, hash, left.u64()?))
+            let starts = (reader.u64()?, reader.u64()?);
+            let lengths = (reader.u32()?, reader.u32()?, reader.u32()?);
+            let (chunk_count, seconds) = (reader.u32()?, reader.u64()? as i64);
+            let hash: [u8; 32] = reader.take(32)?.try_into().ok()?;
+            Some((starts, lengths, chunk_count, seconds, hash, reader.u64()?))
         })();
         let (starts, lengths, chunk_count, seconds, hash, check) = fields.ok_or_else(damaged)?;
         let (names_start, chunks_start) = starts;
@@ -352,15 +356,15 @@ impl Cache {
             return Err(damaged());
         }
         let (path, title) = names.split_at(path_bytes as usize);
-        let path = std::str::from_utf8(path).ok().filter(|path| stays_below(path));
+        let path = std::str::from_utf8(path).ok().filter(|path| is_contained_path(path));
         let title = std::str::from_utf8(title).ok();
         let (Some(path), Some(title)) = (path, title) else {
             return Err(paths.invalid(&format!("the path of document {document} is none")));
         };
         let title = Some(title.to_owned()).filter(|title| !title.is_empty());
-        let about = About { title, date: Timestamp::from_unix_seconds(seconds).ok() };
+        let metadata = DocumentMetadata { title, date: Timestamp::from_unix_seconds(seconds).ok() };
         let path = path.to_owned();
-        Ok(Record { path, hash, about, chunks_start, chunks_bytes, chunk_count })
+        Ok(DocumentRecord { path, hash, metadata, chunks_start, chunks_bytes, chunk_count })
     }
 
     /// A document, checked against its hash.
@@ -386,7 +390,7 @@ impl Cache {
     }
 
     /// The bytes of a document's chunks.
-    pub(crate) fn chunk_bytes(&self, record: &Record) -> Result<Vec<u8>, DocsError> {
+    pub(crate) fn chunk_bytes(&self, record: &DocumentRecord) -> Result<Vec<u8>, DocsError> {
         self.file(CHUNKS)?.read(record.chunks_start, record.chunks_bytes.into())
     }
 
@@ -406,7 +410,7 @@ impl Cache {
     pub(crate) fn chunks_of(
         &self,
         document: u32,
-        record: &Record,
+        record: &DocumentRecord,
     ) -> Result<Vec<Chunk>, DocsError> {
         let chunks = self.file(CHUNKS)?;
         let damaged = || {
@@ -430,30 +434,30 @@ impl Cache {
             return Ok(Vec::new());
         };
         let list = self.list(list, word, POSTINGS, self.len())?;
-        list.texts().ok_or_else(|| self.damaged_list(word, POSTINGS))
+        list.texts().ok_or_else(|| self.corrupt_postings(word, POSTINGS))
     }
 
     /// The chunks that a term is in.
-    pub(crate) fn chunk_list(&self, term: &str) -> Result<Option<List>, DocsError> {
+    pub(crate) fn chunk_postings(&self, term: &str) -> Result<Option<PostingList>, DocsError> {
         let found = self.find(term, CHUNK_TERMS, CHUNK_POSTINGS, self.manifest.chunk_terms)?;
         found.map(|(list, _)| self.list(list, term, CHUNK_POSTINGS, self.chunk_count())).transpose()
     }
 
-    /// The chunks that a term is in, with how often, and the places in each.
+    /// The chunks that a term is in, with how often, and the path_ranks in each.
     #[expect(clippy::type_complexity, reason = "two lists of the same length")]
-    pub(crate) fn chunk_places(
+    pub(crate) fn chunk_positions(
         &self,
         term: &str,
     ) -> Result<Option<(Vec<(u32, u32)>, Vec<Vec<u32>>)>, DocsError> {
         let found = self.find(term, CHUNK_TERMS, CHUNK_POSTINGS, self.manifest.chunk_terms)?;
         let Some((list, word)) = found else { return Ok(None) };
-        let damaged = || self.damaged_list(term, CHUNK_POSTINGS);
+        let damaged = || self.corrupt_postings(term, CHUNK_POSTINGS);
         let start = word.start.checked_add(word.length).ok_or_else(damaged)?;
-        let places = self.file(CHUNK_POSTINGS)?.read(start, word.places_length)?;
+        let path_ranks = self.file(CHUNK_POSTINGS)?.read(start, word.positions_len)?;
         let list = self.list(list, term, CHUNK_POSTINGS, self.chunk_count())?;
         let texts = list.texts().ok_or_else(damaged)?;
-        let places = index::read_places(&places, &texts).ok_or_else(damaged)?;
-        Ok(Some((texts, places)))
+        let path_ranks = inverted_index::read_positions(&path_ranks, &texts).ok_or_else(damaged)?;
+        Ok(Some((texts, path_ranks)))
     }
 
     /// How many chunks there are. A build takes no more than fit the number.
@@ -467,12 +471,13 @@ impl Cache {
         word: &str,
         postings: &'static str,
         texts: u32,
-    ) -> Result<List, DocsError> {
-        let list = List::read(bytes).filter(|list| list.last().is_none_or(|last| last < texts));
-        list.ok_or_else(|| self.damaged_list(word, postings))
+    ) -> Result<PostingList, DocsError> {
+        let list =
+            PostingList::read(bytes).filter(|list| list.last().is_none_or(|last| last < texts));
+        list.ok_or_else(|| self.corrupt_postings(word, postings))
     }
 
-    pub(crate) fn damaged_list(&self, word: &str, postings: &'static str) -> DocsError {
+    pub(crate) fn corrupt_postings(&self, word: &str, postings: &'static str) -> DocsError {
         let problem = format!("the list of '{word}' is not as it was written");
         DocsError::invalid(&self.folder.join(postings), problem)
     }
@@ -484,9 +489,9 @@ impl Cache {
         terms: &'static str,
         postings: &'static str,
         count: u64,
-    ) -> Result<Option<(Vec<u8>, index::Word)>, DocsError> {
-        let hash = words::hash(word);
-        let blocks = count.div_ceil(index::BLOCK_WORDS as u64);
+    ) -> Result<Option<(Vec<u8>, inverted_index::TermEntry)>, DocsError> {
+        let hash = word_counts::hash(word);
+        let blocks = count.div_ceil(inverted_index::TERMS_PER_BLOCK as u64);
         // The first block that ends at this hash or behind it. Hashes are spread evenly, so a look beside where it
         // should be mostly decides; halves keep it short where they are not.
         let (mut low, mut high) = (0, blocks);
@@ -508,13 +513,13 @@ impl Cache {
             let block = self.block(terms, block)?;
             for entry in block.iter().filter(|entry| entry.hash == hash) {
                 let list = self.file(postings)?.read(entry.start, entry.length)?;
-                let found = index::read_word(&list);
-                let found = found.ok_or_else(|| self.damaged_list(word, postings))?;
+                let found = inverted_index::read_term(&list);
+                let found = found.ok_or_else(|| self.corrupt_postings(word, postings))?;
                 if found == word {
                     return Ok(Some((list, *entry)));
                 }
-                if words::hash(found) != hash {
-                    return Err(self.damaged_list(word, postings));
+                if word_counts::hash(found) != hash {
+                    return Err(self.corrupt_postings(word, postings));
                 }
             }
             if block.last().is_none_or(|last| last.hash > hash) {
@@ -524,11 +529,16 @@ impl Cache {
         Ok(None)
     }
 
-    fn block(&self, terms: &'static str, block: u64) -> Result<Vec<index::Word>, DocsError> {
+    fn block(
+        &self,
+        terms: &'static str,
+        block: u64,
+    ) -> Result<Vec<inverted_index::TermEntry>, DocsError> {
         let terms = self.file(terms)?;
-        let start = block * index::BLOCK_BYTES as u64;
-        let bytes = terms.read(start, (index::BLOCK_BYTES as u64).min(terms.bytes - start))?;
-        index::read_block(&bytes)
+        let start = block * inverted_index::BLOCK_BYTES as u64;
+        let bytes =
+            terms.read(start, (inverted_index::BLOCK_BYTES as u64).min(terms.bytes - start))?;
+        inverted_index::read_block(&bytes)
             .ok_or_else(|| terms.invalid(&format!("its block {block} is not as it was written")))
     }
 }

@@ -6,24 +6,24 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use crate::DocsError;
-use crate::manifest::{check_kind, unopened};
+use crate::manifest::{check_kind, open_error};
 
 /// A file of known size.
 #[derive(Debug)]
-pub(crate) struct Checked {
+pub(crate) struct SizedFile {
     path: PathBuf,
     file: File,
     pub(crate) bytes: u64,
 }
 
-impl Checked {
+impl SizedFile {
     pub(crate) fn open(path: PathBuf, bytes: u64) -> Result<Self, DocsError> {
         let found = check_kind(&path, false)?;
         if found != bytes {
             let problem = format!("it has {found} bytes, and should have {bytes}");
             return Err(DocsError::invalid(&path, problem));
         }
-        let file = File::open(&path).map_err(|error| unopened(&path, error))?;
+        let file = File::open(&path).map_err(|error| open_error(&path, error))?;
         Ok(Self { path, file, bytes })
     }
 

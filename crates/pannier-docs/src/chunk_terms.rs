@@ -1,17 +1,17 @@
-//! The distinct terms of a chunk, in the order and with the places that the index keeps.
+//! The distinct terms of a chunk, in the order and with the positions that the index keeps.
 
 use pannier_core::terms::each_term;
 
-use crate::index::Distinct;
-use crate::words::hash;
+use crate::inverted_index::DistinctTerms;
+use crate::word_counts::hash;
 
-/// The distinct terms of a text, with their places.
+/// The distinct terms of a text, with their positions.
 #[derive(Debug, Default)]
-pub(crate) struct Terms {
+pub(crate) struct ChunkTerms {
     text: String,
     /// By hash, and then by bytes.
     entries: Vec<Entry>,
-    places: Vec<u32>,
+    positions: Vec<u32>,
     /// How many words there are.
     pub(crate) total: u32,
 }
@@ -21,14 +21,14 @@ struct Entry {
     hash: u64,
     start: u32,
     end: u32,
-    /// Where its places begin, and how many there are.
+    /// Where its positions begin, and how many there are.
     first: u32,
     count: u32,
 }
 
-impl Terms {
+impl ChunkTerms {
     /// Of texts that follow each other. No phrase goes from one to the next.
-    pub(crate) fn of(texts: &[&str]) -> Self {
+    pub(crate) fn new(texts: &[&str]) -> Self {
         let (mut text, mut found) = (String::new(), Vec::new());
         let (mut next, mut total) = (0_u32, 0_u32);
         for part in texts {
@@ -42,7 +42,7 @@ impl Terms {
         }
         let word = |start: u32, end: u32| &text[start as usize..end as usize];
         // Numbers first: texts are compared only where their hashes are equal, and then mostly once.
-        found.sort_unstable_by_key(|(hash, _, _, place)| (*hash, *place));
+        found.sort_unstable_by_key(|(hash, _, _, position)| (*hash, *position));
         for same in found.chunk_by_mut(|a, b| a.0 == b.0) {
             let (_, start, end, _) = same[0];
             if same.iter().any(|other| word(other.1, other.2) != word(start, end)) {
@@ -51,34 +51,40 @@ impl Terms {
                 });
             }
         }
-        let (mut entries, mut places): (Vec<Entry>, Vec<u32>) = (Vec::new(), Vec::new());
-        for (hash, start, end, place) in found {
+        let (mut entries, mut positions): (Vec<Entry>, Vec<u32>) = (Vec::new(), Vec::new());
+        for (hash, start, end, position) in found {
             match entries.last_mut() {
                 Some(last)
                     if last.hash == hash && word(last.start, last.end) == word(start, end) =>
                 {
                     // A part may be the same as the whole.
-                    if places.last() != Some(&place) {
-                        places.push(place);
+                    if positions.last() != Some(&position) {
+                        positions.push(position);
                         last.count += 1;
                     }
                 }
                 _ => {
-                    entries.push(Entry { hash, start, end, first: places.len() as u32, count: 1 });
-                    places.push(place);
+                    entries.push(Entry {
+                        hash,
+                        start,
+                        end,
+                        first: positions.len() as u32,
+                        count: 1,
+                    });
+                    positions.push(position);
                 }
             }
         }
-        Self { text, entries, places, total }
+        Self { text, entries, positions, total }
     }
 }
 
-impl Distinct for Terms {
-    fn each<'w>(&'w self, mut f: impl FnMut(u64, &'w str, u32, &'w [u32])) {
+impl DistinctTerms for ChunkTerms {
+    fn for_each<'w>(&'w self, mut f: impl FnMut(u64, &'w str, u32, &'w [u32])) {
         for entry in &self.entries {
             let word = &self.text[entry.start as usize..entry.end as usize];
             let first = entry.first as usize;
-            f(entry.hash, word, entry.count, &self.places[first..first + entry.count as usize]);
+            f(entry.hash, word, entry.count, &self.positions[first..first + entry.count as usize]);
         }
     }
 }
@@ -92,12 +98,12 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_has_distinct_terms_in_order(text in "\\PC*") {
-            let terms = Terms::of(&[&text]);
+            let terms = ChunkTerms::new(&[&text]);
             prop_assert_eq!(terms.total, each_term(&text, 0, |_| {}));
             let mut before: Option<(u64, &str)> = None;
-            terms.each(|hash, word, count, places| {
-                assert_eq!(count as usize, places.len());
-                assert!(places.is_sorted_by(|a, b| a < b));
+            terms.for_each(|hash, word, count, positions| {
+                assert_eq!(count as usize, positions.len());
+                assert!(positions.is_sorted_by(|a, b| a < b));
                 assert!(before.is_none_or(|before| before < (hash, word)));
                 before = Some((hash, word));
             });

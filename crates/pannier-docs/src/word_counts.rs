@@ -2,11 +2,11 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::index::Distinct;
+use crate::inverted_index::DistinctTerms;
 
 /// How often each word of a text occurs.
 #[derive(Debug, Default)]
-pub(crate) struct Words {
+pub(crate) struct WordCounts {
     /// The text in lower case.
     text: String,
     /// The distinct words, by hash and then by their bytes.
@@ -28,9 +28,9 @@ pub(crate) fn hash(word: &str) -> u64 {
     xxh3_64(word.as_bytes())
 }
 
-impl Words {
+impl WordCounts {
     /// Of a text that has fewer than 2^32 bytes in lower case.
-    pub(crate) fn of(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let text = text.to_lowercase();
         let base = text.as_ptr() as usize;
         let mut entries: Vec<Entry> = text
@@ -68,8 +68,8 @@ impl Words {
     }
 }
 
-impl Distinct for Words {
-    fn each<'w>(&'w self, mut f: impl FnMut(u64, &'w str, u32, &'w [u32])) {
+impl DistinctTerms for WordCounts {
+    fn for_each<'w>(&'w self, mut f: impl FnMut(u64, &'w str, u32, &'w [u32])) {
         for entry in &self.entries {
             let word = &self.text[entry.start as usize..entry.end as usize];
             f(entry.hash, word, entry.count, &[]);
@@ -88,12 +88,12 @@ mod tests {
 
     #[test]
     fn words_are_counted_in_lower_case_and_punctuation_stays() {
-        let words = Words::of("Deploy the\u{2003}thing.\nDEPLOY, deploy ΑΣ");
+        let words = WordCounts::new("Deploy the\u{2003}thing.\nDEPLOY, deploy ΑΣ");
         let mut found: Vec<_> = words.distinct().map(|(_, word, count)| (word, count)).collect();
         found.sort_unstable();
         assert_eq!(found, [("deploy", 2), ("deploy,", 1), ("the", 1), ("thing.", 1), ("ας", 1)]);
         assert_eq!(words.total, 6);
-        assert_eq!(Words::of(" \n").total, 0);
+        assert_eq!(WordCounts::new(" \n").total, 0);
         assert_eq!(terms(" Deploy  X deploy "), ["deploy", "x", "deploy"]);
     }
 }

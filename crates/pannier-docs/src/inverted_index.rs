@@ -1,7 +1,7 @@
-//! Which texts a word is in, how often, and at which places.
+//! Which texts a term is in, how often, and at which positions.
 //!
-//! There are two such indexes: of whole documents, without places, and of chunks, with them. Words are kept in the order of a hash, in blocks that each carry a checksum, so that a search reads and checks a
-//! handful of blocks, whatever the number of words. Each word's list of texts begins with the word itself and ends
+//! There are two such indexes: of whole documents, without positions, and of chunks, with them. Terms are kept in the order of a hash, in blocks that each carry a checksum, so that a search reads and checks a
+//! handful of blocks, whatever the number of words. Each term's list of texts begins with the term itself and ends
 //! with a checksum: whatever is used has been checked, and nothing else was read. A list has blocks, too, so that a few texts
 //! are found in a long one without reading all of it.
 
@@ -11,63 +11,63 @@ use std::io::{self, Write};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::bytes::{Bytes, put_number, put_text};
+use crate::varint::{ByteReader, write_str, write_varint};
 
-/// How many words a block has, and how many bytes a word takes in it: a hash, where its list is, how long, and how long
-/// its places behind that are.
-pub(crate) const BLOCK_WORDS: usize = 128;
-const WORD_BYTES: usize = 32;
+/// How many words a block has, and how many bytes a term takes in it: a hash, where its list is, how long, and how long
+/// its positions behind that are.
+pub(crate) const TERMS_PER_BLOCK: usize = 128;
+const TERM_BYTES: usize = 32;
 const CHECK_BYTES: usize = 8;
-pub(crate) const BLOCK_BYTES: usize = BLOCK_WORDS * WORD_BYTES + CHECK_BYTES;
+pub(crate) const BLOCK_BYTES: usize = TERMS_PER_BLOCK * TERM_BYTES + CHECK_BYTES;
 
 /// How many texts a block of a list has.
-const BLOCK_TEXTS: usize = 128;
+const POSTINGS_PER_BLOCK: usize = 128;
 
 /// How many documents are sorted at once.
-const RUN: usize = 512;
+const SORT_BATCH_DOCUMENTS: usize = 512;
 
-/// A word in a block.
+/// A term in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct TermEntry {
     pub(crate) hash: u64,
     pub(crate) start: u64,
     pub(crate) length: u64,
-    pub(crate) places_length: u64,
+    pub(crate) positions_len: u64,
 }
 
 /// How many bytes so many words take.
 pub(crate) fn terms_bytes(words: u64) -> Option<u64> {
-    let blocks = words.div_ceil(BLOCK_WORDS as u64);
-    words.checked_mul(WORD_BYTES as u64)?.checked_add(blocks.checked_mul(CHECK_BYTES as u64)?)
+    let blocks = words.div_ceil(TERMS_PER_BLOCK as u64);
+    words.checked_mul(TERM_BYTES as u64)?.checked_add(blocks.checked_mul(CHECK_BYTES as u64)?)
 }
 
 /// The words of a block, if it is as it was written.
-pub(crate) fn read_block(block: &[u8]) -> Option<Vec<Word>> {
+pub(crate) fn read_block(block: &[u8]) -> Option<Vec<TermEntry>> {
     let (words, check) = block.split_at_checked(block.len().checked_sub(CHECK_BYTES)?)?;
-    if words.is_empty() || words.len() % WORD_BYTES != 0 || check != xxh3_64(words).to_le_bytes() {
+    if words.is_empty() || words.len() % TERM_BYTES != 0 || check != xxh3_64(words).to_le_bytes() {
         return None;
     }
-    let mut bytes = Bytes(words);
-    let mut read = Vec::with_capacity(words.len() / WORD_BYTES);
+    let mut bytes = ByteReader(words);
+    let mut read = Vec::with_capacity(words.len() / TERM_BYTES);
     while !bytes.is_empty() {
         let (hash, start, length) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
-        read.push(Word { hash, start, length, places_length: bytes.u64()? });
+        read.push(TermEntry { hash, start, length, positions_len: bytes.u64()? });
     }
     Some(read)
 }
 
-/// The texts that a word is in, as they are kept.
+/// The texts that a term is in, as they are kept.
 #[derive(Debug)]
-pub(crate) struct List {
+pub(crate) struct PostingList {
     bytes: Vec<u8>,
     /// How many texts there are.
     pub(crate) count: u32,
-    blocks: Vec<Block>,
+    blocks: Vec<PostingBlock>,
 }
 
 /// A part of a list.
 #[derive(Clone, Copy, Debug)]
-struct Block {
+struct PostingBlock {
     /// The number behind the last text of the block before, and the last text of this one.
     next: u32,
     last: u32,
@@ -76,24 +76,24 @@ struct Block {
     count: u32,
 }
 
-impl List {
+impl PostingList {
     /// A list, if it is as it was written.
     pub(crate) fn read(bytes: Vec<u8>) -> Option<Self> {
         let (list, check) = bytes.split_at_checked(bytes.len().checked_sub(CHECK_BYTES)?)?;
         if check != xxh3_64(list).to_le_bytes() {
             return None;
         }
-        let mut left = Bytes(list);
-        left.text()?;
-        let count = left.small()?;
-        let block_count = (count as usize).div_ceil(BLOCK_TEXTS);
+        let mut left = ByteReader(list);
+        left.read_str()?;
+        let count = left.read_varint_u32()?;
+        let block_count = (count as usize).div_ceil(POSTINGS_PER_BLOCK);
         let mut blocks = Vec::with_capacity(block_count.min(list.len()));
         let (mut next, mut start, mut rest) = (0_u32, 0_usize, count);
         for _ in 0..block_count {
-            let last = next.checked_add(left.small()?)?;
-            let count = rest.min(BLOCK_TEXTS as u32);
-            blocks.push(Block { next, last, start, count });
-            start = start.checked_add(usize::try_from(left.number()?).ok()?)?;
+            let last = next.checked_add(left.read_varint_u32()?)?;
+            let count = rest.min(POSTINGS_PER_BLOCK as u32);
+            blocks.push(PostingBlock { next, last, start, count });
+            start = start.checked_add(usize::try_from(left.read_varint()?).ok()?)?;
             next = last.checked_add(1)?;
             rest -= count;
         }
@@ -102,10 +102,10 @@ impl List {
         (start == left.len()).then_some(Self { bytes, count, blocks })
     }
 
-    /// The word.
+    /// The term.
     #[cfg(test)]
-    pub(crate) fn word(&self) -> &str {
-        read_word(&self.bytes).unwrap_or_default()
+    pub(crate) fn term(&self) -> &str {
+        read_term(&self.bytes).unwrap_or_default()
     }
 
     /// The last text.
@@ -113,23 +113,23 @@ impl List {
         self.blocks.last().map(|block| block.last)
     }
 
-    /// Calls a function with every text and how often the word occurs in it, in order. None if the list is not as it was
+    /// Calls a function with every text and how often the term occurs in it, in order. None if the list is not as it was
     /// written.
-    pub(crate) fn each(&self, mut f: impl FnMut(u32, u32)) -> Option<()> {
-        self.blocks.iter().try_for_each(|block| self.each_in(block, &mut f))
+    pub(crate) fn for_each(&self, mut f: impl FnMut(u32, u32)) -> Option<()> {
+        self.blocks.iter().try_for_each(|block| self.for_each_in(block, &mut f))
     }
 
-    fn each_in(&self, block: &Block, f: &mut impl FnMut(u32, u32)) -> Option<()> {
-        let mut bytes = Bytes(self.bytes.get(block.start..)?);
+    fn for_each_in(&self, block: &PostingBlock, f: &mut impl FnMut(u32, u32)) -> Option<()> {
+        let mut bytes = ByteReader(self.bytes.get(block.start..)?);
         let mut next = block.next;
         for _ in 0..block.count {
             // Most words occur once in a text: then that is said by a bit.
-            let number = bytes.number()?;
+            let number = bytes.read_varint()?;
             let skipped = u32::try_from(number >> 1).ok()?;
             let text = next.checked_add(skipped).filter(|text| *text <= block.last)?;
             let times = match number & 1 {
                 0 => 1,
-                _ => bytes.small().filter(|times| *times > 1)?,
+                _ => bytes.read_varint_u32().filter(|times| *times > 1)?,
             };
             f(text, times);
             next = text.checked_add(1)?;
@@ -137,23 +137,23 @@ impl List {
         Some(())
     }
 
-    /// All texts, and how often the word occurs in each.
+    /// All texts, and how often the term occurs in each.
     pub(crate) fn texts(&self) -> Option<Vec<(u32, u32)>> {
         let mut texts = Vec::with_capacity((self.count as usize).min(self.bytes.len()));
-        self.each(|text, times| texts.push((text, times)))?;
+        self.for_each(|text, times| texts.push((text, times)))?;
         Some(texts)
     }
 
-    /// Calls a function with those of these texts, which are ascending, that have the word, and how often. Blocks that have
+    /// Calls a function with those of these texts, which are ascending, that have the term, and how often. Blocks that have
     /// none of them are not read.
-    pub(crate) fn each_of(&self, texts: &[u32], mut f: impl FnMut(u32, u32)) -> Option<()> {
+    pub(crate) fn for_each_of(&self, texts: &[u32], mut f: impl FnMut(u32, u32)) -> Option<()> {
         let mut asked = texts.iter().copied().peekable();
         let mut first = 0;
         while let Some(&text) = asked.peek() {
             let skipped = self.blocks[first..].partition_point(|block| block.last < text);
             first += skipped;
             let Some(block) = self.blocks.get(first) else { break };
-            self.each_in(block, &mut |found, times| {
+            self.for_each_in(block, &mut |found, times| {
                 while asked.next_if(|text| *text < found).is_some() {}
                 if asked.next_if_eq(&found).is_some() {
                     f(found, times);
@@ -166,37 +166,37 @@ impl List {
     }
 }
 
-/// For each of these texts, the places where a word stands in it, if they are as they were written.
-pub(crate) fn read_places(bytes: &[u8], texts: &[(u32, u32)]) -> Option<Vec<Vec<u32>>> {
-    let (places, check) = bytes.split_at_checked(bytes.len().checked_sub(CHECK_BYTES)?)?;
-    if check != xxh3_64(places).to_le_bytes() {
+/// For each of these texts, the positions where a term stands in it, if they are as they were written.
+pub(crate) fn read_positions(bytes: &[u8], texts: &[(u32, u32)]) -> Option<Vec<Vec<u32>>> {
+    let (positions, check) = bytes.split_at_checked(bytes.len().checked_sub(CHECK_BYTES)?)?;
+    if check != xxh3_64(positions).to_le_bytes() {
         return None;
     }
-    let mut bytes = Bytes(places);
+    let mut bytes = ByteReader(positions);
     let mut read_text = |count: u32| {
-        let mut places = Vec::with_capacity((count as usize).min(bytes.len()));
+        let mut positions = Vec::with_capacity((count as usize).min(bytes.len()));
         let mut next = 0_u32;
         for _ in 0..count {
-            let place = next.checked_add(bytes.small()?)?;
-            places.push(place);
-            next = place.checked_add(1)?;
+            let position = next.checked_add(bytes.read_varint_u32()?)?;
+            positions.push(position);
+            next = position.checked_add(1)?;
         }
-        Some(places)
+        Some(positions)
     };
-    let places = texts.iter().map(|(_, count)| read_text(*count)).collect::<Option<_>>()?;
-    bytes.is_empty().then_some(places)
+    let positions = texts.iter().map(|(_, count)| read_text(*count)).collect::<Option<_>>()?;
+    bytes.is_empty().then_some(positions)
 }
 
-/// The word that a list is of. The list may be damaged.
-pub(crate) fn read_word(list: &[u8]) -> Option<&str> {
-    Bytes(list).text()
+/// The term that a list is of. The list may be damaged.
+pub(crate) fn read_term(list: &[u8]) -> Option<&str> {
+    ByteReader(list).read_str()
 }
 
 /// The distinct words of a text.
-pub(crate) trait Distinct: Sync {
-    /// Calls a function with the hash of each word, the word, how often it occurs, and the places where, ascending, if
-    /// places are kept; by hash and then by the words' bytes.
-    fn each<'w>(&'w self, f: impl FnMut(u64, &'w str, u32, &'w [u32]));
+pub(crate) trait DistinctTerms: Sync {
+    /// Calls a function with the hash of each term, the term, how often it occurs, and the positions where, ascending, if
+    /// positions are kept; by hash and then by the words' bytes.
+    fn for_each<'w>(&'w self, f: impl FnMut(u64, &'w str, u32, &'w [u32]));
 }
 
 /// Collects the words of texts, and writes them in order.
@@ -209,18 +209,20 @@ pub(crate) struct IndexBuilder {
 
 impl IndexBuilder {
     /// Adds the words of texts that follow those before.
-    pub(crate) fn add(&mut self, first: u32, texts: &[&impl Distinct]) {
-        let parts = texts.par_chunks(RUN);
-        let starts = (0..texts.len() as u32).into_par_iter().step_by(RUN);
+    pub(crate) fn add(&mut self, first: u32, texts: &[&impl DistinctTerms]) {
+        let parts = texts.par_chunks(SORT_BATCH_DOCUMENTS);
+        let starts = (0..texts.len() as u32).into_par_iter().step_by(SORT_BATCH_DOCUMENTS);
         let runs = parts.zip(starts).map(|(part, start)| Self::run(first + start, part));
         self.runs.extend(runs.collect::<Vec<_>>());
     }
 
     /// The words of texts, in order.
-    fn run(first: u32, texts: &[&impl Distinct]) -> Vec<u8> {
+    fn run(first: u32, texts: &[&impl DistinctTerms]) -> Vec<u8> {
         let mut entries: Vec<(u64, &str, u32, u32, &[u32])> = Vec::new();
         for (words, text) in texts.iter().zip(first..) {
-            words.each(|hash, word, count, places| entries.push((hash, word, text, count, places)));
+            words.for_each(|hash, term, count, positions| {
+                entries.push((hash, term, text, count, positions));
+            });
         }
         // Numbers first: texts are compared only where their hashes are equal, and then mostly once. What a text
         // brings is in order already, and a stable sort makes use of it and keeps texts in theirs.
@@ -232,17 +234,17 @@ impl IndexBuilder {
         }
         let mut run = Vec::new();
         for same in entries.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-            let (hash, word, ..) = same[0];
+            let (hash, term, ..) = same[0];
             run.extend_from_slice(&hash.to_le_bytes());
-            put_text(&mut run, word);
-            put_number(&mut run, same.len() as u64);
+            write_str(&mut run, term);
+            write_varint(&mut run, same.len() as u64);
             for (_, _, text, count, _) in same {
-                put_number(&mut run, u64::from(*text));
-                put_number(&mut run, u64::from(*count));
+                write_varint(&mut run, u64::from(*text));
+                write_varint(&mut run, u64::from(*count));
             }
-            let places = same.iter().flat_map(|(.., places)| *places);
-            put_number(&mut run, places.clone().count() as u64);
-            places.for_each(|place| put_number(&mut run, u64::from(*place)));
+            let positions = same.iter().flat_map(|(.., positions)| *positions);
+            write_varint(&mut run, positions.clone().count() as u64);
+            positions.for_each(|position| write_varint(&mut run, u64::from(*position)));
         }
         run
     }
@@ -257,34 +259,34 @@ impl IndexBuilder {
             .runs
             .iter()
             .enumerate()
-            .filter_map(|(run, bytes)| Head::new(run, Bytes(bytes)))
+            .filter_map(|(run, bytes)| Head::new(run, ByteReader(bytes)))
             .collect();
         let (mut count, mut start, mut block) = (0, 0, Vec::with_capacity(BLOCK_BYTES));
-        let (mut list, mut found, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut list, mut found, mut positions) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(head) = heads.pop() {
-            let (hash, word) = (head.hash, head.word);
+            let (hash, term) = (head.hash, head.term);
             found.clear();
-            places.clear();
+            positions.clear();
             let mut next = Some(head);
             while let Some(mut head) = next {
-                head.take(&mut found, &mut places);
+                head.take(&mut found, &mut positions);
                 heads.extend(Head::new(head.run, head.rest));
                 next = match heads.peek() {
-                    Some(other) if (other.hash, other.word) == (hash, word) => heads.pop(),
+                    Some(other) if (other.hash, other.term) == (hash, term) => heads.pop(),
                     _ => None,
                 };
             }
-            write_list(&mut list, word, &found);
+            write_postings(&mut list, term, &found);
             postings.write_all(&list)?;
             let length = list.len() as u64;
-            write_places(&mut list, &found, &places);
+            write_positions(&mut list, &found, &positions);
             postings.write_all(&list)?;
-            let places_length = list.len() as u64;
-            for number in [hash, start, length, places_length] {
+            let positions_len = list.len() as u64;
+            for number in [hash, start, length, positions_len] {
                 block.extend_from_slice(&number.to_le_bytes());
             }
-            (count, start) = (count + 1, start + length + places_length);
-            if block.len() == BLOCK_WORDS * WORD_BYTES {
+            (count, start) = (count + 1, start + length + positions_len);
+            if block.len() == TERMS_PER_BLOCK * TERM_BYTES {
                 write_block(terms, &mut block)?;
             }
         }
@@ -303,76 +305,76 @@ fn write_block(terms: &mut impl Write, block: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-fn write_list(list: &mut Vec<u8>, word: &str, found: &[(u64, u64)]) {
+fn write_postings(list: &mut Vec<u8>, term: &str, found: &[(u64, u64)]) {
     list.clear();
-    put_text(list, word);
-    put_number(list, found.len() as u64);
+    write_str(list, term);
+    write_varint(list, found.len() as u64);
     let mut blocks = Vec::new();
     let mut next = 0;
-    for block in found.chunks(BLOCK_TEXTS) {
+    for block in found.chunks(POSTINGS_PER_BLOCK) {
         let (before, begin) = (next, blocks.len());
         for (text, count) in block {
-            put_number(&mut blocks, (text - next) << 1 | u64::from(*count > 1));
+            write_varint(&mut blocks, (text - next) << 1 | u64::from(*count > 1));
             if *count > 1 {
-                put_number(&mut blocks, *count);
+                write_varint(&mut blocks, *count);
             }
             next = text + 1;
         }
-        put_number(list, next - 1 - before);
-        put_number(list, (blocks.len() - begin) as u64);
+        write_varint(list, next - 1 - before);
+        write_varint(list, (blocks.len() - begin) as u64);
     }
     list.extend_from_slice(&blocks);
     list.extend_from_slice(&xxh3_64(list).to_le_bytes());
 }
 
-/// Nothing, if no places are kept.
-fn write_places(list: &mut Vec<u8>, found: &[(u64, u64)], places: &[u64]) {
+/// Nothing, if no positions are kept.
+fn write_positions(list: &mut Vec<u8>, found: &[(u64, u64)], positions: &[u64]) {
     list.clear();
-    if places.is_empty() {
+    if positions.is_empty() {
         return;
     }
-    let mut places = places.iter();
+    let mut positions = positions.iter();
     for (_, count) in found {
         let mut next = 0;
-        for place in places.by_ref().take(*count as usize) {
-            put_number(list, place - next);
-            next = place + 1;
+        for position in positions.by_ref().take(*count as usize) {
+            write_varint(list, position - next);
+            next = position + 1;
         }
     }
     list.extend_from_slice(&xxh3_64(list).to_le_bytes());
 }
 
-/// The next word of a run.
+/// The next term of a run.
 struct Head<'r> {
     hash: u64,
-    word: &'r str,
+    term: &'r str,
     run: usize,
     count: u64,
-    rest: Bytes<'r>,
+    rest: ByteReader<'r>,
 }
 
 impl<'r> Head<'r> {
-    fn new(run: usize, mut rest: Bytes<'r>) -> Option<Self> {
+    fn new(run: usize, mut rest: ByteReader<'r>) -> Option<Self> {
         let hash = rest.u64()?;
-        let word = rest.text()?;
-        let count = rest.number()?;
-        Some(Self { hash, word, run, count, rest })
+        let term = rest.read_str()?;
+        let count = rest.read_varint()?;
+        Some(Self { hash, term, run, count, rest })
     }
 
-    /// Takes its texts and its places, and goes to the next word.
-    fn take(&mut self, found: &mut Vec<(u64, u64)>, places: &mut Vec<u64>) {
+    /// Takes its texts and its positions, and goes to the next term.
+    fn take(&mut self, found: &mut Vec<(u64, u64)>, positions: &mut Vec<u64>) {
         for _ in 0..self.count {
-            if let (Some(text), Some(count)) = (self.rest.number(), self.rest.number()) {
+            if let (Some(text), Some(count)) = (self.rest.read_varint(), self.rest.read_varint()) {
                 found.push((text, count));
             }
         }
-        for _ in 0..self.rest.number().unwrap_or_default() {
-            places.extend(self.rest.number());
+        for _ in 0..self.rest.read_varint().unwrap_or_default() {
+            positions.extend(self.rest.read_varint());
         }
     }
 
     fn key(&self) -> (u64, &str, usize) {
-        (self.hash, self.word, self.run)
+        (self.hash, self.term, self.run)
     }
 }
 
@@ -404,8 +406,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::terms::Terms;
-    use crate::words::Words;
+    use crate::chunk_terms::ChunkTerms;
+    use crate::word_counts::WordCounts;
 
     proptest! {
         /// Long lists have many blocks, of which few are read.
@@ -424,51 +426,51 @@ mod tests {
                 .collect();
             let wide: Vec<(u64, u64)> = texts.iter().map(|(text, times)| ((*text).into(), (*times).into())).collect();
             let mut bytes = Vec::new();
-            write_list(&mut bytes, "word", &wide);
-            let list = List::read(bytes.clone()).unwrap();
+            write_postings(&mut bytes, "term", &wide);
+            let list = PostingList::read(bytes.clone()).unwrap();
             prop_assert_eq!(list.texts().unwrap(), texts.clone());
             prop_assert_eq!(list.last(), texts.last().map(|(text, _)| *text));
             let asked: Vec<u32> = asked.into_iter().collect();
             let mut found = Vec::new();
-            list.each_of(&asked, |text, times| found.push((text, times))).unwrap();
+            list.for_each_of(&asked, |text, times| found.push((text, times))).unwrap();
             let expected: Vec<(u32, u32)> =
                 texts.into_iter().filter(|(text, _)| asked.binary_search(text).is_ok()).collect();
             prop_assert_eq!(found, expected);
             // Whatever is in it, reading does not panic.
             let end = bytes.len() - 8;
             bytes.truncate(end);
-            if let Some(byte) = asked.first().and_then(|place| bytes.get_mut(*place as usize)) {
+            if let Some(byte) = asked.first().and_then(|position| bytes.get_mut(*position as usize)) {
                 *byte ^= 0x55;
             }
             let check = xxh3_64(&bytes);
             bytes.extend_from_slice(&check.to_le_bytes());
-            if let Some(list) = List::read(bytes) {
-                let _ = (list.texts(), list.each_of(&asked, |_, _| {}));
+            if let Some(list) = PostingList::read(bytes) {
+                let _ = (list.texts(), list.for_each_of(&asked, |_, _| {}));
             }
         }
 
         #[test]
         fn every_term_has_its_places(texts in prop::collection::vec("[a-d ]{0,30}", 0..40)) {
-            let terms: Vec<Terms> = texts.iter().map(|text| Terms::of(&[text])).collect();
+            let terms: Vec<ChunkTerms> = texts.iter().map(|text| ChunkTerms::new(&[text])).collect();
             let mut builder = IndexBuilder::default();
             builder.add(0, &terms.iter().collect::<Vec<_>>());
             let (mut blocks, mut postings) = (Vec::new(), Vec::new());
             builder.write(&mut blocks, &mut postings).unwrap();
             let mut found: BTreeMap<(u32, String), Vec<u32>> = BTreeMap::new();
-            for word in blocks.chunks(BLOCK_BYTES).flat_map(|block| read_block(block).unwrap()) {
-                let end = (word.start + word.length) as usize;
-                let list = List::read(postings[word.start as usize..end].to_vec()).unwrap();
+            for term in blocks.chunks(BLOCK_BYTES).flat_map(|block| read_block(block).unwrap()) {
+                let end = (term.start + term.length) as usize;
+                let list = PostingList::read(postings[term.start as usize..end].to_vec()).unwrap();
                 let in_texts = list.texts().unwrap();
-                let places = &postings[end..end + word.places_length as usize];
-                for ((text, count), places) in in_texts.iter().zip(read_places(places, &in_texts).unwrap()) {
-                    prop_assert_eq!(*count as usize, places.len());
-                    found.insert((*text, list.word().to_owned()), places);
+                let positions = &postings[end..end + term.positions_len as usize];
+                for ((text, count), positions) in in_texts.iter().zip(read_positions(positions, &in_texts).unwrap()) {
+                    prop_assert_eq!(*count as usize, positions.len());
+                    found.insert((*text, list.term().to_owned()), positions);
                 }
             }
             let mut expected = BTreeMap::new();
             for (terms, text) in terms.iter().zip(0..) {
-                terms.each(|_, word, _, places| {
-                    expected.insert((text, word.to_owned()), places.to_vec());
+                terms.for_each(|_, term, _, positions| {
+                    expected.insert((text, term.to_owned()), positions.to_vec());
                 });
             }
             prop_assert_eq!(found, expected);
@@ -479,7 +481,7 @@ mod tests {
             texts in prop::collection::vec("[a-d ]{0,30}", 0..40),
             batch in 1..10_usize,
         ) {
-            let words: Vec<Words> = texts.iter().map(|text| Words::of(text)).collect();
+            let words: Vec<WordCounts> = texts.iter().map(|text| WordCounts::new(text)).collect();
             let mut builder = IndexBuilder::default();
             let mut first = 0;
             for batch in words.chunks(batch) {
@@ -492,26 +494,26 @@ mod tests {
 
             let mut expected: BTreeMap<&str, Vec<(u32, u32)>> = BTreeMap::new();
             for (words, document) in words.iter().zip(0..) {
-                for (_, word, times) in words.distinct() {
-                    expected.entry(word).or_default().push((document, times));
+                for (_, term, times) in words.distinct() {
+                    expected.entry(term).or_default().push((document, times));
                 }
             }
             let mut found = BTreeMap::new();
             let mut last = 0;
             for block in terms.chunks(BLOCK_BYTES) {
-                for word in read_block(block).unwrap() {
-                    prop_assert!(word.hash >= last);
-                    last = word.hash;
-                    let list = &postings[word.start as usize..(word.start + word.length) as usize];
-                    prop_assert_eq!(word.places_length, 0);
-                    let list = List::read(list.to_vec()).unwrap();
-                    prop_assert_eq!(crate::words::hash(list.word()), word.hash);
-                    found.insert(list.word().to_owned(), list.texts().unwrap());
+                for term in read_block(block).unwrap() {
+                    prop_assert!(term.hash >= last);
+                    last = term.hash;
+                    let list = &postings[term.start as usize..(term.start + term.length) as usize];
+                    prop_assert_eq!(term.positions_len, 0);
+                    let list = PostingList::read(list.to_vec()).unwrap();
+                    prop_assert_eq!(crate::word_counts::hash(list.term()), term.hash);
+                    found.insert(list.term().to_owned(), list.texts().unwrap());
                 }
             }
             prop_assert_eq!(found.len() as u64, count);
-            for (word, documents) in expected {
-                prop_assert_eq!(found.get(word), Some(&documents), "{}", word);
+            for (term, documents) in expected {
+                prop_assert_eq!(found.get(term), Some(&documents), "{}", term);
             }
         }
     }

@@ -13,25 +13,25 @@ use serde_saphyr::DuplicateKeyPolicy;
 use crate::chunk::boundary;
 
 /// Longer titles are cut.
-const LONGEST_TITLE: usize = 256;
+const MAX_TITLE_BYTES: usize = 256;
 
 /// What is known about a document besides its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct About {
+pub struct DocumentMetadata {
     /// What it is called. It stands above the headings of all its chunks, so that they are found by it.
     pub title: Option<String>,
     /// When it was written.
     pub date: Option<Timestamp>,
 }
 
-impl About {
+impl DocumentMetadata {
     /// What is said here, or else there.
-    pub(crate) fn or(&self, other: Self) -> Self {
+    pub(crate) fn or_else(&self, other: Self) -> Self {
         let title = self.title.clone().or(other.title).map(|title| {
             let line: Vec<&str> = title.split_whitespace().collect();
             let mut title = line.join(" ");
-            title.truncate(boundary(&title, LONGEST_TITLE));
+            title.truncate(boundary(&title, MAX_TITLE_BYTES));
             title
         });
         Self { title: title.filter(|title| !title.is_empty()), date: self.date.or(other.date) }
@@ -41,12 +41,12 @@ impl About {
 /// Reads a date, or a date and a time. Where no offset is given, it is UTC.
 ///
 /// ```
-/// use pannier_docs::read_date;
+/// use pannier_docs::parse_date;
 ///
-/// assert_eq!(read_date("2026-03-01"), read_date("2026-03-01T01:00+01:00"));
-/// assert_eq!(read_date("spring"), None);
+/// assert_eq!(parse_date("2026-03-01"), parse_date("2026-03-01T01:00+01:00"));
+/// assert_eq!(parse_date("spring"), None);
 /// ```
-pub fn read_date(text: &str) -> Option<Timestamp> {
+pub fn parse_date(text: &str) -> Option<Timestamp> {
     let mut text = text.trim().to_owned();
     // As Hugo and Jekyll write it: a blank before the offset.
     if let Some((time, offset)) = text.rsplit_once(' ')
@@ -58,19 +58,21 @@ pub fn read_date(text: &str) -> Option<Timestamp> {
 }
 
 /// What the front matter of a text says: `title`, and `updated` or else `date`. What cannot be read says nothing.
-pub(crate) fn front_matter(text: &str) -> About {
+pub(crate) fn front_matter(text: &str) -> DocumentMetadata {
     let beginning = &text[..boundary(text, MAX_FRONT_MATTER_BYTES)];
-    let Some(text) = split_front_matter(beginning).front else { return About::default() };
+    let Some(text) = split_front_matter(beginning).front else {
+        return DocumentMetadata::default();
+    };
     let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
     let keys = serde_saphyr::from_str_with_options::<BTreeMap<String, Value>>(text, options);
-    let keys = keys.unwrap_or_else(|_| plain_keys(text));
+    let keys = keys.unwrap_or_else(|_| parse_lenient(text));
     let mut found = ["title", "updated", "date"].map(|key| match keys.get(key) {
         Some(Value::Text(text)) => Some(text.clone()),
         Some(Value::Number(number)) => Some(number.to_string()),
         _ => None,
     });
     let title = found[0].take();
-    About { title, date: found.into_iter().flatten().find_map(|text| read_date(&text)) }
+    DocumentMetadata { title, date: found.into_iter().flatten().find_map(|text| parse_date(&text)) }
 }
 
 /// A value in front matter: a text, a number that is meant as one, or something that is not looked into.
@@ -83,7 +85,7 @@ enum Value {
 }
 
 /// The keys of what looks like front matter and is no YAML, line by line: people write `title: Notes: the beginning`.
-fn plain_keys(text: &str) -> BTreeMap<String, Value> {
+fn parse_lenient(text: &str) -> BTreeMap<String, Value> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     let text = |value: &str| Value::Text(value.trim().trim_matches(['"', '\'']).to_owned());
     lines.map(|(key, value)| (key.to_owned(), text(value))).collect()
@@ -124,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_title_is_one_line() {
-        let title = |text: &str| About::default().or(front_matter(text)).title;
+        let title = |text: &str| DocumentMetadata::default().or_else(front_matter(text)).title;
         assert_eq!(
             title("---\ntitle: \"A  long\\n title\"\n---\n").as_deref(),
             Some("A long title")
@@ -137,7 +139,10 @@ mod tests {
             title("---\ntitle: Notes: the beginning\n---\n").as_deref(),
             Some("Notes: the beginning")
         );
-        let said = About { title: Some("Said".to_owned()), date: None };
-        assert_eq!(said.or(front_matter("---\ntitle: Own\n---\n")).title.as_deref(), Some("Said"));
+        let said = DocumentMetadata { title: Some("Said".to_owned()), date: None };
+        assert_eq!(
+            said.or_else(front_matter("---\ntitle: Own\n---\n")).title.as_deref(),
+            Some("Said")
+        );
     }
 }
