@@ -315,7 +315,7 @@ struct Close<'c, 'a> {
 
 impl Close<'_, '_> {
     /// What is added to the room that is left, because the plan rounds the next move up, too.
-    const ROUNDING_TOKENS: i64 = 8;
+    const ROUNDING_TOKENS: i64 = 3;
 
     fn fill_changes_at(&mut self, tokens: i64) {
         let next = &mut self.certificate.fill_tokens;
@@ -501,12 +501,18 @@ impl Close<'_, '_> {
     /// Lets the slicer go on while there is room that could turn a refusal. A move that is too much is refused, and the
     /// slicer goes on without it.
     fn fill(&mut self, mut draft: Draft, tally: &mut Tally<'_, '_>) -> Result<Draft, Error> {
+        // Moves that fit by the plan are tried first: those are rarely too much.
+        let mut rounding = 0;
         loop {
             let spare = self.fill_limit.saturating_sub(draft.cost.bound());
-            let room = spare.saturating_add(Self::ROUNDING_TOKENS);
+            let room = spare.saturating_add(rounding);
             let missing = tally.holds_below().saturating_sub(tally.used().saturating_add(room));
             if spare <= 0 || missing > 0 || tally.holds_below() == i64::MAX {
                 self.fill_changes_at(self.fill_limit.saturating_add(missing.max(1)));
+                if spare > 0 && rounding == 0 && missing <= Self::ROUNDING_TOKENS {
+                    rounding = Self::ROUNDING_TOKENS;
+                    continue;
+                }
                 return Ok(draft);
             }
             let before = tally.moves().len();
@@ -516,6 +522,10 @@ impl Close<'_, '_> {
             self.fill_changes_at(self.fill_limit.saturating_add(more));
             let after = tally.moves().len();
             if after == before {
+                if rounding == 0 {
+                    rounding = Self::ROUNDING_TOKENS;
+                    continue;
+                }
                 return Ok(draft);
             }
             let (mut fits, mut too_much) = (before, after + 1);

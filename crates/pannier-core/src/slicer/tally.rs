@@ -225,7 +225,8 @@ impl<'o, 'a> Tally<'o, 'a> {
         let Some(offer) = self.offers.offer(position, level) else {
             return false;
         };
-        if self.blocked.iter().any(|made| made.position as usize == position && made.level == level) {
+        if self.blocked.iter().any(|made| made.position as usize == position && made.level == level)
+        {
             return false;
         }
         let overhead = self.overhead(position, offer.section);
@@ -421,6 +422,8 @@ impl<'o, 'a> Tally<'o, 'a> {
         for Move { position, level } in moves {
             self.commit(position as usize, level);
         }
+        // What was refused was refused for another sum.
+        self.holds_below = self.used.saturating_add(1);
     }
 
     /// The verdicts, the moves, and the requirements that could not be met.
