@@ -6,7 +6,8 @@
 //!
 //! 1. Measure what was sliced. If it is too much, drop the lowest scores, or the last moves, until it fits: the number
 //!    is found by galloping and then by halving.
-//! 2. If it leaves room that could turn a refusal, give the slicer that much more and let it go on. The first move that
+//! 2. If it leaves room that could turn a refusal, slice again with that much more, so that the best gets it. Then let
+//!    the slicer go on with what is still left. The first move that
 //!    is too much then, again found by halving, is refused, and the slicer goes on without it.
 //!
 //! For `m` moves both end after at most `4 + 2 * log2(m)` renderings. A selection that is returned was measured.
@@ -267,6 +268,7 @@ impl Pipeline {
             && !contest.prepared.costs.plan.is_exact
             && overflow.truncated.is_empty()
         {
+            draft = close.slice_again(draft, &mut tally)?;
             draft = close.fill(draft, &mut tally)?;
         }
         drops.rejected = draft.rejected;
@@ -314,6 +316,9 @@ struct Close<'c, 'a> {
 }
 
 impl Close<'_, '_> {
+    /// How often a slice begins again.
+    const MAX_RESLICES: usize = 4;
+
     /// What is added to the room that is left, because the plan rounds the next move up, too.
     const ROUNDING_TOKENS: i64 = 3;
 
@@ -496,6 +501,44 @@ impl Close<'_, '_> {
             tally.commit(position as usize, level);
         }
         Ok(Some(draft))
+    }
+
+    /// Slices from the start with as much more as the plan over-estimated, as long as that fits and uses more: what is
+    /// best gets the room first.
+    fn slice_again<'o, 'a>(
+        &mut self,
+        mut draft: Draft,
+        tally: &mut Tally<'o, 'a>,
+    ) -> Result<Draft, Error> {
+        let mut spare = self.fill_limit.saturating_sub(draft.cost.bound());
+        for _ in 0..Self::MAX_RESLICES {
+            let mut budget = tally.budget();
+            let missing = tally.holds_below().saturating_sub(budget.target_tokens);
+            if spare < missing || tally.holds_below() == i64::MAX {
+                self.fill_changes_at(self.fill_limit.saturating_add(missing - spare.max(0)));
+                break;
+            }
+            budget.target_tokens = budget.target_tokens.saturating_add(spare);
+            budget.max_tokens = budget.max_tokens.max(budget.target_tokens);
+            let mut again = Tally::new(tally.offers(), budget);
+            self.pipeline.slicer.slice(&mut again)?;
+            let more = again.holds_below().saturating_sub(budget.target_tokens);
+            self.fill_changes_at(self.fill_limit.saturating_add(more));
+            let next = self.draft(self.contest.merge(again.moves()), self.fill_limit)?;
+            let tokens = next.cost.bound();
+            if tokens > self.fill_limit {
+                self.fill_changes_at(tokens);
+                // Half of a larger spare is another half.
+                self.fill_changes_at(self.fill_limit.saturating_add(1));
+                spare /= 2;
+            } else if tokens > draft.cost.bound() {
+                (draft, *tally) = (next, again);
+                spare = self.fill_limit.saturating_sub(draft.cost.bound());
+            } else {
+                break;
+            }
+        }
+        Ok(draft)
     }
 
     /// Lets the slicer go on while there is room that could turn a refusal. A move that is too much is refused, and the

@@ -177,8 +177,8 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// What was charged for headings and line ends, or the tokens that the whole text has beyond its passages, if there
-    /// are more.
+    /// What was charged for headings and line ends, as far as the budget has it, or the tokens that the whole text has
+    /// beyond its passages, if there are more.
     fn overhead(&self, selection: &Selection<'_>, budget: &TokenBudget) -> usize {
         let layout = self.layout(budget);
         let mut last = None;
@@ -191,7 +191,9 @@ impl<'a> Candidates<'a> {
             last = document;
         }
         let rest = selection.ledger().sent().saturating_sub(selection.tokens());
-        usize::try_from(overhead.max(rest)).unwrap_or_default()
+        let available = i64::try_from(budget.available_tokens()).unwrap_or(i64::MAX);
+        let charged = overhead.min(available.saturating_sub(selection.tokens()));
+        usize::try_from(charged.max(rest)).unwrap_or_default()
     }
 
     /// What is needed to make the selection again and verify it.
