@@ -22,7 +22,7 @@
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
 mod check;
-mod parts;
+mod components;
 mod suite;
 mod vector;
 

@@ -39,7 +39,7 @@ pub(crate) struct Item {
     pub(crate) tokens: i64,
     pub(crate) kind: Option<String>,
     pub(crate) source: Option<String>,
-    pub(crate) timestamp: Option<Moment>,
+    pub(crate) timestamp: Option<TimestampValue>,
     pub(crate) priority: Option<i64>,
     #[serde(default)]
     pub(crate) tags: Vec<String>,
@@ -98,12 +98,12 @@ impl Item {
 /// A point in time: TOML's own form, or a text.
 #[derive(Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Moment {
+pub(crate) enum TimestampValue {
     Datetime(Datetime),
     Text(String),
 }
 
-impl Moment {
+impl TimestampValue {
     pub(crate) fn build(&self) -> Result<Timestamp, Error> {
         match self {
             Self::Datetime(datetime) => datetime.to_string().parse(),

@@ -177,7 +177,7 @@ fn what_is_not_understood_never_passes() {
         ("slicer = \"greedy\"", "slicer = \"magic\"", "unknown slicer 'magic'"),
         ("placer = \"rank\"", "placer = \"magic\"", "unknown placer 'magic'"),
         ("\"reflexive\"", "\"magic\"", "unknown scorer 'magic'"),
-        ("slicer = \"greedy\"", "", "missing field `slicer`"),
+        ("slicer = \"greedy\"", "", "'slicer' is missing"),
         ("tokens = 30", "tokens = \"thirty\"", "invalid type: string"),
         ("[budget]", "[budget", "it cannot be read"),
     ] {

@@ -21,7 +21,7 @@ use crate::{
 /// use pannier_policy::{KnapsackOptions, Policy, ScorerPolicy};
 ///
 /// let policy = Policy::new([(ScorerPolicy::Recency, 3.0), (ScorerPolicy::Priority, 1.0)])
-///     .with_slicer(KnapsackOptions { bucket_size: 1 });
+///     .with_slicer(KnapsackOptions::EXACT);
 /// let pipeline = policy.pipeline()?;
 /// # Ok::<(), pannier_core::Error>(())
 /// ```

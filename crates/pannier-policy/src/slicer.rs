@@ -30,7 +30,10 @@ components! {
                 #[serde(default = "bucket_size")]
                 #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
                 pub bucket_size: i64,
-            }) = Box::new(KnapsackSlice::new(options.bucket_size)?);
+                /// The maximum memory of the table, in bytes; default: 1 GiB.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub memory_limit: Option<u64>,
+            }) = Box::new(knapsack(options.bucket_size, options.memory_limit)?);
             /// Gives each kind a share of the budget.
             "quota" => Quota(QuotaOptions {
                 /// The shares.
@@ -76,9 +79,12 @@ components! {
                 #[serde(default = "bucket_size")]
                 #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
                 pub bucket_size: i64,
+                /// The maximum memory of the table, in bytes; default: 1 GiB.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub memory_limit: Option<u64>,
             }) = {
                 let (entries, scarcity) = (counts(&options.entries)?, options.scarcity_behavior);
-                let knapsack = KnapsackSlice::new(options.bucket_size)?;
+                let knapsack = knapsack(options.bucket_size, options.memory_limit)?;
                 Box::new(CountConstrainedKnapsackSlice::new(entries, knapsack, scarcity)?)
             };
             /// Takes passages of documents, and reserves tokens for headings.
@@ -246,6 +252,16 @@ fn checked_counts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Kind
         Ok(_) => Ok(()),
         Err(error) => Err(ReadError::new("", error)),
     })
+}
+
+fn knapsack(bucket_size: i64, memory_limit: Option<u64>) -> Result<KnapsackSlice, Error> {
+    let memory_limit = memory_limit.unwrap_or(KnapsackSlice::DEFAULT_MEMORY_LIMIT);
+    Ok(KnapsackSlice::new(bucket_size)?.with_memory_limit(memory_limit))
+}
+
+impl KnapsackOptions {
+    /// An exact knapsack.
+    pub const EXACT: Self = Self { bucket_size: 1, memory_limit: None };
 }
 
 fn bucket_size() -> i64 {

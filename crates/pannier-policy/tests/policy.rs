@@ -541,7 +541,7 @@ fn an_inner_component_takes_the_options_beside_its_name() {
     "#;
     let policy = read(short).unwrap();
     let SlicerPolicy::Quota(quota) = policy.slicer() else { panic!("{policy:?}") };
-    assert_eq!(*quota.inner_slicer, KnapsackOptions { bucket_size: 1 }.into());
+    assert_eq!(*quota.inner_slicer, KnapsackOptions::EXACT.into());
     let weights = Some(vec![KindWeight { kind: kind("Note"), weight: 2.0 }]);
     let scaled = ScaledOptions { inner_scorer: Box::new(KindOptions { weights }.into()) };
     assert_eq!(policy.scorers(), [(scaled, 1.0).into()]);
@@ -552,7 +552,7 @@ fn an_inner_component_takes_the_options_beside_its_name() {
 fn a_policy_selects_what_its_pipeline_would() {
     let items = [item("a", 60, 0.6), item("b", 50, 0.55), item("c", 50, 0.5), item("d", 1, 0.1)];
     let exact = Policy::new([(ScorerPolicy::Reflexive, 1.0)])
-        .with_slicer(KnapsackOptions { bucket_size: 1 })
+        .with_slicer(KnapsackOptions::EXACT)
         .with_placer(PlacerPolicy::Rank);
     let by_hand = Pipeline::builder(ReflexiveScorer).slicer(KnapsackSlice::exact());
     let by_hand = by_hand.placer(RankPlacer).build();
@@ -589,7 +589,7 @@ fn the_presets_are_valid_and_found_whatever_their_case() {
     let kind = KindOptions { weights: None };
     assert_eq!(rag.scorers(), [(ScorerPolicy::Reflexive, 3.0).into(), (kind, 1.0).into()]);
     assert_eq!(*rag.placer(), PlacerPolicy::UShaped);
-    let exact = SlicerPolicy::from(KnapsackOptions { bucket_size: 1 });
+    let exact = SlicerPolicy::from(KnapsackOptions::EXACT);
     assert_eq!(*registry.policy("document-qa").unwrap().slicer(), exact);
     assert_eq!(
         registry.policy("chatt").unwrap_err().to_string(),
@@ -743,9 +743,10 @@ fn any_slicer() -> impl Strategy<Value = SlicerPolicy> {
     });
     prop_oneof![
         Just(SlicerPolicy::Greedy),
-        (1_i64..5000).prop_map(|bucket_size| KnapsackOptions { bucket_size }.into()),
+        (1_i64..5000)
+            .prop_map(|bucket_size| KnapsackOptions { bucket_size, memory_limit: None }.into()),
         (1_i64..5000).prop_map(|bucket_size| {
-            let inner_slicer = Box::new(KnapsackOptions { bucket_size }.into());
+            let inner_slicer = Box::new(KnapsackOptions { bucket_size, memory_limit: None }.into());
             QuotaOptions { quotas: vec![], inner_slicer }.into()
         }),
         (counts.clone(), greedy_inside).prop_map(|((entries, scarcity_behavior), inner)| {
@@ -767,7 +768,13 @@ fn any_slicer() -> impl Strategy<Value = SlicerPolicy> {
             }
         ),
         (counts, 1_i64..500).prop_map(|((entries, scarcity_behavior), bucket_size)| {
-            CountConstrainedKnapsackOptions { entries, scarcity_behavior, bucket_size }.into()
+            CountConstrainedKnapsackOptions {
+                entries,
+                scarcity_behavior,
+                bucket_size,
+                memory_limit: None,
+            }
+            .into()
         }),
         Just(custom("mine").into()),
     ]
