@@ -1,4 +1,4 @@
-//! One vector: run what it describes, and compare.
+//! Runs one vector, and compares the result.
 
 use std::fmt::Debug;
 
@@ -52,7 +52,7 @@ fn items(items: Vec<Item>) -> Result<Vec<ContextItem>, Problem> {
     items.into_iter().map(|item| item.build().map_err(Problem::Refused)).collect()
 }
 
-/// What has been compared, and what differed.
+/// The number of comparisons, and the differences.
 #[derive(Default)]
 struct Check {
     compared: usize,

@@ -1,4 +1,4 @@
-//! The form of a vector file. Unknown keys are ignored, so that newer suites still run.
+//! The format of a vector file. Unknown keys are ignored, so that newer suites still run.
 
 use pannier_core::{
     ContextBudget, ContextItem, ContextKind, ContextSource, Error, Metadata, Timestamp,
@@ -6,7 +6,7 @@ use pannier_core::{
 use serde::Deserialize;
 use toml::value::Datetime;
 
-/// What one vector file says.
+/// A vector file.
 #[derive(Deserialize)]
 pub(crate) struct Vector {
     pub(crate) test: Test,
