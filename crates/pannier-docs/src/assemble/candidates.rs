@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pannier_core::{ContextItem, ContextItemBuilder, ContextKind, Passage, Pipeline, Selection};
 use pannier_layout::DocumentLayout;
-use pannier_policy::{Bound, Circumstances, PolicyRegistry, Receipt, ReceiptSource};
+use pannier_policy::{Bound, Circumstances, PolicyRegistry, Receipt, ReceiptSource, SlicerPolicy};
 
 use crate::{AssembledContext, Assembler, ContextChunk, DocsError, Hit, OmittedChunk, TokenBudget};
 
@@ -223,8 +223,8 @@ impl<'a> Candidates<'a> {
     pub fn pool_from_receipt(&self, receipt: &Receipt) -> Result<Vec<ContextItem>, DocsError> {
         let tokens = usize::try_from(receipt.budget.target_tokens()).unwrap_or_default();
         let mut budget = TokenBudget::available(tokens);
-        if let pannier_policy::SlicerPolicy::Document { overhead, .. } = &receipt.policy.slicer {
-            budget.per_doc_overhead = usize::try_from(*overhead).unwrap_or_default();
+        if let SlicerPolicy::Document(options) = receipt.policy().slicer() {
+            budget.per_doc_overhead = usize::try_from(options.overhead).unwrap_or_default();
         }
         Ok(self.pool(&budget)?.into_owned())
     }

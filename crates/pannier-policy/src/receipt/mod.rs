@@ -111,8 +111,11 @@ pub struct Receipt {
     /// What time it was, for policies that measure to now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference_time: Option<Timestamp>,
-    /// The policy.
-    pub policy: Policy,
+    /// The policy as it was recorded. The seal covers it, so former names of options stay as they are.
+    #[serde(rename = "policy")]
+    recorded_policy: MetadataValue,
+    #[serde(skip)]
+    policy: Policy,
     /// The budget.
     pub budget: ContextBudget,
     /// The pool.
@@ -242,6 +245,7 @@ impl Receipt {
             tokenizer: circumstances.tokenizer,
             bound: circumstances.bound,
             reference_time: circumstances.reference_time,
+            recorded_policy: circumstances.policy.to_value(),
             policy: circumstances.policy,
             budget: selection.budget().clone(),
             items,
@@ -266,7 +270,7 @@ impl Receipt {
             template: &self.template,
             bound: self.bound,
             reference_time: self.reference_time,
-            policy: &self.policy,
+            policy: &self.recorded_policy,
             budget: &self.budget,
             items: &self.items,
             selected: &self.selected,
@@ -274,6 +278,11 @@ impl Receipt {
             result: self.result,
             report: self.report,
         })
+    }
+
+    /// Returns the policy.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     /// Makes the selection again from a pool, and compares. The counter is the one that was used then, by its
@@ -297,7 +306,7 @@ impl Receipt {
             }
             Bound::Documents => {
                 let layout = DocumentLayout::new(counter);
-                let packed = self.policy.slicer.document_layout(layout.clone());
+                let packed = self.policy.slicer().document_layout(layout.clone());
                 pipeline = pipeline.with_layout(packed.unwrap_or(layout));
             }
             Bound::Own => {
@@ -382,7 +391,7 @@ mod wire {
 
     use super::{Bound, ReceiptItem, ReceiptSource};
     use crate::{Digest, Policy};
-    use pannier_core::{ContextBudget, Error, Timestamp};
+    use pannier_core::{ContextBudget, Error, MetadataValue, Timestamp};
     use pannier_layout::Template;
 
     #[derive(Deserialize)]
@@ -395,7 +404,7 @@ mod wire {
         template: Template,
         bound: Bound,
         reference_time: Option<Timestamp>,
-        policy: Policy,
+        policy: MetadataValue,
         budget: ContextBudget,
         items: Vec<ReceiptItem>,
         selected: Vec<usize>,
@@ -436,7 +445,7 @@ mod wire {
         pub(super) bound: Bound,
         #[serde(skip_serializing_if = "Option::is_none")]
         pub(super) reference_time: Option<Timestamp>,
-        pub(super) policy: &'r Policy,
+        pub(super) policy: &'r MetadataValue,
         pub(super) budget: &'r ContextBudget,
         pub(super) items: &'r [ReceiptItem],
         pub(super) selected: &'r [usize],
@@ -480,7 +489,8 @@ mod wire {
                 template: read.template,
                 bound: read.bound,
                 reference_time: read.reference_time,
-                policy: read.policy,
+                policy: Policy::from_value(&read.policy)?,
+                recorded_policy: read.policy,
                 budget: read.budget,
                 items: read.items,
                 selected: read.selected,

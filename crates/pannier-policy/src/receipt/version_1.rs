@@ -53,7 +53,7 @@ pub(super) fn pipeline(
         Bound::Documents => DocumentLayout::new(Arc::clone(&counter)),
         _ => DocumentLayout::uncounted(),
     };
-    let headings = receipt.policy.slicer.document_layout(documents);
+    let headings = receipt.policy().slicer().document_layout(documents);
     let counted: Option<Box<dyn Layout>> = match receipt.bound {
         Bound::Documents => Some(Box::new(DocumentLayout::new(counter))),
         Bound::Text => Some(Box::new(TextLayout::new(receipt.template.clone(), counter))),
