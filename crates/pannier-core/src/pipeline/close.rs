@@ -514,22 +514,23 @@ impl Close<'_, '_> {
         for _ in 0..Self::MAX_RESLICES {
             let mut budget = tally.budget();
             let missing = tally.holds_below().saturating_sub(budget.target_tokens);
-            if spare < missing || tally.holds_below() == i64::MAX {
-                self.fill_changes_at(self.fill_limit.saturating_add(missing - spare.max(0)));
+            if tally.holds_below() == i64::MAX {
+                break;
+            }
+            // With a token more to fill, both the target and the spare room have one more, and so on: what another slice
+            // decides is known for this limit only.
+            self.fill_changes_at(self.fill_limit.saturating_add(1));
+            let max_renderings = Self::max_renderings(tally.moves().len());
+            if spare < missing || self.renderings >= max_renderings {
                 break;
             }
             budget.target_tokens = budget.target_tokens.saturating_add(spare);
             budget.max_tokens = budget.max_tokens.max(budget.target_tokens);
             let mut again = Tally::new(tally.offers(), budget);
             self.pipeline.slicer.slice(&mut again)?;
-            let more = again.holds_below().saturating_sub(budget.target_tokens);
-            self.fill_changes_at(self.fill_limit.saturating_add(more));
             let next = self.draft(self.contest.merge(again.moves()), self.fill_limit)?;
             let tokens = next.cost.bound();
             if tokens > self.fill_limit {
-                self.fill_changes_at(tokens);
-                // Half of a larger spare is another half.
-                self.fill_changes_at(self.fill_limit.saturating_add(1));
                 spare /= 2;
             } else if tokens > draft.cost.bound() {
                 (draft, *tally) = (next, again);
