@@ -316,7 +316,7 @@ fn vectors_are_made_once() {
     assert!((hits[0].semantic.as_ref().unwrap().score - 1.0 / 3_f64.sqrt()).abs() < 1e-4);
     // Said nothing, they are not thrown away.
     let error = folder.build_with(VectorSource::Unspecified).unwrap_err();
-    assert!(error.to_string().contains("the cache has vectors by letters"), "{error}");
+    assert!(error.to_string().contains("the index has vectors by letters"), "{error}");
     folder.build_with(VectorSource::None).unwrap();
     assert_eq!(folder.open().manifest().model, None);
 }
@@ -334,7 +334,7 @@ fn the_vector_of_a_query_must_be_of_the_same_model() {
         assert_eq!(error.category(), ErrorCategory::InvalidInput, "{error}");
         error.to_string()
     };
-    assert!(ask(&search, QueryVector::Embedder(&letters)).contains("the cache has no vectors"));
+    assert!(ask(&search, QueryVector::Embedder(&letters)).contains("the index has no vectors"));
     folder.build_with(VectorSource::Embedder(&letters)).unwrap();
     for mode in [SearchMode::Semantic, SearchMode::Hybrid] {
         search.mode = mode;
@@ -353,7 +353,7 @@ fn the_vector_of_a_query_must_be_of_the_same_model() {
     }
     search.mode = SearchMode::Hybrid;
     folder.build_with(VectorSource::None).unwrap();
-    assert!(ask(&search, QueryVector::Embedder(&letters)).contains("the cache has no vectors"));
+    assert!(ask(&search, QueryVector::Embedder(&letters)).contains("the index has no vectors"));
     search.mode = SearchMode::Lexical;
     assert_eq!(folder.open().search("abc", &search, QueryVector::None).unwrap().len(), 1);
     let long = "x".repeat(1 << 20);
