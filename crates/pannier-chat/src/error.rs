@@ -1,6 +1,6 @@
 //! The errors of this crate.
 
-use pannier_core::{Error, ErrorCategory};
+use pannier_core::Error;
 
 /// A failure to read or trim a transcript.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -37,11 +37,8 @@ pub enum ChatError {
 
     /// The pinned messages and fields exceed the budget.
     #[error(
-        "what must be sent has {required_tokens} tokens; {}",
-        match is_target {
-            true => format!("raise the target to {required_tokens}"),
-            false => format!("the smallest budget that holds it is {smallest_budget}"),
-        }
+        "the messages that must be sent have {required_tokens} tokens, above the {}",
+        if *is_target { "target" } else { "budget" }
     )]
     OverBudget {
         /// The tokens of system prompt, tools, last user message and their groups.
@@ -60,16 +57,5 @@ pub enum ChatError {
 impl ChatError {
     pub(crate) fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Invalid { path: path.into(), problem: problem.into() }
-    }
-
-    /// Returns the category of the failure.
-    pub fn category(&self) -> ErrorCategory {
-        match self {
-            Self::NotJson { .. } | Self::Invalid { .. } | Self::NothingToSend { .. } => {
-                ErrorCategory::InvalidInput
-            }
-            Self::OverBudget { .. } => ErrorCategory::BudgetNotMet,
-            Self::Engine(error) => error.category(),
-        }
     }
 }

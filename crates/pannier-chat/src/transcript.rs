@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use pannier_core::{
-    ContextBudget, ContextItem, Deduplication, Error, ErrorCategory, Explanation, Pipeline,
+    ContextBudget, ContextItem, Deduplication, Error, ErrorKind, Explanation, Pipeline,
     PreviousPrompt, TokenCounter,
 };
 use pannier_policy::{Moment, PlacerPolicy, Policy, PolicyRegistry};
@@ -220,7 +220,7 @@ impl<'s, 't> Trimmer<'s, 't> {
         let selection = self.pipeline.run(&self.transcript.items, budget).map_err(|error| {
             let required_tokens = self.transcript.required_tokens();
             let is_too_much = required_tokens > budget.target_tokens().min(budget.input_tokens());
-            match error.category() == ErrorCategory::BudgetNotMet && is_too_much {
+            match error.kind() == ErrorKind::BudgetNotMet && is_too_much {
                 true => ChatError::OverBudget {
                     required_tokens,
                     smallest_budget: required_tokens.saturating_add(budget.output_reserve()),

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, ValueHint};
 use pannier_core::{
-    ContextBudget, ContextItem, ContextKind, Error, ErrorCategory, Pipeline, Timestamp,
-    TokenCounter, UncountedItem,
+    ContextBudget, ContextItem, ContextKind, Pipeline, Timestamp, TokenCounter, UncountedItem,
 };
 use pannier_layout::TextLayout;
 use pannier_policy::{Bound, Policy, PolicyRegistry};
 
 use crate::command::Command;
-use crate::failure::Failure;
+use crate::error::{CliError, EXIT_CODES};
 use crate::input;
 
 /// Packs the right context into a model's window.
@@ -50,8 +49,8 @@ fn styles() -> Styles {
 /// The exit codes, as help and manual tell them.
 fn exit_codes() -> String {
     let mut text = "Exit codes:\n  0  done; an empty selection is a result, too".to_owned();
-    for category in ErrorCategory::ALL {
-        text.push_str(&format!("\n  {}  {}", category.exit_code(), category.meaning()));
+    for (_, code, description) in EXIT_CODES {
+        text.push_str(&format!("\n  {code}  {description}"));
     }
     text
 }
@@ -95,7 +94,7 @@ impl Input {
 }
 
 impl ItemArguments {
-    pub(crate) fn read(&self) -> Result<Input, Failure> {
+    pub(crate) fn read(&self) -> Result<Input, CliError> {
         let counter: Arc<dyn TokenCounter> = Arc::from(self.tokenizer.counter()?);
         let template = self.template.as_deref().map(input::read_template).transpose()?;
         let items = input::read_items(&self.files)?;
@@ -126,7 +125,7 @@ impl TokenizerArguments {
         self.tokenizer.is_some()
     }
 
-    pub(crate) fn counter(&self) -> Result<Box<dyn TokenCounter>, Failure> {
+    pub(crate) fn counter(&self) -> Result<Box<dyn TokenCounter>, CliError> {
         Ok(pannier_tokens::counter_by_name(self.tokenizer.as_deref().unwrap_or("bytes/4"))?)
     }
 }
@@ -151,26 +150,13 @@ pub(crate) struct TimeArguments {
 }
 
 impl TimeArguments {
-    pub(crate) fn pipeline(&self, policy: &Policy) -> Result<Pipeline, Failure> {
-        let pipeline = PolicyRegistry::default().pipeline(policy, self.now);
-        pipeline.map_err(Self::explain_missing)
-    }
-
-    /// Why there is no pipeline, in the words of the command line.
-    pub(crate) fn explain_missing(error: Error) -> Failure {
-        match error {
-            Error::NoReferenceTime => Failure::Usage(
-                "the policy measures age and does not say to when; add --now, as in \
-                 --now 2026-03-01T12:00:00Z, or set reference_time in the policy"
-                    .to_owned(),
-            ),
-            error => error.into(),
-        }
+    pub(crate) fn pipeline(&self, policy: &Policy) -> Result<Pipeline, CliError> {
+        Ok(PolicyRegistry::default().pipeline(policy, self.now)?)
     }
 }
 
 impl PolicyArguments {
-    pub(crate) fn read(&self) -> Result<Policy, Failure> {
+    pub(crate) fn read(&self) -> Result<Policy, CliError> {
         input::read_policy(&PolicyRegistry::default(), &self.policy)
     }
 }
@@ -230,51 +216,26 @@ impl ReserveArguments {
         &self,
         window: i64,
         target: Option<i64>,
-    ) -> Result<ContextBudget, Failure> {
+    ) -> Result<ContextBudget, CliError> {
         let target = target.unwrap_or_else(|| window.saturating_sub(self.reserve).max(0));
         let mut budget = ContextBudget::builder(window, target)
             .output_reserve(self.reserve)
             .estimation_safety_margin_percent(self.margin);
         for (i, (kind, tokens)) in self.slots.iter().enumerate() {
             if self.slots[..i].iter().any(|(other, _)| other == kind) {
-                return Err(Failure::Usage(format!("--slot {kind} is given twice; give it once")));
+                return Err(CliError::Usage(format!("--slot {kind} is given twice; give it once")));
             }
             budget = budget.reserved_slot(kind.clone(), *tokens);
         }
-        budget.build().map_err(|error| in_flags(&error))
+        Ok(budget.build()?)
     }
 }
 
-/// A mistake in a budget, in the words of the command line.
-fn in_flags(error: &Error) -> Failure {
-    let flag = |field: &str| match field {
-        "maxTokens" => "--budget".to_owned(),
-        "targetTokens" => "--target".to_owned(),
-        "outputReserve" => "--reserve".to_owned(),
-        slot => format!("--slot {}", slot.trim_start_matches("reservedSlots.")),
-    };
-    Failure::Usage(match error {
-        Error::NegativeTokens { field, tokens } => {
-            format!("{} is {tokens}; it must be 0 or more", flag(field))
-        }
-        Error::AboveWindow { field, tokens, max_tokens } => {
-            format!(
-                "{} is {tokens}; it must not be above --budget, which is {max_tokens}",
-                flag(field)
-            )
-        }
-        Error::MarginOutOfRange { percent } => {
-            format!("--margin is {percent}; it must be from 0 to 100")
-        }
-        other => other.to_string(),
-    })
-}
-
 impl BudgetArguments {
-    pub(crate) fn read(&self) -> Result<ContextBudget, Failure> {
+    pub(crate) fn read(&self) -> Result<ContextBudget, CliError> {
         let window = self.window().ok_or_else(|| {
             let problem = "there is no budget; add --budget TOKENS, as in --budget 2000";
-            Failure::Usage(problem.to_owned())
+            CliError::Usage(problem.to_owned())
         })?;
         self.reserves.budget(window, self.target)
     }
@@ -289,11 +250,11 @@ impl BudgetArguments {
     }
 
     /// What is taken off, for questions that bring their own sizes.
-    pub(crate) fn base(&self) -> Result<ContextBudget, Failure> {
+    pub(crate) fn base(&self) -> Result<ContextBudget, CliError> {
         if self.window().is_some() {
             let problem =
                 "this question tries many budgets; leave --budget, --max-tokens and --target out";
-            return Err(Failure::Usage(problem.to_owned()));
+            return Err(CliError::Usage(problem.to_owned()));
         }
         self.reserves.budget(self.reserves.reserve, None)
     }

@@ -13,7 +13,7 @@ use pannier_policy::{Policy, PolicyRegistry, Receipt};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, SeqAccess, Visitor};
 
-use crate::failure::Failure;
+use crate::error::CliError;
 
 /// The longest line of items that is read, and the largest policy or template.
 const LONGEST_LINE: u64 = 256 << 20;
@@ -22,14 +22,14 @@ const LARGEST_RECEIPT: u64 = 1 << 30;
 const LARGEST_ABOUT: u64 = 1 << 30;
 
 /// Reads the items of all files, one after the other; `-`, or no file at all, is standard input.
-pub(crate) fn read_items(paths: &[PathBuf]) -> Result<Vec<UncountedItem>, Failure> {
+pub(crate) fn read_items(paths: &[PathBuf]) -> Result<Vec<UncountedItem>, CliError> {
     let mut items = Vec::new();
     let stdin = [PathBuf::from("-")];
     for path in if paths.is_empty() { &stdin } else { paths } {
         if path.as_os_str() == "-" {
             Reader { path: None, items: &mut items }.read(io::stdin().lock())?;
         } else {
-            let file = File::open(path).map_err(|error| Failure::io("read", path, error))?;
+            let file = File::open(path).map_err(|error| CliError::io("read", path, error))?;
             Reader { path: Some(path), items: &mut items }.read(file)?;
         }
     }
@@ -43,7 +43,7 @@ struct Reader<'r> {
 
 impl Reader<'_> {
     /// Reads one item a line, or one JSON array: its bracket tells them apart.
-    fn read(&mut self, source: impl Read) -> Result<(), Failure> {
+    fn read(&mut self, source: impl Read) -> Result<(), CliError> {
         let mut source = BufReader::with_capacity(64 * 1_024, source);
         let mut line_number = 1;
         let first = self.skip_blanks(&mut source, &mut line_number)?;
@@ -76,7 +76,7 @@ impl Reader<'_> {
         &self,
         source: &mut impl BufRead,
         line_number: &mut usize,
-    ) -> Result<Option<u8>, Failure> {
+    ) -> Result<Option<u8>, CliError> {
         let mark = "\u{feff}".as_bytes();
         let mut is_start = true;
         loop {
@@ -96,7 +96,7 @@ impl Reader<'_> {
         }
     }
 
-    fn read_line(&mut self, line: &[u8], line_number: usize) -> Result<(), Failure> {
+    fn read_line(&mut self, line: &[u8], line_number: usize) -> Result<(), CliError> {
         let Ok(item) = serde_json::from_slice::<UncountedItem>(line) else {
             // Once more, slowly, to see where it went wrong.
             let read = &mut serde_json::Deserializer::from_slice(line);
@@ -110,7 +110,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn read_array(&mut self, source: impl Read, first_line: usize) -> Result<(), Failure> {
+    fn read_array(&mut self, source: impl Read, first_line: usize) -> Result<(), CliError> {
         let mut read = serde_json::Deserializer::from_reader(source);
         let line =
             |error: &serde_json::Error| format!(", line {}", first_line + error.line().max(1) - 1);
@@ -134,12 +134,12 @@ impl Reader<'_> {
         })
     }
 
-    fn unreadable(&self, error: io::Error) -> Failure {
-        Failure::Io { action: "read", path: self.path.map(Path::to_owned), error }
+    fn unreadable(&self, error: io::Error) -> CliError {
+        CliError::Io { action: "read", path: self.path.map(Path::to_owned), error }
     }
 
-    fn invalid(&self, place: String, problem: String) -> Failure {
-        Failure::Input { path: self.path.map(Path::to_owned), place, problem }
+    fn invalid(&self, place: String, problem: String) -> CliError {
+        CliError::Input { path: self.path.map(Path::to_owned), position: place, problem }
     }
 }
 
@@ -196,7 +196,7 @@ fn last_segment(path: &str) -> &str {
 }
 
 /// A text file of bounded size; `-` is standard input.
-pub(crate) fn read_text_or_stdin(path: &Path, largest: u64) -> Result<String, Failure> {
+pub(crate) fn read_text_or_stdin(path: &Path, largest: u64) -> Result<String, CliError> {
     match path.as_os_str() == "-" {
         true => read_all(None, io::stdin().lock(), largest),
         false => read_text(path, largest),
@@ -204,18 +204,18 @@ pub(crate) fn read_text_or_stdin(path: &Path, largest: u64) -> Result<String, Fa
 }
 
 /// A text file of bounded size.
-pub(crate) fn read_text(path: &Path, largest: u64) -> Result<String, Failure> {
-    let file = File::open(path).map_err(|error| Failure::io("read", path, error))?;
+pub(crate) fn read_text(path: &Path, largest: u64) -> Result<String, CliError> {
+    let file = File::open(path).map_err(|error| CliError::io("read", path, error))?;
     read_all(Some(path), file, largest)
 }
 
-fn read_all(path: Option<&Path>, source: impl Read, largest: u64) -> Result<String, Failure> {
+fn read_all(path: Option<&Path>, source: impl Read, largest: u64) -> Result<String, CliError> {
     let path = path.map(Path::to_owned);
     let bytes = match pannier_files::read_bounded(source, largest) {
         Ok(bytes) => bytes,
-        Err(error) => return Err(Failure::Io { action: "read", path, error }),
+        Err(error) => return Err(CliError::Io { action: "read", path, error }),
     };
-    let invalid = |problem: String| Failure::Input { path, place: String::new(), problem };
+    let invalid = |problem: String| CliError::Input { path, position: String::new(), problem };
     let Some(bytes) = bytes else {
         return Err(invalid(format!(
             "it is larger than {largest} bytes, which is more than is read"
@@ -228,30 +228,30 @@ fn read_all(path: Option<&Path>, source: impl Read, largest: u64) -> Result<Stri
 }
 
 /// A policy by the name of a preset, or from a file.
-pub(crate) fn read_policy(registry: &PolicyRegistry, name: &str) -> Result<Policy, Failure> {
+pub(crate) fn read_policy(registry: &PolicyRegistry, name: &str) -> Result<Policy, CliError> {
     let unknown = match registry.policy(name) {
         Ok(policy) => return Ok(policy.clone()),
         Err(error) => error,
     };
     let path = Path::new(name);
     if !path.exists() && !name.contains(['/', '\\', '.']) {
-        return Err(Failure::Usage(format!("{unknown}; or name a .toml or .json file")));
+        return Err(CliError::Usage(format!("{unknown}; or name a .toml or .json file")));
     }
     read_policy_file(path)
 }
 
 /// A policy from a file.
-pub(crate) fn read_policy_file(path: &Path) -> Result<Policy, Failure> {
+pub(crate) fn read_policy_file(path: &Path) -> Result<Policy, CliError> {
     read_settings(path)
 }
 
 /// A template from a file.
-pub(crate) fn read_template(path: &Path) -> Result<Template, Failure> {
+pub(crate) fn read_template(path: &Path) -> Result<Template, CliError> {
     read_settings(path)
 }
 
 /// What a person has written into a file: JSON by its extension, otherwise TOML.
-fn read_settings<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
+fn read_settings<T: DeserializeOwned>(path: &Path) -> Result<T, CliError> {
     let text = read_text(path, LARGEST_SETTINGS)?;
     let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     let settings = if is_json {
@@ -259,20 +259,13 @@ fn read_settings<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
     } else {
         toml::from_str(&text).map_err(|error| error.to_string())
     };
-    settings.map_err(|problem| Failure::Input {
-        path: Some(path.to_owned()),
-        place: String::new(),
-        problem: problem.trim_end().to_owned(),
-    })
+    settings.map_err(|problem| CliError::input(path, problem.trim_end()))
 }
 
 /// A receipt from a file.
-pub(crate) fn read_receipt(path: &Path) -> Result<Receipt, Failure> {
+pub(crate) fn read_receipt(path: &Path) -> Result<Receipt, CliError> {
     let text = read_text(path, LARGEST_RECEIPT)?;
-    let invalid = |line: usize, problem: String| {
-        let place = format!(", line {}", line.max(1));
-        Failure::Input { path: Some(path.to_owned()), place, problem }
-    };
+    let invalid = |line: usize, problem: String| CliError::input_line(path, line.max(1), problem);
     let mut read = serde_json::Deserializer::from_str(&text);
     let receipt = serde_path_to_error::deserialize(&mut read)
         .map_err(|error| invalid(error.inner().line(), problem(&error)))?;
@@ -283,25 +276,25 @@ pub(crate) fn read_receipt(path: &Path) -> Result<Receipt, Failure> {
 }
 
 /// Vectors of chunks from a file.
-pub(crate) fn read_vectors(path: &Path) -> Result<ImportedVectors, Failure> {
-    let file = File::open(path).map_err(|error| Failure::io("read", path, error))?;
+pub(crate) fn read_vectors(path: &Path) -> Result<ImportedVectors, CliError> {
+    let file = File::open(path).map_err(|error| CliError::io("read", path, error))?;
     ImportedVectors::read(BufReader::new(file)).map_err(|error| match error {
-        DocsError::Io { error, .. } => Failure::io("read", path, error),
-        error => invalid(path, error.to_string()),
+        DocsError::Io { error, .. } => CliError::io("read", path, error),
+        error => CliError::LibraryAt { path: Some(path.to_owned()), failure: error.into() },
     })
 }
 
 /// The vector of a query from a file: a JSON array of numbers.
-pub(crate) fn read_vector(path: &Path) -> Result<Vec<i16>, Failure> {
+pub(crate) fn read_vector(path: &Path) -> Result<Vec<i16>, CliError> {
     let text = read_text(path, LARGEST_SETTINGS)?;
     let vector: Option<Vec<f32>> = serde_json::from_str(&text).ok();
     let problem =
         "it is no vector; write an array of numbers that are not all 0, as in [0.1, -0.2]";
-    vector.and_then(|vector| quantize(&vector)).ok_or_else(|| invalid(path, problem.to_owned()))
+    vector.and_then(|vector| quantize(&vector)).ok_or_else(|| CliError::input(path, problem))
 }
 
 /// What is known about documents from a file: a JSON object of paths, each with a title and a date.
-pub(crate) fn read_about(path: &Path) -> Result<BTreeMap<String, DocumentMetadata>, Failure> {
+pub(crate) fn read_about(path: &Path) -> Result<BTreeMap<String, DocumentMetadata>, CliError> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Said {
@@ -310,23 +303,18 @@ pub(crate) fn read_about(path: &Path) -> Result<BTreeMap<String, DocumentMetadat
     }
     let text = read_text(path, LARGEST_ABOUT)?;
     let said: BTreeMap<String, Said> = serde_json::from_str(&text).map_err(|error| {
-        let (line, form) = (error.line(), r#"{"a.md": {"title": "A", "date": "2026-03-01"}}"#);
+        let form = r#"{"a.md": {"title": "A", "date": "2026-03-01"}}"#;
         let problem = format!("it does not say something about documents; write it as in {form}");
-        let place = format!(", line {line}");
-        Failure::Input { path: Some(path.to_owned()), place, problem }
+        CliError::input_line(path, error.line(), problem)
     })?;
     let read = |(document, Said { title, date }): (String, Said)| {
         let mut about = DocumentMetadata::default();
         about.title = title;
         if let Some(date) = date {
             let problem = format!("'{date}' of {document} is no date; write one as in 2026-03-01");
-            about.date = Some(parse_date(&date).ok_or_else(|| invalid(path, problem))?);
+            about.date = Some(parse_date(&date).ok_or_else(|| CliError::input(path, problem))?);
         }
         Ok((document, about))
     };
     said.into_iter().map(read).collect()
-}
-
-fn invalid(path: &Path, problem: String) -> Failure {
-    Failure::Input { path: Some(path.to_owned()), place: String::new(), problem }
 }

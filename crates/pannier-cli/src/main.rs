@@ -1,13 +1,13 @@
 //! The command line of Pannier: it parses, calls and prints, and decides nothing.
 //!
 //! Data goes to stdout and everything else to stderr, so that a pipe gets data or nothing. What a run ends
-//! with is one of the exit codes of [`ErrorCategory`](pannier_core::ErrorCategory).
+//! with is one of [`error::EXIT_CODES`].
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
 mod arguments;
 mod command;
-mod failure;
+mod error;
 mod input;
 mod output;
 mod table;
@@ -15,17 +15,17 @@ mod table;
 use std::process::ExitCode;
 
 use clap::Parser;
-use failure::Failure;
+use error::CliError;
 
 fn main() -> ExitCode {
     let command = match arguments::Arguments::try_parse() {
         Ok(arguments) => arguments.command,
-        Err(problem) => return failure::misuse(&problem, std::env::args_os()),
+        Err(problem) => return error::usage_error(&problem, std::env::args_os()),
     };
     // A panic has told where it happened; what is left is to end with the code for it.
     match std::panic::catch_unwind(|| command.run()) {
         Ok(Ok(())) => ExitCode::SUCCESS,
-        Ok(Err(failure)) => failure.tell(),
-        Err(_) => Failure::Internal("it stopped where it never should".to_owned()).tell(),
+        Ok(Err(error)) => error.print_error(),
+        Err(_) => CliError::Internal("it stopped where it never should".to_owned()).print_error(),
     }
 }

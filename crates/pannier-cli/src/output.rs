@@ -7,7 +7,7 @@ use std::path::Path;
 use anstream::{AutoStream, ColorChoice};
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::error::CliError;
 
 /// Standard output, written in large pieces. Nothing in it is changed on the way.
 pub(crate) struct Output(BufWriter<StdoutLock<'static>>);
@@ -18,7 +18,7 @@ impl Output {
     }
 
     /// Writes a text as it is.
-    pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn text(&mut self, text: &str) -> Result<(), CliError> {
         self.0.write_all(text.as_bytes()).map_err(closed)
     }
 
@@ -26,40 +26,40 @@ impl Output {
     pub(crate) fn write(
         &mut self,
         write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         write(&mut self.0).map_err(closed)
     }
 
     /// Writes a value as one line of JSON.
-    pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), CliError> {
         serde_json::to_writer(&mut self.0, value).map_err(|error| unwritten(&error))?;
         self.text("\n")
     }
 
     /// Writes a value as JSON for people.
-    pub(crate) fn pretty_json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+    pub(crate) fn pretty_json(&mut self, value: &impl Serialize) -> Result<(), CliError> {
         serde_json::to_writer_pretty(&mut self.0, value).map_err(|error| unwritten(&error))?;
         self.text("\n")
     }
 
     /// Makes sure that everything is written.
-    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+    pub(crate) fn finish(mut self) -> Result<(), CliError> {
         self.0.flush().map_err(closed)
     }
 }
 
-fn unwritten(error: &serde_json::Error) -> Failure {
+fn unwritten(error: &serde_json::Error) -> CliError {
     match error.io_error_kind() {
         Some(kind) => closed(kind.into()),
-        None => Failure::Internal(error.to_string()),
+        None => CliError::Internal(error.to_string()),
     }
 }
 
-fn closed(error: io::Error) -> Failure {
+fn closed(error: io::Error) -> CliError {
     if error.kind() == io::ErrorKind::BrokenPipe {
-        return Failure::OutputClosed;
+        return CliError::OutputClosed;
     }
-    Failure::Io { action: "write to", path: Some("standard output".into()), error }
+    CliError::Io { action: "write to", path: Some("standard output".into()), error }
 }
 
 /// Whether colours may be used: on a terminal, unless `NO_COLOR` or the like says otherwise.
@@ -81,7 +81,7 @@ pub(crate) fn room() -> usize {
 }
 
 /// Writes a value to a file, as one line of JSON.
-pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), CliError> {
     write_file(path, |file| {
         serde_json::to_writer(&mut *file, value)?;
         file.write_all(b"\n")
@@ -93,8 +93,8 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Fail
 fn write_file(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<(), Failure> {
-    let failed = |error| Failure::io("write", path, error);
+) -> Result<(), CliError> {
+    let failed = |error| CliError::io("write", path, error);
     let found = std::fs::metadata(path).ok();
     if found.as_ref().is_some_and(|found| !found.is_file() && !found.is_dir()) {
         let mut file = File::options().write(true).open(path).map_err(failed)?;

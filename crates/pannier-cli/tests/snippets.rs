@@ -164,7 +164,7 @@ fn a_check_that_finds_something_fails() {
     write(&folder, "a", "");
     assert_eq!(
         run(&folder, &["check"]).1,
-        "docs/index.yaml: it is out of date; run `pannier snippets index`\n"
+        "docs/index.yaml: it is out of date; index the root again\n"
     );
     run(&folder, &["index"]);
     assert_eq!(run(&folder, &["check"]), (0, "sound\n".to_owned(), String::new()));

@@ -342,82 +342,44 @@ fn no_item(name: &str, items: usize) -> String {
     }
 }
 
-/// What sort of failure an error is, for whoever has to answer a program: a process by its exit code, a
-/// server by a code in its answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// The class of an [`Error`], for callers that handle classes differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ErrorCategory {
-    /// A check was made, and the answer is no.
-    CheckFailed,
-    /// The request or its input is not valid.
-    InvalidInput,
-    /// No selection can meet the budget.
+pub enum ErrorKind {
+    /// An item, a budget, a component or a question is invalid.
+    Invalid,
+    /// No selection meets the budget.
     BudgetNotMet,
-    /// There is no cache.
-    CacheMissing,
-    /// There is a cache, and it cannot be trusted.
-    CacheInvalid,
-    /// Reading or writing failed.
-    Io,
-    /// A fault of the program, or of a part that was added to it.
-    Internal,
+    /// The caller stopped the run.
+    Stopped,
+    /// A component written outside the engine failed or broke its contract.
+    Custom,
 }
 
-impl ErrorCategory {
-    /// All of them, in order of their exit codes.
-    pub const ALL: [Self; 7] = [
-        Self::CheckFailed,
-        Self::InvalidInput,
-        Self::BudgetNotMet,
-        Self::CacheMissing,
-        Self::CacheInvalid,
-        Self::Io,
-        Self::Internal,
-    ];
-
-    /// The exit code of a process that ends with it.
-    pub fn exit_code(self) -> u8 {
-        self as u8 + 1
-    }
-
-    /// The code in an answer.
+impl ErrorKind {
+    /// Returns a stable name for telemetry and protocols.
     pub fn code(self) -> &'static str {
         match self {
-            Self::CheckFailed => "check_failed",
-            Self::InvalidInput => "invalid_input",
+            Self::Invalid => "invalid_input",
             Self::BudgetNotMet => "budget_not_met",
-            Self::CacheMissing => "cache_missing",
-            Self::CacheInvalid => "cache_invalid",
-            Self::Io => "io",
-            Self::Internal => "internal",
-        }
-    }
-
-    /// What it means, for people.
-    pub fn meaning(self) -> &'static str {
-        match self {
-            Self::CheckFailed => "a check said no",
-            Self::InvalidInput => "wrong usage or invalid input",
-            Self::BudgetNotMet => "the budget cannot be met",
-            Self::CacheMissing => "there is no cache",
-            Self::CacheInvalid => "the cache is damaged or not ours",
-            Self::Io => "reading or writing failed",
-            Self::Internal => "a fault of the program",
+            Self::Stopped => "stopped",
+            Self::Custom => "internal",
         }
     }
 }
 
 impl Error {
-    /// What sort of failure it is.
-    pub fn category(&self) -> ErrorCategory {
+    /// Returns the class of this error.
+    pub fn kind(&self) -> ErrorKind {
         match self {
             Self::PinnedOverBudget { .. }
             | Self::OverTarget { .. }
             | Self::OverWindow { .. }
             | Self::RequiredTextOverBudget { .. }
-            | Self::Scarcity { .. } => ErrorCategory::BudgetNotMet,
-            Self::CustomComponentFailed { .. } => ErrorCategory::Internal,
-            _ => ErrorCategory::InvalidInput,
+            | Self::Scarcity { .. } => ErrorKind::BudgetNotMet,
+            Self::CustomComponentFailed { .. } => ErrorKind::Custom,
+            Self::Stopped => ErrorKind::Stopped,
+            _ => ErrorKind::Invalid,
         }
     }
 }

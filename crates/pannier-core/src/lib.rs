@@ -79,7 +79,7 @@ pub use diagnostics::{
     NullTraceCollector, OverflowEvent, PipelineStage, SelectionReport, StageCount, TraceCollector,
     TraceDetailLevel, TraceEvent,
 };
-pub use error::{Error, ErrorCategory, ForeignError};
+pub use error::{Error, ErrorKind, ForeignError};
 pub use layout::{Around, Headings, Layout, Ledger, PlacedItems, Plan, RenderCost, SectionId};
 #[cfg(feature = "serde")]
 pub use model::UncountedItem;

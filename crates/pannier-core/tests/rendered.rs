@@ -226,7 +226,7 @@ fn what_cannot_go_is_an_error_with_the_numbers() {
     let pipeline = pipeline().build().with_layout(text(Template::default(), 4));
     let error = pipeline.run(&items, &budget(2)).unwrap_err();
     assert_eq!(error, Error::RequiredTextOverBudget { fixed_tokens: 3, target_tokens: 2 });
-    assert_eq!(error.category(), ErrorCategory::BudgetNotMet);
+    assert_eq!(error.kind(), ErrorKind::BudgetNotMet);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pannier_core::{Error, ErrorCategory};
+use pannier_core::Error;
 
 use crate::EmbedderError;
 
@@ -41,7 +41,7 @@ pub enum DocsError {
     },
 
     /// There is no cache.
-    #[error("there is no cache at {}; make one with `pannier build --sources DOCS --cache {}`", path.display(), path.display())]
+    #[error("there is no cache at {}", path.display())]
     NoCache {
         /// Where it was looked for.
         path: PathBuf,
@@ -55,7 +55,7 @@ pub enum DocsError {
     },
 
     /// A cache is not as it was built.
-    #[error("the cache is damaged: {}: {problem}; build it again", path.display())]
+    #[error("the cache is damaged: {}: {problem}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
@@ -64,10 +64,7 @@ pub enum DocsError {
     },
 
     /// A cache was made in another way than queries are read.
-    #[error(
-        "the cache at {} was made by another version of Pannier, or of Unicode; build it again",
-        path.display()
-    )]
+    #[error("the cache at {} was built by another version of Pannier or of Unicode", path.display())]
     Outdated {
         /// The cache.
         path: PathBuf,
@@ -84,7 +81,7 @@ pub enum DocsError {
 
     /// A line of given vectors is not one.
     #[error(
-        "line {line} of the vectors: {problem}; write each as {{\"id\": \"…\", \"vector\": [0.1, …]}}, with the ids that `pannier chunks` prints"
+        "line {line} of the vectors: {problem}; write each as {{\"id\": \"…\", \"vector\": [0.1, …]}}"
     )]
     Vectors {
         /// The line.
@@ -94,9 +91,7 @@ pub enum DocsError {
     },
 
     /// Chunks have no vector.
-    #[error(
-        "the vectors have none for {count} chunks, of which the first is {id} ('{text}'); give one for every chunk that `pannier chunks` prints"
-    )]
+    #[error("the vectors have none for {count} chunks, of which the first is {id} ('{text}')")]
     NoVector {
         /// How many.
         count: u64,
@@ -124,9 +119,7 @@ pub enum DocsError {
     Engine(#[from] Error),
 
     /// A receipt does not belong to an assembled context.
-    #[error(
-        "the receipt is not of an assembled context: {problem}; replay it with its own command"
-    )]
+    #[error("the receipt is not of an assembled context: {problem}")]
     Receipt {
         /// What does not match.
         problem: String,
@@ -173,26 +166,5 @@ impl DocsError {
 
     pub(crate) fn invalid(path: &Path, problem: impl Into<String>) -> Self {
         Self::Invalid { path: path.to_owned(), problem: problem.into() }
-    }
-
-    /// What sort of failure it is.
-    pub fn category(&self) -> ErrorCategory {
-        match self {
-            Self::NoSources { .. }
-            | Self::Sources { .. }
-            | Self::Pattern { .. }
-            | Self::Model { .. }
-            | Self::Vectors { .. }
-            | Self::NoVector { .. }
-            | Self::LongQuery { .. }
-            | Self::Embedder(_)
-            | Self::Receipt { .. }
-            | Self::EvalData { .. }
-            | Self::NotACache { .. } => ErrorCategory::InvalidInput,
-            Self::Engine(error) => error.category(),
-            Self::NoCache { .. } => ErrorCategory::CacheMissing,
-            Self::Invalid { .. } | Self::Outdated { .. } => ErrorCategory::CacheInvalid,
-            Self::Busy { .. } | Self::Io { .. } => ErrorCategory::Io,
-        }
     }
 }

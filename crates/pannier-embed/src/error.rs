@@ -3,8 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pannier_core::ErrorCategory;
-
 /// The reason why a model cannot be opened or a vector not be computed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -63,16 +61,5 @@ impl EmbedError {
 
     pub(crate) fn invalid(path: &Path, problem: impl Into<String>) -> Self {
         Self::Invalid { path: path.to_owned(), problem: problem.into() }
-    }
-
-    /// Returns the category of the error.
-    pub fn category(&self) -> ErrorCategory {
-        match self {
-            Self::UnknownName { .. }
-            | Self::NoFolder { .. }
-            | Self::MissingFile { .. }
-            | Self::Invalid { .. } => ErrorCategory::InvalidInput,
-            Self::Io { .. } => ErrorCategory::Io,
-        }
     }
 }

@@ -93,15 +93,13 @@ pub fn fuzz(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use pannier_core::ErrorCategory;
-
     use super::*;
 
     #[test]
     fn unknown_names_are_rejected_with_the_known_ones() {
         for name in ["", "None", "minilm", "static:", "minilm:", "openai:x"] {
             let error = open_embedder(name).unwrap_err();
-            assert_eq!(error.category(), ErrorCategory::InvalidInput);
+            assert!(matches!(error, EmbedError::UnknownName { .. }));
             let expected =
                 format!("there is no embedder '{name}'; use none, static:FOLDER or minilm:FOLDER");
             assert_eq!(error.to_string(), expected);

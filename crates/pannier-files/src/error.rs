@@ -3,8 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pannier_core::ErrorCategory;
-
 /// The reason why a session file cannot be named, read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -33,13 +31,5 @@ pub enum SessionError {
 impl SessionError {
     pub(crate) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
         Self::Io { action, path: path.to_owned(), error }
-    }
-
-    /// Returns the category of the error.
-    pub fn category(&self) -> ErrorCategory {
-        match self {
-            Self::Id { .. } => ErrorCategory::InvalidInput,
-            Self::Io { .. } => ErrorCategory::Io,
-        }
     }
 }

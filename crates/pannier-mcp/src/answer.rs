@@ -10,7 +10,7 @@ use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::problem::Problem;
+use crate::tool_error::ToolError;
 
 /// The key below which an answer says what the command says on its error output.
 const WARNINGS: &str = "pannier/warnings";
@@ -25,7 +25,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// An object, as one line of JSON.
-    pub(crate) fn object(value: &impl Serialize, most: usize) -> Result<Self, Problem> {
+    pub(crate) fn object(value: &impl Serialize, most: usize) -> Result<Self, ToolError> {
         let text = line(value, most)?;
         let structured = parse(&text)?;
         Ok(Self { text, structured, warnings: Vec::new() })
@@ -36,21 +36,21 @@ impl Answer {
         key: &'static str,
         value: &impl Serialize,
         most: usize,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, ToolError> {
         let text = line(value, most)?;
         let structured = json!({ key: parse(&text)? });
         Ok(Self { text, structured, warnings: Vec::new() })
     }
 
     /// A text that is JSON already.
-    pub(crate) fn written(text: String, most: usize) -> Result<Self, Problem> {
+    pub(crate) fn written(text: String, most: usize) -> Result<Self, ToolError> {
         check(text.len(), most)?;
         let structured = parse(&text)?;
         Ok(Self { text, structured, warnings: Vec::new() })
     }
 
     /// A text that is no JSON.
-    pub(crate) fn text(key: &'static str, text: String, most: usize) -> Result<Self, Problem> {
+    pub(crate) fn text(key: &'static str, text: String, most: usize) -> Result<Self, ToolError> {
         check(text.len(), most)?;
         Ok(Self { structured: json!({ key: text }), text, warnings: Vec::new() })
     }
@@ -79,29 +79,29 @@ impl Answer {
 }
 
 /// A value as one line of JSON, with its line end, of at most so many bytes.
-fn line(value: &impl Serialize, most: usize) -> Result<String, Problem> {
+fn line(value: &impl Serialize, most: usize) -> Result<String, ToolError> {
     let mut bounded = Bounded { bytes: Vec::new(), most };
     let written = serde_json::to_writer(&mut bounded, value);
     if let Err(error) = written {
         return Err(match error.is_io() {
             true => too_large(most),
-            false => Problem::internal(error.to_string()),
+            false => ToolError::internal(error.to_string()),
         });
     }
     bounded.bytes.push(b'\n');
-    String::from_utf8(bounded.bytes).map_err(|error| Problem::internal(error.to_string()))
+    String::from_utf8(bounded.bytes).map_err(|error| ToolError::internal(error.to_string()))
 }
 
-fn parse(text: &str) -> Result<Value, Problem> {
-    serde_json::from_str(text).map_err(|error| Problem::internal(error.to_string()))
+fn parse(text: &str) -> Result<Value, ToolError> {
+    serde_json::from_str(text).map_err(|error| ToolError::internal(error.to_string()))
 }
 
-fn check(bytes: usize, most: usize) -> Result<(), Problem> {
+fn check(bytes: usize, most: usize) -> Result<(), ToolError> {
     if bytes > most { Err(too_large(most)) } else { Ok(()) }
 }
 
-fn too_large(most: usize) -> Problem {
-    Problem::new(
+fn too_large(most: usize) -> ToolError {
+    ToolError::new(
         "too_large",
         format!("the answer has more than {most} bytes"),
         "give a smaller budget, or ask for less; the server can be started with a greater --max-output",

@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::problem::Problem;
+use crate::tool_error::ToolError;
 
 /// Reads the arguments of a call.
-pub(crate) fn read<T: DeserializeOwned>(arguments: Option<JsonObject>) -> Result<T, Problem> {
+pub(crate) fn read<T: DeserializeOwned>(arguments: Option<JsonObject>) -> Result<T, ToolError> {
     let arguments = Value::Object(arguments.unwrap_or_default());
     serde_path_to_error::deserialize(arguments).map_err(|error| {
         let (path, problem) = (error.path().to_string(), error.inner().to_string());
@@ -23,7 +23,7 @@ pub(crate) fn read<T: DeserializeOwned>(arguments: Option<JsonObject>) -> Result
             path if problem.starts_with("unknown field") && !path.contains(['.', '[']) => problem,
             path => format!("{path}: {problem}"),
         };
-        Problem::invalid(message, "see the input schema of the tool, and call again")
+        ToolError::invalid(message, "see the input schema of the tool, and call again")
     })
 }
 

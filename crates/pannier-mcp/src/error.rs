@@ -1,90 +1,49 @@
-//! Why a server cannot be started.
+//! Errors of starting a server.
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
-use pannier_core::ErrorCategory;
-use pannier_docs::DocsError;
-use pannier_memory::MemoryError;
-use pannier_snippets::SnippetsError;
+use pannier::Failure;
 
-/// Why a server cannot be started.
+/// An error of starting a server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// A folder cannot be named.
-    #[error(
-        "'{name}' cannot name a folder; use 1 to 64 of the letters A-Z and a-z, digits, '.', '_' and '-', as in docs={}",
-        path.display()
-    )]
-    Name {
-        /// What it would be called.
-        name: String,
-        /// The folder.
-        path: PathBuf,
-    },
-
-    /// Two folders have the same name.
-    #[error("two folders are called '{name}'; give one another name, as in {name}-2={}", path.display())]
-    SameName {
-        /// The name.
-        name: String,
-        /// The second of them.
-        path: PathBuf,
-    },
-
-    /// What is remembered lies above the folder that was given.
-    #[error("there is no folder .context in {}; name the root of a project that has one", path.display())]
-    NoContext {
-        /// The folder.
-        path: PathBuf,
-    },
-
-    /// Anybody could reach the server.
-    #[error(
-        "{address} can be reached from other machines; add a token with --token-file FILE, or listen to 127.0.0.1:{}",
-        address.port()
-    )]
+    /// Other machines could reach the server, and it has no token.
+    #[error("{address} can be reached from other machines, and there is no token")]
     Open {
-        /// Where it would listen.
+        /// The address to listen at.
         address: SocketAddr,
     },
 
-    /// An address cannot be listened to.
-    #[error("'{text}' is no address; write a port, or an address and a port, as in 127.0.0.1:8642")]
+    /// A text is not an address.
+    #[error(
+        "'{text}' is not an address; write a port, or an address and a port, as in 127.0.0.1:8642"
+    )]
     Address {
-        /// What was given.
+        /// The text.
         text: String,
     },
 
-    /// A token is not one.
+    /// A token is too short, too long or not printable.
     #[error(
         "the token has {bytes} bytes; use one of 16 to 4096 printable ASCII characters without spaces"
     )]
     Token {
-        /// How long it is.
+        /// Its length.
         bytes: usize,
     },
 
-    /// A cache cannot be opened.
+    /// A folder cannot be opened.
     #[error(transparent)]
-    Docs(#[from] DocsError),
+    Folder(#[from] Failure),
 
-    /// Snippets cannot be opened.
-    #[error(transparent)]
-    Snippets(#[from] SnippetsError),
-
-    /// A context folder cannot be opened.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-
-    /// The system refuses something.
+    /// The operating system reports an error.
     #[error("cannot {action}: {error}")]
     Io {
-        /// What was tried.
+        /// What failed.
         action: String,
-        /// Why it failed.
+        /// The error.
         error: io::Error,
     },
 }
@@ -93,16 +52,5 @@ impl ServeError {
     pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let action = action.into();
         |error| Self::Io { action, error }
-    }
-
-    /// What sort of failure it is.
-    pub fn category(&self) -> ErrorCategory {
-        match self {
-            Self::Docs(error) => error.category(),
-            Self::Snippets(error) => error.category(),
-            Self::Memory(error) => error.category(),
-            Self::Io { .. } => ErrorCategory::Io,
-            _ => ErrorCategory::InvalidInput,
-        }
     }
 }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use pannier::Shelf;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod,
     CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode,
@@ -13,15 +14,15 @@ use rmcp::model::{
     InitializeRequestParams, InitializeResult, ListPromptsRequestMethod, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
     Prompt, PromptsCapability, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
-    ServerCapabilities, ServerConfig, Tool,
+    ServerCapabilities, ServerConfig as ServerInfo, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::json;
 
 use crate::call::Call;
-use crate::problem::Problem;
-use crate::shelf::{Limits, Shelf, Sources};
+use crate::config::{Limits, ServerConfig};
+use crate::tool_error::ToolError;
 use crate::work::Workers;
 use crate::{ServeError, prompt, resource, tool};
 
@@ -68,8 +69,8 @@ impl fmt::Debug for Handler {
 }
 
 impl Handler {
-    pub(crate) fn open(sources: Sources) -> Result<Self, ServeError> {
-        let (shelf, limits) = Shelf::open(sources)?;
+    pub(crate) fn open(config: ServerConfig) -> Result<Self, ServeError> {
+        let (shelf, limits) = config.open()?;
         let (tools, prompts) = (tool::tools(&shelf), prompt::prompts(&shelf));
         Ok(Self { shelf: Arc::new(shelf), limits, workers: Workers::new(&limits), tools, prompts })
     }
@@ -85,7 +86,7 @@ fn refuse_cursor(request: Option<PaginatedRequestParams>) -> Result<(), ErrorDat
     }
 }
 
-fn protocol_error(problem: &Problem) -> ErrorData {
+fn protocol_error(problem: &ToolError) -> ErrorData {
     let message = format!("{}; {}", problem.message, problem.hint);
     let data = Some(json!({ "code": problem.code }));
     match problem.code {
@@ -95,14 +96,14 @@ fn protocol_error(problem: &Problem) -> ErrorData {
 }
 
 impl ServerHandler for Handler {
-    fn get_info(&self) -> ServerConfig {
+    fn get_info(&self) -> ServerInfo {
         let mut capabilities =
             ServerCapabilities::builder().enable_tools().enable_resources().build();
         capabilities.prompts = (!self.prompts.is_empty()).then(PromptsCapability::default);
         let server = Implementation::new("pannier", env!("CARGO_PKG_VERSION"))
             .with_title("Pannier")
             .with_description("Packs the right context into a model's window");
-        ServerConfig::new(capabilities)
+        ServerInfo::new(capabilities)
             .with_server_info(server)
             .with_instructions(instructions(&self.tools))
     }
@@ -157,7 +158,7 @@ impl ServerHandler for Handler {
             call.run(arguments, &shelf, watch, most).map(|answer| answer.into_result())
         };
         let result = self.workers.run(&context, work).await;
-        Ok(result.unwrap_or_else(Problem::into_result).into())
+        Ok(result.unwrap_or_else(ToolError::into_result).into())
     }
 
     async fn list_resources(

@@ -158,10 +158,11 @@ pub(crate) fn serve(
             listening.map_err(ServeError::io(format!("listen to {address}")))?;
         let stop = CancellationToken::new();
         let http = Arc::new(Http::new(handler, options, address.ip(), stop.clone()));
+        let shutdown = shutdown_signal();
         ready(&format!("http://{address}{PATH}"));
         tokio::select! {
             () = accept(listener, http) => {}
-            () = told_to_stop() => {}
+            () = shutdown => {}
         }
         stop.cancel();
         Ok(())
@@ -170,21 +171,27 @@ pub(crate) fn serve(
     served
 }
 
-async fn told_to_stop() {
+/// Registers for signals at once, so that a client that has read the address can stop the server; the future ends with the
+/// first signal.
+fn shutdown_signal() -> impl Future<Output = ()> {
     #[cfg(unix)]
-    {
+    let terminate = {
         use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+        signal(SignalKind::terminate())
+    };
+    async move {
+        #[cfg(unix)]
+        if let Ok(mut terminate) = terminate {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = tokio::signal::ctrl_c() => {}
             }
             return;
         }
-    }
-    // Without signals, only its end stops it.
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
+        // Without signals, only the end of the process stops the server.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }
 

@@ -15,27 +15,26 @@
 mod answer;
 mod arguments;
 mod call;
+mod config;
+mod counter;
 mod error;
 mod handler;
 mod http;
 mod message;
 mod patience;
 mod pending;
-mod problem;
 mod prompt;
 mod resource;
-mod root;
 mod schema;
-mod shelf;
 mod stdio;
 mod tool;
+mod tool_error;
 mod uri;
 mod work;
 
+pub use config::{Limits, ServerConfig};
 pub use error::ServeError;
 pub use http::{Address, HttpOptions, Token};
-pub use root::NamedFolder;
-pub use shelf::{Limits, Sources};
 
 use std::sync::Arc;
 
@@ -49,7 +48,7 @@ pub fn fuzz(data: &[u8]) {
         if let Some(name) = uri::Uri::read(text) {
             assert_eq!(uri::Uri::read(&name.to_string()), Some(name));
         }
-        let _ = text.parse::<NamedFolder>();
+        let _ = text.parse::<pannier::NamedFolder>();
         let _ = text.parse::<Address>();
         let _ = Token::new(text);
     }
@@ -65,10 +64,10 @@ pub fn fuzz(data: &[u8]) {
 /// A server, with everything open that it serves.
 ///
 /// ```
-/// use pannier_mcp::{Server, Sources};
+/// use pannier_mcp::{Server, ServerConfig};
 ///
 /// // Nothing to serve from: it still selects from items that a call brings along.
-/// let server = Server::open(Sources::default())?;
+/// let server = Server::open(ServerConfig::default())?;
 /// assert!(format!("{server:?}").contains("select_context"));
 /// # Ok::<(), pannier_mcp::ServeError>(())
 /// ```
@@ -83,8 +82,8 @@ impl Server {
     /// # Errors
     ///
     /// [`ServeError`] if a folder has no name or another one's, or cannot be opened.
-    pub fn open(sources: Sources) -> Result<Self, ServeError> {
-        Ok(Self { handler: Arc::new(Handler::open(sources)?) })
+    pub fn open(config: ServerConfig) -> Result<Self, ServeError> {
+        Ok(Self { handler: Arc::new(Handler::open(config)?) })
     }
 
     /// Serves whoever writes to standard input, until that is closed.

@@ -1,8 +1,7 @@
 //! The one prompt: what a project remembers, for a user who begins to work on it. Hosts show prompts to people, as commands.
 
+use pannier::Shelf;
 use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage, Role};
-
-use crate::shelf::Shelf;
 
 pub(crate) const NAME: &str = "project_memory";
 
@@ -11,7 +10,7 @@ const DESCRIPTION: &str =
 
 /// The prompts that this shelf can answer.
 pub(crate) fn prompts(shelf: &Shelf) -> Vec<Prompt> {
-    let names = shelf.context_names();
+    let names = shelf.memory_names();
     if names.is_empty() {
         return Vec::new();
     }

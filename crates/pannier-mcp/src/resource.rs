@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
+use pannier::{Failure, Shelf};
 use pannier_docs::DocumentIndex;
 use pannier_snippets::{Snippet, SnippetIndexes};
 use rmcp::model::{ErrorData, Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 
-use crate::problem::Problem;
-use crate::shelf::Shelf;
+use crate::tool_error::ToolError;
 use crate::uri::{Kind, Uri};
 use crate::work::Watch;
 
@@ -40,19 +40,19 @@ struct Everything {
 impl Everything {
     /// What can be opened now. What cannot is left out, unless nothing can: who attaches a document of one folder need not
     /// know of trouble with another.
-    fn of(shelf: &Shelf) -> Result<Self, Problem> {
+    fn of(shelf: &Shelf) -> Result<Self, ToolError> {
         let (mut caches, mut docs, mut trouble) = (Vec::new(), Vec::new(), None);
         let mut state = blake3::Hasher::new();
-        for name in shelf.cache_names() {
-            match shelf.cache(Some(name)) {
+        for name in shelf.document_names() {
+            match shelf.documents(Some(name)) {
                 Ok(cache) => {
                     state.update(format!("cache {name} {}\n", cache.manifest().version).as_bytes());
                     caches.push((name.to_owned(), cache));
                 }
-                Err(problem) => trouble = trouble.or(Some(problem)),
+                Err(failure) => trouble = trouble.or(Some(failure.into())),
             }
         }
-        for name in shelf.docs_names() {
+        for name in shelf.snippet_names() {
             match snippets(shelf, name) {
                 Ok((indexes, told)) => {
                     state.update(format!("docs {name}\n").as_bytes()).update(told.as_bytes());
@@ -81,8 +81,8 @@ impl Everything {
 }
 
 /// The indexes of a root, and what they list.
-fn snippets(shelf: &Shelf, name: &str) -> Result<(Arc<SnippetIndexes>, String), Problem> {
-    let indexes = shelf.indexes(Some(name))?;
+fn snippets(shelf: &Shelf, name: &str) -> Result<(Arc<SnippetIndexes>, String), ToolError> {
+    let indexes = shelf.snippets(Some(name))?;
     let mut told = String::new();
     for snippet in indexes.catalog()?.snippets() {
         told.extend([snippet.id(), "\n", snippet.description(), "\n"]);
@@ -91,14 +91,18 @@ fn snippets(shelf: &Shelf, name: &str) -> Result<(Arc<SnippetIndexes>, String), 
 }
 
 /// A page of all resources.
-pub(crate) fn list(shelf: &Shelf, cursor: Option<&str>, watch: &Watch) -> Result<Page, Problem> {
+pub(crate) fn list(shelf: &Shelf, cursor: Option<&str>, watch: &Watch) -> Result<Page, ToolError> {
     watch.step("listing resources")?;
     let everything = Everything::of(shelf)?;
     let start = match cursor {
         None => 0,
         Some(cursor) => everything.start(cursor).ok_or_else(|| {
             let hint = "list again from the beginning, without a cursor";
-            Problem::new("invalid_cursor", "the cursor is not one of this list as it is now", hint)
+            ToolError::new(
+                "invalid_cursor",
+                "the cursor is not one of this list as it is now",
+                hint,
+            )
         })?,
     };
     let mut resources = Vec::new();
@@ -126,7 +130,7 @@ pub(crate) fn list(shelf: &Shelf, cursor: Option<&str>, watch: &Watch) -> Result
     Ok(Page { resources, next })
 }
 
-fn document(name: &str, cache: &DocumentIndex, number: u32) -> Result<Resource, Problem> {
+fn document(name: &str, cache: &DocumentIndex, number: u32) -> Result<Resource, ToolError> {
     let found = cache.document_info(number)?;
     let uri = Uri::new(name, Kind::Document, &found.path);
     let resource = Resource::new(uri.to_string(), &found.path)
@@ -152,11 +156,11 @@ fn mime_type(path: &str) -> &'static str {
 
 /// How the names of all resources look.
 pub(crate) fn templates(shelf: &Shelf) -> Vec<ResourceTemplate> {
-    let documents = shelf.cache_names().into_iter().map(|name| {
+    let documents = shelf.document_names().into_iter().map(|name| {
         ResourceTemplate::new(Uri::template(name, Kind::Document), format!("{name} documents"))
             .with_description(format!("A document of the cache {name}, by its path"))
     });
-    let snippets = shelf.docs_names().into_iter().map(|name| {
+    let snippets = shelf.snippet_names().into_iter().map(|name| {
         ResourceTemplate::new(Uri::template(name, Kind::Snippet), format!("{name} snippets"))
             .with_description(format!("A snippet of {name}, by its id"))
             .with_mime_type("text/markdown")
@@ -170,11 +174,17 @@ pub(crate) enum Unread {
     /// There is none of this name.
     Unknown,
     /// There is, and it cannot be read.
-    Failed(Problem),
+    Failed(ToolError),
 }
 
-impl From<Problem> for Unread {
-    fn from(problem: Problem) -> Self {
+impl From<Failure> for Unread {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure.into())
+    }
+}
+
+impl From<ToolError> for Unread {
+    fn from(problem: ToolError) -> Self {
         Self::Failed(problem)
     }
 }
@@ -200,17 +210,17 @@ pub(crate) fn read(shelf: &Shelf, text: &str, most: usize) -> Result<ResourceCon
     let is_named =
         |names: Vec<&str>| names.iter().any(|name| name.eq_ignore_ascii_case(&uri.folder));
     let (content, path) = match uri.kind {
-        Kind::Document if is_named(shelf.cache_names()) => {
-            let cache = shelf.cache(Some(&uri.folder))?;
-            let number = cache.find_document(&uri.name).map_err(Problem::from)?;
+        Kind::Document if is_named(shelf.document_names()) => {
+            let cache = shelf.documents(Some(&uri.folder))?;
+            let number = cache.find_document(&uri.name).map_err(ToolError::from)?;
             let number = number.ok_or(Unread::Unknown)?;
-            (cache.document(number).map_err(Problem::from)?.content, uri.name)
+            (cache.document(number).map_err(ToolError::from)?.content, uri.name)
         }
-        Kind::Snippet if is_named(shelf.docs_names()) => {
-            let indexes = shelf.indexes(Some(&uri.folder))?;
-            let catalog = indexes.catalog().map_err(Problem::from)?;
+        Kind::Snippet if is_named(shelf.snippet_names()) => {
+            let indexes = shelf.snippets(Some(&uri.folder))?;
+            let catalog = indexes.catalog().map_err(ToolError::from)?;
             let found = catalog.snippet(&uri.name).ok_or(Unread::Unknown)?;
-            let body = catalog.text(found).map_err(Problem::from)?;
+            let body = catalog.text(found).map_err(ToolError::from)?;
             (body.to_string(), found.path().to_owned())
         }
         _ => return Err(Unread::Unknown),
@@ -219,7 +229,7 @@ pub(crate) fn read(shelf: &Shelf, text: &str, most: usize) -> Result<ResourceCon
         let message =
             format!("the resource has {} bytes, and at most {most} are sent", content.len());
         let hint = "ask assemble_context for the passages you need";
-        return Err(Problem::new("too_large", message, hint).into());
+        return Err(ToolError::new("too_large", message, hint).into());
     }
     Ok(ResourceContents::text(content, text).with_mime_type(mime_type(&path)))
 }

@@ -5,26 +5,26 @@
 
 use std::collections::BTreeMap;
 
+use pannier::Shelf;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::json;
 
 use crate::schema::{self, arguments, choice, flag, folder, text, texts, whole};
-use crate::shelf::Shelf;
 
 const TOKENIZER: &str = "What counts tokens: bytes/4 (the default), o200k, cl100k, or the name of a model, as in gpt-5 or claude.";
 
 /// The tools that this shelf can answer.
 pub(crate) fn tools(shelf: &Shelf) -> Vec<Tool> {
     let mut tools = Vec::new();
-    let caches = shelf.cache_names();
+    let caches = shelf.document_names();
     if !caches.is_empty() {
         tools.extend([resolve(&caches), assemble(&caches)]);
     }
-    let docs = shelf.docs_names();
+    let docs = shelf.snippet_names();
     if !docs.is_empty() {
         tools.push(get(&docs));
     }
-    let contexts = shelf.context_names();
+    let contexts = shelf.memory_names();
     if !contexts.is_empty() {
         tools.push(packet(&contexts));
     }

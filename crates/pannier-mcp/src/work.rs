@@ -14,8 +14,8 @@ use rmcp::service::{Peer, RequestContext};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::problem::Problem;
-use crate::shelf::Limits;
+use crate::config::Limits;
+use crate::tool_error::ToolError;
 
 /// How often a client that wants to know is told that a call is still at work.
 const TICK: Duration = Duration::from_secs(1);
@@ -30,15 +30,15 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Whether somebody still waits.
-    pub(crate) fn check(&self) -> Result<(), Problem> {
+    pub(crate) fn check(&self) -> Result<(), ToolError> {
         match self.is_left.load(Ordering::Relaxed) {
-            true => Err(Problem::cancelled()),
+            true => Err(ToolError::cancelled()),
             false => Ok(()),
         }
     }
 
     /// Begins a step, unless nobody waits any longer.
-    pub(crate) fn step(&self, message: &'static str) -> Result<(), Problem> {
+    pub(crate) fn step(&self, message: &'static str) -> Result<(), ToolError> {
         self.check()?;
         let step = self.steps.fetch_add(1, Ordering::Relaxed);
         if let Some(told) = &self.told {
@@ -74,15 +74,15 @@ impl Workers {
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         context: &RequestContext<RoleServer>,
-        call: impl FnOnce(&Watch) -> Result<T, Problem> + Send + 'static,
-    ) -> Result<T, Problem> {
+        call: impl FnOnce(&Watch) -> Result<T, ToolError> + Send + 'static,
+    ) -> Result<T, ToolError> {
         let end = Instant::now() + self.time;
         let place = tokio::select! {
             place = Arc::clone(&self.places).acquire_owned() => place,
             () = tokio::time::sleep_until(end) => return Err(self.out_of_time("wait for others")),
-            () = context.ct.cancelled() => return Err(Problem::cancelled()),
+            () = context.ct.cancelled() => return Err(ToolError::cancelled()),
         };
-        let place = place.map_err(|error| Problem::internal(error.to_string()))?;
+        let place = place.map_err(|error| ToolError::internal(error.to_string()))?;
         let token = context.meta.get_progress_token();
         let (sender, mut steps) = mpsc::unbounded_channel();
         let is_left = Arc::new(AtomicBool::new(false));
@@ -102,17 +102,17 @@ impl Workers {
                 biased;
                 Some((step, message)) = steps.recv() => progress.step(step, message).await,
                 done = &mut work => return done.unwrap_or_else(|error| {
-                    Err(Problem::internal(format!("the call stopped where it never should: {error}")))
+                    Err(ToolError::internal(format!("the call stopped where it never should: {error}")))
                 }),
-                () = context.ct.cancelled() => return Err(Problem::cancelled()),
+                () = context.ct.cancelled() => return Err(ToolError::cancelled()),
                 () = tokio::time::sleep_until(end) => return Err(self.out_of_time("work")),
                 _ = ticks.tick() => progress.tick().await,
             }
         }
     }
 
-    fn out_of_time(&self, what: &str) -> Problem {
-        Problem::new(
+    fn out_of_time(&self, what: &str) -> ToolError {
+        ToolError::new(
             "timeout",
             format!("the call had to {what} for more than {} seconds", self.time.as_secs_f64()),
             "ask for less, or call again later; the server can be started with a greater --timeout",

@@ -3,7 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pannier_core::ErrorCategory;
 use pannier_files::SessionError;
 
 /// A failure to read or write a context folder or its settings, or to build a packet.
@@ -11,10 +10,7 @@ use pannier_files::SessionError;
 #[non_exhaustive]
 pub enum MemoryError {
     /// There is no context folder.
-    #[error(
-        "there is no .context folder in {} or above it; make one with `pannier packet init`",
-        start.display()
-    )]
+    #[error("there is no .context folder in {} or above it", start.display())]
     NoFolder {
         /// The path where the search started.
         start: PathBuf,
@@ -84,7 +80,7 @@ pub enum MemoryError {
     },
 
     /// A receipt has another source than a packet.
-    #[error("the receipt is not the receipt of a packet; replay it with its own source")]
+    #[error("the receipt is not the receipt of a packet")]
     NoPacket,
 
     /// The engine rejects an option or an item.
@@ -106,15 +102,5 @@ pub enum MemoryError {
 impl MemoryError {
     pub(crate) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
         Self::Io { action, path: path.to_owned(), error }
-    }
-
-    /// Returns the category of the failure.
-    pub fn category(&self) -> ErrorCategory {
-        match self {
-            Self::Io { .. } => ErrorCategory::Io,
-            Self::Engine(error) => error.category(),
-            Self::Session(error) => error.category(),
-            _ => ErrorCategory::InvalidInput,
-        }
     }
 }

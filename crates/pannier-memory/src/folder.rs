@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(find("b/named").unwrap().root(), root.join("b/named"));
         let error = find("b").unwrap_err();
         assert!(matches!(error, MemoryError::NoFolder { .. }), "{error}");
-        assert!(error.to_string().contains("pannier packet init"));
+        assert!(error.to_string().contains("there is no .context folder"));
         assert!(matches!(find("c").unwrap_err(), MemoryError::Io { .. }));
         // A glossary alone is not enough.
         scratch.write("d/GLOSSARY.md", "");

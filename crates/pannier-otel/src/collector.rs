@@ -209,8 +209,8 @@ where
 
     fn run_failed(&mut self, error: &Error) {
         let (duration, now) = (self.clock.elapsed(), self.clock.now());
-        // The message of an error may quote an item; its category cannot.
-        let code = error.category().code();
+        // The message of an error may quote an item; its kind cannot.
+        let code = error.kind().code();
         if let Some(Stage { mut span, .. }) = self.stage.take() {
             span.set_status(Status::error(code));
             span.end_with_timestamp(now);

@@ -80,7 +80,7 @@ impl SelectionMetrics {
     }
 
     pub(crate) fn record_failure(&self, error: &Error, duration: Duration) {
-        let error = [KeyValue::new("error.type", error.category().code())];
+        let error = [KeyValue::new("error.type", error.kind().code())];
         self.selections.add(1, &error);
         self.duration.record(duration.as_secs_f64(), &error);
     }

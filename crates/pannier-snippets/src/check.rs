@@ -34,10 +34,8 @@ pub fn check(roots: &Roots) -> Result<Vec<Problem>, SnippetsError> {
         let text = index_text(root, &scan, counter.name());
         let problem = match &old {
             Ok(old) if *old == text => None,
-            Ok(_) => Some("it is out of date; run `pannier snippets index`".to_owned()),
-            Err(ReadFailure::Missing) => {
-                Some("it is not there; make it with `pannier snippets index`".to_owned())
-            }
+            Ok(_) => Some("it is out of date; index the root again".to_owned()),
+            Err(ReadFailure::Missing) => Some("it is missing; index the root".to_owned()),
             Err(failure) => Some(failure.problem().to_owned()),
         };
         let path = root.display_path(INDEX);

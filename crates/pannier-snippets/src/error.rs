@@ -4,7 +4,6 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pannier_core::ErrorCategory;
 use pannier_files::SessionError;
 
 use crate::id::MAX_ID_BYTES;
@@ -45,11 +44,7 @@ pub enum SnippetsError {
     },
 
     /// A root has no index.
-    #[error(
-        "there is no index at {}; make one with `pannier snippets index --root {}`",
-        path.display(),
-        root.display()
-    )]
+    #[error("there is no index at {}", path.display())]
     NoIndex {
         /// The expected path of the index.
         path: PathBuf,
@@ -58,7 +53,7 @@ pub enum SnippetsError {
     },
 
     /// An index cannot be read.
-    #[error("{}: {problem}; make it again with `pannier snippets index`", path.display())]
+    #[error("the index {} is invalid: {problem}", path.display())]
     InvalidIndex {
         /// The index.
         path: PathBuf,
@@ -86,10 +81,7 @@ pub enum SnippetsError {
     },
 
     /// No index contains these ids.
-    #[error(
-        "these ids are in no index; choose others from `pannier snippets list`:\n{}",
-        lines(ids)
-    )]
+    #[error("these ids are in no index:\n{}", lines(ids))]
     UnknownIds {
         /// All unknown ids, with suggestions.
         ids: Vec<UnknownId>,
@@ -158,17 +150,6 @@ pub enum SnippetsError {
 impl SnippetsError {
     pub(crate) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
         Self::Io { action, path: path.to_owned(), error }
-    }
-
-    /// Returns the category of the error.
-    pub fn category(&self) -> ErrorCategory {
-        match self {
-            Self::OverBudget(_) | Self::MessageOverBudget { .. } => ErrorCategory::BudgetNotMet,
-            Self::Engine(error) => error.category(),
-            Self::Session(error) => error.category(),
-            Self::Io { .. } | Self::Unreadable { .. } => ErrorCategory::Io,
-            _ => ErrorCategory::InvalidInput,
-        }
     }
 }
 

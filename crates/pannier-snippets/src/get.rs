@@ -182,9 +182,11 @@ impl SnippetCatalog<'_> {
         };
         for message in [
             format!(
-                "{names} With the list of what there is now, this would have {tokens} tokens, above the budget of {budget}; choose from `pannier snippets list`."
+                "{names} With the list of what there is now, this would have {tokens} tokens, above the budget of {budget}; list the snippets again and choose from them."
             ),
-            format!("The index has changed: {count} gone; choose from `pannier snippets list`."),
+            format!(
+                "The index has changed: {count} gone; list the snippets again and choose from them."
+            ),
         ] {
             if tokens <= budget {
                 return Ok(listing);

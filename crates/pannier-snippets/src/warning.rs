@@ -67,7 +67,7 @@ impl Warning {
 
     pub(crate) fn outdated(id: &str, path: &str) -> Self {
         let message = format!(
-            "{id}: {path} says something else about it than the index; run `pannier snippets index`"
+            "{id}: {path} says something else about it than the index; index the root again"
         );
         Self::Outdated { id: id.to_owned(), message }
     }
@@ -100,7 +100,7 @@ impl fmt::Display for Warning {
 /// Returns the remedy for a file that cannot be read, if the index may be the cause.
 fn hint(problem: &str) -> &'static str {
     match problem == ReadFailure::Missing.problem() {
-        true => "; if it was removed, run `pannier snippets index`",
+        true => "; if it was removed, index the root again",
         false => "",
     }
 }

@@ -117,7 +117,7 @@ fn check_reports_all_problems_with_their_locations() {
             "docs/7.md:13: it requires '@docs/none.md', which is not a snippet of these roots",
             "docs/8.md:8: dependency cycle: b -> c -> b",
             "docs/9.md:7: dependency cycle: d -> d",
-            "docs/index.yaml: it is not there; make it with `pannier snippets index`",
+            "docs/index.yaml: it is missing; index the root",
             "docs/sub/baseline.md:3: it refers to '@gone.md', which is not a snippet of these roots",
         ]
     );
@@ -181,10 +181,7 @@ fn check_reports_a_stale_index() {
         assert_eq!(problems(&scratch), [""; 0]);
     }
     scratch.snippet("a", "global", &[], "A little more\n");
-    assert_eq!(
-        problems(&scratch),
-        ["docs/index.yaml: it is out of date; run `pannier snippets index`"]
-    );
+    assert_eq!(problems(&scratch), ["docs/index.yaml: it is out of date; index the root again"]);
     scratch.write("docs/index.yaml", "{");
     assert_eq!(problems(&scratch).len(), 1);
 }

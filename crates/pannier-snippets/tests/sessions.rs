@@ -143,7 +143,7 @@ fn the_budget_limits_phase_1() {
                 Ok(GetResponse::Discovery { gone, listing }) => {
                     assert_eq!((gone.len(), listing.snippets.len()), (2, 0));
                     assert!(tokens(&listing) <= budget, "{}", listing.render(format));
-                    assert!(listing.message.as_ref().unwrap().contains("`pannier snippets list`"));
+                    assert!(listing.message.as_ref().unwrap().contains("list the snippets again"));
                     shortest = tokens(&listing);
                 }
                 Err(SnippetsError::MessageOverBudget { tokens, .. }) => {

@@ -27,6 +27,14 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+mod advice;
+mod failure;
+mod shelf;
+
+pub use advice::Audience;
+pub use failure::{Category, Failure};
+pub use shelf::{FolderKind, NamedFolder, Shelf, ShelfError};
+
 pub use pannier_core::{
     CompositeScorer, ContextBudget, ContextItem, ContextKind, Error, GreedySlice, KnapsackSlice,
     Pipeline, RecencyScorer, ReflexiveScorer, Selection, SelectionReport, Timestamp, TokenCounter,

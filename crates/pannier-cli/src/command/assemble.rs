@@ -15,7 +15,7 @@ use pannier_policy::Packing;
 use super::docs::{CacheArguments, EmbedderArguments};
 use super::explanation;
 use crate::arguments::TokenizerArguments;
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
 
@@ -231,7 +231,7 @@ pub(crate) struct Vector {
 }
 
 impl VectorArguments {
-    pub(crate) fn open(&self) -> Result<Vector, Failure> {
+    pub(crate) fn open(&self) -> Result<Vector, CliError> {
         let given = self.query_vector.as_deref().map(input::read_vector).transpose()?;
         Ok(Vector { embedder: self.embedder.open()?, given })
     }
@@ -260,7 +260,7 @@ fn nothing(context: &AssembledContext) -> String {
 }
 
 impl Assemble {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let counter: Arc<dyn TokenCounter> = Arc::from(self.tokenizer.counter()?);
         let config = self.config()?;
         let vector = self.vector.open()?;
@@ -294,9 +294,9 @@ impl Assemble {
         output.finish()
     }
 
-    fn config(&self) -> Result<AssemblyConfig, Failure> {
+    fn config(&self) -> Result<AssemblyConfig, CliError> {
         if !(0.0..=1.0).contains(&self.dedup_threshold) {
-            return Err(Failure::Usage(format!(
+            return Err(CliError::Usage(format!(
                 "--dedup-threshold is {}; it must be from 0 to 1",
                 self.dedup_threshold
             )));
@@ -316,7 +316,7 @@ impl Assemble {
         candidates: &Candidates<'_>,
         budget: &TokenBudget,
         output: &mut Output,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         if let ContextFormat::Items = self.format {
             for item in candidates.pool(budget)?.iter() {
                 output.json(item)?;

@@ -4,14 +4,14 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use pannier_chat::{Repair, ReusedPrefix, Transcript, TrimmedTranscript};
+use pannier_chat::{ChatError, Repair, ReusedPrefix, Transcript, TrimmedTranscript};
 use pannier_core::{ContextItem, ExclusionVariant, SelectionReport, TokenCounter, find_item};
 use pannier_policy::{Moment, PolicyRegistry};
 use serde::Serialize;
 
 use super::{explanation, overview, select};
 use crate::arguments::{BudgetArguments, TimeArguments, TokenizerArguments};
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
 
@@ -101,7 +101,7 @@ struct Report<'r> {
 }
 
 impl Chat {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let budget = self.budget.read()?;
         let registry = PolicyRegistry::default();
         let policy = input::read_policy(&registry, &self.policy)?;
@@ -111,7 +111,7 @@ impl Chat {
         {
             let problem =
                 "the transcript and --keep-prefix cannot both be standard input; name a file";
-            return Err(Failure::Usage(problem.to_owned()));
+            return Err(CliError::Usage(problem.to_owned()));
         }
         let text = input::read_text_or_stdin(&file, LARGEST)?;
         let (counter, exactness) = self.counter(&text)?;
@@ -122,7 +122,7 @@ impl Chat {
         let format = self.format.of_transcript();
         let at = |path: &PathBuf| {
             let path = Some(path).filter(|path| path.as_os_str() != "-").cloned();
-            move |error| Failure::Chat { path, error }
+            move |error: ChatError| CliError::LibraryAt { path, failure: error.into() }
         };
         let transcript = Transcript::read(format, &text, &*counter).map_err(at(&file))?;
         let previous = match &previous {
@@ -134,8 +134,7 @@ impl Chat {
 
         let mut moment = Moment::from(self.time.now);
         moment.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
-        let trimmer = transcript.trimmer(&registry, &policy, moment);
-        let trimmer = trimmer.map_err(TimeArguments::explain_missing)?;
+        let trimmer = transcript.trimmer(&registry, &policy, moment)?;
         let items = transcript.items();
         let explained = self.explain.iter().map(|name| find_item(items, name));
         let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
@@ -156,7 +155,7 @@ impl Chat {
 
     /// What counts: what is asked for, or what the request's model needs, or what the provider's models do. And
     /// whether that is known, or only assumed.
-    fn counter(&self, text: &str) -> Result<(Box<dyn TokenCounter>, &'static str), Failure> {
+    fn counter(&self, text: &str) -> Result<(Box<dyn TokenCounter>, &'static str), CliError> {
         let known = match self.tokenizer.is_named() {
             true => Some(self.tokenizer.counter()?),
             false => pannier_chat::model(text)
@@ -178,7 +177,7 @@ impl Chat {
         trimmed: &TrimmedTranscript<'_, '_>,
         prefix: Option<ReusedPrefix>,
         (tokenizer, exactness): (&str, &'static str),
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         let repairs = transcript.repairs();
         match &self.report {
             Some(path) if path.as_os_str() != "-" => {

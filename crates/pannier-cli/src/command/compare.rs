@@ -6,7 +6,7 @@ use pannier_policy::PolicyRegistry;
 
 use super::{AnswerFormat, sum_tokens};
 use crate::arguments::{BudgetArguments, ItemArguments, TimeArguments};
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
 use crate::table::Table;
@@ -37,9 +37,9 @@ pub(crate) struct Compare {
 }
 
 impl Compare {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         if self.policies.len() < 2 {
-            return Err(Failure::Usage(
+            return Err(CliError::Usage(
                 "a comparison needs two policies; add another --policy".to_owned(),
             ));
         }

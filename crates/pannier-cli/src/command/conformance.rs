@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use pannier_conformance::Suite;
 
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::output::Output;
 use crate::table::printable;
 
@@ -21,11 +21,11 @@ pub(crate) struct Conformance {
 }
 
 impl Conformance {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let suite = Suite::run(&self.folder)?;
         let mut output = Output::new();
         let told = printable(&format!("{suite}\n"));
         let written = output.text(&told).and_then(|()| output.finish());
-        Failure::of_check(written, suite.is_clean())
+        CliError::check_failed(written, suite.is_clean())
     }
 }

@@ -13,7 +13,7 @@ use pannier_policy::{Circumstances, PolicyRegistry, Receipt};
 use serde::Serialize;
 
 use super::{AnswerFormat, explanation};
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
 use crate::table::Table;
@@ -44,7 +44,7 @@ pub(crate) struct FileArguments {
 }
 
 impl FileArguments {
-    fn read(&self, folder: &Path) -> Result<DocumentSource, Failure> {
+    fn read(&self, folder: &Path) -> Result<DocumentSource, CliError> {
         let sources =
             DocumentSource::new(folder).patterns(&self.globs).respect_gitignore(self.gitignore);
         Ok(match &self.about {
@@ -93,7 +93,7 @@ pub(crate) struct Build {
 }
 
 impl Build {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let sources = self.files.read(&self.sources)?;
         let is_shown = std::io::stderr().is_terminal();
         let mut last = None;
@@ -161,7 +161,7 @@ impl EmbedderArguments {
         self.embedder.is_some()
     }
 
-    pub(crate) fn open(&self) -> Result<Option<Box<dyn Embedder>>, Failure> {
+    pub(crate) fn open(&self) -> Result<Option<Box<dyn Embedder>>, CliError> {
         Ok(self.embedder.as_deref().map(pannier_embed::open_embedder).transpose()?.flatten())
     }
 }
@@ -201,7 +201,7 @@ struct PrintedChunk {
 }
 
 impl Chunks {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let mut output = Output::new();
         let mut print = |chunk: Hit| {
             let Hit { id, path, sequence, range, heading_path, text, .. } = chunk;
@@ -264,7 +264,7 @@ enum ResolveFormat {
 }
 
 impl Resolve {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let cache = DocumentIndex::open(&self.cache.cache)?;
         let mut output = Output::new();
         if !self.explain.is_empty() || self.receipt.is_some() {
@@ -281,7 +281,7 @@ impl Resolve {
     }
 
     /// Selects once more, by the engine, which explains and can be replayed.
-    fn ask_engine(&self, cache: &DocumentIndex, output: &mut Output) -> Result<(), Failure> {
+    fn ask_engine(&self, cache: &DocumentIndex, output: &mut Output) -> Result<(), CliError> {
         let items = cache.pool(&self.query)?;
         let tokens = i64::try_from(self.budget).unwrap_or(i64::MAX);
         let budget = ContextBudget::new(tokens, tokens)?;
@@ -317,7 +317,7 @@ pub(crate) struct Inspect {
 }
 
 impl Inspect {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let cache = DocumentIndex::open(&self.cache.cache)?;
         let inspected = cache.inspect()?;
         let manifest = inspected.manifest;
@@ -376,7 +376,7 @@ pub(crate) struct Verify {
 }
 
 impl Verify {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let problems = pannier_docs::verify(&self.cache.cache)?;
         let mut output = Output::new();
         if problems.is_empty() {
@@ -387,6 +387,6 @@ impl Verify {
             output.text(&format!("{}\n", crate::table::printable(problem)))?;
         }
         output.finish()?;
-        Err(Failure::CacheDamaged(problems.len()))
+        Err(CliError::CacheDamaged(problems.len()))
     }
 }

@@ -11,7 +11,7 @@ use super::AnswerFormat;
 use super::assemble::SearchArguments;
 use super::docs::EmbedderArguments;
 use crate::arguments::TokenizerArguments;
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::output::Output;
 
 /// Measure how well contexts answer questions whose answers are known
@@ -52,7 +52,7 @@ pub(crate) struct Eval {
 }
 
 impl Eval {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let dataset = Dataset::open(&self.data, self.queries)?;
         let report = match &self.run {
             Some(path) => dataset.measure_ranking(path)?,
@@ -66,7 +66,7 @@ impl Eval {
         output.finish()
     }
 
-    fn measure(&self, dataset: &Dataset) -> Result<EvalReport, Failure> {
+    fn measure(&self, dataset: &Dataset) -> Result<EvalReport, CliError> {
         let embedder = self.embedder.open()?;
         let mut options = EvalOptions::new(Arc::from(self.tokenizer.counter()?));
         options.search = self.search.read();

@@ -4,7 +4,7 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use crate::arguments::Arguments;
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::output::Output;
 
 /// Print completions for a shell
@@ -20,7 +20,7 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Arguments::command(), "pannier", &mut script);
         print(&script)
@@ -39,7 +39,7 @@ pub(crate) struct Man {
 }
 
 impl Man {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let mut command = Arguments::command();
         command.build();
         if let Some(name) = &self.command {
@@ -47,7 +47,7 @@ impl Man {
             let known: Vec<_> = shown.map(|command| command.get_name().to_owned()).collect();
             let found = command.find_subcommand(name).cloned();
             command = found.ok_or_else(|| {
-                Failure::Usage(format!(
+                CliError::Usage(format!(
                     "there is no command '{name}'; there are {}",
                     known.join(", ")
                 ))
@@ -57,12 +57,12 @@ impl Man {
         }
         let mut page = Vec::new();
         let rendered = clap_mangen::Man::new(command).render(&mut page);
-        rendered.map_err(|error| Failure::Internal(error.to_string()))?;
+        rendered.map_err(|error| CliError::Internal(error.to_string()))?;
         print(&page)
     }
 }
 
-fn print(bytes: &[u8]) -> Result<(), Failure> {
+fn print(bytes: &[u8]) -> Result<(), CliError> {
     let mut output = Output::new();
     output.text(&String::from_utf8_lossy(bytes))?;
     output.finish()

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use pannier_mcp::{Address, HttpOptions, NamedFolder, Server, Sources, Token};
+use pannier::NamedFolder;
+use pannier_mcp::{Address, HttpOptions, Server, ServerConfig, Token};
 
 use super::docs::EmbedderArguments;
 use super::{packet, state};
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::input;
 
 /// The longest file with a token that is read.
@@ -78,29 +79,28 @@ fn within(least: usize, most: usize) -> impl Fn(&str) -> Result<usize, String> +
 }
 
 impl Mcp {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
-        let mut sources = Sources::default();
-        sources.caches.clone_from(&self.caches);
-        sources.docs.clone_from(&self.docs);
-        sources.contexts.clone_from(&self.contexts);
+    pub(crate) fn run(&self) -> Result<(), CliError> {
+        let mut config = ServerConfig::default();
+        config.caches.clone_from(&self.caches);
+        config.docs.clone_from(&self.docs);
+        config.contexts.clone_from(&self.contexts);
         // Without such a folder, only calls that name a session fail.
-        sources.state = state::folder("snippets").ok();
-        sources.home =
-            std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-        sources.embedder = self.embedder.open()?;
-        sources.packet_budget = packet::variable_budget()?;
-        sources.limits.time = Duration::try_from_secs_f64(self.timeout)
+        config.state = state::folder("snippets").ok();
+        config.home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+        config.embedder = self.embedder.open()?;
+        config.packet_budget = packet::variable_budget()?;
+        config.limits.time = Duration::try_from_secs_f64(self.timeout)
             .ok()
             .filter(|time| !time.is_zero() && *time <= Duration::from_secs(86_400))
             .ok_or_else(|| {
                 let problem =
                     format!("--timeout is {}; it must be above 0, and at most 86400", self.timeout);
-                Failure::Usage(problem)
+                CliError::Usage(problem)
             })?;
-        sources.limits.calls = self.jobs;
-        (sources.limits.input, sources.limits.output) = (self.max_input, self.max_output);
+        config.limits.calls = self.jobs;
+        (config.limits.input, config.limits.output) = (self.max_input, self.max_output);
         let http = self.http.map(|address| self.http(address)).transpose()?;
-        let server = Server::open(sources)?;
+        let server = Server::open(config)?;
         match http {
             None => {
                 if std::io::stdin().is_terminal() {
@@ -117,7 +117,7 @@ impl Mcp {
         Ok(())
     }
 
-    fn http(&self, address: Address) -> Result<HttpOptions, Failure> {
+    fn http(&self, address: Address) -> Result<HttpOptions, CliError> {
         let mut options = HttpOptions::new(address);
         options.hosts.clone_from(&self.hosts);
         let token = match &self.token_file {

@@ -21,7 +21,7 @@ mod tokens;
 
 use clap::{Subcommand, ValueEnum};
 
-use crate::failure::Failure;
+use crate::error::CliError;
 
 /// One of Pannier's commands.
 #[derive(Debug, Subcommand)]
@@ -54,7 +54,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         match self {
             Self::Select(command) => command.run(),
             Self::Simulate(command) => command.run(),

@@ -16,7 +16,7 @@ use pannier_policy::Policy;
 use super::explanation;
 use super::state::{self, clock};
 use crate::arguments::TokenizerArguments;
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::output::{self, Output};
 use crate::table::printable;
 
@@ -171,12 +171,12 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 impl PacketCommand {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         match &self.action {
             Some(Action::Init(init)) => init.run(),
             None if self.packet.hook.is_some() => {
                 // Hosts take some exit codes for an order to stop.
-                self.packet.run().map_err(|failure| Failure::Hook(Box::new(failure)))
+                self.packet.run().map_err(|failure| CliError::Hook(Box::new(failure)))
             }
             None => self.packet.run(),
         }
@@ -184,7 +184,7 @@ impl PacketCommand {
 }
 
 impl Init {
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<(), CliError> {
         let root = self.folder.as_deref().unwrap_or(Path::new("."));
         let written = pannier_memory::init(root)?;
         let mut output = Output::new();
@@ -203,12 +203,12 @@ struct Session {
 }
 
 impl PacketArguments {
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<(), CliError> {
         if matches!(self.format, Format::Items | Format::Policy)
             && (self.hook.is_some() || self.session.is_some())
         {
             let problem = "items and policies are no packets; leave --hook and --session out, or print md or json";
-            return Err(Failure::Usage(problem.to_owned()));
+            return Err(CliError::Usage(problem.to_owned()));
         }
         let input = match self.hook {
             None => HookInput::default(),
@@ -265,7 +265,7 @@ impl PacketArguments {
         folder: &Folder,
         config: &Config,
         input: &HookInput,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, CliError> {
         let event = input.event.as_deref().unwrap_or_default();
         if self.hook.is_some() && event.eq_ignore_ascii_case("SessionStart") {
             return Ok(false);
@@ -285,7 +285,7 @@ impl PacketArguments {
         Ok(is_fresh)
     }
 
-    fn options(&self, config: &Config, input: &HookInput) -> Result<PacketOptions, Failure> {
+    fn options(&self, config: &Config, input: &HookInput) -> Result<PacketOptions, CliError> {
         // What the host's user is about to do is as good as what was asked.
         let told = input.prompt.iter().chain(&input.file);
         let asked = self.query.iter().chain(&self.files).chain(told).map(String::as_str);
@@ -308,7 +308,7 @@ impl PacketArguments {
     }
 
     /// The session that this is about, if it is about one.
-    fn session(&self, input: &HookInput) -> Result<Option<Session>, Failure> {
+    fn session(&self, input: &HookInput) -> Result<Option<Session>, CliError> {
         let told = input.session_id.as_deref().filter(|_| self.cooldown.is_some());
         let id = match (self.session.as_deref(), told) {
             (Some(id), _) => Some(SessionId::new(id).map_err(MemoryError::from)?),
@@ -318,7 +318,7 @@ impl PacketArguments {
             return match self.cooldown {
                 Some(_) if self.hook.is_none() => {
                     let problem = "--cooldown is about a session; add --session ID, or --hook HOST";
-                    Err(Failure::Usage(problem.to_owned()))
+                    Err(CliError::Usage(problem.to_owned()))
                 }
                 _ => Ok(None),
             };
@@ -339,7 +339,7 @@ impl PacketArguments {
         packer: &PacketBuilder<'_>,
         input: &HookInput,
         output: &mut Output,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         match self.format {
             Format::Items => packer.pool().iter().try_for_each(|item| output.json(item)),
             Format::Policy => output.text(&policy(&packer.policy()?)?),
@@ -362,7 +362,7 @@ impl PacketArguments {
         packer: &PacketBuilder<'_>,
         memory: &Memory,
         output: &mut Output,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         let mut indices = Vec::new();
         for name in &self.explain {
             let mut rules = memory.section(Section::Constitution).iter();
@@ -396,12 +396,12 @@ fn tell(what: &str, message: &str) {
     let _ = writeln!(io::stderr(), "{what}: {}", printable(message));
 }
 
-fn policy(policy: &Policy) -> Result<String, Failure> {
-    toml::to_string(policy).map_err(|error| Failure::Internal(error.to_string()))
+fn policy(policy: &Policy) -> Result<String, CliError> {
+    toml::to_string(policy).map_err(|error| CliError::Internal(error.to_string()))
 }
 
 /// What the environment says about the budget.
-pub(super) fn variable_budget() -> Result<Option<usize>, Failure> {
+pub(super) fn variable_budget() -> Result<Option<usize>, CliError> {
     const NAME: &str = "CTX_TOKEN_BUDGET";
     let Some(value) = std::env::var_os(NAME).filter(|value| !value.is_empty()) else {
         return Ok(None);
@@ -409,6 +409,6 @@ pub(super) fn variable_budget() -> Result<Option<usize>, Failure> {
     let number = value.to_str().and_then(|value| value.trim().parse().ok());
     number.map(Some).ok_or_else(|| {
         let value = printable(&value.to_string_lossy());
-        Failure::Usage(format!("{NAME} is '{value}'; it must be a number of tokens, as in 8000"))
+        CliError::Usage(format!("{NAME} is '{value}'; it must be a number of tokens, as in 8000"))
     })
 }

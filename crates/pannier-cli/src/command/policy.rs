@@ -3,7 +3,7 @@
 use clap::{Subcommand, ValueEnum, ValueHint};
 use pannier_policy::{Policy, PolicyRegistry};
 
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
 use crate::table::{Table, printable};
@@ -48,7 +48,7 @@ pub(crate) enum PolicyFormat {
 }
 
 impl Policies {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let registry = PolicyRegistry::default();
         let mut output = Output::new();
         match self {
@@ -69,13 +69,14 @@ impl Policies {
                     // A decay scorer may leave the time to whoever uses the policy.
                     let now = "2000-01-01T00:00:00Z".parse().ok();
                     let checked = input::read_policy(&registry, name).and_then(|policy| {
-                        let path = name.into();
+                        let path = Some(name.into());
                         let pipeline = registry.pipeline(&policy, now);
-                        pipeline.map_err(|error| Failure::EngineAt { path, error })
+                        pipeline
+                            .map_err(|error| CliError::LibraryAt { path, failure: error.into() })
                     });
                     match checked {
                         Ok(_) => told.push_str(&format!("{name}: ok\n")),
-                        Err(failure @ Failure::Io { .. }) => {
+                        Err(failure @ CliError::Io { .. }) => {
                             unreadable = unreadable.or(Some(failure));
                         }
                         Err(failure) => {
@@ -87,12 +88,12 @@ impl Policies {
                 let written = output.text(&printable(&told)).and_then(|()| output.finish());
                 return match unreadable {
                     Some(failure) => Err(failure),
-                    None => Failure::of_check(written, is_clean),
+                    None => CliError::check_failed(written, is_clean),
                 };
             }
             Self::Schema => {
                 let schema = serde_json::to_string_pretty(&Policy::schema());
-                output.text(&schema.map_err(|error| Failure::Internal(error.to_string()))?)?;
+                output.text(&schema.map_err(|error| CliError::Internal(error.to_string()))?)?;
                 output.text("\n")?;
             }
         }
@@ -100,12 +101,12 @@ impl Policies {
     }
 }
 
-fn written(policy: &Policy, format: PolicyFormat) -> Result<String, Failure> {
+fn written(policy: &Policy, format: PolicyFormat) -> Result<String, CliError> {
     match format {
         PolicyFormat::Toml => toml::to_string(policy).map_err(|error| error.to_string()),
         PolicyFormat::Json => serde_json::to_string_pretty(policy)
             .map(|text| text + "\n")
             .map_err(|error| error.to_string()),
     }
-    .map_err(Failure::Internal)
+    .map_err(CliError::Internal)
 }

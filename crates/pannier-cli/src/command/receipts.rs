@@ -11,7 +11,7 @@ use pannier_policy::{DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay};
 
 use super::AnswerFormat;
 use super::assemble::VectorArguments;
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
 use crate::table::{Table, one_line};
@@ -49,7 +49,7 @@ pub(crate) struct ReplayCommand {
 }
 
 impl ReplayCommand {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let receipt = input::read_receipt(&self.receipt)?;
         let counter: Arc<dyn TokenCounter> =
             Arc::from(pannier_tokens::counter_by_name(&receipt.tokenizer)?);
@@ -79,8 +79,7 @@ impl ReplayCommand {
                     _ => "this version of Pannier replays items, documents, passages and memory",
                 };
                 let problem = format!("it was made from {kind}; {hint}");
-                let place = String::new();
-                return Err(Failure::Input { path: Some(self.receipt.clone()), place, problem });
+                return Err(CliError::input(&self.receipt, problem));
             }
         };
         let replay = receipt.replay(&items, &PolicyRegistry::default(), &counter)?;
@@ -93,7 +92,7 @@ fn packet(
     receipt: &Receipt,
     context: &Path,
     counter: Arc<dyn TokenCounter>,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let memory = Folder::find(context)?.read()?;
     if receipt.source.version != memory.version() {
         return other_source("context folder", &receipt.source.version, memory.version());
@@ -103,17 +102,17 @@ fn packet(
     tell(receipt, &packer.replay(receipt)?)
 }
 
-fn tell(receipt: &Receipt, replay: &Replay) -> Result<(), Failure> {
+fn tell(receipt: &Receipt, replay: &Replay) -> Result<(), CliError> {
     let mut output = Output::new();
     let written = output.text(&verdict(receipt, replay)).and_then(|()| output.finish());
-    Failure::of_check(written, *replay == Replay::Identical)
+    CliError::check_failed(written, *replay == Replay::Identical)
 }
 
-fn other_source(what: &str, recorded: &str, found: &str) -> Result<(), Failure> {
+fn other_source(what: &str, recorded: &str, found: &str) -> Result<(), CliError> {
     let mut output = Output::new();
     let written = output
         .text(&format!("the {what} is another one: its version was {recorded}, and is {found}\n"));
-    Failure::of_check(written.and_then(|()| output.finish()), false)
+    CliError::check_failed(written.and_then(|()| output.finish()), false)
 }
 
 impl ReplayCommand {
@@ -124,7 +123,7 @@ impl ReplayCommand {
         query: &str,
         receipt: &Receipt,
         counter: &Arc<dyn TokenCounter>,
-    ) -> Result<Vec<ContextItem>, Failure> {
+    ) -> Result<Vec<ContextItem>, CliError> {
         let assembler = Assembler::new(cache, Assembler::config_from_receipt(receipt)?);
         let assembler = assembler.with_counter(Arc::clone(counter));
         let vector = self.vector.open()?;
@@ -190,7 +189,7 @@ pub(crate) struct Diff {
 }
 
 impl Diff {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let (before, after) =
             (input::read_receipt(&self.before)?, input::read_receipt(&self.after)?);
         let diff = before.diff(&after);

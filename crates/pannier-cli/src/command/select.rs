@@ -13,7 +13,7 @@ use pannier_policy::{Circumstances, Policy, Receipt};
 
 use super::{explanation, label, overview};
 use crate::arguments::{BudgetArguments, Input, ItemArguments, PolicyArguments};
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::output::{self, Output};
 use crate::table::printable;
 
@@ -70,7 +70,7 @@ enum Format {
 }
 
 impl Select {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         self.check_receipt()?;
         let budget = self.budget.read()?;
         let policy = self.policy.read()?;
@@ -116,13 +116,13 @@ impl Select {
     }
 
     /// Refuses a receipt that would replace what is read.
-    fn check_receipt(&self) -> Result<(), Failure> {
+    fn check_receipt(&self) -> Result<(), CliError> {
         let Some(path) = &self.receipt else {
             return Ok(());
         };
         if path.as_os_str() == "-" {
             let problem = "a receipt goes to a file; name one, as in --receipt run.json";
-            return Err(Failure::Usage(problem.to_owned()));
+            return Err(CliError::Usage(problem.to_owned()));
         }
         let same = |file: &PathBuf| match (file.canonicalize(), path.canonicalize()) {
             (Ok(file), Ok(path)) => file == path,
@@ -130,7 +130,7 @@ impl Select {
         };
         if self.items.files.iter().any(same) {
             let problem = format!("the receipt would replace the items in {}", path.display());
-            return Err(Failure::Usage(format!("{problem}; choose another file")));
+            return Err(CliError::Usage(format!("{problem}; choose another file")));
         }
         Ok(())
     }
@@ -140,7 +140,7 @@ impl Select {
         pipeline: &Pipeline,
         items: &'a [ContextItem],
         budget: &ContextBudget,
-    ) -> Result<(Selection<'a>, Vec<TraceEvent>), Failure> {
+    ) -> Result<(Selection<'a>, Vec<TraceEvent>), CliError> {
         if !self.timings {
             return Ok((pipeline.run(items, budget)?, Vec::new()));
         }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{AnswerFormat, label, sum_tokens};
 use crate::arguments::{BudgetArguments, ItemArguments, PolicyArguments};
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::output::{self, Output};
 use crate::table::Table;
 
@@ -72,7 +72,7 @@ pub(crate) struct Simulate {
 }
 
 impl Simulate {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         let policy = self.policy.read()?;
         let pipeline = self.policy.time.pipeline(&policy)?;
         if let Some(slack) = self.marginal {
@@ -95,7 +95,7 @@ impl Simulate {
         items: &[ContextItem],
         budget: &ContextBudget,
         slack: i64,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         #[derive(Serialize)]
         struct Answer<'a> {
             slack_tokens: i64,
@@ -106,7 +106,7 @@ impl Simulate {
             let target = budget.target_tokens();
             let problem =
                 format!("--marginal is {slack}; it must be from 0 to the target of {target}");
-            return Err(Failure::Usage(problem));
+            return Err(CliError::Usage(problem));
         }
         let indices = pipeline.get_marginal_items(items, budget, slack).map_err(|error| {
             instead_of_monotonic(
@@ -146,7 +146,7 @@ impl Simulate {
         items: &[ContextItem],
         base: &ContextBudget,
         name: &str,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         #[derive(Serialize)]
         struct Answer<'a> {
             #[serde(flatten)]
@@ -164,7 +164,7 @@ impl Simulate {
             let tokens = items[index].tokens();
             let problem =
                 format!("the ceiling of {ceiling} is below the item's own {tokens} tokens");
-            return Err(Failure::Usage(format!("{problem}; raise --ceiling")));
+            return Err(CliError::Usage(format!("{problem}; raise --ceiling")));
         }
         let min_budget = if self.exhaustive {
             pipeline.find_min_budget_for_exhaustively(items, base, index, ceiling)?
@@ -192,7 +192,7 @@ impl Simulate {
         pipeline: &Pipeline,
         items: &[ContextItem],
         base: &ContextBudget,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         #[derive(Serialize)]
         struct Answer<'a> {
             from: i64,
@@ -209,7 +209,7 @@ impl Simulate {
 
         let (from, to) = (self.from, self.to.unwrap_or_else(|| cost_of_everything(items, base)));
         if from < 0 || from > to {
-            return Err(Failure::Usage(format!(
+            return Err(CliError::Usage(format!(
                 "a sweep from {from} to {to} has no budgets; check --from and --to"
             )));
         }
@@ -235,9 +235,9 @@ impl Simulate {
 }
 
 /// Says what a policy cannot answer in the words of policies, where the engine speaks of its parts.
-fn instead_of_monotonic(error: Error, problem: &str) -> Failure {
+fn instead_of_monotonic(error: Error, problem: &str) -> CliError {
     match error {
-        Error::NotMonotonic { .. } => Failure::Usage(problem.to_owned()),
+        Error::NotMonotonic { .. } => CliError::Usage(problem.to_owned()),
         error => error.into(),
     }
 }

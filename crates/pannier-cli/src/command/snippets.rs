@@ -13,7 +13,7 @@ use pannier_snippets::{
 use super::AnswerFormat;
 use super::state;
 use crate::arguments::TokenizerArguments;
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::output::Output;
 use crate::table::printable;
 
@@ -35,7 +35,7 @@ pub(crate) enum Snippets {
 }
 
 impl Snippets {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         match self {
             Self::Index(command) => command.run(),
             Self::List(command) => command.run(),
@@ -53,7 +53,7 @@ struct RootArguments {
 }
 
 impl RootArguments {
-    fn open(&self) -> Result<Roots, Failure> {
+    fn open(&self) -> Result<Roots, CliError> {
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
         Ok(Roots::open(&self.roots, home)?)
     }
@@ -74,7 +74,7 @@ pub(crate) struct IndexCommand {
 }
 
 impl IndexCommand {
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<(), CliError> {
         let counter = self.tokenizer.counter()?;
         let indexed = pannier_snippets::index(&self.roots.open()?, &*counter)?;
         let mut output = Output::new();
@@ -113,7 +113,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<(), CliError> {
         let problems = pannier_snippets::check(&self.roots.open()?)?;
         let mut output = Output::new();
         let written = match self.format {
@@ -124,7 +124,7 @@ impl Check {
             }
         };
         let written = written.and_then(|()| output.finish());
-        Failure::of_check(written, problems.is_empty())
+        CliError::check_failed(written, problems.is_empty())
     }
 }
 
@@ -168,7 +168,7 @@ pub(crate) struct List {
 }
 
 impl List {
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<(), CliError> {
         let types = self.areas.iter().map(|name| SnippetType::from_name(name.trim()));
         let scopes = self.scope.iter().map(|name| Scope::from_name(name.trim()));
         let mut options = ListOptions::default();
@@ -223,7 +223,7 @@ pub(crate) struct Get {
 }
 
 impl Get {
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<(), CliError> {
         let session = self.session.as_deref().map(SessionId::new).transpose();
         let session = session.map_err(SnippetsError::from)?;
         let indexes = SnippetIndexes::read(self.roots.open()?)?;
@@ -274,7 +274,7 @@ impl Get {
 fn counter(
     asked: &TokenizerArguments,
     catalog: &SnippetCatalog<'_>,
-) -> Result<Box<dyn TokenCounter>, Failure> {
+) -> Result<Box<dyn TokenCounter>, CliError> {
     match catalog.counter().filter(|_| !asked.is_named()) {
         Some(counter) => Ok(counter),
         None => asked.counter(),
@@ -285,7 +285,7 @@ fn write_listing(
     listing: &SnippetList<'_>,
     format: AnswerFormat,
     output: &mut Output,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     match format {
         AnswerFormat::Json => output.json(listing),
         AnswerFormat::Text => output.text(&listing.text()),

@@ -5,14 +5,14 @@ use std::time::SystemTime;
 
 use pannier_core::Timestamp;
 
-use crate::failure::Failure;
+use crate::error::CliError;
 
 pub(crate) fn clock() -> Timestamp {
     SystemTime::now().into()
 }
 
 /// A folder of this name where programs keep what they remember.
-pub(crate) fn folder(name: &str) -> Result<PathBuf, Failure> {
+pub(crate) fn folder(name: &str) -> Result<PathBuf, CliError> {
     let folder =
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = folder("XDG_STATE_HOME")
@@ -20,7 +20,7 @@ pub(crate) fn folder(name: &str) -> Result<PathBuf, Failure> {
         .or_else(|| Some(folder("HOME")?.join(".local/state")));
     let state = state.ok_or_else(|| {
         let problem = "there is no folder for what sessions have seen; set XDG_STATE_HOME, or HOME, to an absolute path";
-        Failure::Usage(problem.to_owned())
+        CliError::Usage(problem.to_owned())
     })?;
     Ok(state.join("pannier").join(name))
 }

@@ -7,7 +7,7 @@ use pannier_core::TokenCounter;
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::TokenizerArguments;
-use crate::failure::Failure;
+use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
 use crate::table::Table;
@@ -63,7 +63,7 @@ pub(crate) struct Calibrate {
 }
 
 impl Tokens {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
         match self {
             Self::List => list(),
             Self::Count(command) => command.run(),
@@ -77,11 +77,11 @@ fn is_stdin(path: &Path) -> bool {
 }
 
 /// A text from a file; `-` is standard input.
-fn read(path: &Path) -> Result<String, Failure> {
+fn read(path: &Path) -> Result<String, CliError> {
     input::read_text_or_stdin(path, LARGEST)
 }
 
-fn list() -> Result<(), Failure> {
+fn list() -> Result<(), CliError> {
     let mut table = Table::new(output::width(), 0, &[]);
     for name in pannier_tokens::counter_names() {
         let counter = pannier_tokens::counter_by_name(name)?;
@@ -115,7 +115,7 @@ impl Counted {
 }
 
 impl Count {
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<(), CliError> {
         #[derive(Serialize)]
         struct Answer<'a> {
             tokenizer: &'a str,
@@ -154,7 +154,7 @@ impl Count {
 }
 
 impl Calibrate {
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<(), CliError> {
         #[derive(Deserialize)]
         struct Pair {
             text: String,
@@ -178,10 +178,9 @@ impl Calibrate {
             if line.trim().is_empty() {
                 continue;
             }
-            pairs.push(serde_json::from_str(line).map_err(|error| Failure::Input {
-                path: Some(self.log.clone()),
-                place: format!(", line {number}"),
-                problem: format!("{error}; write {{\"text\": \"...\", \"tokens\": 12}}"),
+            pairs.push(serde_json::from_str(line).map_err(|error| {
+                let problem = format!("{error}; write {{\"text\": \"...\", \"tokens\": 12}}");
+                CliError::input_line(&self.log, number, problem)
             })?);
         }
         let pairs = pairs.iter().map(|pair| (pair.text.as_str(), pair.tokens));

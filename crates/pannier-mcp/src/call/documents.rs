@@ -5,8 +5,10 @@ use serde::Serialize;
 
 use crate::answer::Answer;
 use crate::arguments::{Assemble, Inspect, Nothing, Resolve};
-use crate::problem::Problem;
-use crate::shelf::{Shelf, counter};
+use crate::tool_error::ToolError;
+use pannier::Shelf;
+
+use crate::counter::counter;
 use crate::work::Watch;
 
 /// As `pannier resolve`.
@@ -15,8 +17,8 @@ pub(super) fn resolve(
     shelf: &Shelf,
     watch: &Watch,
     most: usize,
-) -> Result<Answer, Problem> {
-    let cache = shelf.cache(arguments.cache.as_deref())?;
+) -> Result<Answer, ToolError> {
+    let cache = shelf.documents(arguments.cache.as_deref())?;
     watch.step("looking for documents")?;
     let resolved = cache.resolve(&arguments.query, arguments.budget)?;
     watch.step("writing the answer")?;
@@ -29,7 +31,7 @@ pub(super) fn assemble(
     shelf: &Shelf,
     watch: &Watch,
     most: usize,
-) -> Result<Answer, Problem> {
+) -> Result<Answer, ToolError> {
     let mut filters = Filters::default();
     (filters.paths, filters.contains) = (arguments.paths, arguments.contains);
     (filters.after, filters.before) = (arguments.after, arguments.before);
@@ -41,11 +43,11 @@ pub(super) fn assemble(
     config.max_chunks_per_doc = arguments.max_chunks_per_doc;
     (config.neighbors, config.include_metadata) = (arguments.neighbours, arguments.metadata);
 
-    let cache = shelf.cache(arguments.cache.as_deref())?;
+    let cache = shelf.documents(arguments.cache.as_deref())?;
     let counter = counter(arguments.tokenizer.as_deref())?;
     watch.step("looking for passages")?;
     let assembler = Assembler::new(&cache, config).with_counter(counter);
-    let candidates = assembler.candidates(&arguments.query, shelf.vector(&cache))?;
+    let candidates = assembler.candidates(&arguments.query, shelf.query_vector(&cache))?;
     watch.step("packing passages")?;
     let context = candidates.assemble(&TokenBudget::available(arguments.budget))?;
     watch.step("writing the answer")?;
@@ -63,13 +65,13 @@ struct ListedCache<'s> {
 }
 
 /// Which caches there are.
-pub(super) fn list(_: &Nothing, shelf: &Shelf, most: usize) -> Result<Answer, Problem> {
+pub(super) fn list(_: &Nothing, shelf: &Shelf, most: usize) -> Result<Answer, ToolError> {
     #[derive(Serialize)]
     struct Caches<'s> {
         caches: Vec<ListedCache<'s>>,
     }
-    let listed = shelf.cache_names().into_iter().map(|name| {
-        let cache = shelf.cache(Some(name))?;
+    let listed = shelf.document_names().into_iter().map(|name| {
+        let cache = shelf.documents(Some(name))?;
         let manifest = cache.manifest();
         Ok(ListedCache {
             name,
@@ -79,7 +81,7 @@ pub(super) fn list(_: &Nothing, shelf: &Shelf, most: usize) -> Result<Answer, Pr
             chunks: manifest.chunks,
         })
     });
-    Answer::object(&Caches { caches: listed.collect::<Result<_, Problem>>()? }, most)
+    Answer::object(&Caches { caches: listed.collect::<Result<_, ToolError>>()? }, most)
 }
 
 /// As `pannier inspect --format json`.
@@ -88,8 +90,8 @@ pub(super) fn inspect(
     shelf: &Shelf,
     watch: &Watch,
     most: usize,
-) -> Result<Answer, Problem> {
-    let cache = shelf.cache(arguments.cache.as_deref())?;
+) -> Result<Answer, ToolError> {
+    let cache = shelf.documents(arguments.cache.as_deref())?;
     watch.step("looking through the cache")?;
     Answer::object(&cache.inspect()?, most)
 }

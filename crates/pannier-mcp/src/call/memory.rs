@@ -2,13 +2,14 @@
 
 use std::time::SystemTime;
 
-use pannier_core::ErrorCategory;
 use pannier_memory::{Config, PacketBuilder, PacketFormat, PacketOptions};
 
 use crate::answer::Answer;
 use crate::arguments::{Packet, PacketForm};
-use crate::problem::Problem;
-use crate::shelf::{Shelf, counter};
+use crate::tool_error::ToolError;
+use pannier::Shelf;
+
+use crate::counter::counter;
 use crate::work::Watch;
 
 /// As `pannier packet`.
@@ -17,14 +18,8 @@ pub(super) fn packet(
     shelf: &Shelf,
     watch: &Watch,
     most: usize,
-) -> Result<Answer, Problem> {
-    let folder = shelf.context(arguments.context.as_deref())?;
-    // Without files, a packet would claim that there are no rules.
-    if !folder.path().is_dir() {
-        let hint = "make it again, or start the server with another folder; tell the user";
-        let message = "the project's .context folder is no longer there";
-        return Err(Problem::new(ErrorCategory::Io.code(), message, hint));
-    }
+) -> Result<Answer, ToolError> {
+    let folder = shelf.memory(arguments.context.as_deref())?;
     let counter = counter(arguments.tokenizer.as_deref())?;
     watch.step("reading what the project remembers")?;
     let config = Config::read(folder)?;
@@ -32,7 +27,7 @@ pub(super) fn packet(
     let asked = arguments.query.iter().chain(&arguments.files).map(String::as_str);
     let now = arguments.now.unwrap_or_else(|| SystemTime::now().into());
     let mut options = PacketOptions::new(now).with_config(&config).with_query(asked);
-    let budget = arguments.budget.or(shelf.packet_budget);
+    let budget = arguments.budget.or(shelf.packet_budget());
     options.budget = budget.unwrap_or(options.budget);
     options.include_timestamp = arguments.now.is_some();
     options.max_characters = arguments.max_chars;

@@ -7,12 +7,12 @@ mod memory;
 mod selection;
 mod snippets;
 
+use pannier::Shelf;
 use rmcp::model::JsonObject;
 
 use crate::answer::Answer;
 use crate::arguments::read;
-use crate::problem::Problem;
-use crate::shelf::Shelf;
+use crate::tool_error::ToolError;
 use crate::work::Watch;
 
 /// What can be called.
@@ -48,7 +48,7 @@ impl Call {
         shelf: &Shelf,
         watch: &Watch,
         most: usize,
-    ) -> Result<Answer, Problem> {
+    ) -> Result<Answer, ToolError> {
         match self {
             Self::Resolve => documents::resolve(&read(arguments)?, shelf, watch, most),
             Self::Assemble => documents::assemble(read(arguments)?, shelf, watch, most),

@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::arguments::Select;
-use crate::problem::Problem;
-use crate::shelf::counter;
+use crate::counter::counter;
+use crate::tool_error::ToolError;
 use crate::work::Watch;
 
 /// So many items are explained in one call: each takes many runs of the engine.
 const MOST_EXPLAINED: usize = 50;
 
 /// As `pannier select --format json`.
-pub(super) fn select(arguments: Select, watch: &Watch, most: usize) -> Result<Answer, Problem> {
+pub(super) fn select(arguments: Select, watch: &Watch, most: usize) -> Result<Answer, ToolError> {
     let registry = PolicyRegistry::default();
     let policy = policy(&registry, arguments.policy)?;
     let policy = match &arguments.query {
@@ -41,7 +41,7 @@ pub(super) fn select(arguments: Select, watch: &Watch, most: usize) -> Result<An
     if explained.len() > MOST_EXPLAINED {
         let hint = "ask for those that you want to know about, in several calls if they are many";
         let message = format!("explain may name {MOST_EXPLAINED} items in one call");
-        return Err(Problem::invalid(message, hint));
+        return Err(ToolError::invalid(message, hint));
     }
     watch.step("selecting")?;
     let negative = items.iter().filter(|item| item.tokens() < 0).count();
@@ -69,13 +69,13 @@ pub(super) fn select(arguments: Select, watch: &Watch, most: usize) -> Result<An
 }
 
 /// A preset by its name, or a policy as it stands. A policy has no way to name a file.
-fn policy(registry: &PolicyRegistry, policy: Option<Value>) -> Result<Policy, Problem> {
+fn policy(registry: &PolicyRegistry, policy: Option<Value>) -> Result<Policy, ToolError> {
     match policy {
         None => Ok(registry.policy("chat")?.clone()),
         Some(Value::String(name)) => Ok(registry.policy(&name)?.clone()),
         Some(policy) => serde_json::from_value(policy).map_err(|error| {
             let hint = "give the name of a preset, or a policy as docs/policies.md describes it";
-            Problem::invalid(format!("policy: {error}"), hint)
+            ToolError::invalid(format!("policy: {error}"), hint)
         }),
     }
 }

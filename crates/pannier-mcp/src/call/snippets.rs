@@ -10,8 +10,10 @@ use pannier_snippets::{
 
 use crate::answer::Answer;
 use crate::arguments::Get;
-use crate::problem::Problem;
-use crate::shelf::{Shelf, counter};
+use crate::tool_error::ToolError;
+use pannier::Shelf;
+
+use crate::counter::counter;
 use crate::work::Watch;
 
 /// As `pannier snippets list --format json` without ids, and as `pannier snippets get --format json` with them.
@@ -20,17 +22,17 @@ pub(super) fn get(
     shelf: &Shelf,
     watch: &Watch,
     most: usize,
-) -> Result<Answer, Problem> {
+) -> Result<Answer, ToolError> {
     match arguments.snippet_ids.is_empty() {
         true => list(arguments, shelf, watch, most),
         false => fetch(arguments, shelf, watch, most),
     }
 }
 
-fn list(arguments: &Get, shelf: &Shelf, watch: &Watch, most: usize) -> Result<Answer, Problem> {
+fn list(arguments: &Get, shelf: &Shelf, watch: &Watch, most: usize) -> Result<Answer, ToolError> {
     if arguments.budget.is_some() {
         let hint = "leave it out, and use limit to list fewer; or add snippet_ids to fetch them";
-        return Err(Problem::invalid("budget does not go without snippet_ids", hint));
+        return Err(ToolError::invalid("budget does not go without snippet_ids", hint));
     }
     let mut options = ListOptions::default();
     let types = arguments.areas.iter().map(|name| SnippetType::from_name(name.trim()));
@@ -40,14 +42,14 @@ fn list(arguments: &Get, shelf: &Shelf, watch: &Watch, most: usize) -> Result<An
     options.baseline_only = arguments.baseline_only;
     options.query.clone_from(&arguments.query);
     options.limit = arguments.limit;
-    let indexes = shelf.indexes(arguments.docs.as_deref())?;
+    let indexes = shelf.snippets(arguments.docs.as_deref())?;
     watch.step("listing snippets")?;
     let catalog = indexes.catalog()?;
     let counter = counter_for(arguments, &catalog)?;
     Answer::object(&catalog.list(&options, &*counter)?, most)
 }
 
-fn fetch(arguments: &Get, shelf: &Shelf, watch: &Watch, most: usize) -> Result<Answer, Problem> {
+fn fetch(arguments: &Get, shelf: &Shelf, watch: &Watch, most: usize) -> Result<Answer, ToolError> {
     let unfit = [
         ("areas", !arguments.areas.is_empty()),
         ("scopes", !arguments.scopes.is_empty()),
@@ -57,15 +59,15 @@ fn fetch(arguments: &Get, shelf: &Shelf, watch: &Watch, most: usize) -> Result<A
     ];
     if let Some((name, _)) = unfit.iter().find(|(_, is_given)| *is_given) {
         let hint = "leave it out to fetch snippets, or leave snippet_ids out to list them";
-        return Err(Problem::invalid(format!("{name} does not go with snippet_ids"), hint));
+        return Err(ToolError::invalid(format!("{name} does not go with snippet_ids"), hint));
     }
     let session = arguments.session.as_deref().map(SessionId::new).transpose();
     let session = session.map_err(SnippetsError::from)?;
     if arguments.resend && session.is_none() {
         let hint = "add session, or leave resend out: without a session everything is sent";
-        return Err(Problem::invalid("resend is about a session, and there is none", hint));
+        return Err(ToolError::invalid("resend is about a session, and there is none", hint));
     }
-    let indexes = shelf.indexes(arguments.docs.as_deref())?;
+    let indexes = shelf.snippets(arguments.docs.as_deref())?;
     watch.step("gathering what is required")?;
     let catalog = indexes.catalog()?;
     let counter = counter_for(arguments, &catalog)?;
@@ -101,7 +103,7 @@ fn fetch(arguments: &Get, shelf: &Shelf, watch: &Watch, most: usize) -> Result<A
 fn counter_for(
     arguments: &Get,
     catalog: &SnippetCatalog<'_>,
-) -> Result<Arc<dyn TokenCounter>, Problem> {
+) -> Result<Arc<dyn TokenCounter>, ToolError> {
     match catalog.counter().filter(|_| arguments.tokenizer.is_none()) {
         Some(indexed) => Ok(Arc::from(indexed)),
         None => counter(arguments.tokenizer.as_deref()),

@@ -1,23 +1,25 @@
 //! Folders by name.
 //!
-//! Clients never see or say where a folder is: they call it by a name, which stands in URIs, too. A host part of a URI has no
-//! case, so neither have names.
+//! Clients of a server know names, never paths. A name is also the host of a URI, which has no case; so names have none.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::ServeError;
+use super::ShelfError;
 
-/// A folder, and what clients call it.
+/// The longest part of a foreign name that a message repeats.
+pub(super) const MAX_SHOWN_CHARS: usize = 80;
+
+/// A folder and its name.
 ///
 /// ```
-/// use pannier_mcp::NamedFolder;
+/// use pannier::NamedFolder;
 ///
 /// let named: NamedFolder = "handbook=.cache/docs".parse()?;
 /// assert_eq!(named.name(), "handbook");
 /// let plain: NamedFolder = ".cache/docs".parse()?;
 /// assert_eq!(plain.name(), "docs");
-/// # Ok::<(), pannier_mcp::ServeError>(())
+/// # Ok::<(), pannier::ShelfError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedFolder {
@@ -30,31 +32,34 @@ impl NamedFolder {
     ///
     /// # Errors
     ///
-    /// [`ServeError::Name`] if that cannot be a name.
-    pub fn new(name: &str, path: impl Into<PathBuf>) -> Result<Self, ServeError> {
+    /// [`ShelfError::InvalidName`] unless the name has 1 to 64 ASCII letters, digits, `.`, `_` and `-`.
+    pub fn new(name: &str, path: impl Into<PathBuf>) -> Result<Self, ShelfError> {
         let path = path.into();
         match is_name(name) {
             true => Ok(Self { name: name.to_owned(), path }),
-            false => Err(ServeError::Name { name: name.chars().take(80).collect(), path }),
+            false => {
+                let name = name.chars().take(MAX_SHOWN_CHARS).collect();
+                Err(ShelfError::InvalidName { name, path })
+            }
         }
     }
 
-    /// What it is called.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &std::path::Path {
+    /// Returns the path.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
 impl FromStr for NamedFolder {
-    type Err = ServeError;
+    type Err = ShelfError;
 
-    /// Reads `NAME=PATH`, or a path that is called by its last part. The folder `.context` is called by that of its project.
-    fn from_str(text: &str) -> Result<Self, ServeError> {
+    /// Parses `NAME=PATH`, or a path whose last component is the name. A folder `.context` has the name of its project.
+    fn from_str(text: &str) -> Result<Self, ShelfError> {
         if let Some((name, path)) = text.split_once('=')
             && is_name(name)
             && !path.is_empty()
@@ -62,15 +67,13 @@ impl FromStr for NamedFolder {
             return Self::new(name, path);
         }
         let path = PathBuf::from(text);
-        // Of `.` and `..`, only the system knows the name.
-        let whole = path.canonicalize().unwrap_or_else(|_| path.clone());
-        let named = match whole.file_name() {
-            Some(name) if name == ".context" => {
-                whole.parent().and_then(|parent| parent.file_name())
-            }
+        // Only the file system knows the names of `.` and `..`.
+        let absolute = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let last = match absolute.file_name() {
+            Some(name) if name == ".context" => absolute.parent().and_then(Path::file_name),
             name => name,
         };
-        let name = named.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = last.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         Self::new(&name, path)
     }
 }
@@ -80,24 +83,25 @@ fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(is_plain) && name.contains(|c| c != '.')
 }
 
-/// Refuses two folders of one name.
-pub(crate) fn check_names(folders: &[NamedFolder]) -> Result<(), ServeError> {
-    for (place, folder) in folders.iter().enumerate() {
+/// Rejects two folders with one name.
+#[cfg(any(feature = "docs", feature = "memory", feature = "snippets"))]
+pub(super) fn check_names(folders: &[NamedFolder]) -> Result<(), ShelfError> {
+    for (position, folder) in folders.iter().enumerate() {
         let is_same = |other: &NamedFolder| other.name.eq_ignore_ascii_case(&folder.name);
-        if folders[..place].iter().any(is_same) {
+        if folders[..position].iter().any(is_same) {
             let (name, path) = (folder.name.clone(), folder.path.clone());
-            return Err(ServeError::SameName { name, path });
+            return Err(ShelfError::DuplicateName { name, path });
         }
     }
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "docs"))]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_are_plain() {
+    fn parse_takes_a_name_or_the_last_component() {
         for (text, name) in [
             ("a=b", "a"),
             ("a=b=c", "a"),
@@ -110,18 +114,15 @@ mod tests {
         }
         for text in ["/x/my docs", "/", "ä=/x/ä", "", "..=/x/a b"] {
             let error = text.parse::<NamedFolder>().unwrap_err();
-            assert!(matches!(error, ServeError::Name { .. }), "{text}: {error}");
+            assert!(matches!(error, ShelfError::InvalidName { .. }), "{text}: {error}");
         }
     }
 
     #[test]
-    fn two_folders_of_one_name_are_refused() {
+    fn check_names_rejects_duplicates_ignoring_case() {
         let folders = ["a=x", "b=y", "A=z"].map(|text| text.parse().unwrap());
         let error = check_names(&folders).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "two folders are called 'A'; give one another name, as in A-2=z"
-        );
+        assert_eq!(error.to_string(), "two folders are called 'A'; rename one, as in A-2=z");
         assert!(check_names(&folders[..2]).is_ok());
     }
 }

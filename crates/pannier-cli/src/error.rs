@@ -1,0 +1,212 @@
+//! Errors of the command: their text on standard error, and their exit codes.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use pannier::{Audience, Category, Failure};
+use pannier_chat::ChatError;
+use pannier_conformance::SuiteError;
+use pannier_core::Error;
+use pannier_docs::DocsError;
+use pannier_embed::EmbedError;
+use pannier_mcp::ServeError;
+use pannier_memory::MemoryError;
+use pannier_snippets::SnippetsError;
+use pannier_tokens::TokenError;
+
+use crate::output;
+use crate::table::printable;
+
+/// The exit code of each category, and its line in the help.
+pub(crate) const EXIT_CODES: [(Category, u8, &str); 7] = [
+    (Category::CheckFailed, 1, "a check said no"),
+    (Category::InvalidInput, 2, "wrong usage or invalid input"),
+    (Category::BudgetNotMet, 3, "the budget cannot be met"),
+    (Category::CacheMissing, 4, "there is no cache"),
+    (Category::CacheInvalid, 5, "the cache is damaged or not ours"),
+    (Category::Io, 6, "reading or writing failed"),
+    (Category::Internal, 7, "a fault of the program"),
+];
+
+fn exit_code(category: Category) -> ExitCode {
+    let row = EXIT_CODES.iter().find(|(other, ..)| *other == category);
+    ExitCode::from(row.map_or(7, |(_, code, _)| *code))
+}
+
+/// The reason why a command stopped.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    /// A library failed.
+    #[error("{}", explain(.0))]
+    Library(#[from] Failure),
+
+    /// A library failed on a file, or on standard input.
+    #[error("{}: {}", name(path), explain(failure))]
+    LibraryAt { path: Option<PathBuf>, failure: Failure },
+
+    /// A server cannot be started.
+    #[error("{}", explain_serve_error(.0))]
+    Serve(#[from] ServeError),
+
+    /// A hook failed, which must not stop its host.
+    #[error("{0}")]
+    Hook(Box<CliError>),
+
+    /// A cache has this many problems, which have been printed.
+    #[error("the cache is damaged ({0} problems, above); rebuild it with `pannier build --force`")]
+    CacheDamaged(usize),
+
+    /// The arguments are invalid.
+    #[error("{0}")]
+    Usage(String),
+
+    /// A file has invalid content.
+    #[error("{}{position}: {problem}", name(path))]
+    Input { path: Option<PathBuf>, position: String, problem: String },
+
+    /// Reading or writing failed.
+    #[error("cannot {action} {}: {error}", name(path))]
+    Io { action: &'static str, path: Option<PathBuf>, error: io::Error },
+
+    /// Conformance vectors cannot be read.
+    #[error("{0}")]
+    Suite(#[from] SuiteError),
+
+    /// A check failed and has printed why.
+    #[error("the check said no")]
+    Check,
+
+    /// The reader of standard output closed it.
+    #[error("the output was closed")]
+    OutputClosed,
+
+    /// A fault of the program.
+    #[error("this is a fault of the program: {0}; please report it")]
+    Internal(String),
+}
+
+macro_rules! from_library_errors {
+    ($($error:ty),+) => {
+        $(impl From<$error> for CliError {
+            fn from(error: $error) -> Self {
+                Self::Library(error.into())
+            }
+        })+
+    };
+}
+
+from_library_errors!(
+    ChatError,
+    DocsError,
+    EmbedError,
+    Error,
+    MemoryError,
+    SnippetsError,
+    TokenError
+);
+
+/// Joins message and advice; after a list, the advice has its own line.
+fn explain(failure: &Failure) -> String {
+    let message = failure.message(Audience::Command);
+    match failure.advice(Audience::Command) {
+        Some(advice) if message.contains('\n') => format!("{message}\n{advice}"),
+        Some(advice) => format!("{message}; {advice}"),
+        None => message,
+    }
+}
+
+fn explain_serve_error(error: &ServeError) -> String {
+    match error {
+        ServeError::Folder(failure) => explain(failure),
+        ServeError::Open { address } => {
+            let port = address.port();
+            format!("{error}; add one with --token-file FILE, or listen at 127.0.0.1:{port}")
+        }
+        error => error.to_string(),
+    }
+}
+
+/// The name of a file in messages.
+fn name(path: &Option<PathBuf>) -> String {
+    path.as_ref().map_or_else(|| "standard input".to_owned(), |path| path.display().to_string())
+}
+
+/// Prints help, the version or a usage error. The exit code of an error is that of invalid input, unless a host runs this as
+/// its hook: a mistake in the host's settings must not stop its user.
+pub(crate) fn usage_error(
+    error: &clap::Error,
+    arguments: impl Iterator<Item = std::ffi::OsString>,
+) -> ExitCode {
+    // If printing fails, there is nowhere left to report it.
+    let _ = error.print();
+    let code = u8::try_from(error.exit_code()).unwrap_or(u8::MAX);
+    let is_hook = |argument: std::ffi::OsString| {
+        let text = argument.to_string_lossy();
+        text == "--hook" || text.starts_with("--hook=")
+    };
+    if code != 0 && arguments.into_iter().any(is_hook) {
+        return exit_code(Category::CheckFailed);
+    }
+    ExitCode::from(code)
+}
+
+impl CliError {
+    pub(crate) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
+        Self::Io { action, path: Some(path.to_owned()), error }
+    }
+
+    /// Invalid content of a file, at no particular line.
+    pub(crate) fn input(path: &Path, problem: impl Into<String>) -> Self {
+        let (path, position) = (Some(path.to_owned()), String::new());
+        Self::Input { path, position, problem: problem.into() }
+    }
+
+    /// Invalid content of a file at a line, counted from 1.
+    pub(crate) fn input_line(path: &Path, line: usize, problem: impl Into<String>) -> Self {
+        let (path, position) = (Some(path.to_owned()), format!(", line {line}"));
+        Self::Input { path, position, problem: problem.into() }
+    }
+
+    fn category(&self) -> Category {
+        match self {
+            Self::Library(failure)
+            | Self::LibraryAt { failure, .. }
+            | Self::Serve(ServeError::Folder(failure)) => failure.category(),
+            Self::Serve(ServeError::Io { .. }) | Self::Io { .. } | Self::Suite(_) => Category::Io,
+            Self::Serve(_) | Self::Usage(_) | Self::Input { .. } => Category::InvalidInput,
+            Self::CacheDamaged(_) => Category::CacheInvalid,
+            // Some hosts read an exit code of 2 as an order to block their user.
+            Self::Check | Self::Hook(_) => Category::CheckFailed,
+            Self::OutputClosed | Self::Internal(_) => Category::Internal,
+        }
+    }
+
+    /// Ends a command that made a check. If the reader closed the output early, the exit code is the same.
+    pub(crate) fn check_failed(written: Result<(), Self>, is_clean: bool) -> Result<(), Self> {
+        match written {
+            Err(Self::OutputClosed) | Ok(()) if is_clean => Ok(()),
+            Err(Self::OutputClosed) | Ok(()) => Err(Self::Check),
+            other => other,
+        }
+    }
+
+    /// Prints the error and returns its exit code.
+    pub(crate) fn print_error(&self) -> ExitCode {
+        match self {
+            Self::OutputClosed => return ExitCode::SUCCESS,
+            Self::Check => {}
+            error => {
+                let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+                let styled = output::is_styled(&io::stderr());
+                let (on, off) = if styled { (red, red) } else { Default::default() };
+                let message = printable(&error.to_string());
+                // If this fails, there is nowhere left to report it.
+                let _ =
+                    writeln!(io::stderr(), "{}error:{} {message}", on.render(), off.render_reset());
+            }
+        }
+        exit_code(self.category())
+    }
+}

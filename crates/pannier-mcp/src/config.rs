@@ -1,0 +1,63 @@
+//! What a server serves, and its limits.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pannier::{Failure, NamedFolder, Shelf};
+use pannier_docs::Embedder;
+
+/// The folders of a server, and its limits.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct ServerConfig {
+    /// Document caches.
+    pub caches: Vec<NamedFolder>,
+    /// Roots of snippets.
+    pub docs: Vec<NamedFolder>,
+    /// Projects with a `.context` folder, or these folders.
+    pub contexts: Vec<NamedFolder>,
+    /// The folder that records which snippets each session received.
+    pub state: Option<PathBuf>,
+    /// The user's home, which `@~/` in snippets means.
+    pub home: Option<PathBuf>,
+    /// The model that embeds queries.
+    pub embedder: Option<Box<dyn Embedder>>,
+    /// The budget of a packet, in tokens, if neither the call nor the project has one.
+    pub packet_budget: Option<usize>,
+    /// The limits of a call.
+    pub limits: Limits,
+}
+
+impl ServerConfig {
+    /// Opens all folders.
+    pub(crate) fn open(self) -> Result<(Shelf, Limits), Failure> {
+        let shelf = Shelf::default()
+            .with_documents(&self.caches)?
+            .with_snippets(&self.docs, self.home)?
+            .with_memories(&self.contexts)?
+            .with_state_folder(self.state)
+            .with_embedder(self.embedder)
+            .with_packet_budget(self.packet_budget);
+        Ok((shelf, self.limits))
+    }
+}
+
+/// The limits of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The longest time from a request to its answer, waiting included; default 60 seconds.
+    pub time: Duration,
+    /// The number of calls that run at once; default 16.
+    pub calls: usize,
+    /// The largest request, in bytes; default 4 MiB.
+    pub input: usize,
+    /// The largest text of an answer, in bytes; default 8 MiB.
+    pub output: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { time: Duration::from_secs(60), calls: 16, input: 4 << 20, output: 8 << 20 }
+    }
+}

@@ -1,0 +1,302 @@
+//! Messages and advice for each audience, all in this file.
+//!
+//! A library error says what happened in the names of the Rust API. People meet the same failure through a command, whose
+//! names are flags, and models through a tool, whose names are arguments. No other crate below the command knows either.
+
+use pannier_core::Error;
+
+#[cfg(feature = "chat")]
+use pannier_chat::ChatError;
+#[cfg(feature = "docs")]
+use pannier_docs::DocsError;
+#[cfg(feature = "memory")]
+use pannier_memory::MemoryError;
+#[cfg(feature = "snippets")]
+use pannier_snippets::SnippetsError;
+
+use crate::{Category, Failure, FolderKind, ShelfError};
+
+/// The reader of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// A programmer, who knows functions and fields.
+    Library,
+    /// The user of the command, who knows flags.
+    Command,
+    /// A model that calls tools, which knows arguments.
+    Agent,
+}
+
+impl Failure {
+    /// Returns what happened and where, in the names that the audience knows.
+    pub fn message(&self, audience: Audience) -> String {
+        let message = match (self.engine_error(), self) {
+            _ if audience == Audience::Library => None,
+            (Some(error), _) => engine_message(error, audience),
+            (None, Self::Shelf(error)) => shelf_message(error),
+            _ => None,
+        };
+        message.unwrap_or_else(|| self.to_string())
+    }
+
+    /// Returns what to do about it, unless the message already says so. There is always advice for an [`Audience::Agent`].
+    pub fn advice(&self, audience: Audience) -> Option<String> {
+        if let Some(error) = self.engine_error() {
+            return engine_advice(error, audience).or_else(|| self.fallback_advice(audience));
+        }
+        let advice = match self {
+            Self::Shelf(error) => shelf_advice(error, audience),
+            #[cfg(feature = "chat")]
+            Self::Chat(ChatError::OverBudget { required_tokens, smallest_budget, is_target }) => {
+                Some(match is_target {
+                    true => format!("raise {} to {required_tokens}", TARGET.name(audience)),
+                    false => format!("raise {} to {smallest_budget}", BUDGET.name(audience)),
+                })
+            }
+            #[cfg(feature = "docs")]
+            Self::Docs(error) => docs_advice(error, audience),
+            #[cfg(feature = "memory")]
+            Self::Memory(error) => match error {
+                MemoryError::NoFolder { .. } if audience == Audience::Library => {
+                    Some("create one with `memory::init`".to_owned())
+                }
+                MemoryError::NoFolder { .. } => {
+                    Some("create one with `pannier packet init`".to_owned())
+                }
+                MemoryError::NoPacket => replay_advice(audience),
+                _ => None,
+            },
+            #[cfg(feature = "snippets")]
+            Self::Snippets(error) => snippets_advice(error, audience),
+            _ => None,
+        };
+        advice.or_else(|| self.fallback_advice(audience))
+    }
+
+    /// The engine's error, if a front end only passes it on.
+    fn engine_error(&self) -> Option<&Error> {
+        match self {
+            Self::Engine(error) => Some(error),
+            #[cfg(feature = "chat")]
+            Self::Chat(ChatError::Engine(error)) => Some(error),
+            #[cfg(feature = "docs")]
+            Self::Docs(DocsError::Engine(error)) => Some(error),
+            #[cfg(feature = "memory")]
+            Self::Memory(MemoryError::Engine(error)) => Some(error),
+            #[cfg(feature = "snippets")]
+            Self::Snippets(SnippetsError::Engine(error)) => Some(error),
+            _ => None,
+        }
+    }
+
+    fn fallback_advice(&self, audience: Audience) -> Option<String> {
+        let advice = match self.category() {
+            _ if audience != Audience::Agent => return None,
+            Category::InvalidInput => "change the arguments as the message says",
+            Category::BudgetNotMet => "raise the budget, or ask for less",
+            Category::CacheMissing | Category::CacheInvalid => {
+                "ask the user to rebuild the cache with `pannier build`; then call again"
+            }
+            Category::Io => "check that the files can be read; then call again",
+            _ => "this is a fault of the server; please report it",
+        };
+        Some(advice.to_owned())
+    }
+}
+
+/// The names of one setting.
+struct Setting {
+    field: &'static str,
+    flag: &'static str,
+    argument: &'static str,
+}
+
+const BUDGET: Setting = Setting { field: "maxTokens", flag: "--budget", argument: "budget" };
+const TARGET: Setting = Setting { field: "targetTokens", flag: "--target", argument: "target" };
+const RESERVE: Setting = Setting { field: "outputReserve", flag: "--reserve", argument: "reserve" };
+
+impl Setting {
+    fn name(&self, audience: Audience) -> &'static str {
+        match audience {
+            Audience::Library => self.field,
+            Audience::Command => self.flag,
+            Audience::Agent => self.argument,
+        }
+    }
+}
+
+/// The name of a field of a budget.
+fn budget_field(field: &str, audience: Audience) -> String {
+    let setting = [BUDGET, TARGET, RESERVE].into_iter().find(|setting| setting.field == field);
+    match (setting, field.strip_prefix("reservedSlots.")) {
+        (Some(setting), _) => setting.name(audience).to_owned(),
+        (None, Some(kind)) if audience == Audience::Command => format!("--slot {kind}"),
+        _ => field.to_owned(),
+    }
+}
+
+fn engine_message(error: &Error, audience: Audience) -> Option<String> {
+    let budget = BUDGET.name(audience);
+    let input = format!("{budget} less {}", RESERVE.name(audience));
+    Some(match error {
+        Error::NegativeTokens { field, tokens } => {
+            format!("{} is {tokens}; it must be 0 or more", budget_field(field, audience))
+        }
+        Error::AboveWindow { field, tokens, max_tokens } => format!(
+            "{} is {tokens}; it must not be above {budget}, which is {max_tokens}",
+            budget_field(field, audience)
+        ),
+        Error::MarginOutOfRange { percent } => {
+            let margin = if audience == Audience::Command { "--margin" } else { "margin" };
+            format!("{margin} is {percent}; it must be from 0 to 100")
+        }
+        Error::NoReferenceTime => "the policy measures age but has no reference time".to_owned(),
+        Error::PinnedOverBudget { pinned_tokens, available_tokens } => {
+            format!("pinned items need {pinned_tokens} tokens but {input} is {available_tokens}")
+        }
+        Error::OverTarget { selected_tokens, target_tokens } => format!(
+            "selected items need {selected_tokens} tokens but the target is {target_tokens}"
+        ),
+        Error::OverWindow { selected_tokens, input_tokens } => {
+            format!("selected items need {selected_tokens} tokens but {input} is {input_tokens}")
+        }
+        Error::RequiredTextOverBudget { fixed_tokens, target_tokens } => format!(
+            "pinned items and the text around them need {fixed_tokens} tokens but the target is {target_tokens}"
+        ),
+        _ => return None,
+    })
+}
+
+/// The engine's own messages advise programmers.
+fn engine_advice(error: &Error, audience: Audience) -> Option<String> {
+    let raise = |needed: &i64, allowed: &i64| {
+        format!("raise {} by {}", BUDGET.name(audience), needed.saturating_sub(*allowed))
+    };
+    Some(match error {
+        _ if audience == Audience::Library => return None,
+        Error::NoReferenceTime if audience == Audience::Agent => {
+            "add the argument now, as in \"now\": \"2026-03-01T12:00:00Z\"".to_owned()
+        }
+        Error::NoReferenceTime => {
+            "add --now, as in --now 2026-03-01T12:00:00Z, or set reference_time in the policy"
+                .to_owned()
+        }
+        Error::PinnedOverBudget { pinned_tokens, available_tokens } => {
+            format!("{} or unpin items", raise(pinned_tokens, available_tokens))
+        }
+        Error::OverTarget { selected_tokens, target_tokens } => {
+            let raise = raise(selected_tokens, target_tokens);
+            format!("{raise} or choose another overflow strategy")
+        }
+        Error::OverWindow { selected_tokens, input_tokens } => {
+            format!("{} or lower the required counts", raise(selected_tokens, input_tokens))
+        }
+        Error::RequiredTextOverBudget { fixed_tokens, target_tokens } => {
+            format!("{}, unpin items or shorten the template", raise(fixed_tokens, target_tokens))
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(any(feature = "docs", feature = "memory"))]
+fn replay_advice(audience: Audience) -> Option<String> {
+    (audience == Audience::Command).then(|| "replay it with the input it was made from".to_owned())
+}
+
+#[cfg(feature = "docs")]
+fn docs_advice(error: &DocsError, audience: Audience) -> Option<String> {
+    Some(match (error, audience) {
+        (DocsError::Receipt { .. }, _) => return replay_advice(audience),
+        (DocsError::NoCache { .. }, Audience::Library) => "build one with `docs::build`".to_owned(),
+        (DocsError::NoCache { path }, Audience::Command) => {
+            format!("build one with `pannier build --sources DOCS --cache {}`", path.display())
+        }
+        (DocsError::Invalid { .. } | DocsError::Outdated { .. }, Audience::Library) => {
+            "rebuild it with `docs::build`".to_owned()
+        }
+        (DocsError::Invalid { .. }, Audience::Command) => {
+            "rebuild it with `pannier build --force`".to_owned()
+        }
+        (DocsError::Outdated { .. }, Audience::Command) => {
+            "rebuild it with `pannier build`".to_owned()
+        }
+        (DocsError::Vectors { .. } | DocsError::NoVector { .. }, Audience::Library) => {
+            "give a vector for every id that `docs::for_each_chunk` reports".to_owned()
+        }
+        (DocsError::Vectors { .. } | DocsError::NoVector { .. }, Audience::Command) => {
+            "give a vector for every id that `pannier chunks` prints".to_owned()
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(feature = "snippets")]
+fn snippets_advice(error: &SnippetsError, audience: Audience) -> Option<String> {
+    Some(match (error, audience) {
+        (SnippetsError::NoIndex { .. } | SnippetsError::InvalidIndex { .. }, Audience::Library) => {
+            "write it with `snippets::index`".to_owned()
+        }
+        (SnippetsError::NoIndex { root, .. }, Audience::Command) => {
+            format!("write one with `pannier snippets index --root {}`", root.display())
+        }
+        (SnippetsError::InvalidIndex { .. }, Audience::Command) => {
+            "rewrite it with `pannier snippets index`".to_owned()
+        }
+        (SnippetsError::NoIndex { .. } | SnippetsError::InvalidIndex { .. }, Audience::Agent) => {
+            "ask the user to run `pannier snippets index`; then call again".to_owned()
+        }
+        (SnippetsError::UnknownIds { .. }, Audience::Command) => {
+            "choose others from `pannier snippets list`".to_owned()
+        }
+        (SnippetsError::UnknownIds { .. }, Audience::Agent) => {
+            "call get_context without snippet_ids to see which ids there are".to_owned()
+        }
+        _ => return None,
+    })
+}
+
+/// The name of a kind of folder in the server's flags and arguments.
+fn folder_name(kind: FolderKind) -> &'static str {
+    match kind {
+        FolderKind::Documents => "cache",
+        FolderKind::Snippets => "docs",
+        FolderKind::Memory => "context",
+    }
+}
+
+fn shelf_message(error: &ShelfError) -> Option<String> {
+    Some(match error {
+        ShelfError::NoFolder { kind } => {
+            format!("the server was started without --{}", folder_name(*kind))
+        }
+        ShelfError::NameRequired { kind, .. } => {
+            format!("there are several, and {} does not say which", folder_name(*kind))
+        }
+        ShelfError::UnknownName { kind, name, .. } => {
+            format!("there is no {} '{name}'", folder_name(*kind))
+        }
+        _ => return None,
+    })
+}
+
+fn shelf_advice(error: &ShelfError, audience: Audience) -> Option<String> {
+    Some(match error {
+        _ if audience == Audience::Library => return None,
+        ShelfError::NoFolder { kind } => {
+            format!("ask the user to start the server with --{} PATH", folder_name(*kind))
+        }
+        ShelfError::NameRequired { kind, names } => {
+            format!("add the argument {}: one of {names}", folder_name(*kind))
+        }
+        ShelfError::UnknownName { kind, names, .. } => {
+            format!("{} is one of {names}", folder_name(*kind))
+        }
+        ShelfError::NoStateFolder => {
+            "leave session out, or start the server with XDG_STATE_HOME or HOME set".to_owned()
+        }
+        ShelfError::MemoryGone => {
+            "ask the user to restore it, or to start the server with another folder".to_owned()
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,187 @@
+//! One error type over all crates, with a category for programs.
+
+use pannier_core::{Error, ErrorKind};
+use pannier_tokens::TokenError;
+
+#[cfg(feature = "chat")]
+use pannier_chat::ChatError;
+#[cfg(feature = "docs")]
+use pannier_docs::DocsError;
+#[cfg(feature = "embed")]
+use pannier_embed::EmbedError;
+#[cfg(any(feature = "memory", feature = "snippets"))]
+use pannier_files::SessionError;
+#[cfg(feature = "memory")]
+use pannier_memory::MemoryError;
+#[cfg(feature = "snippets")]
+use pannier_snippets::SnippetsError;
+
+use crate::ShelfError;
+
+/// An error of any of Pannier's crates.
+///
+/// ```
+/// use pannier::{Audience, Category, ContextBudget, Failure};
+///
+/// let failure = Failure::from(ContextBudget::new(100, 200).unwrap_err());
+/// assert_eq!(failure.category(), Category::InvalidInput);
+/// assert_eq!(
+///     failure.message(Audience::Command),
+///     "--target is 200; it must not be above --budget, which is 100"
+/// );
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] Error),
+    /// Token counting.
+    #[error(transparent)]
+    Tokens(#[from] TokenError),
+    /// Named folders.
+    #[error(transparent)]
+    Shelf(#[from] ShelfError),
+    /// Chat transcripts.
+    #[cfg(feature = "chat")]
+    #[error(transparent)]
+    Chat(#[from] ChatError),
+    /// Document indexes.
+    #[cfg(feature = "docs")]
+    #[error(transparent)]
+    Docs(#[from] DocsError),
+    /// Embedding models.
+    #[cfg(feature = "embed")]
+    #[error(transparent)]
+    Embed(#[from] EmbedError),
+    /// Project memory.
+    #[cfg(feature = "memory")]
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// Snippets.
+    #[cfg(feature = "snippets")]
+    #[error(transparent)]
+    Snippets(#[from] SnippetsError),
+    /// Session files.
+    #[cfg(any(feature = "memory", feature = "snippets"))]
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+/// What a failure is, for programs: the exit code of a process and the code of an answer derive from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Category {
+    /// A check ran, and its answer is no.
+    CheckFailed,
+    /// The request or its input is invalid.
+    InvalidInput,
+    /// No selection meets the budget.
+    BudgetNotMet,
+    /// The cache does not exist.
+    CacheMissing,
+    /// The cache exists and cannot be used.
+    CacheInvalid,
+    /// Reading or writing failed.
+    Io,
+    /// A fault of Pannier, or of a component that was added to it.
+    Internal,
+}
+
+impl Category {
+    /// All categories, in the order of their exit codes.
+    pub const ALL: [Self; 7] = [
+        Self::CheckFailed,
+        Self::InvalidInput,
+        Self::BudgetNotMet,
+        Self::CacheMissing,
+        Self::CacheInvalid,
+        Self::Io,
+        Self::Internal,
+    ];
+
+    /// Returns a stable name, as in `"cache_missing"`.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::CheckFailed => "check_failed",
+            Self::InvalidInput => ErrorKind::Invalid.code(),
+            Self::BudgetNotMet => ErrorKind::BudgetNotMet.code(),
+            Self::CacheMissing => "cache_missing",
+            Self::CacheInvalid => "cache_invalid",
+            Self::Io => "io",
+            Self::Internal => ErrorKind::Custom.code(),
+        }
+    }
+}
+
+impl From<ErrorKind> for Category {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Invalid => Self::InvalidInput,
+            ErrorKind::BudgetNotMet => Self::BudgetNotMet,
+            _ => Self::Internal,
+        }
+    }
+}
+
+impl Failure {
+    /// Returns the category.
+    pub fn category(&self) -> Category {
+        match self {
+            Self::Engine(error) => error.kind().into(),
+            Self::Tokens(_) => Category::InvalidInput,
+            Self::Shelf(ShelfError::Io { .. } | ShelfError::MemoryGone) => Category::Io,
+            Self::Shelf(_) => Category::InvalidInput,
+            #[cfg(feature = "chat")]
+            Self::Chat(error) => match error {
+                ChatError::OverBudget { .. } => Category::BudgetNotMet,
+                ChatError::Engine(error) => error.kind().into(),
+                _ => Category::InvalidInput,
+            },
+            #[cfg(feature = "docs")]
+            Self::Docs(error) => match error {
+                DocsError::NoCache { .. } => Category::CacheMissing,
+                DocsError::Invalid { .. } | DocsError::Outdated { .. } => Category::CacheInvalid,
+                DocsError::Busy { .. } | DocsError::Io { .. } => Category::Io,
+                DocsError::Engine(error) => error.kind().into(),
+                _ => Category::InvalidInput,
+            },
+            #[cfg(feature = "embed")]
+            Self::Embed(EmbedError::Io { .. }) => Category::Io,
+            #[cfg(feature = "embed")]
+            Self::Embed(_) => Category::InvalidInput,
+            #[cfg(feature = "memory")]
+            Self::Memory(error) => match error {
+                MemoryError::Io { .. } => Category::Io,
+                MemoryError::Engine(error) => error.kind().into(),
+                MemoryError::Session(error) => session(error),
+                _ => Category::InvalidInput,
+            },
+            #[cfg(feature = "snippets")]
+            Self::Snippets(error) => match error {
+                SnippetsError::OverBudget(_) | SnippetsError::MessageOverBudget { .. } => {
+                    Category::BudgetNotMet
+                }
+                SnippetsError::Engine(error) => error.kind().into(),
+                SnippetsError::Session(error) => session(error),
+                SnippetsError::Io { .. } | SnippetsError::Unreadable { .. } => Category::Io,
+                _ => Category::InvalidInput,
+            },
+            #[cfg(any(feature = "memory", feature = "snippets"))]
+            Self::Session(error) => session(error),
+        }
+    }
+
+    /// Returns the stable name of the category.
+    pub fn code(&self) -> &'static str {
+        self.category().code()
+    }
+}
+
+#[cfg(any(feature = "memory", feature = "snippets"))]
+fn session(error: &SessionError) -> Category {
+    match error {
+        SessionError::Io { .. } => Category::Io,
+        _ => Category::InvalidInput,
+    }
+}

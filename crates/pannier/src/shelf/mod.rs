@@ -1,0 +1,392 @@
+//! Open folders under names: document caches, snippet roots and project memories.
+//!
+//! A long-lived program opens each folder once and asks for it by name. A cache or an index is reloaded when a build has
+//! replaced it: each access compares one small file. A caller keeps the `Arc` it was given, so a build that ends during a
+//! call is seen by the next one.
+
+mod named_folder;
+
+pub use named_folder::NamedFolder;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+#[cfg(any(feature = "docs", feature = "snippets"))]
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+#[cfg(feature = "docs")]
+use pannier_docs::{DocumentIndex, Embedder, QueryVector};
+#[cfg(feature = "memory")]
+use pannier_memory::Folder;
+#[cfg(feature = "snippets")]
+use pannier_snippets::{DeliveryLog, Roots, SnippetIndexes};
+
+#[cfg(any(feature = "docs", feature = "memory", feature = "snippets"))]
+use crate::Failure;
+
+/// What a named folder holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FolderKind {
+    /// A document cache.
+    Documents,
+    /// A root of snippets.
+    Snippets,
+    /// A project with a `.context` folder.
+    Memory,
+}
+
+impl fmt::Display for FolderKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Documents => "document cache",
+            Self::Snippets => "snippet root",
+            Self::Memory => "project memory",
+        })
+    }
+}
+
+/// An error of a [`Shelf`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShelfError {
+    /// A folder cannot have this name.
+    #[error(
+        "'{name}' cannot name a folder; use 1 to 64 of the letters A-Z and a-z, digits, '.', '_' and '-', as in docs={}",
+        path.display()
+    )]
+    InvalidName {
+        /// The first characters of the name.
+        name: String,
+        /// The folder.
+        path: PathBuf,
+    },
+
+    /// Two folders of one kind have the same name.
+    #[error("two folders are called '{name}'; rename one, as in {name}-2={}", path.display())]
+    DuplicateName {
+        /// The name.
+        name: String,
+        /// The second folder.
+        path: PathBuf,
+    },
+
+    /// A project has no `.context` folder of its own.
+    #[error("there is no folder .context in {}; name the root of a project that has one", path.display())]
+    NoContext {
+        /// The folder that was named.
+        path: PathBuf,
+    },
+
+    /// No folder of the kind is open.
+    #[error("no {kind} is open")]
+    NoFolder {
+        /// The kind that was requested.
+        kind: FolderKind,
+    },
+
+    /// Several folders of the kind are open, and the request names none.
+    #[error("there is more than one {kind}; name one of {names}")]
+    NameRequired {
+        /// The kind that was requested.
+        kind: FolderKind,
+        /// The names, joined by commas.
+        names: String,
+    },
+
+    /// No folder of the kind has this name.
+    #[error("there is no {kind} '{name}'; there are {names}")]
+    UnknownName {
+        /// The kind that was requested.
+        kind: FolderKind,
+        /// The first characters of the requested name.
+        name: String,
+        /// The names, joined by commas.
+        names: String,
+    },
+
+    /// Sessions cannot be recorded.
+    #[error("there is no folder for what sessions have seen")]
+    NoStateFolder,
+
+    /// A `.context` folder was removed after it was opened.
+    #[error("the project's .context folder is no longer there")]
+    MemoryGone,
+
+    /// The file system reports an error.
+    #[error("cannot read {}: {error}", path.display())]
+    Io {
+        /// The folder.
+        path: PathBuf,
+        /// The error.
+        error: io::Error,
+    },
+}
+
+/// Open folders under names.
+///
+/// ```
+/// use pannier::Shelf;
+///
+/// let shelf = Shelf::default();
+/// # #[cfg(feature = "docs")]
+/// assert_eq!(shelf.documents(None).unwrap_err().to_string(), "no document cache is open");
+/// ```
+#[derive(Debug, Default)]
+pub struct Shelf {
+    #[cfg(feature = "docs")]
+    documents: Vec<(String, ReloadingIndex)>,
+    #[cfg(feature = "docs")]
+    embedder: Option<Box<dyn Embedder>>,
+    /// Each root of snippets alone.
+    #[cfg(feature = "snippets")]
+    snippets: Vec<(String, ReloadingSnippets)>,
+    /// All roots together, if there are several: their snippets may require each other.
+    #[cfg(feature = "snippets")]
+    all_snippets: Option<ReloadingSnippets>,
+    #[cfg(feature = "snippets")]
+    deliveries: Option<DeliveryLog>,
+    #[cfg(feature = "memory")]
+    memories: Vec<(String, Folder)>,
+    #[cfg(feature = "memory")]
+    packet_budget: Option<usize>,
+}
+
+#[cfg(feature = "docs")]
+impl Shelf {
+    /// Opens document caches.
+    ///
+    /// # Errors
+    ///
+    /// [`ShelfError::DuplicateName`], or an error of `pannier-docs` if one cannot be opened.
+    pub fn with_documents(mut self, folders: &[NamedFolder]) -> Result<Self, Failure> {
+        named_folder::check_names(folders)?;
+        for folder in folders {
+            let index = ReloadingIndex::open(folder.path())?;
+            self.documents.push((folder.name().to_owned(), index));
+        }
+        Ok(self)
+    }
+
+    /// Sets the model that embeds queries, for caches that were built with it.
+    #[must_use]
+    pub fn with_embedder(mut self, embedder: Option<Box<dyn Embedder>>) -> Self {
+        self.embedder = embedder;
+        self
+    }
+
+    /// Returns the names of the document caches.
+    pub fn document_names(&self) -> Vec<&str> {
+        self.documents.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Returns the current version of the cache `name`, or of the only one.
+    ///
+    /// # Errors
+    ///
+    /// [`ShelfError`] if there is no such cache, or an error of `pannier-docs` if a new version cannot be opened.
+    pub fn documents(&self, name: Option<&str>) -> Result<Arc<DocumentIndex>, Failure> {
+        find(&self.documents, name, FolderKind::Documents)?.get()
+    }
+
+    /// Returns the source of query vectors for `cache`: the embedder, if it made the vectors of the cache.
+    pub fn query_vector(&self, cache: &DocumentIndex) -> QueryVector<'_> {
+        match &self.embedder {
+            Some(embedder) if cache.manifest().model.as_ref() == Some(embedder.model()) => {
+                QueryVector::Embedder(&**embedder)
+            }
+            _ => QueryVector::None,
+        }
+    }
+}
+
+#[cfg(feature = "snippets")]
+impl Shelf {
+    /// Opens roots of snippets. `@~/` in snippets means `home`.
+    ///
+    /// # Errors
+    ///
+    /// [`ShelfError::DuplicateName`], or an error of `pannier-snippets` if one cannot be opened.
+    pub fn with_snippets(
+        mut self,
+        folders: &[NamedFolder],
+        home: Option<PathBuf>,
+    ) -> Result<Self, Failure> {
+        named_folder::check_names(folders)?;
+        for folder in folders {
+            let snippets = ReloadingSnippets::open(&[folder.path()], home.clone())?;
+            self.snippets.push((folder.name().to_owned(), snippets));
+        }
+        if folders.len() > 1 {
+            let paths: Vec<&Path> = folders.iter().map(NamedFolder::path).collect();
+            self.all_snippets = Some(ReloadingSnippets::open(&paths, home)?);
+        }
+        Ok(self)
+    }
+
+    /// Sets the folder that records which snippets each session received.
+    #[must_use]
+    pub fn with_state_folder(mut self, folder: Option<PathBuf>) -> Self {
+        self.deliveries = folder.map(DeliveryLog::in_folder);
+        self
+    }
+
+    /// Returns the names of the snippet roots.
+    pub fn snippet_names(&self) -> Vec<&str> {
+        self.snippets.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Returns the current snippets of the root `name`, or of all roots.
+    ///
+    /// # Errors
+    ///
+    /// [`ShelfError`] if there is no such root, or an error of `pannier-snippets` if an index cannot be read.
+    pub fn snippets(&self, name: Option<&str>) -> Result<Arc<SnippetIndexes>, Failure> {
+        match (&self.all_snippets, name) {
+            (Some(all), None) => all.get(),
+            (_, name) => find(&self.snippets, name, FolderKind::Snippets)?.get(),
+        }
+    }
+
+    /// Returns the record of what sessions received.
+    ///
+    /// # Errors
+    ///
+    /// [`ShelfError::NoStateFolder`] if there is none.
+    pub fn deliveries(&self) -> Result<&DeliveryLog, Failure> {
+        self.deliveries.as_ref().ok_or_else(|| ShelfError::NoStateFolder.into())
+    }
+}
+
+#[cfg(feature = "memory")]
+impl Shelf {
+    /// Opens projects that have a `.context` folder, or these folders themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`ShelfError`] if a name occurs twice or a project has no such folder.
+    pub fn with_memories(mut self, folders: &[NamedFolder]) -> Result<Self, Failure> {
+        named_folder::check_names(folders)?;
+        for folder in folders {
+            let path = || folder.path().to_owned();
+            let memory = Folder::find(folder.path())?;
+            let named = folder.path().canonicalize();
+            let named = named.map_err(|error| ShelfError::Io { path: path(), error })?;
+            // The search goes upwards, too: a folder above the named one is outside of what may be read.
+            if !memory.path().starts_with(&named) {
+                return Err(ShelfError::NoContext { path: path() }.into());
+            }
+            self.memories.push((folder.name().to_owned(), memory));
+        }
+        Ok(self)
+    }
+
+    /// Sets the budget of packets for which neither a request nor the project has one.
+    #[must_use]
+    pub fn with_packet_budget(mut self, tokens: Option<usize>) -> Self {
+        self.packet_budget = tokens;
+        self
+    }
+
+    /// Returns the names of the projects.
+    pub fn memory_names(&self) -> Vec<&str> {
+        self.memories.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Returns the `.context` folder of the project `name`, or of the only one.
+    ///
+    /// # Errors
+    ///
+    /// [`ShelfError`] if there is no such project, or its folder was removed.
+    pub fn memory(&self, name: Option<&str>) -> Result<&Folder, Failure> {
+        let folder = find(&self.memories, name, FolderKind::Memory)?;
+        // Without its files, a packet would claim that there are no rules.
+        match folder.path().is_dir() {
+            true => Ok(folder),
+            false => Err(ShelfError::MemoryGone.into()),
+        }
+    }
+
+    /// Returns the budget of packets for which neither a request nor the project has one.
+    pub fn packet_budget(&self) -> Option<usize> {
+        self.packet_budget
+    }
+}
+
+/// Returns the entry `name`, or the only one. Case does not matter.
+#[cfg(any(feature = "docs", feature = "memory", feature = "snippets"))]
+fn find<'s, T>(
+    entries: &'s [(String, T)],
+    name: Option<&str>,
+    kind: FolderKind,
+) -> Result<&'s T, ShelfError> {
+    let names = || entries.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+    match (name, entries) {
+        (_, []) => Err(ShelfError::NoFolder { kind }),
+        (None, [(_, only)]) => Ok(only),
+        (None, _) => Err(ShelfError::NameRequired { kind, names: names() }),
+        (Some(name), _) => {
+            let entry = entries.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
+            entry.map(|(_, value)| value).ok_or_else(|| {
+                let name = name.chars().take(named_folder::MAX_SHOWN_CHARS).collect();
+                ShelfError::UnknownName { kind, name, names: names() }
+            })
+        }
+    }
+}
+
+/// A document cache that is opened again after a build.
+#[cfg(feature = "docs")]
+#[derive(Debug)]
+struct ReloadingIndex {
+    path: PathBuf,
+    current: Mutex<Arc<DocumentIndex>>,
+}
+
+#[cfg(feature = "docs")]
+impl ReloadingIndex {
+    fn open(path: &Path) -> Result<Self, Failure> {
+        Ok(Self {
+            path: path.to_owned(),
+            current: Mutex::new(Arc::new(DocumentIndex::open(path)?)),
+        })
+    }
+
+    fn get(&self) -> Result<Arc<DocumentIndex>, Failure> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if !current.is_current()? {
+            *current = Arc::new(DocumentIndex::open(&self.path)?);
+        }
+        Ok(Arc::clone(&current))
+    }
+}
+
+/// Snippet indexes that are read again after they were written.
+#[cfg(feature = "snippets")]
+#[derive(Debug)]
+struct ReloadingSnippets {
+    roots: Roots,
+    current: Mutex<Arc<SnippetIndexes>>,
+}
+
+#[cfg(feature = "snippets")]
+impl ReloadingSnippets {
+    fn open(paths: &[&Path], home: Option<PathBuf>) -> Result<Self, Failure> {
+        let roots = Roots::open(paths, home)?;
+        let indexes = SnippetIndexes::read(roots.clone())?;
+        // Fail now rather than on the first request.
+        indexes.catalog()?;
+        Ok(Self { roots, current: Mutex::new(Arc::new(indexes)) })
+    }
+
+    fn get(&self) -> Result<Arc<SnippetIndexes>, Failure> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if !current.is_current() {
+            *current = Arc::new(SnippetIndexes::read(self.roots.clone())?);
+        }
+        Ok(Arc::clone(&current))
+    }
+}
