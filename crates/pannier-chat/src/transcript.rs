@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use pannier_core::{
-    ContextBudget, ContextItem, Deduplication, Error, ErrorKind, Explanation, Pipeline,
-    PreviousPrompt, TokenCounter,
+    ContextBudget, ContextItem, Error, ErrorKind, Explanation, Pipeline, PreviousPrompt,
+    TokenCounter,
 };
-use pannier_policy::{Moment, PlacerPolicy, Policy, PolicyRegistry};
+use pannier_policy::{PlacerPolicy, Policy, PolicyInputs, PolicyRegistry};
 use serde_json::value::RawValue;
 
 use crate::items::{self, ChatLayout, FixedField, PRIMING_TOKENS};
@@ -175,18 +175,14 @@ impl<'t> Transcript<'t> {
         &self,
         registry: &PolicyRegistry,
         policy: &Policy,
-        moment: impl Into<Moment>,
+        inputs: impl Into<PolicyInputs>,
     ) -> Result<Trimmer<'_, 't>, Error> {
-        let policy = Policy {
-            placer: PlacerPolicy::Chronological,
-            keep_groups_together: false,
-            deduplication: Deduplication::Off,
-            ..policy.clone()
-        };
+        let policy = policy.clone().with_placer(PlacerPolicy::Chronological);
+        let policy = policy.with_groups_together(false).with_deduplication(false);
         let layout = ChatLayout::new(self.provider, &self.messages);
         Ok(Trimmer {
             transcript: self,
-            pipeline: registry.pipeline(&policy, moment)?.with_layout(layout),
+            pipeline: registry.pipeline(&policy, inputs)?.with_layout(layout),
         })
     }
 

@@ -1,4 +1,4 @@
-//! The form of a vector file. Unknown keys are ignored, so that newer suites still run.
+//! The format of a vector file. Unknown keys are ignored, so that newer suites still run.
 
 use pannier_core::{
     ContextBudget, ContextItem, ContextKind, ContextSource, Error, Metadata, Timestamp,
@@ -6,7 +6,7 @@ use pannier_core::{
 use serde::Deserialize;
 use toml::value::Datetime;
 
-/// What one vector file says.
+/// A vector file.
 #[derive(Deserialize)]
 pub(crate) struct Vector {
     pub(crate) test: Test,
@@ -39,7 +39,7 @@ pub(crate) struct Item {
     pub(crate) tokens: i64,
     pub(crate) kind: Option<String>,
     pub(crate) source: Option<String>,
-    pub(crate) timestamp: Option<Moment>,
+    pub(crate) timestamp: Option<TimestampValue>,
     pub(crate) priority: Option<i64>,
     #[serde(default)]
     pub(crate) tags: Vec<String>,
@@ -98,12 +98,12 @@ impl Item {
 /// A point in time: TOML's own form, or a text.
 #[derive(Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Moment {
+pub(crate) enum TimestampValue {
     Datetime(Datetime),
     Text(String),
 }
 
-impl Moment {
+impl TimestampValue {
     pub(crate) fn build(&self) -> Result<Timestamp, Error> {
         match self {
             Self::Datetime(datetime) => datetime.to_string().parse(),

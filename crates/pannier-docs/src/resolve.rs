@@ -5,7 +5,7 @@
 //! contents that are taken. The same selection comes from the engine, with the policy `resolve` over
 //! [`DocumentIndex::pool`]; tests hold the two against each other.
 
-use pannier_core::{ContextItem, ContextKind, Deduplication};
+use pannier_core::{ContextItem, ContextKind};
 use pannier_policy::{PlacerPolicy, Policy, ReceiptSource, ScorerPolicy, SlicerPolicy};
 use serde::Serialize;
 
@@ -208,11 +208,9 @@ fn score(matches: u32, words: u32) -> f32 {
 
 /// The policy of [`DocumentIndex::resolve`]: by the items' own scores, best first, and what does not fit is skipped.
 pub fn resolve_policy() -> Policy {
-    Policy {
-        name: Some("resolve".to_owned()),
-        slicer: SlicerPolicy::Rank,
-        placer: PlacerPolicy::Rank,
-        deduplication: Deduplication::Off,
-        ..Policy::new([(ScorerPolicy::Reflexive, 1.0)])
-    }
+    Policy::new([(ScorerPolicy::Reflexive, 1.0)])
+        .with_name("resolve")
+        .with_slicer(SlicerPolicy::Rank)
+        .with_placer(PlacerPolicy::Rank)
+        .with_deduplication(false)
 }

@@ -5,8 +5,12 @@
 
 use std::time::Duration;
 
-use pannier_core::{ContextKind, Deduplication, OverflowStrategy, Tier, Timestamp};
-use pannier_policy::{CurvePolicy, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
+use pannier_core::{ContextKind, Timestamp};
+use pannier_policy::{
+    Bm25Options, ByKindOptions, DecayOptions, KeywordOptions, KindsScorer, MetadataTrustOptions,
+    PlacerPolicy, Policy, ProductOptions, ScorerPolicy, StepOptions, StepWindow, SumOptions,
+    TierOptions, TieredOptions,
+};
 
 use crate::{MemoryError, Section};
 
@@ -50,50 +54,46 @@ impl PacketPolicyInputs<'_> {
     pub(crate) fn policy(&self) -> Result<Policy, MemoryError> {
         let (tasks, conventions) = (kind(Section::Tasks)?, kind(Section::Conventions)?);
         let scored = vec![kind(Section::Decisions)?, kind(Section::Learnings)?];
-        let mut relevance = vec![ScorerPolicy::Decay {
-            reference_time: Some(end_of_day(self.now)),
-            curve: CurvePolicy::Step {
-                windows: RECENCY_STEPS
-                    .map(|(days, score)| ((days * DAY_SECONDS) as f64, score))
-                    .to_vec(),
-            },
-            null_timestamp_score: RECENCY_STEPS[RECENCY_STEPS.len() - 1].1,
-        }];
-        let keywords = self.keywords.clone();
-        relevance.push(ScorerPolicy::Keyword { keywords, enough: KEYWORD_SATURATION });
-        relevance.extend(self.query.map(|query| ScorerPolicy::Lexical { query: query.to_owned() }));
-        let relevance = ScorerPolicy::Sum { children: relevance };
+        let window =
+            |(days, score)| StepWindow { max_age_secs: (days * DAY_SECONDS) as f64, score };
+        let mut relevance: Vec<ScorerPolicy> = vec![
+            DecayOptions {
+                reference_time: Some(end_of_day(self.now)),
+                curve: StepOptions { windows: RECENCY_STEPS.map(window).to_vec() }.into(),
+                null_timestamp_score: RECENCY_STEPS[RECENCY_STEPS.len() - 1].1,
+            }
+            .into(),
+            KeywordOptions { keywords: self.keywords.clone(), saturation: KEYWORD_SATURATION }
+                .into(),
+        ];
+        let bm25 = self.query.map(|query| Bm25Options { query: query.to_owned() });
+        relevance.extend(bm25.map(ScorerPolicy::from));
+        let relevance = SumOptions { children: relevance };
         // Superseded entries have trust 0, so they score 0.
-        let trust = ScorerPolicy::MetadataTrust { default_score: 1.0 };
-        let relevance = ScorerPolicy::Product { children: vec![relevance, trust] };
+        let trust = MetadataTrustOptions { default_score: 1.0 };
+        let relevance = ProductOptions { children: vec![relevance.into(), trust.into()] };
         let tier =
-            |kind: &ContextKind, cap_percent| Tier { cap_percent, ..Tier::new([kind.clone()]) };
+            |kind: &ContextKind, cap| TierOptions { cap, ..TierOptions::new([kind.clone()]) };
         let tiers = vec![
             tier(&tasks, self.task_percent),
             tier(&conventions, self.convention_percent),
-            Tier {
-                floor_percent: FLOOR_PERCENT,
+            TierOptions {
+                floor: FLOOR_PERCENT,
                 drop_zero_score: true,
-                ..Tier::new(scored.clone())
+                ..TierOptions::new(scored.clone())
             },
         ];
         let kinds = vec![
-            (vec![tasks], ScorerPolicy::Priority),
-            (vec![conventions], ScorerPolicy::Priority),
-            (scored, relevance),
+            KindsScorer::new([tasks], ScorerPolicy::Priority),
+            KindsScorer::new([conventions], ScorerPolicy::Priority),
+            KindsScorer::new(scored, relevance),
         ];
-        let by_kind = ScorerPolicy::ByKind { kinds, otherwise: None };
-        Ok(Policy {
-            name: Some("packet".to_owned()),
-            description: Some(
-                "What a project remembers: tasks, conventions, decisions, learnings.".to_owned(),
-            ),
-            slicer: SlicerPolicy::Tiered { tiers, whole_percent: FULL_TEXT_PERCENT },
-            placer: PlacerPolicy::Rank,
-            deduplication: Deduplication::Off,
-            overflow_strategy: OverflowStrategy::Throw,
-            ..Policy::new([(by_kind, 1.0)])
-        })
+        Ok(Policy::new([(ByKindOptions { kinds, default: None }, 1.0)])
+            .with_name("packet")
+            .with_description("What a project remembers: tasks, conventions, decisions, learnings.")
+            .with_slicer(TieredOptions { tiers, full_text_percent: FULL_TEXT_PERCENT })
+            .with_placer(PlacerPolicy::Rank)
+            .with_deduplication(false))
     }
 }
 

@@ -8,17 +8,36 @@
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
+mod component;
+mod placer;
 mod policy;
+mod presets;
 #[cfg(feature = "receipt")]
 mod receipt;
+mod registry;
+#[cfg(feature = "schema")]
+mod schema;
+mod scorer;
 mod sensitivity;
+mod slicer;
+mod tree;
 
-pub use policy::{
-    CurvePolicy, Moment, Packing, PlacerPolicy, Policy, PolicyRegistry, ScorerPolicy, SlicerPolicy,
-};
+pub use placer::PlacerPolicy;
+pub use policy::Policy;
 #[cfg(feature = "receipt")]
 pub use receipt::{
-    Bound, Circumstances, DiffEntry, Digest, Receipt, ReceiptDiff, ReceiptItem, ReceiptSource,
-    Replay,
+    BudgetScope, DiffEntry, Digest, Receipt, ReceiptDiff, ReceiptItem, ReceiptSource, Replay,
+    RunConfig,
+};
+pub use registry::{CustomOptions, PolicyInputs, PolicyRegistry};
+pub use scorer::{
+    Bm25Options, ByKindOptions, CompositeOptions, CurvePolicy, DecayOptions, ExponentialOptions,
+    KeywordOptions, KindOptions, KindWeight, KindsScorer, MetadataKeyOptions, MetadataTrustOptions,
+    ProductOptions, ScaledOptions, ScorerPolicy, StepOptions, StepWindow, SumOptions, TagOptions,
+    TagWeight, WeightedScorer, WindowOptions,
 };
 pub use sensitivity::policy_sensitivity;
+pub use slicer::{
+    CountConstrainedKnapsackOptions, CountQuotaOptions, DocumentOptions, KindCount, KindQuota,
+    KnapsackOptions, Packing, QuotaOptions, SlicerPolicy, TierOptions, TieredOptions,
+};

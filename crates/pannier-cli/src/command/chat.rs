@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_chat::{ChatError, Repair, ReusedPrefix, Transcript, TrimmedTranscript};
 use pannier_core::{ContextItem, ExclusionVariant, SelectionReport, TokenCounter, find_item};
-use pannier_policy::{Moment, PolicyRegistry};
+use pannier_policy::{PolicyInputs, PolicyRegistry};
 use serde::Serialize;
 
 use super::{explanation, overview, select};
@@ -132,9 +132,9 @@ impl Chat {
             None => None,
         };
 
-        let mut moment = Moment::from(self.time.now);
-        moment.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
-        let trimmer = transcript.trimmer(&registry, &policy, moment)?;
+        let mut inputs = PolicyInputs::from(self.time.now);
+        inputs.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
+        let trimmer = transcript.trimmer(&registry, &policy, inputs)?;
         let items = transcript.items();
         let explained = self.explain.iter().map(|name| find_item(items, name));
         let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;

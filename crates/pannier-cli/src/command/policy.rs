@@ -55,7 +55,10 @@ impl Policies {
             Self::List => {
                 let mut table = Table::new(output::width(), 0, &[]);
                 for (name, policy) in registry.policies() {
-                    table.row([name.to_owned(), policy.description.clone().unwrap_or_default()]);
+                    table.row([
+                        name.to_owned(),
+                        policy.description().unwrap_or_default().to_owned(),
+                    ]);
                 }
                 output.text(&table.render(false))?;
             }

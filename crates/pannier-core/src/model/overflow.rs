@@ -6,6 +6,7 @@
 /// about counts that were promised whatever they cost, and about slicers of your own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum OverflowStrategy {
     /// Fail with [`Error::OverTarget`](crate::Error::OverTarget).
     #[default]

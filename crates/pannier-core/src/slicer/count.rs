@@ -52,6 +52,8 @@ impl CountQuotaEntry {
 
 /// What happens when there are fewer candidates of a kind than required.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum ScarcityBehavior {
     /// Take what there is, and report the shortfall.
     #[default]

@@ -1,7 +1,7 @@
 //! The configuration of context assembly.
 
 use pannier_core::Deduplication;
-use pannier_policy::{Packing, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
+use pannier_policy::{DocumentOptions, Packing, PlacerPolicy, Policy, ScorerPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::SearchOptions;
@@ -44,19 +44,18 @@ impl Default for AssemblyConfig {
 impl AssemblyConfig {
     /// Returns the engine's policy for packing passages.
     pub fn policy(&self, per_doc_overhead: usize) -> Policy {
-        Policy {
-            name: Some("assemble".to_owned()),
-            slicer: SlicerPolicy::Document {
+        let placer = match self.packing {
+            Packing::Greedy => PlacerPolicy::Document,
+            _ => PlacerPolicy::SliceOrder,
+        };
+        Policy::new([(ScorerPolicy::Reflexive, 1.0)])
+            .with_name("assemble")
+            .with_slicer(DocumentOptions {
                 packing: self.packing,
                 overhead: i64::try_from(per_doc_overhead).unwrap_or(i64::MAX),
                 max_per_document: self.max_chunks_per_doc,
-            },
-            placer: match self.packing {
-                Packing::Greedy => PlacerPolicy::Document,
-                _ => PlacerPolicy::Taken,
-            },
-            deduplication: Deduplication::Near { threshold: self.dedup_threshold.min(1_000) },
-            ..Policy::new([(ScorerPolicy::Reflexive, 1.0)])
-        }
+            })
+            .with_placer(placer)
+            .with_deduplication(Deduplication::Near { threshold: self.dedup_threshold.min(1_000) })
     }
 }

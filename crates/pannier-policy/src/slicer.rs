@@ -1,0 +1,285 @@
+//! Slicers as data.
+
+use pannier_core::{
+    ContextKind, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, Error, FillOrder,
+    FillSlice, GreedySlice, Headings, KnapsackSlice, Quota, QuotaSlice, ScarcityBehavior, Slicer,
+    Tier, TieredSlice,
+};
+use pannier_layout::DocumentLayout;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::component::{components, is_default, records};
+use crate::registry::CustomOptions;
+use crate::tree::{ReadError, checked};
+
+components! {
+    /// A slicer and its options.
+    #[derive(Default)]
+    pub enum SlicerPolicy("slicer", "inner_slicer") -> Box<dyn Slicer>, |context, options| {
+        plain {
+            /// Takes the highest score per token first.
+            #[default]
+            "greedy" => Greedy = Box::new(GreedySlice);
+            /// Takes the highest score first, and skips items that do not fit.
+            "rank" => Rank = Box::new(FillSlice::default());
+        }
+        options {
+            /// Takes the subset with the highest total score.
+            "knapsack" => Knapsack(KnapsackOptions {
+                /// The tokens in a bucket; 1 is exact, and the default is 100.
+                #[serde(default = "bucket_size")]
+                #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+                pub bucket_size: i64,
+                /// The maximum memory of the table, in bytes; default: 1 GiB.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub memory_limit: Option<u64>,
+            }) = Box::new(knapsack(options.bucket_size, options.memory_limit)?);
+            /// Gives each kind a share of the budget.
+            "quota" => Quota(QuotaOptions {
+                /// The shares.
+                #[serde(default)]
+                pub quotas: Vec<KindQuota>,
+                /// The slicer that fills each share; default: greedy.
+                #[serde(default)]
+                pub inner_slicer: Box<SlicerPolicy>,
+            }) = {
+                let quotas = options.quotas.iter().map(|quota| Quota {
+                    kind: quota.kind.clone(),
+                    require_percent: quota.require,
+                    cap_percent: quota.cap,
+                });
+                Box::new(QuotaSlice::new(quotas, options.inner_slicer.build(context)?)?)
+            };
+            /// Guarantees and limits the number of items of each kind.
+            "count_quota" => CountQuota(CountQuotaOptions {
+                /// The counts.
+                #[serde(default, deserialize_with = "checked_counts")]
+                pub entries: Vec<KindCount>,
+                /// What happens if the pool has too few items of a kind; default: `degrade`.
+                #[serde(default, skip_serializing_if = "is_default")]
+                #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["degrade", "throw"])))]
+                pub scarcity_behavior: ScarcityBehavior,
+                /// The slicer that spends the remaining budget; default: greedy.
+                #[serde(default)]
+                pub inner_slicer: Box<SlicerPolicy>,
+            }) = {
+                let inner = options.inner_slicer.build(context)?;
+                Box::new(CountQuotaSlice::new(counts(&options.entries)?, inner, options.scarcity_behavior)?)
+            };
+            /// Guarantees and limits the number of items of each kind, with a knapsack for the remaining budget.
+            "count_constrained_knapsack" => CountConstrainedKnapsack(CountConstrainedKnapsackOptions {
+                /// The counts.
+                #[serde(default, deserialize_with = "checked_counts")]
+                pub entries: Vec<KindCount>,
+                /// What happens if the pool has too few items of a kind; default: `degrade`.
+                #[serde(default, skip_serializing_if = "is_default")]
+                #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["degrade", "throw"])))]
+                pub scarcity_behavior: ScarcityBehavior,
+                /// The tokens in a bucket; 1 is exact, and the default is 100.
+                #[serde(default = "bucket_size")]
+                #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+                pub bucket_size: i64,
+                /// The maximum memory of the table, in bytes; default: 1 GiB.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub memory_limit: Option<u64>,
+            }) = {
+                let (entries, scarcity) = (counts(&options.entries)?, options.scarcity_behavior);
+                let knapsack = knapsack(options.bucket_size, options.memory_limit)?;
+                Box::new(CountConstrainedKnapsackSlice::new(entries, knapsack, scarcity)?)
+            };
+            /// Takes passages of documents, and reserves tokens for headings.
+            "document" => Document(DocumentOptions {
+                /// The order of documents, and when a heading is counted; default: `greedy`.
+                #[serde(default, skip_serializing_if = "is_default")]
+                pub packing: Packing,
+                /// The minimum tokens of a heading; default: 10.
+                #[serde(default = "overhead", skip_serializing_if = "is_overhead")]
+                #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+                pub overhead: i64,
+                /// The maximum number of passages of one document; default: no limit.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub max_per_document: Option<usize>,
+            }) = {
+                if options.overhead < 0 {
+                    let problem = format!("overhead is {}; it must be 0 or more tokens", options.overhead);
+                    return Err(Error::InvalidSlicer { slicer: "DocumentSlice", problem });
+                }
+                let slicer = FillSlice::new(match options.packing {
+                    Packing::Interleaved => FillOrder::Turns,
+                    Packing::Greedy | Packing::ScoreWeighted => FillOrder::Score,
+                });
+                Box::new(match options.max_per_document {
+                    Some(passages) => slicer.with_max_per_section(passages),
+                    None => slicer,
+                })
+            };
+            /// Fills tiers of kinds one after the other, and falls back to short forms.
+            "tiered" => Tiered(TieredOptions {
+                /// The tiers, in the order in which they are filled.
+                #[serde(default)]
+                pub tiers: Vec<TierOptions>,
+                /// The percentage of a share that full texts may fill before short forms; default: 80.
+                #[serde(default = "full_text_percent", alias = "whole")]
+                #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
+                pub full_text_percent: f64,
+            }) = {
+                let tiers = options.tiers.iter().map(|tier| Tier {
+                    cap_percent: tier.cap,
+                    floor_percent: tier.floor,
+                    drop_zero_score: tier.drop_zero_score,
+                    ..Tier::new(tier.kinds.iter().cloned())
+                });
+                Box::new(TieredSlice::new(tiers)?.with_full_text_percent(options.full_text_percent)?)
+            };
+            /// Takes items by a custom slicer of a registry.
+            "custom" => Custom(CustomOptions) = match context.registry {
+                Some(registry) => registry.custom_slicer(options)?,
+                None => Box::new(GreedySlice),
+            };
+        }
+    }
+}
+
+records! {
+    /// The share of a kind, in percent of the budget.
+    pub struct KindQuota {
+        /// The kind.
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
+        pub kind: ContextKind,
+        /// The minimum; default: 0.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
+        pub require: f64,
+        /// The maximum; default: 100.
+        #[serde(default = "all")]
+        #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
+        pub cap: f64,
+    }
+
+    /// The number of items of a kind.
+    pub struct KindCount {
+        /// The kind.
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
+        pub kind: ContextKind,
+        /// The minimum; default: 0.
+        #[serde(default)]
+        pub require_count: usize,
+        /// The maximum.
+        pub cap_count: usize,
+    }
+
+    /// Kinds that are filled together.
+    pub struct TierOptions {
+        /// The kinds.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
+        pub kinds: Vec<ContextKind>,
+        /// The maximum, in percent of the budget; default: 100.
+        #[serde(default = "all")]
+        #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
+        pub cap: f64,
+        /// The minimum of each kind that can use it, in percent of the tier's share; default: 0.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
+        pub floor: f64,
+        /// Whether items that score 0 are dropped unless the whole tier fits; default: false.
+        #[serde(default, alias = "drop_worthless")]
+        pub drop_zero_score: bool,
+    }
+}
+
+/// The order in which documents are packed, and when a heading is charged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Packing {
+    /// The highest score first, and a heading once for each document; for the placer `document`.
+    #[default]
+    Greedy,
+    /// The documents in turns, each with its next best passage, and a heading at every change of document; for the placer
+    /// `slice-order`.
+    Interleaved,
+    /// The highest score first, and a heading at every change of document; for the placer `slice-order`.
+    ScoreWeighted,
+}
+
+impl Packing {
+    /// Returns when a heading is charged.
+    pub fn headings(self) -> Headings {
+        match self {
+            Self::Greedy => Headings::Once,
+            Self::Interleaved | Self::ScoreWeighted => Headings::AtEveryChange,
+        }
+    }
+}
+
+impl SlicerPolicy {
+    /// Returns a layout with the headings for which this slicer, or one inside it, packs documents.
+    pub fn document_layout(&self, layout: DocumentLayout) -> Option<DocumentLayout> {
+        match self {
+            Self::Document(options) => {
+                let layout = layout.with_min_heading_tokens(options.overhead);
+                Some(layout.with_headings(options.packing.headings()))
+            }
+            Self::Quota(options) => options.inner_slicer.document_layout(layout),
+            Self::CountQuota(options) => options.inner_slicer.document_layout(layout),
+            _ => None,
+        }
+    }
+}
+
+impl TierOptions {
+    /// A tier of these kinds without a limit.
+    pub fn new(kinds: impl IntoIterator<Item = ContextKind>) -> Self {
+        let kinds = kinds.into_iter().collect();
+        Self { kinds, cap: 100.0, floor: 0.0, drop_zero_score: false }
+    }
+}
+
+impl KindCount {
+    fn build(&self) -> Result<CountQuotaEntry, Error> {
+        CountQuotaEntry::new(self.kind.clone(), self.require_count, self.cap_count)
+    }
+}
+
+fn counts(entries: &[KindCount]) -> Result<Vec<CountQuotaEntry>, Error> {
+    entries.iter().map(KindCount::build).collect()
+}
+
+fn checked_counts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<KindCount>, D::Error> {
+    checked(deserializer, |entry: &KindCount| match entry.build() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(ReadError::new("", error)),
+    })
+}
+
+fn knapsack(bucket_size: i64, memory_limit: Option<u64>) -> Result<KnapsackSlice, Error> {
+    let memory_limit = memory_limit.unwrap_or(KnapsackSlice::DEFAULT_MEMORY_LIMIT);
+    Ok(KnapsackSlice::new(bucket_size)?.with_memory_limit(memory_limit))
+}
+
+impl KnapsackOptions {
+    /// An exact knapsack.
+    pub const EXACT: Self = Self { bucket_size: 1, memory_limit: None };
+}
+
+fn bucket_size() -> i64 {
+    100
+}
+
+fn overhead() -> i64 {
+    DocumentLayout::MIN_HEADING_TOKENS
+}
+
+fn is_overhead(tokens: &i64) -> bool {
+    *tokens == overhead()
+}
+
+fn full_text_percent() -> f64 {
+    TieredSlice::FULL_TEXT_PERCENT
+}
+
+fn all() -> f64 {
+    100.0
+}
