@@ -511,7 +511,7 @@ mod tests {
                     found.insert(list.term().to_owned(), list.postings().unwrap());
                 }
             }
-            prop_assert_eq!(postings.len() as u64, count);
+            prop_assert_eq!(found.len() as u64, count);
             for (term, documents) in expected {
                 prop_assert_eq!(found.get(term), Some(&documents), "{}", term);
             }
