@@ -340,7 +340,7 @@ fn links_and_paths_that_lead_elsewhere_are_refused() {
     fs::remove_file(&contents).unwrap();
     fs::rename(&elsewhere, &contents).unwrap();
     fs::write(contents.with_file_name("more"), "x").unwrap();
-    assert!(verify(&folder.cache()).unwrap()[0].contains("more: it does not belong here"));
+    assert!(verify(&folder.cache()).unwrap()[0].contains("more: it does not belong to the index"));
 }
 
 #[test]

@@ -271,7 +271,7 @@ fn of_equal_scores_the_later_document_comes_first_where_asked() {
     let unknown = [("x.md".to_owned(), dated("2026-01-01"))];
     let error =
         build(&folder.sources().metadata(unknown.into()), &folder.cache(), &options, &mut |_| {});
-    assert!(error.unwrap_err().to_string().contains("x.md: it is no document"));
+    assert!(error.unwrap_err().to_string().contains("x.md: there is no such document"));
 }
 
 #[test]
@@ -338,16 +338,16 @@ fn the_vector_of_a_query_must_be_of_the_same_model() {
     for mode in [SearchMode::Semantic, SearchMode::Hybrid] {
         search.mode = mode;
         assert!(
-            ask(&search, QueryVector::None).contains("vectors by letters, and the query has none")
+            ask(&search, QueryVector::None).contains("vectors by letters, but the query has none")
         );
         let other = ask(&search, QueryVector::Embedder(&Letters::of_hash("f00d")));
         assert!(
-            other.contains("by letters 0123456789ab…, and the embedder is letters f00d"),
+            other.contains("by letters 0123456789ab…, but the embedder is letters f00d"),
             "{other}"
         );
         assert!(
             ask(&search, QueryVector::Given(&[1, 2]))
-                .contains("its vectors have 8 numbers, and that of the query 2")
+                .contains("its vectors have 8 dimensions, but the query vector has 2")
         );
     }
     search.mode = SearchMode::Hybrid;
