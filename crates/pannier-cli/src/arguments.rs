@@ -10,7 +10,7 @@ use pannier_core::{
     ContextBudget, ContextItem, ContextKind, Pipeline, Timestamp, TokenCounter, UncountedItem,
 };
 use pannier_layout::TextLayout;
-use pannier_policy::{Bound, Policy, PolicyRegistry};
+use pannier_policy::{BudgetScope, Policy, PolicyRegistry};
 
 use crate::command::Command;
 use crate::error::{CliError, EXIT_CODES};
@@ -80,14 +80,14 @@ pub(crate) struct ItemArguments {
 pub(crate) struct Input {
     pub(crate) items: Vec<ContextItem>,
     pub(crate) rendering: TextLayout,
-    pub(crate) bound: Bound,
+    pub(crate) budget_scope: BudgetScope,
 }
 
 impl Input {
     /// The pipeline that selects from these items.
     pub(crate) fn bind(&self, pipeline: Pipeline) -> Pipeline {
-        match self.bound {
-            Bound::Text => pipeline.with_layout(self.rendering.clone()),
+        match self.budget_scope {
+            BudgetScope::Text => pipeline.with_layout(self.rendering.clone()),
             _ => pipeline,
         }
     }
@@ -103,10 +103,10 @@ impl ItemArguments {
         let is_given = !self.tokenizer.is_named()
             && template.is_none()
             && items.iter().all(UncountedItem::is_counted);
-        let bound = if is_given { Bound::Items } else { Bound::Text };
+        let budget_scope = if is_given { BudgetScope::Items } else { BudgetScope::Text };
         let items = UncountedItem::count(items, &*counter);
         let rendering = TextLayout::new(template.unwrap_or_default(), counter);
-        Ok(Input { items, rendering, bound })
+        Ok(Input { items, rendering, budget_scope })
     }
 }
 

@@ -59,6 +59,33 @@ fn commands_print_their_golden_outputs() {
     );
 }
 
+/// Tokens of the golden packets' budgets that were unused when each packet was packed by a loop of its own.
+const MAX_UNUSED_TOKENS: i64 = 101;
+
+#[test]
+fn golden_packets_leave_no_more_of_their_budgets_unused() {
+    let packets = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/expected/packet");
+    let mut unused = 0;
+    for file in fs::read_dir(packets).unwrap().map(|file| file.unwrap()) {
+        // One packet holds all entries, and one is bounded by characters.
+        let name = file.file_name().into_string().unwrap();
+        if ["depot-all.txt", "depot-3000-chars.txt"].contains(&&*name) {
+            continue;
+        }
+        let text = fs::read_to_string(file.path()).unwrap();
+        let number = |after: &str| -> Option<i64> {
+            let rest = &text[text.find(after)? + after.len()..];
+            rest[..rest.find(|c: char| !c.is_ascii_digit())?].parse().ok()
+        };
+        let budget = number("Budget: ").or_else(|| number(r#""budget":"#));
+        let used = number("Used: ").or_else(|| number(r#""tokens_used":"#));
+        if let (Some(budget), Some(used)) = (budget, used) {
+            unused += (budget - used).max(0);
+        }
+    }
+    assert!(unused <= MAX_UNUSED_TOKENS, "{unused} tokens are unused");
+}
+
 /// Standard output; then, if there are any, standard error, the exit code and the file `out.json`.
 fn run(folder: &Path, arguments: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_pannier"))

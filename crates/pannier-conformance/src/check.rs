@@ -1,17 +1,17 @@
-//! One vector: run what it describes, and compare.
+//! Runs one vector, and compares the result.
 
 use std::fmt::Debug;
 
 use pannier_core::{
-    ContextItem, Deduplication, Error, ExclusionReason, Layout, Level, Offers, OverflowStrategy,
-    Pipeline, Placing, Plan, Pool, ScoredItem, SelectionReport, SliceBudget, Slicer, Tally,
-    Verdict,
+    ContextItem, Error, ExclusionReason, Layout, Level, Metadata, Offers, Placing, Plan, Pool,
+    ScoredItem, SelectionReport, SliceBudget, Tally, Verdict,
 };
-use serde::Deserialize;
+use pannier_layout::DocumentLayout;
+use pannier_policy::PolicyRegistry;
 use serde::de::DeserializeOwned;
 
 use crate::Outcome;
-use crate::parts::{self, Problem, ScorerConfig, SlicerConfig};
+use crate::components::{self, Problem};
 use crate::vector::{
     Diagnostics, Expected, ExpectedExcluded, ExpectedIncluded, ExpectedScore, Item, Vector,
 };
@@ -34,44 +34,14 @@ pub fn run_vector(text: &str) -> Outcome {
     }
 }
 
-#[derive(Deserialize)]
-struct PipelineConfig {
-    slicer: String,
-    placer: String,
-    #[serde(default)]
-    deduplication: DeduplicationConfig,
-    overflow_strategy: Option<String>,
-    #[serde(default)]
-    keep_groups_together: bool,
-}
-
-/// `true`, `false`, or from which share in thousandths on what is nearly equal goes, too.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum DeduplicationConfig {
-    Flag(bool),
-    Near { near: u16 },
-}
-
-impl Default for DeduplicationConfig {
-    fn default() -> Self {
-        Self::Flag(true)
-    }
-}
-
-impl From<DeduplicationConfig> for Deduplication {
-    fn from(config: DeduplicationConfig) -> Self {
-        match config {
-            DeduplicationConfig::Flag(flag) => flag.into(),
-            DeduplicationConfig::Near { near } => Self::Near { threshold: near },
-        }
-    }
-}
-
 fn read<T: DeserializeOwned>(what: &str, value: toml::Value) -> Result<T, Problem> {
     value
         .try_into()
         .map_err(|error| Problem::NotUnderstood(format!("{what} cannot be read: {error}")))
+}
+
+fn config(config: toml::Table) -> Result<Metadata, Problem> {
+    read("config", toml::Value::Table(config))
 }
 
 fn need<T>(key: &str, value: Option<T>) -> Result<T, Problem> {
@@ -82,7 +52,7 @@ fn items(items: Vec<Item>) -> Result<Vec<ContextItem>, Problem> {
     items.into_iter().map(|item| item.build().map_err(Problem::Refused)).collect()
 }
 
-/// What has been compared, and what differed.
+/// The number of comparisons, and the differences.
 #[derive(Default)]
 struct Check {
     compared: usize,
@@ -122,19 +92,19 @@ impl Check {
         }
     }
 
-    /// Nothing runs: it passes if and only if the parts cannot be built.
+    /// Passes if and only if the components cannot be built. Nothing runs.
     fn construction(&mut self, vector: Vector) -> Result<(), Problem> {
-        let config = toml::Value::Table(vector.config);
+        let config = config(vector.config)?;
         let built = match vector.test.stage.as_str() {
             "scoring" => {
                 let name = need("test.scorer", vector.test.scorer)?;
-                read::<ScorerConfig>("config", config)?.scorer(&name).map(drop)
+                components::scorer(&name, config).map(drop)
             }
             "slicing" => {
                 let name = need("test.slicer", vector.test.slicer)?;
-                read::<SlicerConfig>("config", config)?.slicer(&name).map(drop)
+                components::slicer(&name, config).map(drop)
             }
-            "pipeline" => build_pipeline(config).map(drop),
+            "pipeline" => components::pipeline(config).map(drop),
             other => return Err(Problem::NotUnderstood(format!("unknown stage '{other}'"))),
         };
         let budget = vector.budget.map_or(Ok(()), |budget| budget.build().map(drop));
@@ -149,8 +119,8 @@ impl Check {
 
     fn scoring(&mut self, vector: Vector) -> Result<(), Problem> {
         let name = need("test.scorer", vector.test.scorer)?;
-        let config: ScorerConfig = read("config", toml::Value::Table(vector.config))?;
-        let scorer = config.scorer(&name)?;
+        let scorer = components::scorer(&name, config(vector.config)?)?;
+        let scorer = PolicyRegistry::empty().scorer(&scorer, None)?;
         let items = items(vector.items)?;
         let epsilon = vector.tolerance.map_or(1e-9, |tolerance| tolerance.score_epsilon);
         let expected: Vec<ExpectedScore> = read("expected", need("expected", vector.expected)?)?;
@@ -158,7 +128,7 @@ impl Check {
         let scores = Pool::new(&items).scores(&scorer)?;
         let mut open: Vec<usize> = (0..items.len()).collect();
         for ExpectedScore { content, score_approx } in expected {
-            // Of items with equal contents, the first that no expectation has named yet.
+            // Of equal contents, the first that no expectation has named yet.
             let Some(at) = open.iter().position(|item| items[*item].content() == content) else {
                 return Err(Problem::NotUnderstood(format!(
                     "no item '{content}' is left to compare"
@@ -172,15 +142,15 @@ impl Check {
 
     fn slicing(&mut self, vector: Vector) -> Result<(), Problem> {
         let name = need("test.slicer", vector.test.slicer)?;
-        let config: SlicerConfig = read("config", toml::Value::Table(vector.config))?;
-        let slicer = config.slicer(&name)?;
+        let policy = components::slicer(&name, config(vector.config)?)?;
+        let slicer = PolicyRegistry::empty().slicer(&policy, None)?;
         let budget = need("budget", vector.budget)?.build()?;
         let expected: Expected = read("expected", need("expected", vector.expected)?)?;
         let (scores, items) = scored(vector.scored_items)?;
 
         let scored: Vec<ScoredItem<'_>> =
             items.iter().zip(scores).map(|(item, score)| ScoredItem { item, score }).collect();
-        let plan = match config.layout(&name) {
+        let plan = match policy.document_layout(DocumentLayout::uncounted()) {
             Some(layout) => layout.plan(&Pool::new(&items))?,
             None => Plan::default(),
         };
@@ -227,7 +197,8 @@ impl Check {
     }
 
     fn placing(&mut self, vector: Vector) -> Result<(), Problem> {
-        let placer = parts::placer(&need("test.placer", vector.test.placer)?)?;
+        let placer = components::placer(&need("test.placer", vector.test.placer)?)?;
+        let placer = PolicyRegistry::empty().placer(&placer, None)?;
         let expected: Expected = read("expected", need("expected", vector.expected)?)?;
         let expected = need("expected.ordered_contents", expected.ordered_contents)?;
         let (scores, items) = scored(vector.items)?;
@@ -243,7 +214,7 @@ impl Check {
     }
 
     fn pipeline(&mut self, vector: Vector) -> Result<(), Problem> {
-        let pipeline = build_pipeline(toml::Value::Table(vector.config))?;
+        let pipeline = components::pipeline(config(vector.config)?)?;
         let budget = need("budget", vector.budget)?.build()?;
         let items = items(vector.items)?;
         let epsilon = vector.tolerance.map_or(1e-9, |tolerance| tolerance.score_epsilon);
@@ -256,7 +227,7 @@ impl Check {
         let Some(selection) = self.result(expected.error.as_deref(), result)? else {
             return Ok(());
         };
-        // No output stated and nothing else either means that nothing comes out.
+        // A vector without any expectation expects an empty output.
         if vector.expected_output.is_some() || expected.diagnostics.is_none() {
             let output = vector.expected_output.unwrap_or_default();
             let output: Vec<_> = output.into_iter().map(|entry| entry.content).collect();
@@ -269,7 +240,7 @@ impl Check {
         Ok(())
     }
 
-    /// The value, unless an error was expected.
+    /// Returns the value, unless an error is expected.
     fn result<T>(
         &mut self,
         expected: Option<&str>,
@@ -373,7 +344,7 @@ impl Check {
             let fields = reason_fields(&actual.reason)?;
             for (key, value) in &expected.fields {
                 if KNOWN_FIELDS.contains(&key.as_str()) {
-                    // What is false is left out.
+                    // A false flag is omitted.
                     let actual = fields.get(key).cloned().unwrap_or(false.into());
                     let what = format!("{key} of excluded '{content}'");
                     self.equal(&what, &value.to_string(), &actual.to_string());
@@ -384,7 +355,7 @@ impl Check {
     }
 }
 
-/// Fields of exclusion reasons that a vector may state; anything else is not ours to judge.
+/// The fields of exclusion reasons that a vector may state. Other fields are ignored.
 const KNOWN_FIELDS: [&str; 15] = [
     "item_tokens",
     "available_tokens",
@@ -408,34 +379,10 @@ fn reason_fields(reason: &ExclusionReason) -> Result<toml::Table, Problem> {
         .map_err(|error| Problem::NotUnderstood(format!("a reason cannot be written: {error}")))
 }
 
-/// Items with the scores they were given.
+/// Returns items and their given scores.
 fn scored(entries: Vec<Item>) -> Result<(Vec<f64>, Vec<ContextItem>), Problem> {
     let scores: Option<Vec<f64>> = entries.iter().map(|item| item.score).collect();
     Ok((need("score", scores)?, items(entries)?))
-}
-
-fn build_pipeline(config: toml::Value) -> Result<Pipeline, Problem> {
-    let scorers: ScorerConfig = read("config", config.clone())?;
-    let slicers: SlicerConfig = read("config", config.clone())?;
-    let config: PipelineConfig = read("config", config)?;
-    let strategy = match config.overflow_strategy.as_deref() {
-        None | Some("throw") => OverflowStrategy::Throw,
-        Some("truncate") => OverflowStrategy::Truncate,
-        Some("proceed") => OverflowStrategy::Proceed,
-        Some(other) => {
-            return Err(Problem::NotUnderstood(format!("unknown overflow_strategy '{other}'")));
-        }
-    };
-    let pipeline = Pipeline::builder(scorers.pipeline_scorer()?)
-        .slicer(slicers.slicer(&config.slicer)?)
-        .placer(parts::placer(&config.placer)?)
-        .deduplication(config.deduplication)
-        .overflow_strategy(strategy)
-        .keep_groups_together(config.keep_groups_together);
-    Ok(match slicers.layout(&config.slicer) {
-        Some(layout) => pipeline.layout(layout).build(),
-        None => pipeline.build(),
-    })
 }
 
 fn error_name(error: &Error) -> &'static str {

@@ -1,9 +1,8 @@
 //! Runs conformance vectors against the engine.
 //!
-//! A vector is a TOML file with items, a configuration and what must come of them; the format is
-//! described in `docs/conformance.md`. A vector passes only if something was compared and nothing
-//! differed. One that the runner does not understand has not passed: it is counted apart, and a
-//! suite with such a vector is not clean.
+//! A vector is a TOML file with items, a configuration and the expected result; `docs/conformance.md` describes the format.
+//! A vector passes only if something was compared and nothing differed. A vector that the runner does not understand is
+//! counted separately, and a suite with such a vector is not clean.
 //!
 //! ```
 //! let outcome = pannier_conformance::run_vector(
@@ -22,7 +21,7 @@
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
 mod check;
-mod parts;
+mod components;
 mod suite;
 mod vector;
 

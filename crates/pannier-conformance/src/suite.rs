@@ -1,4 +1,4 @@
-//! Many vectors: a folder of them, and how they fared.
+//! Runs all vectors of a folder.
 
 use std::fmt;
 use std::io;
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use crate::run_vector;
 
-/// How a vector fared.
+/// The outcome of a vector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Everything it states is so.
+    /// All its expectations hold.
     Passed,
-    /// The engine did something else. One text for each difference.
+    /// The engine differs. One text for each difference.
     Failed(Vec<String>),
-    /// It could not be run: it is not TOML, misses something, or asks for what is not known.
+    /// It could not be run: it is not TOML, a key is missing, or a name is unknown.
     NotRun(String),
 }
 

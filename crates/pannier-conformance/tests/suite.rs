@@ -1,4 +1,4 @@
-//! The repository's own vectors, and the runner's judgement of vectors that are not right.
+//! The repository's vectors, and the runner's verdict on invalid ones.
 
 use std::path::Path;
 
@@ -26,15 +26,15 @@ fn every_optional_vector_passes() {
 /// The keys that the runner reads.
 const KEYS: &str = "
     available_tokens boost bucket_size budget cap cap_count cap_excluded_count case_insensitive
-    cause children config content count curve deduplicated_against deduplication default_score
-    diagnostics displaced_by document drop_worthless enough entries error estimation_safety_margin_percent excluded
-    exclusion_reason expect_construction_error expected expected_output floor futureRelevanceHint group
+    cause children config content count curve deduplicated_against deduplication default default_score
+    diagnostics displaced_by document drop_worthless drop_zero_score enough entries error estimation_safety_margin_percent excluded
+    exclusion_reason expect_construction_error expected expected_output floor full_text_percent futureRelevanceHint group
     half_life_secs id included inclusion_reason inner_scorer inner_slicer item_tokens items
     items_in items_out keep_groups_together key keywords kind kinds max_age_secs max_per_document max_tokens
-    memory_limit metadata name near near_duplicate_of null_timestamp_score ordered_contents otherwise
+    memory_limit metadata name near near_duplicate_of near_duplicates null_timestamp_score ordered_contents otherwise
     outcompeted output_reserve overflow overflow_strategy overflowing_contents overhead own
     packing pinned placer priority query quotas reference_time require require_count required_count
-    reserved_slots satisfied_count scarcity_behavior score score_approx scored_items scorer
+    reserved_slots satisfied_count saturation scarcity_behavior score score_approx scored_items scorer
     scorers selected_contents shared shortForm shortened_contents shortfall_count shortfalls slicer source stage stages summary
     tag tag_weights tags target_tokens test tiers timestamp tokens tokens_over_budget total_candidates
     total_tokens_considered type use_default_weights value weight weights whole windows
@@ -43,7 +43,7 @@ const KEYS: &str = "
 /// The runner ignores keys it does not know, so that newer suites still run. In our own vectors a key
 /// that nobody reads is a typing error, and states something that is never checked.
 #[test]
-fn our_own_vectors_have_no_keys_that_nobody_reads() {
+fn our_vectors_have_no_unknown_keys() {
     let known: Vec<&str> = KEYS.split_whitespace().collect();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance");
     for case in vectors("").cases {
@@ -124,7 +124,7 @@ fn problem(text: &str) -> String {
 }
 
 #[test]
-fn a_right_vector_passes_and_unknown_keys_are_ignored() {
+fn a_valid_vector_passes_and_unknown_keys_are_ignored() {
     assert_eq!(run_vector(RIGHT), Outcome::Passed);
     let newer = RIGHT.replace("placer =", "future_option = 1\n    placer =");
     assert_eq!(run_vector(&newer), Outcome::Passed);
@@ -158,7 +158,7 @@ fn a_missing_or_an_unexpected_error_fails() {
 }
 
 #[test]
-fn a_construction_that_succeeds_where_it_must_not_fails() {
+fn a_component_that_builds_against_expectation_fails() {
     let vector = |boost: f64| {
         format!(
             "test = {{ name = \"n\", stage = \"scoring\", scorer = \"metadata_key\", \
@@ -171,13 +171,13 @@ fn a_construction_that_succeeds_where_it_must_not_fails() {
 }
 
 #[test]
-fn what_is_not_understood_never_passes() {
+fn a_vector_that_is_not_understood_does_not_run() {
     for (right, wrong, expected) in [
         ("stage = \"pipeline\"", "stage = \"rerank\"", "unknown stage 'rerank'"),
         ("slicer = \"greedy\"", "slicer = \"magic\"", "unknown slicer 'magic'"),
         ("placer = \"rank\"", "placer = \"magic\"", "unknown placer 'magic'"),
         ("\"reflexive\"", "\"magic\"", "unknown scorer 'magic'"),
-        ("slicer = \"greedy\"", "", "missing field `slicer`"),
+        ("slicer = \"greedy\"", "", "'slicer' is missing"),
         ("tokens = 30", "tokens = \"thirty\"", "invalid type: string"),
         ("[budget]", "[budget", "it cannot be read"),
     ] {
@@ -193,7 +193,7 @@ fn what_is_not_understood_never_passes() {
 }
 
 #[test]
-fn toml_of_both_versions_is_read() {
+fn toml_1_0_and_1_1_are_read() {
     // A newline and a trailing comma inside an inline table are TOML 1.1.
     let newer = "test = {\n  name = \"n\",\n  stage = \"placing\",\n  placer = \"rank\",\n}\n\
                  items = [{ content = \"a\", tokens = 1, score = 0.5 }]\n\
@@ -202,13 +202,13 @@ fn toml_of_both_versions_is_read() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_an_error_that_names_it() {
+fn a_missing_folder_is_an_error_with_its_path() {
     let error = Suite::run(Path::new("no/such/folder")).unwrap_err();
     assert!(error.to_string().starts_with("cannot read no/such/folder: "), "{error}");
 }
 
 #[test]
-fn a_suite_lists_what_went_wrong_and_counts() {
+fn a_suite_lists_failures_and_counts() {
     let folder = std::env::temp_dir().join(format!("pannier-conformance-{}", std::process::id()));
     std::fs::create_dir_all(folder.join("deep")).unwrap();
     std::fs::write(folder.join("a-right.toml"), RIGHT).unwrap();

@@ -16,7 +16,7 @@ use pannier_core::{
     ContextBudget, ContextItem, ContextSource, MetadataTrustScorer, MetadataValue, Pipeline,
     Selection, SelectionReport, Timestamp, TokenCounter,
 };
-use pannier_policy::{Circumstances, Policy, PolicyRegistry, Receipt, ReceiptSource, Replay};
+use pannier_policy::{Policy, PolicyRegistry, Receipt, ReceiptSource, Replay, RunConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{PacketPolicyInputs, kind};
@@ -424,16 +424,16 @@ impl<'m> PacketBuilder<'m> {
     /// As [`packet`](Self::packet).
     pub fn receipt(&self) -> Result<Receipt, MemoryError> {
         let packet = self.select(self.effective_budget()?)?;
-        let mut circumstances = Circumstances::new(packet.policy.clone());
-        circumstances.tokenizer = self.counter.name().to_owned();
+        let mut config = RunConfig::new(packet.policy.clone());
+        config.tokenizer = self.counter.name().to_owned();
         let options = serde_json::to_value(&self.options).ok();
-        circumstances.source = Some(ReceiptSource {
+        config.source = Some(ReceiptSource {
             kind: KIND.to_owned(),
             version: self.memory.version().to_owned(),
             query: self.options.query.clone(),
             options: options.and_then(|options| serde_json::from_value(options).ok()),
         });
-        Ok(Receipt::of_text(&packet.selection, circumstances, &packet.text().0))
+        Ok(Receipt::for_text(&packet.selection, config, &packet.text().0))
     }
 
     /// Returns the options recorded in the receipt of a packet.
@@ -463,7 +463,7 @@ impl<'m> PacketBuilder<'m> {
         }
         let packet = self.select(self.effective_budget()?)?;
         let write = |selection: &Selection<'_>| packet.layout.text(&selection.placed()).0;
-        Ok(receipt.replay_text(&self.pool, &packet.pipeline, write)?)
+        Ok(receipt.replay_for_text(&self.pool, &packet.pipeline, write)?)
     }
 }
 

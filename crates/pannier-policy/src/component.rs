@@ -194,6 +194,23 @@ macro_rules! components {
             pub struct $options { $($field)* }
         })?)*
 
+        impl $enum {
+            #[doc = concat!("Reads a ", $noun, " from its name, or from a table with its name under `type`.")]
+            ///
+            /// # Errors
+            ///
+            /// [`Error::InvalidPolicy`](pannier_core::Error::InvalidPolicy) with the path to a mistake and what is
+            /// expected there.
+            pub fn from_value(value: pannier_core::MetadataValue) -> Result<Self, pannier_core::Error> {
+                Ok($crate::component::read(value, &[])?)
+            }
+
+            #[doc = concat!("Returns the keys of the options of the ", $noun, " with this name, if there is one.")]
+            pub fn option_names(name: &str) -> Option<&'static [&'static str]> {
+                Some(<Self as $crate::component::Component>::entry(name)?.keys)
+            }
+        }
+
         impl $crate::component::Component for $enum {
             type Built = $built;
             const NOUN: &'static str = $noun;

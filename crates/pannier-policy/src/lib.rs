@@ -26,8 +26,8 @@ pub use placer::PlacerPolicy;
 pub use policy::Policy;
 #[cfg(feature = "receipt")]
 pub use receipt::{
-    Bound, Circumstances, DiffEntry, Digest, Receipt, ReceiptDiff, ReceiptItem, ReceiptSource,
-    Replay,
+    BudgetScope, DiffEntry, Digest, Receipt, ReceiptDiff, ReceiptItem, ReceiptSource, Replay,
+    RunConfig,
 };
 pub use registry::{CustomOptions, PolicyInputs, PolicyRegistry};
 pub use scorer::{

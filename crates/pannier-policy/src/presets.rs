@@ -13,7 +13,7 @@ pub(crate) fn presets() -> [Policy; 9] {
     use PlacerPolicy::{Chronological, UShaped};
     use ScorerPolicy::{Frequency, PrefixStability, Priority, Recency, Reflexive};
     let kind = || ScorerPolicy::Kind(KindOptions { weights: None });
-    let exact = || KnapsackOptions { bucket_size: 1 }.into();
+    let exact = || KnapsackOptions::EXACT.into();
     let greedy = || SlicerPolicy::Greedy;
     let preset = |name: &str,
                   description: &str,

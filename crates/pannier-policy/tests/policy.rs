@@ -1,4 +1,4 @@
-//! Policies: nothing lost on the way to a file and back, and every mistake found where it is.
+//! Policies: reading, writing, presets, the registry and the JSON Schema.
 
 mod support;
 
@@ -9,7 +9,7 @@ use pannier_policy::{policy_sensitivity, *};
 use proptest::prelude::*;
 use support::*;
 
-/// One of everything.
+/// A policy with every kind of component.
 const FULL: &str = r#"
     name = "everything"
     description = "one of each part"
@@ -96,7 +96,7 @@ fn read(text: &str) -> Result<Policy, String> {
 }
 
 #[test]
-fn one_of_everything_goes_to_toml_and_json_and_back() {
+fn every_component_survives_toml_and_json() {
     let policy = read(FULL).unwrap();
     assert_eq!(policy.name(), Some("everything"));
     let toml_text = toml::to_string(&policy).unwrap();
@@ -109,19 +109,19 @@ fn one_of_everything_goes_to_toml_and_json_and_back() {
 }
 
 #[test]
-fn a_time_may_be_tomls_own() {
+fn a_reference_time_may_be_a_toml_datetime() {
     let own = FULL.replace("\"2026-03-01T12:00:00Z\"", "2026-03-01T13:00:00+01:00");
     assert_eq!(read(&own).unwrap(), read(FULL).unwrap());
 }
 
 #[test]
-fn a_policy_of_scorers_alone_has_the_parts_of_any_pipeline() {
+fn a_policy_of_scorers_has_the_default_components() {
     let policy = read("scorers = [{ type = \"recency\" }]").unwrap();
     assert_eq!(policy, Policy::new([(ScorerPolicy::Recency, 1.0)]));
 }
 
 #[test]
-fn every_mistake_is_found_where_it_is() {
+fn every_error_has_the_path_to_its_key() {
     for (right, wrong, message) in [
         (
             "placer = \"",
@@ -161,7 +161,7 @@ fn every_mistake_is_found_where_it_is() {
         (
             "deduplication = false",
             "deduplication = { near = 800, far = 1 }",
-            "in the policy, deduplication.far: unknown key `far`; expected one of near_duplicates",
+            "in the policy, deduplication.far: unknown key `far`; expected one of near",
         ),
         (
             "type = \"quota\"\n    quotas = [{ kind = \"Document\", require = 20.0, cap = 60.0 }]\n    inner_slicer = { type = \"greedy\" }",
@@ -541,7 +541,7 @@ fn an_inner_component_takes_the_options_beside_its_name() {
     "#;
     let policy = read(short).unwrap();
     let SlicerPolicy::Quota(quota) = policy.slicer() else { panic!("{policy:?}") };
-    assert_eq!(*quota.inner_slicer, KnapsackOptions { bucket_size: 1 }.into());
+    assert_eq!(*quota.inner_slicer, KnapsackOptions::EXACT.into());
     let weights = Some(vec![KindWeight { kind: kind("Note"), weight: 2.0 }]);
     let scaled = ScaledOptions { inner_scorer: Box::new(KindOptions { weights }.into()) };
     assert_eq!(policy.scorers(), [(scaled, 1.0).into()]);
@@ -549,10 +549,10 @@ fn an_inner_component_takes_the_options_beside_its_name() {
 }
 
 #[test]
-fn a_policy_selects_what_its_pipeline_would() {
+fn a_policy_builds_the_pipeline_it_describes() {
     let items = [item("a", 60, 0.6), item("b", 50, 0.55), item("c", 50, 0.5), item("d", 1, 0.1)];
     let exact = Policy::new([(ScorerPolicy::Reflexive, 1.0)])
-        .with_slicer(KnapsackOptions { bucket_size: 1 })
+        .with_slicer(KnapsackOptions::EXACT)
         .with_placer(PlacerPolicy::Rank);
     let by_hand = Pipeline::builder(ReflexiveScorer).slicer(KnapsackSlice::exact());
     let by_hand = by_hand.placer(RankPlacer).build();
@@ -563,7 +563,7 @@ fn a_policy_selects_what_its_pipeline_would() {
 }
 
 #[test]
-fn the_presets_are_valid_and_found_whatever_their_case() {
+fn presets_are_valid_and_found_in_any_case() {
     let registry = PolicyRegistry::default();
     let names: Vec<_> = registry.policies().map(|(name, _)| name).collect();
     assert_eq!(
@@ -589,7 +589,7 @@ fn the_presets_are_valid_and_found_whatever_their_case() {
     let kind = KindOptions { weights: None };
     assert_eq!(rag.scorers(), [(ScorerPolicy::Reflexive, 3.0).into(), (kind, 1.0).into()]);
     assert_eq!(*rag.placer(), PlacerPolicy::UShaped);
-    let exact = SlicerPolicy::from(KnapsackOptions { bucket_size: 1 });
+    let exact = SlicerPolicy::from(KnapsackOptions::EXACT);
     assert_eq!(*registry.policy("document-qa").unwrap().slicer(), exact);
     assert_eq!(
         registry.policy("chatt").unwrap_err().to_string(),
@@ -599,7 +599,7 @@ fn the_presets_are_valid_and_found_whatever_their_case() {
 }
 
 #[test]
-fn documents_are_assembled_by_a_preset_and_read_as_others_are() {
+fn the_document_slicer_survives_toml() {
     let text = r#"
         slicer = "document"
         packing = "interleaved"
@@ -629,7 +629,7 @@ fn documents_are_assembled_by_a_preset_and_read_as_others_are() {
 }
 
 #[test]
-fn a_registry_takes_policies_and_scorers_of_ones_own() {
+fn a_registry_holds_custom_policies_and_scorers() {
     let mut registry = PolicyRegistry::default();
     let longest = FnScorer(|item: &ContextItem| item.tokens() as f64);
     registry.add_scorer("Longest", longest).unwrap();
@@ -743,9 +743,10 @@ fn any_slicer() -> impl Strategy<Value = SlicerPolicy> {
     });
     prop_oneof![
         Just(SlicerPolicy::Greedy),
-        (1_i64..5000).prop_map(|bucket_size| KnapsackOptions { bucket_size }.into()),
+        (1_i64..5000)
+            .prop_map(|bucket_size| KnapsackOptions { bucket_size, memory_limit: None }.into()),
         (1_i64..5000).prop_map(|bucket_size| {
-            let inner_slicer = Box::new(KnapsackOptions { bucket_size }.into());
+            let inner_slicer = Box::new(KnapsackOptions { bucket_size, memory_limit: None }.into());
             QuotaOptions { quotas: vec![], inner_slicer }.into()
         }),
         (counts.clone(), greedy_inside).prop_map(|((entries, scarcity_behavior), inner)| {
@@ -767,7 +768,13 @@ fn any_slicer() -> impl Strategy<Value = SlicerPolicy> {
             }
         ),
         (counts, 1_i64..500).prop_map(|((entries, scarcity_behavior), bucket_size)| {
-            CountConstrainedKnapsackOptions { entries, scarcity_behavior, bucket_size }.into()
+            CountConstrainedKnapsackOptions {
+                entries,
+                scarcity_behavior,
+                bucket_size,
+                memory_limit: None,
+            }
+            .into()
         }),
         Just(custom("mine").into()),
     ]
@@ -815,7 +822,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_way_to_a_file_and_back_loses_nothing(policy in any_policy()) {
+    fn policies_survive_toml_and_json(policy in any_policy()) {
         prop_assert_eq!(&Policy::from_value(&policy.to_value()).unwrap(), &policy);
         let json_text = serde_json::to_string(&policy).unwrap();
         prop_assert_eq!(&serde_json::from_str::<Policy>(&json_text).unwrap(), &policy);
@@ -824,7 +831,7 @@ proptest! {
     }
 }
 
-/// `PANNIER_BLESS=1 cargo test -p pannier-core --all-features --test policy` writes the file anew.
+/// `PANNIER_BLESS=1 cargo test -p pannier-policy --all-features --test policy` rewrites the file.
 #[test]
 fn the_committed_schema_is_the_generated_one() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/policy.schema.json");
@@ -839,7 +846,7 @@ fn the_committed_schema_is_the_generated_one() {
 
 /// What the reader knows and what the schema knows are the same keys, part by part.
 #[test]
-fn the_schema_has_the_keys_that_the_reader_reads() {
+fn the_schema_has_the_keys_of_the_reader() {
     let schema = serde_json::to_value(Policy::schema()).unwrap();
     let keys = |value: &serde_json::Value| -> Vec<String> {
         value["properties"].as_object().unwrap().keys().cloned().collect()
@@ -870,7 +877,7 @@ fn the_schema_has_the_keys_that_the_reader_reads() {
 
 /// The example of the documentation is a policy, and its error is the real one.
 #[test]
-fn the_documented_policy_is_one() {
+fn the_documented_policy_is_valid() {
     let page = include_str!("../../../docs/policies.md");
     let block = |fence: &str| page.split(fence).nth(1).unwrap().split("```").next().unwrap();
     let example = block("```toml");

@@ -1,4 +1,4 @@
-//! Receipts: made again, compared, and read when they are old or wrong.
+//! Receipts: recording, replaying, comparing and reading.
 
 mod support;
 
@@ -17,7 +17,7 @@ fn chat_policy() -> Policy {
 fn receipt(items: &[ContextItem], policy: Policy, tokens: i64) -> Receipt {
     let pipeline = policy.pipeline().unwrap();
     let selection = pipeline.run(items, &budget(tokens)).unwrap();
-    Receipt::new(&selection, Circumstances::new(policy))
+    Receipt::new(&selection, RunConfig::new(policy))
 }
 
 fn pool() -> Vec<ContextItem> {
@@ -33,7 +33,7 @@ fn replay(receipt: &Receipt, items: &[ContextItem]) -> Replay {
 }
 
 #[test]
-fn a_receipt_says_what_differs_first() {
+fn a_replay_reports_the_first_difference() {
     let items = pool();
     let original = receipt(&items, chat_policy(), 25);
     assert_eq!(replay(&original, &items), Replay::Identical);
@@ -63,7 +63,7 @@ fn a_receipt_says_what_differs_first() {
 }
 
 #[test]
-fn a_receipt_that_was_changed_is_not_read() {
+fn a_changed_receipt_is_rejected() {
     let receipt = receipt(&pool(), chat_policy(), 25);
     let good = serde_json::to_value(&receipt).unwrap();
     assert_eq!(serde_json::from_value::<Receipt>(good.clone()).unwrap(), receipt);
@@ -88,7 +88,7 @@ fn a_receipt_that_was_changed_is_not_read() {
 }
 
 #[test]
-fn a_diff_names_the_item_that_left() {
+fn a_diff_names_the_removed_item() {
     let sure = |minute, tokens| {
         let at = format!("2026-03-01T12:{minute:02}:00Z").parse().unwrap();
         let item = ContextItem::builder("Sure.", tokens).id(format!("d{minute}")).timestamp(at);
@@ -102,7 +102,7 @@ fn a_diff_names_the_item_that_left() {
 }
 
 #[test]
-fn hashes_are_of_bytes_that_anybody_can_make() {
+fn hashes_are_reproducible_from_json_lines() {
     let items = pool();
     let receipt = receipt(&items, chat_policy(), 25);
     assert_eq!(receipt.result, Digest::of(b"one\n\ntwo\n"));
@@ -119,7 +119,7 @@ fn hashes_are_of_bytes_that_anybody_can_make() {
 }
 
 #[test]
-fn a_receipt_of_version_1_is_read_and_replayed() {
+fn receipts_of_version_1_replay_identically() {
     let lines = include_str!("receipts/v1.jsonl").lines();
     let items: Vec<ContextItem> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
     let replayed = |text: &str| {
@@ -136,7 +136,7 @@ fn a_receipt_of_version_1_is_read_and_replayed() {
 }
 
 #[test]
-fn receipts_that_cannot_be_are_refused() {
+fn inconsistent_receipts_are_rejected() {
     let good = serde_json::to_value(receipt(&pool(), chat_policy(), 25)).unwrap();
     let refused = |path: &str, value: serde_json::Value| {
         let mut wrong = good.clone();
@@ -156,7 +156,7 @@ fn receipts_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn a_selection_of_documents_is_replayed_by_its_own_text() {
+fn a_selection_of_documents_replays_with_its_layout() {
     let passage = |content: &str, sequence: u64, score| {
         let passage = Passage { document: "a.md", sequence, range: sequence * 4..sequence * 4 + 6 };
         scored(content, 2, score).passage(&passage).build().unwrap()
@@ -169,16 +169,16 @@ fn a_selection_of_documents_is_replayed_by_its_own_text() {
     let text = rendering.render(selection.items());
     assert_eq!(text, "[DOC: a.md]\nabcdefghijklmn\n");
 
-    let mut circumstances = Circumstances::new(policy);
-    circumstances.bound = Bound::Documents;
+    let mut config = RunConfig::new(policy);
+    config.budget_scope = BudgetScope::Documents;
     let options = Metadata::from([("limit".to_owned(), MetadataValue::Float(0.5))]);
-    circumstances.source = Some(ReceiptSource {
+    config.source = Some(ReceiptSource {
         kind: "documents".to_owned(),
         version: "1".to_owned(),
         query: None,
         options: Some(options.into()),
     });
-    let receipt = Receipt::new(&selection, circumstances);
+    let receipt = Receipt::new(&selection, config);
     assert_eq!(receipt.result, Digest::of(text.as_bytes()));
     let written = serde_json::to_value(&receipt).unwrap();
     assert_eq!(written["bound"], "documents");
@@ -188,12 +188,12 @@ fn a_selection_of_documents_is_replayed_by_its_own_text() {
     assert_eq!(replay(&read, &items), Replay::Identical);
     // With another bound, it is another selection.
     let mut other = read.clone();
-    other.bound = Bound::Text;
+    other.budget_scope = BudgetScope::Text;
     assert_ne!(replay(&other, &items), Replay::Identical);
 }
 
 #[test]
-fn a_text_that_is_the_same_has_no_moves_and_its_whole_prefix() {
+fn equal_texts_have_no_moves_and_share_the_prefix() {
     let yes = |id: &str| ContextItem::builder("yes", 1).id(id).pinned(true).build().unwrap();
     let policy = || chat_policy().with_deduplication(false);
     let (first, second) = ([yes("a"), yes("b")], [yes("b"), yes("a")]);
@@ -216,11 +216,11 @@ fn selecting(contents: &[u8]) -> Receipt {
         Pipeline::builder(ReflexiveScorer).placer(RankPlacer).deduplication(false).build();
     let selection = pipeline.run(&items, &budget(10_000)).unwrap();
     assert_eq!(selection.indices().collect::<Vec<_>>(), (0..items.len()).collect::<Vec<_>>());
-    Receipt::new(&selection, Circumstances::new(chat_policy()))
+    Receipt::new(&selection, RunConfig::new(chat_policy()))
 }
 
 #[test]
-fn a_diff_tells_what_came_went_and_moved() {
+fn a_diff_lists_added_removed_and_moved_items() {
     let diff = selecting(&[1, 2, 3, 4, 5]).diff(&selecting(&[1, 2, 5, 3, 4, 6]));
     let names =
         |entries: &[DiffEntry]| entries.iter().map(|entry| entry.tokens).collect::<Vec<_>>();
@@ -235,26 +235,26 @@ fn a_diff_tells_what_came_went_and_moved() {
 }
 
 #[test]
-fn another_template_leaves_nothing_of_the_prefix_and_another_time_is_told() {
+fn a_new_template_empties_the_common_prefix_and_a_new_time_is_reported() {
     let items = pool();
     let pipeline = chat_policy().pipeline().unwrap();
     let selection = pipeline.run(&items, &budget(25)).unwrap();
-    let with = |change: fn(&mut Circumstances)| {
-        let mut circumstances = Circumstances::new(chat_policy());
-        change(&mut circumstances);
-        Receipt::new(&selection, circumstances)
+    let with = |change: fn(&mut RunConfig)| {
+        let mut config = RunConfig::new(chat_policy());
+        change(&mut config);
+        Receipt::new(&selection, config)
     };
     let plain = with(|_| {});
-    let other = with(|circumstances| circumstances.template.separator = "\n---\n".to_owned());
+    let other = with(|config| config.template.separator = "\n---\n".to_owned());
     assert_eq!(plain.diff(&plain).unchanged_prefix_items, 2);
     assert_eq!(plain.diff(&other).unchanged_prefix_items, 0);
-    let later = with(|circumstances| circumstances.reference_time = Some(Timestamp::UNIX_EPOCH));
+    let later = with(|config| config.reference_time = Some(Timestamp::UNIX_EPOCH));
     let diff = plain.diff(&later);
     assert!(diff.same_policy && !diff.same_time && plain.diff(&plain).same_time);
 }
 
 #[test]
-fn a_receipt_of_another_version_is_refused_for_its_version() {
+fn an_unknown_receipt_version_is_rejected() {
     let receipt = receipt(&pool(), chat_policy(), 25);
     let text = serde_json::to_string(&receipt).unwrap();
     let text = text.replace("{\"receipt\":2,", "{\"receipt\":3,\"new\":true,");
@@ -315,7 +315,7 @@ fn longest_common(left: &[u8], right: &[u8]) -> usize {
 }
 
 #[test]
-fn a_receipt_tells_short_forms_from_whole_ones() {
+fn a_receipt_distinguishes_short_forms_from_full_texts() {
     let task = |content: &str, score, title_tokens| {
         let item = scored(content, 100, score).kind(kind("task"));
         item.short_form(format!("title of {content}"), title_tokens).build().unwrap()
@@ -329,7 +329,7 @@ fn a_receipt_tells_short_forms_from_whole_ones() {
     let pipeline = registry.pipeline(&policy, None).unwrap();
     let receipt = |tokens: i64| {
         let selection = pipeline.run(&items, &budget(tokens)).unwrap();
-        Receipt::new(&selection, Circumstances::new(policy.clone()))
+        Receipt::new(&selection, RunConfig::new(policy.clone()))
     };
     let short = receipt(150);
     assert_eq!(short.shortened, [1]);
@@ -349,7 +349,7 @@ fn a_receipt_tells_short_forms_from_whole_ones() {
 
 /// The example of the documentation is a receipt, and is written back as it stands.
 #[test]
-fn the_documented_receipt_is_one() {
+fn the_documented_receipt_is_valid() {
     let page = include_str!("../../../docs/json.md");
     let block = page.split("```json").nth(9).unwrap().split("```").next().unwrap();
     let shown: serde_json::Value = serde_json::from_str(block).unwrap();

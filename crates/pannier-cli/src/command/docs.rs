@@ -9,7 +9,7 @@ use pannier_docs::{
     BuildOptions, DocumentIndex, DocumentSource, Embedder, Hit, Progress, SizeStats, VectorSource,
     resolve_policy,
 };
-use pannier_policy::{Circumstances, PolicyRegistry, Receipt};
+use pannier_policy::{PolicyRegistry, Receipt, RunConfig};
 use serde::Serialize;
 
 use super::{AnswerFormat, explanation};
@@ -289,10 +289,10 @@ impl Resolve {
         let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
         if let Some(path) = &self.receipt {
             let selection = pipeline.run(&items, &budget)?;
-            let mut circumstances = Circumstances::new(policy);
-            circumstances.tokenizer = "bytes/4".to_owned();
-            circumstances.source = Some(cache.receipt_source(&self.query));
-            let receipt = Receipt::new(&selection, circumstances);
+            let mut config = RunConfig::new(policy);
+            config.tokenizer = "bytes/4".to_owned();
+            config.source = Some(cache.receipt_source(&self.query));
+            let receipt = Receipt::new(&selection, config);
             output::write_json(path, &receipt)?;
         }
         let explained = self.explain.iter().map(|name| find_item(&items, name));

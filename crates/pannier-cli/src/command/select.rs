@@ -9,7 +9,7 @@ use pannier_core::{
     ContextBudget, ContextItem, DiagnosticTraceCollector, Pipeline, Selection, SelectionSummary,
     TraceDetailLevel, TraceEvent, find_item,
 };
-use pannier_policy::{Circumstances, Policy, Receipt};
+use pannier_policy::{Policy, Receipt, RunConfig};
 
 use super::{explanation, label, overview};
 use crate::arguments::{BudgetArguments, Input, ItemArguments, PolicyArguments};
@@ -87,7 +87,7 @@ impl Select {
         let (selection, events) = self.select(&pipeline, items, &budget)?;
         warn_of_invalid(items);
         if let Some(path) = &self.receipt {
-            let receipt = Receipt::new(&selection, self.circumstances(policy, &input));
+            let receipt = Receipt::new(&selection, self.run_config(policy, &input));
             output::write_json(path, &receipt)?;
         }
         let mut output = Output::new();
@@ -157,13 +157,13 @@ impl Select {
         Ok((selection, events))
     }
 
-    fn circumstances(&self, policy: Policy, input: &Input) -> Circumstances {
-        let mut circumstances = Circumstances::new(policy);
-        circumstances.reference_time = self.policy.time.now;
-        circumstances.tokenizer = input.rendering.counter().name().to_owned();
-        circumstances.template = input.rendering.template().clone();
-        circumstances.bound = input.bound;
-        circumstances
+    fn run_config(&self, policy: Policy, input: &Input) -> RunConfig {
+        let mut run_config = RunConfig::new(policy);
+        run_config.reference_time = self.policy.time.now;
+        run_config.tokenizer = input.rendering.counter().name().to_owned();
+        run_config.template = input.rendering.template().clone();
+        run_config.budget_scope = input.budget_scope;
+        run_config
     }
 }
 

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pannier_core::{ContextItem, ContextItemBuilder, ContextKind, Passage, Pipeline, Selection};
 use pannier_layout::DocumentLayout;
-use pannier_policy::{Bound, Circumstances, PolicyRegistry, Receipt, ReceiptSource, SlicerPolicy};
+use pannier_policy::{
+    BudgetScope, PolicyRegistry, Receipt, ReceiptSource, RunConfig, SlicerPolicy,
+};
 
 use crate::{AssembledContext, Assembler, ContextChunk, DocsError, Hit, OmittedChunk, TokenBudget};
 
@@ -201,10 +203,10 @@ impl<'a> Candidates<'a> {
     /// As [`assemble`](Self::assemble).
     pub fn receipt(&self, budget: &TokenBudget) -> Result<Receipt, DocsError> {
         let config = self.assembler.config();
-        let mut circumstances = Circumstances::new(config.policy(budget.per_doc_overhead));
-        circumstances.tokenizer = self.assembler.counter().name().to_owned();
-        circumstances.bound = Bound::Documents;
-        circumstances.source = Some(ReceiptSource {
+        let mut run_config = RunConfig::new(config.policy(budget.per_doc_overhead));
+        run_config.tokenizer = self.assembler.counter().name().to_owned();
+        run_config.budget_scope = BudgetScope::Documents;
+        run_config.source = Some(ReceiptSource {
             kind: KIND.to_owned(),
             version: self.assembler.cache().manifest().version.clone(),
             query: Some(self.query.clone()),
@@ -212,7 +214,7 @@ impl<'a> Candidates<'a> {
                 .ok()
                 .and_then(|value| serde_json::from_value(value).ok()),
         });
-        self.select(budget, |_, selection| Receipt::new(selection, circumstances))
+        self.select(budget, |_, selection| Receipt::new(selection, run_config))
     }
 
     /// The pool that a receipt of these passages was made from.

@@ -1,9 +1,8 @@
-//! How two selections differ, from their receipts alone.
+//! Compares two selections by their receipts alone.
 //!
-//! Items are told apart by their contents, because contents are what a model sees: an item whose priority
-//! changed is the same item here. Of equal contents, the first is compared with the first, the second with the
-//! second; but where one selection has more of them, those are compared that are the same item in every field, so
-//! that the one that came or went is named.
+//! Items are identified by their contents, because a model sees nothing else: an item with a new priority is the same
+//! item. Equal contents are matched in order. If one selection has more of them, items that are equal in every field are
+//! matched first, so that the added or removed item is named.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,28 +10,28 @@ use serde::Serialize;
 
 use super::{Digest, Receipt, ReceiptItem};
 
-/// How the selection of one receipt differs from that of another.
+/// The difference between the selections of two receipts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ReceiptDiff {
-    /// Selected in the second only, in its order.
+    /// Items that only the second selects, in its order.
     pub included: Vec<DiffEntry>,
-    /// Selected in the first only, in its order.
+    /// Items that only the first selects, in its order.
     pub excluded: Vec<DiffEntry>,
-    /// Selected in both, and elsewhere among the others: the fewest items that have to move for the rest to
-    /// stand in the same order. In the order of the second.
+    /// Items that both select in another order: the smallest set whose removal leaves both orders equal. In the order of
+    /// the second.
     pub moved: Vec<DiffEntry>,
-    /// How many items at the beginning are the same.
+    /// The number of items in the common prefix.
     pub unchanged_prefix_items: usize,
-    /// What they cost: what a cache of the prompt can keep.
+    /// The tokens of the common prefix, which a prompt cache can reuse.
     pub unchanged_prefix_tokens: i64,
-    /// What the first selection costs.
+    /// The tokens of the first selection.
     pub tokens_before: i64,
-    /// What the second selection costs.
+    /// The tokens of the second selection.
     pub tokens_after: i64,
     /// Whether both have the same policy.
     pub same_policy: bool,
-    /// Whether both were made at the same reference time, or at none.
+    /// Whether both have the same reference time, or none.
     pub same_time: bool,
     /// Whether both have the same budget.
     pub same_budget: bool,
@@ -44,50 +43,53 @@ pub struct ReceiptDiff {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DiffEntry {
-    /// Its name: its id, or the beginning of its content's hash.
+    /// Its id, or the first 12 digits of its content's hash.
     pub name: String,
-    /// What it costs.
+    /// Its tokens.
     pub tokens: i64,
-    /// Its place in the first selection, from 0.
+    /// Its position in the first selection, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position_before: Option<usize>,
-    /// Its place in the second selection, from 0.
+    /// Its position in the second selection, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position_after: Option<usize>,
-    /// Whether it is in the other pool, too: if not, it is new or gone, and nothing was decided about it.
+    /// Whether both pools contain it. If not, it was added or removed, and not selected or dropped.
     pub in_both_pools: bool,
 }
 
 impl Receipt {
-    /// How the selection of `after` differs from this one.
+    /// Compares this selection with that of `after`.
     pub fn diff(&self, after: &Self) -> ReceiptDiff {
         let (before_items, after_items) = (self.selection(), after.selection());
         let before = keys(&before_items);
         let then = matching_keys(&after_items, &before_items);
-        let place_before: BTreeMap<Key, usize> = before.iter().copied().zip(0..).collect();
-        let place_after: BTreeMap<Key, usize> = then.iter().copied().zip(0..).collect();
+        let position_before_of: BTreeMap<Key, usize> = before.iter().copied().zip(0..).collect();
+        let position_after_of: BTreeMap<Key, usize> = then.iter().copied().zip(0..).collect();
         let (pool_before, pool_after) = (contents(&self.items), contents(&after.items));
 
         let common: Vec<(usize, usize)> = then
             .iter()
             .zip(0..)
-            .filter_map(|(key, place)| Some((*place_before.get(key)?, place)))
+            .filter_map(|(key, place)| Some((*position_before_of.get(key)?, place)))
             .collect();
-        let stays = longest_increasing(&common);
+        let is_fixed = longest_increasing(&common);
         let entry = |item: &ReceiptItem, key: &Key, other_pool: &[Digest]| DiffEntry {
             name: item.name(),
             tokens: item.tokens,
-            position_before: place_before.get(key).copied(),
-            position_after: place_after.get(key).copied(),
+            position_before: position_before_of.get(key).copied(),
+            position_after: position_after_of.get(key).copied(),
             in_both_pools: other_pool.binary_search(&item.content).is_ok(),
         };
 
-        let is_new = |key: &Key| !place_before.contains_key(key);
-        let is_gone = |key: &Key| !place_after.contains_key(key);
+        let is_new = |key: &Key| !position_before_of.contains_key(key);
+        let is_gone = |key: &Key| !position_after_of.contains_key(key);
         let included = after_items.iter().zip(&then).filter(|(_, key)| is_new(key));
         let excluded = before_items.iter().zip(&before).filter(|(_, key)| is_gone(key));
-        let moved =
-            common.iter().zip(&stays).filter(|(_, stays)| !**stays).map(|(places, _)| places);
+        let moved = common
+            .iter()
+            .zip(&is_fixed)
+            .filter(|(_, fixed)| !**fixed)
+            .map(|(positions, _)| positions);
 
         let is_same =
             |(before, after): &(&&ReceiptItem, &&ReceiptItem)| before.content == after.content;
@@ -117,7 +119,7 @@ impl Receipt {
     }
 
     fn selection(&self) -> Vec<&ReceiptItem> {
-        // Indices are checked where a receipt is read, and made by the engine where it is not.
+        // A receipt that is read has valid indices, and one that is recorded has the engine's.
         let sent = |index: &usize| {
             let item = self.items.get(*index)?;
             let is_short = self.shortened.binary_search(index).is_ok();
@@ -127,7 +129,7 @@ impl Receipt {
     }
 }
 
-/// A content, and how many of the same came before.
+/// A content, and the number of equal ones before it.
 type Key = (Digest, usize);
 
 fn keys(items: &[&ReceiptItem]) -> Vec<Key> {
@@ -140,22 +142,22 @@ fn keys(items: &[&ReceiptItem]) -> Vec<Key> {
     items.iter().map(number).collect()
 }
 
-/// The keys of these items where they have a counterpart among the others. The rest get numbers that no other has.
+/// Returns keys that match those of the others. Items without a counterpart get unused numbers.
 fn matching_keys(items: &[&ReceiptItem], others: &[&ReceiptItem]) -> Vec<Key> {
-    // The numbers of the others that are still free: by content, and by content and item.
+    // Unmatched numbers of the others: by content, and by content and item.
     let mut free: BTreeMap<Digest, BTreeSet<usize>> = BTreeMap::new();
     let mut same: BTreeMap<(Digest, Digest), VecDeque<usize>> = BTreeMap::new();
     for (other, (content, number)) in others.iter().zip(keys(others)) {
         free.entry(content).or_default().insert(number);
         same.entry((content, other.item)).or_default().push_back(number);
     }
-    // How many more there are here than there.
+    // The number of equal contents here minus those there.
     let mut surplus: BTreeMap<Digest, i64> = BTreeMap::new();
     items.iter().for_each(|item| *surplus.entry(item.content).or_default() += 1);
     others.iter().for_each(|other| *surplus.entry(other.content).or_default() -= 1);
     let mut matched: Vec<Option<usize>> = Vec::with_capacity(items.len());
     for item in items {
-        // As many here as there: nobody came or went, and their order is the text's.
+        // Nothing was added or removed, so the order of the text decides.
         if surplus.get(&item.content) == Some(&0) {
             matched.push(None);
             continue;
@@ -166,7 +168,7 @@ fn matching_keys(items: &[&ReceiptItem], others: &[&ReceiptItem]) -> Vec<Key> {
         }
         matched.push(number);
     }
-    // Above all numbers that the others have.
+    // Above all numbers of the others.
     let mut next = others.len();
     let number = |(item, matched): (&&ReceiptItem, Option<usize>)| {
         let number = matched.or_else(|| free.get_mut(&item.content).and_then(BTreeSet::pop_first));
@@ -186,10 +188,9 @@ fn contents(items: &[ReceiptItem]) -> Vec<Digest> {
     contents
 }
 
-/// Which of these pairs belong to a longest run of ascending first numbers.
+/// Marks the pairs of a longest increasing subsequence of the first numbers; patience sorting, O(n log n).
 fn longest_increasing(pairs: &[(usize, usize)]) -> Vec<bool> {
-    // For each length, the pair that ends such a run with the smallest number; and for each pair, the one
-    // before it in its run.
+    // For each length, the pair with the smallest number that ends such a subsequence; for each pair, its predecessor.
     let mut ends: Vec<usize> = Vec::new();
     let mut previous = vec![None; pairs.len()];
     for (i, (number, _)) in pairs.iter().enumerate() {

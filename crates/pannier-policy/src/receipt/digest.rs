@@ -14,12 +14,12 @@ use pannier_layout::Template;
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The hash of these bytes.
+    /// Hashes bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(blake3::hash(bytes).into())
     }
 
-    /// The hash of the text of a selection.
+    /// Hashes the text of a selection.
     pub fn of_text(template: &Template, selection: &Selection<'_>) -> Self {
         let mut hasher = blake3::Hasher::new();
         template.write(selection, |piece| {
@@ -28,8 +28,8 @@ impl Digest {
         Self(hasher.finalize().into())
     }
 
-    /// The hash of these hashes, one after the other.
-    pub(super) fn of_all(digests: impl Iterator<Item = Self>) -> Self {
+    /// Hashes the concatenation of hashes.
+    pub(super) fn of_digests(digests: impl Iterator<Item = Self>) -> Self {
         let mut hasher = blake3::Hasher::new();
         digests.for_each(|digest| {
             hasher.update(&digest.0);
@@ -37,15 +37,15 @@ impl Digest {
         Self(hasher.finalize().into())
     }
 
-    /// The hash of a value as one line of JSON, without a line end.
+    /// Hashes a value as one line of JSON, without a line end.
     pub(super) fn of_json(value: &impl Serialize) -> Self {
-        /// Small writes are gathered: JSON comes in pieces of a few bytes, and a hash likes them long.
-        struct Gather {
+        /// Collects small writes: JSON is written a few bytes at a time, and BLAKE3 is fast on long inputs.
+        struct BufferedHasher {
             hasher: blake3::Hasher,
             buffer: Vec<u8>,
         }
 
-        impl io::Write for Gather {
+        impl io::Write for BufferedHasher {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
                 self.buffer.extend_from_slice(bytes);
                 if self.buffer.len() > 16 * 1_024 {
@@ -61,14 +61,14 @@ impl Digest {
             }
         }
 
-        let mut gather =
-            Gather { hasher: blake3::Hasher::new(), buffer: Vec::with_capacity(1_024) };
+        let mut buffered =
+            BufferedHasher { hasher: blake3::Hasher::new(), buffer: Vec::with_capacity(1_024) };
         // Writing to memory does not fail, and everything that is hashed here can be written as JSON: its
         // names are texts.
-        let written = serde_json::to_writer(&mut gather, value);
+        let written = serde_json::to_writer(&mut buffered, value);
         debug_assert!(written.is_ok(), "{written:?}");
-        gather.hasher.update(&gather.buffer);
-        Self(gather.hasher.finalize().into())
+        buffered.hasher.update(&buffered.buffer);
+        Self(buffered.hasher.finalize().into())
     }
 }
 

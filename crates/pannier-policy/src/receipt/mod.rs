@@ -1,11 +1,10 @@
-//! What is needed to make a selection again, and to see that it is the same.
+//! Records of runs, which replay and compare them.
 //!
-//! A receipt holds everything that decided (policy, budget, time) in full, and what was decided about as
-//! hashes: it proves a selection without keeping its texts. The pool comes from the same source as before,
-//! and the hashes tell if it is still the same pool.
+//! A receipt holds the inputs that decide (policy, budget, time) in full, and the pool as hashes, so it proves a selection
+//! without its texts. A replay takes the pool from its source again, and the hashes show whether it changed.
 //!
-//! Hashes are BLAKE3 over bytes that anybody can produce: an item as one line of JSON, the result as the
-//! text that is sent, the report as one line of JSON.
+//! Hashes are BLAKE3 over bytes that anybody can produce: an item as one line of JSON, the result as the text that is
+//! sent, the report as one line of JSON.
 
 mod diff;
 mod digest;
@@ -26,71 +25,72 @@ use pannier_core::{
 use pannier_layout::render_documents;
 use pannier_layout::{DocumentLayout, Template, TextLayout};
 
-/// Where a pool came from.
+/// The source of a pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiptSource {
-    /// What sort of source: `items`, for a list of items.
+    /// The kind of source: `items`, for a list of items.
     pub kind: String,
-    /// Which state of it, as the source itself names it.
+    /// The version of the source, as it names it.
     pub version: String,
-    /// What was asked of it, if anything was.
+    /// The query, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
-    /// With which options of whoever asked, in its own form.
+    /// The options of the front end, in its own format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<MetadataValue>,
 }
 
-/// What a budget bounds.
+/// The part of a prompt that the budget limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Bound {
-    /// What the items say that they cost.
+pub enum BudgetScope {
+    /// The tokens of the items.
     #[default]
     Items,
     /// The text that is sent.
     Text,
-    /// The same, where it is passages under the names of their documents. Then there is no template to it.
+    /// The text that is sent: passages under the names of their documents, without a template.
     Documents,
-    /// The same, where the source has a form of its own for it. Whoever replays it brings the rendering.
-    Own,
+    /// The text that is sent, in the source's own format. A replay needs the source's renderer.
+    #[serde(rename = "own")]
+    CustomRenderer,
 }
 
-/// What a selection was made with, besides its pool and its budget.
+/// The configuration of a run, without its pool and budget.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Circumstances {
+pub struct RunConfig {
     /// The policy.
     pub policy: Policy,
-    /// What time it was, for policies that measure to now.
+    /// The time of the run, for decay scorers without a reference time.
     pub reference_time: Option<Timestamp>,
-    /// What counted tokens, of items that came without and of the text.
+    /// The name of the token counter.
     pub tokenizer: String,
-    /// How the text is made.
+    /// The template of the text.
     pub template: Template,
-    /// What the budget bounds.
-    pub bound: Bound,
-    /// Where the pool came from, if it is more than a list of items.
+    /// The part of the prompt that the budget limits.
+    pub budget_scope: BudgetScope,
+    /// The source of the pool; default: a list of items.
     pub source: Option<ReceiptSource>,
 }
 
-impl Circumstances {
-    /// A policy, with tokens counted by the caller, bounded by themselves, and the default template.
+impl RunConfig {
+    /// A policy with the default template, and tokens that the caller counted and the budget limits.
     pub fn new(policy: Policy) -> Self {
         Self {
             policy,
             reference_time: None,
             tokenizer: "given".to_owned(),
             template: Template::default(),
-            bound: Bound::default(),
+            budget_scope: BudgetScope::default(),
             source: None,
         }
     }
 }
 
-/// A selection that can be made again.
+/// A record of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, try_from = "wire::Receipt")]
 #[non_exhaustive]
@@ -100,15 +100,16 @@ pub struct Receipt {
     pub format: u32,
     /// The version of the engine.
     pub engine: String,
-    /// Where the pool came from.
+    /// The source of the pool.
     pub source: ReceiptSource,
-    /// What counted tokens, of items that came without and of the text.
+    /// The name of the token counter.
     pub tokenizer: String,
-    /// How the text is made.
+    /// The template of the text.
     pub template: Template,
-    /// What the budget bounds.
-    pub bound: Bound,
-    /// What time it was, for policies that measure to now.
+    /// The part of the prompt that the budget limits.
+    #[serde(rename = "bound")]
+    pub budget_scope: BudgetScope,
+    /// The time of the run, for decay scorers without a reference time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference_time: Option<Timestamp>,
     /// The policy as it was recorded. The seal covers it, so former names of options stay as they are.
@@ -120,16 +121,16 @@ pub struct Receipt {
     pub budget: ContextBudget,
     /// The pool.
     pub items: Vec<ReceiptItem>,
-    /// The indices of the selected items, as they are placed.
+    /// The indices of the selected items, in placed order.
     pub selected: Vec<usize>,
-    /// Those of them that are sent in their short form, ascending.
+    /// The indices of items in their short form, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shortened: Vec<usize>,
-    /// The text that is sent.
+    /// The hash of the text that is sent.
     pub result: Digest,
-    /// The report, without events.
+    /// The hash of the report, without events.
     pub report: Digest,
-    /// Everything above, as one line of JSON: a receipt that was changed is not read.
+    /// The hash of everything above as one line of JSON. A receipt that was changed is not read.
     seal: Digest,
 }
 
@@ -137,14 +138,14 @@ pub struct Receipt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiptItem {
-    /// Its name, if it has one.
+    /// The item's id, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// What it costs.
+    /// The item's tokens.
     pub tokens: i64,
-    /// The item as JSON.
+    /// The hash of the item as one line of JSON.
     pub item: Digest,
-    /// Its content.
+    /// The hash of its content.
     pub content: Digest,
     /// Its short form, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,105 +163,101 @@ impl ReceiptItem {
         }
     }
 
-    /// What to call it: its id, or the beginning of its content's hash.
+    /// Returns its id, or the first 12 digits of its content's hash.
     pub fn name(&self) -> String {
         self.id.clone().unwrap_or_else(|| self.content.to_string().chars().take(12).collect())
     }
 }
 
-/// What came of making a selection again.
+/// The result of a replay: identical, or the first difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Replay {
     /// The same in every byte.
     Identical,
-    /// The pool has another number of items.
+    /// The number of items changed.
     ItemCount {
-        /// How many there were.
+        /// The number in the receipt.
         recorded: usize,
-        /// How many there are.
+        /// The number now.
         found: usize,
     },
-    /// An item of the pool has changed, or stands elsewhere; the first one that does.
+    /// An item of the pool changed or moved.
     Item {
         /// Its index.
         index: usize,
-        /// Its name then.
+        /// Its name in the receipt.
         name: String,
     },
-    /// Another item stands at a place; the first one where that is so.
+    /// Another item is selected at a position.
     Selection {
-        /// The place, from 0.
+        /// The position, from 0.
         position: usize,
-        /// The index of the item that stood there, if any did.
+        /// The index of the item in the receipt.
         recorded: Option<usize>,
-        /// The index of the item that stands there, if any does.
+        /// The index of the item now.
         found: Option<usize>,
     },
-    /// An item was sent whole and is not any more, or the other way round; the first one.
+    /// An item is sent in another form.
     Form {
         /// Its index.
         index: usize,
     },
-    /// The same items in the same order make another text.
+    /// The items are the same, but their text is not.
     Result,
-    /// The selection is the same, but a score, a reason or a count in its report is not.
+    /// The selection is the same, but its report is not.
     Report,
 }
 
 impl Receipt {
-    /// The version of the format that is written.
+    /// The version of the format that Pannier writes.
     pub const FORMAT: u32 = 2;
 
-    /// The receipt of a selection.
-    pub fn new(selection: &Selection<'_>, circumstances: Circumstances) -> Self {
-        let result = digest(circumstances.bound, &circumstances.template, selection);
-        Self::of_result(selection, circumstances, result)
+    /// Records a selection.
+    pub fn new(selection: &Selection<'_>, config: RunConfig) -> Self {
+        let result = digest(config.budget_scope, &config.template, selection);
+        Self::from_result(selection, config, result)
     }
 
-    /// The receipt of a selection that was rendered by a [`Rendering`](pannier_core::Rendering) of your own, which gave this text.
-    pub fn of_text(
-        selection: &Selection<'_>,
-        mut circumstances: Circumstances,
-        text: &str,
-    ) -> Self {
-        circumstances.bound = Bound::Own;
-        Self::of_result(selection, circumstances, Digest::of(text.as_bytes()))
+    /// Records a selection that the source rendered as this text, in its own format.
+    pub fn for_text(selection: &Selection<'_>, mut config: RunConfig, text: &str) -> Self {
+        config.budget_scope = BudgetScope::CustomRenderer;
+        Self::from_result(selection, config, Digest::of(text.as_bytes()))
     }
 
-    fn of_result(selection: &Selection<'_>, circumstances: Circumstances, result: Digest) -> Self {
+    fn from_result(selection: &Selection<'_>, config: RunConfig, result: Digest) -> Self {
         let pairs = selection.indices().zip(selection.shortened());
         let mut shortened: Vec<usize> = pairs.filter(|pair| pair.1).map(|pair| pair.0).collect();
         shortened.sort_unstable();
         let items: Vec<ReceiptItem> =
             selection.pool().iter().map(|item| ReceiptItem::new(item)).collect();
-        let source = circumstances.source.unwrap_or_else(|| {
-            let version = Digest::of_all(items.iter().map(|item| item.item)).to_string();
+        let source = config.source.unwrap_or_else(|| {
+            let version = Digest::of_digests(items.iter().map(|item| item.item)).to_string();
             ReceiptSource { kind: "items".to_owned(), version, query: None, options: None }
         });
         let mut receipt = Self {
             format: Self::FORMAT,
             engine: env!("CARGO_PKG_VERSION").to_owned(),
             source,
-            tokenizer: circumstances.tokenizer,
-            bound: circumstances.bound,
-            reference_time: circumstances.reference_time,
-            recorded_policy: circumstances.policy.to_value(),
-            policy: circumstances.policy,
+            tokenizer: config.tokenizer,
+            budget_scope: config.budget_scope,
+            reference_time: config.reference_time,
+            recorded_policy: config.policy.to_value(),
+            policy: config.policy,
             budget: selection.budget().clone(),
             items,
             selected: selection.indices().collect(),
             shortened,
             result,
             report: Digest::of_json(&selection.report()),
-            template: circumstances.template,
+            template: config.template,
             seal: Digest::of(&[]),
         };
         receipt.seal = receipt.computed_seal();
         receipt
     }
 
-    /// The hash of everything but the seal.
+    /// Returns the hash of everything but the seal.
     fn computed_seal(&self) -> Digest {
         Digest::of_json(&wire::Sealed {
             receipt: self.format,
@@ -268,7 +265,7 @@ impl Receipt {
             source: &self.source,
             tokenizer: &self.tokenizer,
             template: &self.template,
-            bound: self.bound,
+            bound: self.budget_scope,
             reference_time: self.reference_time,
             policy: &self.recorded_policy,
             budget: &self.budget,
@@ -285,12 +282,11 @@ impl Receipt {
         &self.policy
     }
 
-    /// Makes the selection again from a pool, and compares. The counter is the one that was used then, by its
-    /// name.
+    /// Runs the policy over a pool again, and compares. The counter must be the recorded one.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the policy from being built or the selection from being made.
+    /// Any error of the policy or the run; [`Error::InvalidReceipt`] if only the source can replay it.
     pub fn replay(
         &self,
         items: &[ContextItem],
@@ -299,35 +295,35 @@ impl Receipt {
     ) -> Result<Replay, Error> {
         let mut pipeline = registry.pipeline(&self.policy, self.reference_time)?;
         let (counter, counter_then) = (Arc::clone(counter), Arc::clone(counter));
-        match self.bound {
-            Bound::Items => {}
-            Bound::Text => {
+        match self.budget_scope {
+            BudgetScope::Items => {}
+            BudgetScope::Text => {
                 pipeline = pipeline.with_layout(TextLayout::new(self.template.clone(), counter));
             }
-            Bound::Documents => {
+            BudgetScope::Documents => {
                 let layout = DocumentLayout::new(counter);
                 let packed = self.policy.slicer().document_layout(layout.clone());
                 pipeline = pipeline.with_layout(packed.unwrap_or(layout));
             }
-            Bound::Own => {
-                let problem =
-                    "its text has a form of its own; replay it where it was made".to_owned();
+            BudgetScope::CustomRenderer => {
+                let problem = "its text has the format of its source; replay it there".to_owned();
                 return Err(Error::InvalidReceipt { problem });
             }
         }
         if self.format == 1 {
             pipeline = version_1::pipeline(pipeline, self, counter_then);
         }
-        self.compare(items, &pipeline, |selection| digest(self.bound, &self.template, selection))
+        self.compare(items, &pipeline, |selection| {
+            digest(self.budget_scope, &self.template, selection)
+        })
     }
 
-    /// As [`replay`](Self::replay), for a receipt [of a text](Self::of_text): with the pipeline that made it, and what
-    /// wrote it.
+    /// Replays a receipt [of a text](Self::for_text), with the source's pipeline and renderer.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the selection from being made.
-    pub fn replay_text(
+    /// Any error of the run.
+    pub fn replay_for_text(
         &self,
         items: &[ContextItem],
         pipeline: &Pipeline,
@@ -353,8 +349,8 @@ impl Receipt {
         }
         let selection = pipeline.run(items, &self.budget)?;
         let mut found = selection.indices();
-        let longest = self.selected.len().max(found.len());
-        for position in 0..longest {
+        let len = self.selected.len().max(found.len());
+        for position in 0..len {
             let (recorded, found) = (self.selected.get(position).copied(), found.next());
             if recorded != found {
                 return Ok(Replay::Selection { position, recorded, found });
@@ -375,21 +371,23 @@ impl Receipt {
     }
 }
 
-/// The hash of the text that is sent.
-fn digest(bound: Bound, template: &Template, selection: &Selection<'_>) -> Digest {
-    match bound {
-        Bound::Items | Bound::Text | Bound::Own => Digest::of_text(template, selection),
-        Bound::Documents => Digest::of(render_documents(selection.items()).as_bytes()),
+/// Returns the hash of the text that is sent.
+fn digest(scope: BudgetScope, template: &Template, selection: &Selection<'_>) -> Digest {
+    match scope {
+        BudgetScope::Items | BudgetScope::Text | BudgetScope::CustomRenderer => {
+            Digest::of_text(template, selection)
+        }
+        BudgetScope::Documents => Digest::of(render_documents(selection.items()).as_bytes()),
     }
 }
 
 mod wire {
-    //! The form a receipt is read in, before it is checked.
+    //! A receipt as it is read, before its checks.
 
     use serde::de::{Deserializer, Error as _};
     use serde::{Deserialize, Serialize};
 
-    use super::{Bound, ReceiptItem, ReceiptSource};
+    use super::{BudgetScope, ReceiptItem, ReceiptSource};
     use crate::{Digest, Policy};
     use pannier_core::{ContextBudget, Error, MetadataValue, Timestamp};
     use pannier_layout::Template;
@@ -402,7 +400,7 @@ mod wire {
         source: ReceiptSource,
         tokenizer: String,
         template: Template,
-        bound: Bound,
+        bound: BudgetScope,
         reference_time: Option<Timestamp>,
         policy: MetadataValue,
         budget: ContextBudget,
@@ -415,7 +413,7 @@ mod wire {
         seal: Digest,
     }
 
-    /// The version, refused as soon as it is read: what follows may mean something else.
+    /// The version of the format. An unknown one fails at once, because its other keys may mean something else.
     pub(super) struct Format(u32);
 
     impl<'de> Deserialize<'de> for Format {
@@ -434,7 +432,7 @@ mod wire {
         }
     }
 
-    /// What the seal is the hash of.
+    /// The content of the seal.
     #[derive(Serialize)]
     pub(super) struct Sealed<'r> {
         pub(super) receipt: u32,
@@ -442,7 +440,7 @@ mod wire {
         pub(super) source: &'r ReceiptSource,
         pub(super) tokenizer: &'r str,
         pub(super) template: &'r Template,
-        pub(super) bound: Bound,
+        pub(super) bound: BudgetScope,
         #[serde(skip_serializing_if = "Option::is_none")]
         pub(super) reference_time: Option<Timestamp>,
         pub(super) policy: &'r MetadataValue,
@@ -487,7 +485,7 @@ mod wire {
                 source: read.source,
                 tokenizer: read.tokenizer,
                 template: read.template,
-                bound: read.bound,
+                budget_scope: read.bound,
                 reference_time: read.reference_time,
                 policy: Policy::from_value(&read.policy)?,
                 recorded_policy: read.policy,
@@ -500,7 +498,7 @@ mod wire {
                 seal: read.seal,
             };
             if receipt.seal != receipt.computed_seal() {
-                let problem = "it was changed after it was written; make it again".to_owned();
+                let problem = "it was changed after it was written; write it again".to_owned();
                 return Err(Error::InvalidReceipt { problem });
             }
             Ok(receipt)

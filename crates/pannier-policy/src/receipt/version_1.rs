@@ -10,7 +10,7 @@ use pannier_core::{
 };
 use pannier_layout::{DocumentLayout, TextLayout};
 
-use super::{Bound, Receipt};
+use super::{BudgetScope, Receipt};
 
 /// The costs of version 1.
 struct Version1 {
@@ -49,14 +49,14 @@ pub(super) fn pipeline(
     receipt: &Receipt,
     counter: Arc<dyn TokenCounter>,
 ) -> Pipeline {
-    let documents = match receipt.bound {
-        Bound::Documents => DocumentLayout::new(Arc::clone(&counter)),
+    let documents = match receipt.budget_scope {
+        BudgetScope::Documents => DocumentLayout::new(Arc::clone(&counter)),
         _ => DocumentLayout::uncounted(),
     };
     let headings = receipt.policy().slicer().document_layout(documents);
-    let counted: Option<Box<dyn Layout>> = match receipt.bound {
-        Bound::Documents => Some(Box::new(DocumentLayout::new(counter))),
-        Bound::Text => Some(Box::new(TextLayout::new(receipt.template.clone(), counter))),
+    let counted: Option<Box<dyn Layout>> = match receipt.budget_scope {
+        BudgetScope::Documents => Some(Box::new(DocumentLayout::new(counter))),
+        BudgetScope::Text => Some(Box::new(TextLayout::new(receipt.template.clone(), counter))),
         _ => None,
     };
     if headings.is_none() && counted.is_none() {
