@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::server::{Fixture, metadata};
 use super::executor::slow;
+use super::server::{Fixture, metadata};
 
 struct Server {
     child: Child,
