@@ -92,7 +92,7 @@ impl Check {
         }
     }
 
-    /// Nothing runs: it passes if and only if the parts cannot be built.
+    /// Passes if and only if the components cannot be built. Nothing runs.
     fn construction(&mut self, vector: Vector) -> Result<(), Problem> {
         let config = config(vector.config)?;
         let built = match vector.test.stage.as_str() {
@@ -128,7 +128,7 @@ impl Check {
         let scores = Pool::new(&items).scores(&scorer)?;
         let mut open: Vec<usize> = (0..items.len()).collect();
         for ExpectedScore { content, score_approx } in expected {
-            // Of items with equal contents, the first that no expectation has named yet.
+            // Of equal contents, the first that no expectation has named yet.
             let Some(at) = open.iter().position(|item| items[*item].content() == content) else {
                 return Err(Problem::NotUnderstood(format!(
                     "no item '{content}' is left to compare"
@@ -227,7 +227,7 @@ impl Check {
         let Some(selection) = self.result(expected.error.as_deref(), result)? else {
             return Ok(());
         };
-        // No output stated and nothing else either means that nothing comes out.
+        // A vector without any expectation expects an empty output.
         if vector.expected_output.is_some() || expected.diagnostics.is_none() {
             let output = vector.expected_output.unwrap_or_default();
             let output: Vec<_> = output.into_iter().map(|entry| entry.content).collect();
@@ -240,7 +240,7 @@ impl Check {
         Ok(())
     }
 
-    /// The value, unless an error was expected.
+    /// Returns the value, unless an error is expected.
     fn result<T>(
         &mut self,
         expected: Option<&str>,
@@ -344,7 +344,7 @@ impl Check {
             let fields = reason_fields(&actual.reason)?;
             for (key, value) in &expected.fields {
                 if KNOWN_FIELDS.contains(&key.as_str()) {
-                    // What is false is left out.
+                    // A false flag is omitted.
                     let actual = fields.get(key).cloned().unwrap_or(false.into());
                     let what = format!("{key} of excluded '{content}'");
                     self.equal(&what, &value.to_string(), &actual.to_string());
@@ -355,7 +355,7 @@ impl Check {
     }
 }
 
-/// Fields of exclusion reasons that a vector may state; anything else is not ours to judge.
+/// The fields of exclusion reasons that a vector may state. Other fields are ignored.
 const KNOWN_FIELDS: [&str; 15] = [
     "item_tokens",
     "available_tokens",
@@ -379,7 +379,7 @@ fn reason_fields(reason: &ExclusionReason) -> Result<toml::Table, Problem> {
         .map_err(|error| Problem::NotUnderstood(format!("a reason cannot be written: {error}")))
 }
 
-/// Items with the scores they were given.
+/// Returns items and their given scores.
 fn scored(entries: Vec<Item>) -> Result<(Vec<f64>, Vec<ContextItem>), Problem> {
     let scores: Option<Vec<f64>> = entries.iter().map(|item| item.score).collect();
     Ok((need("score", scores)?, items(entries)?))

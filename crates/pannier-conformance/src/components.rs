@@ -40,10 +40,16 @@ pub(crate) fn pipeline(mut config: Metadata) -> Result<Pipeline, Problem> {
     config.insert("slicer".to_owned(), slicer_table(&slicer, config.clone())?);
     PlacerPolicy::option_names(&placer).ok_or_else(|| unknown("placer", &placer))?;
     rewrite_each(&mut config, "scorers", |scorer| scorer_of_table(scorer, &["weight"]))?;
-    let keys = ["deduplication", "keep_groups_together", "overflow_strategy"];
-    config.retain(|key, _| {
-        keys.contains(&key.as_str()) || ["placer", "scorers", "slicer"].contains(&key.as_str())
-    });
+    let keys = [
+        "deduplication",
+        "keep_groups_together",
+        "near_duplicates",
+        "overflow_strategy",
+        "placer",
+        "scorers",
+        "slicer",
+    ];
+    config.retain(|key, _| keys.contains(&key.as_str()));
     let policy = Policy::from_value(&config.into())?;
     Ok(PolicyRegistry::empty().pipeline(&policy, None)?)
 }
@@ -90,7 +96,9 @@ fn scorer_table(
         }
         other => Ok(other),
     })?;
-    rewrite(&mut table, "otherwise", |scorer| scorer_of_table(scorer, &[]))?;
+    for key in ["default", "otherwise"] {
+        rewrite(&mut table, key, |scorer| scorer_of_table(scorer, &[]))?;
+    }
     // An inner scorer that is only a name has its options in the same table.
     let mut options_of_inner = table.clone();
     options_of_inner.remove("inner_scorer");

@@ -53,7 +53,7 @@ pub(crate) struct Item {
     pub(crate) group: Option<String>,
     #[serde(rename = "shortForm")]
     pub(crate) short_form: Option<ShortForm>,
-    /// Given beforehand, where slicers and placers are tested by themselves.
+    /// The score, for vectors of slicers and placers.
     pub(crate) score: Option<f64>,
 }
 
@@ -95,7 +95,7 @@ impl Item {
     }
 }
 
-/// A point in time: TOML's own form, or a text.
+/// A timestamp: a TOML datetime or a string.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(crate) enum TimestampValue {
@@ -153,11 +153,11 @@ pub(crate) struct ExpectedScore {
     pub(crate) score_approx: f64,
 }
 
-/// What is expected of slicing, placing and pipelines.
+/// The expectations of slicing, placing and pipeline vectors.
 #[derive(Deserialize, Default)]
 pub(crate) struct Expected {
     pub(crate) selected_contents: Option<Vec<String>>,
-    /// Those of them that are selected by their short forms.
+    /// The contents that are selected in their short form.
     pub(crate) shortened_contents: Option<Vec<String>>,
     pub(crate) shortfall_count: Option<usize>,
     pub(crate) cap_excluded_count: Option<usize>,
@@ -188,7 +188,7 @@ pub(crate) struct ExpectedExcluded {
     pub(crate) content: String,
     pub(crate) score_approx: f64,
     pub(crate) exclusion_reason: String,
-    /// The fields of the reason, whichever it is.
+    /// The fields of the reason.
     #[serde(flatten)]
     pub(crate) fields: toml::Table,
 }

@@ -1,8 +1,6 @@
 //! A pipeline as data.
 
-use pannier_core::{
-    Deduplication, Error, Metadata, MetadataValue, OverflowStrategy, Pipeline, Scorer,
-};
+use pannier_core::{Deduplication, Error, MetadataValue, OverflowStrategy, Pipeline, Scorer};
 use pannier_layout::DocumentLayout;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -29,36 +27,38 @@ use crate::{
 pub struct Policy(Fields);
 
 records! {
-    /// A policy as it is written, except that a slicer's options stand in a table of their own, and near-duplicates under
-    /// `deduplication`.
+    /// A policy as it is written, but with the slicer's options in a table of their own.
     pub(crate) struct Fields {
         /// A name for people.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        pub(crate) name: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] name: Option<String>,
         /// A description for people.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        pub(crate) description: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] description: Option<String>,
         /// The scorers. One is used as it is, several are averaged by weight.
-        #[serde(default)]
-        pub(crate) scorers: Vec<WeightedScorer>,
-        /// The slicer; default: greedy. Its options stand beside it.
-        #[serde(default)]
-        pub(crate) slicer: SlicerPolicy,
+        #[serde(default)] scorers: Vec<WeightedScorer>,
+        /// The slicer; default: greedy. Its options may stand beside it.
+        #[serde(default)] slicer: SlicerPolicy,
         /// The placer; default: chronological.
-        #[serde(default)]
-        pub(crate) placer: PlacerPolicy,
-        /// Whether duplicates are dropped; default: true.
-        #[serde(default = "exact", with = "deduplication", skip_serializing_if = "is_exact")]
-        #[cfg_attr(feature = "schema", schemars(with = "bool"))]
-        pub(crate) deduplication: Deduplication,
+        #[serde(default)] placer: PlacerPolicy,
+        /// Whether only the highest-ranked of equal contents stays; default: true.
+        #[serde(default = "enabled", skip_serializing_if = "Clone::clone")] deduplication: bool,
+        /// The share of an item's five-word shingles in a higher-ranked item above which the item is dropped; default: off.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
+        near_duplicates: Option<f64>,
         /// What happens to a selection above its target; default: throw.
         #[serde(default, skip_serializing_if = "is_default")]
         #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["throw", "truncate", "proceed"])))]
-        pub(crate) overflow_strategy: OverflowStrategy,
+        overflow_strategy: OverflowStrategy,
         /// Whether members of a group are placed together; default: false.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        pub(crate) keep_groups_together: bool,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")] keep_groups_together: bool,
     }
+
+    /// The former `deduplication = { near = 800 }`.
+    struct FormerNear { near: i64 }
+}
+
+fn enabled() -> bool {
+    true
 }
 
 impl Policy {
@@ -70,7 +70,8 @@ impl Policy {
             scorers: scorers.into_iter().map(Into::into).collect(),
             slicer: SlicerPolicy::default(),
             placer: PlacerPolicy::default(),
-            deduplication: Deduplication::Exact,
+            deduplication: true,
+            near_duplicates: None,
             overflow_strategy: OverflowStrategy::default(),
             keep_groups_together: false,
         })
@@ -103,7 +104,10 @@ impl Policy {
 
     /// Returns which duplicates are dropped.
     pub fn deduplication(&self) -> Deduplication {
-        self.0.deduplication
+        match self.0.near_duplicates {
+            Some(share) => Deduplication::Near { threshold: (share * 1_000.0).round() as u16 },
+            None => self.0.deduplication.into(),
+        }
     }
 
     /// Returns what happens to a selection above its target.
@@ -118,16 +122,14 @@ impl Policy {
 
     /// Sets the name for people.
     #[must_use]
-    pub fn with_name(mut self, name: impl Into<String>) -> Self {
-        self.0.name = Some(name.into());
-        self
+    pub fn with_name(self, name: impl Into<String>) -> Self {
+        Self(Fields { name: Some(name.into()), ..self.0 })
     }
 
     /// Sets the description for people.
     #[must_use]
-    pub fn with_description(mut self, description: impl Into<String>) -> Self {
-        self.0.description = Some(description.into());
-        self
+    pub fn with_description(self, description: impl Into<String>) -> Self {
+        Self(Fields { description: Some(description.into()), ..self.0 })
     }
 
     /// Adds a scorer.
@@ -139,37 +141,38 @@ impl Policy {
 
     /// Sets the slicer.
     #[must_use]
-    pub fn with_slicer(mut self, slicer: impl Into<SlicerPolicy>) -> Self {
-        self.0.slicer = slicer.into();
-        self
+    pub fn with_slicer(self, slicer: impl Into<SlicerPolicy>) -> Self {
+        Self(Fields { slicer: slicer.into(), ..self.0 })
     }
 
     /// Sets the placer.
     #[must_use]
-    pub fn with_placer(mut self, placer: impl Into<PlacerPolicy>) -> Self {
-        self.0.placer = placer.into();
-        self
+    pub fn with_placer(self, placer: impl Into<PlacerPolicy>) -> Self {
+        Self(Fields { placer: placer.into(), ..self.0 })
     }
 
     /// Sets which duplicates are dropped.
     #[must_use]
-    pub fn with_deduplication(mut self, deduplication: impl Into<Deduplication>) -> Self {
-        self.0.deduplication = deduplication.into();
-        self
+    pub fn with_deduplication(self, deduplication: impl Into<Deduplication>) -> Self {
+        let deduplication = deduplication.into();
+        let near_duplicates = match deduplication {
+            Deduplication::Near { threshold } => Some(f64::from(threshold) / 1_000.0),
+            _ => None,
+        };
+        let deduplication = deduplication != Deduplication::Off;
+        Self(Fields { deduplication, near_duplicates, ..self.0 })
     }
 
     /// Sets what happens to a selection above its target.
     #[must_use]
-    pub fn with_overflow_strategy(mut self, strategy: OverflowStrategy) -> Self {
-        self.0.overflow_strategy = strategy;
-        self
+    pub fn with_overflow_strategy(self, overflow_strategy: OverflowStrategy) -> Self {
+        Self(Fields { overflow_strategy, ..self.0 })
     }
 
     /// Sets whether members of a group are placed together.
     #[must_use]
-    pub fn with_groups_together(mut self, together: bool) -> Self {
-        self.0.keep_groups_together = together;
-        self
+    pub fn with_groups_together(self, keep_groups_together: bool) -> Self {
+        Self(Fields { keep_groups_together, ..self.0 })
     }
 
     /// Adds BM25 for a query, with the weight of all other scorers together.
@@ -209,7 +212,7 @@ impl Policy {
         Ok(pipeline
             .slicer(self.0.slicer.build(context)?)
             .placer(self.0.placer.build(context)?)
-            .deduplication(self.0.deduplication)
+            .deduplication(self.deduplication())
             .overflow_strategy(self.0.overflow_strategy)
             .keep_groups_together(self.0.keep_groups_together)
             .build())
@@ -228,23 +231,24 @@ impl Policy {
         let MetadataValue::Object(mut table) = value.clone() else {
             return Err(ReadError::new("", "expected a table"));
         };
-        let nested = nest::<SlicerPolicy>(&mut table, "slicer", &own_keys())?;
-        let mut moved: &[&str] = &[];
-        let share = table.remove(NEAR_DUPLICATES).filter(|share| *share != MetadataValue::Null);
-        if let Some(share) = share {
-            if table.get(DEDUPLICATION) == Some(&false.into()) {
-                return Err(ReadError::new(
-                    NEAR_DUPLICATES,
-                    "deduplication is off; remove one of them",
-                ));
-            }
-            let near = Metadata::from([(NEAR_DUPLICATES.to_owned(), share)]);
-            table.insert(DEDUPLICATION.to_owned(), near.into());
-            moved = &[DEDUPLICATION];
+        let nested = nest::<SlicerPolicy>(&mut table, "slicer", tree::keys::<Fields>())?;
+        if let Some(former @ MetadataValue::Object(_)) = table.get("deduplication") {
+            let FormerNear { near } =
+                tree::read(former.clone()).map_err(|error| error.at("deduplication"))?;
+            check_range("deduplication.near", near as f64, 1_000.0)?;
+            table.insert("deduplication".to_owned(), true.into());
+            table.insert("near_duplicates".to_owned(), (near as f64 / 1_000.0).into());
         }
-        let policy = tree::read(table.into()).map(Self);
-        let policy = policy.map_err(|error| error.unnested(&nested).unnested(moved))?;
+        let fields: Fields = tree::read(table.into()).map_err(|error| error.unnested(&nested))?;
+        if let Some(share) = fields.near_duplicates {
+            check_range("near_duplicates", share, 1.0)?;
+            if !fields.deduplication {
+                let problem = "deduplication is off; remove one of them";
+                return Err(ReadError::new("near_duplicates", problem));
+            }
+        }
         // Each component is valid by now. What is left is how the scorers combine.
+        let policy = Self(fields);
         policy.build(&VALIDATION_CONTEXT).map_err(|error| ReadError::new("scorers", error))?;
         Ok(policy)
     }
@@ -253,87 +257,24 @@ impl Policy {
     pub fn to_value(&self) -> MetadataValue {
         let mut table = to_metadata(&self.0);
         for key in ["slicer", "placer"] {
-            if let Some(MetadataValue::Object(mut component)) = table.remove(key) {
-                let is_own = |option: &String| own_keys().contains(&option.as_str());
-                if component.keys().any(is_own) {
-                    table.insert(key.to_owned(), component.into());
-                } else if let Some(name) = component.remove("type") {
-                    table.insert(key.to_owned(), name);
-                    table.extend(component);
-                }
+            let Some(MetadataValue::Object(options)) = table.get_mut(key) else { continue };
+            // A custom component has a name, as the policy has.
+            if !options.contains_key("name") {
+                let mut options = std::mem::take(options);
+                table.extend(options.remove("type").map(|name| (key.to_owned(), name)));
+                table.extend(options);
             }
-        }
-        if let Some(MetadataValue::Object(near)) = table.get(DEDUPLICATION).cloned() {
-            table.remove(DEDUPLICATION);
-            table.extend(near);
         }
         table.into()
     }
 }
 
-const DEDUPLICATION: &str = "deduplication";
-const NEAR_DUPLICATES: &str = "near_duplicates";
-
-/// Returns the keys of a policy that are not options of its slicer.
-fn own_keys() -> Vec<&'static str> {
-    [tree::keys::<Fields>(), &[NEAR_DUPLICATES]].concat()
-}
-
-fn exact() -> Deduplication {
-    Deduplication::Exact
-}
-
-fn is_exact(deduplication: &Deduplication) -> bool {
-    *deduplication == exact()
-}
-
-mod deduplication {
-    //! `true`, `false`, or a table with the share of near-duplicates.
-
-    use super::*;
-    use serde::de::Error;
-
-    records! {
-        struct Near {
-            #[serde(default, skip_serializing_if = "Option::is_none")]
-            near_duplicates: Option<f64>,
-            #[serde(default, skip_serializing)]
-            near: Option<i64>,
+fn check_range(path: &str, found: f64, max: f64) -> Result<(), ReadError> {
+    match (0.0..=max).contains(&found) {
+        true => Ok(()),
+        false => {
+            Err(ReadError::new(path, format!("expected a number from 0 to {max}, found {found}")))
         }
-    }
-
-    pub(super) fn serialize<S: Serializer>(
-        deduplication: &Deduplication,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        match deduplication {
-            Deduplication::Near { threshold } => {
-                let near_duplicates = Some(f64::from(*threshold) / 1_000.0);
-                Near { near_duplicates, near: None }.serialize(serializer)
-            }
-            other => serializer.serialize_bool(*other != Deduplication::Off),
-        }
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Deduplication, D::Error> {
-        let near: Near = match MetadataValue::deserialize(deserializer)? {
-            MetadataValue::Bool(flag) => return Ok(flag.into()),
-            value @ MetadataValue::Object(_) => tree::read(value).map_err(D::Error::custom)?,
-            other => return tree::read(other).map(bool::into).map_err(D::Error::custom),
-        };
-        let (key, found, max) = match (near.near_duplicates, near.near) {
-            (Some(share), _) => (NEAR_DUPLICATES, share, 1.0),
-            (None, Some(thousandths)) => ("near", thousandths as f64, 1_000.0),
-            (None, None) => return Err(D::Error::custom(ReadError::missing("near"))),
-        };
-        if !(0.0..=max).contains(&found) {
-            let problem = format!("expected a number from 0 to {max}, found {found}");
-            return Err(D::Error::custom(ReadError::new(key, problem)));
-        }
-        let thousandths = 1_000.0 / max * found;
-        Ok(Deduplication::Near { threshold: thousandths.round() as u16 })
     }
 }
 

@@ -21,15 +21,6 @@ impl Policy {
         schema["title"] = json!("Pannier policy");
         let options = options(&schema["$defs"]["slicer"]["anyOf"][1]["oneOf"]);
         if let Some(properties) = schema["properties"].as_object_mut() {
-            properties["deduplication"] = json!({
-                "description": "Whether duplicates are dropped; default: true.",
-                "type": ["boolean", "null"],
-            });
-            properties.insert("near_duplicates".to_owned(), json!({
-                "description": "The share of an item's five-word shingles, 0 to 1, above which a higher-ranked item with \
-                                them makes it a near-duplicate; default: near-duplicates stay.",
-                "type": ["number", "null"], "minimum": 0, "maximum": 1,
-            }));
             options.into_iter().for_each(|(key, value)| {
                 properties.entry(key).or_insert(value);
             });

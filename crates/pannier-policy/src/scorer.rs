@@ -47,8 +47,7 @@ components! {
             /// Scores by the weights of matching tags.
             "tag" => Tag(TagOptions {
                 /// The tags that count.
-                #[serde(default)]
-                pub tag_weights: Vec<TagWeight>,
+                #[serde(default)] pub tag_weights: Vec<TagWeight>,
                 /// Whether case is ignored; default: false.
                 #[serde(default, skip_serializing_if = "std::ops::Not::not")]
                 pub case_insensitive: bool,
@@ -111,14 +110,12 @@ components! {
             /// Averages other scorers by weight.
             "composite" => Composite(CompositeOptions {
                 /// The scorers and their weights.
-                #[serde(default)]
-                pub children: Vec<WeightedScorer>,
+                #[serde(default)] pub children: Vec<WeightedScorer>,
             }) = average(&options.children, context)?;
             /// Multiplies the scores of other scorers.
             "product" => Product(ProductOptions {
                 /// The factors.
-                #[serde(default)]
-                pub children: Vec<ScorerPolicy>,
+                #[serde(default)] pub children: Vec<ScorerPolicy>,
             }) = {
                 let mut product = ProductScorer::builder();
                 for child in &options.children {
@@ -129,8 +126,7 @@ components! {
             /// Adds up the scores of other scorers.
             "sum" => Sum(SumOptions {
                 /// The summands.
-                #[serde(default)]
-                pub children: Vec<ScorerPolicy>,
+                #[serde(default)] pub children: Vec<ScorerPolicy>,
             }) = {
                 let mut sum = SumScorer::builder();
                 for child in &options.children {
@@ -141,8 +137,7 @@ components! {
             /// Scores each kind by a scorer of its own, among the items of that kind.
             "by_kind" => ByKind(ByKindOptions {
                 /// Kinds that are scored together, and their scorer.
-                #[serde(default, deserialize_with = "checked_kinds")]
-                pub kinds: Vec<KindsScorer>,
+                #[serde(default, deserialize_with = "checked_kinds")] pub kinds: Vec<KindsScorer>,
                 /// The scorer of all other kinds; default: they score 0.
                 #[serde(default, alias = "otherwise", skip_serializing_if = "Option::is_none")]
                 pub default: Option<Box<ScorerPolicy>>,
@@ -193,8 +188,7 @@ components! {
             /// Has a score for each window of ages.
             "step" => Step(StepOptions {
                 /// The windows, youngest first.
-                #[serde(default)]
-                pub windows: Vec<StepWindow>,
+                #[serde(default)] pub windows: Vec<StepWindow>,
             }) = {
                 let window = |window: &StepWindow| Ok((seconds("max_age_secs", window.max_age_secs)?, window.score));
                 DecayCurve::step(options.windows.iter().map(window).collect::<Result<Vec<_>, Error>>()?)?
@@ -233,8 +227,7 @@ records! {
     }
 
     struct Weight {
-        #[serde(default = "one")]
-        weight: f64,
+        #[serde(default = "one")] weight: f64,
     }
 
     /// One or several kinds, and the scorer of their items.

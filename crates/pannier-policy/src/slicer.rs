@@ -37,11 +37,9 @@ components! {
             /// Gives each kind a share of the budget.
             "quota" => Quota(QuotaOptions {
                 /// The shares.
-                #[serde(default)]
-                pub quotas: Vec<KindQuota>,
+                #[serde(default)] pub quotas: Vec<KindQuota>,
                 /// The slicer that fills each share; default: greedy.
-                #[serde(default)]
-                pub inner_slicer: Box<SlicerPolicy>,
+                #[serde(default)] pub inner_slicer: Box<SlicerPolicy>,
             }) = {
                 let quotas = options.quotas.iter().map(|quota| Quota {
                     kind: quota.kind.clone(),
@@ -53,15 +51,13 @@ components! {
             /// Guarantees and limits the number of items of each kind.
             "count_quota" => CountQuota(CountQuotaOptions {
                 /// The counts.
-                #[serde(default, deserialize_with = "checked_counts")]
-                pub entries: Vec<KindCount>,
+                #[serde(default, deserialize_with = "checked_counts")] pub entries: Vec<KindCount>,
                 /// What happens if the pool has too few items of a kind; default: `degrade`.
                 #[serde(default, skip_serializing_if = "is_default")]
                 #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["degrade", "throw"])))]
                 pub scarcity_behavior: ScarcityBehavior,
                 /// The slicer that spends the remaining budget; default: greedy.
-                #[serde(default)]
-                pub inner_slicer: Box<SlicerPolicy>,
+                #[serde(default)] pub inner_slicer: Box<SlicerPolicy>,
             }) = {
                 let inner = options.inner_slicer.build(context)?;
                 Box::new(CountQuotaSlice::new(counts(&options.entries)?, inner, options.scarcity_behavior)?)
@@ -69,8 +65,7 @@ components! {
             /// Guarantees and limits the number of items of each kind, with a knapsack for the remaining budget.
             "count_constrained_knapsack" => CountConstrainedKnapsack(CountConstrainedKnapsackOptions {
                 /// The counts.
-                #[serde(default, deserialize_with = "checked_counts")]
-                pub entries: Vec<KindCount>,
+                #[serde(default, deserialize_with = "checked_counts")] pub entries: Vec<KindCount>,
                 /// What happens if the pool has too few items of a kind; default: `degrade`.
                 #[serde(default, skip_serializing_if = "is_default")]
                 #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["degrade", "throw"])))]
@@ -90,8 +85,7 @@ components! {
             /// Takes passages of documents, and reserves tokens for headings.
             "document" => Document(DocumentOptions {
                 /// The order of documents, and when a heading is counted; default: `greedy`.
-                #[serde(default, skip_serializing_if = "is_default")]
-                pub packing: Packing,
+                #[serde(default, skip_serializing_if = "is_default")] pub packing: Packing,
                 /// The minimum tokens of a heading; default: 10.
                 #[serde(default = "overhead", skip_serializing_if = "is_overhead")]
                 #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
@@ -116,8 +110,7 @@ components! {
             /// Fills tiers of kinds one after the other, and falls back to short forms.
             "tiered" => Tiered(TieredOptions {
                 /// The tiers, in the order in which they are filled.
-                #[serde(default)]
-                pub tiers: Vec<TierOptions>,
+                #[serde(default)] pub tiers: Vec<TierOptions>,
                 /// The percentage of a share that full texts may fill before short forms; default: 80.
                 #[serde(default = "full_text_percent", alias = "whole")]
                 #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
@@ -162,8 +155,7 @@ records! {
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         pub kind: ContextKind,
         /// The minimum; default: 0.
-        #[serde(default)]
-        pub require_count: usize,
+        #[serde(default)] pub require_count: usize,
         /// The maximum.
         pub cap_count: usize,
     }
@@ -183,8 +175,7 @@ records! {
         #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
         pub floor: f64,
         /// Whether items that score 0 are dropped unless the whole tier fits; default: false.
-        #[serde(default, alias = "drop_worthless")]
-        pub drop_zero_score: bool,
+        #[serde(default, alias = "drop_worthless")] pub drop_zero_score: bool,
     }
 }
 

@@ -24,7 +24,7 @@ const MARK: &str = ": \u{2063}";
 const TOML_DATETIME: &str = "$__toml_private_datetime";
 
 /// Former names of options: read, but never suggested.
-const FORMER_KEYS: &[&str] = &["drop_worthless", "enough", "near", "otherwise", "whole"];
+const FORMER_KEYS: &[&str] = &["drop_worthless", "enough", "otherwise", "whole"];
 
 /// A mistake, and the path to it.
 #[derive(Debug)]
@@ -87,24 +87,25 @@ impl serde::de::Error for ReadError {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        let names = [
+            ("f64", "a number"),
+            ("i64", "a whole number"),
+            ("u64", "a whole number of 0 or more"),
+            ("usize", "a whole number of 0 or more"),
+            ("a boolean", "true or false"),
+            ("a sequence", "a list"),
+            ("a map", "a table"),
+        ];
         let expected = expected.to_string();
-        let expected = match expected.as_str() {
-            "f64" => "a number",
-            "i64" => "a whole number",
-            "u64" | "usize" => "a whole number of 0 or more",
-            "a boolean" => "true or false",
-            "a sequence" => "a list",
-            "a map" => "a table",
-            text if text.starts_with("struct ") => "a table",
-            text => text,
-        };
+        let name = names.iter().find(|(name, _)| *name == expected).map(|(_, name)| *name);
+        let table = expected.starts_with("struct ").then_some("a table");
+        let expected = name.or(table).unwrap_or(&expected);
         let found = match found {
             Unexpected::Signed(number) => number.to_string(),
             Unexpected::Float(number) => number.to_string(),
             Unexpected::Str(text) => format!("'{text}'"),
             Unexpected::Seq => "a list".to_owned(),
             Unexpected::Map => "a table".to_owned(),
-            Unexpected::Unit => "null".to_owned(),
             other => other.to_string(),
         };
         Self::new("", format!("expected {expected}, found {found}"))
@@ -232,11 +233,10 @@ impl<'de> Deserializer<'de> for Tree {
         visitor: V,
     ) -> Result<V::Value, ReadError> {
         match self.0 {
-            MetadataValue::String(name) => visitor.visit_enum(name.into_deserializer()),
             MetadataValue::Object(table) => {
                 visitor.visit_enum(MapAccessDeserializer::new(Table::new(table)))
             }
-            other => Tree(other).deserialize_str(visitor),
+            other => visitor.visit_enum(String::deserialize(Tree(other))?.into_deserializer()),
         }
     }
 

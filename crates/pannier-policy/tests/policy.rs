@@ -161,7 +161,7 @@ fn every_error_has_the_path_to_its_key() {
         (
             "deduplication = false",
             "deduplication = { near = 800, far = 1 }",
-            "in the policy, deduplication.far: unknown key `far`; expected one of near_duplicates",
+            "in the policy, deduplication.far: unknown key `far`; expected one of near",
         ),
         (
             "type = \"quota\"\n    quotas = [{ kind = \"Document\", require = 20.0, cap = 60.0 }]\n    inner_slicer = { type = \"greedy\" }",
