@@ -375,7 +375,7 @@ fn folders_that_are_not_ours_are_left_alone() {
     }
     let refused = |cache: &Path| {
         let error = build(&folder.sources(), cache, &FROM_SCRATCH, &mut |_| {}).unwrap_err();
-        assert!(matches!(error, DocsError::NotACache { .. }), "{error}");
+        assert!(matches!(error, DocsError::NotAnIndex { .. }), "{error}");
     };
     refused(&other);
     assert!(other.join("versions/1.0").exists());
@@ -434,8 +434,8 @@ fn what_is_open_stays_as_it_is_and_two_builds_do_not_meet() {
 #[test]
 fn what_is_not_there_is_told_apart_from_what_is_damaged() {
     let folder = Folder::new();
-    assert!(matches!(DocumentIndex::open(folder.cache()), Err(DocsError::NoCache { .. })));
-    assert!(matches!(verify(&folder.cache()), Err(DocsError::NoCache { .. })));
+    assert!(matches!(DocumentIndex::open(folder.cache()), Err(DocsError::NoIndex { .. })));
+    assert!(matches!(verify(&folder.cache()), Err(DocsError::NoIndex { .. })));
     let nowhere = DocumentSource::new(folder.0.join("nowhere"));
     assert!(matches!(
         build(&nowhere, &folder.cache(), &BuildOptions::default(), &mut |_| {}),
@@ -443,7 +443,7 @@ fn what_is_not_there_is_told_apart_from_what_is_damaged() {
     ));
     let error =
         build(&folder.sources(), &folder.0, &BuildOptions::default(), &mut |_| {}).unwrap_err();
-    assert!(matches!(error, DocsError::NotACache { .. }), "{error}");
+    assert!(matches!(error, DocsError::NotAnIndex { .. }), "{error}");
     // No documents at all make a cache, too.
     assert_eq!(folder.build().documents, 0);
     let empty = folder.open();

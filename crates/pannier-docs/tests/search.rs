@@ -384,7 +384,7 @@ fn the_caller_may_bring_vectors() {
     let given = |text: String| ImportedVectors::read(text.as_bytes()).unwrap();
     let one = given(line(&ids[0], "[1,0]"));
     let error = folder.build_with(VectorSource::Imported(&one)).unwrap_err().to_string();
-    assert!(error.contains(&ids[1]) && error.contains("none for 1 chunks"), "{error}");
+    assert!(error.contains(&ids[1]) && error.contains("no vector for 1 of the chunks"), "{error}");
     let both = given(line(&ids[0], "[1,0]") + &line(&ids[1], "[3,4]"));
     folder.build_with(VectorSource::Imported(&both)).unwrap();
     assert!(folder.build_with(VectorSource::Imported(&both)).unwrap().is_unchanged);
