@@ -40,7 +40,7 @@ fn write(folder: &Path, numbers: impl Iterator<Item = usize>, state: usize) {
 }
 
 #[test]
-fn the_same_sources_give_the_same_bytes() {
+fn builds_are_reproducible() {
     let mut answers = Vec::new();
     for (name, is_reversed, threads) in [("same-a", false, "1"), ("same-b", true, "4")] {
         let folder = folder(name);
@@ -71,7 +71,7 @@ fn the_same_sources_give_the_same_bytes() {
 }
 
 #[test]
-fn a_build_that_is_killed_leaves_a_sound_cache() {
+fn killed_build_leaves_a_valid_cache() {
     let folder = folder("killed");
     let (docs, cache) = (folder.join("docs"), folder.join("cache"));
     write(&folder, 0..400, 1);
@@ -105,7 +105,7 @@ fn a_build_that_is_killed_leaves_a_sound_cache() {
 /// A limit on the size of files stands in for a disk that is full.
 #[cfg(unix)]
 #[test]
-fn a_full_disk_leaves_the_cache_as_it_was() {
+fn full_disk_leaves_the_cache_unchanged() {
     let folder = folder("full");
     let (docs, cache) = (folder.join("docs"), folder.join("cache"));
     write(&folder, 0..100, 1);
@@ -132,7 +132,7 @@ fn a_full_disk_leaves_the_cache_as_it_was() {
 }
 
 #[test]
-fn each_failure_has_its_code() {
+fn each_failure_has_its_exit_code() {
     let folder = folder("codes");
     let (docs, cache) = (folder.join("docs"), folder.join("cache"));
     let code = |arguments: &[&str]| output(arguments).status.code();
@@ -157,7 +157,7 @@ fn each_failure_has_its_code() {
     let verified = output(&["verify", "--cache", text(&cache)]);
     assert_eq!(verified.status.code(), Some(5));
     assert!(
-        String::from_utf8_lossy(&verified.stdout).contains("table: its checksum is another one")
+        String::from_utf8_lossy(&verified.stdout).contains("table: its checksum does not match")
     );
     fs::write(cache.join("CURRENT"), "../../x").unwrap();
     assert_eq!(code(&resolve), Some(5));

@@ -25,7 +25,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[test]
-fn measures_are_those_of_the_definitions() {
+fn measures_follow_their_definitions() {
     let folder = folder("small");
     let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
     write(

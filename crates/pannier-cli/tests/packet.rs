@@ -50,7 +50,7 @@ fn project(name: &str, files: &[(&str, &str)]) -> PathBuf {
 }
 
 #[test]
-fn the_folder_is_found_from_below_and_a_missing_one_says_what_to_do() {
+fn context_folder_is_found_in_parents_and_its_absence_gets_advice() {
     let root = project("below", &[(".context/TASKS.md", "- [ ] Mend the roof\n")]);
     let below = root.join("src/deep");
     fs::create_dir_all(&below).unwrap();
@@ -67,7 +67,7 @@ fn the_folder_is_found_from_below_and_a_missing_one_says_what_to_do() {
 }
 
 #[test]
-fn init_writes_a_folder_that_packs_and_never_writes_over_one() {
+fn init_writes_a_usable_folder_and_never_overwrites() {
     let root = folder("init");
     let written = stdout(&run(&root, &["init"]));
     assert_eq!(written.lines().count(), 5, "{written}");
@@ -81,7 +81,7 @@ fn init_writes_a_folder_that_packs_and_never_writes_over_one() {
 }
 
 #[test]
-fn a_flag_goes_before_the_environment_and_that_before_the_file() {
+fn flag_overrides_environment_overrides_file() {
     let root = project(
         "settings",
         &[(".context/TASKS.md", "- [ ] a\n"), (".ctxrc", "token_budget: 700\nother: [1]\n")],
@@ -114,7 +114,7 @@ fn a_flag_goes_before_the_environment_and_that_before_the_file() {
 }
 
 #[test]
-fn a_session_is_given_a_packet_once_in_a_while() {
+fn session_gets_one_packet_per_cooldown() {
     let root = project("sessions", &[(".context/TASKS.md", "- [ ] a\n")]);
     let at = |session: &str, time: &str, more: &[&str]| {
         let mut arguments = vec!["--session", session, "--now", time];
@@ -140,7 +140,7 @@ fn a_session_is_given_a_packet_once_in_a_while() {
 }
 
 #[test]
-fn names_of_sessions_do_not_lead_anywhere() {
+fn session_ids_cannot_escape_the_state_folder() {
     let root = project("names", &[(".context/TASKS.md", "- [ ] a\n")]);
     for name in ["x/../../evil", "..", ".hidden", "a b", "", "a\u{0}b", "/tmp/x", "é"] {
         if name.contains('\u{0}') {
@@ -172,7 +172,7 @@ fn hook(at: &Path, arguments: &[&str], input: &str) -> Output {
 }
 
 #[test]
-fn hooks_print_what_their_hosts_read() {
+fn hooks_print_the_format_of_their_host() {
     let root = folder("hooks");
     let packet = stdout(&run(&root, &[HARBOUR, "--now", NOW, "--max-chars", "10000"]));
     let input = |event: &str| {
@@ -221,7 +221,7 @@ fn hooks_print_what_their_hosts_read() {
 
 /// An exit code of 2 would block what the user is doing.
 #[test]
-fn a_hook_that_fails_does_not_give_orders() {
+fn failing_hook_never_exits_with_two() {
     let root = folder("failing-hooks");
     for (arguments, input) in [
         (vec![HARBOUR, "--hook", "claude-code", "--budgt", "5"], ""),
@@ -241,7 +241,7 @@ fn a_hook_that_fails_does_not_give_orders() {
 }
 
 #[test]
-fn a_session_that_begins_is_always_given_a_packet() {
+fn session_start_ignores_the_cooldown() {
     let root = project("begins", &[(".context/TASKS.md", "- [ ] a\n")]);
     let arguments = ["--hook", "claude-code", "--cooldown", "10m", "--now", NOW];
     let tell = |event: &str| {
@@ -254,7 +254,7 @@ fn a_session_that_begins_is_always_given_a_packet() {
 }
 
 #[test]
-fn what_the_user_asks_a_host_counts_as_a_query() {
+fn hook_prompt_and_file_are_part_of_the_query() {
     let root = folder("prompts");
     let arguments = [HARBOUR, "--hook", "plain", "--now", NOW, "--budget", "400"];
     let told = |input: &str| stdout(&hook(&root, &arguments, input));
@@ -269,7 +269,7 @@ fn what_the_user_asks_a_host_counts_as_a_query() {
 }
 
 #[test]
-fn without_a_place_for_sessions_the_packet_is_there_all_the_same() {
+fn packet_is_printed_without_a_state_folder() {
     let root = project("stateless", &[(".context/TASKS.md", "- [ ] a\n"), ("file", "")]);
     let run = |state: &str| {
         let mut command = pannier(&root, &["--session", "s"]);
@@ -284,7 +284,7 @@ fn without_a_place_for_sessions_the_packet_is_there_all_the_same() {
 }
 
 #[test]
-fn a_packet_for_a_host_keeps_to_its_characters() {
+fn packet_respects_the_character_limit_of_its_host() {
     let learnings: String = (0..300)
         .map(|number| format!("## [2026-11-01] Learning {number}\n\n{}\n\n", "wörd ".repeat(40)))
         .collect();
@@ -300,7 +300,7 @@ fn a_packet_for_a_host_keeps_to_its_characters() {
 }
 
 #[test]
-fn what_cannot_be_used_is_told_with_its_place_and_the_rest_is_used() {
+fn invalid_entries_are_reported_with_their_line_and_skipped() {
     let root = project("warnings", &[]);
     fs::write(root.join(".context/TASKS.md"), b"- [ ] good\n- [ ] b\xffd\n").unwrap();
     let output = run(&root, &[]);
@@ -311,7 +311,7 @@ fn what_cannot_be_used_is_told_with_its_place_and_the_rest_is_used() {
 }
 
 #[test]
-fn items_and_policy_go_to_the_other_commands() {
+fn items_and_policy_of_a_packet_work_with_other_commands() {
     let root = folder("questions");
     let write = |name: &str, format: &str| {
         let text = stdout(&run(&root, &[HARBOUR, "--now", NOW, "--format", format]));
@@ -349,7 +349,7 @@ fn items_and_policy_go_to_the_other_commands() {
 }
 
 #[test]
-fn a_packet_is_made_again_from_its_receipt() {
+fn packet_replays_from_its_receipt() {
     let root = project("receipts", &[(".context/LEARNINGS.md", "## [2026-11-01] One\n\nbody\n")]);
     stdout(&run(&root, &["--now", NOW, "--receipt", "run.json", "--query", "one"]));
     let replay = |arguments: &[&str]| {

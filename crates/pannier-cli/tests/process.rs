@@ -24,7 +24,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[test]
-fn colours_are_for_terminals_and_for_those_who_ask() {
+fn colors_need_a_terminal_or_a_request() {
     let table = ["select", ITEMS, "--budget", "100", "--format", "table"];
     let has_colours = |output: Output| output.stdout.contains(&0x1b);
     assert!(!has_colours(run(&table)));
@@ -34,7 +34,7 @@ fn colours_are_for_terminals_and_for_those_who_ask() {
 }
 
 #[test]
-fn data_is_never_changed_by_colours_or_by_what_a_terminal_would_obey() {
+fn data_has_no_colors_and_keeps_control_characters() {
     let content = "\u{1b}[31mred\u{1b}[0m \u{0} \r\n end";
     let item = format!("{{\"content\":{content:?},\"tokens\":1}}")
         .replace("\\u{1b}", "\\u001b")
@@ -50,7 +50,7 @@ fn data_is_never_changed_by_colours_or_by_what_a_terminal_would_obey() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn closed_output_is_not_an_error() {
     // More than any pipe holds.
     let long = format!("{{\"content\":\"{}\",\"tokens\":1}}\n", "x".repeat(4_000_000));
     let mut child = pannier(&["select", "--budget", "10"])
@@ -69,7 +69,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[test]
-fn a_receipt_is_written_whole_or_not_at_all() {
+fn receipts_are_replaced_atomically() {
     let folder = folder("receipts");
     let receipt = folder.join("run.json");
     let select = |receipt: &Path| {
@@ -92,7 +92,7 @@ fn a_receipt_is_written_whole_or_not_at_all() {
 }
 
 #[test]
-fn items_come_from_several_files_and_from_standard_input() {
+fn items_are_read_from_files_and_standard_input() {
     let folder = folder("several");
     let (first, second) = (folder.join("first.json"), folder.join("second.jsonl"));
     std::fs::write(&first, "\u{feff}[{\"content\":\"one\"},{\"content\":\"two\"}]").unwrap();
@@ -121,7 +121,7 @@ fn fed(arguments: &[&str], input: &str) -> Output {
 }
 
 #[test]
-fn an_array_may_come_after_lines() {
+fn arrays_and_lines_can_be_mixed_across_files() {
     let folder = folder("order");
     let (first, second) = (folder.join("first.jsonl"), folder.join("second.json"));
     std::fs::write(&first, "{\"content\":\"one\"}\n").unwrap();
@@ -132,7 +132,7 @@ fn an_array_may_come_after_lines() {
 }
 
 #[test]
-fn nothing_foreign_reaches_a_terminal_that_it_would_obey() {
+fn control_characters_are_escaped_for_people() {
     let hostile = "\\u001b]0;title\\u0007";
     let item = format!(
         "{{\"content\":\"text {hostile}\",\"tokens\":9,\"id\":\"{hostile}\",\"kind\":\"{hostile}\",\"group\":\"{hostile}\"}}"
@@ -160,7 +160,7 @@ fn nothing_foreign_reaches_a_terminal_that_it_would_obey() {
 }
 
 #[test]
-fn a_check_that_said_no_says_so_to_a_closed_pipe_too() {
+fn failed_check_keeps_its_exit_code_when_output_is_closed() {
     let folder = folder("closed");
     let receipt = folder.join("run.json");
     let receipt = receipt.to_str().unwrap();
@@ -173,7 +173,7 @@ fn a_check_that_said_no_says_so_to_a_closed_pipe_too() {
 }
 
 #[test]
-fn what_follows_a_receipt_is_refused() {
+fn trailing_data_after_a_receipt_is_rejected() {
     let folder = folder("trailing");
     let receipt = folder.join("run.json");
     let path = receipt.to_str().unwrap();
@@ -187,7 +187,7 @@ fn what_follows_a_receipt_is_refused() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_message_that_cannot_be_written_changes_nothing() {
+fn closed_stderr_does_not_change_the_exit_code() {
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let failed = pannier(&["select", "missing", "--budget", "5"]).stderr(full()).status().unwrap();
     assert_eq!(failed.code(), Some(6));
@@ -201,7 +201,7 @@ fn a_message_that_cannot_be_written_changes_nothing() {
 }
 
 #[test]
-fn every_shell_has_completions_and_every_command_a_manual() {
+fn completions_and_manuals_exist_for_all_shells_and_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = run(&["completions", shell]);
         let script = String::from_utf8(output.stdout).unwrap();
@@ -219,7 +219,7 @@ fn every_shell_has_completions_and_every_command_a_manual() {
 }
 
 #[test]
-fn the_committed_schema_is_the_one_that_is_printed() {
+fn committed_schema_is_up_to_date() {
     let schema = run(&["policy", "schema"]).stdout;
     let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/policy.schema.json");
     assert_eq!(String::from_utf8(schema).unwrap(), std::fs::read_to_string(committed).unwrap());
@@ -228,7 +228,7 @@ fn the_committed_schema_is_the_one_that_is_printed() {
 /// What is no file is written to, and a link stays one.
 #[cfg(unix)]
 #[test]
-fn a_receipt_replaces_files_only() {
+fn receipts_follow_links_and_write_to_pipes() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("receipt-places");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();

@@ -40,7 +40,7 @@ fn run(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn processes_of_one_session_do_not_lose_each_other() {
+fn concurrent_processes_share_a_session() {
     let folder = folder("snippets-at-once");
     let ids: Vec<String> = (0..12).map(|number| format!("s{number:02}")).collect();
     ids.iter().for_each(|id| write(&folder, id, ""));
@@ -71,7 +71,7 @@ fn processes_of_one_session_do_not_lose_each_other() {
 }
 
 #[test]
-fn a_session_whose_snippets_are_gone_gets_the_list() {
+fn session_with_removed_snippets_gets_the_list() {
     let folder = folder("snippets-gone");
     write(&folder, "a", "");
     write(&folder, "b", "");
@@ -93,7 +93,7 @@ fn a_session_whose_snippets_are_gone_gets_the_list() {
 }
 
 #[test]
-fn a_text_that_changed_is_sent_again() {
+fn changed_snippets_are_sent_again() {
     let folder = folder("snippets-changed");
     write(&folder, "a", "requires: [b]\n");
     write(&folder, "b", "");
@@ -113,7 +113,7 @@ fn a_text_that_changed_is_sent_again() {
 
 #[cfg(unix)]
 #[test]
-fn an_answer_that_cannot_be_remembered_is_still_an_answer() {
+fn unwritable_state_folder_only_warns() {
     let folder = folder("snippets-unwritable");
     write(&folder, "a", "");
     run(&folder, &["index"]);
@@ -141,7 +141,7 @@ fn an_answer_that_cannot_be_remembered_is_still_an_answer() {
 }
 
 #[test]
-fn what_is_not_printed_is_not_delivered() {
+fn failed_output_records_no_delivery() {
     let folder = folder("snippets-over");
     write(&folder, "a", "");
     run(&folder, &["index"]);
@@ -152,7 +152,7 @@ fn what_is_not_printed_is_not_delivered() {
 }
 
 #[test]
-fn a_check_that_finds_something_fails() {
+fn check_with_problems_exits_with_one() {
     let folder = folder("snippets-check");
     write(&folder, "a", "requires: [gone]\n");
     let (code, printed, _) = run(&folder, &["list"]);

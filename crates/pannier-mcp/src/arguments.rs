@@ -1,6 +1,6 @@
-//! What calls bring along. Clients show the schemas and do not enforce them, so everything is checked here: an argument that
-//! is not known is an error, because a typing error would silently change an answer. What can mean one thing only is taken
-//! for it: models write `"600"` and `600.0` for 600, and one text for a list of one.
+//! The arguments of calls. Clients do not enforce the schemas, so every argument is checked here. An unknown argument is an
+//! error, because a misspelled name would silently change the result. Unambiguous deviations are accepted: models write `"600"`
+//! and `600.0` for 600, and a string for a list of one.
 
 use pannier_core::{Timestamp, UncountedItem};
 use pannier_docs::{SearchMode, parse_date};
@@ -12,24 +12,24 @@ use serde_json::Value;
 
 use crate::tool_error::ToolError;
 
-/// Reads the arguments of a call.
-pub(crate) fn read<T: DeserializeOwned>(arguments: Option<JsonObject>) -> Result<T, ToolError> {
+/// Parses the arguments of a call.
+pub(crate) fn parse<T: DeserializeOwned>(arguments: Option<JsonObject>) -> Result<T, ToolError> {
     let arguments = Value::Object(arguments.unwrap_or_default());
     serde_path_to_error::deserialize(arguments).map_err(|error| {
         let (path, problem) = (error.path().to_string(), error.inner().to_string());
         let message = match path.as_str() {
             "." | "?" => problem,
-            // The problem names the field itself, but not where it is.
+            // The message names the field; a path is only needed inside a list or an object.
             path if problem.starts_with("unknown field") && !path.contains(['.', '[']) => problem,
             path => format!("{path}: {problem}"),
         };
-        ToolError::invalid(message, "see the input schema of the tool, and call again")
+        ToolError::invalid(message, "see the input schema of the tool, then call again")
     })
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Nothing {}
+pub(crate) struct NoArguments {}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,7 +42,7 @@ pub(crate) struct Inspect {
 pub(crate) struct Resolve {
     pub(crate) cache: Option<String>,
     pub(crate) query: String,
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "integer")]
     pub(crate) budget: u64,
 }
 
@@ -51,24 +51,24 @@ pub(crate) struct Resolve {
 pub(crate) struct Assemble {
     pub(crate) cache: Option<String>,
     pub(crate) query: String,
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "integer")]
     pub(crate) budget: usize,
     pub(crate) tokenizer: Option<String>,
     #[serde(default)]
     pub(crate) mode: SearchMode,
-    #[serde(default, deserialize_with = "texts")]
+    #[serde(default, deserialize_with = "string_array")]
     pub(crate) paths: Vec<String>,
-    #[serde(default, deserialize_with = "texts")]
+    #[serde(default, deserialize_with = "string_array")]
     pub(crate) contains: Vec<String>,
-    #[serde(default, deserialize_with = "date")]
+    #[serde(default, deserialize_with = "optional_date")]
     pub(crate) after: Option<Timestamp>,
-    #[serde(default, deserialize_with = "date")]
+    #[serde(default, deserialize_with = "optional_date")]
     pub(crate) before: Option<Timestamp>,
     #[serde(default)]
     pub(crate) prefer_recent: bool,
     #[serde(default)]
     pub(crate) packing: Packing,
-    #[serde(default, deserialize_with = "maybe_whole")]
+    #[serde(default, deserialize_with = "optional_integer")]
     pub(crate) max_chunks_per_doc: Option<usize>,
     #[serde(default)]
     pub(crate) neighbours: bool,
@@ -80,17 +80,17 @@ pub(crate) struct Assemble {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Get {
     pub(crate) docs: Option<String>,
-    #[serde(deserialize_with = "texts")]
+    #[serde(deserialize_with = "string_array")]
     pub(crate) areas: Vec<String>,
-    #[serde(deserialize_with = "texts")]
+    #[serde(deserialize_with = "string_array")]
     pub(crate) scopes: Vec<String>,
     pub(crate) baseline_only: bool,
     pub(crate) query: Option<String>,
-    #[serde(deserialize_with = "maybe_whole")]
+    #[serde(deserialize_with = "optional_integer")]
     pub(crate) limit: Option<usize>,
-    #[serde(deserialize_with = "texts")]
+    #[serde(deserialize_with = "string_array")]
     pub(crate) snippet_ids: Vec<String>,
-    #[serde(deserialize_with = "maybe_whole")]
+    #[serde(deserialize_with = "optional_integer")]
     pub(crate) budget: Option<usize>,
     pub(crate) tokenizer: Option<String>,
     pub(crate) session: Option<String>,
@@ -101,16 +101,16 @@ pub(crate) struct Get {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Packet {
     pub(crate) context: Option<String>,
-    #[serde(deserialize_with = "maybe_whole")]
+    #[serde(deserialize_with = "optional_integer")]
     pub(crate) budget: Option<usize>,
     pub(crate) query: Option<String>,
-    #[serde(deserialize_with = "texts")]
+    #[serde(deserialize_with = "string_array")]
     pub(crate) files: Vec<String>,
     pub(crate) format: PacketForm,
-    #[serde(deserialize_with = "date")]
+    #[serde(deserialize_with = "optional_date")]
     pub(crate) now: Option<Timestamp>,
     pub(crate) tokenizer: Option<String>,
-    #[serde(deserialize_with = "maybe_whole")]
+    #[serde(deserialize_with = "optional_integer")]
     pub(crate) max_chars: Option<usize>,
 }
 
@@ -126,40 +126,42 @@ pub(crate) enum PacketForm {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Select {
     pub(crate) items: Vec<UncountedItem>,
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "integer")]
     pub(crate) budget: i64,
-    #[serde(default, deserialize_with = "maybe_whole")]
+    #[serde(default, deserialize_with = "optional_integer")]
     pub(crate) target: Option<i64>,
-    #[serde(default, deserialize_with = "whole")]
+    #[serde(default, deserialize_with = "integer")]
     pub(crate) reserve: i64,
     pub(crate) policy: Option<Value>,
     pub(crate) query: Option<String>,
     pub(crate) tokenizer: Option<String>,
     pub(crate) now: Option<Timestamp>,
-    #[serde(default, deserialize_with = "texts")]
+    #[serde(default, deserialize_with = "string_array")]
     pub(crate) explain: Vec<String>,
 }
 
-fn date<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+fn optional_date<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Timestamp>, D::Error> {
     let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
     let form = "write a date, as in 2026-03-01 or 2026-03-01T12:00:00Z";
     parse_date(&text).map(Some).ok_or_else(|| serde::de::Error::custom(form))
 }
 
-fn whole<'de, D: Deserializer<'de>, T: TryFrom<i128>>(deserializer: D) -> Result<T, D::Error> {
-    let form = "write a whole number that is not negative, as in 4000";
-    maybe_whole(deserializer)?.ok_or_else(|| serde::de::Error::custom(form))
+fn integer<'de, D: Deserializer<'de>, T: TryFrom<i128>>(deserializer: D) -> Result<T, D::Error> {
+    let form = "write a non-negative integer, as in 4000";
+    optional_integer(deserializer)?.ok_or_else(|| serde::de::Error::custom(form))
 }
 
-fn maybe_whole<'de, D: Deserializer<'de>, T: TryFrom<i128>>(
+fn optional_integer<'de, D: Deserializer<'de>, T: TryFrom<i128>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
-    let form = "write a whole number that is not negative, as in 4000";
+    let form = "write a non-negative integer, as in 4000";
     let value = Value::deserialize(deserializer)?;
     let number = match &value {
         Value::Null => return Ok(None),
         Value::String(text) => text.trim().parse().ok(),
-        // Above this, such a number may have been rounded.
+        // Above 2^53, the number may have been rounded.
         Value::Number(number) if number.is_f64() => number
             .as_f64()
             .filter(|number| number.fract() == 0.0 && number.abs() < 9e15)
@@ -171,12 +173,12 @@ fn maybe_whole<'de, D: Deserializer<'de>, T: TryFrom<i128>>(
     number.map(Some).ok_or_else(|| serde::de::Error::custom(form))
 }
 
-fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+fn string_array<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::Null => Ok(Vec::new()),
         Value::String(text) => Ok(vec![text]),
         value => Vec::deserialize(value).map_err(|_| {
-            serde::de::Error::custom("write a list of texts, as in [\"one\", \"other\"]")
+            serde::de::Error::custom("write a list of strings, as in [\"one\", \"other\"]")
         }),
     }
 }
@@ -189,11 +191,11 @@ mod tests {
 
     fn packet(arguments: Value) -> Result<Packet, String> {
         let Value::Object(arguments) = arguments else { panic!("no object") };
-        read(Some(arguments)).map_err(|problem| problem.message)
+        parse(Some(arguments)).map_err(|error| error.message)
     }
 
     #[test]
-    fn what_can_mean_one_thing_only_is_taken_for_it() {
+    fn unambiguous_deviations_are_accepted() {
         for budget in [json!(600), json!(600.0), json!("600"), json!(" 600 ")] {
             assert_eq!(packet(json!({ "budget": budget })).unwrap().budget, Some(600));
         }
@@ -205,15 +207,15 @@ mod tests {
     }
 
     #[test]
-    fn what_can_mean_nothing_is_told_in_words_of_the_protocol() {
+    fn invalid_values_are_rejected_with_the_expected_form() {
         for budget in [json!(-1), json!(1.5), json!("many"), json!([1]), json!(1e300), json!(true)]
         {
             let problem = packet(json!({ "budget": budget })).unwrap_err();
-            assert_eq!(problem, "budget: write a whole number that is not negative, as in 4000");
+            assert_eq!(problem, "budget: write a non-negative integer, as in 4000");
         }
         for files in [json!(1), json!([1]), json!({})] {
             let problem = packet(json!({ "files": files })).unwrap_err();
-            assert_eq!(problem, "files: write a list of texts, as in [\"one\", \"other\"]");
+            assert_eq!(problem, "files: write a list of strings, as in [\"one\", \"other\"]");
         }
         assert!(packet(json!({ "bugdet": 1 })).unwrap_err().starts_with("unknown field `bugdet`"));
     }

@@ -1,7 +1,7 @@
-//! Requests of the protocol, and which of the server's parts answers them.
+//! The handler of protocol requests.
 //!
-//! Mistakes in what a call asks for are answers with `isError`, which a model reads and mends. Mistakes in the protocol, such
-//! as a tool or a resource that does not exist, are errors of JSON-RPC.
+//! An invalid argument of a call is a result with `isError`, which the model reads and corrects. A violation of the protocol,
+//! such as an unknown tool or resource, is a JSON-RPC error.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,17 +22,18 @@ use serde_json::json;
 
 use crate::call::Call;
 use crate::config::{Limits, ServerConfig};
+use crate::executor::CallExecutor;
 use crate::tool_error::ToolError;
-use crate::work::Workers;
 use crate::{ServeError, prompt, resource, tool};
 
-/// For how long clients may keep the list of tools, which changes with a new start only, and that of resources.
-const TOOLS_FRESH_MS: u64 = 300_000;
-const RESOURCES_FRESH_MS: u64 = 5_000;
+/// The time for which clients may cache the list of tools, which changes only with a restart.
+const TOOLS_TTL_MS: u64 = 300_000;
+/// The time for which clients may cache the list of resources.
+const RESOURCES_TTL_MS: u64 = 5_000;
 
-/// What a model is told about the tools that there are.
+/// Returns the instructions for the model about these tools.
 fn instructions(tools: &[Tool]) -> String {
-    const ABOUT: [(&str, &str); 3] = [
+    const SENTENCES: [(&str, &str); 3] = [
         (
             "assemble_context",
             " Before you answer from documents, call assemble_context with the question.",
@@ -44,19 +45,19 @@ fn instructions(tools: &[Tool]) -> String {
         ("memory_packet", " At the beginning of work on a project, call memory_packet."),
     ];
     let mut text = "Pannier packs the right context into a token budget.".to_owned();
-    for (name, told) in ABOUT {
+    for (name, sentence) in SENTENCES {
         if tools.iter().any(|tool| tool.name == name) {
-            text.push_str(told);
+            text.push_str(sentence);
         }
     }
     text
 }
 
-/// Answers requests.
+/// The handler of all requests.
 pub(crate) struct Handler {
     shelf: Arc<Shelf>,
     pub(crate) limits: Limits,
-    workers: Workers,
+    executor: CallExecutor,
     tools: Vec<Tool>,
     prompts: Vec<Prompt>,
 }
@@ -72,24 +73,28 @@ impl Handler {
     pub(crate) fn open(config: ServerConfig) -> Result<Self, ServeError> {
         let (shelf, limits) = config.open()?;
         let (tools, prompts) = (tool::tools(&shelf), prompt::prompts(&shelf));
-        Ok(Self { shelf: Arc::new(shelf), limits, workers: Workers::new(&limits), tools, prompts })
+        Ok(Self {
+            shelf: Arc::new(shelf),
+            limits,
+            executor: CallExecutor::new(&limits),
+            tools,
+            prompts,
+        })
     }
 }
 
-/// A list that is told whole has no cursors.
-fn refuse_cursor(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+/// Rejects a cursor for a list of one page.
+fn reject_cursor(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     match request.and_then(|request| request.cursor) {
         None => Ok(()),
-        Some(_) => {
-            Err(ErrorData::invalid_params("this list has one page; leave the cursor out", None))
-        }
+        Some(_) => Err(ErrorData::invalid_params("this list has one page; omit the cursor", None)),
     }
 }
 
-fn protocol_error(problem: &ToolError) -> ErrorData {
-    let message = format!("{}; {}", problem.message, problem.hint);
-    let data = Some(json!({ "code": problem.code }));
-    match problem.code {
+fn protocol_error(error: &ToolError) -> ErrorData {
+    let message = format!("{}; {}", error.message, error.hint);
+    let data = Some(json!({ "code": error.code }));
+    match error.code {
         "invalid_cursor" | "invalid_input" => ErrorData::invalid_params(message, data),
         _ => ErrorData::internal_error(message, data),
     }
@@ -114,7 +119,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         let result = self.negotiate_initialize(&request)?;
-        // What follows is answered in the version that was agreed on, not in the one that was asked for.
+        // Later responses use the negotiated version, not the requested one.
         request.protocol_version = result.protocol_version.clone();
         context.peer.set_peer_info(request);
         Ok(result)
@@ -123,7 +128,7 @@ impl ServerHandler for Handler {
     async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
         let versions = self.supported_protocol_versions().into_owned();
         let mut result = DiscoverResult::from_server_info(versions, self.get_info());
-        result.ttl_ms = TOOLS_FRESH_MS;
+        result.ttl_ms = TOOLS_TTL_MS;
         Ok(result)
     }
 
@@ -132,9 +137,9 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        refuse_cursor(request)?;
+        reject_cursor(request)?;
         let mut result = ListToolsResult::with_all_items(self.tools.clone());
-        (result.ttl_ms, result.cache_scope) = (Some(TOOLS_FRESH_MS), Some(CacheScope::Private));
+        (result.ttl_ms, result.cache_scope) = (Some(TOOLS_TTL_MS), Some(CacheScope::Private));
         Ok(result)
     }
 
@@ -147,17 +152,17 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(call) = Call::of(&request.name) else {
+        let Some(call) = Call::from_name(&request.name) else {
             let name: String = request.name.chars().take(80).collect();
-            let message = format!("there is no tool '{name}'; see tools/list for those there are");
+            let message = format!("there is no tool '{name}'; see tools/list for the names");
             return Err(ErrorData::invalid_params(message, None));
         };
-        let (shelf, most) = (Arc::clone(&self.shelf), self.limits.output);
+        let (shelf, max_bytes) = (Arc::clone(&self.shelf), self.limits.output);
         let arguments = request.arguments;
-        let work = move |watch: &_| {
-            call.run(arguments, &shelf, watch, most).map(|answer| answer.into_result())
+        let work = move |control: &_| {
+            call.run(arguments, &shelf, control, max_bytes).map(|output| output.into_result())
         };
-        let result = self.workers.run(&context, work).await;
+        let result = self.executor.run(&context, work).await;
         Ok(result.unwrap_or_else(ToolError::into_result).into())
     }
 
@@ -168,12 +173,12 @@ impl ServerHandler for Handler {
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
         let shelf = Arc::clone(&self.shelf);
-        let work = move |watch: &_| resource::list(&shelf, cursor.as_deref(), watch);
+        let work = move |control: &_| resource::list(&shelf, cursor.as_deref(), control);
         let page =
-            self.workers.run(&context, work).await.map_err(|problem| protocol_error(&problem))?;
+            self.executor.run(&context, work).await.map_err(|error| protocol_error(&error))?;
         let mut result = ListResourcesResult::with_all_items(page.resources);
         result.next_cursor = page.next;
-        (result.ttl_ms, result.cache_scope) = (Some(RESOURCES_FRESH_MS), Some(CacheScope::Private));
+        (result.ttl_ms, result.cache_scope) = (Some(RESOURCES_TTL_MS), Some(CacheScope::Private));
         Ok(result)
     }
 
@@ -182,10 +187,10 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        refuse_cursor(request)?;
+        reject_cursor(request)?;
         let templates = resource::templates(&self.shelf);
         let mut result = ListResourceTemplatesResult::with_all_items(templates);
-        (result.ttl_ms, result.cache_scope) = (Some(TOOLS_FRESH_MS), Some(CacheScope::Private));
+        (result.ttl_ms, result.cache_scope) = (Some(TOOLS_TTL_MS), Some(CacheScope::Private));
         Ok(result)
     }
 
@@ -194,14 +199,14 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let (shelf, most, uri) = (Arc::clone(&self.shelf), self.limits.output, request.uri);
-        let named = uri.clone();
-        let work = move |_: &_| Ok(resource::read(&shelf, &named, most));
+        let (shelf, max_bytes, uri) = (Arc::clone(&self.shelf), self.limits.output, request.uri);
+        let requested = uri.clone();
+        let work = move |_: &_| Ok(resource::read(&shelf, &requested, max_bytes));
         let read =
-            self.workers.run(&context, work).await.map_err(|problem| protocol_error(&problem))?;
-        let contents = read.map_err(|unread| unread.into_error(&uri))?;
+            self.executor.run(&context, work).await.map_err(|error| protocol_error(&error))?;
+        let contents = read.map_err(|error| error.into_error(&uri))?;
         let result = ReadResourceResult::new(vec![contents])
-            .with_ttl_ms(RESOURCES_FRESH_MS)
+            .with_ttl_ms(RESOURCES_TTL_MS)
             .with_cache_scope(CacheScope::Private);
         Ok(result.into())
     }
@@ -214,9 +219,9 @@ impl ServerHandler for Handler {
         if self.prompts.is_empty() {
             return Err(ErrorData::method_not_found::<ListPromptsRequestMethod>());
         }
-        refuse_cursor(request)?;
+        reject_cursor(request)?;
         let mut result = ListPromptsResult::with_all_items(self.prompts.clone());
-        (result.ttl_ms, result.cache_scope) = (Some(TOOLS_FRESH_MS), Some(CacheScope::Private));
+        (result.ttl_ms, result.cache_scope) = (Some(TOOLS_TTL_MS), Some(CacheScope::Private));
         Ok(result)
     }
 
@@ -230,19 +235,18 @@ impl ServerHandler for Handler {
         }
         if request.name != prompt::NAME {
             let name: String = request.name.chars().take(80).collect();
-            let message =
-                format!("there is no prompt '{name}'; see prompts/list for those there are");
+            let message = format!("there is no prompt '{name}'; see prompts/list for the names");
             return Err(ErrorData::invalid_params(message, None));
         }
-        let (shelf, most, arguments) =
+        let (shelf, max_bytes, arguments) =
             (Arc::clone(&self.shelf), self.limits.output, request.arguments);
-        let work = move |watch: &_| Call::Packet.run(arguments, &shelf, watch, most);
-        let answer =
-            self.workers.run(&context, work).await.map_err(|problem| protocol_error(&problem))?;
-        Ok(prompt::message(answer.into_text()).into())
+        let work = move |control: &_| Call::Packet.run(arguments, &shelf, control, max_bytes);
+        let output =
+            self.executor.run(&context, work).await.map_err(|error| protocol_error(&error))?;
+        Ok(prompt::message(output.into_text()).into())
     }
 
-    // What is not declared is not there, and does not pretend to be empty.
+    // Capabilities that are not declared are absent, not empty.
 
     async fn complete(
         &self,
@@ -252,7 +256,7 @@ impl ServerHandler for Handler {
         Err(ErrorData::method_not_found::<CompleteRequestMethod>())
     }
 
-    /// A request that could not be read as any that is known: its method is another, or its parameters are wrong.
+    /// Rejects a request with an unknown method, or with invalid parameters of a known one.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -269,13 +273,12 @@ impl ServerHandler for Handler {
             "resources/templates/list",
         ];
         let method: String = request.method.chars().take(80).collect();
-        // There is no handshake in the new era.
+        // The protocol has no handshake since 2026.
         let is_old = context.protocol_version().is_none_or(|version| version.has_initialize());
         let is_known = KNOWN.contains(&method.as_str()) || (is_old && method == "initialize");
         Err(match is_known {
             true => {
-                let message =
-                    format!("the parameters of {method} are not as the protocol has them");
+                let message = format!("the parameters of {method} are invalid");
                 ErrorData::invalid_params(message, None)
             }
             false => {

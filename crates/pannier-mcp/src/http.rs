@@ -1,9 +1,8 @@
 //! The protocol over HTTP.
 //!
-//! A server on a machine of a developer is reached by every page that a browser there has open. So it listens to this
-//! machine alone unless there is a token, and whatever carries the origin of a page, or the name of another host, is
-//! refused. Connections, headers, bodies and times have bounds before anything is parsed. There are no sessions: each request
-//! is answered by itself, in JSON, or as a stream if there is progress to tell.
+//! Every page in a developer's browser can reach a server on that machine. So the server listens on loopback unless it has a
+//! token, and rejects requests with a foreign `Origin` or `Host` (DNS rebinding). Connections, headers, bodies and times are
+//! bounded before anything is parsed. There are no sessions: a response is JSON, or a stream if the client wants progress.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -25,19 +24,19 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::handler::Handler;
-use crate::patience::Patient;
+use crate::write_timeout::WriteTimeout;
 use crate::{ServeError, message};
 
-/// The path that is served.
+/// The path of the endpoint.
 const PATH: &str = "/mcp";
 
-/// How many connections are open at once.
-const CONNECTIONS: usize = 256;
+/// The number of open connections.
+const MAX_CONNECTIONS: usize = 256;
 
-/// How long a client may take to send the head of a request, and its body; and to take a part of an answer.
-const SENDING: Duration = Duration::from_secs(30);
+/// The time in which a client must send the head of a request, its body, and read a part of a response.
+const IO_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where to listen.
+/// The address to listen at.
 ///
 /// ```
 /// use pannier_mcp::Address;
@@ -52,7 +51,7 @@ pub struct Address(SocketAddr);
 impl FromStr for Address {
     type Err = ServeError;
 
-    /// Reads a port of this machine, or an address and a port.
+    /// Parses a port of this machine, or an address and a port.
     fn from_str(text: &str) -> Result<Self, ServeError> {
         if let Ok(port) = text.parse() {
             return Ok(Self((Ipv4Addr::LOCALHOST, port).into()));
@@ -68,18 +67,18 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// What a client must know. Only a hash of it is kept, and hashes are compared in a time that tells nothing about them.
+/// The secret of clients. Only its hash is kept; hashes are compared in constant time.
 #[derive(Clone, Copy)]
-pub struct Token(blake3::Hash);
+pub struct BearerToken(blake3::Hash);
 
-impl std::fmt::Debug for Token {
+impl std::fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token")
+        f.write_str("BearerToken")
     }
 }
 
-impl Token {
-    /// Takes 16 to 4096 printable characters, without spaces.
+impl BearerToken {
+    /// Checks a token of 16 to 4096 printable ASCII characters without spaces.
     ///
     /// # Errors
     ///
@@ -93,49 +92,49 @@ impl Token {
         }
     }
 
-    fn is_in(&self, header: Option<&HeaderValue>) -> bool {
+    fn matches(&self, header: Option<&HeaderValue>) -> bool {
         let Some((scheme, token)) = header.and_then(|header| header.to_str().ok()?.split_once(' '))
         else {
             return false;
         };
-        // The comparison of hashes takes the same time wherever they differ.
+        // `blake3::Hash` compares in constant time.
         scheme.eq_ignore_ascii_case("bearer") && blake3::hash(token.trim().as_bytes()) == self.0
     }
 }
 
-/// How HTTP is served.
+/// The options of an HTTP server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpOptions {
-    /// Where to listen.
+    /// The address to listen at.
     pub address: Address,
-    /// What clients must know.
-    pub token: Option<Token>,
-    /// Names by which the server may be called besides those of this machine.
+    /// The token that clients must send.
+    pub token: Option<BearerToken>,
+    /// Allowed `Host` names besides those of this machine.
     pub hosts: Vec<String>,
 }
 
 impl HttpOptions {
-    /// Listens there, without a token.
+    /// Listens at `address` without a token.
     pub fn new(address: Address) -> Self {
         Self { address, token: None, hosts: Vec::new() }
     }
 }
 
-/// Answers requests over HTTP.
+/// The endpoint.
 struct Http {
     service: StreamableHttpService<Arc<Handler>, NeverSessionManager>,
-    token: Option<Token>,
+    token: Option<BearerToken>,
     time: Duration,
-    /// How many bytes a body may have.
-    most: usize,
-    /// For how many bytes of bodies there is room, all together: what is read of them takes many times that.
-    room: Semaphore,
+    /// The largest body, in bytes.
+    max_bytes: usize,
+    /// Permits for the bytes of all bodies together: a parsed body takes many times its size.
+    body_bytes: Semaphore,
 }
 
-type Answer = Response<BoxBody<Bytes, Infallible>>;
+type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 
-/// Serves over HTTP, until the process is told to stop.
+/// Serves HTTP until a signal stops the process.
 pub(crate) fn serve(
     handler: Arc<Handler>,
     options: &HttpOptions,
@@ -150,12 +149,11 @@ pub(crate) fn serve(
         .build()
         .map_err(ServeError::io("start threads"))?;
     let served = runtime.block_on(async {
-        let listening = TcpListener::bind(address).await.and_then(|listener| {
+        let bound = TcpListener::bind(address).await.and_then(|listener| {
             let address = listener.local_addr()?;
             Ok((listener, address))
         });
-        let (listener, address) =
-            listening.map_err(ServeError::io(format!("listen to {address}")))?;
+        let (listener, address) = bound.map_err(ServeError::io(format!("listen at {address}")))?;
         let stop = CancellationToken::new();
         let http = Arc::new(Http::new(handler, options, address.ip(), stop.clone()));
         let shutdown = shutdown_signal();
@@ -196,28 +194,28 @@ fn shutdown_signal() -> impl Future<Output = ()> {
 }
 
 async fn accept(listener: TcpListener, http: Arc<Http>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
-            // Too many files are open, for one. That passes.
+            // For instance, too many open files; retry.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
         let http = Arc::clone(&http);
         tokio::spawn(async move {
-            let answer = hyper::service::service_fn(move |request| {
+            let service = hyper::service::service_fn(move |request| {
                 let http = Arc::clone(&http);
-                async move { Ok::<_, Infallible>(http.answer(request).await) }
+                async move { Ok::<_, Infallible>(http.respond(request).await) }
             });
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(SENDING)
+                .header_read_timeout(IO_TIMEOUT)
                 .max_buf_size(64 << 10)
-                .serve_connection(TokioIo::new(Patient::new(stream, SENDING)), answer);
-            // A connection that breaks is its client's affair.
+                .serve_connection(TokioIo::new(WriteTimeout::new(stream, IO_TIMEOUT)), service);
+            // The client sees its own connection error.
             let _ = connection.await;
-            drop(place);
+            drop(permit);
         });
     }
 }
@@ -241,68 +239,68 @@ impl Http {
             .enforce_origin_validation()
             .with_max_request_body_bytes(handler.limits.input)
             .with_cancellation_token(stop);
-        let (time, most) = (handler.limits.time + SENDING, handler.limits.input);
+        let (time, max_bytes) = (handler.limits.time + IO_TIMEOUT, handler.limits.input);
         let service = StreamableHttpService::new(
             move || Ok(Arc::clone(&handler)),
             Arc::new(NeverSessionManager::default()),
             config,
         );
-        let room = Semaphore::new(most.saturating_mul(2).min(Semaphore::MAX_PERMITS));
-        Self { service, token: options.token, time, most, room }
+        let body_bytes = Semaphore::new(max_bytes.saturating_mul(2).min(Semaphore::MAX_PERMITS));
+        Self { service, token: options.token, time, max_bytes, body_bytes }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn respond(&self, request: Request<Incoming>) -> HttpResponse {
         if request.uri().path() != PATH {
             return plain(StatusCode::NOT_FOUND, "the server is at /mcp");
         }
         let header = request.headers().get(AUTHORIZATION);
-        if self.token.is_some_and(|token| !token.is_in(header)) {
-            let mut refused = plain(StatusCode::UNAUTHORIZED, "a bearer token is needed");
-            let wanted = HeaderValue::from_static("Bearer");
-            refused.headers_mut().insert(WWW_AUTHENTICATE, wanted);
-            return refused;
+        if self.token.is_some_and(|token| !token.matches(header)) {
+            let mut response = plain(StatusCode::UNAUTHORIZED, "a bearer token is required");
+            let scheme = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+            return response;
         }
         let is_json = request.headers().get(CONTENT_TYPE).is_some_and(is_json);
         let (head, body) = request.into_parts();
         let body = match self.collect(body).await {
             Ok(body) => body,
-            Err(refused) => return refused,
+            Err(response) => return response,
         };
-        if let Some((id, error)) = message::wrong_cursor(&body) {
+        if let Some((id, error)) = message::invalid_cursor(&body) {
             return json(StatusCode::OK, error, id);
         }
-        // Without room for it, it waits; a body has fewer bytes than there is room for.
+        // Waits for permits; there are more of them than a body has bytes.
         let bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
-        let answered = tokio::time::timeout(self.time, async {
-            let _place = self.room.acquire_many(bytes).await;
+        let response = tokio::time::timeout(self.time, async {
+            let _permits = self.body_bytes.acquire_many(bytes).await;
             self.service.handle(Request::from_parts(head, Full::new(body.clone()))).await
         });
-        match answered.await {
+        match response.await {
             Err(_) => plain(StatusCode::REQUEST_TIMEOUT, "the request took too long"),
-            // The SDK blames the type of a body whose contents are wrong.
-            Ok(answer) if is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
-                let (id, error) = message::refusal(&body);
+            // The SDK reports malformed JSON as a wrong content type.
+            Ok(response) if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+                let (id, error) = message::rejection(&body);
                 json(StatusCode::BAD_REQUEST, error, id)
             }
-            Ok(answer) => answer,
+            Ok(response) => response,
         }
     }
 
-    /// The body of a request, if it comes soon and is not too long.
-    async fn collect(&self, body: Incoming) -> Result<Bytes, Answer> {
+    /// Reads the body of a request within the limits of time and size.
+    async fn collect(&self, body: Incoming) -> Result<Bytes, HttpResponse> {
         let too_long = || {
-            let problem = format!("a message may have {} bytes; send less", self.most);
+            let problem = format!("a message may have at most {} bytes; send less", self.max_bytes);
             json(StatusCode::PAYLOAD_TOO_LARGE, ErrorData::invalid_request(problem, None), None)
         };
-        if body.size_hint().lower() > self.most as u64 {
+        if body.size_hint().lower() > self.max_bytes as u64 {
             return Err(too_long());
         }
-        let body = Limited::new(body, self.most).collect();
-        match tokio::time::timeout(SENDING, body).await {
+        let body = Limited::new(body, self.max_bytes).collect();
+        match tokio::time::timeout(IO_TIMEOUT, body).await {
             Ok(Ok(body)) => Ok(body.to_bytes()),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_long()),
-            Ok(Err(_)) => Err(plain(StatusCode::BAD_REQUEST, "the body broke off")),
-            Err(_) => Err(plain(StatusCode::REQUEST_TIMEOUT, "the body took too long to come")),
+            Ok(Err(_)) => Err(plain(StatusCode::BAD_REQUEST, "the body is incomplete")),
+            Err(_) => Err(plain(StatusCode::REQUEST_TIMEOUT, "the body took too long to arrive")),
         }
     }
 }
@@ -312,19 +310,19 @@ fn is_json(kind: &HeaderValue) -> bool {
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-fn plain(status: StatusCode, text: &'static str) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
-    *answer.status_mut() = status;
-    answer
+fn plain(status: StatusCode, text: &'static str) -> HttpResponse {
+    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
+    *response.status_mut() = status;
+    response
 }
 
-fn json(status: StatusCode, error: ErrorData, id: Option<RequestId>) -> Answer {
-    // A message of the server can always be written.
+fn json(status: StatusCode, error: ErrorData, id: Option<RequestId>) -> HttpResponse {
+    // A message of the server always serializes.
     let text = serde_json::to_vec(&ServerJsonRpcMessage::error(error, id)).unwrap_or_default();
-    let mut answer = Response::new(Full::new(Bytes::from(text)).boxed());
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    answer
+    let mut response = Response::new(Full::new(Bytes::from(text)).boxed());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 #[cfg(test)]
@@ -332,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_of_this_machine_unless_said_otherwise() {
+    fn addresses_default_to_loopback() {
         for (text, address) in [
             ("8642", "127.0.0.1:8642"),
             ("localhost:1", "127.0.0.1:1"),
@@ -347,10 +345,10 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_compared_whole() {
-        let token = Token::new("0123456789abcdef").unwrap();
-        let is_in = |text: &str| token.is_in(Some(&HeaderValue::from_str(text).unwrap()));
-        assert!(is_in("Bearer 0123456789abcdef") && is_in("bearer 0123456789abcdef"));
+    fn tokens_match_exactly() {
+        let token = BearerToken::new("0123456789abcdef").unwrap();
+        let matches = |text: &str| token.matches(Some(&HeaderValue::from_str(text).unwrap()));
+        assert!(matches("Bearer 0123456789abcdef") && matches("bearer 0123456789abcdef"));
         for wrong in [
             "",
             "Bearer",
@@ -359,12 +357,12 @@ mod tests {
             "Bearer 0123456789abcde",
             "Bearer 0123456789abcdef0",
         ] {
-            assert!(!is_in(wrong), "{wrong}");
+            assert!(!matches(wrong), "{wrong}");
         }
-        assert!(!token.is_in(None));
+        assert!(!token.matches(None));
         for wrong in ["", "short", "with a space in it", &"x".repeat(4097)] {
-            assert!(Token::new(wrong).is_err(), "{wrong}");
+            assert!(BearerToken::new(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(format!("{token:?}"), "Token");
+        assert_eq!(format!("{token:?}"), "BearerToken");
     }
 }

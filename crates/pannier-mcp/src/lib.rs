@@ -1,72 +1,70 @@
-//! Pannier's front ends for agents: a server of the Model Context Protocol.
+//! Pannier as a server of the Model Context Protocol.
 //!
-//! The server decides nothing that the command does not decide: each tool reads its arguments, asks the library that the
-//! command asks, and answers with the bytes that the command prints. What this crate adds is what a server needs and a
-//! command does not: caches that stay open, limits on time and size, and walls. Whatever a client writes, nothing is read
-//! that does not lie below the folders that the server was started with.
+//! Each tool parses its arguments, calls the library, and returns the bytes that the command prints. This crate adds the
+//! protocol, its transports, and limits on time and size. The server reads only files below the folders that it was started
+//! with, whatever a client sends.
 //!
-//! The protocol itself is left to `rmcp`, which this crate alone depends on. Two things are done here because it does not:
-//! lines on standard input are bounded and malformed ones answered (`stdio.rs`), and HTTP is bounded and guarded by a token
-//! (`http.rs`). Every request stands for itself: there is no session, in either era of the protocol, and what one call
-//! needs of another comes as an argument.
+//! The SDK `rmcp` implements the protocol, and only this crate depends on it. Two transports are our own. `stdio.rs` bounds
+//! lines and answers malformed ones, where the SDK is silent. `http.rs` bounds connections and bodies and checks a token.
+//! There are no protocol sessions: a call that depends on an earlier one names it in an argument.
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
-mod answer;
 mod arguments;
 mod call;
 mod config;
 mod counter;
 mod error;
+mod executor;
 mod handler;
 mod http;
+mod in_flight;
 mod message;
-mod patience;
-mod pending;
 mod prompt;
 mod resource;
 mod schema;
 mod stdio;
 mod tool;
 mod tool_error;
+mod tool_output;
 mod uri;
-mod work;
+mod write_timeout;
 
 pub use config::{Limits, ServerConfig};
 pub use error::ServeError;
-pub use http::{Address, HttpOptions, Token};
+pub use http::{Address, BearerToken, HttpOptions};
 
 use std::sync::Arc;
 
 use handler::Handler;
 
-/// What a fuzzer calls: whatever the bytes, reading them must not panic, and names that are read are written the same way.
+/// Entry point of the fuzzer: no bytes may panic a parser, and a parsed name serializes to itself.
 #[cfg(fuzzing)]
 pub fn fuzz(data: &[u8]) {
     stdio::fuzz(data);
     if let Ok(text) = std::str::from_utf8(data) {
-        if let Some(name) = uri::Uri::read(text) {
-            assert_eq!(uri::Uri::read(&name.to_string()), Some(name));
+        if let Some(name) = uri::Uri::parse(text) {
+            assert_eq!(uri::Uri::parse(&name.to_string()), Some(name));
         }
         let _ = text.parse::<pannier::NamedFolder>();
         let _ = text.parse::<Address>();
-        let _ = Token::new(text);
+        let _ = BearerToken::new(text);
     }
     if let Ok(object) = serde_json::from_slice::<rmcp::model::JsonObject>(data) {
-        let _ = arguments::read::<arguments::Resolve>(Some(object.clone()));
-        let _ = arguments::read::<arguments::Assemble>(Some(object.clone()));
-        let _ = arguments::read::<arguments::Get>(Some(object.clone()));
-        let _ = arguments::read::<arguments::Packet>(Some(object.clone()));
-        let _ = arguments::read::<arguments::Select>(Some(object));
+        let _ = arguments::parse::<arguments::Resolve>(Some(object.clone()));
+        let _ = arguments::parse::<arguments::Assemble>(Some(object.clone()));
+        let _ = arguments::parse::<arguments::Get>(Some(object.clone()));
+        let _ = arguments::parse::<arguments::Packet>(Some(object.clone()));
+        let _ = arguments::parse::<arguments::Select>(Some(object));
     }
 }
 
-/// A server, with everything open that it serves.
+/// A server with its folders open.
 ///
 /// ```
 /// use pannier_mcp::{Server, ServerConfig};
 ///
-/// // Nothing to serve from: it still selects from items that a call brings along.
+/// // Without folders, it still selects from the items of a call.
 /// let server = Server::open(ServerConfig::default())?;
 /// assert!(format!("{server:?}").contains("select_context"));
 /// # Ok::<(), pannier_mcp::ServeError>(())
@@ -77,16 +75,16 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens everything that is served.
+    /// Opens the folders of `config`.
     ///
     /// # Errors
     ///
-    /// [`ServeError`] if a folder has no name or another one's, or cannot be opened.
+    /// [`ServeError::Folder`] if two folders have one name, or a folder cannot be opened.
     pub fn open(config: ServerConfig) -> Result<Self, ServeError> {
         Ok(Self { handler: Arc::new(Handler::open(config)?) })
     }
 
-    /// Serves whoever writes to standard input, until that is closed.
+    /// Serves the client on standard input until it closes the stream.
     ///
     /// # Errors
     ///
@@ -95,12 +93,12 @@ impl Server {
         stdio::serve(self.handler)
     }
 
-    /// Serves over HTTP, until the process is told to stop. `ready` is told the address once it is open.
+    /// Serves HTTP until a signal stops the process. Calls `ready` with the address once it accepts connections.
     ///
     /// # Errors
     ///
-    /// [`ServeError::Open`] if the address is not of this machine alone and there is no token, [`ServeError::Io`] if it
-    /// cannot be listened to.
+    /// [`ServeError::Open`] if other machines can reach the address and there is no token, [`ServeError::Io`] if it is in
+    /// use.
     pub fn serve_http(
         self,
         options: &HttpOptions,

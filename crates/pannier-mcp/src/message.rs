@@ -1,55 +1,55 @@
-//! What a line or a body says, and why it is refused if it is no message.
+//! Parsing of messages, and errors for malformed ones.
 //!
-//! The SDK knows only messages that are right. What is wrong with others is told here, with the id that the client waits by.
+//! The SDK parses valid messages only. This module finds out what is wrong with the others, and the id that the client waits
+//! for.
 
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, RequestId};
 use serde_json::Value;
 
-/// So much is kept of a message that is too long.
-pub(crate) const BEGINNING: usize = 4 << 10;
+/// The part of an oversized message that is kept.
+pub(crate) const MAX_PREVIEW_BYTES: usize = 4 << 10;
 
-/// What one line turned out to be.
-pub(crate) enum Read {
+/// The result of parsing a line.
+pub(crate) enum ParsedMessage {
     Message(Box<ClientJsonRpcMessage>),
-    Nothing,
-    Refused(Option<RequestId>, ErrorData),
+    Ignored,
+    Rejected(Option<RequestId>, ErrorData),
 }
 
-/// What a line says.
-pub(crate) fn message(line: &[u8]) -> Read {
+/// Parses a line or a body.
+pub(crate) fn parse(line: &[u8]) -> ParsedMessage {
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii();
     if line.is_empty() {
-        return Read::Nothing;
+        return ParsedMessage::Ignored;
     }
-    if let Some((id, error)) = wrong_cursor(line) {
-        return Read::Refused(id, error);
+    if let Some((id, error)) = invalid_cursor(line) {
+        return ParsedMessage::Rejected(id, error);
     }
     if let Ok(message) = serde_json::from_slice(line) {
-        return Read::Message(Box::new(message));
+        return ParsedMessage::Message(Box::new(message));
     }
-    // Once more, slowly, to see what it is.
+    // Parse again as any JSON, to report what is wrong.
     let value: Value = match serde_json::from_slice(line) {
         Ok(value) => value,
         Err(error) => {
-            let problem = format!("the line is no JSON: {error}");
-            return Read::Refused(None, ErrorData::parse_error(problem, None));
+            let problem = format!("the line is not JSON: {error}");
+            return ParsedMessage::Rejected(None, ErrorData::parse_error(problem, None));
         }
     };
     let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
     if value.is_object() && value.get("method").is_some() && value.get("id").is_none() {
-        // Nobody waits for an answer to a notification.
-        return Read::Nothing;
+        // Notifications get no response.
+        return ParsedMessage::Ignored;
     }
     let problem = match value {
-        Value::Array(_) => "messages come one a line, not in batches",
-        _ => "the line is no message of JSON-RPC 2.0",
+        Value::Array(_) => "batches are not supported; send one message per line",
+        _ => "the line is not a JSON-RPC 2.0 message",
     };
-    Read::Refused(id, ErrorData::invalid_request(problem, None))
+    ParsedMessage::Rejected(id, ErrorData::invalid_request(problem, None))
 }
 
-/// The id of a message of which only the beginning is known, as far as that goes: most clients write it before what is
-/// long.
-pub(crate) fn beginning_id(line: &[u8]) -> Option<RequestId> {
+/// Returns the id of a truncated message if it occurs in the preview. Most clients write the id before long parameters.
+pub(crate) fn preview_id(line: &[u8]) -> Option<RequestId> {
     let text = String::from_utf8_lossy(line);
     let (mut depth, mut is_key) = (0_usize, false);
     let mut rest = text.trim_start();
@@ -81,25 +81,25 @@ pub(crate) fn beginning_id(line: &[u8]) -> Option<RequestId> {
     None
 }
 
-/// Why a request for a list is refused whose cursor is no text. The SDK takes it for one without a cursor, and a client
-/// would get the first page for ever.
-pub(crate) fn wrong_cursor(message: &[u8]) -> Option<(Option<RequestId>, ErrorData)> {
-    // Such a request is short.
+/// Returns the error for a list request whose cursor is not a string. The SDK would ignore such a cursor, and its client
+/// would get the first page forever.
+pub(crate) fn invalid_cursor(message: &[u8]) -> Option<(Option<RequestId>, ErrorData)> {
+    // Requests with a cursor are short.
     let value: Value =
-        serde_json::from_slice(Some(message).filter(|it| it.len() <= BEGINNING)?).ok()?;
+        serde_json::from_slice(Some(message).filter(|it| it.len() <= MAX_PREVIEW_BYTES)?).ok()?;
     value.get("method")?.as_str().filter(|method| method.ends_with("/list"))?;
     let cursor = value.get("params")?.get("cursor")?;
     let is_wrong = !cursor.is_string() && !cursor.is_null();
     let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
-    is_wrong.then(|| (id, ErrorData::invalid_params("the cursor is no text", None)))
+    is_wrong.then(|| (id, ErrorData::invalid_params("the cursor is not a string", None)))
 }
 
-/// Why something is no message, and its id, if it has one.
-pub(crate) fn refusal(bytes: &[u8]) -> (Option<RequestId>, ErrorData) {
-    match message(bytes) {
-        Read::Refused(id, error) => (id, error),
-        Read::Message(_) | Read::Nothing => {
-            (None, ErrorData::invalid_request("this is no message that is expected here", None))
+/// Returns the error for a body that is not a message, and its id.
+pub(crate) fn rejection(bytes: &[u8]) -> (Option<RequestId>, ErrorData) {
+    match parse(bytes) {
+        ParsedMessage::Rejected(id, error) => (id, error),
+        ParsedMessage::Message(_) | ParsedMessage::Ignored => {
+            (None, ErrorData::invalid_request("this message is not expected here", None))
         }
     }
 }
@@ -109,8 +109,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_of_a_long_message_is_found_if_it_comes_early() {
-        let id = |line: &str| beginning_id(line.as_bytes()).map(|id| id.to_string());
+    fn preview_id_finds_an_early_id() {
+        let id = |line: &str| preview_id(line.as_bytes()).map(|id| id.to_string());
         assert_eq!(
             id(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"x"#).as_deref(),
             Some("7")
@@ -136,25 +136,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused_with_its_id() {
-        let refused = |line: &str| match message(line.as_bytes()) {
-            Read::Refused(id, error) => Some((id.map(|id| id.to_string()), error.code.0)),
+    fn malformed_messages_are_rejected_with_their_id() {
+        let rejected = |line: &str| match parse(line.as_bytes()) {
+            ParsedMessage::Rejected(id, error) => Some((id.map(|id| id.to_string()), error.code.0)),
             _ => None,
         };
-        assert_eq!(refused("{"), Some((None, -32_700)));
-        assert_eq!(refused(&"[".repeat(1_000)), Some((None, -32_700)));
-        assert_eq!(refused("[]"), Some((None, -32_600)));
-        assert_eq!(refused("3"), Some((None, -32_600)));
-        assert_eq!(refused(r#"{"id":7,"method":"ping"}"#), Some((Some("7".to_owned()), -32_600)));
+        assert_eq!(rejected("{"), Some((None, -32_700)));
+        assert_eq!(rejected(&"[".repeat(1_000)), Some((None, -32_700)));
+        assert_eq!(rejected("[]"), Some((None, -32_600)));
+        assert_eq!(rejected("3"), Some((None, -32_600)));
+        assert_eq!(rejected(r#"{"id":7,"method":"ping"}"#), Some((Some("7".to_owned()), -32_600)));
         let list = |cursor: &str| {
             format!(
                 r#"{{"jsonrpc":"2.0","id":3,"method":"resources/list","params":{{"cursor":{cursor}}}}}"#
             )
         };
-        assert_eq!(refused(&list("5")), Some((Some("3".to_owned()), -32_602)));
-        assert_eq!((refused(&list("\"x\"")), refused(&list("null"))), (None, None));
-        assert!(matches!(message(b" \r"), Read::Nothing));
+        assert_eq!(rejected(&list("5")), Some((Some("3".to_owned()), -32_602)));
+        assert_eq!((rejected(&list("\"x\"")), rejected(&list("null"))), (None, None));
+        assert!(matches!(parse(b" \r"), ParsedMessage::Ignored));
         let ping = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-        assert!(matches!(message(ping), Read::Message(_)));
+        assert!(matches!(parse(ping), ParsedMessage::Message(_)));
     }
 }

@@ -1,49 +1,49 @@
-//! JSON Schemas, by hand: of the 2020-12 dialect, but with nothing in them that another dialect or a strict client would
-//! stumble over. No `$schema`, no `format`, no lists of types. What a schema says is enforced by `arguments.rs`.
+//! JSON Schemas of arguments and outputs, in the subset that all dialects and strict clients accept: no `$schema`, no `format`,
+//! no lists of types. `arguments.rs` enforces the schemas of arguments.
 
 use std::sync::Arc;
 
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-/// A schema as tools carry it.
+/// Converts a schema to the type of the SDK.
 pub(crate) fn object(value: Value) -> Arc<JsonObject> {
     Arc::new(match value {
         Value::Object(object) => object,
-        // All that are given are objects.
+        // All callers pass objects.
         _ => JsonObject::new(),
     })
 }
 
-pub(crate) fn text(description: &str) -> Value {
+pub(crate) fn string(description: &str) -> Value {
     json!({ "type": "string", "description": description })
 }
 
-pub(crate) fn flag(description: &str) -> Value {
+pub(crate) fn boolean(description: &str) -> Value {
     json!({ "type": "boolean", "description": description, "default": false })
 }
 
-pub(crate) fn whole(description: &str) -> Value {
+pub(crate) fn integer(description: &str) -> Value {
     json!({ "type": "integer", "minimum": 0, "description": description })
 }
 
-pub(crate) fn texts(description: &str) -> Value {
+pub(crate) fn string_array(description: &str) -> Value {
     json!({ "type": "array", "items": { "type": "string" }, "description": description })
 }
 
-pub(crate) fn choice(names: &[&str], description: &str) -> Value {
+pub(crate) fn string_enum(names: &[&str], description: &str) -> Value {
     json!({ "type": "string", "enum": names, "description": description })
 }
 
-/// One of several folders; where there is one, it need not be said.
+/// The name of a folder; optional if there is only one.
 pub(crate) fn folder(names: &[&str], what: &str) -> Value {
     match names {
-        [only] => choice(&[only], &format!("{what}. There is one, so this can be left out.")),
-        names => choice(names, what),
+        [only] => string_enum(&[only], &format!("{what}. There is only one, so this is optional.")),
+        names => string_enum(names, what),
     }
 }
 
-/// The arguments of a tool.
+/// The schema of a tool's arguments.
 pub(crate) fn arguments(properties: &Value, required: &[&str]) -> Arc<JsonObject> {
     object(json!({
         "type": "object",
@@ -65,7 +65,7 @@ fn kind(name: &str) -> Value {
     json!({ "type": name })
 }
 
-/// The answer of `resolve_context`.
+/// The output of `resolve_context`.
 pub(crate) fn resolved() -> Arc<JsonObject> {
     let (text, number, count) = (kind("string"), kind("number"), kind("integer"));
     let why = output(
@@ -98,25 +98,25 @@ pub(crate) fn resolved() -> Arc<JsonObject> {
     object(output(&properties, &["documents", "selection"]))
 }
 
-/// The answer of `assemble_context`.
+/// The output of `assemble_context`.
 pub(crate) fn assembled() -> Arc<JsonObject> {
     let (text, number, count) = (kind("string"), kind("number"), kind("integer"));
-    let leg = output(&json!({ "rank": count, "score": number }), &["rank", "score"]);
-    let place = ["chunk_id", "document_path", "sequence", "start", "end", "score", "tokens"];
+    let ranked_score = output(&json!({ "rank": count, "score": number }), &["rank", "score"]);
+    let location = ["chunk_id", "document_path", "sequence", "start", "end", "score", "tokens"];
     let chunk = output(
         &json!({
             "chunk_id": text, "document_path": text, "sequence": count, "start": count,
-            "end": count, "score": count, "lexical": leg, "semantic": leg, "tokens": count,
+            "end": count, "score": count, "lexical": ranked_score, "semantic": ranked_score, "tokens": count,
             "text": text, "metadata": kind("object")
         }),
-        &[&place[..], &["text"]].concat(),
+        &[&location[..], &["text"]].concat(),
     );
     let omitted = output(
         &json!({
             "chunk_id": text, "document_path": text, "sequence": count, "start": count,
             "end": count, "score": count, "tokens": count, "reason": text
         }),
-        &[&place[..], &["reason"]].concat(),
+        &[&location[..], &["reason"]].concat(),
     );
     object(output(
         &json!({
@@ -136,7 +136,7 @@ pub(crate) fn assembled() -> Arc<JsonObject> {
     ))
 }
 
-/// The answer of `get_context`, in either phase.
+/// The output of `get_context`, in both phases.
 pub(crate) fn snippets() -> Arc<JsonObject> {
     let (text, count) = (kind("string"), kind("integer"));
     let snippet = output(
@@ -167,7 +167,7 @@ pub(crate) fn snippets() -> Arc<JsonObject> {
     ))
 }
 
-/// The answer of `memory_packet`: Markdown under one key, or the packet's parts.
+/// The output of `memory_packet`: Markdown under one key, or the sections of the packet.
 pub(crate) fn packet() -> Arc<JsonObject> {
     let (text, count, texts) = (kind("string"), kind("integer"), list(&kind("string")));
     object(output(
@@ -181,7 +181,7 @@ pub(crate) fn packet() -> Arc<JsonObject> {
     ))
 }
 
-/// The answer of `select_context`: the selection, or explanations.
+/// The output of `select_context`: the selection, or explanations.
 pub(crate) fn selected() -> Arc<JsonObject> {
     let count = kind("integer");
     let totals = output(
@@ -202,30 +202,30 @@ pub(crate) fn selected() -> Arc<JsonObject> {
     object(output(&properties, &[]))
 }
 
-/// An item, as `select_context` takes it.
+/// An item of `select_context`.
 pub(crate) fn item() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "content": text("The text. Never empty."),
-            "tokens": { "type": "integer", "description": "What it costs; counted if absent." },
-            "kind": text("Message, Document, ToolOutput, Memory, SystemPrompt, or a name of your own."),
-            "source": text("Where it comes from: Chat, Tool, Rag, or a name of your own."),
-            "priority": { "type": "integer", "description": "The greater, the more important." },
-            "tags": texts("Topics."),
-            "metadata": { "type": "object", "description": "Anything; it is kept." },
-            "timestamp": text("When it was made: 2026-03-01T12:00:00Z."),
+            "content": string("The text; not empty."),
+            "tokens": { "type": "integer", "description": "The number of tokens. Default: counted." },
+            "kind": string("Message, Document, ToolOutput, Memory, SystemPrompt, or a custom kind."),
+            "source": string("The origin: Chat, Tool, Rag, or a custom source."),
+            "priority": { "type": "integer", "description": "Higher is more important." },
+            "tags": string_array("Topics."),
+            "metadata": { "type": "object", "description": "Any data; returned unchanged." },
+            "timestamp": string("The time of creation, as in 2026-03-01T12:00:00Z."),
             "futureRelevanceHint": {
                 "type": "number",
-                "description": "How relevant it is, from 0 to 1, if something has found that out."
+                "description": "The relevance from 0 to 1, if known."
             },
-            "pinned": { "type": "boolean", "description": "In whatever happens." },
-            "originalTokens": { "type": "integer", "description": "What it cost before it was shortened." },
-            "id": text("To find it again."),
-            "group": text("Items of one group are in together, or out together."),
+            "pinned": { "type": "boolean", "description": "Always selected." },
+            "originalTokens": { "type": "integer", "description": "The number of tokens before it was shortened." },
+            "id": string("A name for explanations."),
+            "group": string("Items of one group are selected or dropped together."),
             "shortForm": {
                 "type": "object",
-                "description": "A title that may be sent in its place: content and tokens."
+                "description": "A shorter version that may be sent instead: content and tokens."
             }
         },
         "required": ["content"],

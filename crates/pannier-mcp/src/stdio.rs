@@ -1,9 +1,8 @@
-//! The protocol over standard input and output: one message a line.
+//! The protocol over standard input and output: one message per line.
 //!
-//! Two threads read and write, because standard streams block. Lines have a bound: a longer one is skipped as it comes, never
-//! held, and answered with an error, as is one that is no JSON or no message. The SDK's own transport would be silent there,
-//! and a client would wait for an answer that never comes. Few requests are open at a time, from when they are read until
-//! their answers are written, so a client that does not read stops being read.
+//! Standard streams block, so one thread reads and one writes. A line above the limit is skipped without being buffered. It is
+//! answered with an error, as is a line that is not a JSON-RPC message; the SDK's transport would stay silent and its client
+//! would wait forever. The number of requests in flight is bounded, which stops reading from a client that does not read.
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -21,29 +20,29 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ServeError;
 use crate::handler::Handler;
-use crate::message::{BEGINNING, Read, beginning_id, message};
-use crate::pending::Pending;
+use crate::in_flight::InFlightRequests;
+use crate::message::{MAX_PREVIEW_BYTES, ParsedMessage, parse, preview_id};
 
-/// How many messages wait in each direction.
-const WAITING: usize = 64;
+/// The number of messages that wait in each direction.
+const CHANNEL_CAPACITY: usize = 64;
 
-/// How often is looked whether everything is answered, once nothing more is asked.
-const LOOKING: Duration = Duration::from_millis(10);
+/// The interval at which a closed input checks whether all requests are answered.
+const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How long a client that is leaving may take to read its last answers.
-const LEAVING: Duration = Duration::from_secs(5);
+/// The time in which a client that closed its input can read the last responses.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Serves whoever writes to standard input, until that is closed.
+/// Serves the client on standard input until it closes the stream.
 pub(crate) fn serve(handler: Arc<Handler>) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_time()
         .build()
         .map_err(ServeError::io("start threads"))?;
-    let most = handler.limits.input;
+    let max_bytes = handler.limits.input;
     let closed = CancellationToken::new();
-    let (outgoing, to_write) = mpsc::channel(WAITING);
-    let (to_serve, incoming) = mpsc::channel(WAITING);
-    let pending = Pending::default();
+    let (outgoing, to_write) = mpsc::channel(CHANNEL_CAPACITY);
+    let (to_serve, incoming) = mpsc::channel(CHANNEL_CAPACITY);
+    let in_flight = InFlightRequests::default();
     let (writing, is_written) = std::sync::mpsc::channel::<()>();
     {
         let closed = closed.clone();
@@ -52,19 +51,19 @@ pub(crate) fn serve(handler: Arc<Handler>) -> Result<(), ServeError> {
             drop(writing);
         })?;
     }
-    let reader = Reader { most, outgoing: outgoing.clone(), pending: pending.clone() };
-    // It is not waited for: what it waits for may never come.
+    let reader = Reader { max_bytes, outgoing: outgoing.clone(), in_flight: in_flight.clone() };
+    // The reader is not joined: it may block on input that never comes.
     spawn("reader", move || reader.run(io::stdin().lock(), &to_serve))?;
     let time = handler.limits.time;
-    let transport = Lines { incoming, outgoing: Some(outgoing), pending, closed, time };
+    let transport = LineTransport { incoming, outgoing: Some(outgoing), in_flight, closed, time };
     runtime.block_on(async {
         let service = serve_directly_with_ct(handler, transport, None, CancellationToken::new());
-        // However it ends, there is nobody left to serve.
+        // Any end of the service means that the client is gone.
         let _ = service.waiting().await;
     });
     runtime.shutdown_background();
-    // What is on its way is still written, unless nobody reads it.
-    let _ = is_written.recv_timeout(LEAVING);
+    // Let the writer finish, unless the client does not read.
+    let _ = is_written.recv_timeout(DRAIN_TIMEOUT);
     Ok(())
 }
 
@@ -73,17 +72,17 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), ServeErr
     thread.map(drop).map_err(ServeError::io("start a thread"))
 }
 
-/// A line to write, and whom to tell that it is written.
+/// A line to write, and the receiver of the result.
 type Line = (Vec<u8>, Option<oneshot::Sender<io::Result<()>>>);
 
 fn write(mut lines: mpsc::Receiver<Line>, closed: &CancellationToken) {
     let mut output = io::stdout().lock();
-    while let Some((line, told)) = lines.blocking_recv() {
+    while let Some((line, result)) = lines.blocking_recv() {
         let written = output.write_all(&line).and_then(|()| output.flush());
         let is_closed = written.is_err();
-        if let Some(told) = told {
-            // Whoever does not wait any longer need not know.
-            let _ = told.send(written);
+        if let Some(result) = result {
+            // The sender of the message may be gone.
+            let _ = result.send(written);
         }
         if is_closed {
             closed.cancel();
@@ -93,9 +92,9 @@ fn write(mut lines: mpsc::Receiver<Line>, closed: &CancellationToken) {
 }
 
 struct Reader {
-    most: usize,
+    max_bytes: usize,
     outgoing: mpsc::Sender<Line>,
-    pending: Pending,
+    in_flight: InFlightRequests,
 }
 
 impl Reader {
@@ -103,18 +102,22 @@ impl Reader {
         let mut line = Vec::new();
         loop {
             line.clear();
-            let read = match read_line(&mut input, &mut line, self.most) {
-                Ok(Found::End) | Err(_) => return,
-                Ok(Found::Line) => message(&line),
-                Ok(Found::TooLong) => {
-                    let problem = format!("a message may have {} bytes; send less", self.most);
-                    Read::Refused(beginning_id(&line), ErrorData::invalid_request(problem, None))
+            let read = match read_line(&mut input, &mut line, self.max_bytes) {
+                Ok(LineRead::End) | Err(_) => return,
+                Ok(LineRead::Line) => parse(&line),
+                Ok(LineRead::TooLong) => {
+                    let problem =
+                        format!("a message may have at most {} bytes; send less", self.max_bytes);
+                    ParsedMessage::Rejected(
+                        preview_id(&line),
+                        ErrorData::invalid_request(problem, None),
+                    )
                 }
             };
             let is_served = match read {
-                Read::Nothing => true,
-                Read::Message(message) => self.pass(*message, to_serve),
-                Read::Refused(id, error) => self.refuse(id, error),
+                ParsedMessage::Ignored => true,
+                ParsedMessage::Message(message) => self.dispatch(*message, to_serve),
+                ParsedMessage::Rejected(id, error) => self.reject(id, error),
             };
             if !is_served {
                 return;
@@ -122,24 +125,25 @@ impl Reader {
         }
     }
 
-    fn pass(
+    /// Registers a request or a cancellation and passes the message on. Returns false if the service has ended.
+    fn dispatch(
         &self,
         message: ClientJsonRpcMessage,
         to_serve: &mpsc::Sender<ClientJsonRpcMessage>,
     ) -> bool {
         match &message {
-            JsonRpcMessage::Request(request) if !self.pending.add(&request.id) => {
+            JsonRpcMessage::Request(request) if !self.in_flight.add(&request.id) => {
                 let problem =
-                    "a request of this id waits for its answer, or was cancelled; use another one";
+                    "a request with this id is in flight or was cancelled; use another id";
                 let error = ErrorData::invalid_request(problem, None);
-                return self.refuse(Some(request.id.clone()), error);
+                return self.reject(Some(request.id.clone()), error);
             }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) =
                     &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    self.pending.cancel(id);
+                    self.in_flight.cancel(id);
                 }
             }
             _ => {}
@@ -147,22 +151,27 @@ impl Reader {
         to_serve.blocking_send(message).is_ok()
     }
 
-    fn refuse(&self, id: Option<RequestId>, error: ErrorData) -> bool {
-        let Some(line) = written(&ServerJsonRpcMessage::error(error, id)) else { return true };
+    fn reject(&self, id: Option<RequestId>, error: ErrorData) -> bool {
+        let Some(line) = serialize(&ServerJsonRpcMessage::error(error, id)) else { return true };
         self.outgoing.blocking_send((line, None)).is_ok()
     }
 }
 
-/// What was found where a line should be.
+/// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
-enum Found {
+enum LineRead {
     Line,
     TooLong,
     End,
 }
 
-/// Reads a line, without its end, of at most so many bytes. Of a longer one, the beginning is read and the rest skipped.
-fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, most: usize) -> io::Result<Found> {
+/// Reads a line of at most `max_bytes`, without its end. Of a longer line, keeps the first [`MAX_PREVIEW_BYTES`] and skips
+/// the rest.
+fn read_line(
+    input: &mut impl BufRead,
+    line: &mut Vec<u8>,
+    max_bytes: usize,
+) -> io::Result<LineRead> {
     let mut is_too_long = false;
     loop {
         let available = match input.fill_buf() {
@@ -171,49 +180,49 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, most: usize) -> io::R
             Err(error) => return Err(error),
         };
         if available.is_empty() {
-            // A last line without an end is one, too.
+            // The last line may lack its end.
             return Ok(match (is_too_long, line.is_empty()) {
-                (true, _) => Found::TooLong,
-                (false, true) => Found::End,
-                (false, false) => Found::Line,
+                (true, _) => LineRead::TooLong,
+                (false, true) => LineRead::End,
+                (false, false) => LineRead::Line,
             });
         }
         let end = available.iter().position(|byte| *byte == b'\n');
         let part = &available[..end.unwrap_or(available.len())];
         if !is_too_long {
-            line.extend_from_slice(&part[..part.len().min(most + 1 - line.len())]);
-            is_too_long = line.len() > most;
+            line.extend_from_slice(&part[..part.len().min(max_bytes + 1 - line.len())]);
+            is_too_long = line.len() > max_bytes;
             if is_too_long {
-                // It is of no use but for the id that it begins with.
-                line.truncate(BEGINNING);
+                // Only the id near the start is still needed.
+                line.truncate(MAX_PREVIEW_BYTES);
                 line.shrink_to_fit();
             }
         }
         let used = part.len() + usize::from(end.is_some());
         input.consume(used);
         if end.is_some() {
-            return Ok(if is_too_long { Found::TooLong } else { Found::Line });
+            return Ok(if is_too_long { LineRead::TooLong } else { LineRead::Line });
         }
     }
 }
 
-fn written(message: &TxJsonRpcMessage<RoleServer>) -> Option<Vec<u8>> {
+fn serialize(message: &TxJsonRpcMessage<RoleServer>) -> Option<Vec<u8>> {
     let mut line = serde_json::to_vec(message).ok()?;
     line.push(b'\n');
     Some(line)
 }
 
-/// Messages by lines.
-struct Lines {
+/// The transport: messages as lines.
+struct LineTransport {
     incoming: mpsc::Receiver<ClientJsonRpcMessage>,
     outgoing: Option<mpsc::Sender<Line>>,
-    pending: Pending,
+    in_flight: InFlightRequests,
     closed: CancellationToken,
-    /// How long a call may take.
+    /// The time limit of a call.
     time: Duration,
 }
 
-impl Transport<RoleServer> for Lines {
+impl Transport<RoleServer> for LineTransport {
     type Error = io::Error;
 
     fn send(
@@ -225,15 +234,15 @@ impl Transport<RoleServer> for Lines {
             JsonRpcMessage::Error(error) => error.id.clone(),
             _ => None,
         };
-        let answered = id.and_then(|id| self.pending.free(&id));
+        let guard = id.and_then(|id| self.in_flight.release(&id));
         let outgoing = self.outgoing.clone();
         async move {
-            let _answered = answered;
+            let _guard = guard;
             let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
             let outgoing = outgoing.ok_or_else(closed)?;
-            let line = written(&message).ok_or(io::ErrorKind::InvalidData)?;
-            let (told, is_written) = oneshot::channel();
-            outgoing.send((line, Some(told))).await.map_err(|_| closed())?;
+            let line = serialize(&message).ok_or(io::ErrorKind::InvalidData)?;
+            let (result, is_written) = oneshot::channel();
+            outgoing.send((line, Some(result))).await.map_err(|_| closed())?;
             is_written.await.map_err(|_| closed())?
         }
     }
@@ -244,10 +253,11 @@ impl Transport<RoleServer> for Lines {
             () = self.closed.cancelled() => return None,
         };
         if message.is_none() {
-            // Who has asked and closed the pipe behind that still wants answers.
+            // A client that closes its input after its last request still reads the responses.
             let end = Instant::now() + self.time;
-            while !self.pending.is_empty() && Instant::now() < end && !self.closed.is_cancelled() {
-                tokio::time::sleep(LOOKING).await;
+            while !self.in_flight.is_empty() && Instant::now() < end && !self.closed.is_cancelled()
+            {
+                tokio::time::sleep(DRAIN_POLL_INTERVAL).await;
             }
         }
         message
@@ -255,26 +265,26 @@ impl Transport<RoleServer> for Lines {
 
     async fn close(&mut self) -> io::Result<()> {
         self.outgoing = None;
-        self.pending.close();
+        self.in_flight.close();
         Ok(())
     }
 }
 
-/// Lines of any bytes, in pieces of any size.
+/// Entry point of the fuzzer: lines of any bytes, read in small pieces.
 #[cfg(fuzzing)]
 pub(crate) fn fuzz(data: &[u8]) {
     let mut input = io::BufReader::with_capacity(7, data);
     loop {
         let mut line = Vec::new();
         match read_line(&mut input, &mut line, 64) {
-            Ok(Found::End) | Err(_) => return,
-            Ok(Found::TooLong) => {
+            Ok(LineRead::End) | Err(_) => return,
+            Ok(LineRead::TooLong) => {
                 assert_eq!(line.len(), 65);
-                let _ = beginning_id(&line);
+                let _ = preview_id(&line);
             }
-            Ok(Found::Line) => {
+            Ok(LineRead::Line) => {
                 assert!(line.len() <= 64);
-                let _ = message(&line);
+                let _ = parse(&line);
             }
         }
     }
@@ -284,32 +294,32 @@ pub(crate) fn fuzz(data: &[u8]) {
 mod tests {
     use super::*;
 
-    fn lines(text: &str, most: usize) -> Vec<(Found, String)> {
-        // A small buffer, so that lines come in pieces.
+    fn lines(text: &str, max_bytes: usize) -> Vec<(LineRead, String)> {
+        // The small buffer splits lines.
         let mut input = io::BufReader::with_capacity(3, text.as_bytes());
-        let mut found = Vec::new();
+        let mut reads = Vec::new();
         loop {
             let mut line = Vec::new();
-            match read_line(&mut input, &mut line, most).unwrap() {
-                Found::End => return found,
-                other => found.push((other, String::from_utf8(line).unwrap())),
+            match read_line(&mut input, &mut line, max_bytes).unwrap() {
+                LineRead::End => return reads,
+                other => reads.push((other, String::from_utf8(line).unwrap())),
             }
         }
     }
 
     #[test]
-    fn long_lines_are_skipped_and_others_are_not() {
+    fn lines_above_the_limit_are_skipped() {
         let text = "short\n\nmuch too long\nlast";
         let expected = [
-            (Found::Line, "short"),
-            (Found::Line, ""),
-            (Found::TooLong, "much t"),
-            (Found::Line, "last"),
+            (LineRead::Line, "short"),
+            (LineRead::Line, ""),
+            (LineRead::TooLong, "much t"),
+            (LineRead::Line, "last"),
         ];
-        assert_eq!(lines(text, 5), expected.map(|(found, line)| (found, line.to_owned())));
-        assert_eq!(lines("much too long", 5), [(Found::TooLong, "much t".to_owned())]);
-        let long = "x".repeat(3 * BEGINNING);
-        assert_eq!(lines(&long, 2 * BEGINNING)[0].1.len(), BEGINNING);
+        assert_eq!(lines(text, 5), expected.map(|(read, line)| (read, line.to_owned())));
+        assert_eq!(lines("much too long", 5), [(LineRead::TooLong, "much t".to_owned())]);
+        let long = "x".repeat(3 * MAX_PREVIEW_BYTES);
+        assert_eq!(lines(&long, 2 * MAX_PREVIEW_BYTES)[0].1.len(), MAX_PREVIEW_BYTES);
         assert_eq!(lines("", 5), []);
     }
 }

@@ -1,7 +1,7 @@
-//! The tools as clients see them: few, each with one purpose, and a description that tells a model when it is the right one.
+//! The tools: few, each with one purpose and a description that says when to use it.
 //!
-//! A tool for which the server has no folder is not listed, because no call of it could succeed. The list depends on the
-//! folders' names alone, and is always in the same order.
+//! A tool without a folder is not listed, because each call would fail. The list depends only on the names of the folders, and
+//! its order is fixed.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,12 @@ use pannier::Shelf;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::json;
 
-use crate::schema::{self, arguments, choice, flag, folder, text, texts, whole};
+use crate::schema::{self, arguments, boolean, folder, integer, string, string_array, string_enum};
 
-const TOKENIZER: &str = "What counts tokens: bytes/4 (the default), o200k, cl100k, or the name of a model, as in gpt-5 or claude.";
+const TOKENIZER: &str =
+    "The tokenizer: bytes/4 (default), o200k, cl100k, or a model, as in gpt-5 or claude.";
 
-/// The tools that this shelf can answer.
+/// Returns the tools that have folders on this shelf.
 pub(crate) fn tools(shelf: &Shelf) -> Vec<Tool> {
     let mut tools = Vec::new();
     let caches = shelf.document_names();
@@ -32,12 +33,12 @@ pub(crate) fn tools(shelf: &Shelf) -> Vec<Tool> {
     tools
 }
 
-fn reading(title: &str) -> ToolAnnotations {
+fn read_only_annotations(title: &str) -> ToolAnnotations {
     ToolAnnotations::with_title(title).read_only(true).idempotent(true).open_world(false)
 }
 
 fn cache(names: &[&str]) -> serde_json::Value {
-    folder(names, "Which cache of documents")
+    folder(names, "The document cache")
 }
 
 fn required<'r>(names: &[&str], name: &'r str, others: &[&'r str]) -> Vec<&'r str> {
@@ -50,22 +51,22 @@ fn resolve(caches: &[&str]) -> Tool {
     let input = arguments(
         &json!({
             "cache": cache(caches),
-            "query": text("Words to look for. Only exact words count, in any case."),
-            "budget": whole("How many tokens the documents may have together, as in 4000; a token is four bytes."),
+            "query": string("The words to search for: exact words, case-insensitive."),
+            "budget": integer("Token budget of all documents together, as in 4000; a token is four bytes."),
         }),
         &required(caches, "cache", &["query", "budget"]),
     );
     Tool::new(
         "resolve_context",
         "Get whole documents that contain given words, best first, within a token budget. Use it when you need complete \
-         files, such as a guide or a specification, and know words that stand in them. Documents are never cut; those \
-         without any match fill what is left of the budget. To answer a question from passages of many documents, use \
+         files, such as a guide or a specification, and know words that occur in them. Documents are never truncated; those \
+         without a match fill the remaining budget. To answer a question from passages of many documents, use \
          assemble_context instead.",
         input,
     )
     .with_title(title)
     .with_raw_output_schema(schema::resolved())
-    .with_annotations(reading(title))
+    .with_annotations(read_only_annotations(title))
 }
 
 fn assemble(caches: &[&str]) -> Tool {
@@ -73,40 +74,40 @@ fn assemble(caches: &[&str]) -> Tool {
     let input = arguments(
         &json!({
             "cache": cache(caches),
-            "query": text("The question, or what to look for. Words in double quotes must follow each other."),
-            "budget": whole("How many tokens the field text may have, as in 2000. The answer says in other fields where each passage stands and what was left out, and is longer for that."),
-            "tokenizer": text(TOKENIZER),
-            "mode": choice(&["hybrid", "lexical", "semantic"], "By what passages are found: words and vectors (the default), words, or vectors."),
-            "paths": texts("Look only at documents whose path matches one of these patterns, as in guides/**."),
-            "contains": texts("Look only at passages that have all these texts, in any case."),
-            "after": text("Look only at documents dated then or later: 2026-03-01. Those without a date are left out."),
-            "before": text("Look only at documents dated earlier: 2026-03-01. Those without a date are left out."),
-            "prefer_recent": flag("Of equal scores, put the later document first."),
-            "packing": choice(&["greedy", "interleaved", "score-weighted"], "The best first by document (the default), documents in turns, or the best first as found."),
-            "max_chunks_per_doc": whole("How many passages of one document may be taken."),
-            "neighbours": flag("Take the passages before and after each one with it."),
-            "metadata": flag("Tell headings, dates and the terms that were found."),
+            "query": string("The question or search terms. Words in double quotes match as a phrase."),
+            "budget": integer("Token budget of the field text, as in 2000. Other fields list the location of each passage and the omitted passages; they are not counted."),
+            "tokenizer": string(TOKENIZER),
+            "mode": string_enum(&["hybrid", "lexical", "semantic"], "The retrievers: lexical and semantic (hybrid, default), lexical, or semantic."),
+            "paths": string_array("Search only documents whose path matches one of these patterns, as in guides/**."),
+            "contains": string_array("Search only passages that contain all these texts, case-insensitive."),
+            "after": string("Search only documents dated at or after this date, as in 2026-03-01."),
+            "before": string("Search only documents dated before this date, as in 2026-03-01."),
+            "prefer_recent": boolean("Rank the later document first if scores are equal."),
+            "packing": string_enum(&["greedy", "interleaved", "score-weighted"], "The order: best first, grouped by document (greedy, default); documents in turns; or best first, ungrouped."),
+            "max_chunks_per_doc": integer("The maximum number of passages per document."),
+            "neighbours": boolean("Include the passages before and after each passage."),
+            "metadata": boolean("Include headings, dates and matched terms."),
         }),
         &required(caches, "cache", &["query", "budget"]),
     );
     Tool::new(
         "assemble_context",
         "Find the passages of the indexed documents that answer a question, and pack the best of them into a token budget, \
-         each under the path of its document. Use it before you answer or act on anything that the documents may know. \
-         The field text is ready to read; chunks cites where each passage stands, and omitted says what was left out and \
-         why. For complete files use resolve_context.",
+         each under the path of its document. Use it before you answer or act on a topic that the documents may cover. \
+         The field text is ready to read; chunks lists the location of each passage, and omitted lists the dropped passages \
+         with reasons. For complete files use resolve_context.",
         input,
     )
     .with_title(title)
     .with_raw_output_schema(schema::assembled())
-    .with_annotations(reading(title))
+    .with_annotations(read_only_annotations(title))
 }
 
 fn get(docs: &[&str]) -> Tool {
     let title = "Get documentation snippets";
     let all = match docs {
-        [only] => choice(&[only], "Which root. There is one, so this can be left out."),
-        names => choice(names, "Only this root. Without it, all of them together."),
+        [only] => string_enum(&[only], "The snippet root. There is only one, so this is optional."),
+        names => string_enum(names, "Only this snippet root. Default: all."),
     };
     let types = ["principle", "concept", "policy", "procedure", "design", "spec"];
     let scopes = ["global", "domain", "project"];
@@ -116,29 +117,29 @@ fn get(docs: &[&str]) -> Tool {
             "docs": all,
             "areas": list(&types, "First call: only snippets of these types."),
             "scopes": list(&scopes, "First call: only snippets of these scopes."),
-            "baseline_only": flag("First call: only snippets that everybody should know."),
-            "query": text("First call: what you look for; what has to do with it comes first."),
-            "limit": whole("First call: list at most so many."),
-            "snippet_ids": texts("Second call: the ids to fetch, from the first call. What they require comes along."),
-            "budget": whole("Second call: how many tokens the answer may have. Nothing is cut: above it, the call fails and says what to drop."),
-            "tokenizer": text(TOKENIZER),
-            "session": text("Second call: a name that only this conversation has, such as its id, and always the same. What it was given before is listed under delivered and not sent again, unless it has changed."),
-            "resend": flag("Second call: send again what the session was given before, because you no longer have it."),
+            "baseline_only": boolean("First call: only baseline snippets."),
+            "query": string("First call: search terms; related snippets come first."),
+            "limit": integer("First call: the maximum number of snippets."),
+            "snippet_ids": string_array("Second call: the ids to fetch, from the first call. Required snippets are added."),
+            "budget": integer("Second call: token budget of the response. Nothing is truncated: above the budget, the call fails and says what to drop."),
+            "tokenizer": string(TOKENIZER),
+            "session": string("Second call: the id of this conversation, the same in every call. Snippets that it already received are listed under delivered and sent again only if they changed."),
+            "resend": boolean("Second call: send delivered snippets again, because you no longer have them."),
         }),
         &[],
     );
     Tool::new(
         "get_context",
-        "Get the project's rules and documentation in two calls. First call it without snippet_ids: it lists what there is, \
+        "Get the project's rules and documentation in two calls. First call it without snippet_ids: it lists all snippets \
          with id, description, type, scope and tokens. Then call it with the snippet_ids that matter for your task: it \
-         returns their whole texts and everything they require, in reading order. Use it before you write code or \
+         returns their full texts and those of all required snippets, in reading order. Use it before you write code or \
          documents that have to follow the project's conventions.",
         input,
     )
     .with_title(title)
     .with_raw_output_schema(schema::snippets())
     .with_annotations(
-        // What a session was given is written down. Nothing is lost by that.
+        // The server records deliveries of a session.
         ToolAnnotations::with_title(title)
             .read_only(false)
             .destructive(false)
@@ -148,62 +149,61 @@ fn get(docs: &[&str]) -> Tool {
 }
 
 fn packet(contexts: &[&str]) -> Tool {
-    let title = "Read what the project remembers";
+    let title = "Read the project's memory";
     let input = arguments(
         &json!({
-            "context": folder(contexts, "Which project"),
-            "budget": whole("How many tokens the packet may have; 8000 unless the project says otherwise."),
-            "query": text("What you are about to do: entries that have to do with it count for more."),
-            "files": texts("Names of files you are about to work on. They are not read: entries that speak of them count for more."),
-            "format": choice(&["md", "json"], "Markdown (the default), or JSON."),
-            "now": text("What time it is, for the age of entries: 2026-03-01. The clock's, if absent."),
-            "tokenizer": text(TOKENIZER),
-            "max_chars": whole("How many characters the packet may have, too."),
+            "context": folder(contexts, "The project"),
+            "budget": integer("Token budget of the packet. Default: the project's setting, or 8000."),
+            "query": string("Your task; related entries rank higher."),
+            "files": string_array("Names of files you will work on; entries that mention them rank higher. The files are not read."),
+            "format": string_enum(&["md", "json"], "Markdown (default) or JSON."),
+            "now": string("The current date for the age of entries, as in 2026-03-01. Default: the clock."),
+            "tokenizer": string(TOKENIZER),
+            "max_chars": integer("The maximum number of characters of the packet, in addition to the budget."),
         }),
         &required(contexts, "context", &[]),
     );
     Tool::new(
         "memory_packet",
-        "Read what a project remembers, packed into a token budget: its rules (always all of them), current tasks, \
-         conventions, recent decisions and learnings. Use it once at the beginning of work on a project, and follow what \
-         it says.",
+        "Read a project's memory, packed into a token budget: its rules (always complete), current tasks, conventions, recent \
+         decisions and learnings. Use it once when you start to work on a project, and follow the rules.",
         input,
     )
     .with_title(title)
     .with_raw_output_schema(schema::packet())
-    .with_annotations(reading(title))
+    .with_annotations(read_only_annotations(title))
 }
 
 fn select() -> Tool {
-    let title = "Select what fits a budget";
+    let title = "Select items within a budget";
     let presets = pannier_policy::PolicyRegistry::default();
     let presets: BTreeMap<&str, ()> = presets.policies().map(|(name, _)| (name, ())).collect();
     let presets = presets.into_keys().collect::<Vec<_>>().join(", ");
     let input = arguments(
         &json!({
-            "items": { "type": "array", "items": schema::item(), "description": "What to choose from." },
-            "budget": whole("How many tokens there are."),
-            "target": whole("What the selection aims for; the budget less the reserve, if absent."),
-            "reserve": whole("Tokens that are kept for the answer."),
+            "items": { "type": "array", "items": schema::item(), "description": "The items to select from." },
+            "budget": integer("The model's context window, in tokens."),
+            "target": integer("The token count of the selection. Default: budget minus reserve."),
+            "reserve": integer("Tokens kept free for the model's output. Default: 0."),
             "policy": {
                 "anyOf": [{ "type": "string" }, { "type": "object" }],
-                "description": format!("How to choose: the name of a preset ({presets}), or a policy as an object. chat, if absent.")
+                "description": format!("The name of a preset ({presets}), or a policy as an object. Default: chat.")
             },
-            "query": text("What you look for: how well the words of an item answer it counts as much as all the policy says."),
-            "tokenizer": text(TOKENIZER),
-            "now": text("What time it is, for policies that measure age: 2026-03-01T12:00:00Z."),
-            "explain": texts("Ids or indices of items: say why each is in or out and what would change that, instead of the selection."),
+            "query": string("Search terms: the BM25 score of an item counts as much as the whole policy."),
+            "tokenizer": string(TOKENIZER),
+            "now": string("The current time for policies that measure age, as in 2026-03-01T12:00:00Z."),
+            "explain": string_array("Ids or indices of items to explain instead of returning the selection."),
         }),
         &["items", "budget"],
     );
     Tool::new(
         "select_context",
-        "Choose from items that you have (messages, documents, tool outputs, notes) those that fit a token budget best, in \
-         the order to send them. Use it when what you want to send or keep is more than fits. With explain, it says why \
-         an item is in or out, what it lost to, and the budget or score that would let it in.",
+        "Select from your items (messages, documents, tool outputs, notes) those that best fit a token budget, in the order \
+         to send them. Use it when your items exceed the context window. With explain, it returns why an item is in or \
+         out, which items displaced it, and the budget or score that would change that.",
         input,
     )
     .with_title(title)
     .with_raw_output_schema(schema::selected())
-    .with_annotations(reading(title))
+    .with_annotations(read_only_annotations(title))
 }

@@ -1,13 +1,12 @@
-//! What resources are called: `pannier://NAME/docs/PATH` for a document of a cache, `pannier://NAME/snippets/ID` for a snippet.
+//! URIs of resources: `pannier://NAME/docs/PATH` for a document of a cache, `pannier://NAME/snippets/ID` for a snippet.
 //!
-//! A URI is only ever compared with names that are known. Nothing of it becomes the path of a file, so there is nowhere that
-//! one could lead.
+//! A URI is only compared with known names. It never becomes the path of a file, so path traversal is impossible.
 
 use std::fmt;
 
 const SCHEME: &str = "pannier://";
 
-/// What a resource is.
+/// The kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Document,
@@ -23,7 +22,7 @@ impl Kind {
     }
 }
 
-/// The name of a resource.
+/// The URI of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Uri {
     pub(crate) folder: String,
@@ -37,7 +36,7 @@ impl Uri {
         Self { folder: folder.to_owned(), kind, name: name.to_owned() }
     }
 
-    pub(crate) fn read(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (scheme, rest) = text.split_at_checked(SCHEME.len())?;
         if !scheme.eq_ignore_ascii_case(SCHEME) {
             return None;
@@ -52,7 +51,7 @@ impl Uri {
         Some(Self { folder: folder.to_owned(), kind, name: decode(name)? })
     }
 
-    /// What all names of a folder begin with.
+    /// Returns the URI template of a folder.
     pub(crate) fn template(folder: &str, kind: Kind) -> String {
         format!("{SCHEME}{folder}/{}/{{+name}}", kind.segment())
     }
@@ -75,14 +74,14 @@ impl fmt::Display for Uri {
 
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
-    let mut left = text.bytes();
-    while let Some(byte) = left.next() {
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
         if byte != b'%' {
             bytes.push(byte);
             continue;
         }
         let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-        let (high, low) = (digit(left.next())?, digit(left.next())?);
+        let (high, low) = (digit(rest.next())?, digit(rest.next())?);
         bytes.push(u8::try_from(high * 16 + low).ok()?);
     }
     String::from_utf8(bytes).ok()
@@ -93,12 +92,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_comes_back() {
+    fn parsing_inverts_formatting() {
         for name in ["a.md", "a b/c%d.md", "ü/漢.md", "x?y#z", "a//b", "..", "\n"] {
             let uri = Uri::new("docs", Kind::Document, name);
             let text = uri.to_string();
             assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "{text}");
-            assert_eq!(Uri::read(&text), Some(uri));
+            assert_eq!(Uri::parse(&text), Some(uri));
         }
         assert_eq!(
             Uri::new("d", Kind::Snippet, "a/b c").to_string(),
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_uri_of_ours_is_none() {
+    fn other_texts_are_not_uris() {
         for text in [
             "",
             "pannier",
@@ -122,7 +121,7 @@ mod tests {
             "pannier://a/docs/%ff",
             "ü://",
         ] {
-            assert_eq!(Uri::read(text), None, "{text}");
+            assert_eq!(Uri::parse(text), None, "{text}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use pannier::NamedFolder;
-use pannier_mcp::{Address, HttpOptions, Server, ServerConfig, Token};
+use pannier_mcp::{Address, BearerToken, HttpOptions, Server, ServerConfig};
 
 use super::docs::EmbedderArguments;
 use super::{packet, state};
@@ -124,7 +124,7 @@ impl Mcp {
             Some(path) => Some(input::read_text(path, LONGEST_TOKEN)?),
             None => std::env::var("PANNIER_MCP_TOKEN").ok().filter(|token| !token.is_empty()),
         };
-        options.token = token.map(|token| Token::new(token.trim())).transpose()?;
+        options.token = token.map(|token| BearerToken::new(token.trim())).transpose()?;
         Ok(options)
     }
 }

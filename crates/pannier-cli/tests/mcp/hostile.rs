@@ -1,4 +1,4 @@
-//! What nobody should send.
+//! Malformed messages and attempts to escape the folders.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::server::Fixture;
 
 #[test]
-fn malformed_messages_are_answered_and_the_next_one_is_served() {
+fn malformed_messages_get_an_error_and_do_not_stop_the_server() {
     let fixture = Fixture::new("malformed");
     let mut client = fixture.serve();
     for (line, code) in [
@@ -48,7 +48,7 @@ fn malformed_messages_are_answered_and_the_next_one_is_served() {
 }
 
 #[test]
-fn a_line_of_a_hundred_megabytes_is_neither_held_nor_the_end() {
+fn oversized_lines_are_skipped_without_buffering() {
     let fixture = Fixture::new("long");
     let mut client = fixture.serve();
     let piece = "x".repeat(1 << 20);
@@ -69,7 +69,7 @@ fn a_line_of_a_hundred_megabytes_is_neither_held_nor_the_end() {
 }
 
 #[test]
-fn no_argument_leads_out_of_the_folders() {
+fn no_argument_escapes_the_folders() {
     let fixture = Fixture::new("walls");
     // A snippet, a document and a memory that are links to a secret outside.
     #[cfg(unix)]
@@ -161,7 +161,7 @@ fn no_argument_leads_out_of_the_folders() {
 
 #[cfg(unix)]
 #[test]
-fn a_folder_of_entries_is_its_own_wall() {
+fn symlinks_do_not_escape_a_memory_folder() {
     let fixture = Fixture::new("notes");
     let notes = fixture.0.join("project/notes");
     fs::create_dir_all(&notes).unwrap();
@@ -173,14 +173,14 @@ fn a_folder_of_entries_is_its_own_wall() {
     let text = client.text("memory_packet", json!({}));
     assert!(text.contains("Paint the oars") && text.contains("Budget: 8000"), "{text}");
     assert!(!text.contains("TOPSECRET"), "{text}");
-    // What is gone is not as if there had never been rules.
+    // A removed folder is an error, not a packet without rules.
     fs::rename(&notes, fixture.0.join("project/gone")).unwrap();
     let (code, message, _) = client.problem("memory_packet", json!({}));
     assert_eq!((code.as_str(), message.contains("no longer there")), ("io", true));
 }
 
 #[test]
-fn a_client_that_goes_away_ends_the_server() {
+fn server_exits_when_its_client_disconnects() {
     let fixture = Fixture::new("gone");
     // It closes what it writes to: requests before that are answered.
     let mut child = fixture
@@ -225,7 +225,7 @@ fn a_client_that_goes_away_ends_the_server() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_not_read_either() {
+fn backpressure_stops_reading_from_a_client_that_does_not_read() {
     let fixture = Fixture::new("unread");
     let mut child =
         fixture.program(&["mcp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -245,7 +245,7 @@ fn a_client_that_does_not_read_is_not_read_either() {
 }
 
 #[test]
-fn what_is_wrong_with_the_last_line_is_told_before_the_end() {
+fn malformed_last_line_gets_an_error_before_exit() {
     let fixture = Fixture::new("last");
     for _ in 0..20 {
         let mut child =
@@ -258,7 +258,7 @@ fn what_is_wrong_with_the_last_line_is_told_before_the_end() {
 }
 
 #[test]
-fn an_id_that_is_in_use_is_refused() {
+fn duplicate_request_ids_are_rejected() {
     let fixture = Fixture::new("ids");
     let mut client = fixture.serve_with(&["--jobs", "1"]);
     // Many at once with one id: each is answered, one way or the other.

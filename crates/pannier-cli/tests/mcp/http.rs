@@ -1,4 +1,4 @@
-//! HTTP, byte by byte.
+//! The HTTP transport, by raw requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::executor::slow;
 use super::server::{Fixture, metadata};
-use super::work::slow;
 
 struct Server {
     child: Child,
@@ -67,7 +67,7 @@ fn call(version: &str) -> (String, String) {
 }
 
 #[test]
-fn both_eras_give_the_commands_bytes() {
+fn http_outputs_equal_the_bytes_of_the_command_in_both_protocol_versions() {
     let fixture = Fixture::new("http");
     let server = serve(&fixture, &[]);
     let expected =
@@ -99,7 +99,7 @@ fn both_eras_give_the_commands_bytes() {
 }
 
 #[test]
-fn other_hosts_and_pages_are_refused() {
+fn foreign_hosts_and_origins_are_rejected() {
     let fixture = Fixture::new("origin");
     let server = serve(&fixture, &["--allow-host", "box.example"]);
     let (headers, body) = call("2025-11-25");
@@ -121,7 +121,7 @@ fn other_hosts_and_pages_are_refused() {
 }
 
 #[test]
-fn a_token_is_asked_for() {
+fn requests_without_the_token_are_rejected() {
     let fixture = Fixture::new("token");
     std::fs::write(fixture.0.join("token"), "0123456789abcdef-secret\n").unwrap();
     let server = serve(&fixture, &["--token-file", "token"]);
@@ -149,7 +149,7 @@ fn a_token_is_asked_for() {
 }
 
 #[test]
-fn what_nobody_should_send_gets_a_clean_refusal() {
+fn malformed_http_requests_get_a_client_error() {
     let fixture = Fixture::new("http-hostile");
     let server = serve(&fixture, &["--max-input", "100000"]);
     let (headers, body) = call("2025-11-25");
@@ -196,7 +196,7 @@ fn what_nobody_should_send_gets_a_clean_refusal() {
 }
 
 #[test]
-fn a_connection_that_is_closed_cancels_what_waits_on_it() {
+fn closed_connection_cancels_its_queued_call() {
     let fixture = Fixture::new("http-cancel");
     let server = serve(&fixture, &["--jobs", "1"]);
     let body = |params: &Value| {
@@ -237,7 +237,7 @@ fn a_connection_that_is_closed_cancels_what_waits_on_it() {
 
 #[cfg(unix)]
 #[test]
-fn a_signal_ends_it_cleanly() {
+fn sigterm_exits_with_zero() {
     let fixture = Fixture::new("signal");
     let mut server = serve(&fixture, &[]);
     let status = std::process::Command::new("kill").arg(server.child.id().to_string()).status();

@@ -1,10 +1,10 @@
-//! The server as clients see it: the real program, driven by raw messages over its pipes and over HTTP, in both eras of the
-//! protocol. Real clients drive it in `.ci/mcp`.
+//! Tests of the server program by raw messages over pipes and HTTP, in both versions of the protocol. `.ci/mcp` tests it with
+//! real clients.
 
-mod answers;
+mod executor;
 mod hostile;
 mod http;
+mod outputs;
 mod registration;
 mod resources;
 mod server;
-mod work;

@@ -1,4 +1,4 @@
-//! The registrations in docs/mcp.md: each starts a server that answers.
+//! The registrations in docs/mcp.md: each starts a working server.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn project(name: &str) -> Fixture {
 }
 
 #[test]
-fn every_registration_starts_a_server() {
+fn every_documented_registration_starts_a_server() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/mcp.md");
     let document = fs::read_to_string(path).unwrap();
     let fixture = project("registration");

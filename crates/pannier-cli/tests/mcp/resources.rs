@@ -1,4 +1,4 @@
-//! Documents and snippets as resources, in pages, and caches that are built again.
+//! Resources: pages, cursors, and rebuilt caches.
 
 use std::fs;
 
@@ -36,7 +36,7 @@ fn pages(client: &mut Client) -> Vec<Vec<Value>> {
 }
 
 #[test]
-fn lists_come_in_pages_that_neither_lose_nor_repeat_anything() {
+fn pages_list_every_resource_once() {
     let fixture = Fixture::new("pages");
     many(&fixture, 250);
     let arguments = ["--cache", "handbook", "--cache", "pages", "--docs", "examples/snippets"];
@@ -61,7 +61,7 @@ fn lists_come_in_pages_that_neither_lose_nor_repeat_anything() {
 }
 
 #[test]
-fn what_cannot_be_opened_leaves_the_rest_listed() {
+fn unreadable_folder_does_not_hide_other_resources() {
     let fixture = Fixture::new("half");
     let mut client = fixture.serve();
     let count = |client: &mut Client| pages(client).concat().len();
@@ -77,7 +77,7 @@ fn what_cannot_be_opened_leaves_the_rest_listed() {
 }
 
 #[test]
-fn cursors_are_checked() {
+fn forged_and_stale_cursors_are_rejected() {
     let fixture = Fixture::new("cursors");
     many(&fixture, 150);
     let mut client = fixture.serve_only(&["--cache", "pages"]);
@@ -106,7 +106,7 @@ fn cursors_are_checked() {
 }
 
 #[test]
-fn unknown_resources_have_the_code_of_their_era() {
+fn unknown_resources_have_the_code_of_the_protocol_version() {
     let fixture = Fixture::new("unknown");
     let mut client = fixture.serve();
     for uri in [
@@ -135,7 +135,7 @@ fn unknown_resources_have_the_code_of_their_era() {
 }
 
 #[test]
-fn a_cache_that_is_built_again_is_seen_by_the_next_call() {
+fn rebuilt_cache_is_reloaded_by_the_next_call() {
     let fixture = Fixture::new("rebuilt");
     let mut client = fixture.serve();
     let ask = json!({ "query": "canteen", "budget": 20 });

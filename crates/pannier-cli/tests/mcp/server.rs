@@ -1,4 +1,4 @@
-//! A server at work, folders for it to serve, and a client that shows every byte.
+//! A running server, fixture folders, and a client for raw messages.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,37 +1,36 @@
-//! Calls about document caches.
+//! The tools on document caches.
 
+use pannier::Shelf;
 use pannier_docs::{Assembler, AssemblyConfig, Filters, SearchOptions, TokenBudget};
 use serde::Serialize;
 
-use crate::answer::Answer;
-use crate::arguments::{Assemble, Inspect, Nothing, Resolve};
-use crate::tool_error::ToolError;
-use pannier::Shelf;
-
+use crate::arguments::{Assemble, Inspect, NoArguments, Resolve};
 use crate::counter::counter;
-use crate::work::Watch;
+use crate::executor::CallControl;
+use crate::tool_error::ToolError;
+use crate::tool_output::ToolOutput;
 
-/// As `pannier resolve`.
+/// Returns the output of `pannier resolve`.
 pub(super) fn resolve(
     arguments: &Resolve,
     shelf: &Shelf,
-    watch: &Watch,
-    most: usize,
-) -> Result<Answer, ToolError> {
+    control: &CallControl,
+    max_bytes: usize,
+) -> Result<ToolOutput, ToolError> {
     let cache = shelf.documents(arguments.cache.as_deref())?;
-    watch.step("looking for documents")?;
+    control.step("searching documents")?;
     let resolved = cache.resolve(&arguments.query, arguments.budget)?;
-    watch.step("writing the answer")?;
-    Answer::object(&resolved, most)
+    control.step("serializing")?;
+    ToolOutput::object(&resolved, max_bytes)
 }
 
-/// As `pannier assemble --format json`.
+/// Returns the output of `pannier assemble --format json`.
 pub(super) fn assemble(
     arguments: Assemble,
     shelf: &Shelf,
-    watch: &Watch,
-    most: usize,
-) -> Result<Answer, ToolError> {
+    control: &CallControl,
+    max_bytes: usize,
+) -> Result<ToolOutput, ToolError> {
     let mut filters = Filters::default();
     (filters.paths, filters.contains) = (arguments.paths, arguments.contains);
     (filters.after, filters.before) = (arguments.after, arguments.before);
@@ -45,16 +44,16 @@ pub(super) fn assemble(
 
     let cache = shelf.documents(arguments.cache.as_deref())?;
     let counter = counter(arguments.tokenizer.as_deref())?;
-    watch.step("looking for passages")?;
+    control.step("searching passages")?;
     let assembler = Assembler::new(&cache, config).with_counter(counter);
     let candidates = assembler.candidates(&arguments.query, shelf.query_vector(&cache))?;
-    watch.step("packing passages")?;
+    control.step("packing passages")?;
     let context = candidates.assemble(&TokenBudget::available(arguments.budget))?;
-    watch.step("writing the answer")?;
-    Answer::object(&context, most)
+    control.step("serializing")?;
+    ToolOutput::object(&context, max_bytes)
 }
 
-/// A cache, for whoever chooses one.
+/// A cache in the list of caches.
 #[derive(Serialize)]
 struct ListedCache<'s> {
     name: &'s str,
@@ -64,8 +63,12 @@ struct ListedCache<'s> {
     chunks: u64,
 }
 
-/// Which caches there are.
-pub(super) fn list(_: &Nothing, shelf: &Shelf, most: usize) -> Result<Answer, ToolError> {
+/// Lists the caches.
+pub(super) fn list(
+    _: &NoArguments,
+    shelf: &Shelf,
+    max_bytes: usize,
+) -> Result<ToolOutput, ToolError> {
     #[derive(Serialize)]
     struct Caches<'s> {
         caches: Vec<ListedCache<'s>>,
@@ -81,17 +84,17 @@ pub(super) fn list(_: &Nothing, shelf: &Shelf, most: usize) -> Result<Answer, To
             chunks: manifest.chunks,
         })
     });
-    Answer::object(&Caches { caches: listed.collect::<Result<_, ToolError>>()? }, most)
+    ToolOutput::object(&Caches { caches: listed.collect::<Result<_, ToolError>>()? }, max_bytes)
 }
 
-/// As `pannier inspect --format json`.
+/// Returns the output of `pannier inspect --format json`.
 pub(super) fn inspect(
     arguments: &Inspect,
     shelf: &Shelf,
-    watch: &Watch,
-    most: usize,
-) -> Result<Answer, ToolError> {
+    control: &CallControl,
+    max_bytes: usize,
+) -> Result<ToolOutput, ToolError> {
     let cache = shelf.documents(arguments.cache.as_deref())?;
-    watch.step("looking through the cache")?;
-    Answer::object(&cache.inspect()?, most)
+    control.step("inspecting the cache")?;
+    ToolOutput::object(&cache.inspect()?, max_bytes)
 }

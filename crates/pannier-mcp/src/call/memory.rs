@@ -1,32 +1,31 @@
-//! The call about what a project remembers.
+//! The tool `memory_packet`.
 
 use std::time::SystemTime;
 
+use pannier::Shelf;
 use pannier_memory::{Config, PacketBuilder, PacketFormat, PacketOptions};
 
-use crate::answer::Answer;
 use crate::arguments::{Packet, PacketForm};
-use crate::tool_error::ToolError;
-use pannier::Shelf;
-
 use crate::counter::counter;
-use crate::work::Watch;
+use crate::executor::CallControl;
+use crate::tool_error::ToolError;
+use crate::tool_output::ToolOutput;
 
-/// As `pannier packet`.
+/// Returns the output of `pannier packet`.
 pub(super) fn packet(
     arguments: &Packet,
     shelf: &Shelf,
-    watch: &Watch,
-    most: usize,
-) -> Result<Answer, ToolError> {
+    control: &CallControl,
+    max_bytes: usize,
+) -> Result<ToolOutput, ToolError> {
     let folder = shelf.memory(arguments.context.as_deref())?;
     let counter = counter(arguments.tokenizer.as_deref())?;
-    watch.step("reading what the project remembers")?;
+    control.step("reading the project's memory")?;
     let config = Config::read(folder)?;
     let memory = folder.read()?;
-    let asked = arguments.query.iter().chain(&arguments.files).map(String::as_str);
+    let query = arguments.query.iter().chain(&arguments.files).map(String::as_str);
     let now = arguments.now.unwrap_or_else(|| SystemTime::now().into());
-    let mut options = PacketOptions::new(now).with_config(&config).with_query(asked);
+    let mut options = PacketOptions::new(now).with_config(&config).with_query(query);
     let budget = arguments.budget.or(shelf.packet_budget());
     options.budget = budget.unwrap_or(options.budget);
     options.include_timestamp = arguments.now.is_some();
@@ -35,14 +34,14 @@ pub(super) fn packet(
         PacketForm::Md => PacketFormat::Markdown,
         PacketForm::Json => PacketFormat::Json,
     };
-    watch.step("packing")?;
+    control.step("packing entries")?;
     let packet = PacketBuilder::new(&memory, options, counter)?.packet()?;
-    watch.step("writing the answer")?;
+    control.step("serializing")?;
     let mut warnings: Vec<String> = memory.warnings().iter().map(ToString::to_string).collect();
     warnings.extend(packet.warnings());
-    let answer = match arguments.format {
-        PacketForm::Md => Answer::text("markdown", packet.text, most),
-        PacketForm::Json => Answer::written(packet.text, most),
+    let output = match arguments.format {
+        PacketForm::Md => ToolOutput::text("markdown", packet.text, max_bytes),
+        PacketForm::Json => ToolOutput::from_json(packet.text, max_bytes),
     };
-    answer.map(|answer| answer.warn(warnings))
+    output.map(|output| output.with_warnings(warnings))
 }

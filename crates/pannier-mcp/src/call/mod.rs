@@ -1,6 +1,6 @@
-//! The calls, one front end a file: each reads its arguments, asks the library, and writes the answer.
+//! The tools, one file per front end: each parses its arguments, calls the library, and serializes the output.
 //!
-//! They run on threads of their own, and look between their steps whether anybody still waits for them.
+//! A call runs on its own thread and checks between steps whether the client still waits.
 
 mod documents;
 mod memory;
@@ -10,12 +10,12 @@ mod snippets;
 use pannier::Shelf;
 use rmcp::model::JsonObject;
 
-use crate::answer::Answer;
-use crate::arguments::read;
+use crate::arguments::parse;
+use crate::executor::CallControl;
 use crate::tool_error::ToolError;
-use crate::work::Watch;
+use crate::tool_output::ToolOutput;
 
-/// What can be called.
+/// A tool, or an operation of older clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     Resolve,
@@ -28,8 +28,8 @@ pub(crate) enum Call {
 }
 
 impl Call {
-    /// What a name means: that of a tool, or one under which others know it.
-    pub(crate) fn of(name: &str) -> Option<Self> {
+    /// Returns the call of this name: a tool, or an alias that other servers use.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "resolve_context" | "context.resolve" => Self::Resolve,
             "assemble_context" => Self::Assemble,
@@ -46,17 +46,17 @@ impl Call {
         self,
         arguments: Option<JsonObject>,
         shelf: &Shelf,
-        watch: &Watch,
-        most: usize,
-    ) -> Result<Answer, ToolError> {
+        control: &CallControl,
+        max_bytes: usize,
+    ) -> Result<ToolOutput, ToolError> {
         match self {
-            Self::Resolve => documents::resolve(&read(arguments)?, shelf, watch, most),
-            Self::Assemble => documents::assemble(read(arguments)?, shelf, watch, most),
-            Self::ListCaches => documents::list(&read(arguments)?, shelf, most),
-            Self::InspectCache => documents::inspect(&read(arguments)?, shelf, watch, most),
-            Self::Get => snippets::get(&read(arguments)?, shelf, watch, most),
-            Self::Packet => memory::packet(&read(arguments)?, shelf, watch, most),
-            Self::Select => selection::select(read(arguments)?, watch, most),
+            Self::Resolve => documents::resolve(&parse(arguments)?, shelf, control, max_bytes),
+            Self::Assemble => documents::assemble(parse(arguments)?, shelf, control, max_bytes),
+            Self::ListCaches => documents::list(&parse(arguments)?, shelf, max_bytes),
+            Self::InspectCache => documents::inspect(&parse(arguments)?, shelf, control, max_bytes),
+            Self::Get => snippets::get(&parse(arguments)?, shelf, control, max_bytes),
+            Self::Packet => memory::packet(&parse(arguments)?, shelf, control, max_bytes),
+            Self::Select => selection::select(parse(arguments)?, control, max_bytes),
         }
     }
 }

@@ -1,21 +1,25 @@
-//! The call of the engine itself: items in, selection out.
+//! The tool `select_context`: selects from the items of the call.
 
 use pannier_core::{ContextBudget, SelectionSummary, UncountedItem, find_item};
 use pannier_layout::{Template, TextLayout};
 use pannier_policy::{Policy, PolicyRegistry};
 use serde_json::Value;
 
-use crate::answer::Answer;
 use crate::arguments::Select;
 use crate::counter::counter;
+use crate::executor::CallControl;
 use crate::tool_error::ToolError;
-use crate::work::Watch;
+use crate::tool_output::ToolOutput;
 
-/// So many items are explained in one call: each takes many runs of the engine.
-const MOST_EXPLAINED: usize = 50;
+/// The maximum number of explanations per call: each takes many runs of the engine.
+const MAX_EXPLAINED_ITEMS: usize = 50;
 
-/// As `pannier select --format json`.
-pub(super) fn select(arguments: Select, watch: &Watch, most: usize) -> Result<Answer, ToolError> {
+/// Returns the output of `pannier select --format json`.
+pub(super) fn select(
+    arguments: Select,
+    control: &CallControl,
+    max_bytes: usize,
+) -> Result<ToolOutput, ToolError> {
     let registry = PolicyRegistry::default();
     let policy = policy(&registry, arguments.policy)?;
     let policy = match &arguments.query {
@@ -27,54 +31,54 @@ pub(super) fn select(arguments: Select, watch: &Watch, most: usize) -> Result<An
     let budget = ContextBudget::builder(window, target).output_reserve(reserve).build()?;
     let pipeline = registry.pipeline(&policy, arguments.now)?;
     let counter = counter(arguments.tokenizer.as_deref())?;
-    watch.step("counting")?;
-    // If all counts are the caller's, they are all there is. As soon as anything is counted here, what is sent is, too.
-    let is_given =
+    control.step("counting tokens")?;
+    // If the caller counted every item, its counts are the cost. If any item is counted here, so is the rendered text.
+    let is_counted =
         arguments.tokenizer.is_none() && arguments.items.iter().all(UncountedItem::is_counted);
     let items = UncountedItem::count(arguments.items, &*counter);
-    let pipeline = match is_given {
+    let pipeline = match is_counted {
         true => pipeline,
         false => pipeline.with_layout(TextLayout::new(Template::default(), counter)),
     };
     let explained = arguments.explain.iter().map(|name| find_item(&items, name));
     let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
-    if explained.len() > MOST_EXPLAINED {
-        let hint = "ask for those that you want to know about, in several calls if they are many";
-        let message = format!("explain may name {MOST_EXPLAINED} items in one call");
+    if explained.len() > MAX_EXPLAINED_ITEMS {
+        let hint = "name fewer items, in several calls if necessary";
+        let message = format!("explain takes at most {MAX_EXPLAINED_ITEMS} items per call");
         return Err(ToolError::invalid(message, hint));
     }
-    watch.step("selecting")?;
+    control.step("selecting items")?;
     let negative = items.iter().filter(|item| item.tokens() < 0).count();
     let warning = (negative > 0).then(|| {
-        format!("{negative} items have negative tokens and are left out; count them again")
+        format!("{negative} items have negative tokens and are excluded; count them again")
     });
-    let answer = match explained.is_empty() {
+    let output = match explained.is_empty() {
         true => {
             let selection = pipeline.run(&items, &budget)?;
-            watch.step("writing the answer")?;
-            Answer::object(&SelectionSummary::new(&selection), most)
+            control.step("serializing")?;
+            ToolOutput::object(&SelectionSummary::new(&selection), max_bytes)
         }
         false => {
-            let mut answers = Vec::new();
-            // One by one, so that nobody works on for a client that has left.
+            let mut explanations = Vec::new();
+            // One at a time, to stop when the client cancels.
             for index in &explained {
-                watch.check()?;
-                answers.extend(pipeline.explain_all(&items, &budget, &[*index])?);
+                control.check()?;
+                explanations.extend(pipeline.explain_all(&items, &budget, &[*index])?);
             }
-            watch.step("writing the answer")?;
-            Answer::list("explanations", &answers, most)
+            control.step("serializing")?;
+            ToolOutput::list("explanations", &explanations, max_bytes)
         }
     };
-    answer.map(|answer| answer.warn(warning))
+    output.map(|output| output.with_warnings(warning))
 }
 
-/// A preset by its name, or a policy as it stands. A policy has no way to name a file.
+/// Returns the preset of this name, or parses a policy. A policy cannot name a file.
 fn policy(registry: &PolicyRegistry, policy: Option<Value>) -> Result<Policy, ToolError> {
     match policy {
         None => Ok(registry.policy("chat")?.clone()),
         Some(Value::String(name)) => Ok(registry.policy(&name)?.clone()),
         Some(policy) => serde_json::from_value(policy).map_err(|error| {
-            let hint = "give the name of a preset, or a policy as docs/policies.md describes it";
+            let hint = "use the name of a preset, or a policy as docs/policies.md describes it";
             ToolError::invalid(format!("policy: {error}"), hint)
         }),
     }

@@ -1,38 +1,43 @@
-//! The call about snippets: two phases in one tool.
+//! The tool `get_context`: lists snippets, or fetches them with their requirements.
 
 use std::sync::Arc;
 
+use pannier::Shelf;
 use pannier_core::TokenCounter;
 use pannier_snippets::{
     ContextFormat, GetOptions, GetResponse, ListOptions, Scope, SessionId, SnippetCatalog,
     SnippetType, SnippetsError,
 };
 
-use crate::answer::Answer;
 use crate::arguments::Get;
-use crate::tool_error::ToolError;
-use pannier::Shelf;
-
 use crate::counter::counter;
-use crate::work::Watch;
+use crate::executor::CallControl;
+use crate::tool_error::ToolError;
+use crate::tool_output::ToolOutput;
 
-/// As `pannier snippets list --format json` without ids, and as `pannier snippets get --format json` with them.
+/// Returns the output of `pannier snippets list --format json` without ids, and of `pannier snippets get --format json` with
+/// ids.
 pub(super) fn get(
     arguments: &Get,
     shelf: &Shelf,
-    watch: &Watch,
-    most: usize,
-) -> Result<Answer, ToolError> {
+    control: &CallControl,
+    max_bytes: usize,
+) -> Result<ToolOutput, ToolError> {
     match arguments.snippet_ids.is_empty() {
-        true => list(arguments, shelf, watch, most),
-        false => fetch(arguments, shelf, watch, most),
+        true => list(arguments, shelf, control, max_bytes),
+        false => fetch(arguments, shelf, control, max_bytes),
     }
 }
 
-fn list(arguments: &Get, shelf: &Shelf, watch: &Watch, most: usize) -> Result<Answer, ToolError> {
+fn list(
+    arguments: &Get,
+    shelf: &Shelf,
+    control: &CallControl,
+    max_bytes: usize,
+) -> Result<ToolOutput, ToolError> {
     if arguments.budget.is_some() {
-        let hint = "leave it out, and use limit to list fewer; or add snippet_ids to fetch them";
-        return Err(ToolError::invalid("budget does not go without snippet_ids", hint));
+        let hint = "omit it and use limit to list fewer, or add snippet_ids to fetch them";
+        return Err(ToolError::invalid("budget requires snippet_ids", hint));
     }
     let mut options = ListOptions::default();
     let types = arguments.areas.iter().map(|name| SnippetType::from_name(name.trim()));
@@ -43,32 +48,40 @@ fn list(arguments: &Get, shelf: &Shelf, watch: &Watch, most: usize) -> Result<An
     options.query.clone_from(&arguments.query);
     options.limit = arguments.limit;
     let indexes = shelf.snippets(arguments.docs.as_deref())?;
-    watch.step("listing snippets")?;
+    control.step("listing snippets")?;
     let catalog = indexes.catalog()?;
     let counter = counter_for(arguments, &catalog)?;
-    Answer::object(&catalog.list(&options, &*counter)?, most)
+    ToolOutput::object(&catalog.list(&options, &*counter)?, max_bytes)
 }
 
-fn fetch(arguments: &Get, shelf: &Shelf, watch: &Watch, most: usize) -> Result<Answer, ToolError> {
-    let unfit = [
+fn fetch(
+    arguments: &Get,
+    shelf: &Shelf,
+    control: &CallControl,
+    max_bytes: usize,
+) -> Result<ToolOutput, ToolError> {
+    let list_only = [
         ("areas", !arguments.areas.is_empty()),
         ("scopes", !arguments.scopes.is_empty()),
         ("baseline_only", arguments.baseline_only),
         ("query", arguments.query.is_some()),
         ("limit", arguments.limit.is_some()),
     ];
-    if let Some((name, _)) = unfit.iter().find(|(_, is_given)| *is_given) {
-        let hint = "leave it out to fetch snippets, or leave snippet_ids out to list them";
-        return Err(ToolError::invalid(format!("{name} does not go with snippet_ids"), hint));
+    if let Some((name, _)) = list_only.iter().find(|(_, is_set)| *is_set) {
+        let hint = "omit it to fetch snippets, or omit snippet_ids to list them";
+        return Err(ToolError::invalid(
+            format!("{name} cannot be combined with snippet_ids"),
+            hint,
+        ));
     }
     let session = arguments.session.as_deref().map(SessionId::new).transpose();
     let session = session.map_err(SnippetsError::from)?;
     if arguments.resend && session.is_none() {
-        let hint = "add session, or leave resend out: without a session everything is sent";
-        return Err(ToolError::invalid("resend is about a session, and there is none", hint));
+        let hint = "add session, or omit resend: without a session everything is sent";
+        return Err(ToolError::invalid("resend requires session", hint));
     }
     let indexes = shelf.snippets(arguments.docs.as_deref())?;
-    watch.step("gathering what is required")?;
+    control.step("resolving requirements")?;
     let catalog = indexes.catalog()?;
     let counter = counter_for(arguments, &catalog)?;
     let ids = catalog.resolve_ids(arguments.snippet_ids.iter().map(String::as_str))?;
@@ -78,28 +91,28 @@ fn fetch(arguments: &Get, shelf: &Shelf, watch: &Watch, most: usize) -> Result<A
     if let Some(session) = &session {
         options.delivered = shelf.deliveries()?.read(session, indexes.roots())?;
     }
-    let found = catalog.get(&ids, &options, &*counter)?;
-    watch.step("writing the answer")?;
-    let answer = match &found {
-        GetResponse::Snippets(context) => Answer::object(&**context, most)?,
-        GetResponse::Discovery { listing, .. } => Answer::object(listing, most)?,
+    let response = catalog.get(&ids, &options, &*counter)?;
+    control.step("serializing")?;
+    let output = match &response {
+        GetResponse::Snippets(context) => ToolOutput::object(&**context, max_bytes)?,
+        GetResponse::Discovery { listing, .. } => ToolOutput::object(listing, max_bytes)?,
     };
-    // Only what somebody still waits for is remembered as given.
-    watch.step("remembering what was given")?;
+    // A cancelled call is not recorded as delivered.
+    control.step("recording the delivery")?;
     match &session {
-        Some(session) => match shelf.deliveries()?.record(session, indexes.roots(), &found) {
-            Ok(()) => Ok(answer),
-            // The answer is good all the same.
+        Some(session) => match shelf.deliveries()?.record(session, indexes.roots(), &response) {
+            Ok(()) => Ok(output),
+            // The output is valid nevertheless.
             Err(error) => {
-                let told = format!("{error}; what was sent will be sent to the session again");
-                Ok(answer.warn([told]))
+                let warning = format!("{error}; the session will get these snippets again");
+                Ok(output.with_warnings([warning]))
             }
         },
-        None => Ok(answer),
+        None => Ok(output),
     }
 }
 
-/// What counts tokens: what was asked for, or else what counted those in the indexes.
+/// Returns the requested counter, or else the one that counted the indexes.
 fn counter_for(
     arguments: &Get,
     catalog: &SnippetCatalog<'_>,

@@ -1,7 +1,7 @@
-//! A connection that is given up if nobody takes what is written to it.
+//! A write timeout for connections.
 //!
-//! There are few places for connections. A client that sends requests and never reads would keep its place for good, and
-//! some of them all of the places.
+//! The number of connections is bounded. Without a timeout, clients that send requests and never read the responses would
+//! occupy all of them.
 
 use std::io;
 use std::pin::Pin;
@@ -11,23 +11,23 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// A stream whose writes fail if they wait for so long.
-pub(crate) struct Patient<S> {
+/// A stream whose writes fail when they make no progress for `timeout`.
+pub(crate) struct WriteTimeout<S> {
     stream: S,
-    patience: Duration,
-    /// When the present wait is over.
-    end: Pin<Box<Sleep>>,
+    timeout: Duration,
+    /// The deadline of the current write.
+    deadline: Pin<Box<Sleep>>,
     is_waiting: bool,
 }
 
-impl<S> Patient<S> {
-    pub(crate) fn new(stream: S, patience: Duration) -> Self {
-        let end = Box::pin(tokio::time::sleep(patience));
-        Self { stream, patience, end, is_waiting: false }
+impl<S> WriteTimeout<S> {
+    pub(crate) fn new(stream: S, timeout: Duration) -> Self {
+        let deadline = Box::pin(tokio::time::sleep(timeout));
+        Self { stream, timeout, deadline, is_waiting: false }
     }
 
-    /// Passes on what became of a write, unless it has waited for too long.
-    fn judge<T>(
+    /// Returns the result of a write, or an error if it is pending past the deadline.
+    fn poll_with_deadline<T>(
         &mut self,
         context: &mut Context<'_>,
         written: Poll<io::Result<T>>,
@@ -38,13 +38,13 @@ impl<S> Patient<S> {
         }
         if !self.is_waiting {
             self.is_waiting = true;
-            self.end.as_mut().reset(Instant::now() + self.patience);
+            self.deadline.as_mut().reset(Instant::now() + self.timeout);
         }
-        self.end.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        self.deadline.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -54,24 +54,24 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.judge(context, written)
+        self.poll_with_deadline(context, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        self.judge(context, flushed)
+        self.poll_with_deadline(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shut = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.judge(context, shut)
+        self.poll_with_deadline(context, shut)
     }
 }
 
@@ -82,17 +82,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_that_never_reads_is_given_up_and_a_slow_one_is_not() {
+    fn writes_time_out_only_without_progress() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (client, server) = tokio::io::duplex(8);
-            let mut server = Patient::new(server, Duration::from_millis(50));
+            let mut server = WriteTimeout::new(server, Duration::from_millis(50));
             let error = server.write_all(&[0; 100]).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             drop(client);
 
             let (mut client, server) = tokio::io::duplex(8);
-            let mut server = Patient::new(server, Duration::from_secs(60));
+            let mut server = WriteTimeout::new(server, Duration::from_secs(60));
             let reading = tokio::spawn(async move {
                 let mut bytes = [0; 1];
                 for _ in 0..100 {

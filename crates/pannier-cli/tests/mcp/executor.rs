@@ -1,4 +1,4 @@
-//! Many calls at once, slow ones, and those that nobody waits for.
+//! Concurrent, slow and cancelled calls.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ fn fast() -> Value {
 }
 
 #[test]
-fn a_slow_call_does_not_hold_up_a_fast_one() {
+fn slow_calls_do_not_block_fast_ones() {
     let fixture = Fixture::new("slow");
     let mut client = fixture.serve();
     let slow = client.send("tools/call", slow());
@@ -39,7 +39,7 @@ fn a_slow_call_does_not_hold_up_a_fast_one() {
 }
 
 #[test]
-fn a_call_that_takes_too_long_is_told_so_and_others_are_served() {
+fn timed_out_call_gets_an_error_and_others_are_served() {
     let fixture = Fixture::new("timeout");
     let mut client = fixture.serve_with(&["--timeout", "0.2"]);
     let answer = client.request("tools/call", slow());
@@ -49,7 +49,7 @@ fn a_call_that_takes_too_long_is_told_so_and_others_are_served() {
 }
 
 #[test]
-fn a_call_that_is_cancelled_is_not_answered() {
+fn cancelled_call_gets_no_response() {
     let fixture = Fixture::new("cancel");
     let mut client = fixture.serve();
     client.initialize("2025-11-25");
@@ -68,7 +68,7 @@ fn a_call_that_is_cancelled_is_not_answered() {
 }
 
 #[test]
-fn what_is_cancelled_before_its_turn_is_not_noted_as_given() {
+fn call_cancelled_in_the_queue_records_no_delivery() {
     let fixture = Fixture::new("turn");
     let mut client = fixture.serve_with(&["--jobs", "1"]);
     client.initialize("2025-11-25");
@@ -89,7 +89,7 @@ fn what_is_cancelled_before_its_turn_is_not_noted_as_given() {
 }
 
 #[test]
-fn progress_is_told_to_whoever_asks_and_only_grows() {
+fn progress_is_monotonic_and_sent_on_request_only() {
     let fixture = Fixture::new("progress");
     let mut client = fixture.serve();
     let mut params = slow();
@@ -111,7 +111,7 @@ fn progress_is_told_to_whoever_asks_and_only_grows() {
 }
 
 #[test]
-fn a_thousand_mixed_calls_of_eight_clients_all_get_the_answer_they_would_get_alone() {
+fn concurrent_calls_get_the_same_output_as_sequential_ones() {
     let fixture = Fixture::new("thousand");
     let calls = [
         fast(),

@@ -1,4 +1,4 @@
-//! Tools: what they are called, and that their answers are the command's.
+//! The tools: their names, and their outputs against those of the command.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ fn items(fixture: &Fixture) -> Vec<Value> {
 }
 
 #[test]
-fn answers_are_the_bytes_that_the_command_prints() {
+fn tool_outputs_equal_the_bytes_of_the_command() {
     let fixture = Fixture::new("bytes");
     let mut client = fixture.serve();
     client.initialize("2025-11-25");
@@ -202,7 +202,7 @@ fn answers_are_the_bytes_that_the_command_prints() {
 }
 
 #[test]
-fn both_eras_are_served_by_one_process_and_in_any_order() {
+fn one_process_serves_both_protocol_versions_in_any_order() {
     let fixture = Fixture::new("eras");
     let mut client = fixture.serve();
     // Whatever comes first, nothing has to come before it.
@@ -235,7 +235,7 @@ fn both_eras_are_served_by_one_process_and_in_any_order() {
 }
 
 #[test]
-fn tools_are_few_named_for_every_client_and_listed_only_where_they_can_answer() {
+fn tools_are_listed_only_if_they_have_a_folder() {
     let fixture = Fixture::new("tools");
     let mut client = fixture.serve();
     let tools = client.request("tools/list", json!({}))["result"]["tools"].clone();
@@ -271,7 +271,7 @@ fn tools_are_few_named_for_every_client_and_listed_only_where_they_can_answer() 
 }
 
 #[test]
-fn folders_are_named_and_the_name_can_be_left_out_where_there_is_one() {
+fn folder_name_is_optional_for_a_single_folder() {
     let fixture = Fixture::new("names");
     fixture.command(&[
         "build",
@@ -302,7 +302,7 @@ fn folders_are_named_and_the_name_can_be_left_out_where_there_is_one() {
             vec!["--cache", "handbook", "--cache", "x/../handbook"],
             "two folders are called 'handbook'",
         ),
-        (vec!["--cache", "nowhere"], "there is no cache at nowhere"),
+        (vec!["--cache", "nowhere"], "there is no index at nowhere"),
         (vec!["--docs", "handbook"], "there is no index at"),
         (vec!["--context", "handbook"], ".context"),
         (vec!["--timeout", "0"], "--timeout is 0"),
@@ -314,7 +314,7 @@ fn folders_are_named_and_the_name_can_be_left_out_where_there_is_one() {
 }
 
 #[test]
-fn a_session_is_an_argument_and_the_same_as_the_commands() {
+fn sessions_are_shared_with_the_command() {
     let fixture = Fixture::new("session");
     let mut client = fixture.serve();
     let ask = |resend: bool| json!({ "snippet_ids": [SPEC], "session": "s-1", "resend": resend });
@@ -350,7 +350,7 @@ fn a_session_is_an_argument_and_the_same_as_the_commands() {
 }
 
 #[test]
-fn mistakes_are_answers_with_a_code_a_message_and_a_hint() {
+fn invalid_calls_return_code_message_and_hint() {
     let fixture = Fixture::new("mistakes");
     let mut client = fixture.serve_with(&["--max-output", "300"]);
     for (name, arguments, code, message) in [
@@ -411,7 +411,7 @@ fn mistakes_are_answers_with_a_code_a_message_and_a_hint() {
             "get_context",
             json!({ "snippet_ids": [SPEC], "query": "x" }),
             "invalid_input",
-            "query does not go",
+            "query cannot be combined with snippet_ids",
         ),
         (
             "memory_packet",
@@ -462,7 +462,7 @@ fn mistakes_are_answers_with_a_code_a_message_and_a_hint() {
 }
 
 #[test]
-fn what_the_command_says_beside_its_data_stands_in_the_metadata() {
+fn warnings_are_in_the_metadata() {
     let fixture = Fixture::new("warnings");
     let mut client = fixture.serve();
     let result = client.call("memory_packet", json!({ "budget": 1, "now": "2026-03-01" }));
@@ -474,7 +474,7 @@ fn what_the_command_says_beside_its_data_stands_in_the_metadata() {
 }
 
 #[test]
-fn what_a_project_remembers_is_a_prompt_too() {
+fn project_memory_is_a_prompt() {
     let fixture = Fixture::new("prompt");
     let mut client = fixture.serve();
     let prompts = client.request("prompts/list", json!({ "_meta": metadata() }));
