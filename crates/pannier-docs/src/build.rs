@@ -1,7 +1,7 @@
-//! From a folder to a cache.
+//! Builds an index from a document folder.
 //!
-//! A version is written beside the present one, and becomes the present one by one rename. Whatever ends a build early
-//! (a bad document, a full disk, a signal) leaves the cache as it was.
+//! A build writes a new version next to the current one and publishes it by one rename. A build that fails or is interrupted
+//! leaves the index unchanged. Documents are processed in parallel batches, and unchanged ones reuse their chunks and vectors.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -31,88 +31,88 @@ use crate::{
     DocsError, DocumentIndex, DocumentMetadata, DocumentSource, Hit, Manifest, Model, verify,
 };
 
-/// The largest document that is taken.
+/// The maximum size of a document.
 const MAX_DOCUMENT_BYTES: u64 = 64 << 20;
 
-/// How many documents, and how many bytes of them, are worked on at once.
+/// The maximum number of documents in a batch.
 pub(crate) const BATCH_DOCUMENTS: usize = 2_048;
+/// The maximum total size of a batch.
 pub(crate) const BATCH_BYTES: u64 = 32 << 20;
 
-/// How many documents get vectors before progress is told.
+/// The number of documents that are embedded between two progress reports.
 const EMBED_BATCH_DOCUMENTS: usize = 16;
 
-/// How far a build has come.
+/// The progress of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// How many documents have been worked on.
+    /// The number of processed documents.
     pub done: usize,
-    /// How many there are.
+    /// The number of documents.
     pub of: usize,
-    /// How many chunks have got a vector from a model.
+    /// The number of chunks that the embedder computed a vector for.
     pub embedded: u64,
 }
 
-/// How a cache is built.
+/// The options of a build.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BuildOptions<'v> {
-    /// Uses nothing of the present cache.
+    /// Reuses nothing of the current version. Default: no.
     pub from_scratch: bool,
-    /// Where the vectors of chunks come from.
+    /// The source of chunk vectors.
     pub vectors: VectorSource<'v>,
 }
 
-/// What a build did.
+/// The result of a build.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct BuildSummary {
-    /// The version of the cache.
+    /// The version of the index.
     pub version: String,
-    /// How many documents it has.
+    /// The number of documents.
     pub documents: u32,
-    /// How many chunks.
+    /// The number of chunks.
     pub chunks: u64,
-    /// How many different words.
+    /// The number of distinct words.
     pub terms: u64,
-    /// How many documents were not cut into chunks again, because they had not changed.
+    /// The number of unchanged documents whose chunks were reused.
     pub reused: u32,
-    /// How many chunks got a new vector from a model.
+    /// The number of chunks that the embedder computed a vector for.
     pub embedded: u64,
-    /// Whether nothing had changed, and nothing was written.
+    /// Whether nothing changed, so that nothing was written.
     pub is_unchanged: bool,
 }
 
-/// Builds the cache at a path, or brings it up to date.
+/// Builds or updates the index at a path.
 ///
-/// Documents that have not changed are not cut into chunks again, and if nothing has changed, nothing is written. The
-/// version depends on the documents, their paths, titles and dates, and the model of their vectors alone: not on the machine, the
-/// order of folders or the number of threads.
+/// Unchanged documents reuse their chunks, and if nothing changed, nothing is written. The version depends only on the documents,
+/// their paths, titles and dates, and the model: not on the machine, the order of folders or the number of threads.
 ///
 /// # Errors
 ///
-/// [`DocsError::Sources`] with every document that cannot be used, [`DocsError::Model`] if the cache has vectors and nothing
-/// is said about them, and whatever keeps files from being read or written. The present cache stays as it is.
+/// [`DocsError::Sources`] with every document that cannot be indexed, [`DocsError::Model`] if the index has vectors and
+/// [`BuildOptions::vectors`] is unspecified, and [`DocsError::Io`]. The current version is then unchanged.
 pub fn build(
     sources: &DocumentSource,
-    cache: &Path,
+    index: &Path,
     options: &BuildOptions<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<BuildSummary, DocsError> {
-    let files = sources.files(Some(cache))?;
-    let _lock = lock(cache)?;
-    let before = match DocumentIndex::open(cache) {
-        Ok(before) => Some(before),
-        // What is missing or damaged is made; what cannot be read now is left alone.
-        Err(DocsError::NoCache { .. } | DocsError::Invalid { .. }) => None,
+    let files = sources.files(Some(index))?;
+    let _lock = lock(index)?;
+    let previous = match DocumentIndex::open(index) {
+        Ok(previous) => Some(previous),
+        // A missing or damaged index is rebuilt; one that cannot be read may be intact.
+        Err(DocsError::NoIndex { .. } | DocsError::Invalid { .. }) => None,
         Err(error) => return Err(error),
     };
-    if let (Some(before), VectorSource::Unspecified) = (&before, options.vectors)
-        && let Some(model) = &before.manifest().model
+    if let (Some(previous), VectorSource::Unspecified) = (&previous, options.vectors)
+        && let Some(model) = &previous.manifest().model
     {
         return Err(DocsError::model(
-            cache,
+            index,
             format!(
-                "the cache has vectors by {}; give {} again to bring them up to date, or the embedder `none` to drop them",
+                "the index has vectors by {}; provide {} again to update them, or the embedder `none` to drop them",
                 model.name,
                 if model.name == IMPORTED_MODEL {
                     "vectors for all chunks"
@@ -122,37 +122,38 @@ pub fn build(
             ),
         ));
     }
-    let before = before.filter(|_| !options.from_scratch);
-    let is_alike = |before: &DocumentIndex| before.manifest().chunking == chunker_version();
-    if let Some(before) = &before
-        && is_alike(before)
-        && before.manifest().model.as_ref() == options.vectors.model()
-        && verify::checksums_match(before)
-        && is_up_to_date(before, &files)
+    let previous = previous.filter(|_| !options.from_scratch);
+    let has_same_chunker =
+        |previous: &DocumentIndex| previous.manifest().chunking == chunker_version();
+    if let Some(previous) = &previous
+        && has_same_chunker(previous)
+        && previous.manifest().model.as_ref() == options.vectors.model()
+        && verify::checksums_match(previous)
+        && is_up_to_date(previous, &files)
     {
-        return Ok(BuildSummary::of(before.manifest(), before.len(), 0, true));
+        return Ok(BuildSummary::new(previous.manifest(), previous.len(), 0, true));
     }
-    // Chunks that are made in another way are made again; a vector goes by the text it was made from.
-    let vectors = ChunkVectors::new(options.vectors, before.as_ref());
-    let before = before.filter(is_alike);
-    let versions = cache.join(VERSIONS);
+    // Another chunker makes other chunks, but vectors are reused by the text they were computed from.
+    let vectors = ChunkVectors::new(options.vectors, previous.as_ref());
+    let previous = previous.filter(has_same_chunker);
+    let versions = index.join(VERSIONS);
     fs::create_dir_all(&versions).map_err(|error| DocsError::io("write", &versions, error))?;
-    // What an earlier build left behind when it was stopped.
+    // Removes the draft of an interrupted build.
     store::remove(&versions, is_draft);
     let draft = versions.join(format!("draft-{}", std::process::id()));
     let built = IndexWriter::new(&draft, vectors)
-        .and_then(|writer| writer.write(&files, before.as_ref(), progress));
+        .and_then(|writer| writer.write(&files, previous.as_ref(), progress));
     let built = built.inspect_err(|_| _ = fs::remove_dir_all(&draft))?;
-    let name = publish(cache, &versions, &draft, &built.version)?;
+    let name = publish(index, &versions, &draft, &built.version)?;
     store::remove(&versions, |other| is_version_name(other) && other != name);
     Ok(built)
 }
 
-/// Calls a function with every chunk that a cache of these documents would have, in order.
+/// Calls `f` with every chunk that an index of these documents would have, in order.
 ///
 /// # Errors
 ///
-/// [`DocsError::Sources`] with every document that cannot be used.
+/// [`DocsError::Sources`] with every document that cannot be indexed, and the errors of `f`.
 pub fn for_each_chunk<E: From<DocsError>>(
     sources: &DocumentSource,
     mut f: impl FnMut(Hit) -> Result<(), E>,
@@ -190,7 +191,7 @@ pub fn for_each_chunk<E: From<DocsError>>(
 }
 
 impl BuildSummary {
-    fn of(manifest: &Manifest, reused: u32, embedded: u64, is_unchanged: bool) -> Self {
+    fn new(manifest: &Manifest, reused: u32, embedded: u64, is_unchanged: bool) -> Self {
         Self {
             version: manifest.version.clone(),
             documents: manifest.documents,
@@ -203,10 +204,10 @@ impl BuildSummary {
     }
 }
 
-/// Whether a cache is of exactly these files.
-fn is_up_to_date(before: &DocumentIndex, files: &[SourceFile]) -> bool {
+/// Returns whether an index is of exactly these files.
+fn is_up_to_date(previous: &DocumentIndex, files: &[SourceFile]) -> bool {
     let is_same = |(file, document): (&SourceFile, u32)| {
-        let record = before.record(document);
+        let record = previous.record(document);
         record.is_ok_and(|record| {
             record.path == file.path
                 && hash_file(&file.file).is_ok_and(|(hash, beginning)| {
@@ -214,14 +215,14 @@ fn is_up_to_date(before: &DocumentIndex, files: &[SourceFile]) -> bool {
                 })
         })
     };
-    files.len() == before.len() as usize && files.par_iter().zip(0..before.len()).all(is_same)
+    files.len() == previous.len() as usize && files.par_iter().zip(0..previous.len()).all(is_same)
 }
 
-/// Whether what is known about a file, of which this is the beginning, is what is known about a document.
+/// Returns whether the title and date of a file, given its beginning, are those of a record.
 fn has_same_metadata(file: &SourceFile, beginning: &[u8], record: &DocumentRecord) -> bool {
     let text = match std::str::from_utf8(beginning) {
         Ok(text) => text,
-        // Cut in the middle of a character.
+        // The beginning ends within a character.
         Err(error) => std::str::from_utf8(&beginning[..error.valid_up_to()]).unwrap_or_default(),
     };
     let metadata = file.metadata.or_else(front_matter(text));
@@ -229,7 +230,7 @@ fn has_same_metadata(file: &SourceFile, beginning: &[u8], record: &DocumentRecor
         && date_bytes(metadata.date) == date_bytes(record.metadata.date)
 }
 
-/// SHA-256 of a file, read piece by piece, and the first piece, which has the front matter.
+/// Returns SHA-256 of a file, read in blocks, and its beginning, which contains the front matter.
 fn hash_file(path: &Path) -> io::Result<([u8; 32], Vec<u8>)> {
     let mut file = File::open(path)?;
     let (mut hash, mut first) = (Sha256::new(), Vec::with_capacity(MAX_FRONT_MATTER_BYTES));
@@ -244,7 +245,7 @@ fn hash_file(path: &Path) -> io::Result<([u8; 32], Vec<u8>)> {
     }
 }
 
-/// The bytes of a document, or what is wrong with it.
+/// Reads a document, or returns what is wrong with it.
 fn read(file: &SourceFile) -> Result<Vec<u8>, String> {
     let path = &file.path;
     let source =
@@ -252,11 +253,11 @@ fn read(file: &SourceFile) -> Result<Vec<u8>, String> {
     let bytes = pannier_files::read_file_bounded(&source, MAX_DOCUMENT_BYTES)
         .map_err(|error| format!("{path}: it cannot be read: {error}"))?;
     bytes.ok_or_else(|| {
-        format!("{path}: it is larger than {MAX_DOCUMENT_BYTES} bytes; split it, or leave it out")
+        format!("{path}: it is larger than {MAX_DOCUMENT_BYTES} bytes; split or exclude it")
     })
 }
 
-/// What becomes of one document.
+/// A document, chunked and analyzed.
 struct PreparedDocument {
     content: String,
     hash: [u8; 32],
@@ -264,18 +265,18 @@ struct PreparedDocument {
     chunks: Vec<Chunk>,
     is_reused: bool,
     words: WordCounts,
-    /// Of each chunk.
+    /// The terms of each chunk.
     terms: Vec<ChunkTerms>,
 }
 
 impl PreparedDocument {
     fn new(
         file: &SourceFile,
-        before: Option<(&DocumentIndex, &DocumentRecord)>,
+        previous: Option<(&DocumentIndex, &DocumentRecord)>,
     ) -> Result<Self, String> {
         let content = String::from_utf8(read(file)?).map_err(|error| {
-            let (path, place) = (&file.path, error.utf8_error().valid_up_to());
-            format!("{path}: it is not UTF-8 at byte {place}; save it as UTF-8, or leave it out")
+            let (path, offset) = (&file.path, error.utf8_error().valid_up_to());
+            format!("{path}: it is not UTF-8 at byte {offset}; save it as UTF-8 or exclude it")
         })?;
         let hash = <[u8; 32]>::from(Sha256::digest(content.as_bytes()));
         let words = WordCounts::new(&content);
@@ -283,31 +284,31 @@ impl PreparedDocument {
         let is_same = |record: &DocumentRecord| {
             record.hash == hash && record.metadata.title == metadata.title
         };
-        let same = before.filter(|(_, record)| is_same(record));
-        let kept = same.and_then(|(cache, record)| {
-            // Read back and checked; anything wrong, and they are made again.
-            let chunks = cache.chunk_bytes(record).ok()?;
+        let same = previous.filter(|(_, record)| is_same(record));
+        let reused = same.and_then(|(index, record)| {
+            // Damaged chunks are rebuilt.
+            let chunks = index.chunk_bytes(record).ok()?;
             let (bytes, check) = chunks.split_at_checked(chunks.len().checked_sub(8)?)?;
-            let is_sound = check == xxh3_64(bytes).to_le_bytes();
-            let chunks = chunk::read(bytes, content.len()).filter(|_| is_sound)?;
+            let is_intact = check == xxh3_64(bytes).to_le_bytes();
+            let chunks = chunk::read(bytes, content.len()).filter(|_| is_intact)?;
             chunk::are_char_boundaries(&chunks, &content).then_some(chunks)
         });
-        let is_reused = kept.is_some();
+        let is_reused = reused.is_some();
         let title = metadata.title.as_deref();
-        let chunks = kept.unwrap_or_else(|| chunk::chunks(&file.path, &content, title));
+        let chunks = reused.unwrap_or_else(|| chunk::chunks(&file.path, &content, title));
         let terms = chunks.iter().map(|chunk| chunk.terms(&content)).collect();
         Ok(Self { content, hash, metadata, chunks, is_reused, words, terms })
     }
 }
 
-/// Writes a version.
+/// Writes one version of an index.
 struct IndexWriter<'v> {
     folder: PathBuf,
     files: BTreeMap<&'static str, ChecksummedFile>,
-    index: IndexBuilder,
-    chunk_index: IndexBuilder,
+    document_terms: IndexBuilder,
+    chunk_terms: IndexBuilder,
     vectors: ChunkVectors<'v>,
-    root: VersionHasher,
+    version: VersionHasher,
     documents: u32,
     chunks: u64,
     reused: u32,
@@ -324,9 +325,9 @@ impl<'v> IndexWriter<'v> {
         Ok(Self {
             folder: folder.to_owned(),
             files,
-            index: IndexBuilder::default(),
-            chunk_index: IndexBuilder::default(),
-            root: VersionHasher::new(&chunker_version(), vectors.model()),
+            document_terms: IndexBuilder::default(),
+            chunk_terms: IndexBuilder::default(),
+            version: VersionHasher::new(&chunker_version(), vectors.model()),
             vectors,
             documents: 0,
             chunks: 0,
@@ -338,10 +339,10 @@ impl<'v> IndexWriter<'v> {
     fn write(
         mut self,
         files: &[SourceFile],
-        before: Option<&DocumentIndex>,
+        previous: Option<&DocumentIndex>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<BuildSummary, DocsError> {
-        let records = before.map_or_else(BTreeMap::new, records);
+        let records = previous.map_or_else(BTreeMap::new, records);
         let mut rest = files;
         progress(Progress { done: 0, of: files.len(), embedded: 0 });
         while !rest.is_empty() {
@@ -349,7 +350,7 @@ impl<'v> IndexWriter<'v> {
             let prepared: Vec<Result<PreparedDocument, String>> = batch
                 .par_iter()
                 .map(|file| {
-                    PreparedDocument::new(file, before.zip(records.get(file.path.as_str())))
+                    PreparedDocument::new(file, previous.zip(records.get(file.path.as_str())))
                 })
                 .collect();
             let (done, of) = (files.len() - rest.len(), files.len());
@@ -365,7 +366,7 @@ impl<'v> IndexWriter<'v> {
         self.finish()
     }
 
-    /// Adds documents that follow those before. Of bad ones, only the problem is kept.
+    /// Adds documents that follow those previous. Of bad ones, only the problem is kept.
     fn add(
         &mut self,
         files: &[SourceFile],
@@ -388,19 +389,19 @@ impl<'v> IndexWriter<'v> {
             self.add_document(file, prepared)?;
         }
         let words: Vec<&WordCounts> = sound.iter().map(|(_, prepared)| &prepared.words).collect();
-        self.index.add(first, &words);
+        self.document_terms.add(first, &words);
         let terms: Vec<&ChunkTerms> =
             sound.iter().flat_map(|(_, prepared)| &prepared.terms).collect();
         let numbers = (u32::try_from(first_chunk), u32::try_from(self.chunks));
         let (Ok(first_chunk), Ok(_)) = numbers else {
             return Err(DocsError::Sources {
                 problems: vec![format!(
-                    "there are more than {} chunks; split the folder, and build several caches",
+                    "there are more than {} chunks; split the folder into several indexes",
                     u32::MAX
                 )],
             });
         };
-        self.chunk_index.add(first_chunk, &terms);
+        self.chunk_terms.add(first_chunk, &terms);
         self.add_vectors(&sound, progress)?;
         progress(files.len(), self.vectors.embedded());
         Ok(())
@@ -441,7 +442,7 @@ impl<'v> IndexWriter<'v> {
     ) -> Result<(), DocsError> {
         let PreparedDocument { content, hash, metadata, is_reused, words, terms, .. } = prepared;
         let chunks = chunk::write(&prepared.chunks);
-        self.root.add(&file.path, hash, metadata, &chunks);
+        self.version.add(&file.path, hash, metadata, &chunks);
         let mut record = Vec::with_capacity(RECORD_BYTES);
         for start in [self.bytes(PATHS), self.bytes(CHUNKS)] {
             record.extend_from_slice(&start.to_le_bytes());
@@ -486,19 +487,19 @@ impl<'v> IndexWriter<'v> {
         }
     }
 
-    /// Writes the index and the manifest, and sees that everything is on the disk.
+    /// Writes the inverted indexes and the manifest, and syncs everything to disk.
     fn finish(mut self) -> Result<BuildSummary, DocsError> {
         let failed = |error| DocsError::io("write", &self.folder, error);
-        let mut write_index = |index: IndexBuilder, terms, postings| {
+        let mut write_index = |builder: IndexBuilder, terms, postings| {
             let missing = || failed(io::ErrorKind::NotFound.into());
             let mut terms_file = self.files.remove(terms).ok_or_else(missing)?;
             let mut postings_file = self.files.remove(postings).ok_or_else(missing)?;
-            let count = index.write(&mut terms_file, &mut postings_file).map_err(failed)?;
+            let count = builder.write(&mut terms_file, &mut postings_file).map_err(failed)?;
             self.files.extend([(terms, terms_file), (postings, postings_file)]);
             Ok::<u64, DocsError>(count)
         };
-        let terms = write_index(self.index, TERMS, POSTINGS)?;
-        let chunk_terms = write_index(self.chunk_index, CHUNK_TERMS, CHUNK_POSTINGS)?;
+        let terms = write_index(self.document_terms, TERMS, POSTINGS)?;
+        let chunk_terms = write_index(self.chunk_terms, CHUNK_TERMS, CHUNK_POSTINGS)?;
         let bytes = self.files.get(CONTENTS).map_or(0, |file| file.bytes);
         let mut files = BTreeMap::new();
         for (name, file) in self.files {
@@ -506,7 +507,7 @@ impl<'v> IndexWriter<'v> {
         }
         let manifest = Manifest {
             format: Manifest::FORMAT,
-            version: self.root.version(),
+            version: self.version.finish(),
             documents: self.documents,
             bytes,
             chunks: self.chunks,
@@ -522,23 +523,23 @@ impl<'v> IndexWriter<'v> {
         text.push(b'\n');
         write_synced(&path, &text)?;
         sync_folder(&self.folder)?;
-        Ok(BuildSummary::of(&manifest, self.reused, self.vectors.embedded(), false))
+        Ok(BuildSummary::new(&manifest, self.reused, self.vectors.embedded(), false))
     }
 }
 
-/// Whole seconds, or a number that none has.
+/// Encodes a date as seconds; `i64::MIN` means none.
 pub(crate) fn date_bytes(date: Option<Timestamp>) -> [u8; 8] {
     let seconds = date.map(|date| date.unix_nanoseconds().div_euclid(1_000_000_000));
     seconds.and_then(|seconds| i64::try_from(seconds).ok()).unwrap_or(i64::MIN).to_le_bytes()
 }
 
-/// How many of these files are worked on at once.
+/// Returns the number of files in the next batch.
 fn batch_len(files: &[SourceFile]) -> usize {
     let mut bytes = 0;
     let sizes = files
         .iter()
         .take(BATCH_DOCUMENTS)
-        .map(|file| fs::metadata(&file.file).map_or(0, |found| found.len()));
+        .map(|file| fs::metadata(&file.file).map_or(0, |metadata| metadata.len()));
     let fitting = sizes.take_while(|size| {
         bytes += size;
         bytes <= BATCH_BYTES
@@ -546,23 +547,23 @@ fn batch_len(files: &[SourceFile]) -> usize {
     fitting.count().max(1)
 }
 
-/// The records of a cache, by path. What cannot be read is left out, and made again.
-fn records(cache: &DocumentIndex) -> BTreeMap<String, DocumentRecord> {
-    let records = (0..cache.len()).filter_map(|document| cache.record(document).ok());
+/// Returns the records of an index, by path. Unreadable ones are skipped, and their documents rebuilt.
+fn records(index: &DocumentIndex) -> BTreeMap<String, DocumentRecord> {
+    let records = (0..index.len()).filter_map(|document| index.record(document).ok());
     records.map(|record| (record.path.clone(), record)).collect()
 }
 
-/// The hash of everything that a cache holds: how chunks are made, which model made the vectors, and of every document its
-/// path, its title, its date, the hash of its content, and its chunks.
+/// Computes the version of an index: a hash of the chunker version, the model, and each document's path, title, date, content
+/// hash and chunks.
 pub(crate) struct VersionHasher(blake3::Hasher);
 
 impl VersionHasher {
     pub(crate) fn new(chunking: &str, model: Option<&Model>) -> Self {
-        let mut root = Self(blake3::Hasher::new());
-        root.put(b"pannier cache 2");
-        root.put(chunking.as_bytes());
-        root.put(model.map_or("", |model| &model.hash).as_bytes());
-        root
+        let mut hasher = Self(blake3::Hasher::new());
+        hasher.put(b"pannier cache 2");
+        hasher.put(chunking.as_bytes());
+        hasher.put(model.map_or("", |model| &model.hash).as_bytes());
+        hasher
     }
 
     pub(crate) fn add(
@@ -579,13 +580,13 @@ impl VersionHasher {
         self.put(chunks);
     }
 
-    /// Adds bytes behind their number, so that no two lists of them are the same.
+    /// Hashes bytes after their length, so that no two sequences collide.
     fn put(&mut self, bytes: &[u8]) {
         self.0.update(&(bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);
     }
 
-    pub(crate) fn version(&self) -> String {
+    pub(crate) fn finish(&self) -> String {
         self.0.finalize().to_hex().to_string()
     }
 }

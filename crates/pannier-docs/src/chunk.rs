@@ -1,7 +1,8 @@
-//! A document in pieces that fit a budget, each with the headings it stands under.
+//! The chunker: splits a document into chunks with their heading paths.
 //!
-//! Pieces end where a reader would pause: at a heading, between paragraphs, at the end of a line, a sentence or a word.
-//! Together they cover the document. Sizes are in bytes, four to a token, so that they depend on no tokenizer.
+//! Chunks end at natural boundaries: a heading, a paragraph, or else a line, a sentence or a word. Together they cover the
+//! document, and consecutive chunks of a section overlap. Sizes are in bytes, four per token, so that they do not depend on a
+//! tokenizer. Time is linear in the length of the document.
 
 use std::ops::Range;
 
@@ -12,12 +13,14 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::chunk_terms::ChunkTerms;
 use crate::varint::{ByteReader, write_str, write_varint};
 
-/// How long a chunk should be, may be, and how much of the one before it repeats.
+/// The intended size of a chunk: 256 tokens.
 const TARGET_BYTES: usize = 256 * 4;
+/// The maximum size of a chunk: 512 tokens.
 const MAX_BYTES: usize = 512 * 4;
+/// The maximum overlap with the previous chunk: 32 tokens.
 const OVERLAP_BYTES: usize = 32 * 4;
 
-/// What the version of a cache says about how its chunks and words were made. Whatever may make others is named.
+/// Describes everything that chunks and terms depend on. Index versions contain this text, so it changes only with the chunks.
 pub(crate) fn chunker_version() -> String {
     let (major, minor, patch) = char::UNICODE_VERSION;
     format!(
@@ -26,24 +29,24 @@ pub(crate) fn chunker_version() -> String {
     )
 }
 
-/// Longer documents are cut by their empty lines alone: parsing takes many times their size.
+/// Longer documents are split at empty lines alone: parsing takes many times their size in memory.
 const MAX_PARSED_BYTES: usize = 8 << 20;
 
-/// Headings in a heading_path are cut to this, so that a heading_path stays a line.
+/// The maximum length of a heading path; longer ones are truncated.
 const MAX_HEADING_PATH_BYTES: usize = 512;
 
-/// A piece of a document.
+/// A part of a document, the unit of search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Chunk {
-    /// Where it is, in bytes of the document.
+    /// Its byte range in the document.
     pub range: Range<usize>,
-    /// The headings it stands under, from the outermost: `Guide > Install`.
+    /// Its headings, from the outermost: `Guide > Install`.
     pub heading_path: String,
 }
 
 impl Chunk {
-    /// What it is searched by: its words, and those of the headings it stands under and does not have in it.
+    /// Returns its terms: those of its text, and of the headings that its text does not contain.
     pub(crate) fn terms(&self, content: &str) -> ChunkTerms {
         let text = &content[self.range.clone()];
         let is_in_text = |heading: &&str| {
@@ -55,7 +58,7 @@ impl Chunk {
         ChunkTerms::new(&texts)
     }
 
-    /// What a model reads: the headings it stands under, and its text.
+    /// Returns the text to embed: the heading path and the text.
     pub(crate) fn embedded_text(&self, text: &str) -> String {
         match self.heading_path.is_empty() {
             true => text.to_owned(),
@@ -64,14 +67,14 @@ impl Chunk {
     }
 }
 
-/// The id of a document: a hash of its path and of the hash of its content.
+/// Returns the id of a document: a hash of its path and its content hash.
 pub(crate) fn document_id(path: &str, hash: &[u8; 32]) -> [u8; 32] {
     let mut id = blake3::Hasher::new();
     id.update(&(path.len() as u64).to_le_bytes()).update(path.as_bytes()).update(hash);
     id.finalize().into()
 }
 
-/// The id of a chunk: 32 hexadecimal digits of a hash of its document's id, its number and its text.
+/// Returns the id of a chunk: 32 hexadecimal digits of a hash of its document's id, its position and its text.
 pub(crate) fn chunk_id(document: &[u8; 32], sequence: u32, text: &str) -> String {
     let mut id = blake3::Hasher::new();
     id.update(document).update(&sequence.to_le_bytes()).update(text.as_bytes());
@@ -80,7 +83,7 @@ pub(crate) fn chunk_id(document: &[u8; 32], sequence: u32, text: &str) -> String
     hex
 }
 
-/// A chunk among all chunks of a cache: where it is, and how many words it is searched by.
+/// A row of the chunk table: the location of a chunk, and its word count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkRow {
     pub(crate) document: u32,
@@ -108,8 +111,8 @@ impl ChunkRow {
     pub(crate) fn bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         let numbers = [self.document, self.start, self.length, self.words];
-        for (place, number) in bytes.chunks_exact_mut(4).zip(numbers) {
-            place.copy_from_slice(&number.to_le_bytes());
+        for (field, number) in bytes.chunks_exact_mut(4).zip(numbers) {
+            field.copy_from_slice(&number.to_le_bytes());
         }
         bytes[16..].copy_from_slice(&self.check.to_le_bytes());
         bytes
@@ -121,17 +124,17 @@ impl ChunkRow {
     }
 }
 
-/// Something that should stay whole.
+/// A block of a document that should stay in one chunk.
 struct Block {
     start: usize,
-    /// The level and the text of a heading.
+    /// The level and the text, if it is a heading.
     heading: Option<(HeadingLevel, String)>,
 }
 
-/// The chunks of a document, in order. A title stands above all headings.
+/// Splits a document into chunks. The title precedes all headings.
 pub(crate) fn chunks(path: &str, text: &str, title: Option<&str>) -> Vec<Chunk> {
     let is_markdown =
-        [".md", ".markdown"].iter().any(|ending| path.to_lowercase().ends_with(ending));
+        [".md", ".markdown"].iter().any(|extension| path.to_lowercase().ends_with(extension));
     let is_parsed = is_markdown && text.len() <= MAX_PARSED_BYTES;
     let mut blocks = if is_parsed { markdown(text) } else { paragraphs(text) };
     match blocks.first_mut() {
@@ -148,7 +151,7 @@ pub(crate) fn chunks(path: &str, text: &str, title: Option<&str>) -> Vec<Chunk> 
     for (block, end) in blocks.into_iter().zip(ends) {
         let range = block.start..end;
         if let Some((level, heading)) = block.heading {
-            // A heading right under a higher one stays with it.
+            // A heading directly below a higher one stays in its chunk.
             let is_below = is_only_heading
                 && chunker.headings.last().is_some_and(|(last, _)| *last < level)
                 && open.as_ref().is_some_and(|open| end - open.start <= TARGET_BYTES);
@@ -179,14 +182,14 @@ struct Chunker<'t> {
     title: Option<&'t str>,
     chunks: Vec<Chunk>,
     headings: Vec<(HeadingLevel, String)>,
-    /// Where the present section begins, and where what the last chunk does not repeat begins.
+    /// The start of the current section, and of the last chunk without its overlap.
     section: usize,
     fresh: usize,
 }
 
 impl Chunker<'_> {
     fn enter(&mut self, level: HeadingLevel, mut heading: String) {
-        // Every chunk below has a copy.
+        // Every chunk of the section stores a copy.
         heading.truncate(boundary(&heading, MAX_HEADING_PATH_BYTES));
         heading.shrink_to_fit();
         self.headings.retain(|(other, _)| *other < level);
@@ -197,7 +200,7 @@ impl Chunker<'_> {
         let headings = self.headings.iter().map(|(_, text)| text.trim());
         let mut headings: Vec<&str> =
             self.title.into_iter().chain(headings).filter(|text| !text.is_empty()).collect();
-        // Often the first heading says the title again.
+        // The first heading often repeats the title.
         headings.dedup();
         let mut heading_path = headings.join(" > ");
         heading_path.truncate(boundary(&heading_path, MAX_HEADING_PATH_BYTES));
@@ -205,7 +208,7 @@ impl Chunker<'_> {
         heading_path
     }
 
-    /// Makes a chunk of a range, or several if it is too long.
+    /// Pushes a chunk for a range, or several if it is too long.
     fn close(&mut self, range: Option<Range<usize>>) {
         let Some(Range { mut start, end }) = range.filter(|range| !range.is_empty()) else {
             return;
@@ -213,7 +216,7 @@ impl Chunker<'_> {
         while start < end {
             let mut from = self.overlap(start);
             if end - start <= MAX_BYTES && end - from > MAX_BYTES {
-                // Rather whole than with what the chunk before has.
+                // A chunk that fits without its overlap stays whole.
                 from = start;
             }
             let to = if end - from <= MAX_BYTES {
@@ -227,31 +230,32 @@ impl Chunker<'_> {
         }
     }
 
-    /// Where a chunk begins that goes on with its section: somewhat before, at a word.
+    /// Returns the start of a chunk that continues its section: up to [`OVERLAP_BYTES`] earlier, at a line or word.
     fn overlap(&self, start: usize) -> usize {
         if start == self.section || start == 0 {
             return start;
         }
-        // Not all of the chunk before.
+        // The overlap does not cover the whole previous chunk.
         let earliest = start.saturating_sub(OVERLAP_BYTES).max(self.section).max(self.fresh + 1);
         let earliest = boundary(self.text, earliest).max(self.section);
         let before = &self.text[earliest..start];
-        let word = before.find(char::is_whitespace).map(|at| earliest + at);
-        let word = word.map(|at| self.text[at..start].trim_start().len()).map(|left| start - left);
-        // At a line, if one begins there, or else at a word.
-        let line = before.find('\n').map(|at| earliest + at + 1).filter(|line| *line < start);
+        let word = before.find(char::is_whitespace).map(|offset| earliest + offset);
+        let word = word.map(|space| start - self.text[space..start].trim_start().len());
+        // A line start is preferred to a word start.
+        let line =
+            before.find('\n').map(|offset| earliest + offset + 1).filter(|line| *line < start);
         line.or(word).filter(|word| *word > self.fresh).unwrap_or(start)
     }
 
-    /// Where a piece ends that begins here and should end there at the latest: behind a line, a sentence, a word, or
-    /// else a character. Always beyond its beginning.
+    /// Returns the end of a chunk from `start` up to `latest`: after a line, a sentence, a word or else a character. It is
+    /// always greater than `start`.
     fn split_point(&self, start: usize, latest: usize) -> usize {
         let latest = boundary(self.text, latest.max(start + 1));
         let piece = &self.text[start..latest.max(start)];
         let half = piece.len() / 2;
-        let line = piece.rfind('\n').map(|at| at + 1);
-        let sentence = piece.rfind(". ").map(|at| at + 2);
-        let word = piece.rfind(' ').map(|at| at + 1);
+        let line = piece.rfind('\n').map(|offset| offset + 1);
+        let sentence = piece.rfind(". ").map(|offset| offset + 2);
+        let word = piece.rfind(' ').map(|offset| offset + 1);
         let end = [line, sentence, word].into_iter().flatten().find(|end| *end > half);
         match end.unwrap_or(piece.len()) {
             0 => start + self.text[start..].chars().next().map_or(1, char::len_utf8),
@@ -260,14 +264,14 @@ impl Chunker<'_> {
     }
 }
 
-/// The last place up to here where a character ends.
-pub(crate) fn boundary(text: &str, at: usize) -> usize {
-    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+/// Returns the last character boundary at or before `index`.
+pub(crate) fn boundary(text: &str, index: usize) -> usize {
+    (0..=index.min(text.len())).rev().find(|index| text.is_char_boundary(*index)).unwrap_or(0)
 }
 
-/// The outermost blocks of a Markdown text.
+/// Returns the top-level blocks of a Markdown document.
 fn markdown(whole: &str) -> Vec<Block> {
-    // A byte order mark is no part of the first line.
+    // A byte order mark is not part of the first line.
     let text = whole.strip_prefix('\u{feff}').unwrap_or(whole);
     let shift = whole.len() - text.len();
     let options = Options::ENABLE_TABLES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
@@ -277,8 +281,8 @@ fn markdown(whole: &str) -> Vec<Block> {
         match event {
             Event::Start(tag) => {
                 if depth == 0 {
-                    // The beginning of a line: what stands before a block belongs to it.
-                    let start = text[..range.start].rfind('\n').map_or(0, |at| at + 1);
+                    // A block starts with its line: indentation belongs to it.
+                    let start = text[..range.start].rfind('\n').map_or(0, |newline| newline + 1);
                     blocks.push(Block { start, heading: None });
                     if let Tag::Heading { level, .. } = tag {
                         heading = Some((level, String::new()));
@@ -316,22 +320,22 @@ fn markdown(whole: &str) -> Vec<Block> {
     blocks
 }
 
-/// Blocks between empty lines.
+/// Returns the blocks between empty lines.
 fn paragraphs(text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
-    let (mut at, mut was_empty) = (0, true);
+    let (mut start, mut was_empty) = (0, true);
     for line in text.split_inclusive('\n') {
         let is_empty = line.trim().is_empty();
         if was_empty && !is_empty {
-            blocks.push(Block { start: at, heading: None });
+            blocks.push(Block { start, heading: None });
         }
         was_empty = is_empty;
-        at += line.len();
+        start += line.len();
     }
     blocks
 }
 
-/// Chunks as bytes.
+/// Encodes chunks.
 pub(crate) fn write(chunks: &[Chunk]) -> Vec<u8> {
     let mut bytes = Vec::new();
     write_varint(&mut bytes, chunks.len() as u64);
@@ -343,12 +347,12 @@ pub(crate) fn write(chunks: &[Chunk]) -> Vec<u8> {
     bytes
 }
 
-/// Whether every chunk begins and ends between characters of its document.
+/// Returns whether every chunk starts and ends at character boundaries of its document.
 pub(crate) fn are_char_boundaries(chunks: &[Chunk], content: &str) -> bool {
     chunks.iter().all(|chunk| content.get(chunk.range.clone()).is_some())
 }
 
-/// Chunks from bytes, if they are some of a document of this length: they cover it from its beginning to its end.
+/// Decodes chunks, or returns `None` unless they cover a document of `length` bytes.
 pub(crate) fn read(bytes: &[u8], length: usize) -> Option<Vec<Chunk>> {
     let mut bytes = ByteReader(bytes);
     let count = usize::try_from(bytes.read_varint()?).ok()?;
@@ -374,7 +378,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(path: &str, text: &str) -> Vec<(String, String)> {
+    fn split(path: &str, text: &str) -> Vec<(String, String)> {
         let chunks = chunks(path, text, None);
         chunks.into_iter().map(|chunk| (chunk.heading_path, text[chunk.range].to_owned())).collect()
     }
@@ -383,7 +387,7 @@ mod tests {
     fn sections_are_chunks_with_their_headings() {
         let text = "intro\n\n# Guide\n\n## Install\n\nRun it.\n\n```sh\n# not a heading\n```\n\n## Use\n\nUse it.\n";
         assert_eq!(
-            shown("a.md", text),
+            split("a.md", text),
             [
                 (String::new(), "intro\n\n".to_owned()),
                 (
@@ -400,15 +404,15 @@ mod tests {
         assert_eq!(headings("# Alpha\n# Beta\n## Gamma\ntext"), ["Alpha", "Beta > Gamma"]);
         assert_eq!(headings("\u{feff}# Title\n\ntext"), ["Title"]);
         assert_eq!(headings("Getting\nstarted\n===\n\n##\n\ntext"), ["Getting started"]);
-        assert_eq!(shown("a.md", ""), []);
+        assert_eq!(split("a.md", ""), []);
         assert_eq!(
-            shown("a.txt", "# no\n\nheading"),
+            split("a.txt", "# no\n\nheading"),
             [(String::new(), "# no\n\nheading".to_owned())]
         );
     }
 
     #[test]
-    fn long_paragraphs_are_cut_between_sentences_and_overlap() {
+    fn long_paragraphs_are_split_between_sentences_and_overlap() {
         let text = "One sentence that is here. ".repeat(200);
         let chunks = chunks("a.md", &text, Some("Title"));
         assert!(chunks.iter().all(|chunk| chunk.heading_path == "Title"));
@@ -424,13 +428,13 @@ mod tests {
     fn a_code_block_stays_whole_where_it_fits() {
         let code = format!("```rust\n{}```\n", "let x = 1;\n".repeat(150));
         let text = format!("Words.\n\n{code}\nMore words.\n");
-        let chunks = shown("a.md", &text);
+        let chunks = split("a.md", &text);
         assert!(chunks.iter().any(|(_, chunk)| chunk.contains(&code)), "{chunks:?}");
     }
 
     proptest! {
         #[test]
-        fn chunks_cover_the_document_and_read_back(
+        fn chunks_cover_the_document_and_roundtrip(
             text in prop::collection::vec(
                 prop_oneof![
                     Just("# Title\n".to_owned()), Just("### Deep\n\n".to_owned()), Just("\n\n".to_owned()), Just("```\n".to_owned()),

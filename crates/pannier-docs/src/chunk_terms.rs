@@ -1,18 +1,18 @@
-//! The distinct terms of a chunk, in the order and with the positions that the index keeps.
+//! The distinct terms of a chunk with their positions, in the order of the index.
 
 use pannier_core::terms::each_term;
 
 use crate::inverted_index::DistinctTerms;
 use crate::word_counts::hash;
 
-/// The distinct terms of a text, with their positions.
+/// The distinct terms of a chunk with their positions.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkTerms {
     text: String,
-    /// By hash, and then by bytes.
+    /// Ordered by hash, then by bytes.
     entries: Vec<Entry>,
     positions: Vec<u32>,
-    /// How many words there are.
+    /// The number of words.
     pub(crate) total: u32,
 }
 
@@ -21,29 +21,29 @@ struct Entry {
     hash: u64,
     start: u32,
     end: u32,
-    /// Where its positions begin, and how many there are.
+    /// The index of its first position, and the number of positions.
     first: u32,
     count: u32,
 }
 
 impl ChunkTerms {
-    /// Of texts that follow each other. No phrase goes from one to the next.
+    /// Analyzes consecutive texts. A gap in the positions keeps phrases from matching across two texts.
     pub(crate) fn new(texts: &[&str]) -> Self {
-        let (mut text, mut found) = (String::new(), Vec::new());
+        let (mut text, mut occurrences) = (String::new(), Vec::new());
         let (mut next, mut total) = (0_u32, 0_u32);
-        for part in texts {
-            let end = each_term(part, next, |term| {
+        for source in texts {
+            let end = each_term(source, next, |term| {
                 let start = text.len() as u32;
                 text.push_str(term.text);
-                found.push((hash(term.text), start, text.len() as u32, term.place));
+                occurrences.push((hash(term.text), start, text.len() as u32, term.place));
             });
             total = total.saturating_add(end - next);
             next = end.saturating_add(1);
         }
         let word = |start: u32, end: u32| &text[start as usize..end as usize];
-        // Numbers first: texts are compared only where their hashes are equal, and then mostly once.
-        found.sort_unstable_by_key(|(hash, _, _, position)| (*hash, *position));
-        for same in found.chunk_by_mut(|a, b| a.0 == b.0) {
+        // Sorting by hash first compares strings only among equal hashes.
+        occurrences.sort_unstable_by_key(|(hash, _, _, position)| (*hash, *position));
+        for same in occurrences.chunk_by_mut(|a, b| a.0 == b.0) {
             let (_, start, end, _) = same[0];
             if same.iter().any(|other| word(other.1, other.2) != word(start, end)) {
                 same.sort_unstable_by(|a, b| {
@@ -52,12 +52,12 @@ impl ChunkTerms {
             }
         }
         let (mut entries, mut positions): (Vec<Entry>, Vec<u32>) = (Vec::new(), Vec::new());
-        for (hash, start, end, position) in found {
+        for (hash, start, end, position) in occurrences {
             match entries.last_mut() {
                 Some(last)
                     if last.hash == hash && word(last.start, last.end) == word(start, end) =>
                 {
-                    // A part may be the same as the whole.
+                    // A subword may equal its whole word.
                     if positions.last() != Some(&position) {
                         positions.push(position);
                         last.count += 1;
@@ -97,7 +97,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_has_distinct_terms_in_order(text in "\\PC*") {
+        fn terms_are_distinct_and_ordered(text in "\\PC*") {
             let terms = ChunkTerms::new(&[&text]);
             prop_assert_eq!(terms.total, each_term(&text, 0, |_| {}));
             let mut before: Option<(u64, &str)> = None;

@@ -1,7 +1,7 @@
-//! A cache that is open: documents by number, and words by name.
+//! An open index: documents by number, posting lists by term.
 //!
-//! What is read is checked. The table of sizes is small and read at once; everything else is read where it is needed, and
-//! carries its own checksum or hash.
+//! Everything that is read is checked. The table of document sizes is small and read at once; everything else is read on
+//! demand, and has its own checksum or hash. So a query reads and verifies only what it uses.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -23,40 +23,41 @@ use crate::varint::ByteReader;
 use crate::vectors::KEY_BYTES;
 use crate::{DocsError, DocumentMetadata, inverted_index, word_counts};
 
-/// ByteReader of a document in the table, and in the records.
+/// The size of a document's row in the table.
 pub(crate) const TABLE_BYTES: usize = 12;
+/// The size of a document record.
 pub(crate) const RECORD_BYTES: usize = 80;
 
-/// A compiled folder of documents.
+/// The on-disk search index of a document folder, opened for reading.
 #[derive(Debug)]
 pub struct DocumentIndex {
     manifest: Manifest,
     folder: PathBuf,
-    /// Where the content of each document begins, and where the last one ends.
+    /// The offset of each document's content, and the end of the last one.
     starts: Vec<u64>,
-    /// How many words each document has.
+    /// The word count of each document.
     words: Vec<u32>,
-    /// The place of each document in the order of paths.
+    /// The position of each document in path order.
     path_ranks: Vec<u32>,
     files: Vec<SizedFile>,
-    /// Read when they are first asked for.
+    /// Read on first use.
     chunk_table: OnceLock<ChunkTable>,
     vectors: OnceLock<Vec<i16>>,
 }
 
-/// All chunks, and what is the same for all searches among them.
+/// All chunks, with the statistics that BM25 needs.
 #[derive(Debug)]
 pub(crate) struct ChunkTable {
     pub(crate) rows: Vec<ChunkRow>,
-    /// The number of the first chunk of each document, and how many chunks there are.
+    /// The first chunk of each document, and the total number of chunks.
     pub(crate) firsts: Vec<u32>,
-    /// How many words each chunk has.
+    /// The word count of each chunk.
     pub(crate) words: Vec<u32>,
-    /// What occurrences in chunks of so many words are tf_factors.
+    /// Term-frequency factors by count and chunk length.
     pub(crate) tf_factors: TfFactorTable,
 }
 
-/// What is known about a document besides its content.
+/// The stored fields of a document, without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DocumentRecord {
     pub(crate) path: String,
@@ -67,13 +68,13 @@ pub(crate) struct DocumentRecord {
     pub(crate) chunk_count: u32,
 }
 
-/// A document as it was when the cache was built.
+/// A document as it was when the index was built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Document {
-    /// What it is called: its path in lower case.
+    /// Its id: the lowercased path.
     pub id: String,
-    /// Its path below the root of the sources.
+    /// Its path relative to the document folder.
     pub path: String,
     /// SHA-256 of its bytes, as `sha256:` and 64 hexadecimal digits.
     pub version: String,
@@ -82,18 +83,18 @@ pub struct Document {
 }
 
 impl DocumentIndex {
-    /// Opens the present version of a cache. A build that comes later does not change what is open.
+    /// Opens the current version of an index. A later build does not change an open index.
     ///
     /// # Errors
     ///
-    /// [`DocsError::NoCache`], or [`DocsError::Invalid`] with the file that is not as it was built.
+    /// [`DocsError::NoIndex`], and [`DocsError::Invalid`] with the corrupt file.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, DocsError> {
         let path = path.as_ref();
-        // A build may replace the present version, and remove it, while it is being opened.
+        // A build may replace and remove the version while it is being opened.
         let mut current = CurrentVersion::read(path)?;
         loop {
             match Self::open_version(current.clone()) {
-                Ok(cache) => return Ok(cache),
+                Ok(index) => return Ok(index),
                 Err(error) => {
                     let now = CurrentVersion::read(path)?;
                     if now == current {
@@ -113,7 +114,7 @@ impl DocumentIndex {
         for name in FILES {
             files.push(SizedFile::open(folder.join(name), manifest.file(name).0)?);
         }
-        let mut cache = Self {
+        let mut index = Self {
             manifest,
             folder,
             starts: Vec::new(),
@@ -123,15 +124,15 @@ impl DocumentIndex {
             chunk_table: OnceLock::new(),
             vectors: OnceLock::new(),
         };
-        cache.read_table()?;
-        cache.check_counts()?;
-        Ok(cache)
+        index.read_table()?;
+        index.check_counts()?;
+        Ok(index)
     }
 
     fn read_table(&mut self) -> Result<(), DocsError> {
         let table = self.file(TABLE)?;
         if u64::from(self.manifest.documents) * TABLE_BYTES as u64 != table.bytes {
-            return Err(table.invalid("it has another number of documents than the manifest"));
+            return Err(table.invalid("its number of documents differs from the manifest"));
         }
         let bytes = self.read_whole(TABLE)?;
         let count = self.manifest.documents as usize;
@@ -140,29 +141,29 @@ impl DocumentIndex {
         let mut start = 0_u64;
         starts.push(start);
         let mut reader = ByteReader(&bytes);
-        while let (Some(length), Some(count), Some(place)) =
+        while let (Some(length), Some(count), Some(rank)) =
             (reader.u32(), reader.u32(), reader.u32())
         {
             start += u64::from(length);
             starts.push(start);
             words.push(count);
-            path_ranks.push(place);
+            path_ranks.push(rank);
         }
         (self.starts, self.words, self.path_ranks) = (starts, words, path_ranks);
         Ok(())
     }
 
-    /// A whole file, held against its checksum.
+    /// Reads a whole file, and checks its checksum.
     fn read_whole(&self, name: &'static str) -> Result<Vec<u8>, DocsError> {
         let file = self.file(name)?;
         let bytes = file.read(0, file.bytes)?;
         match checksum(&bytes) == self.manifest.file(name).1 {
             true => Ok(bytes),
-            false => Err(file.invalid("its checksum is another one")),
+            false => Err(file.invalid("its checksum does not match")),
         }
     }
 
-    /// All chunks.
+    /// Returns the chunk table, which is read on first use.
     pub(crate) fn chunk_table(&self) -> Result<&ChunkTable, DocsError> {
         if let Some(table) = self.chunk_table.get() {
             return Ok(table);
@@ -178,12 +179,12 @@ impl DocumentIndex {
             tf_factors: TfFactorTable::default(),
         };
         let mut total_words = 0_u64;
-        let damaged = || file.invalid("its chunks are not those of the documents");
+        let corrupt = || file.invalid("its chunks do not match the documents");
         while let Some(row) = ChunkRow::read(&mut reader) {
             let end = u64::from(row.start) + u64::from(row.length);
             let is_after = table.rows.last().is_none_or(|last| last.document <= row.document);
             if row.document >= self.len() || end > self.content_bytes(row.document) || !is_after {
-                return Err(damaged());
+                return Err(corrupt());
             }
             while table.firsts.len() <= row.document as usize {
                 table.firsts.push(table.rows.len() as u32);
@@ -194,13 +195,13 @@ impl DocumentIndex {
         }
         table.firsts.resize(self.len() as usize + 1, table.rows.len() as u32);
         if !reader.is_empty() || table.rows.len() as u64 != self.manifest.chunks {
-            return Err(damaged());
+            return Err(corrupt());
         }
         table.tf_factors = TfFactorTable::new(total_words as f64 / (count as f64).max(1.0));
         Ok(self.chunk_table.get_or_init(|| table))
     }
 
-    /// All vectors, one after the other.
+    /// Returns all vectors, concatenated.
     pub(crate) fn vectors(&self) -> Result<&[i16], DocsError> {
         if let Some(vectors) = self.vectors.get() {
             return Ok(vectors);
@@ -211,25 +212,29 @@ impl DocumentIndex {
         Ok(self.vectors.get_or_init(|| vectors))
     }
 
-    /// The keys by which vectors are found again, in the order of the vectors.
+    /// Returns the text hashes of the vectors, in the same order.
     pub(crate) fn vector_keys(&self) -> Result<Vec<[u8; KEY_BYTES]>, DocsError> {
         Ok(self.read_whole(VECTOR_KEYS)?.as_chunks().0.to_vec())
     }
 
-    /// The text of a chunk, checked.
+    /// Reads the text of a chunk, and checks its checksum.
     pub(crate) fn chunk_text(&self, row: &ChunkRow) -> Result<String, DocsError> {
         let contents = self.file(CONTENTS)?;
         let start = self.starts[row.document as usize] + u64::from(row.start);
         let bytes = contents.read(start, row.length.into())?;
-        let changed =
-            || contents.invalid(&format!("a chunk of document {} is another one", row.document));
+        let changed = || {
+            contents.invalid(&format!(
+                "a chunk of document {} does not match its checksum",
+                row.document
+            ))
+        };
         if xxh3_64(&bytes) != row.check {
             return Err(changed());
         }
         String::from_utf8(bytes).map_err(|_| changed())
     }
 
-    /// The place of each document in the order of paths.
+    /// Returns the position of each document in path order.
     pub(crate) fn path_ranks(&self) -> &[u32] {
         &self.path_ranks
     }
@@ -238,23 +243,23 @@ impl DocumentIndex {
         let count = u64::from(self.manifest.documents);
         let wrong = |name, problem: &str| Err(self.file(name)?.invalid(problem));
         if self.file(RECORDS)?.bytes != count * RECORD_BYTES as u64 {
-            return wrong(RECORDS, "it has another number of documents than the manifest");
+            return wrong(RECORDS, "its number of documents differs from the manifest");
         }
         let bytes = self.starts.last().copied().unwrap_or_default();
         if bytes != self.manifest.bytes || bytes != self.file(CONTENTS)?.bytes {
-            return wrong(CONTENTS, "it has another size than the table and the manifest say");
+            return wrong(CONTENTS, "its size differs from the table or the manifest");
         }
         if inverted_index::terms_bytes(self.manifest.terms) != Some(self.file(TERMS)?.bytes) {
-            return wrong(TERMS, "it has another number of words than the manifest");
+            return wrong(TERMS, "its number of terms differs from the manifest");
         }
         if inverted_index::terms_bytes(self.manifest.chunk_terms)
             != Some(self.file(CHUNK_TERMS)?.bytes)
         {
-            return wrong(CHUNK_TERMS, "it has another number of words than the manifest");
+            return wrong(CHUNK_TERMS, "its number of terms differs from the manifest");
         }
         let chunks = self.manifest.chunks;
         if self.file(CHUNK_TABLE)?.bytes != chunks.saturating_mul(ChunkRow::BYTES as u64) {
-            return wrong(CHUNK_TABLE, "it has another number of chunks than the manifest");
+            return wrong(CHUNK_TABLE, "its number of chunks differs from the manifest");
         }
         let (keys, numbers) = match &self.manifest.model {
             Some(model) => (chunks, chunks.saturating_mul(model.dimensions.into())),
@@ -263,65 +268,65 @@ impl DocumentIndex {
         if self.file(VECTORS)?.bytes != numbers.saturating_mul(2)
             || self.file(VECTOR_KEYS)?.bytes != keys.saturating_mul(KEY_BYTES as u64)
         {
-            return wrong(VECTORS, "it has another number of vectors than the manifest");
+            return wrong(VECTORS, "its number of vectors differs from the manifest");
         }
         Ok(())
     }
 
     fn file(&self, name: &'static str) -> Result<&SizedFile, DocsError> {
-        let place = FILES.iter().position(|other| *other == name);
-        place
-            .and_then(|place| self.files.get(place))
+        let position = FILES.iter().position(|other| *other == name);
+        position
+            .and_then(|position| self.files.get(position))
             .ok_or_else(|| DocsError::invalid(&self.folder.join(name), "it is missing"))
     }
 
-    /// What the cache says about itself.
+    /// Returns the manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The folder of the cache.
+    /// Returns the folder of the index.
     pub(crate) fn root(&self) -> &Path {
         self.folder.ancestors().nth(2).unwrap_or(&self.folder)
     }
 
-    /// The folder of the version that is open.
+    /// Returns the folder of the open version.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What all documents cost together.
+    /// Returns the token count of all documents.
     pub fn total_tokens(&self) -> u64 {
         (0..self.len()).map(|document| self.tokens(document)).sum()
     }
 
-    /// How many words all documents have.
+    /// Returns the word count of all documents.
     pub fn total_words(&self) -> u64 {
         self.words.iter().map(|words| u64::from(*words)).sum()
     }
 
-    /// How many documents there are.
+    /// Returns the number of documents.
     pub fn len(&self) -> u32 {
         self.manifest.documents
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no documents.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many bytes the content of a document has.
+    /// Returns the size of a document's content in bytes.
     pub(crate) fn content_bytes(&self, document: u32) -> u64 {
-        let at = document as usize;
-        self.starts[at + 1] - self.starts[at]
+        let position = document as usize;
+        self.starts[position + 1] - self.starts[position]
     }
 
-    /// What a document costs: a quarter of its bytes, rounded up.
+    /// Returns the token count of a document: a quarter of its bytes, rounded up.
     pub(crate) fn tokens(&self, document: u32) -> u64 {
         self.content_bytes(document).div_ceil(4)
     }
 
-    /// How many words a document has.
+    /// Returns the word count of a document.
     pub(crate) fn word_count(&self, document: u32) -> u32 {
         self.words[document as usize]
     }
@@ -330,9 +335,9 @@ impl DocumentIndex {
         let records = self.file(RECORDS)?;
         let start = u64::from(document) * RECORD_BYTES as u64;
         let bytes = records.read(start, RECORD_BYTES as u64)?;
-        let damaged = || {
+        let corrupt = || {
             records.invalid(&format!(
-                "document {document}, or its name in `paths`, is not as it was written"
+                "document {document}, or its path in `paths`, does not match its checksum"
             ))
         };
         let mut reader = ByteReader(&bytes);
@@ -343,23 +348,23 @@ impl DocumentIndex {
             let hash: [u8; 32] = reader.take(32)?.try_into().ok()?;
             Some((starts, lengths, chunk_count, seconds, hash, reader.u64()?))
         })();
-        let (starts, lengths, chunk_count, seconds, hash, check) = fields.ok_or_else(damaged)?;
+        let (starts, lengths, chunk_count, seconds, hash, check) = fields.ok_or_else(corrupt)?;
         let (names_start, chunks_start) = starts;
         let (path_bytes, title_bytes, chunks_bytes) = lengths;
         let paths = self.file(PATHS)?;
         let names = paths.read(names_start, u64::from(path_bytes) + u64::from(title_bytes));
         let names = names.map_err(|error| match error {
-            DocsError::Invalid { .. } => damaged(),
+            DocsError::Invalid { .. } => corrupt(),
             error => error,
         })?;
         if check != record_check(&bytes[..RECORD_BYTES - 8], &names) {
-            return Err(damaged());
+            return Err(corrupt());
         }
         let (path, title) = names.split_at(path_bytes as usize);
         let path = std::str::from_utf8(path).ok().filter(|path| is_contained_path(path));
         let title = std::str::from_utf8(title).ok();
         let (Some(path), Some(title)) = (path, title) else {
-            return Err(paths.invalid(&format!("the path of document {document} is none")));
+            return Err(paths.invalid(&format!("the path of document {document} is invalid")));
         };
         let title = Some(title.to_owned()).filter(|title| !title.is_empty());
         let metadata = DocumentMetadata { title, date: Timestamp::from_unix_seconds(seconds).ok() };
@@ -367,11 +372,11 @@ impl DocumentIndex {
         Ok(DocumentRecord { path, hash, metadata, chunks_start, chunks_bytes, chunk_count })
     }
 
-    /// A document, checked against its hash.
+    /// Reads a document, and checks its hash.
     ///
     /// # Errors
     ///
-    /// [`DocsError::Invalid`] if it is not as it was built, or there is none of this number.
+    /// [`DocsError::Invalid`] if it is corrupt, or if there is no such document.
     pub fn document(&self, document: u32) -> Result<Document, DocsError> {
         let contents = self.file(CONTENTS)?;
         if document >= self.len() {
@@ -380,7 +385,7 @@ impl DocumentIndex {
         let record = self.record(document)?;
         let bytes = contents.read(self.starts[document as usize], self.content_bytes(document))?;
         let changed =
-            || contents.invalid(&format!("the content of {} is another one", record.path));
+            || contents.invalid(&format!("the content of {} does not match its hash", record.path));
         if <[u8; 32]>::from(Sha256::digest(&bytes)) != record.hash {
             return Err(changed());
         }
@@ -389,12 +394,12 @@ impl DocumentIndex {
         Ok(Document { id: record.path.to_lowercase(), path: record.path, version, content })
     }
 
-    /// The bytes of a document's chunks.
+    /// Reads the encoded chunks of a document.
     pub(crate) fn chunk_bytes(&self, record: &DocumentRecord) -> Result<Vec<u8>, DocsError> {
         self.file(CHUNKS)?.read(record.chunks_start, record.chunks_bytes.into())
     }
 
-    /// The chunks of a document, in order.
+    /// Returns the chunks of a document, in order.
     ///
     /// # Errors
     ///
@@ -406,61 +411,62 @@ impl DocumentIndex {
         self.chunks_of(document, &self.record(document)?)
     }
 
-    /// The same, for a document whose record was read before.
+    /// Returns the chunks of a document whose record is known.
     pub(crate) fn chunks_of(
         &self,
         document: u32,
         record: &DocumentRecord,
     ) -> Result<Vec<Chunk>, DocsError> {
         let chunks = self.file(CHUNKS)?;
-        let damaged = || {
+        let corrupt = || {
             chunks
-                .invalid(&format!("the chunks of document {document} are not as they were written"))
+                .invalid(&format!("the chunks of document {document} do not match their checksum"))
         };
-        let length = usize::try_from(self.content_bytes(document)).map_err(|_| damaged())?;
+        let length = usize::try_from(self.content_bytes(document)).map_err(|_| corrupt())?;
         let bytes = self.chunk_bytes(record)?;
         let (bytes, check) =
-            bytes.split_at_checked(bytes.len().saturating_sub(8)).ok_or_else(damaged)?;
+            bytes.split_at_checked(bytes.len().saturating_sub(8)).ok_or_else(corrupt)?;
         if check != xxh3_64(bytes).to_le_bytes() {
-            return Err(damaged());
+            return Err(corrupt());
         }
-        let read = chunk::read(bytes, length).ok_or_else(damaged)?;
-        if read.len() != record.chunk_count as usize { Err(damaged()) } else { Ok(read) }
+        let read = chunk::read(bytes, length).ok_or_else(corrupt)?;
+        if read.len() != record.chunk_count as usize { Err(corrupt()) } else { Ok(read) }
     }
 
-    /// The documents that a word is in, with how often, in order.
+    /// Returns the documents that contain a word, with its count in each.
     pub(crate) fn postings(&self, word: &str) -> Result<Vec<(u32, u32)>, DocsError> {
         let Some((list, _)) = self.find(word, TERMS, POSTINGS, self.manifest.terms)? else {
             return Ok(Vec::new());
         };
         let list = self.list(list, word, POSTINGS, self.len())?;
-        list.texts().ok_or_else(|| self.corrupt_postings(word, POSTINGS))
+        list.postings().ok_or_else(|| self.corrupt_postings(word, POSTINGS))
     }
 
-    /// The chunks that a term is in.
+    /// Returns the posting list of a term in chunks.
     pub(crate) fn chunk_postings(&self, term: &str) -> Result<Option<PostingList>, DocsError> {
-        let found = self.find(term, CHUNK_TERMS, CHUNK_POSTINGS, self.manifest.chunk_terms)?;
-        found.map(|(list, _)| self.list(list, term, CHUNK_POSTINGS, self.chunk_count())).transpose()
+        let entry = self.find(term, CHUNK_TERMS, CHUNK_POSTINGS, self.manifest.chunk_terms)?;
+        entry.map(|(list, _)| self.list(list, term, CHUNK_POSTINGS, self.chunk_count())).transpose()
     }
 
-    /// The chunks that a term is in, with how often, and the path_ranks in each.
+    /// Returns the chunks that contain a term, with its count and its positions in each.
     #[expect(clippy::type_complexity, reason = "two lists of the same length")]
     pub(crate) fn chunk_positions(
         &self,
         term: &str,
     ) -> Result<Option<(Vec<(u32, u32)>, Vec<Vec<u32>>)>, DocsError> {
-        let found = self.find(term, CHUNK_TERMS, CHUNK_POSTINGS, self.manifest.chunk_terms)?;
-        let Some((list, word)) = found else { return Ok(None) };
-        let damaged = || self.corrupt_postings(term, CHUNK_POSTINGS);
-        let start = word.start.checked_add(word.length).ok_or_else(damaged)?;
-        let path_ranks = self.file(CHUNK_POSTINGS)?.read(start, word.positions_len)?;
+        let entry = self.find(term, CHUNK_TERMS, CHUNK_POSTINGS, self.manifest.chunk_terms)?;
+        let Some((list, entry)) = entry else { return Ok(None) };
+        let corrupt = || self.corrupt_postings(term, CHUNK_POSTINGS);
+        let start = entry.start.checked_add(entry.length).ok_or_else(corrupt)?;
+        let positions = self.file(CHUNK_POSTINGS)?.read(start, entry.positions_len)?;
         let list = self.list(list, term, CHUNK_POSTINGS, self.chunk_count())?;
-        let texts = list.texts().ok_or_else(damaged)?;
-        let path_ranks = inverted_index::read_positions(&path_ranks, &texts).ok_or_else(damaged)?;
-        Ok(Some((texts, path_ranks)))
+        let postings = list.postings().ok_or_else(corrupt)?;
+        let positions =
+            inverted_index::read_positions(&positions, &postings).ok_or_else(corrupt)?;
+        Ok(Some((postings, positions)))
     }
 
-    /// How many chunks there are. A build takes no more than fit the number.
+    /// Returns the number of chunks. A build rejects more than `u32::MAX`.
     fn chunk_count(&self) -> u32 {
         u32::try_from(self.manifest.chunks).unwrap_or(u32::MAX)
     }
@@ -470,19 +476,22 @@ impl DocumentIndex {
         bytes: Vec<u8>,
         word: &str,
         postings: &'static str,
-        texts: u32,
+        docs: u32,
     ) -> Result<PostingList, DocsError> {
         let list =
-            PostingList::read(bytes).filter(|list| list.last().is_none_or(|last| last < texts));
+            PostingList::read(bytes).filter(|list| list.last().is_none_or(|last| last < docs));
         list.ok_or_else(|| self.corrupt_postings(word, postings))
     }
 
     pub(crate) fn corrupt_postings(&self, word: &str, postings: &'static str) -> DocsError {
-        let problem = format!("the list of '{word}' is not as it was written");
+        let problem = format!("the postings of '{word}' do not match their checksum");
         DocsError::invalid(&self.folder.join(postings), problem)
     }
 
-    /// The bytes of a word's list.
+    /// Finds the entry of a term, and reads its encoded posting list.
+    ///
+    /// Interpolation search: hashes are spread evenly, so two probes near the expected block mostly suffice; bisection bounds
+    /// the rest.
     fn find(
         &self,
         word: &str,
@@ -492,14 +501,14 @@ impl DocumentIndex {
     ) -> Result<Option<(Vec<u8>, inverted_index::TermEntry)>, DocsError> {
         let hash = word_counts::hash(word);
         let blocks = count.div_ceil(inverted_index::TERMS_PER_BLOCK as u64);
-        // The first block that ends at this hash or behind it. Hashes are spread evenly, so a look beside where it
-        // should be mostly decides; halves keep it short where they are not.
+        // The first block whose last hash is not smaller.
         let (mut low, mut high) = (0, blocks);
         let guess = ((u128::from(hash) * u128::from(blocks)) >> 64) as u64;
         let mut next = guess.saturating_sub(1);
-        let mut step = 2;
+        let mut probes = 2;
         while low < high {
-            let middle = if step > 0 { next.clamp(low, high - 1) } else { low + (high - low) / 2 };
+            let middle =
+                if probes > 0 { next.clamp(low, high - 1) } else { low + (high - low) / 2 };
             let is_before = self.block(terms, middle)?.last().is_none_or(|last| last.hash < hash);
             if is_before {
                 low = middle + 1;
@@ -507,18 +516,18 @@ impl DocumentIndex {
                 high = middle;
             }
             next = guess;
-            step -= i32::from(step > 0);
+            probes -= i32::from(probes > 0);
         }
         for block in low..blocks {
             let block = self.block(terms, block)?;
             for entry in block.iter().filter(|entry| entry.hash == hash) {
                 let list = self.file(postings)?.read(entry.start, entry.length)?;
-                let found = inverted_index::read_term(&list);
-                let found = found.ok_or_else(|| self.corrupt_postings(word, postings))?;
-                if found == word {
+                let stored = inverted_index::read_term(&list);
+                let stored = stored.ok_or_else(|| self.corrupt_postings(word, postings))?;
+                if stored == word {
                     return Ok(Some((list, *entry)));
                 }
-                if word_counts::hash(found) != hash {
+                if word_counts::hash(stored) != hash {
                     return Err(self.corrupt_postings(word, postings));
                 }
             }
@@ -539,16 +548,16 @@ impl DocumentIndex {
         let bytes =
             terms.read(start, (inverted_index::BLOCK_BYTES as u64).min(terms.bytes - start))?;
         inverted_index::read_block(&bytes)
-            .ok_or_else(|| terms.invalid(&format!("its block {block} is not as it was written")))
+            .ok_or_else(|| terms.invalid(&format!("its block {block} does not match its checksum")))
     }
 }
 
-/// The checksum of a record and its path.
+/// Returns the checksum of a record and its path.
 pub(crate) fn record_check(record: &[u8], path: &[u8]) -> u64 {
     xxh3_64(&[record, path].concat())
 }
 
-/// A checksum as the manifest writes it.
+/// Returns a checksum in the format of the manifest.
 pub(crate) fn checksum(bytes: &[u8]) -> String {
     format!("{:016x}", xxh3_64(bytes))
 }

@@ -1,53 +1,53 @@
-//! What is in a cache: its figures, and its documents one by one.
+//! Statistics of an index, and the metadata of its documents.
 
 use serde::Serialize;
 
 use crate::manifest::CurrentVersion;
 use crate::{DocsError, DocumentIndex, DocumentMetadata, Manifest};
 
-/// The figures of a cache.
+/// The statistics of an index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct IndexStats<'c> {
-    /// What the cache says about itself.
+    /// The manifest.
     #[serde(flatten)]
     pub manifest: &'c Manifest,
-    /// What all documents cost together.
+    /// The token count of all documents.
     pub tokens: u64,
-    /// How many words they have.
+    /// The word count of all documents.
     pub words: u64,
-    /// How large the chunks are, if there are any.
+    /// The sizes of chunks in bytes, if there are any.
     pub chunk_bytes: Option<SizeStats>,
 }
 
-/// The min, the middle and the max.
+/// Minimum, median and maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SizeStats {
-    /// The min.
+    /// The minimum.
     #[serde(rename = "least")]
     pub min: u64,
-    /// The one in the middle.
+    /// The median.
     pub median: u64,
-    /// The max.
+    /// The maximum.
     #[serde(rename = "most")]
     pub max: u64,
 }
 
-/// What is known about a document besides its content.
+/// The path, title, date and size of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DocumentInfo {
-    /// Its path below the root of the sources.
+    /// Its path relative to the document folder.
     pub path: String,
-    /// What it is called and when it was written.
+    /// Its title and date.
     pub metadata: DocumentMetadata,
-    /// How many bytes its content has.
+    /// The size of its content in bytes.
     pub bytes: u64,
 }
 
 impl DocumentIndex {
-    /// The figures of the cache.
+    /// Computes the statistics of the index.
     ///
     /// # Errors
     ///
@@ -70,16 +70,16 @@ impl DocumentIndex {
         })
     }
 
-    /// Whether this is still the present version of the cache. A build that came since then has made another one.
+    /// Returns whether this is still the current version, or a build has replaced it.
     ///
     /// # Errors
     ///
-    /// [`DocsError::NoCache`] if it is gone, [`DocsError::Invalid`] if it does not say which version it is.
+    /// [`DocsError::NoIndex`] if the index is gone, [`DocsError::Invalid`] if it does not name its version.
     pub fn is_current(&self) -> Result<bool, DocsError> {
         Ok(CurrentVersion::read(self.root())?.folder == self.folder())
     }
 
-    /// What is known about a document besides its content, which is not read.
+    /// Returns the path, title, date and size of a document without reading its content.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl DocumentIndex {
         })
     }
 
-    /// The number of the document with this path. Documents are in the order of their ids, which are paths in lower case.
+    /// Returns the number of the document with this path, by binary search: documents are ordered by id, the lowercased path.
     ///
     /// # Errors
     ///
@@ -115,8 +115,8 @@ impl DocumentIndex {
                 high = middle;
             }
         }
-        let is_found = low < self.len() && self.record(low)?.path == path;
-        Ok(is_found.then_some(low))
+        let is_match = low < self.len() && self.record(low)?.path == path;
+        Ok(is_match.then_some(low))
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
     use crate::{BuildOptions, DocsError, DocumentIndex, DocumentSource, build};
 
     #[test]
-    fn documents_are_found_by_their_paths_and_versions_are_told_apart() {
+    fn documents_are_found_by_path_and_new_versions_are_detected() {
         let folder = std::env::temp_dir().join(format!("pannier-inspect-{}", std::process::id()));
         let (docs, path) = (folder.join("docs"), folder.join("cache"));
         fs::create_dir_all(docs.join("b")).unwrap();
@@ -138,26 +138,26 @@ mod tests {
         let make =
             || build(&DocumentSource::new(&docs), &path, &BuildOptions::default(), &mut |_| {});
         make().unwrap();
-        let cache = DocumentIndex::open(&path).unwrap();
+        let index = DocumentIndex::open(&path).unwrap();
         for name in names {
-            let number = cache.find_document(name).unwrap().unwrap();
-            let document_info = cache.document_info(number).unwrap();
+            let number = index.find_document(name).unwrap().unwrap();
+            let document_info = index.document_info(number).unwrap();
             assert_eq!(document_info.path, name);
             assert_eq!(document_info.metadata.title, Some(format!("The {name}")));
-            assert_eq!(document_info.bytes, cache.document(number).unwrap().content.len() as u64);
+            assert_eq!(document_info.bytes, index.document(number).unwrap().content.len() as u64);
         }
         for none in ["", "a.md", "b", "b/c", "../A.md", "zz.md", "A.md/"] {
-            assert_eq!(cache.find_document(none).unwrap(), None, "{none}");
+            assert_eq!(index.find_document(none).unwrap(), None, "{none}");
         }
-        assert!(matches!(cache.document_info(5), Err(DocsError::Invalid { .. })));
-        assert!(cache.is_current().unwrap());
+        assert!(matches!(index.document_info(5), Err(DocsError::Invalid { .. })));
+        assert!(index.is_current().unwrap());
         make().unwrap();
-        assert!(cache.is_current().unwrap(), "nothing has changed");
+        assert!(index.is_current().unwrap(), "nothing has changed");
         fs::write(docs.join("z.md"), "Other.").unwrap();
         make().unwrap();
-        assert!(!cache.is_current().unwrap());
+        assert!(!index.is_current().unwrap());
         assert!(DocumentIndex::open(&path).unwrap().is_current().unwrap());
         fs::remove_dir_all(&folder).unwrap();
-        assert!(matches!(cache.is_current(), Err(DocsError::NoCache { .. })));
+        assert!(matches!(index.is_current(), Err(DocsError::NoIndex { .. })));
     }
 }

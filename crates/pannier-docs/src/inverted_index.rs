@@ -1,9 +1,9 @@
-//! Which texts a term is in, how often, and at which positions.
+//! An inverted index: for each term its posting list, the docs that contain it with counts and optional positions.
 //!
-//! There are two such indexes: of whole documents, without positions, and of chunks, with them. Terms are kept in the order of a hash, in blocks that each carry a checksum, so that a search reads and checks a
-//! handful of blocks, whatever the number of words. Each term's list of texts begins with the term itself and ends
-//! with a checksum: whatever is used has been checked, and nothing else was read. A list has blocks, too, so that a few texts
-//! are found in a long one without reading all of it.
+//! A doc is a document or a chunk: there are two indexes, of documents without positions and of chunks with them. The term
+//! dictionary is ordered by hash, in blocks with a checksum each, so that a lookup reads and checks a handful of blocks
+//! regardless of the number of terms. A posting list starts with its term and ends with a checksum. It is divided into blocks,
+//! too, so that a few docs are found in a long list without decoding all of it.
 
 use std::collections::BinaryHeap;
 use std::io::{self, Write};
@@ -13,20 +13,20 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::varint::{ByteReader, write_str, write_varint};
 
-/// How many words a block has, and how many bytes a term takes in it: a hash, where its list is, how long, and how long
-/// its positions behind that are.
+/// The number of terms in a block of the term dictionary.
 pub(crate) const TERMS_PER_BLOCK: usize = 128;
+/// The size of a dictionary entry: a hash, and the offset and lengths of postings and positions.
 const TERM_BYTES: usize = 32;
 const CHECK_BYTES: usize = 8;
 pub(crate) const BLOCK_BYTES: usize = TERMS_PER_BLOCK * TERM_BYTES + CHECK_BYTES;
 
-/// How many texts a block of a list has.
+/// The number of docs in a block of a posting list.
 const POSTINGS_PER_BLOCK: usize = 128;
 
-/// How many documents are sorted at once.
+/// The number of docs that are sorted at once.
 const SORT_BATCH_DOCUMENTS: usize = 512;
 
-/// A term in a block.
+/// An entry of the term dictionary: the hash of a term, and where its posting list and positions are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TermEntry {
     pub(crate) hash: u64,
@@ -35,20 +35,23 @@ pub(crate) struct TermEntry {
     pub(crate) positions_len: u64,
 }
 
-/// How many bytes so many words take.
-pub(crate) fn terms_bytes(words: u64) -> Option<u64> {
-    let blocks = words.div_ceil(TERMS_PER_BLOCK as u64);
-    words.checked_mul(TERM_BYTES as u64)?.checked_add(blocks.checked_mul(CHECK_BYTES as u64)?)
+/// Returns the size of a term dictionary with this many terms.
+pub(crate) fn terms_bytes(terms: u64) -> Option<u64> {
+    let blocks = terms.div_ceil(TERMS_PER_BLOCK as u64);
+    terms.checked_mul(TERM_BYTES as u64)?.checked_add(blocks.checked_mul(CHECK_BYTES as u64)?)
 }
 
-/// The words of a block, if it is as it was written.
+/// Decodes a block of the term dictionary, or returns `None` if its checksum does not match.
 pub(crate) fn read_block(block: &[u8]) -> Option<Vec<TermEntry>> {
-    let (words, check) = block.split_at_checked(block.len().checked_sub(CHECK_BYTES)?)?;
-    if words.is_empty() || words.len() % TERM_BYTES != 0 || check != xxh3_64(words).to_le_bytes() {
+    let (entries, check) = block.split_at_checked(block.len().checked_sub(CHECK_BYTES)?)?;
+    if entries.is_empty()
+        || entries.len() % TERM_BYTES != 0
+        || check != xxh3_64(entries).to_le_bytes()
+    {
         return None;
     }
-    let mut bytes = ByteReader(words);
-    let mut read = Vec::with_capacity(words.len() / TERM_BYTES);
+    let mut bytes = ByteReader(entries);
+    let mut read = Vec::with_capacity(entries.len() / TERM_BYTES);
     while !bytes.is_empty() {
         let (hash, start, length) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
         read.push(TermEntry { hash, start, length, positions_len: bytes.u64()? });
@@ -56,65 +59,64 @@ pub(crate) fn read_block(block: &[u8]) -> Option<Vec<TermEntry>> {
     Some(read)
 }
 
-/// The texts that a term is in, as they are kept.
+/// The encoded posting list of a term.
 #[derive(Debug)]
 pub(crate) struct PostingList {
     bytes: Vec<u8>,
-    /// How many texts there are.
+    /// The number of docs that contain the term.
     pub(crate) count: u32,
     blocks: Vec<PostingBlock>,
 }
 
-/// A part of a list.
+/// A block of a posting list.
 #[derive(Clone, Copy, Debug)]
 struct PostingBlock {
-    /// The number behind the last text of the block before, and the last text of this one.
+    /// The smallest doc that it can contain, and its last doc.
     next: u32,
     last: u32,
-    /// Where it begins among the bytes, and how many texts it has.
+    /// Its offset, and its number of docs.
     start: usize,
     count: u32,
 }
 
 impl PostingList {
-    /// A list, if it is as it was written.
+    /// Parses a posting list, or returns `None` if it is corrupt.
     pub(crate) fn read(bytes: Vec<u8>) -> Option<Self> {
         let (list, check) = bytes.split_at_checked(bytes.len().checked_sub(CHECK_BYTES)?)?;
         if check != xxh3_64(list).to_le_bytes() {
             return None;
         }
-        let mut left = ByteReader(list);
-        left.read_str()?;
-        let count = left.read_varint_u32()?;
+        let mut reader = ByteReader(list);
+        reader.read_str()?;
+        let count = reader.read_varint_u32()?;
         let block_count = (count as usize).div_ceil(POSTINGS_PER_BLOCK);
         let mut blocks = Vec::with_capacity(block_count.min(list.len()));
         let (mut next, mut start, mut rest) = (0_u32, 0_usize, count);
         for _ in 0..block_count {
-            let last = next.checked_add(left.read_varint_u32()?)?;
+            let last = next.checked_add(reader.read_varint_u32()?)?;
             let count = rest.min(POSTINGS_PER_BLOCK as u32);
             blocks.push(PostingBlock { next, last, start, count });
-            start = start.checked_add(usize::try_from(left.read_varint()?).ok()?)?;
+            start = start.checked_add(usize::try_from(reader.read_varint()?).ok()?)?;
             next = last.checked_add(1)?;
             rest -= count;
         }
-        let head = list.len() - left.len();
+        let head = list.len() - reader.len();
         blocks.iter_mut().for_each(|block| block.start = block.start.saturating_add(head));
-        (start == left.len()).then_some(Self { bytes, count, blocks })
+        (start == reader.len()).then_some(Self { bytes, count, blocks })
     }
 
-    /// The term.
+    /// Returns the term.
     #[cfg(test)]
     pub(crate) fn term(&self) -> &str {
         read_term(&self.bytes).unwrap_or_default()
     }
 
-    /// The last text.
+    /// Returns the last doc.
     pub(crate) fn last(&self) -> Option<u32> {
         self.blocks.last().map(|block| block.last)
     }
 
-    /// Calls a function with every text and how often the term occurs in it, in order. None if the list is not as it was
-    /// written.
+    /// Calls `f` with every doc and the count of the term in it, in order. Returns `None` if the list is corrupt.
     pub(crate) fn for_each(&self, mut f: impl FnMut(u32, u32)) -> Option<()> {
         self.blocks.iter().try_for_each(|block| self.for_each_in(block, &mut f))
     }
@@ -123,57 +125,57 @@ impl PostingList {
         let mut bytes = ByteReader(self.bytes.get(block.start..)?);
         let mut next = block.next;
         for _ in 0..block.count {
-            // Most words occur once in a text: then that is said by a bit.
+            // The lowest bit says whether a count follows: most terms occur once in a doc.
             let number = bytes.read_varint()?;
             let skipped = u32::try_from(number >> 1).ok()?;
-            let text = next.checked_add(skipped).filter(|text| *text <= block.last)?;
-            let times = match number & 1 {
+            let doc = next.checked_add(skipped).filter(|doc| *doc <= block.last)?;
+            let count = match number & 1 {
                 0 => 1,
-                _ => bytes.read_varint_u32().filter(|times| *times > 1)?,
+                _ => bytes.read_varint_u32().filter(|count| *count > 1)?,
             };
-            f(text, times);
-            next = text.checked_add(1)?;
+            f(doc, count);
+            next = doc.checked_add(1)?;
         }
         Some(())
     }
 
-    /// All texts, and how often the term occurs in each.
-    pub(crate) fn texts(&self) -> Option<Vec<(u32, u32)>> {
-        let mut texts = Vec::with_capacity((self.count as usize).min(self.bytes.len()));
-        self.for_each(|text, times| texts.push((text, times)))?;
-        Some(texts)
+    /// Returns all docs with the count of the term in each.
+    pub(crate) fn postings(&self) -> Option<Vec<(u32, u32)>> {
+        let mut docs = Vec::with_capacity((self.count as usize).min(self.bytes.len()));
+        self.for_each(|doc, count| docs.push((doc, count)))?;
+        Some(docs)
     }
 
-    /// Calls a function with those of these texts, which are ascending, that have the term, and how often. Blocks that have
-    /// none of them are not read.
-    pub(crate) fn for_each_of(&self, texts: &[u32], mut f: impl FnMut(u32, u32)) -> Option<()> {
-        let mut asked = texts.iter().copied().peekable();
+    /// Calls `f` with those of the ascending `docs` that contain the term, and its count. Blocks without any of them are
+    /// skipped.
+    pub(crate) fn for_each_of(&self, docs: &[u32], mut f: impl FnMut(u32, u32)) -> Option<()> {
+        let mut requested = docs.iter().copied().peekable();
         let mut first = 0;
-        while let Some(&text) = asked.peek() {
-            let skipped = self.blocks[first..].partition_point(|block| block.last < text);
+        while let Some(&doc) = requested.peek() {
+            let skipped = self.blocks[first..].partition_point(|block| block.last < doc);
             first += skipped;
             let Some(block) = self.blocks.get(first) else { break };
-            self.for_each_in(block, &mut |found, times| {
-                while asked.next_if(|text| *text < found).is_some() {}
-                if asked.next_if_eq(&found).is_some() {
-                    f(found, times);
+            self.for_each_in(block, &mut |posting, count| {
+                while requested.next_if(|doc| *doc < posting).is_some() {}
+                if requested.next_if_eq(&posting).is_some() {
+                    f(posting, count);
                 }
             })?;
-            while asked.next_if(|text| *text <= block.last).is_some() {}
+            while requested.next_if(|doc| *doc <= block.last).is_some() {}
             first += 1;
         }
         Some(())
     }
 }
 
-/// For each of these texts, the positions where a term stands in it, if they are as they were written.
-pub(crate) fn read_positions(bytes: &[u8], texts: &[(u32, u32)]) -> Option<Vec<Vec<u32>>> {
+/// Decodes the positions of a term in each of these docs, or returns `None` if they are corrupt.
+pub(crate) fn read_positions(bytes: &[u8], docs: &[(u32, u32)]) -> Option<Vec<Vec<u32>>> {
     let (positions, check) = bytes.split_at_checked(bytes.len().checked_sub(CHECK_BYTES)?)?;
     if check != xxh3_64(positions).to_le_bytes() {
         return None;
     }
     let mut bytes = ByteReader(positions);
-    let mut read_text = |count: u32| {
+    let mut read_doc = |count: u32| {
         let mut positions = Vec::with_capacity((count as usize).min(bytes.len()));
         let mut next = 0_u32;
         for _ in 0..count {
@@ -183,49 +185,47 @@ pub(crate) fn read_positions(bytes: &[u8], texts: &[(u32, u32)]) -> Option<Vec<V
         }
         Some(positions)
     };
-    let positions = texts.iter().map(|(_, count)| read_text(*count)).collect::<Option<_>>()?;
+    let positions = docs.iter().map(|(_, count)| read_doc(*count)).collect::<Option<_>>()?;
     bytes.is_empty().then_some(positions)
 }
 
-/// The term that a list is of. The list may be damaged.
+/// Returns the term of an encoded posting list, which may be corrupt.
 pub(crate) fn read_term(list: &[u8]) -> Option<&str> {
     ByteReader(list).read_str()
 }
 
-/// The distinct words of a text.
+/// The distinct terms of a doc.
 pub(crate) trait DistinctTerms: Sync {
-    /// Calls a function with the hash of each term, the term, how often it occurs, and the positions where, ascending, if
-    /// positions are kept; by hash and then by the words' bytes.
+    /// Calls `f` with the hash, the term, the count and the ascending positions of each term, ordered by hash, then by bytes.
+    /// Without positions, the slice is empty.
     fn for_each<'w>(&'w self, f: impl FnMut(u64, &'w str, u32, &'w [u32]));
 }
 
-/// Collects the words of texts, and writes them in order.
-///
-/// Texts come in batches, each of which is sorted by itself; in the end the sorted batches are merged.
+/// Builds an inverted index by external sorting: batches of docs are sorted into runs, which are merged at the end.
 #[derive(Debug, Default)]
 pub(crate) struct IndexBuilder {
     runs: Vec<Vec<u8>>,
 }
 
 impl IndexBuilder {
-    /// Adds the words of texts that follow those before.
-    pub(crate) fn add(&mut self, first: u32, texts: &[&impl DistinctTerms]) {
-        let parts = texts.par_chunks(SORT_BATCH_DOCUMENTS);
-        let starts = (0..texts.len() as u32).into_par_iter().step_by(SORT_BATCH_DOCUMENTS);
-        let runs = parts.zip(starts).map(|(part, start)| Self::run(first + start, part));
+    /// Adds the terms of the next docs, which are numbered from `first`.
+    pub(crate) fn add(&mut self, first: u32, docs: &[&impl DistinctTerms]) {
+        let batches = docs.par_chunks(SORT_BATCH_DOCUMENTS);
+        let starts = (0..docs.len() as u32).into_par_iter().step_by(SORT_BATCH_DOCUMENTS);
+        let runs = batches.zip(starts).map(|(batch, start)| Self::sort_batch(first + start, batch));
         self.runs.extend(runs.collect::<Vec<_>>());
     }
 
-    /// The words of texts, in order.
-    fn run(first: u32, texts: &[&impl DistinctTerms]) -> Vec<u8> {
+    /// Encodes the sorted terms of a batch.
+    fn sort_batch(first: u32, docs: &[&impl DistinctTerms]) -> Vec<u8> {
         let mut entries: Vec<(u64, &str, u32, u32, &[u32])> = Vec::new();
-        for (words, text) in texts.iter().zip(first..) {
-            words.for_each(|hash, term, count, positions| {
-                entries.push((hash, term, text, count, positions));
+        for (terms, doc) in docs.iter().zip(first..) {
+            terms.for_each(|hash, term, count, positions| {
+                entries.push((hash, term, doc, count, positions));
             });
         }
-        // Numbers first: texts are compared only where their hashes are equal, and then mostly once. What a text
-        // brings is in order already, and a stable sort makes use of it and keeps texts in theirs.
+        // Sorting by hash first compares strings only among equal hashes. The terms of a doc are sorted already: a stable
+        // sort exploits that, and keeps the docs of a term in order.
         entries.sort_by_key(|(hash, ..)| *hash);
         for same in entries.chunk_by_mut(|a, b| a.0 == b.0) {
             if same.iter().any(|entry| entry.1 != same[0].1) {
@@ -238,8 +238,8 @@ impl IndexBuilder {
             run.extend_from_slice(&hash.to_le_bytes());
             write_str(&mut run, term);
             write_varint(&mut run, same.len() as u64);
-            for (_, _, text, count, _) in same {
-                write_varint(&mut run, u64::from(*text));
+            for (_, _, doc, count, _) in same {
+                write_varint(&mut run, u64::from(*doc));
                 write_varint(&mut run, u64::from(*count));
             }
             let positions = same.iter().flat_map(|(.., positions)| *positions);
@@ -249,7 +249,7 @@ impl IndexBuilder {
         run
     }
 
-    /// Writes all words, and tells how many there are.
+    /// Writes the term dictionary and the posting lists, and returns the number of terms.
     pub(crate) fn write(
         self,
         terms: &mut impl Write,
@@ -262,24 +262,24 @@ impl IndexBuilder {
             .filter_map(|(run, bytes)| Head::new(run, ByteReader(bytes)))
             .collect();
         let (mut count, mut start, mut block) = (0, 0, Vec::with_capacity(BLOCK_BYTES));
-        let (mut list, mut found, mut positions) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut list, mut postings_of_term, mut positions) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(head) = heads.pop() {
             let (hash, term) = (head.hash, head.term);
-            found.clear();
+            postings_of_term.clear();
             positions.clear();
             let mut next = Some(head);
             while let Some(mut head) = next {
-                head.take(&mut found, &mut positions);
+                head.take(&mut postings_of_term, &mut positions);
                 heads.extend(Head::new(head.run, head.rest));
                 next = match heads.peek() {
                     Some(other) if (other.hash, other.term) == (hash, term) => heads.pop(),
                     _ => None,
                 };
             }
-            write_postings(&mut list, term, &found);
+            write_postings(&mut list, term, &postings_of_term);
             postings.write_all(&list)?;
             let length = list.len() as u64;
-            write_positions(&mut list, &found, &positions);
+            write_positions(&mut list, &postings_of_term, &positions);
             postings.write_all(&list)?;
             let positions_len = list.len() as u64;
             for number in [hash, start, length, positions_len] {
@@ -305,20 +305,20 @@ fn write_block(terms: &mut impl Write, block: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-fn write_postings(list: &mut Vec<u8>, term: &str, found: &[(u64, u64)]) {
+fn write_postings(list: &mut Vec<u8>, term: &str, postings: &[(u64, u64)]) {
     list.clear();
     write_str(list, term);
-    write_varint(list, found.len() as u64);
+    write_varint(list, postings.len() as u64);
     let mut blocks = Vec::new();
     let mut next = 0;
-    for block in found.chunks(POSTINGS_PER_BLOCK) {
+    for block in postings.chunks(POSTINGS_PER_BLOCK) {
         let (before, begin) = (next, blocks.len());
-        for (text, count) in block {
-            write_varint(&mut blocks, (text - next) << 1 | u64::from(*count > 1));
+        for (doc, count) in block {
+            write_varint(&mut blocks, (doc - next) << 1 | u64::from(*count > 1));
             if *count > 1 {
                 write_varint(&mut blocks, *count);
             }
-            next = text + 1;
+            next = doc + 1;
         }
         write_varint(list, next - 1 - before);
         write_varint(list, (blocks.len() - begin) as u64);
@@ -327,14 +327,14 @@ fn write_postings(list: &mut Vec<u8>, term: &str, found: &[(u64, u64)]) {
     list.extend_from_slice(&xxh3_64(list).to_le_bytes());
 }
 
-/// Nothing, if no positions are kept.
-fn write_positions(list: &mut Vec<u8>, found: &[(u64, u64)], positions: &[u64]) {
+/// Encodes positions; nothing if there are none.
+fn write_positions(list: &mut Vec<u8>, postings: &[(u64, u64)], positions: &[u64]) {
     list.clear();
     if positions.is_empty() {
         return;
     }
     let mut positions = positions.iter();
-    for (_, count) in found {
+    for (_, count) in postings {
         let mut next = 0;
         for position in positions.by_ref().take(*count as usize) {
             write_varint(list, position - next);
@@ -344,7 +344,7 @@ fn write_positions(list: &mut Vec<u8>, found: &[(u64, u64)], positions: &[u64]) 
     list.extend_from_slice(&xxh3_64(list).to_le_bytes());
 }
 
-/// The next term of a run.
+/// The next term of a run, in the merge.
 struct Head<'r> {
     hash: u64,
     term: &'r str,
@@ -361,11 +361,11 @@ impl<'r> Head<'r> {
         Some(Self { hash, term, run, count, rest })
     }
 
-    /// Takes its texts and its positions, and goes to the next term.
-    fn take(&mut self, found: &mut Vec<(u64, u64)>, positions: &mut Vec<u64>) {
+    /// Reads the postings and positions of the term, and moves on to the next one.
+    fn take(&mut self, postings: &mut Vec<(u64, u64)>, positions: &mut Vec<u64>) {
         for _ in 0..self.count {
-            if let (Some(text), Some(count)) = (self.rest.read_varint(), self.rest.read_varint()) {
-                found.push((text, count));
+            if let (Some(doc), Some(count)) = (self.rest.read_varint(), self.rest.read_varint()) {
+                postings.push((doc, count));
             }
         }
         for _ in 0..self.rest.read_varint().unwrap_or_default() {
@@ -378,7 +378,7 @@ impl<'r> Head<'r> {
     }
 }
 
-// The heap gives the largest first; here that is the first in order.
+// Reversed: the heap pops the maximum, and the merge needs the minimum.
 impl Ord for Head<'_> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         other.key().cmp(&self.key())
@@ -412,7 +412,7 @@ mod tests {
     proptest! {
         /// Long lists have many blocks, of which few are read.
         #[test]
-        fn some_texts_are_found_in_a_long_list(
+        fn selected_docs_are_found_in_a_long_list(
             gaps in prop::collection::vec((1..5_u32, 1..4_u32), 0..600),
             asked in prop::collection::btree_set(0..2_000_u32, 0..30),
         ) {
@@ -428,7 +428,7 @@ mod tests {
             let mut bytes = Vec::new();
             write_postings(&mut bytes, "term", &wide);
             let list = PostingList::read(bytes.clone()).unwrap();
-            prop_assert_eq!(list.texts().unwrap(), texts.clone());
+            prop_assert_eq!(list.postings().unwrap(), texts.clone());
             prop_assert_eq!(list.last(), texts.last().map(|(text, _)| *text));
             let asked: Vec<u32> = asked.into_iter().collect();
             let mut found = Vec::new();
@@ -436,7 +436,7 @@ mod tests {
             let expected: Vec<(u32, u32)> =
                 texts.into_iter().filter(|(text, _)| asked.binary_search(text).is_ok()).collect();
             prop_assert_eq!(found, expected);
-            // Whatever is in it, reading does not panic.
+            // Reading corrupt bytes does not panic.
             let end = bytes.len() - 8;
             bytes.truncate(end);
             if let Some(byte) = asked.first().and_then(|position| bytes.get_mut(*position as usize)) {
@@ -445,7 +445,7 @@ mod tests {
             let check = xxh3_64(&bytes);
             bytes.extend_from_slice(&check.to_le_bytes());
             if let Some(list) = PostingList::read(bytes) {
-                let _ = (list.texts(), list.for_each_of(&asked, |_, _| {}));
+                let _ = (list.postings(), list.for_each_of(&asked, |_, _| {}));
             }
         }
 
@@ -460,7 +460,7 @@ mod tests {
             for term in blocks.chunks(BLOCK_BYTES).flat_map(|block| read_block(block).unwrap()) {
                 let end = (term.start + term.length) as usize;
                 let list = PostingList::read(postings[term.start as usize..end].to_vec()).unwrap();
-                let in_texts = list.texts().unwrap();
+                let in_texts = list.postings().unwrap();
                 let positions = &postings[end..end + term.positions_len as usize];
                 for ((text, count), positions) in in_texts.iter().zip(read_positions(positions, &in_texts).unwrap()) {
                     prop_assert_eq!(*count as usize, positions.len());
@@ -477,7 +477,7 @@ mod tests {
         }
 
         #[test]
-        fn every_word_has_its_documents_however_they_are_batched(
+        fn postings_do_not_depend_on_batches(
             texts in prop::collection::vec("[a-d ]{0,30}", 0..40),
             batch in 1..10_usize,
         ) {
@@ -508,7 +508,7 @@ mod tests {
                     prop_assert_eq!(term.positions_len, 0);
                     let list = PostingList::read(list.to_vec()).unwrap();
                     prop_assert_eq!(crate::word_counts::hash(list.term()), term.hash);
-                    found.insert(list.term().to_owned(), list.texts().unwrap());
+                    found.insert(list.term().to_owned(), list.postings().unwrap());
                 }
             }
             prop_assert_eq!(found.len() as u64, count);

@@ -1,8 +1,9 @@
-//! Which chunks have the words of a query, by BM25.
+//! Lexical search: BM25 over the terms and phrases of a query.
 //!
-//! Every chunk that has any of the words is scored, from whole numbers: how often a term occurs, how long chunks are, how
-//! many have it. The arithmetic is the same everywhere, the logarithm included, so no two machines order two chunks
-//! differently; and as it is only this, a score is told term by term.
+//! Scores come from integers: term counts, chunk lengths and document frequencies. The arithmetic, including the logarithm, is
+//! the same on every platform, so all machines rank alike, and each score is explained term by term. Pruning is exact: terms
+//! are processed from the highest idf down, and once the remaining terms cannot lift a new chunk into the top k, their long
+//! lists are only probed for chunks that are still candidates (MaxScore).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,42 +15,42 @@ use crate::inverted_index::PostingList;
 use crate::manifest::CHUNK_POSTINGS;
 use crate::{DocsError, DocumentIndex};
 
-/// Room for sums whose terms are added in another order.
+/// Tolerance for sums whose terms were added in another order.
 const ROUNDING_SLACK: f64 = 1.0 + 1e-9;
 
-/// The longest query that is taken.
+/// The maximum length of a query.
 pub(crate) const MAX_QUERY_BYTES: usize = 64 << 10;
 
-/// What a term of a query adds to the score of a chunk.
+/// The contribution of one query term to the score of a chunk.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TermScore {
-    /// The term, as it is searched for: in lower case, without its ending. A phrase is in quotes.
+    /// The term as it is indexed: lowercased and stemmed. A phrase is in quotes.
     pub term: String,
-    /// How often it occurs in the chunk.
+    /// Its count in the chunk.
     pub count: u32,
-    /// How many chunks it is in.
+    /// The number of chunks that contain it.
     pub chunks: u32,
-    /// What it adds.
+    /// Its contribution to the score.
     pub score: f64,
 }
 
-/// What is looked for.
+/// A term or phrase of a query.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Clause {
     Term(String),
     Phrase(Vec<String>),
 }
 
-/// Where a clause of a query is found.
+/// A clause of a query with the chunks that match it.
 #[derive(Debug)]
 struct ClauseMatches {
     name: String,
-    weight: f64,
+    idf: f64,
     chunks: MatchList,
 }
 
-/// The chunks that have a term or a phrase, with how often.
+/// The chunks that contain a term or phrase, with its count.
 #[derive(Debug)]
 enum MatchList {
     Term(PostingList),
@@ -64,25 +65,25 @@ impl MatchList {
         }
     }
 
-    /// Calls a function with each chunk, in order. None if the list is not as it was written.
+    /// Calls `f` with each chunk and count, in order. Returns `None` if the list is corrupt.
     fn for_each(&self, mut f: impl FnMut(u32, u32)) -> Option<()> {
         match self {
             Self::Term(list) => list.for_each(f),
             Self::Phrase(chunks) => {
-                chunks.iter().for_each(|(chunk, times)| f(*chunk, *times));
+                chunks.iter().for_each(|(chunk, count)| f(*chunk, *count));
                 Some(())
             }
         }
     }
 
-    /// The same for some chunks, which are ascending.
-    fn for_each_of(&self, asked: &[u32], mut f: impl FnMut(u32, u32)) -> Option<()> {
+    /// Calls `f` with those of the ascending `requested` chunks that match.
+    fn for_each_of(&self, requested: &[u32], mut f: impl FnMut(u32, u32)) -> Option<()> {
         match self {
-            Self::Term(list) => list.for_each_of(asked, f),
+            Self::Term(list) => list.for_each_of(requested, f),
             Self::Phrase(chunks) => {
-                for chunk in asked {
-                    if let Ok(at) = chunks.binary_search_by_key(chunk, |(chunk, _)| *chunk) {
-                        f(*chunk, chunks[at].1);
+                for chunk in requested {
+                    if let Ok(index) = chunks.binary_search_by_key(chunk, |(chunk, _)| *chunk) {
+                        f(*chunk, chunks[index].1);
                     }
                 }
                 Some(())
@@ -91,76 +92,73 @@ impl MatchList {
     }
 }
 
-/// What all clauses of a query are found in.
+/// A parsed query with the matches of all its clauses.
 #[derive(Debug)]
 pub(crate) struct Bm25Query<'c> {
-    cache: &'c DocumentIndex,
+    index: &'c DocumentIndex,
     table: &'c ChunkTable,
-    /// By clause. Scores are added up in this order.
-    found: Vec<ClauseMatches>,
+    /// In clause order, which is the order of addition.
+    clauses: Vec<ClauseMatches>,
 }
 
-/// What so many occurrences in a chunk of so many words are worth, computed before for the usual numbers.
+/// BM25's term-frequency factors, precomputed for common counts and lengths.
 #[derive(Debug, Default)]
 pub(crate) struct TfFactorTable {
-    mean_words: f64,
-    usual: Vec<f64>,
+    avg_words: f64,
+    cached: Vec<f64>,
 }
 
-/// Up to how many occurrences, and words, are usual.
+/// Counts and lengths below these are precomputed.
 const CACHED_TF: usize = 8;
 const CACHED_LENGTHS: usize = 512;
 
 impl TfFactorTable {
-    pub(crate) fn new(mean_words: f64) -> Self {
+    pub(crate) fn new(avg_words: f64) -> Self {
         let words = 0..CACHED_LENGTHS as u32;
-        let of_count = |count| words.clone().map(move |words| worth(count, words, mean_words));
-        let usual = (0..CACHED_TF as u32).flat_map(of_count).collect();
-        Self { mean_words, usual }
+        let of_count = |tf| words.clone().map(move |words| worth(tf, words, avg_words));
+        let cached = (0..CACHED_TF as u32).flat_map(of_count).collect();
+        Self { avg_words, cached }
     }
 
     #[inline]
-    fn of(&self, count: u32, words: u32) -> f64 {
-        match (count as usize, words as usize) {
-            (times, length) if times < CACHED_TF && length < CACHED_LENGTHS => {
-                self.usual[times * CACHED_LENGTHS + length]
+    fn get(&self, tf: u32, words: u32) -> f64 {
+        match (tf as usize, words as usize) {
+            (count, length) if count < CACHED_TF && length < CACHED_LENGTHS => {
+                self.cached[count * CACHED_LENGTHS + length]
             }
-            _ => worth(count, words, self.mean_words),
+            _ => worth(tf, words, self.avg_words),
         }
     }
 }
 
 impl<'c> Bm25Query<'c> {
-    pub(crate) fn new(cache: &'c DocumentIndex, query: &str) -> Result<Self, DocsError> {
-        let table = cache.chunk_table()?;
-        let mut found = Vec::new();
+    pub(crate) fn new(index: &'c DocumentIndex, query: &str) -> Result<Self, DocsError> {
+        let table = index.chunk_table()?;
+        let mut matched = Vec::new();
         for clause in clauses(query) {
             let (name, chunks) = match clause {
-                Clause::Term(term) => match cache.chunk_postings(&term)? {
+                Clause::Term(term) => match index.chunk_postings(&term)? {
                     Some(list) => (term, MatchList::Term(list)),
                     None => continue,
                 },
                 Clause::Phrase(terms) => {
-                    let chunks = MatchList::Phrase(phrase(cache, &terms)?);
+                    let chunks = MatchList::Phrase(phrase(index, &terms)?);
                     (format!("\"{}\"", terms.join(" ")), chunks)
                 }
             };
-            let weight = rarity(chunks.len(), table.rows.len());
-            found.push(ClauseMatches { name, weight, chunks });
+            let idf = rarity(chunks.len(), table.rows.len());
+            matched.push(ClauseMatches { name, idf, chunks });
         }
-        Ok(Self { cache, table, found })
+        Ok(Self { index, table, clauses: matched })
     }
 
-    /// The best chunks with their scores: by score and then by `order`, of those that are allowed.
-    ///
-    /// Rare terms come first, and where what common ones could still add does not matter to a chunk that has none of the
-    /// rare ones, their long lists are only looked into for chunks that are already good. What is found is what scoring
-    /// every chunk would find.
+    /// Returns the `count` best chunks that `is_allowed` accepts, ordered by score, then by `tie_break`. The result equals that
+    /// of scoring every chunk.
     pub(crate) fn top_k(
         &self,
         count: usize,
         is_allowed: impl Fn(u32) -> bool,
-        order: impl Fn(u32) -> (u32, u32),
+        tie_break: impl Fn(u32) -> (u32, u32),
     ) -> Result<Vec<(u32, f64)>, DocsError> {
         if count == 0 {
             return Ok(Vec::new());
@@ -168,63 +166,68 @@ impl<'c> Bm25Query<'c> {
         let mut candidates = self.candidates(count, is_allowed)?;
         candidates.sort_unstable();
         let mut best = self.scores(&candidates)?;
-        best.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then_with(|| order(a.0).cmp(&order(b.0))));
+        best.sort_unstable_by(|a, b| {
+            b.1.total_cmp(&a.1).then_with(|| tie_break(a.0).cmp(&tie_break(b.0)))
+        });
         best.truncate(count);
         Ok(best)
     }
 
-    /// MatchList among which are the best so many, with all that are as good as the last of them.
+    /// Returns a superset of the top `count` chunks, including ties.
     fn candidates(
         &self,
         count: usize,
         is_allowed: impl Fn(u32) -> bool,
     ) -> Result<Vec<u32>, DocsError> {
-        let mut rare_first: Vec<&ClauseMatches> = self.found.iter().collect();
-        rare_first.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-        let worth = &self.table.tf_factors;
+        let mut rare_first: Vec<&ClauseMatches> = self.clauses.iter().collect();
+        rare_first.sort_by(|a, b| b.idf.total_cmp(&a.idf));
+        let factors = &self.table.tf_factors;
         let mut scores = vec![0.0_f64; self.table.words.len()];
-        let mut touched: Vec<u32> = Vec::new();
-        for (at, found) in rare_first.iter().enumerate() {
-            // To look for the least of the best pays where the list is longer than what there is to look at.
-            if touched.len() >= count && found.chunks.len() as usize > touched.len() / 4 {
-                let common = &rare_first[at..];
-                let most: f64 = common.iter().map(|found| found.weight * MOST_WORTH).sum();
-                let least = kth_best_score(&touched, &scores, count);
-                if most * ROUNDING_SLACK < least {
-                    touched
-                        .retain(|chunk| scores[*chunk as usize] + most * ROUNDING_SLACK >= least);
-                    touched.sort_unstable();
-                    for found in common {
-                        self.add(found, &touched, |chunk, score| scores[chunk as usize] += score)?;
+        let mut candidates: Vec<u32> = Vec::new();
+        for (index, clause) in rare_first.iter().enumerate() {
+            // The check pays where the list is long compared with the candidates.
+            if candidates.len() >= count && clause.chunks.len() as usize > candidates.len() / 4 {
+                let common = &rare_first[index..];
+                let max_rest: f64 = common.iter().map(|clause| clause.idf * MOST_WORTH).sum();
+                let threshold = kth_best_score(&candidates, &scores, count);
+                if max_rest * ROUNDING_SLACK < threshold {
+                    candidates.retain(|chunk| {
+                        scores[*chunk as usize] + max_rest * ROUNDING_SLACK >= threshold
+                    });
+                    candidates.sort_unstable();
+                    for clause in common {
+                        self.add(clause, &candidates, |chunk, score| {
+                            scores[chunk as usize] += score
+                        })?;
                     }
                     break;
                 }
             }
-            let read = found.chunks.for_each(|chunk, times| {
-                let at = chunk as usize;
-                if scores[at] == 0.0 {
+            let read = clause.chunks.for_each(|chunk, count| {
+                let index = chunk as usize;
+                if scores[index] == 0.0 {
                     if !is_allowed(chunk) {
                         return;
                     }
-                    touched.push(chunk);
+                    candidates.push(chunk);
                 }
-                scores[at] += found.weight * worth.of(times, self.table.words[at]);
+                scores[index] += clause.idf * factors.get(count, self.table.words[index]);
             });
-            read.ok_or_else(|| self.damaged(found))?;
+            read.ok_or_else(|| self.corrupt(clause))?;
         }
-        if touched.len() > count {
-            let least = kth_best_score(&touched, &scores, count);
-            touched.retain(|chunk| scores[*chunk as usize] * ROUNDING_SLACK >= least);
+        if candidates.len() > count {
+            let threshold = kth_best_score(&candidates, &scores, count);
+            candidates.retain(|chunk| scores[*chunk as usize] * ROUNDING_SLACK >= threshold);
         }
-        Ok(touched)
+        Ok(candidates)
     }
 
-    /// The scores of chunks, which are ascending, with the terms in their order.
+    /// Returns the scores of ascending chunks, with contributions added in clause order.
     fn scores(&self, chunks: &[u32]) -> Result<Vec<(u32, f64)>, DocsError> {
         let mut scores: Vec<(u32, f64)> = chunks.iter().map(|chunk| (*chunk, 0.0)).collect();
-        for found in &self.found {
+        for clause in &self.clauses {
             let mut next = scores.iter_mut();
-            self.add(found, chunks, |chunk, score| {
+            self.add(clause, chunks, |chunk, score| {
                 if let Some((_, sum)) = next.find(|(other, _)| *other == chunk) {
                     *sum += score;
                 }
@@ -233,51 +236,51 @@ impl<'c> Bm25Query<'c> {
         Ok(scores)
     }
 
-    /// Calls a function with what a term adds to the scores of those of these chunks, which are ascending, that have it.
+    /// Calls `f` with the contribution of a clause to those of the ascending `chunks` that match it.
     fn add(
         &self,
-        found: &ClauseMatches,
+        clause: &ClauseMatches,
         chunks: &[u32],
         mut f: impl FnMut(u32, f64),
     ) -> Result<(), DocsError> {
-        let read = found.chunks.for_each_of(chunks, |chunk, times| {
+        let read = clause.chunks.for_each_of(chunks, |chunk, count| {
             let words = self.table.words[chunk as usize];
-            f(chunk, found.weight * self.table.tf_factors.of(times, words));
+            f(chunk, clause.idf * self.table.tf_factors.get(count, words));
         });
-        read.ok_or_else(|| self.damaged(found))
+        read.ok_or_else(|| self.corrupt(clause))
     }
 
-    fn damaged(&self, found: &ClauseMatches) -> DocsError {
-        self.cache.corrupt_postings(&found.name, CHUNK_POSTINGS)
+    fn corrupt(&self, clause: &ClauseMatches) -> DocsError {
+        self.index.corrupt_postings(&clause.name, CHUNK_POSTINGS)
     }
 
-    /// What each term adds to the score of a chunk.
+    /// Returns the contribution of each clause to the score of a chunk.
     pub(crate) fn explain(&self, chunk: u32) -> Result<Vec<TermScore>, DocsError> {
         let words = self.table.words[chunk as usize];
         let mut terms = Vec::new();
-        for found in &self.found {
-            let read = found.chunks.for_each_of(&[chunk], |_, count| {
+        for clause in &self.clauses {
+            let read = clause.chunks.for_each_of(&[chunk], |_, count| {
                 terms.push(TermScore {
-                    term: found.name.clone(),
+                    term: clause.name.clone(),
                     count,
-                    chunks: found.chunks.len(),
-                    score: found.weight * self.table.tf_factors.of(count, words),
+                    chunks: clause.chunks.len(),
+                    score: clause.idf * self.table.tf_factors.get(count, words),
                 });
             });
-            read.ok_or_else(|| self.damaged(found))?;
+            read.ok_or_else(|| self.corrupt(clause))?;
         }
         Ok(terms)
     }
 }
 
-/// The score of the last of the best so many chunks, of which there are at least that many.
+/// Returns the `count`-th best score; there must be at least `count` chunks.
 fn kth_best_score(chunks: &[u32], scores: &[f64], count: usize) -> f64 {
     let mut best: Vec<f64> = chunks.iter().map(|chunk| scores[*chunk as usize]).collect();
-    let (_, least, _) = best.select_nth_unstable_by(count - 1, |a, b| b.total_cmp(a));
-    *least
+    let (_, kth, _) = best.select_nth_unstable_by(count - 1, |a, b| b.total_cmp(a));
+    *kth
 }
 
-/// The distinct clauses of a query. Whatever is typed is a query: a quote without its other half is a blank.
+/// Returns the distinct clauses of a query. Every text is a query: an unpaired quote counts as whitespace.
 pub(crate) fn clauses(query: &str) -> BTreeSet<Clause> {
     let mut clauses = BTreeSet::new();
     let mut parts: Vec<&str> = query.split(['"', '“', '”']).collect();
@@ -299,40 +302,40 @@ pub(crate) fn clauses(query: &str) -> BTreeSet<Clause> {
             _ => _ = clauses.insert(Clause::Phrase(terms)),
         }
     }
-    // Words that say little count only where there are no others, and in phrases.
-    let is_weak = |clause: &Clause| match clause {
+    // Stop words are used only in phrases, and in queries without other words.
+    let is_stop_word_clause = |clause: &Clause| match clause {
         Clause::Term(term) => says_little(term),
         Clause::Phrase(_) => false,
     };
-    if !clauses.iter().all(is_weak) {
-        clauses.retain(|clause| !is_weak(clause));
+    if !clauses.iter().all(is_stop_word_clause) {
+        clauses.retain(|clause| !is_stop_word_clause(clause));
     }
     clauses
 }
 
-/// The chunks in which terms follow each other, with how often.
-fn phrase(cache: &DocumentIndex, terms: &[String]) -> Result<Vec<(u32, u32)>, DocsError> {
-    // What is said twice is read once.
+/// Returns the chunks that contain a phrase, with its count.
+fn phrase(index: &DocumentIndex, terms: &[String]) -> Result<Vec<(u32, u32)>, DocsError> {
+    // A repeated term is read once.
     let mut lists: BTreeMap<&str, BTreeMap<u32, Vec<u32>>> = BTreeMap::new();
-    // For each chunk, the places where the phrase begins.
+    // For each chunk, the positions where the phrase can start.
     let mut begins: Option<Vec<(u32, Vec<u32>)>> = None;
     for (offset, term) in (0_u32..).zip(terms) {
         if !lists.contains_key(term.as_str()) {
-            let Some((chunks, places)) = cache.chunk_positions(term)? else {
+            let Some((chunks, positions)) = index.chunk_positions(term)? else {
                 return Ok(Vec::new());
             };
             let chunks = chunks.into_iter().map(|(chunk, _)| chunk);
-            lists.insert(term, chunks.zip(places).collect());
+            lists.insert(term, chunks.zip(positions).collect());
         }
-        let Some(found) = lists.get(term.as_str()) else { continue };
+        let Some(matches) = lists.get(term.as_str()) else { continue };
         begins = Some(match begins {
-            None => found.iter().map(|(chunk, places)| (*chunk, places.clone())).collect(),
+            None => matches.iter().map(|(chunk, positions)| (*chunk, positions.clone())).collect(),
             Some(mut begins) => {
                 begins.retain_mut(|(chunk, begins)| {
-                    let places = found.get(chunk).map_or(&[][..], Vec::as_slice);
+                    let positions = matches.get(chunk).map_or(&[][..], Vec::as_slice);
                     begins.retain(|begin| {
-                        let place = begin.checked_add(offset);
-                        place.is_some_and(|place| places.binary_search(&place).is_ok())
+                        let position = begin.checked_add(offset);
+                        position.is_some_and(|position| positions.binary_search(&position).is_ok())
                     });
                     !begins.is_empty()
                 });
@@ -351,7 +354,7 @@ fn phrase(cache: &DocumentIndex, terms: &[String]) -> Result<Vec<(u32, u32)>, Do
 mod tests {
     use super::*;
 
-    fn shown(query: &str) -> String {
+    fn display(query: &str) -> String {
         let name = |clause: &Clause| match clause {
             Clause::Term(term) => term.clone(),
             Clause::Phrase(terms) => format!("<{}>", terms.join(" ")),
@@ -361,12 +364,12 @@ mod tests {
 
     #[test]
     fn any_text_is_a_query() {
-        assert_eq!(shown("How do I deploy on Fridays?"), "deploy friday on");
-        assert_eq!(shown("what did you do?"), "did do what you");
-        assert_eq!(shown("\"to be\" question"), "question <to be>");
-        assert_eq!(shown("“rolling back” \"x\" \"\" \"open end"), "end open x <roll back>");
-        assert_eq!(shown("AND OR NOT (* ^ NEAR/2 a:b"), "2 and b near not or");
-        assert_eq!(shown("\"parseHttp\" getHttp"), "get gethttp http <pars http>");
-        assert_eq!(shown("\" ' ; --"), "");
+        assert_eq!(display("How do I deploy on Fridays?"), "deploy friday on");
+        assert_eq!(display("what did you do?"), "did do what you");
+        assert_eq!(display("\"to be\" question"), "question <to be>");
+        assert_eq!(display("“rolling back” \"x\" \"\" \"open end"), "end open x <roll back>");
+        assert_eq!(display("AND OR NOT (* ^ NEAR/2 a:b"), "2 and b near not or");
+        assert_eq!(display("\"parseHttp\" getHttp"), "get gethttp http <pars http>");
+        assert_eq!(display("\" ' ; --"), "");
     }
 }

@@ -1,19 +1,21 @@
-//! Compiles a folder of documents into a cache, and resolves context from it.
+//! Document search for context: index a folder, search its chunks, assemble contexts within a token budget.
 //!
-//! A cache is a folder that is written once and then only read. It holds every document with its hash, the chunks it is
-//! cut into, and an index of its words. The same documents give the same version of a cache, on any machine.
+//! - [`build`] writes a [`DocumentIndex`]: documents with their hashes, their chunks, posting lists and optional vectors. Equal
+//!   documents give the same version on every machine.
+//! - [`DocumentIndex::resolve`] returns whole documents by term frequency, [`DocumentIndex::search`] chunks by BM25, vectors or both.
+//! - [`Assembler`] packs passages into a context. [`eval`] measures retrieval quality.
 //!
 //! ```
 //! use pannier_docs::{BuildOptions, DocumentIndex, DocumentSource, build};
 //!
 //! # let folder = std::env::temp_dir().join(format!("pannier-docs-{}", std::process::id()));
-//! # let (docs, cache) = (folder.join("docs"), folder.join("cache"));
+//! # let (docs, index) = (folder.join("docs"), folder.join("index"));
 //! # std::fs::create_dir_all(&docs)?;
 //! std::fs::write(docs.join("deploy.md"), "How to deploy on Fridays: do not.")?;
 //! std::fs::write(docs.join("lunch.md"), "The canteen closes at two.")?;
-//! build(&DocumentSource::new(&docs), &cache, &BuildOptions::default(), &mut |_| {})?;
+//! build(&DocumentSource::new(&docs), &index, &BuildOptions::default(), &mut |_| {})?;
 //!
-//! let answer = DocumentIndex::open(&cache)?.resolve("deploy fridays:", 10)?;
+//! let answer = DocumentIndex::open(&index)?.resolve("deploy fridays:", 10)?;
 //! assert_eq!(answer.documents[0].id, "deploy.md");
 //! assert_eq!(answer.documents[0].why.term_matches, 2);
 //! # std::fs::remove_dir_all(&folder)?;
@@ -74,17 +76,17 @@ pub use source::DocumentSource;
 pub use vectors::{ImportedVectors, VectorSource};
 pub use verify::verify;
 
-/// What a fuzzer calls: whatever the bytes, reading them must not panic, and what reads back must be what was written.
+/// The fuzz target: reading any bytes must not panic, and encoding must roundtrip.
 #[cfg(fuzzing)]
 pub fn fuzz(data: &[u8]) {
-    // As if whoever wrote them knew the checksum.
+    // With a valid checksum, so that the content is decoded.
     let mut sealed = data.to_vec();
     sealed.extend_from_slice(&xxhash_rust::xxh3::xxh3_64(data).to_le_bytes());
     if let Some(words) = inverted_index::read_block(&sealed) {
         assert!(!words.is_empty());
     }
     if let Some(list) = inverted_index::PostingList::read(sealed.clone()) {
-        if let Some(texts) = list.texts() {
+        if let Some(texts) = list.postings() {
             assert!(texts.is_sorted_by(|a, b| a.0 < b.0));
             assert!(texts.last().map(|(text, _)| *text) <= list.last());
             let _ = inverted_index::read_positions(&sealed, &texts);

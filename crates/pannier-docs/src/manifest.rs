@@ -1,4 +1,4 @@
-//! What a cache says about itself, for people and for whoever opens it.
+//! The manifest of an index version: counts, settings, and the sizes and checksums of its files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DocsError, Model, document_index};
 
-/// The file that names the present version.
+/// The file that names the current version.
 pub(crate) const CURRENT: &str = "CURRENT";
-/// Held while a cache is built.
+/// The lock of a build.
 pub(crate) const LOCK: &str = "LOCK";
 /// The folder of the versions.
 pub(crate) const VERSIONS: &str = "versions";
 pub(crate) const MANIFEST: &str = "manifest.json";
 
-/// The files of a version, besides the manifest.
+// The files of a version, besides the manifest.
 pub(crate) const TABLE: &str = "table";
 pub(crate) const RECORDS: &str = "records";
 pub(crate) const PATHS: &str = "paths";
@@ -47,51 +47,51 @@ pub(crate) const FILES: [&str; 12] = [
 
 const MAX_MANIFEST_BYTES: u64 = 1 << 20;
 
-/// What a cache says about itself.
+/// The description of an index version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Manifest {
-    /// The version of the format.
+    /// The version of the file format.
     #[serde(rename = "pannier_cache")]
     pub format: u32,
-    /// Which state of the sources it is: the hash of all paths, contents, dates, chunks and vectors.
+    /// The version of the index: a hash of all paths, titles, dates, contents and chunks, and of the model.
     pub version: String,
-    /// How many documents there are.
+    /// The number of documents.
     pub documents: u32,
-    /// How many bytes they have.
+    /// The total size of the documents in bytes.
     pub bytes: u64,
-    /// How many chunks they were cut into.
+    /// The number of chunks.
     pub chunks: u64,
-    /// How the chunks were made.
+    /// The version of the chunker and of text analysis.
     pub chunking: String,
-    /// How many different words there are.
+    /// The number of distinct words of documents.
     pub terms: u64,
-    /// How many different terms chunks are searched by.
+    /// The number of distinct terms of chunks.
     pub chunk_terms: u64,
-    /// Which model made the vectors of the chunks, if they have any.
+    /// The model of the vectors, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
-    /// The files, with their sizes and checksums.
+    /// The files with their sizes and checksums.
     pub files: BTreeMap<String, ManifestFile>,
 }
 
-/// A file of a cache.
+/// The size and checksum of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ManifestFile {
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
     /// XXH3 of its bytes, 16 hexadecimal digits.
     pub checksum: String,
 }
 
 impl Manifest {
-    /// The format that is written and read.
+    /// The format version that is written and read.
     pub const FORMAT: u32 = 2;
 
-    /// The manifest of a version, whose checksum is known.
+    /// Reads the manifest of a version, and checks its checksum.
     pub(crate) fn read(
         CurrentVersion { folder, checksum }: &CurrentVersion,
     ) -> Result<Self, DocsError> {
@@ -104,30 +104,30 @@ impl Manifest {
         let invalid = |error: serde_json::Error| DocsError::invalid(&path, error.to_string());
         let format: Format = serde_json::from_str(&text).map_err(invalid)?;
         if format.pannier_cache != Self::FORMAT {
-            let (found, known) = (format.pannier_cache, Self::FORMAT);
+            let (actual, supported) = (format.pannier_cache, Self::FORMAT);
             let problem =
-                format!("its format is {found}, and this version of Pannier reads {known}");
+                format!("its format is {actual}, but this version of Pannier reads {supported}");
             return Err(DocsError::invalid(&path, problem));
         }
         if document_index::checksum(text.as_bytes()) != *checksum {
-            return Err(DocsError::invalid(&path, "its checksum is another one"));
+            return Err(DocsError::invalid(&path, "its checksum does not match"));
         }
         let manifest: Self = serde_json::from_str(&text).map_err(invalid)?;
         if manifest.files.len() != FILES.len()
             || !FILES.iter().all(|name| manifest.files.contains_key(*name))
         {
-            return Err(DocsError::invalid(&path, "its list of files is another one"));
+            return Err(DocsError::invalid(&path, "its list of files is not complete"));
         }
         Ok(manifest)
     }
 
-    /// What it says about one of its files.
+    /// Returns the size and the checksum of a file.
     pub(crate) fn file(&self, name: &str) -> (u64, &str) {
         self.files.get(name).map_or((0, ""), |file| (file.bytes, file.checksum.as_str()))
     }
 }
 
-/// A file that is no link, and small.
+/// Reads a small text file that is not a link.
 fn read_small(path: &Path) -> Result<String, DocsError> {
     check_kind(path, false)?;
     let mut text = String::new();
@@ -141,18 +141,21 @@ fn read_small(path: &Path) -> Result<String, DocsError> {
     }
 }
 
-/// Refuses a file or a folder of a cache that is missing, or that is a link to somewhere else.
+/// Returns the size of a file or folder of an index, and rejects links and missing ones.
 pub(crate) fn check_kind(path: &Path, is_folder: bool) -> Result<u64, DocsError> {
     match fs::symlink_metadata(path) {
-        Ok(found) if found.is_file() && !is_folder || found.is_dir() && is_folder => {
-            Ok(found.len())
+        Ok(metadata) if metadata.is_file() && !is_folder || metadata.is_dir() && is_folder => {
+            Ok(metadata.len())
         }
-        Ok(_) => Err(DocsError::invalid(path, "it is a link, or not what it should be")),
+        Ok(_) => Err(DocsError::invalid(
+            path,
+            if is_folder { "it is not a folder" } else { "it is not a regular file" },
+        )),
         Err(error) => Err(open_error(path, error)),
     }
 }
 
-/// A file of a cache that is not there is damage; one that cannot be opened is not.
+/// Converts an error of opening: a missing file means a damaged index, any other error may pass.
 pub(crate) fn open_error(path: &Path, error: std::io::Error) -> DocsError {
     match error.kind() {
         ErrorKind::NotFound => DocsError::invalid(path, "it is missing"),
@@ -160,7 +163,7 @@ pub(crate) fn open_error(path: &Path, error: std::io::Error) -> DocsError {
     }
 }
 
-/// The present version.
+/// The current version of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CurrentVersion {
     pub(crate) folder: PathBuf,
@@ -169,40 +172,40 @@ pub(crate) struct CurrentVersion {
 }
 
 impl CurrentVersion {
-    /// What `CURRENT` says.
-    pub(crate) fn read(cache: &Path) -> Result<Self, DocsError> {
-        let path = cache.join(CURRENT);
+    /// Reads `CURRENT`.
+    pub(crate) fn read(index: &Path) -> Result<Self, DocsError> {
+        let path = index.join(CURRENT);
         if fs::symlink_metadata(&path).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
-            return Err(DocsError::NoCache { path: cache.to_owned() });
+            return Err(DocsError::NoIndex { path: index.to_owned() });
         }
         let text = read_small(&path)?;
         let named = text.strip_suffix('\n').and_then(|line| line.split_once(' '));
         let Some((name, checksum)) = named.filter(|(name, _)| is_version_name(name)) else {
             return Err(DocsError::invalid(&path, "it does not name a version"));
         };
-        let folder = cache.join(VERSIONS).join(name);
+        let folder = index.join(VERSIONS).join(name);
         Ok(Self { folder, checksum: checksum.to_owned() })
     }
 
-    /// Refuses a folder that is missing, or that is elsewhere.
+    /// Checks that the folder of the version exists and is not a link.
     pub(crate) fn check(&self) -> Result<(), DocsError> {
         self.folder.parent().map_or(Ok(0), |versions| check_kind(versions, true))?;
         check_kind(&self.folder, true).map(|_| ())
     }
 
-    /// How many versions there were before it. No two that follow each other have the same name.
+    /// Returns the number in its name, from 1. Consecutive versions with the same hash differ in it.
     pub(crate) fn number(&self) -> u32 {
         let name = self.folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.split_once('-').map_or(1, |(_, number)| number.parse().unwrap_or(1))
     }
 
-    /// The line that names a version.
+    /// Returns the line of `CURRENT` for a version.
     pub(crate) fn line(name: &str, manifest: &[u8]) -> String {
         format!("{name} {}\n", document_index::checksum(manifest))
     }
 }
 
-/// A hash, and a number for all versions but the first.
+/// Returns whether a name is a hash, optionally followed by `-` and a number.
 pub(crate) fn is_version_name(name: &str) -> bool {
     let (hash, number) = name.split_once('-').unwrap_or((name, "1"));
     let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);

@@ -1,6 +1,6 @@
-//! What is known about a document besides its text: what it is called, and when it was written.
+//! The title and date of a document.
 //!
-//! Both come from its front matter, or from the caller. The file system is not asked: it tells when a copy was made.
+//! Both come from front matter or from the caller. File times are not used: they are those of a copy.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,21 @@ use serde_saphyr::DuplicateKeyPolicy;
 
 use crate::chunk::boundary;
 
-/// Longer titles are cut.
+/// The maximum length of a title; longer ones are truncated.
 const MAX_TITLE_BYTES: usize = 256;
 
-/// What is known about a document besides its text.
+/// The title and date of a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DocumentMetadata {
-    /// What it is called. It stands above the headings of all its chunks, so that they are found by it.
+    /// Its title. It precedes the headings of all its chunks, so that search finds them by it.
     pub title: Option<String>,
-    /// When it was written.
+    /// Its date.
     pub date: Option<Timestamp>,
 }
 
 impl DocumentMetadata {
-    /// What is said here, or else there.
+    /// Returns these fields, and those of `other` where a field is missing. The title becomes one line.
     pub(crate) fn or_else(&self, other: Self) -> Self {
         let title = self.title.clone().or(other.title).map(|title| {
             let line: Vec<&str> = title.split_whitespace().collect();
@@ -38,7 +38,7 @@ impl DocumentMetadata {
     }
 }
 
-/// Reads a date, or a date and a time. Where no offset is given, it is UTC.
+/// Parses a date, or a date and a time. Without an offset, it is UTC.
 ///
 /// ```
 /// use pannier_docs::parse_date;
@@ -48,7 +48,7 @@ impl DocumentMetadata {
 /// ```
 pub fn parse_date(text: &str) -> Option<Timestamp> {
     let mut text = text.trim().to_owned();
-    // As Hugo and Jekyll write it: a blank before the offset.
+    // Hugo and Jekyll put a space before the offset.
     if let Some((time, offset)) = text.rsplit_once(' ')
         && offset.starts_with(['+', '-'])
     {
@@ -57,7 +57,7 @@ pub fn parse_date(text: &str) -> Option<Timestamp> {
     ["", "Z", "T00:00Z"].iter().find_map(|end| format!("{text}{end}").parse().ok())
 }
 
-/// What the front matter of a text says: `title`, and `updated` or else `date`. What cannot be read says nothing.
+/// Reads front matter: `title`, and `updated` or else `date`. Unreadable values are ignored.
 pub(crate) fn front_matter(text: &str) -> DocumentMetadata {
     let beginning = &text[..boundary(text, MAX_FRONT_MATTER_BYTES)];
     let Some(text) = split_front_matter(beginning).front else {
@@ -66,16 +66,19 @@ pub(crate) fn front_matter(text: &str) -> DocumentMetadata {
     let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
     let keys = serde_saphyr::from_str_with_options::<BTreeMap<String, Value>>(text, options);
     let keys = keys.unwrap_or_else(|_| parse_lenient(text));
-    let mut found = ["title", "updated", "date"].map(|key| match keys.get(key) {
+    let mut fields = ["title", "updated", "date"].map(|key| match keys.get(key) {
         Some(Value::Text(text)) => Some(text.clone()),
         Some(Value::Number(number)) => Some(number.to_string()),
         _ => None,
     });
-    let title = found[0].take();
-    DocumentMetadata { title, date: found.into_iter().flatten().find_map(|text| parse_date(&text)) }
+    let title = fields[0].take();
+    DocumentMetadata {
+        title,
+        date: fields.into_iter().flatten().find_map(|text| parse_date(&text)),
+    }
 }
 
-/// A value in front matter: a text, a number that is meant as one, or something that is not looked into.
+/// A value in front matter: a string, a number that counts as one, or anything else.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Value {
@@ -84,7 +87,7 @@ enum Value {
     Other(IgnoredAny),
 }
 
-/// The keys of what looks like front matter and is no YAML, line by line: people write `title: Notes: the beginning`.
+/// Parses front matter that is not valid YAML line by line, such as `title: Notes: the beginning`.
 fn parse_lenient(text: &str) -> BTreeMap<String, Value> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     let text = |value: &str| Value::Text(value.trim().trim_matches(['"', '\'']).to_owned());
@@ -96,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_come_from_the_front_matter() {
+    fn dates_come_from_front_matter() {
         let date = |text: &str| front_matter(text).date.map(|date| date.to_string());
         let day = |text: &str| Some(format!("{text}T00:00:00Z"));
         assert_eq!(date("---\ntitle: x\ndate: 2026-03-01\n---\ntext"), day("2026-03-01"));

@@ -1,7 +1,7 @@
-//! Which chunks answer a query: found by words, by meaning, or by both.
+//! Chunk search: a lexical and a semantic retriever, merged by reciprocal rank fusion.
 //!
-//! The two legs rank chunks apart, and their ranks are fused, not their scores, which have nothing in common. Fused scores
-//! are whole numbers, so that ties are ties, and are broken by a total order: paths, and document_ranks in documents.
+//! The retrievers rank chunks independently. Their ranks are fused, not their scores, which have different scales. Fused scores
+//! are integers, so that ties are exact; they are broken by a total order: document path, then position in the document.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -18,45 +18,45 @@ use crate::source::glob_set;
 use crate::vectors::{IMPORTED_MODEL, nearest};
 use crate::{DocsError, DocumentIndex, Embedder};
 
-/// What a rank of 1 is rrf_score, times the sum of the rank and `rrf_k`.
+/// The fixed-point scale of RRF scores: a rank contributes `RRF_SCALE / (rrf_k + rank)`.
 const RRF_SCALE: u64 = 1 << 32;
 
-/// By what chunks are found.
+/// The retrievers of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SearchMode {
-    /// By words, and by vectors where the cache has them.
+    /// Lexical, and semantic where the index has vectors.
     #[default]
     Hybrid,
-    /// By words.
+    /// Lexical only.
     Lexical,
-    /// By vectors.
+    /// Semantic only.
     Semantic,
 }
 
-/// What is looked for, and how.
+/// The options of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SearchOptions {
-    /// By what chunks are found.
+    /// The retrievers.
     pub mode: SearchMode,
-    /// How many chunks are taken by their words.
+    /// The number of chunks that the lexical retriever returns. Default: 50.
     pub lexical_k: usize,
-    /// How many chunks are taken by their vectors.
+    /// The number of chunks that the semantic retriever returns. Default: 50.
     pub semantic_k: usize,
-    /// How many are left of both.
+    /// The number of chunks after fusion. Default: 100.
     pub top_k: usize,
-    /// How much the first ranks stand out: the greater, the less.
+    /// The RRF constant k; larger values flatten rank differences. Default: 60.
     pub rrf_k: u32,
-    /// What a rank by words counts.
+    /// The weight of lexical ranks. Default: 1.
     pub lexical_weight: u32,
-    /// What a rank by vectors counts.
+    /// The weight of semantic ranks. Default: 1.
     pub semantic_weight: u32,
-    /// Of equal scores, puts the later document first.
+    /// Breaks ties by date, the latest document first. Default: by path.
     pub prefer_recent: bool,
-    /// Which chunks are looked at.
+    /// The chunks that are searched.
     pub filters: Filters,
 }
 
@@ -76,26 +76,26 @@ impl Default for SearchOptions {
     }
 }
 
-/// Which chunks are looked at.
+/// Restricts a search to some chunks. Empty filters allow all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Filters {
-    /// Patterns of which a document's path matches one, if there are any.
+    /// Glob patterns; a document's path must match one of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// The document's date is this or later. A document without a date has none.
+    /// The earliest document date, inclusive. Documents without a date are excluded.
     #[serde(skip_serializing_if = "Option::is_none", with = "timestamp")]
     pub after: Option<Timestamp>,
-    /// The document's date is earlier.
+    /// The latest document date, exclusive. Documents without a date are excluded.
     #[serde(skip_serializing_if = "Option::is_none", with = "timestamp")]
     pub before: Option<Timestamp>,
-    /// Texts that a chunk must have, in whatever case.
+    /// Strings that a chunk must contain, ignoring case.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contains: Vec<String>,
 }
 
-/// Timestamps as texts.
+/// Timestamps as strings.
 mod timestamp {
     use pannier_core::Timestamp;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -119,69 +119,69 @@ mod timestamp {
     }
 }
 
-/// Where the vector of a query comes from.
+/// The vector of a query.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum QueryVector<'q> {
-    /// There is none.
+    /// No vector.
     #[default]
     None,
-    /// A model makes it: the one that made the vectors of the cache.
+    /// Computed by the embedder of the index's vectors.
     Embedder(&'q dyn Embedder),
-    /// The caller has made it.
+    /// Computed by the caller.
     Given(&'q [i16]),
 }
 
-/// A chunk that answers a query.
+/// A chunk with its scores.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Hit {
-    /// What it is called: a hash of its document's path and content, its number and its text.
+    /// Its id: a hash of its document's path and content, its position and its text.
     pub id: String,
     /// The path of its document.
     pub path: String,
-    /// The number of its document.
+    /// The number of its document in the index.
     pub document: u32,
-    /// Its number among the chunks of its document.
+    /// Its position among the chunks of its document, from 0.
     pub sequence: u32,
-    /// Where it is, in bytes of the document.
+    /// Its byte range in the document.
     pub range: Range<usize>,
-    /// The headings it stands under.
+    /// Its headings, from the outermost: `Guide > Install`.
     pub heading_path: String,
     /// Its text.
     pub text: String,
-    /// When its document was written, if that is known.
+    /// The date of its document.
     pub date: Option<Timestamp>,
-    /// Its fused score.
+    /// Its fused score; 0 outside of a search.
     pub score: u64,
-    /// What its words make of it.
+    /// Its rank by the lexical retriever.
     pub lexical: Option<LexicalScore>,
-    /// What its vector makes of it.
+    /// Its rank by the semantic retriever.
     pub semantic: Option<SemanticScore>,
 }
 
-/// How a chunk was found by its words.
+/// The lexical rank of a chunk.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LexicalScore {
     /// Its rank, from 1.
     pub rank: u32,
-    /// Its BM25.
+    /// Its BM25 score.
     pub score: f64,
-    /// What each term adds to it.
+    /// The contribution of each query term.
     pub terms: Vec<TermScore>,
 }
 
-/// How a chunk was found by its vector.
+/// The semantic rank of a chunk.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SemanticScore {
     /// Its rank, from 1.
     pub rank: u32,
-    /// Its likeness to the query: 1 if it is the same.
+    /// Its cosine similarity to the query, from 0 to 1.
     pub score: f64,
 }
 
-/// A chunk and the ranks it has got.
+/// A chunk with its fused score and its ranks.
 struct Fused {
     chunk: u32,
     score: u64,
@@ -190,16 +190,16 @@ struct Fused {
 }
 
 impl DocumentIndex {
-    /// The chunks that answer a query, best first.
+    /// Searches chunks, and returns them best first.
     ///
     /// ```
     /// # use pannier_docs::{BuildOptions, DocumentIndex, QueryVector, SearchOptions, DocumentSource, build};
     /// # let folder = std::env::temp_dir().join(format!("pannier-search-{}", std::process::id()));
-    /// # let (docs, cache) = (folder.join("docs"), folder.join("cache"));
+    /// # let (docs, index) = (folder.join("docs"), folder.join("cache"));
     /// # std::fs::create_dir_all(&docs)?;
     /// # std::fs::write(docs.join("http.md"), "# Requests\n\nCall parse_http_header first.\n\n# Bread\n\nBake it.")?;
-    /// # build(&DocumentSource::new(&docs), &cache, &BuildOptions::default(), &mut |_| {})?;
-    /// let hits = DocumentIndex::open(&cache)?.search("parseHttpHeader", &SearchOptions::default(), QueryVector::None)?;
+    /// # build(&DocumentSource::new(&docs), &index, &BuildOptions::default(), &mut |_| {})?;
+    /// let hits = DocumentIndex::open(&index)?.search("parseHttpHeader", &SearchOptions::default(), QueryVector::None)?;
     /// assert_eq!(hits[0].heading_path, "Requests");
     /// # std::fs::remove_dir_all(&folder)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -207,38 +207,40 @@ impl DocumentIndex {
     ///
     /// # Errors
     ///
-    /// [`DocsError::LongQuery`], [`DocsError::Pattern`], [`DocsError::Model`] if the vector of the query is missing or not
-    /// of the cache's model, [`DocsError::Outdated`], and [`DocsError::Invalid`] if anything that is needed is not as it was built.
+    /// [`DocsError::LongQuery`], [`DocsError::Pattern`], [`DocsError::Model`] if the query vector is missing or of another
+    /// model, [`DocsError::Outdated`], and [`DocsError::Invalid`] if a file that the search reads is damaged.
     pub fn search(
         &self,
         query: &str,
-        search: &SearchOptions,
+        options: &SearchOptions,
         vector: QueryVector<'_>,
     ) -> Result<Vec<Hit>, DocsError> {
-        let (bytes, most) = (query.len(), MAX_QUERY_BYTES);
-        if bytes > most {
-            return Err(DocsError::LongQuery { bytes, most });
+        let (bytes, max_bytes) = (query.len(), MAX_QUERY_BYTES);
+        if bytes > max_bytes {
+            return Err(DocsError::LongQuery { bytes, max_bytes });
         }
-        self.check_mode(search.mode, vector)?;
+        self.check_mode(options.mode, vector)?;
         if self.manifest().chunking != chunker_version() {
             return Err(DocsError::Outdated { path: self.root().to_owned() });
         }
         let table = self.chunk_table()?;
-        let allowed = ChunkFilter::new(self, &search.filters)?;
-        let order = TieBreak::new(self, table, search.prefer_recent)?;
-        let has_vectors = self.manifest().model.is_some() && search.mode != SearchMode::Lexical;
-        let by_words = || self.lexical_search(query, search.lexical_k, &order, &allowed).map(Some);
-        let by_vectors = || self.vector_search(query, vector, search.semantic_k, &order, &allowed);
-        // To hand one leg to another thread takes longer than a search by words.
-        let (lexical, semantic) = match search.mode {
-            SearchMode::Semantic => (Ok(None), by_vectors()),
-            _ if !has_vectors => (by_words(), Ok(Vec::new())),
-            _ => rayon::join(by_words, by_vectors),
+        let filter = ChunkFilter::new(self, &options.filters)?;
+        let tie_break = TieBreak::new(self, table, options.prefer_recent)?;
+        let has_vectors = self.manifest().model.is_some() && options.mode != SearchMode::Lexical;
+        let lexical =
+            || self.lexical_search(query, options.lexical_k, &tie_break, &filter).map(Some);
+        let semantic =
+            || self.vector_search(query, vector, options.semantic_k, &tie_break, &filter);
+        // Handing work to another thread costs more than a lexical search.
+        let (lexical, semantic) = match options.mode {
+            SearchMode::Semantic => (Ok(None), semantic()),
+            _ if !has_vectors => (lexical(), Ok(Vec::new())),
+            _ => rayon::join(lexical, semantic),
         };
         let lexical = lexical?;
         let ranked = lexical.as_ref().map_or(&[][..], |(_, ranked)| ranked);
-        let fused = fuse(search, ranked, &semantic?, &order);
-        let mut reader = HitReader { cache: self, table, chunks: BTreeMap::new() };
+        let fused = fuse(options, ranked, &semantic?, &tie_break);
+        let mut reader = HitReader { index: self, table, chunks: BTreeMap::new() };
         let mut hits = Vec::with_capacity(fused.len());
         for fused in fused {
             let mut hit = reader.hit(fused.chunk)?;
@@ -256,46 +258,46 @@ impl DocumentIndex {
         Ok(hits)
     }
 
-    /// The chunks before and after a hit, where there are any.
+    /// Returns the chunks immediately before and after a hit.
     ///
     /// # Errors
     ///
-    /// [`DocsError::Invalid`] if they are not as they were built.
+    /// [`DocsError::Invalid`] if they are damaged.
     pub fn neighbors(&self, hit: &Hit) -> Result<Vec<Hit>, DocsError> {
         let table = self.chunk_table()?;
-        let mut reader = HitReader { cache: self, table, chunks: BTreeMap::new() };
+        let mut reader = HitReader { index: self, table, chunks: BTreeMap::new() };
         if hit.document >= self.len() {
             return Ok(Vec::new());
         }
-        let beside = [hit.sequence.checked_sub(1), hit.sequence.checked_add(1)];
-        let chunks = table.of_document(hit.document);
+        let sequences = [hit.sequence.checked_sub(1), hit.sequence.checked_add(1)];
+        let chunks = table.chunks_of(hit.document);
         let chunks =
-            beside.into_iter().flatten().map(|sequence| chunks.start.saturating_add(sequence));
+            sequences.into_iter().flatten().map(|sequence| chunks.start.saturating_add(sequence));
         chunks
-            .filter(|chunk| table.of_document(hit.document).contains(chunk))
+            .filter(|chunk| table.chunks_of(hit.document).contains(chunk))
             .map(|chunk| reader.hit(chunk))
             .collect()
     }
 
-    /// Every chunk, in the order of documents.
+    /// Returns every chunk, in document order.
     ///
     /// # Errors
     ///
     /// As [`document`](Self::document).
     pub fn all_chunks(&self) -> Result<impl Iterator<Item = Result<Hit, DocsError>>, DocsError> {
         let table = self.chunk_table()?;
-        let mut reader = HitReader { cache: self, table, chunks: BTreeMap::new() };
+        let mut reader = HitReader { index: self, table, chunks: BTreeMap::new() };
         Ok((0..table.rows.len() as u32).map(move |chunk| reader.hit(chunk)))
     }
 
-    /// Whether the query has the vector that a mode needs, of the model that made those of the cache.
+    /// Checks that the query has a vector if the mode needs one, and that its model is that of the index.
     fn check_mode(&self, mode: SearchMode, vector: QueryVector<'_>) -> Result<(), DocsError> {
-        let wrong = |problem: String| Err(DocsError::model(self.root(), problem));
+        let mismatch = |problem: String| Err(DocsError::model(self.root(), problem));
         let Some(model) = &self.manifest().model else {
             let has_vector = !matches!(vector, QueryVector::None) && mode == SearchMode::Hybrid;
             return match mode == SearchMode::Semantic || has_vector {
-                true => wrong(
-                    "the cache has no vectors; build it with the embedder, or search by words alone"
+                true => mismatch(
+                    "the index has no vectors; build it with an embedder, or use lexical search"
                         .to_owned(),
                 ),
                 false => Ok(()),
@@ -305,24 +307,24 @@ impl DocumentIndex {
             return Ok(());
         }
         match vector {
-            QueryVector::None if model.name == IMPORTED_MODEL => wrong(
-                "the cache has vectors of your own, and the query has none; give it one, or search by words alone"
+            QueryVector::None if model.name == IMPORTED_MODEL => mismatch(
+                "the index has imported vectors, but the query has no vector; add one, or use lexical search"
                     .to_owned(),
             ),
-            QueryVector::None => wrong(format!(
-                "the cache has vectors by {}, and the query has none; give the embedder, or search by words alone",
+            QueryVector::None => mismatch(format!(
+                "the index has vectors by {}, but the query has none; add the embedder, or use lexical search",
                 model.name
             )),
-            QueryVector::Embedder(embedder) if embedder.model() != model => wrong(format!(
-                "the vectors are by {} {:.12}…, and the embedder is {} {:.12}…; give the one that the cache was built with",
+            QueryVector::Embedder(embedder) if embedder.model() != model => mismatch(format!(
+                "the index has vectors by {} {:.12}…, but the embedder is {} {:.12}…; use the embedder of the index",
                 model.name,
                 model.hash,
                 embedder.model().name,
                 embedder.model().hash
             )),
             QueryVector::Given(vector) if vector.len() != model.dimensions as usize => {
-                wrong(format!(
-                    "its vectors have {} numbers, and that of the query {}; make both by one model",
+                mismatch(format!(
+                    "its vectors have {} dimensions, but the query vector has {}; compute both with one model",
                     model.dimensions,
                     vector.len()
                 ))
@@ -335,13 +337,13 @@ impl DocumentIndex {
         &'c self,
         query: &str,
         count: usize,
-        order: &TieBreak<'_>,
-        allowed: &ChunkFilter<'_>,
+        tie_break: &TieBreak<'_>,
+        filter: &ChunkFilter<'_>,
     ) -> Result<(Bm25Query<'c>, Vec<(u32, f64)>), DocsError> {
         let lexical = Bm25Query::new(self, query)?;
-        let best = allowed.first(count, order.table, |count| {
-            let is_allowed = |chunk| allowed.document(order.table, chunk);
-            lexical.top_k(count, is_allowed, |chunk| order.of(chunk))
+        let best = filter.take_matching(count, tie_break.table, |count| {
+            let is_allowed = |chunk| filter.allows_document(tie_break.table, chunk);
+            lexical.top_k(count, is_allowed, |chunk| tie_break.key(chunk))
         })?;
         Ok((lexical, best))
     }
@@ -351,10 +353,10 @@ impl DocumentIndex {
         query: &str,
         vector: QueryVector<'_>,
         count: usize,
-        order: &TieBreak<'_>,
-        allowed: &ChunkFilter<'_>,
+        tie_break: &TieBreak<'_>,
+        filter: &ChunkFilter<'_>,
     ) -> Result<Vec<(u32, i32)>, DocsError> {
-        let made = match vector {
+        let query_vector = match vector {
             QueryVector::None => Vec::new(),
             QueryVector::Given(vector) => vector.to_vec(),
             QueryVector::Embedder(embedder) => {
@@ -363,98 +365,98 @@ impl DocumentIndex {
             }
         };
         let dimensions = self.manifest().model.as_ref().map_or(0, |model| model.dimensions);
-        if made.len() != dimensions as usize {
-            let found = made.len();
+        if query_vector.len() != dimensions as usize {
+            let length = query_vector.len();
             let problem =
-                format!("the query got a vector of {found} numbers, and not of {dimensions}");
+                format!("the query vector has {length} dimensions instead of {dimensions}");
             return Err(DocsError::model(self.root(), problem));
         }
         let vectors = self.vectors()?;
-        allowed.first(count, order.table, |count| {
-            let is_allowed = |chunk| allowed.document(order.table, chunk);
-            Ok(nearest(vectors, &made, count, is_allowed, |chunk| order.of(chunk)))
+        filter.take_matching(count, tie_break.table, |count| {
+            let is_allowed = |chunk| filter.allows_document(tie_break.table, chunk);
+            Ok(nearest(vectors, &query_vector, count, is_allowed, |chunk| tie_break.key(chunk)))
         })
     }
 }
 
-/// One ranking of the ranks in both legs.
+/// Merges both rankings by reciprocal rank fusion.
 fn fuse(
-    search: &SearchOptions,
+    options: &SearchOptions,
     lexical: &[(u32, f64)],
     semantic: &[(u32, i32)],
-    order: &TieBreak<'_>,
+    tie_break: &TieBreak<'_>,
 ) -> Vec<Fused> {
     let mut fused: BTreeMap<u32, Fused> = BTreeMap::new();
     let rrf_score = |rank: u32, weight: u32| {
-        RRF_SCALE / (u64::from(search.rrf_k) + u64::from(rank)) * u64::from(weight)
+        RRF_SCALE / (u64::from(options.rrf_k) + u64::from(rank)) * u64::from(weight)
     };
     let new = |chunk| Fused { chunk, score: 0, lexical: None, semantic: None };
     for ((chunk, score), rank) in lexical.iter().zip(1..) {
         let entry = fused.entry(*chunk).or_insert_with(|| new(*chunk));
-        entry.score = entry.score.saturating_add(rrf_score(rank, search.lexical_weight));
+        entry.score = entry.score.saturating_add(rrf_score(rank, options.lexical_weight));
         entry.lexical = Some((rank, *score));
     }
     for ((chunk, product), rank) in semantic.iter().zip(1..) {
         let entry = fused.entry(*chunk).or_insert_with(|| new(*chunk));
-        entry.score = entry.score.saturating_add(rrf_score(rank, search.semantic_weight));
+        entry.score = entry.score.saturating_add(rrf_score(rank, options.semantic_weight));
         entry.semantic = Some((rank, *product));
     }
     let mut fused: Vec<Fused> = fused.into_values().collect();
-    fused.sort_unstable_by_key(|fused| (Reverse(fused.score), order.of(fused.chunk)));
-    fused.truncate(search.top_k);
+    fused.sort_unstable_by_key(|fused| (Reverse(fused.score), tie_break.key(fused.chunk)));
+    fused.truncate(options.top_k);
     fused
 }
 
-/// The order of chunks with the same score: by their documents, and by their document_ranks in them.
+/// The order of chunks with equal scores: by document, then by position.
 struct TieBreak<'c> {
     table: &'c ChunkTable,
-    /// The place of each document.
+    /// The rank of each document.
     document_ranks: Cow<'c, [u32]>,
 }
 
 impl<'c> TieBreak<'c> {
-    /// By the paths of documents, or by their dates first, the latest before all.
+    /// Ranks documents by path, or by date first, the latest in front.
     fn new(
-        cache: &'c DocumentIndex,
+        index: &'c DocumentIndex,
         table: &'c ChunkTable,
         by_date: bool,
     ) -> Result<Self, DocsError> {
         if !by_date {
-            return Ok(Self { table, document_ranks: cache.path_ranks().into() });
+            return Ok(Self { table, document_ranks: index.path_ranks().into() });
         }
-        let mut documents = Vec::with_capacity(cache.len() as usize);
-        for (document, place) in (0..cache.len()).zip(cache.path_ranks()) {
-            documents.push((Reverse(cache.record(document)?.metadata.date), *place, document));
+        let mut documents = Vec::with_capacity(index.len() as usize);
+        for (document, path_rank) in (0..index.len()).zip(index.path_ranks()) {
+            documents.push((Reverse(index.record(document)?.metadata.date), *path_rank, document));
         }
         documents.sort_unstable();
         let mut document_ranks = vec![0; documents.len()];
-        for ((_, _, document), place) in documents.into_iter().zip(0..) {
-            document_ranks[document as usize] = place;
+        for ((_, _, document), rank) in documents.into_iter().zip(0..) {
+            document_ranks[document as usize] = rank;
         }
         Ok(Self { table, document_ranks: document_ranks.into() })
     }
 
-    fn of(&self, chunk: u32) -> (u32, u32) {
+    fn key(&self, chunk: u32) -> (u32, u32) {
         (self.document_ranks[self.table.rows[chunk as usize].document as usize], chunk)
     }
 }
 
 impl ChunkTable {
-    /// The numbers of a document's chunks.
-    fn of_document(&self, document: u32) -> Range<u32> {
-        let at = document as usize;
-        self.firsts[at]..self.firsts[at + 1]
+    /// Returns the chunks of a document.
+    fn chunks_of(&self, document: u32) -> Range<u32> {
+        let document = document as usize;
+        self.firsts[document]..self.firsts[document + 1]
     }
 }
 
-/// Reads chunks, and the list of a document's chunks once.
+/// Reads hits, and the record and chunks of each document once.
 struct HitReader<'c> {
-    cache: &'c DocumentIndex,
+    index: &'c DocumentIndex,
     table: &'c ChunkTable,
-    chunks: BTreeMap<u32, Document>,
+    chunks: BTreeMap<u32, HitDocument>,
 }
 
-struct Document {
+struct HitDocument {
     id: [u8; 32],
     path: String,
     date: Option<Timestamp>,
@@ -466,42 +468,42 @@ impl HitReader<'_> {
         let row = self.table.rows[number as usize];
         let document = row.document;
         if !self.chunks.contains_key(&document) {
-            // Chunks mostly come document by document, or are few.
+            // Bounds memory: hits are few, or come document by document.
             if self.chunks.len() > 1_000 {
                 self.chunks.clear();
             }
-            let record = self.cache.record(document)?;
+            let record = self.index.record(document)?;
             self.chunks.insert(
                 document,
-                Document {
+                HitDocument {
                     id: document_id(&record.path, &record.hash),
-                    chunks: self.cache.chunks_of(document, &record)?,
+                    chunks: self.index.chunks_of(document, &record)?,
                     path: record.path,
                     date: record.metadata.date,
                 },
             );
         }
-        let damaged = || {
-            let problem = format!("the chunks of document {document} are not those of its list");
-            DocsError::invalid(self.cache.folder(), problem)
+        let corrupt = || {
+            let problem = format!("the chunks of document {document} do not match the chunk table");
+            DocsError::invalid(self.index.folder(), problem)
         };
-        let found = self.chunks.get(&document).ok_or_else(damaged)?;
-        let sequence = number - self.table.of_document(document).start;
-        let chunk = found.chunks.get(sequence as usize).ok_or_else(damaged)?;
+        let entry = self.chunks.get(&document).ok_or_else(corrupt)?;
+        let sequence = number - self.table.chunks_of(document).start;
+        let chunk = entry.chunks.get(sequence as usize).ok_or_else(corrupt)?;
         let range = row.start as usize..row.start as usize + row.length as usize;
         if chunk.range != range {
-            return Err(damaged());
+            return Err(corrupt());
         }
-        let text = self.cache.chunk_text(&row)?;
+        let text = self.index.chunk_text(&row)?;
         Ok(Hit {
-            id: chunk_id(&found.id, sequence, &text),
-            path: found.path.clone(),
+            id: chunk_id(&entry.id, sequence, &text),
+            path: entry.path.clone(),
             document,
             sequence,
             range,
             heading_path: chunk.heading_path.clone(),
             text,
-            date: found.date,
+            date: entry.date,
             score: 0,
             lexical: None,
             semantic: None,
@@ -509,59 +511,59 @@ impl HitReader<'_> {
     }
 }
 
-/// Which chunks are looked at.
+/// The compiled filters of a search.
 struct ChunkFilter<'c> {
-    cache: &'c DocumentIndex,
-    /// Of each document, whether it is; all are if nothing is asked of documents.
+    index: &'c DocumentIndex,
+    /// Whether each document is allowed; `None` allows all.
     documents: Option<Vec<bool>>,
-    /// Texts in lower case.
+    /// Lowercased strings.
     contains: Vec<String>,
 }
 
 impl<'c> ChunkFilter<'c> {
-    fn new(cache: &'c DocumentIndex, filters: &Filters) -> Result<Self, DocsError> {
+    fn new(index: &'c DocumentIndex, filters: &Filters) -> Result<Self, DocsError> {
         let Filters { paths, after, before, contains } = filters;
         let contains = contains.iter().map(|text| text.to_lowercase()).collect();
         if paths.is_empty() && after.is_none() && before.is_none() {
-            return Ok(Self { cache, documents: None, contains });
+            return Ok(Self { index, documents: None, contains });
         }
         let globs = glob_set(paths)?;
         let is_allowed = |document: u32| {
-            let record = cache.record(document)?;
+            let record = index.record(document)?;
             let date = record.metadata.date;
             let is_after = after.is_none_or(|after| date.is_some_and(|date| date >= after));
             let is_before = before.is_none_or(|before| date.is_some_and(|date| date < before));
             Ok(is_after && is_before && (paths.is_empty() || globs.is_match(&record.path)))
         };
-        let documents = (0..cache.len()).map(is_allowed).collect::<Result<_, DocsError>>()?;
-        Ok(Self { cache, documents: Some(documents), contains })
+        let documents = (0..index.len()).map(is_allowed).collect::<Result<_, DocsError>>()?;
+        Ok(Self { index, documents: Some(documents), contains })
     }
 
-    /// Whether the document of a chunk is looked at.
-    fn document(&self, table: &ChunkTable, chunk: u32) -> bool {
+    /// Returns whether the document of a chunk is allowed.
+    fn allows_document(&self, table: &ChunkTable, chunk: u32) -> bool {
         let document = table.rows[chunk as usize].document as usize;
         self.documents.as_ref().is_none_or(|documents| documents[document])
     }
 
-    /// The first so many that have the texts they must have, of those that a leg ranks. Texts are read only of what is
-    /// ranked high enough.
-    fn first<S: Copy>(
+    /// Returns the top `count` chunks of a retriever that contain all required strings. Only the texts of the highest ranks are
+    /// read: the retriever is asked for more until enough remain.
+    fn take_matching<S: Copy>(
         &self,
         count: usize,
         table: &ChunkTable,
-        best: impl Fn(usize) -> Result<Vec<(u32, S)>, DocsError>,
+        retrieve: impl Fn(usize) -> Result<Vec<(u32, S)>, DocsError>,
     ) -> Result<Vec<(u32, S)>, DocsError> {
         if self.contains.is_empty() {
-            return best(count);
+            return retrieve(count);
         }
-        let mut asked = count.max(1);
+        let mut requested = count.max(1);
         loop {
-            let ranked = best(asked)?;
-            let is_all = ranked.len() < asked;
+            let ranked = retrieve(requested)?;
+            let is_all = ranked.len() < requested;
             let mut kept = Vec::new();
             for (chunk, score) in ranked {
-                let text = self.cache.chunk_text(&table.rows[chunk as usize])?.to_lowercase();
-                if self.contains.iter().all(|contained| text.contains(contained)) {
+                let text = self.index.chunk_text(&table.rows[chunk as usize])?.to_lowercase();
+                if self.contains.iter().all(|required| text.contains(required)) {
                     kept.push((chunk, score));
                 }
             }
@@ -569,7 +571,7 @@ impl<'c> ChunkFilter<'c> {
                 kept.truncate(count);
                 return Ok(kept);
             }
-            asked = asked.saturating_mul(8);
+            requested = requested.saturating_mul(8);
         }
     }
 }

@@ -1,6 +1,6 @@
-//! A file of a cache, of which only what is there is read.
+//! A file of an index whose size is known.
 //!
-//! Nothing is mapped into memory: a file that shrinks is an error, not a fault.
+//! Files are read, not mapped into memory: a file that shrinks is an error, not a crash.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use crate::DocsError;
 use crate::manifest::{check_kind, open_error};
 
-/// A file of known size.
+/// An open file with the size that the manifest records.
 #[derive(Debug)]
 pub(crate) struct SizedFile {
     path: PathBuf,
@@ -18,9 +18,9 @@ pub(crate) struct SizedFile {
 
 impl SizedFile {
     pub(crate) fn open(path: PathBuf, bytes: u64) -> Result<Self, DocsError> {
-        let found = check_kind(&path, false)?;
-        if found != bytes {
-            let problem = format!("it has {found} bytes, and should have {bytes}");
+        let actual = check_kind(&path, false)?;
+        if actual != bytes {
+            let problem = format!("it has {actual} bytes instead of {bytes}");
             return Err(DocsError::invalid(&path, problem));
         }
         let file = File::open(&path).map_err(|error| open_error(&path, error))?;
@@ -31,19 +31,18 @@ impl SizedFile {
         DocsError::invalid(&self.path, problem)
     }
 
-    /// So many bytes from a place on, if they are there.
+    /// Reads `length` bytes from `start`.
     pub(crate) fn read(&self, start: u64, length: u64) -> Result<Vec<u8>, DocsError> {
         let is_within = start.checked_add(length).is_some_and(|end| end <= self.bytes);
         let size = usize::try_from(length).ok().filter(|_| is_within);
-        let size =
-            size.ok_or_else(|| self.invalid("something in it is said to be beyond its end"))?;
+        let size = size.ok_or_else(|| self.invalid("it refers to bytes beyond its end"))?;
         let mut bytes = Vec::new();
         bytes
             .try_reserve_exact(size)
-            .map_err(|_| self.invalid("something in it is said to be too long"))?;
+            .map_err(|_| self.invalid("it refers to more bytes than memory can hold"))?;
         bytes.resize(size, 0);
         read_exact_at(&self.file, &mut bytes, start).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => self.invalid("it is shorter than it was"),
+            std::io::ErrorKind::UnexpectedEof => self.invalid("it was truncated while it was open"),
             _ => DocsError::io("read", &self.path, error),
         })?;
         Ok(bytes)

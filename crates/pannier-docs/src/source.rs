@@ -1,4 +1,4 @@
-//! Which files are documents, and what they are called.
+//! The files of a document folder, their paths and ids.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use ignore::WalkBuilder;
 
 use crate::{DocsError, DocumentMetadata};
 
-/// A folder of documents.
+/// A folder of documents, and which of its files are indexed.
 #[derive(Clone, Debug)]
 pub struct DocumentSource {
     root: PathBuf,
@@ -17,23 +17,23 @@ pub struct DocumentSource {
     metadata: BTreeMap<String, DocumentMetadata>,
 }
 
-/// A file that is a document.
+/// A file to be indexed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceFile {
-    /// What it is called: its path in lower case.
+    /// Its id: the lowercased path.
     pub(crate) id: String,
-    /// Its path below the root, with forward slashes.
+    /// Its path relative to the root, with forward slashes.
     pub(crate) path: String,
-    /// Where it is.
+    /// Its path on disk.
     pub(crate) file: PathBuf,
-    /// What the caller says about it.
+    /// The title and date from the caller.
     pub(crate) metadata: DocumentMetadata,
-    /// Its path_rank among all documents in the order of their paths.
+    /// Its position among all documents in path order.
     pub(crate) path_rank: u32,
 }
 
 impl DocumentSource {
-    /// The `.md` files below a folder, hidden ones included.
+    /// Indexes the `.md` files below a folder, including hidden ones.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -43,21 +43,20 @@ impl DocumentSource {
         }
     }
 
-    /// Says what documents are called and when they were written, by their paths below the root, whatever their front
-    /// matter says.
+    /// Sets titles and dates by path relative to the root. They take precedence over front matter.
     pub fn metadata(mut self, metadata: BTreeMap<String, DocumentMetadata>) -> Self {
         self.metadata = metadata;
         self
     }
 
-    /// Takes the files that match one of these patterns instead. A pattern without a slash is for names, one with a
-    /// slash for paths below the root.
+    /// Indexes the files that match any of these glob patterns instead. A pattern without a slash matches file names, one with
+    /// a slash matches paths relative to the root.
     pub fn patterns(mut self, patterns: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.patterns = patterns.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Leaves out what `.gitignore` files say.
+    /// Sets whether files that `.gitignore` lists are skipped. Default: no.
     pub fn respect_gitignore(mut self, respects: bool) -> Self {
         self.respects_gitignore = respects;
         self
@@ -68,23 +67,22 @@ impl DocumentSource {
         glob_set(if self.patterns.is_empty() { &default } else { &self.patterns })
     }
 
-    /// The documents in the order of their ids, whatever the order of the folders. A cache among them is not looked
-    /// into.
-    pub(crate) fn files(&self, cache: Option<&Path>) -> Result<Vec<SourceFile>, DocsError> {
+    /// Returns the files ordered by id. The folder of the index itself is skipped.
+    pub(crate) fn files(&self, index: Option<&Path>) -> Result<Vec<SourceFile>, DocsError> {
         if !self.root.is_dir() {
             return Err(DocsError::NoSources { path: self.root.clone() });
         }
         let globs = self.globs()?;
-        let cache = cache.and_then(|cache| cache.canonicalize().ok());
+        let index = index.and_then(|index| index.canonicalize().ok());
         let (mut files, mut problems) = (Vec::new(), Vec::new());
         let mut walk = WalkBuilder::new(&self.root);
         walk.standard_filters(false).require_git(false);
         walk.git_ignore(self.respects_gitignore).parents(self.respects_gitignore);
         walk.filter_entry(move |entry| {
             let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
-            let is_cache =
-                |cache: &PathBuf| entry.path().canonicalize().is_ok_and(|path| path == *cache);
-            !(is_folder && cache.as_ref().is_some_and(is_cache))
+            let is_index =
+                |index: &PathBuf| entry.path().canonicalize().is_ok_and(|path| path == *index);
+            !(is_folder && index.as_ref().is_some_and(is_index))
         });
         for entry in walk.build() {
             let entry = match entry {
@@ -94,7 +92,7 @@ impl DocumentSource {
                     continue;
                 }
             };
-            // Links are not followed: what they lead to may lie outside.
+            // Links are not followed: their targets may be outside the root.
             if !entry.file_type().is_some_and(|kind| kind.is_file()) {
                 continue;
             }
@@ -115,7 +113,7 @@ impl DocumentSource {
                     });
                 }
                 None => problems.push(format!(
-                    "{}: its name is not UTF-8, or has a line break; rename it",
+                    "{}: its name is not UTF-8 or contains a line break; rename it",
                     relative.display()
                 )),
             }
@@ -124,22 +122,21 @@ impl DocumentSource {
         files.iter_mut().zip(0..).for_each(|(file, path_rank)| file.path_rank = path_rank);
         for path in self.metadata.keys() {
             if files.binary_search_by(|file| file.path.as_str().cmp(path)).is_err() {
-                problems.push(format!("{path}: it is no document; remove its metadata"));
+                problems
+                    .push(format!("{path}: there is no such document; remove its title and date"));
             }
         }
         files.sort_unstable_by(|a, b| (&a.id, &a.path).cmp(&(&b.id, &b.path)));
         for pair in files.windows(2).filter(|pair| pair[0].id == pair[1].id) {
             let (first, second) = (&pair[0].path, &pair[1].path);
-            problems.push(format!(
-                "{first} and {second} differ only in the case of letters; rename one"
-            ));
+            problems.push(format!("{first} and {second} differ only in case; rename one"));
         }
         problems.sort_unstable();
         if problems.is_empty() { Ok(files) } else { Err(DocsError::Sources { problems }) }
     }
 }
 
-/// What matches one of these patterns: one without a slash is for names, one with a slash for whole paths.
+/// Compiles glob patterns: one without a slash matches file names, one with a slash matches whole paths.
 pub(crate) fn glob_set(patterns: &[String]) -> Result<GlobSet, DocsError> {
     let mut globs = GlobSetBuilder::new();
     let invalid = |pattern: &str, error: &globset::Error| DocsError::Pattern {
@@ -157,17 +154,17 @@ pub(crate) fn glob_set(patterns: &[String]) -> Result<GlobSet, DocsError> {
     globs.build().map_err(|error| invalid(&patterns.join(", "), &error))
 }
 
-/// A path with forward slashes.
+/// Returns a path with forward slashes, if it is UTF-8 and has no line break.
 fn slash_path(relative: &Path) -> Option<String> {
-    let parts: Option<Vec<&str>> =
-        relative.components().map(|part| part.as_os_str().to_str()).collect();
-    let path = parts?.join("/");
+    let components: Option<Vec<&str>> =
+        relative.components().map(|component| component.as_os_str().to_str()).collect();
+    let path = components?.join("/");
     (!path.contains(['\n', '\r', '\0'])).then_some(path)
 }
 
-/// Whether a path stays below where it starts.
+/// Returns whether a relative path stays within its root.
 pub(crate) fn is_contained_path(path: &str) -> bool {
     !path.is_empty()
         && !path.contains(['\n', '\r', '\0'])
-        && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
+        && path.split('/').all(|component| !matches!(component, "" | "." | ".."))
 }

@@ -1,7 +1,7 @@
-//! How a cache gets onto the disk.
+//! Writing index versions to disk.
 //!
-//! One build at a time holds the lock. A version is written as a draft beside the present one, synced, and becomes the
-//! present one by one rename; whatever ends a build early leaves a draft that nobody reads, and the next build removes.
+//! One build at a time holds the lock. It writes a version as a draft next to the current one, syncs it, and publishes it by
+//! one rename. An interrupted build leaves a draft that nobody reads and that the next build removes.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -15,26 +15,26 @@ use crate::manifest::{
     CURRENT, CurrentVersion, LOCK, MANIFEST, ManifestFile, VERSIONS, check_kind,
 };
 
-/// What the lock of a cache says, so that no other folder is taken for one.
+/// The content of the lock file. It marks a folder as an index.
 const LOCK_MAGIC: &str = "pannier cache\n";
 
-/// Takes the folder for this build alone, until it ends in whatever way. A folder that is not empty, and not marked as
-/// a cache, is left alone.
-pub(crate) fn lock(cache: &Path) -> Result<FileLock, DocsError> {
-    let failed = |error| DocsError::io("write", cache, error);
-    fs::create_dir_all(cache).map_err(failed)?;
-    let path = cache.join(LOCK);
-    // A build that was stopped right at its beginning leaves an empty one.
+/// Locks the folder for one build. A folder that is neither empty nor marked as an index is rejected.
+pub(crate) fn lock(index: &Path) -> Result<FileLock, DocsError> {
+    let failed = |error| DocsError::io("write", index, error);
+    fs::create_dir_all(index).map_err(failed)?;
+    let path = index.join(LOCK);
+    // A build that was interrupted at its start leaves an empty lock file.
     let is_marked = check_kind(&path, false).is_ok()
         && fs::read(&path).is_ok_and(|text| text == LOCK_MAGIC.as_bytes() || text.is_empty());
-    let is_link = fs::symlink_metadata(cache.join(VERSIONS)).is_ok_and(|found| !found.is_dir());
-    let is_empty = fs::read_dir(cache).map_err(failed)?.next().is_none();
+    let is_link =
+        fs::symlink_metadata(index.join(VERSIONS)).is_ok_and(|metadata| !metadata.is_dir());
+    let is_empty = fs::read_dir(index).map_err(failed)?.next().is_none();
     if !(is_marked || is_empty) || is_link {
-        return Err(DocsError::NotACache { path: cache.to_owned() });
+        return Err(DocsError::NotAnIndex { path: index.to_owned() });
     }
     let failed = |error| DocsError::io("lock", &path, error);
     let Some(lock) = FileLock::try_acquire(&path).map_err(failed)? else {
-        return Err(DocsError::Busy { path: cache.to_owned() });
+        return Err(DocsError::Busy { path: index.to_owned() });
     };
     let mut file = lock.file();
     if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
@@ -44,7 +44,7 @@ pub(crate) fn lock(cache: &Path) -> Result<FileLock, DocsError> {
     Ok(lock)
 }
 
-/// A file that knows its size and its checksum.
+/// A file writer that computes size and checksum.
 pub(crate) struct ChecksummedFile {
     pub(crate) path: PathBuf,
     file: BufWriter<File>,
@@ -52,7 +52,7 @@ pub(crate) struct ChecksummedFile {
     hash: ChecksumWriter,
 }
 
-/// A checksum of what is written to it.
+/// A writer that computes the checksum of its input.
 #[derive(Default)]
 pub(crate) struct ChecksumWriter(Xxh3);
 
@@ -107,7 +107,7 @@ pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), DocsError> {
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)
 }
 
-/// Sees that the names in a folder are on the disk, where that can be asked for.
+/// Syncs the entries of a folder to disk, where the platform supports it.
 pub(crate) fn sync_folder(path: &Path) -> Result<(), DocsError> {
     if cfg!(unix) {
         let synced = File::open(path).and_then(|folder| folder.sync_all());
@@ -116,33 +116,33 @@ pub(crate) fn sync_folder(path: &Path) -> Result<(), DocsError> {
     Ok(())
 }
 
-/// Makes a draft the present version: it gets its name, and then `CURRENT` is replaced. Tells the name.
+/// Makes a draft the current version: renames it, then replaces `CURRENT`. Returns its name.
 pub(crate) fn publish(
-    cache: &Path,
+    index: &Path,
     versions: &Path,
     draft: &Path,
     version: &str,
 ) -> Result<String, DocsError> {
-    let first = CurrentVersion::read(cache).map_or(1, |current| current.number().saturating_add(1));
+    let first = CurrentVersion::read(index).map_or(1, |current| current.number().saturating_add(1));
     let names = (first..=999_999_999).chain(1..first).map(|number| match number {
         1 => version.to_owned(),
         number => format!("{version}-{number}"),
     });
     let name = names.into_iter().find(|name| fs::symlink_metadata(versions.join(name)).is_err());
     let name = name.unwrap_or_default();
-    let (folder, next) = (versions.join(&name), cache.join("CURRENT.next"));
+    let (folder, next) = (versions.join(&name), index.join("CURRENT.next"));
     let manifest = draft.join(MANIFEST);
     let manifest = fs::read(&manifest).map_err(|error| DocsError::io("read", &manifest, error))?;
     fs::rename(draft, &folder).map_err(|error| DocsError::io("write", &folder, error))?;
     let published = (|| {
         sync_folder(versions)?;
-        let (line, current) = (CurrentVersion::line(&name, &manifest), cache.join(CURRENT));
-        // Of a known name, so that the next build replaces what an interrupted one left.
+        let (line, current) = (CurrentVersion::line(&name, &manifest), index.join(CURRENT));
+        // The name is fixed, so that the next build replaces the file of an interrupted one.
         replace_file_through(&next, &current, |file| file.write_all(line.as_bytes()))
             .map_err(|error| DocsError::io("write", &current, error))
     })();
     published.inspect_err(|_| _ = fs::remove_dir_all(&folder))?;
-    sync_folder(cache)?;
+    sync_folder(index)?;
     Ok(name)
 }
 
@@ -153,11 +153,11 @@ pub(crate) fn is_draft(name: &str) -> bool {
     })
 }
 
-/// Removes folders of these names. What cannot be removed, because somebody still reads it, stays until the next build.
-pub(crate) fn remove(versions: &Path, is_meant: impl Fn(&str) -> bool) {
+/// Removes version folders by name. A folder that cannot be removed because a process reads it stays until the next build.
+pub(crate) fn remove(versions: &Path, is_match: impl Fn(&str) -> bool) {
     let Ok(entries) = fs::read_dir(versions) else { return };
     for entry in entries.flatten() {
-        if entry.file_name().to_str().is_some_and(&is_meant) {
+        if entry.file_name().to_str().is_some_and(&is_match) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }

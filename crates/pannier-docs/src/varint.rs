@@ -1,6 +1,6 @@
-//! Numbers and texts as bytes, and back. Reading never trusts: what is not there is none.
+//! LEB128 varints and length-prefixed strings. The reader trusts nothing: missing or malformed bytes are `None`.
 
-/// Appends a number, seven bits a byte, the lowest first.
+/// Appends a number as an LEB128 varint: seven bits per byte, the lowest first.
 pub(crate) fn write_varint(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
@@ -9,13 +9,13 @@ pub(crate) fn write_varint(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// Appends a text behind its length.
+/// Appends a string after its length.
 pub(crate) fn write_str(bytes: &mut Vec<u8>, text: &str) {
     write_varint(bytes, text.len() as u64);
     bytes.extend_from_slice(text.as_bytes());
 }
 
-/// What is left to read.
+/// A reader over the bytes that are not read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ByteReader<'b>(pub(crate) &'b [u8]);
 
@@ -43,7 +43,7 @@ impl<'b> ByteReader<'b> {
         for shift in (0..64).step_by(7) {
             let byte = self.take(1)?[0];
             let bits = u64::from(byte & 0x7f);
-            // Bits beyond the last, and bytes that add nothing, are nobody's writing.
+            // Overflow and overlong encodings are rejected: each number has one encoding.
             if shift == 63 && bits > 1 || shift > 0 && byte == 0 {
                 return None;
             }
@@ -72,7 +72,7 @@ impl<'b> ByteReader<'b> {
         self.take(8)?.try_into().ok().map(u64::from_le_bytes)
     }
 
-    /// How many bytes are left.
+    /// Returns the number of unread bytes.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -90,22 +90,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_and_texts_read_back(numbers in prop::collection::vec(any::<u64>(), 0..20), text in ".*") {
+        fn numbers_and_strings_roundtrip(numbers in prop::collection::vec(any::<u64>(), 0..20), text in ".*") {
             let mut bytes = Vec::new();
             numbers.iter().for_each(|number| write_varint(&mut bytes, *number));
             write_str(&mut bytes, &text);
-            let mut left = ByteReader(&bytes);
+            let mut reader = ByteReader(&bytes);
             for number in numbers {
-                prop_assert_eq!(left.read_varint(), Some(number));
+                prop_assert_eq!(reader.read_varint(), Some(number));
             }
-            prop_assert_eq!(left.read_str(), Some(text.as_str()));
-            prop_assert!(left.is_empty());
+            prop_assert_eq!(reader.read_str(), Some(text.as_str()));
+            prop_assert!(reader.is_empty());
         }
 
         #[test]
-        fn any_bytes_are_read_or_not(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
-            let mut left = ByteReader(&bytes);
-            while left.read_varint().is_some() || left.read_str().is_some() {}
+        fn any_bytes_are_read_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let mut reader = ByteReader(&bytes);
+            while reader.read_varint().is_some() || reader.read_str().is_some() {}
         }
     }
 }

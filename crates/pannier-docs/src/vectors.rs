@@ -1,8 +1,8 @@
-//! Chunks as vectors: where they come from, and which are nearest to a query.
+//! The vectors of chunks, and exact nearest-neighbor search.
 //!
-//! A vector has length 1 and is kept as whole numbers of 16 bits, so its product with another is exact, whatever the order
-//! of the additions, and fits 32 bits. All vectors are compared with a query: no graph, nothing approximate, and the
-//! compiler makes it fast.
+//! A vector has length 1 and 16-bit integer components, so a dot product is exact in 32 bits regardless of the order of
+//! additions. A query is compared with all vectors, in O(chunks · dimensions): exact, vectorized by the compiler, and fast
+//! enough for hundreds of thousands of chunks.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -13,32 +13,32 @@ use serde::Deserialize;
 
 use crate::{DocsError, DocumentIndex, Embedder, Model, quantize};
 
-/// How many bytes of a text's hash its vector is found again by.
+/// The length of the text hash that identifies a vector for reuse.
 pub(crate) const KEY_BYTES: usize = 16;
 
-/// How many vectors a thread compares at once.
+/// The number of vectors that a thread compares at once.
 const VECTORS_PER_BATCH: usize = 4_096;
 
-/// What stands for the model of vectors that the caller has made.
+/// The model name of imported vectors.
 pub(crate) const IMPORTED_MODEL: &str = "given";
 
-/// The longest line of a file with vectors.
+/// The maximum length of a line with a vector.
 const MAX_LINE_BYTES: u64 = 1 << 20;
 
-/// The most numbers that a vector may have.
+/// The maximum number of dimensions of an imported vector.
 const MAX_DIMENSIONS: usize = 16_384;
 
-/// Where the vectors of chunks come from.
+/// The source of chunk vectors.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum VectorSource<'v> {
-    /// Nothing is said: there are none, and a cache that has some is left alone.
+    /// Not specified: a new index has no vectors, and a build of an index with vectors fails.
     #[default]
     Unspecified,
-    /// There are none.
+    /// No vectors.
     None,
-    /// A model makes them.
+    /// An embedder computes them.
     Embedder(&'v dyn Embedder),
-    /// The caller has made them.
+    /// The caller computed them.
     Imported(&'v ImportedVectors),
 }
 
@@ -52,7 +52,7 @@ impl<'v> VectorSource<'v> {
     }
 }
 
-/// Vectors that the caller has made, by the ids of chunks.
+/// Vectors that the caller computed, by chunk id.
 #[derive(Clone, Debug)]
 pub struct ImportedVectors {
     model: Model,
@@ -60,13 +60,13 @@ pub struct ImportedVectors {
 }
 
 impl ImportedVectors {
-    /// Reads lines of the form `{"id": "…", "vector": [0.1, …]}`: the id of a chunk, and numbers of any length, which
-    /// are scaled.
+    /// Reads lines of the form `{"id": "…", "vector": [0.1, …]}`: the id of a chunk, and its vector, which is scaled to length
+    /// 1.
     ///
     /// # Errors
     ///
-    /// [`DocsError::Vectors`] with the first line that is not one, or has another number of dimensions than those before,
-    /// and [`DocsError::Io`].
+    /// [`DocsError::Vectors`] with the first line that is malformed or whose number of dimensions differs, and
+    /// [`DocsError::Io`].
     pub fn read(mut lines: impl BufRead) -> Result<Self, DocsError> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -93,29 +93,27 @@ impl ImportedVectors {
             }
             let Line { id, vector } =
                 serde_json::from_slice(&text).map_err(|error| invalid(error.to_string()))?;
-            let found = vector.len();
-            let expected = *dimensions.get_or_insert(found);
-            if found != expected {
+            let length = vector.len();
+            let expected = *dimensions.get_or_insert(length);
+            if length != expected {
                 return Err(invalid(format!(
-                    "the vector has {found} numbers, and those before {expected}"
+                    "the vector has {length} dimensions, but earlier ones have {expected}"
                 )));
             }
-            if !(1..=MAX_DIMENSIONS).contains(&found) {
+            if !(1..=MAX_DIMENSIONS).contains(&length) {
                 return Err(invalid(format!(
-                    "a vector has {found} numbers; 1 to {MAX_DIMENSIONS} are possible"
+                    "the vector has {length} dimensions; 1 to {MAX_DIMENSIONS} are allowed"
                 )));
             }
-            let zeros = vec![0; found];
+            let zeros = vec![0; length];
             let vector = match vector.iter().all(|number| *number == 0.0) {
                 true => Some(zeros),
                 false => quantize(&vector),
             };
-            let vector =
-                vector.ok_or_else(|| invalid("a number of the vector is too large".to_owned()))?;
+            let vector = vector
+                .ok_or_else(|| invalid("the vector has a number that is not finite".to_owned()))?;
             if vectors.insert(id.clone(), vector).is_some() {
-                return Err(invalid(format!(
-                    "there is a second vector for {id}; give one for each chunk"
-                )));
+                return Err(invalid(format!("there is a second vector for {id}")));
             }
         }
         let mut hash = blake3::Hasher::new();
@@ -136,32 +134,33 @@ fn bytes(vector: &[i16]) -> Vec<u8> {
     vector.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// The vectors of chunks while a cache is built: those of the cache before, and new ones.
+/// The vectors of chunks during a build: reused from the previous version, or new.
 pub(crate) struct ChunkVectors<'v> {
     vectors: VectorSource<'v>,
-    before: BTreeMap<[u8; KEY_BYTES], Vec<u8>>,
+    reusable: BTreeMap<[u8; KEY_BYTES], Vec<u8>>,
     embedded: u64,
-    /// The first chunk that has no vector among those that were given, and how many there are.
+    /// The first chunk without an imported vector, and the number of such chunks.
     missing: Option<(String, String)>,
     missing_count: u64,
 }
 
 impl<'v> ChunkVectors<'v> {
-    pub(crate) fn new(vectors: VectorSource<'v>, before: Option<&DocumentIndex>) -> Self {
-        let same = before.filter(|before| before.manifest().model.as_ref() == vectors.model());
-        let kept = match (same, vectors) {
-            // Anything wrong with them, and they are made again.
-            (Some(cache), VectorSource::Embedder(_)) => kept(cache).unwrap_or_default(),
+    pub(crate) fn new(vectors: VectorSource<'v>, previous: Option<&DocumentIndex>) -> Self {
+        let same =
+            previous.filter(|previous| previous.manifest().model.as_ref() == vectors.model());
+        let reusable = match (same, vectors) {
+            // Damaged vectors are recomputed.
+            (Some(index), VectorSource::Embedder(_)) => stored_vectors(index).unwrap_or_default(),
             _ => BTreeMap::new(),
         };
-        Self { vectors, before: kept, embedded: 0, missing: None, missing_count: 0 }
+        Self { vectors, reusable, embedded: 0, missing: None, missing_count: 0 }
     }
 
     pub(crate) fn model(&self) -> Option<&'v Model> {
         self.vectors.model()
     }
 
-    /// Whether every chunk has got one.
+    /// Fails if a chunk has no vector.
     pub(crate) fn check(&self) -> Result<(), DocsError> {
         match &self.missing {
             None => Ok(()),
@@ -179,12 +178,12 @@ impl<'v> ChunkVectors<'v> {
         }
     }
 
-    /// How many chunks have got a vector from the model.
+    /// Returns the number of chunks that the embedder computed a vector for.
     pub(crate) fn embedded(&self) -> u64 {
         self.embedded
     }
 
-    /// The keys and the vectors of chunks that follow those before, given by their ids and texts.
+    /// Returns the keys and the vectors of the next chunks, given by id and text.
     pub(crate) fn next(
         &mut self,
         chunks: &[(String, String)],
@@ -205,27 +204,31 @@ impl<'v> ChunkVectors<'v> {
                 }
             }
             VectorSource::Embedder(embedder) => {
-                let is_new = |key: &[u8; KEY_BYTES]| !self.before.contains_key(key);
+                let is_new = |key: &[u8; KEY_BYTES]| !self.reusable.contains_key(key);
                 let new: Vec<&str> = keys
                     .iter()
                     .zip(chunks)
                     .filter(|(key, _)| is_new(key))
                     .map(|(_, (_, text))| text.as_str())
                     .collect();
-                let made = embedder.embed(&new).map_err(DocsError::Embedder)?;
+                let computed = embedder.embed(&new).map_err(DocsError::Embedder)?;
                 let dimensions = embedder.model().dimensions as usize;
-                if made.len() != new.len() || made.iter().any(|vector| vector.len() != dimensions) {
+                if computed.len() != new.len()
+                    || computed.iter().any(|vector| vector.len() != dimensions)
+                {
                     let name = &embedder.model().name;
-                    let problem =
-                        format!("it did not give each text a vector of {dimensions} numbers");
+                    let problem = format!(
+                        "it did not return a vector of {dimensions} dimensions for each text"
+                    );
                     return Err(DocsError::model(Path::new(name), problem));
                 }
                 self.embedded += new.len() as u64;
-                let mut made = made.iter();
+                let mut computed = computed.iter();
                 for key in &keys {
-                    let kept = self.before.get(key).cloned();
+                    let reused = self.reusable.get(key).cloned();
                     all.extend(
-                        kept.or_else(|| made.next().map(|vector| bytes(vector)))
+                        reused
+                            .or_else(|| computed.next().map(|vector| bytes(vector)))
                             .unwrap_or_default(),
                     );
                 }
@@ -235,10 +238,11 @@ impl<'v> ChunkVectors<'v> {
     }
 }
 
-fn kept(cache: &DocumentIndex) -> Result<BTreeMap<[u8; KEY_BYTES], Vec<u8>>, DocsError> {
-    let dimensions = cache.manifest().model.as_ref().map_or(0, |model| model.dimensions as usize);
-    let vectors = cache.vectors()?.chunks_exact(dimensions.max(1));
-    Ok(cache.vector_keys()?.into_iter().zip(vectors.map(bytes)).collect())
+/// Returns the vectors of an index by the hash of their text.
+fn stored_vectors(index: &DocumentIndex) -> Result<BTreeMap<[u8; KEY_BYTES], Vec<u8>>, DocsError> {
+    let dimensions = index.manifest().model.as_ref().map_or(0, |model| model.dimensions as usize);
+    let vectors = index.vectors()?.chunks_exact(dimensions.max(1));
+    Ok(index.vector_keys()?.into_iter().zip(vectors.map(bytes)).collect())
 }
 
 fn key(text: &str) -> [u8; KEY_BYTES] {
@@ -247,45 +251,45 @@ fn key(text: &str) -> [u8; KEY_BYTES] {
     key
 }
 
-/// The exact product of two vectors of length 1. Products of others wrap, and mean nothing.
+/// Returns the dot product of two vectors of length 1, which is exact. Longer vectors wrap.
 pub(crate) fn dot_product(left: &[i16], right: &[i16]) -> i32 {
     let products = left.iter().zip(right).map(|(a, b)| i32::from(*a) * i32::from(*b));
     products.fold(0, i32::wrapping_add)
 }
 
-/// The vectors whose product with a query is greatest, and above zero, as numbers of chunks with the product: by product
-/// and then by `order`, of those that are allowed.
+/// Returns the `count` chunks with the largest positive dot products, ordered by product, then by `tie_break`. Chunks that
+/// `is_allowed` rejects are skipped.
 pub(crate) fn nearest(
     vectors: &[i16],
     query: &[i16],
     count: usize,
     is_allowed: impl Fn(u32) -> bool + Sync,
-    order: impl Fn(u32) -> (u32, u32) + Sync,
+    tie_break: impl Fn(u32) -> (u32, u32) + Sync,
 ) -> Vec<(u32, i32)> {
     if query.is_empty() {
         return Vec::new();
     }
-    let key = |(chunk, product): &(u32, i32)| (-i64::from(*product), order(*chunk));
-    let best = |mut found: Vec<(u32, i32)>| {
-        if found.len() > count {
-            found.select_nth_unstable_by_key(count, key);
-            found.truncate(count);
+    let key = |(chunk, product): &(u32, i32)| (-i64::from(*product), tie_break(*chunk));
+    let top = |mut matches: Vec<(u32, i32)>| {
+        if matches.len() > count {
+            matches.select_nth_unstable_by_key(count, key);
+            matches.truncate(count);
         }
-        found
+        matches
     };
-    let runs =
-        vectors.par_chunks(VECTORS_PER_BATCH * query.len()).enumerate().map(|(run, vectors)| {
-            let first = (run * VECTORS_PER_BATCH) as u32;
+    let batches =
+        vectors.par_chunks(VECTORS_PER_BATCH * query.len()).enumerate().map(|(batch, vectors)| {
+            let first = (batch * VECTORS_PER_BATCH) as u32;
             let products =
                 vectors.chunks_exact(query.len()).map(|vector| dot_product(vector, query));
-            let found = (first..)
+            let matches = (first..)
                 .zip(products)
                 .filter(|(chunk, product)| *product > 0 && is_allowed(*chunk));
-            best(found.collect())
+            top(matches.collect())
         });
-    let mut found = best(runs.collect::<Vec<_>>().concat());
-    found.sort_unstable_by_key(key);
-    found
+    let mut matches = top(batches.collect::<Vec<_>>().concat());
+    matches.sort_unstable_by_key(key);
+    matches
 }
 
 #[cfg(test)]
@@ -296,7 +300,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_closest_are_those_of_a_full_sort(
+        fn nearest_equals_a_full_sort(
             vectors in prop::collection::vec(prop::collection::vec(-3_i16..4, 3), 0..60),
             query in prop::collection::vec(-3_i16..4, 3),
             count in 0..20_usize,
@@ -308,27 +312,27 @@ mod tests {
                 .collect();
             all.sort_by_key(|(chunk, product)| (-product, u32::MAX - chunk));
             all.truncate(count);
-            let found = nearest(
+            let nearest = nearest(
                 &vectors.concat(), &query, count, |chunk| chunk % 3 != 0, |chunk| (0, u32::MAX - chunk),
             );
-            prop_assert_eq!(found, all);
+            prop_assert_eq!(nearest, all);
         }
     }
 
     #[test]
-    fn given_vectors_are_read_line_by_line() {
+    fn imported_vectors_are_read_line_by_line() {
         let read = |text: &str| ImportedVectors::read(text.as_bytes());
-        let given =
+        let imported =
             read("{\"id\":\"a\",\"vector\":[3,4]}\n\n{\"id\":\"b\",\"vector\":[0,0]}").unwrap();
-        assert_eq!(given.vectors["a"], [19660, 26214]);
-        assert_eq!((given.model.dimensions, given.vectors["b"].as_slice()), (2, &[0, 0][..]));
+        assert_eq!(imported.vectors["a"], [19660, 26214]);
+        assert_eq!((imported.model.dimensions, imported.vectors["b"].as_slice()), (2, &[0, 0][..]));
         for (text, problem) in [
             (
                 "{\"id\":\"a\",\"vector\":[3,4]}\n{\"id\":\"b\",\"vector\":[1]}",
-                "line 2 of the vectors: the vector has 1 number",
+                "line 2 of the vectors: the vector has 1 dimension",
             ),
             ("{\"id\":\"a\",\"vector\":[1]}\n{\"id\":\"a\",\"vector\":[1]}", "second vector"),
-            ("{\"id\":\"a\",\"vector\":[]}", "0 numbers"),
+            ("{\"id\":\"a\",\"vector\":[]}", "0 dimensions"),
             ("[1]", "line 1"),
             ("\u{fffd}", "line 1"),
         ] {

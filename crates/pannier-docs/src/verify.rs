@@ -1,4 +1,7 @@
-//! Whether a cache is, in every byte, what its documents make of it.
+//! Verification: rebuilds everything from the stored contents and compares it with the index.
+//!
+//! Time is that of a build, without reading the source folder. Contents are processed in batches, so memory does not grow with
+//! their size.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,21 +18,21 @@ use crate::store::ChecksumWriter;
 use crate::word_counts::WordCounts;
 use crate::{DocsError, DocumentIndex, build};
 
-/// Everything that is wrong with the cache at a path, a line each; nothing if it is sound.
+/// Returns the problems of the index at a path, one line each; none if it is intact.
 ///
-/// Contents are held against their hashes, chunks and the index are made again and compared, and so is the version.
+/// Contents are checked against their hashes. Chunks, posting lists and the version are rebuilt and compared.
 ///
 /// # Errors
 ///
-/// [`DocsError::NoCache`], or whatever keeps files from being read.
+/// [`DocsError::NoIndex`], and [`DocsError::Io`] if a file cannot be read.
 pub fn verify(path: &Path) -> Result<Vec<String>, DocsError> {
     loop {
-        // A build may replace the version that is looked at, and remove it.
+        // A build may replace and remove the version in the meantime.
         let before = CurrentVersion::read(path).ok();
-        let found = verify_once(path);
-        let is_sound = found.as_ref().is_ok_and(Vec::is_empty);
-        if is_sound || CurrentVersion::read(path).ok() == before {
-            return found;
+        let problems = verify_once(path);
+        let is_intact = problems.as_ref().is_ok_and(Vec::is_empty);
+        if is_intact || CurrentVersion::read(path).ok() == before {
+            return problems;
         }
     }
 }
@@ -38,41 +41,42 @@ fn verify_once(path: &Path) -> Result<Vec<String>, DocsError> {
     let mut problems = Vec::new();
     let current = match CurrentVersion::read(path) {
         Ok(current) => current,
-        Err(error) => return finding(error),
+        Err(error) => return to_problem(error),
     };
     if let Err(error) = current.check() {
-        return finding(error);
+        return to_problem(error);
     }
     check_names(&current.folder, &mut problems)?;
     match Manifest::read(&current) {
         Ok(manifest) => check_files(&current.folder, &manifest, &mut problems)?,
-        Err(error) => problems.extend(finding(error)?),
+        Err(error) => problems.extend(to_problem(error)?),
     }
     match DocumentIndex::open(path) {
-        Ok(cache) => check_contents(&cache, &mut problems)?,
-        Err(error) => problems.extend(finding(error)?),
+        Ok(index) => check_contents(&index, &mut problems)?,
+        Err(error) => problems.extend(to_problem(error)?),
     }
     let mut seen = BTreeSet::new();
     problems.retain(|problem| seen.insert(problem.clone()));
     Ok(problems)
 }
 
-/// What is wrong with a cache, as a finding; what keeps it from being looked at stays an error.
-fn finding(error: DocsError) -> Result<Vec<String>, DocsError> {
+/// Converts damage into a problem; other errors, which prevent verification, stay errors.
+fn to_problem(error: DocsError) -> Result<Vec<String>, DocsError> {
     match error {
         DocsError::Invalid { path, problem } => Ok(vec![format!("{}: {problem}", path.display())]),
         error => Err(error),
     }
 }
 
-/// Names what does not belong into the folder of a version.
+/// Reports files that do not belong to the folder of a version.
 fn check_names(folder: &Path, problems: &mut Vec<String>) -> Result<(), DocsError> {
     let failed = |error| DocsError::io("read", folder, error);
     let mut extra = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
         if !FILES.iter().chain(&[MANIFEST]).any(|known| name == **known) {
-            extra.push(format!("{}: it does not belong here", folder.join(&name).display()));
+            extra
+                .push(format!("{}: it does not belong to the index", folder.join(&name).display()));
         }
     }
     extra.sort_unstable();
@@ -80,7 +84,7 @@ fn check_names(folder: &Path, problems: &mut Vec<String>) -> Result<(), DocsErro
     Ok(())
 }
 
-/// Holds every file against its size and checksum.
+/// Checks the size and checksum of every file.
 fn check_files(
     folder: &Path,
     manifest: &Manifest,
@@ -88,22 +92,22 @@ fn check_files(
 ) -> Result<(), DocsError> {
     for name in FILES {
         if let Err(error) = check_file(&folder.join(name), manifest.file(name)) {
-            problems.extend(finding(error)?);
+            problems.extend(to_problem(error)?);
         }
     }
     Ok(())
 }
 
-/// Whether every file of a cache has the size and the checksum that it should have.
-pub(crate) fn checksums_match(cache: &DocumentIndex) -> bool {
+/// Returns whether every file has the size and the checksum of the manifest.
+pub(crate) fn checksums_match(index: &DocumentIndex) -> bool {
     let mut problems = Vec::new();
-    check_files(cache.folder(), cache.manifest(), &mut problems).is_ok() && problems.is_empty()
+    check_files(index.folder(), index.manifest(), &mut problems).is_ok() && problems.is_empty()
 }
 
 fn check_file(path: &Path, (bytes, checksum): (u64, &str)) -> Result<(), DocsError> {
-    let found = check_kind(path, false)?;
-    if found != bytes {
-        let problem = format!("it has {found} bytes, and should have {bytes}");
+    let actual = check_kind(path, false)?;
+    if actual != bytes {
+        let problem = format!("it has {actual} bytes instead of {bytes}");
         return Err(DocsError::invalid(path, problem));
     }
     let mut file = fs::File::open(path).map_err(|error| DocsError::io("read", path, error))?;
@@ -111,119 +115,120 @@ fn check_file(path: &Path, (bytes, checksum): (u64, &str)) -> Result<(), DocsErr
     std::io::copy(&mut file, &mut hash).map_err(|error| DocsError::io("read", path, error))?;
     match hash.checksum() == checksum {
         true => Ok(()),
-        false => Err(DocsError::invalid(path, "its checksum is another one")),
+        false => Err(DocsError::invalid(path, "its checksum does not match")),
     }
 }
 
-/// Where the documents end that are looked at together from here on.
-fn batch_end(cache: &DocumentIndex, first: u32) -> u32 {
+/// Returns the end of the batch of documents that starts at `first`.
+fn batch_end(index: &DocumentIndex, first: u32) -> u32 {
     let mut bytes = 0;
     let fits = |document: &u32| {
-        bytes += cache.content_bytes(*document);
+        bytes += index.content_bytes(*document);
         bytes <= build::BATCH_BYTES
     };
-    let count = (first..cache.len()).take(build::BATCH_DOCUMENTS).take_while(fits).count();
+    let count = (first..index.len()).take(build::BATCH_DOCUMENTS).take_while(fits).count();
     first + (count as u32).max(1)
 }
 
-/// Makes everything again from the contents, and compares.
-fn check_contents(cache: &DocumentIndex, problems: &mut Vec<String>) -> Result<(), DocsError> {
-    let folder = cache.folder();
-    let (mut index, mut chunk_index) = (IndexBuilder::default(), IndexBuilder::default());
+/// Rebuilds everything from the contents, and compares.
+fn check_contents(index: &DocumentIndex, problems: &mut Vec<String>) -> Result<(), DocsError> {
+    let folder = index.folder();
+    let (mut document_terms, mut chunk_terms) = (IndexBuilder::default(), IndexBuilder::default());
     let mut chunk_table = ChecksumWriter::default();
-    let mut root =
-        build::VersionHasher::new(&cache.manifest().chunking, cache.manifest().model.as_ref());
-    let is_ours = cache.manifest().chunking == chunker_version();
+    let mut version =
+        build::VersionHasher::new(&index.manifest().chunking, index.manifest().model.as_ref());
+    let is_same_chunker = index.manifest().chunking == chunker_version();
     let mut last: Option<String> = None;
-    let mut chunks_in_all = 0;
-    let mut is_whole = true;
+    let mut chunk_count = 0;
+    let mut is_readable = true;
     let mut first = 0;
-    while first < cache.len() {
-        let (mut words, mut terms, first_chunk) = (Vec::new(), Vec::new(), chunks_in_all);
-        let end = batch_end(cache, first);
+    while first < index.len() {
+        let (mut words, mut terms, first_chunk) = (Vec::new(), Vec::new(), chunk_count);
+        let end = batch_end(index, first);
         for number in first..end {
-            let found = cache
+            let read = index
                 .document(number)
-                .and_then(|document| Ok((document, cache.record(number)?, cache.chunks(number)?)));
-            let (document, record, chunks) = match found {
-                Ok(found) => found,
+                .and_then(|document| Ok((document, index.record(number)?, index.chunks(number)?)));
+            let (document, record, chunks) = match read {
+                Ok(read) => read,
                 Err(error) => {
-                    problems.extend(finding(error)?);
-                    is_whole = false;
+                    problems.extend(to_problem(error)?);
+                    is_readable = false;
                     continue;
                 }
             };
             if last.as_ref().is_some_and(|last| *last >= document.id) {
                 problems.push(format!(
-                    "{}: {} is not in the order of ids",
+                    "{}: {} is not in id order",
                     folder.join("records").display(),
                     document.path
                 ));
             }
             let title = record.metadata.title.as_deref();
-            let made = chunk::chunks(&document.path, &document.content, title);
-            if !chunk::are_char_boundaries(&chunks, &document.content) || made != chunks && is_ours
+            let rebuilt = chunk::chunks(&document.path, &document.content, title);
+            if !chunk::are_char_boundaries(&chunks, &document.content)
+                || rebuilt != chunks && is_same_chunker
             {
                 problems.push(format!(
-                    "{}: the chunks of {} are not what its content makes",
+                    "{}: the chunks of {} do not match its content",
                     folder.join("chunks").display(),
                     document.path
                 ));
             }
-            root.add(&document.path, &record.hash, &record.metadata, &chunk::write(&chunks));
+            version.add(&document.path, &record.hash, &record.metadata, &chunk::write(&chunks));
             for chunk in
                 chunks.iter().filter(|_| chunk::are_char_boundaries(&chunks, &document.content))
             {
-                let found = chunk.terms(&document.content);
-                let row = ChunkRow::new(number, chunk, &document.content, &found);
+                let chunk_terms = chunk.terms(&document.content);
+                let row = ChunkRow::new(number, chunk, &document.content, &chunk_terms);
                 chunk_table
                     .write_all(&row.bytes())
                     .map_err(|error| DocsError::io("read", folder, error))?;
-                terms.push(found);
+                terms.push(chunk_terms);
             }
-            chunks_in_all += chunks.len() as u64;
-            let counted = WordCounts::new(&document.content);
-            if counted.total != cache.word_count(number) {
+            chunk_count += chunks.len() as u64;
+            let counts = WordCounts::new(&document.content);
+            if counts.total != index.word_count(number) {
                 problems.push(format!(
-                    "{}: {} has {} words, and the table says {}",
+                    "{}: {} has {} words instead of {}",
                     folder.join(TABLE).display(),
                     document.path,
-                    counted.total,
-                    cache.word_count(number)
+                    counts.total,
+                    index.word_count(number)
                 ));
             }
-            words.push(counted);
+            words.push(counts);
             last = Some(document.id);
         }
-        index.add(first, &words.iter().collect::<Vec<_>>());
-        chunk_index.add(first_chunk as u32, &terms.iter().collect::<Vec<_>>());
+        document_terms.add(first, &words.iter().collect::<Vec<_>>());
+        chunk_terms.add(first_chunk as u32, &terms.iter().collect::<Vec<_>>());
         first = end;
     }
-    if !is_whole {
+    if !is_readable {
         return Ok(());
     }
-    let manifest = cache.manifest();
-    if root.version() != manifest.version || chunks_in_all != manifest.chunks {
+    let manifest = index.manifest();
+    if version.finish() != manifest.version || chunk_count != manifest.chunks {
         problems.push(format!(
-            "{}: its version or its counts are not what the documents make",
+            "{}: its version or counts do not match the documents",
             folder.join(MANIFEST).display()
         ));
     }
-    let mut check = |name: &str, made: &ChecksumWriter| {
-        if made.checksum() != manifest.file(name).1 {
+    let mut check = |name: &str, rebuilt: &ChecksumWriter| {
+        if rebuilt.checksum() != manifest.file(name).1 {
             let path = folder.join(name);
-            problems.push(format!("{}: it is not what the documents make", path.display()));
+            problems.push(format!("{}: it does not match the documents", path.display()));
         }
     };
-    if !is_ours {
-        // Made by another version, whose terms cannot be made again.
+    if !is_same_chunker {
+        // Another version built it, whose terms cannot be reproduced.
         return Ok(());
     }
     check(CHUNK_TABLE, &chunk_table);
-    let indexes = [(index, TERMS, POSTINGS), (chunk_index, CHUNK_TERMS, CHUNK_POSTINGS)];
-    for (index, terms_name, postings_name) in indexes {
+    let builders = [(document_terms, TERMS, POSTINGS), (chunk_terms, CHUNK_TERMS, CHUNK_POSTINGS)];
+    for (builder, terms_name, postings_name) in builders {
         let (mut terms, mut postings) = (ChecksumWriter::default(), ChecksumWriter::default());
-        index
+        builder
             .write(&mut terms, &mut postings)
             .map_err(|error| DocsError::io("read", folder, error))?;
         check(terms_name, &terms);

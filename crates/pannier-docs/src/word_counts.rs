@@ -1,17 +1,17 @@
-//! The words of a document: what stands between white space, in lower case.
+//! Word counts of a whole document: words are separated by whitespace and lowercased.
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::inverted_index::DistinctTerms;
 
-/// How often each word of a text occurs.
+/// The distinct words of a text with their counts.
 #[derive(Debug, Default)]
 pub(crate) struct WordCounts {
-    /// The text in lower case.
+    /// The lowercased text.
     text: String,
-    /// The distinct words, by hash and then by their bytes.
+    /// The distinct words, ordered by hash, then by bytes.
     entries: Vec<Entry>,
-    /// How many words there are.
+    /// The number of words.
     pub(crate) total: u32,
 }
 
@@ -23,13 +23,13 @@ struct Entry {
     count: u32,
 }
 
-/// The hash by which words are ordered.
+/// Returns the hash that orders words in the index.
 pub(crate) fn hash(word: &str) -> u64 {
     xxh3_64(word.as_bytes())
 }
 
 impl WordCounts {
-    /// Of a text that has fewer than 2^32 bytes in lower case.
+    /// Counts the words of `text`. The lowercased text must be shorter than 4 GiB.
     pub(crate) fn new(text: &str) -> Self {
         let text = text.to_lowercase();
         let base = text.as_ptr() as usize;
@@ -43,7 +43,7 @@ impl WordCounts {
             .collect();
         let total = entries.len() as u32;
         let word = |entry: &Entry| &text[entry.start as usize..entry.end as usize];
-        // Numbers first: texts are compared only where their hashes are equal, and then mostly once.
+        // Sorting by hash first compares strings only among equal hashes.
         entries.sort_unstable_by_key(|entry| entry.hash);
         for same in entries.chunk_by_mut(|a, b| a.hash == b.hash) {
             if same.iter().any(|entry| word(entry) != word(&same[0])) {
@@ -59,7 +59,7 @@ impl WordCounts {
         Self { text, entries, total }
     }
 
-    /// The distinct words with their hashes and counts, by hash and then by their bytes.
+    /// Returns the distinct words with their hashes and counts, ordered by hash, then by bytes.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn distinct(&self) -> impl Iterator<Item = (u64, &str, u32)> {
         self.entries.iter().map(|entry| {
@@ -77,7 +77,7 @@ impl DistinctTerms for WordCounts {
     }
 }
 
-/// The terms of a query, as they are written in answers: in lower case, in their order, with repetitions.
+/// Returns the words of a query: lowercased, in order, with repetitions.
 pub(crate) fn terms(query: &str) -> Vec<String> {
     query.to_lowercase().split_whitespace().map(str::to_owned).collect()
 }
@@ -87,11 +87,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_counted_in_lower_case_and_punctuation_stays() {
+    fn words_are_lowercased_and_keep_punctuation() {
         let words = WordCounts::new("Deploy the\u{2003}thing.\nDEPLOY, deploy ΑΣ");
-        let mut found: Vec<_> = words.distinct().map(|(_, word, count)| (word, count)).collect();
-        found.sort_unstable();
-        assert_eq!(found, [("deploy", 2), ("deploy,", 1), ("the", 1), ("thing.", 1), ("ας", 1)]);
+        let mut counts: Vec<_> = words.distinct().map(|(_, word, count)| (word, count)).collect();
+        counts.sort_unstable();
+        assert_eq!(counts, [("deploy", 2), ("deploy,", 1), ("the", 1), ("thing.", 1), ("ας", 1)]);
         assert_eq!(words.total, 6);
         assert_eq!(WordCounts::new(" \n").total, 0);
         assert_eq!(terms(" Deploy  X deploy "), ["deploy", "x", "deploy"]);

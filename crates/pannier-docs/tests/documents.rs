@@ -265,7 +265,7 @@ fn bad_documents_are_named_and_the_cache_stays() {
     let clash = build(&folder.sources(), &folder.cache(), &BuildOptions::default(), &mut |_| {})
         .unwrap_err()
         .to_string();
-    assert!(clash.contains("A.md.md and a.MD.md differ only in the case of letters"), "{clash}");
+    assert!(clash.contains("A.md.md and a.MD.md differ only in case"), "{clash}");
 }
 
 #[test]
@@ -340,7 +340,7 @@ fn links_and_paths_that_lead_elsewhere_are_refused() {
     fs::remove_file(&contents).unwrap();
     fs::rename(&elsewhere, &contents).unwrap();
     fs::write(contents.with_file_name("more"), "x").unwrap();
-    assert!(verify(&folder.cache()).unwrap()[0].contains("more: it does not belong here"));
+    assert!(verify(&folder.cache()).unwrap()[0].contains("more: it does not belong to the index"));
 }
 
 #[test]
@@ -375,7 +375,7 @@ fn folders_that_are_not_ours_are_left_alone() {
     }
     let refused = |cache: &Path| {
         let error = build(&folder.sources(), cache, &FROM_SCRATCH, &mut |_| {}).unwrap_err();
-        assert!(matches!(error, DocsError::NotACache { .. }), "{error}");
+        assert!(matches!(error, DocsError::NotAnIndex { .. }), "{error}");
     };
     refused(&other);
     assert!(other.join("versions/1.0").exists());
@@ -434,8 +434,8 @@ fn what_is_open_stays_as_it_is_and_two_builds_do_not_meet() {
 #[test]
 fn what_is_not_there_is_told_apart_from_what_is_damaged() {
     let folder = Folder::new();
-    assert!(matches!(DocumentIndex::open(folder.cache()), Err(DocsError::NoCache { .. })));
-    assert!(matches!(verify(&folder.cache()), Err(DocsError::NoCache { .. })));
+    assert!(matches!(DocumentIndex::open(folder.cache()), Err(DocsError::NoIndex { .. })));
+    assert!(matches!(verify(&folder.cache()), Err(DocsError::NoIndex { .. })));
     let nowhere = DocumentSource::new(folder.0.join("nowhere"));
     assert!(matches!(
         build(&nowhere, &folder.cache(), &BuildOptions::default(), &mut |_| {}),
@@ -443,7 +443,7 @@ fn what_is_not_there_is_told_apart_from_what_is_damaged() {
     ));
     let error =
         build(&folder.sources(), &folder.0, &BuildOptions::default(), &mut |_| {}).unwrap_err();
-    assert!(matches!(error, DocsError::NotACache { .. }), "{error}");
+    assert!(matches!(error, DocsError::NotAnIndex { .. }), "{error}");
     // No documents at all make a cache, too.
     assert_eq!(folder.build().documents, 0);
     let empty = folder.open();

@@ -271,7 +271,7 @@ fn of_equal_scores_the_later_document_comes_first_where_asked() {
     let unknown = [("x.md".to_owned(), dated("2026-01-01"))];
     let error =
         build(&folder.sources().metadata(unknown.into()), &folder.cache(), &options, &mut |_| {});
-    assert!(error.unwrap_err().to_string().contains("x.md: it is no document"));
+    assert!(error.unwrap_err().to_string().contains("x.md: there is no such document"));
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn vectors_are_made_once() {
     assert!((hits[0].semantic.as_ref().unwrap().score - 1.0 / 3_f64.sqrt()).abs() < 1e-4);
     // Said nothing, they are not thrown away.
     let error = folder.build_with(VectorSource::Unspecified).unwrap_err();
-    assert!(error.to_string().contains("the cache has vectors by letters"), "{error}");
+    assert!(error.to_string().contains("the index has vectors by letters"), "{error}");
     folder.build_with(VectorSource::None).unwrap();
     assert_eq!(folder.open().manifest().model, None);
 }
@@ -333,26 +333,26 @@ fn the_vector_of_a_query_must_be_of_the_same_model() {
         assert!(matches!(error, DocsError::Model { .. }), "{error}");
         error.to_string()
     };
-    assert!(ask(&search, QueryVector::Embedder(&letters)).contains("the cache has no vectors"));
+    assert!(ask(&search, QueryVector::Embedder(&letters)).contains("the index has no vectors"));
     folder.build_with(VectorSource::Embedder(&letters)).unwrap();
     for mode in [SearchMode::Semantic, SearchMode::Hybrid] {
         search.mode = mode;
         assert!(
-            ask(&search, QueryVector::None).contains("vectors by letters, and the query has none")
+            ask(&search, QueryVector::None).contains("vectors by letters, but the query has none")
         );
         let other = ask(&search, QueryVector::Embedder(&Letters::of_hash("f00d")));
         assert!(
-            other.contains("by letters 0123456789ab…, and the embedder is letters f00d"),
+            other.contains("by letters 0123456789ab…, but the embedder is letters f00d"),
             "{other}"
         );
         assert!(
             ask(&search, QueryVector::Given(&[1, 2]))
-                .contains("its vectors have 8 numbers, and that of the query 2")
+                .contains("its vectors have 8 dimensions, but the query vector has 2")
         );
     }
     search.mode = SearchMode::Hybrid;
     folder.build_with(VectorSource::None).unwrap();
-    assert!(ask(&search, QueryVector::Embedder(&letters)).contains("the cache has no vectors"));
+    assert!(ask(&search, QueryVector::Embedder(&letters)).contains("the index has no vectors"));
     search.mode = SearchMode::Lexical;
     assert_eq!(folder.open().search("abc", &search, QueryVector::None).unwrap().len(), 1);
     let long = "x".repeat(1 << 20);
@@ -384,7 +384,7 @@ fn the_caller_may_bring_vectors() {
     let given = |text: String| ImportedVectors::read(text.as_bytes()).unwrap();
     let one = given(line(&ids[0], "[1,0]"));
     let error = folder.build_with(VectorSource::Imported(&one)).unwrap_err().to_string();
-    assert!(error.contains(&ids[1]) && error.contains("none for 1 chunks"), "{error}");
+    assert!(error.contains(&ids[1]) && error.contains("no vector for 1 of the chunks"), "{error}");
     let both = given(line(&ids[0], "[1,0]") + &line(&ids[1], "[3,4]"));
     folder.build_with(VectorSource::Imported(&both)).unwrap();
     assert!(folder.build_with(VectorSource::Imported(&both)).unwrap().is_unchanged);

@@ -11,7 +11,6 @@
 mod component;
 mod placer;
 mod policy;
-mod presets;
 #[cfg(feature = "receipt")]
 mod receipt;
 mod registry;

@@ -27,7 +27,7 @@ components! {
             /// Takes the subset with the highest total score.
             "knapsack" => Knapsack(KnapsackOptions {
                 /// The tokens in a bucket; 1 is exact, and the default is 100.
-                #[serde(default = "bucket_size")]
+                #[serde(default = "tokens::<100>")]
                 #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
                 pub bucket_size: i64,
                 /// The maximum memory of the table, in bytes; default: 1 GiB.
@@ -71,7 +71,7 @@ components! {
                 #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["degrade", "throw"])))]
                 pub scarcity_behavior: ScarcityBehavior,
                 /// The tokens in a bucket; 1 is exact, and the default is 100.
-                #[serde(default = "bucket_size")]
+                #[serde(default = "tokens::<100>")]
                 #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
                 pub bucket_size: i64,
                 /// The maximum memory of the table, in bytes; default: 1 GiB.
@@ -87,7 +87,7 @@ components! {
                 /// The order of documents, and when a heading is counted; default: `greedy`.
                 #[serde(default, skip_serializing_if = "is_default")] pub packing: Packing,
                 /// The minimum tokens of a heading; default: 10.
-                #[serde(default = "overhead", skip_serializing_if = "is_overhead")]
+                #[serde(default = "tokens::<{ DocumentLayout::MIN_HEADING_TOKENS }>", skip_serializing_if = "is_min_heading")]
                 #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
                 pub overhead: i64,
                 /// The maximum number of passages of one document; default: no limit.
@@ -112,7 +112,7 @@ components! {
                 /// The tiers, in the order in which they are filled.
                 #[serde(default)] pub tiers: Vec<TierOptions>,
                 /// The percentage of a share that full texts may fill before short forms; default: 80.
-                #[serde(default = "full_text_percent", alias = "whole")]
+                #[serde(default = "percent::<80>", alias = "whole")]
                 #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
                 pub full_text_percent: f64,
             }) = {
@@ -144,7 +144,7 @@ records! {
         #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
         pub require: f64,
         /// The maximum; default: 100.
-        #[serde(default = "all")]
+        #[serde(default = "percent::<100>")]
         #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
         pub cap: f64,
     }
@@ -167,7 +167,7 @@ records! {
         #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
         pub kinds: Vec<ContextKind>,
         /// The maximum, in percent of the budget; default: 100.
-        #[serde(default = "all")]
+        #[serde(default = "percent::<100>")]
         #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
         pub cap: f64,
         /// The minimum of each kind that can use it, in percent of the tier's share; default: 0.
@@ -255,22 +255,14 @@ impl KnapsackOptions {
     pub const EXACT: Self = Self { bucket_size: 1, memory_limit: None };
 }
 
-fn bucket_size() -> i64 {
-    100
+fn is_min_heading(tokens: &i64) -> bool {
+    *tokens == DocumentLayout::MIN_HEADING_TOKENS
 }
 
-fn overhead() -> i64 {
-    DocumentLayout::MIN_HEADING_TOKENS
+fn tokens<const N: i64>() -> i64 {
+    N
 }
 
-fn is_overhead(tokens: &i64) -> bool {
-    *tokens == overhead()
-}
-
-fn full_text_percent() -> f64 {
-    TieredSlice::FULL_TEXT_PERCENT
-}
-
-fn all() -> f64 {
-    100.0
+fn percent<const N: i64>() -> f64 {
+    N as f64
 }

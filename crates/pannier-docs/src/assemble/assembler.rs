@@ -1,4 +1,4 @@
-//! From a query to its context.
+//! The assembler: an index, a configuration and a token counter.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::{
     TokenBudget,
 };
 
-/// A cache, how contexts are assembled from it, and what counts their tokens.
+/// Assembles contexts from an index.
 pub struct Assembler<'c> {
-    cache: &'c DocumentIndex,
+    index: &'c DocumentIndex,
     config: AssemblyConfig,
     counter: Arc<dyn TokenCounter>,
 }
@@ -26,33 +26,33 @@ impl std::fmt::Debug for Assembler<'_> {
 }
 
 impl<'c> Assembler<'c> {
-    /// An assembler that counts a token for every four bytes.
-    pub fn new(cache: &'c DocumentIndex, config: AssemblyConfig) -> Self {
-        Self { cache, config, counter: Arc::new(BytesOverFour) }
+    /// Creates an assembler that counts one token per four bytes.
+    pub fn new(index: &'c DocumentIndex, config: AssemblyConfig) -> Self {
+        Self { index, config, counter: Arc::new(BytesOverFour) }
     }
 
-    /// Counts tokens by another counter.
+    /// Counts tokens with another counter.
     pub fn with_counter(mut self, counter: Arc<dyn TokenCounter>) -> Self {
         self.counter = counter;
         self
     }
 
-    /// The cache.
-    pub fn cache(&self) -> &'c DocumentIndex {
-        self.cache
+    /// Returns the index.
+    pub fn index(&self) -> &'c DocumentIndex {
+        self.index
     }
 
-    /// How contexts are assembled.
+    /// Returns the configuration.
     pub fn config(&self) -> &AssemblyConfig {
         &self.config
     }
 
-    /// What counts tokens.
+    /// Returns the token counter.
     pub fn counter(&self) -> &Arc<dyn TokenCounter> {
         &self.counter
     }
 
-    /// Finds the passages for a query.
+    /// Searches the passages for a query.
     ///
     /// # Errors
     ///
@@ -62,15 +62,15 @@ impl<'c> Assembler<'c> {
         query: &str,
         vector: QueryVector<'_>,
     ) -> Result<Candidates<'_>, DocsError> {
-        let hits = self.cache.search(query, &self.config.search, vector)?;
+        let hits = self.index.search(query, &self.config.search, vector)?;
         Candidates::new(self, query, hits)
     }
 
-    /// The context for a query, within a budget.
+    /// Assembles the context for a query within a budget.
     ///
     /// # Errors
     ///
-    /// As [`DocumentIndex::search`], and whatever keeps the engine from selecting.
+    /// As [`DocumentIndex::search`], and [`DocsError::Engine`].
     pub fn assemble(
         &self,
         query: &str,
@@ -80,24 +80,24 @@ impl<'c> Assembler<'c> {
         self.candidates(query, vector)?.assemble(budget)
     }
 
-    /// How a context was assembled of which this is the receipt.
+    /// Returns the configuration that a receipt records.
     ///
     /// # Errors
     ///
-    /// [`DocsError::Receipt`] if it is of something else.
+    /// [`DocsError::Receipt`] if the receipt is not of an assembled context.
     pub fn config_from_receipt(receipt: &Receipt) -> Result<AssemblyConfig, DocsError> {
-        let wrong = |problem: &str| DocsError::Receipt { problem: problem.to_owned() };
+        let mismatch = |problem: &str| DocsError::Receipt { problem: problem.to_owned() };
         let source = &receipt.source;
         if source.kind != KIND {
-            return Err(wrong("its items are no passages of a cache"));
+            return Err(mismatch("its items are not passages of an index"));
         }
         let options = serde_json::to_value(&source.options);
         let config = options.and_then(serde_json::from_value);
-        config.map_err(|error| wrong(&error.to_string()))
+        config.map_err(|error| mismatch(&error.to_string()))
     }
 }
 
-/// Assembles a context twice, from the search on, and tells whether both are the same in every byte.
+/// Assembles a context twice, including the search, and returns whether both are identical to the byte.
 ///
 /// # Errors
 ///

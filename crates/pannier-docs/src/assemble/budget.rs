@@ -1,15 +1,15 @@
-//! How many tokens a context may have.
+//! The token budget of a context.
 
 use pannier_core::{ContextBudget, Error};
 use serde::{Deserialize, Serialize};
 
-/// A window, and what of it is kept for other things than passages.
+/// A context window with reserves for everything but passages, in tokens.
 ///
 /// ```
 /// use pannier_docs::TokenBudget;
 ///
 /// assert_eq!(TokenBudget::new(2_000).available_tokens(), 1_200);
-/// // Less than what is kept: nothing is left, and a context is empty.
+/// // The reserves exceed the window, so the context is empty.
 /// assert_eq!(TokenBudget::new(500).available_tokens(), 0);
 /// assert_eq!(TokenBudget::available(500).available_tokens(), 500);
 /// ```
@@ -17,20 +17,20 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TokenBudget {
-    /// All tokens.
+    /// The window.
     pub total_tokens: usize,
-    /// Kept for a system prompt.
+    /// The reserve for a system prompt.
     pub reserved_system: usize,
-    /// Kept for the query.
+    /// The reserve for the query.
     pub reserved_query: usize,
-    /// Kept for the answer.
+    /// The reserve for the answer.
     pub reserved_response: usize,
-    /// What the line that names a document costs at least.
+    /// The minimum cost of a document's heading line.
     pub per_doc_overhead: usize,
 }
 
 impl TokenBudget {
-    /// A window of so many tokens, of which 200 are kept for a system prompt, 100 for the query and 500 for the answer.
+    /// Creates a budget with reserves of 200 tokens for a system prompt, 100 for the query and 500 for the answer.
     pub fn new(total_tokens: usize) -> Self {
         Self {
             total_tokens,
@@ -41,7 +41,7 @@ impl TokenBudget {
         }
     }
 
-    /// So many tokens for passages, and nothing else.
+    /// Creates a budget without reserves.
     pub fn available(tokens: usize) -> Self {
         Self {
             total_tokens: tokens,
@@ -52,13 +52,13 @@ impl TokenBudget {
         }
     }
 
-    /// What is left for passages.
+    /// Returns the tokens that remain for passages.
     pub fn available_tokens(&self) -> usize {
         let reserves = [self.reserved_system, self.reserved_query, self.reserved_response];
-        reserves.iter().fold(self.total_tokens, |left, reserve| left.saturating_sub(*reserve))
+        reserves.iter().fold(self.total_tokens, |rest, reserve| rest.saturating_sub(*reserve))
     }
 
-    /// The same for the engine.
+    /// Returns the budget for the engine.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
-//! Passages that were found for a query, and what becomes of them at a budget.
+//! The candidates of a context: search hits as items of the engine.
 //!
-//! Searching does not depend on the budget, so that one search serves many of them.
+//! Searching does not depend on the budget, so one search serves many budgets.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,17 +13,17 @@ use pannier_policy::{
 
 use crate::{AssembledContext, Assembler, ContextChunk, DocsError, Hit, OmittedChunk, TokenBudget};
 
-/// What follows a text that was cut.
+/// The end of a truncated passage.
 const ELLIPSIS: &str = "...";
 
-/// Passages that were found for a query, best first.
+/// The hits of a search, ready to be packed for any budget.
 #[derive(Debug)]
 pub struct Candidates<'a> {
     assembler: &'a Assembler<'a>,
     query: String,
     hits: Vec<Hit>,
     items: Vec<ContextItem>,
-    /// Which of them is the best.
+    /// The position of the best hit.
     best: usize,
 }
 
@@ -54,16 +54,16 @@ impl<'a> Candidates<'a> {
         Ok(Self { assembler, query: query.to_owned(), hits, items, best })
     }
 
-    /// The passages.
+    /// Returns the hits.
     pub fn hits(&self) -> &[Hit] {
         &self.hits
     }
 
-    /// The pipeline that packs them, for questions of your own: of the [pool](Self::pool) at the same budget.
+    /// Returns the pipeline for the [pool](Self::pool) at the same budget.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the policy from being built.
+    /// [`DocsError::Engine`] if the policy cannot be built.
     pub fn pipeline(&self, budget: &TokenBudget) -> Result<Pipeline, DocsError> {
         let policy = self.assembler.config().policy(budget.per_doc_overhead);
         let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
@@ -77,7 +77,7 @@ impl<'a> Candidates<'a> {
             .with_min_heading_tokens(min_heading_tokens)
     }
 
-    /// The passages as items of the engine at a budget: the best is cut if none fits as a whole.
+    /// Returns the items of the engine. If none fits the budget whole, the best is truncated.
     ///
     /// # Errors
     ///
@@ -89,8 +89,7 @@ impl<'a> Candidates<'a> {
         })
     }
 
-    /// Selects, and if nothing fits, selects again with the best passage cut. Calls a function with the pool and the
-    /// selection.
+    /// Selects, and if nothing fits, selects again with the best passage truncated. Calls `f` with the pool and the selection.
     fn select<T>(
         &self,
         budget: &TokenBudget,
@@ -102,9 +101,9 @@ impl<'a> Candidates<'a> {
             return Ok(f(&self.items, &selection));
         }
         match self.truncate_best(budget)? {
-            Some(cut) => {
+            Some(truncated) => {
                 let mut pool = self.items.clone();
-                pool[self.best] = cut;
+                pool[self.best] = truncated;
                 let selection = pipeline.run(&pool, &tokens)?;
                 Ok(f(&pool, &selection))
             }
@@ -112,17 +111,17 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// The best passage by itself, cut so that it fits with its heading, if anything of it does.
+    /// Returns the best passage alone, truncated to fit with its heading, or `None` if nothing of it fits.
     fn truncate_best(&self, budget: &TokenBudget) -> Result<Option<ContextItem>, DocsError> {
         let (item, hit) = (&self.items[self.best], &self.hits[self.best]);
         let (layout, counter) = (self.layout(budget), self.assembler.counter());
         let heading = usize::try_from(layout.heading_tokens(item)).unwrap_or(usize::MAX);
         let Some(room) = budget.available_tokens().checked_sub(heading) else { return Ok(None) };
         if item.group().is_some() && item.tokens() <= i64::try_from(room).unwrap_or(i64::MAX) {
-            // Only its neighbors are too many.
+            // Without its neighbors it fits.
             return Ok(Some(new_item(hit, &hit.text, item.tokens(), 1.0).build()?));
         }
-        // What is added may cost more than it does by itself, so less is tried until it fits.
+        // Tokens merge across the ellipsis, so shorter prefixes are tried until one fits.
         for limit in (1..=room).rev().take(16) {
             let kept = counter.truncate(&hit.text, limit).trim_end();
             let text = format!("{kept}{ELLIPSIS}");
@@ -137,11 +136,11 @@ impl<'a> Candidates<'a> {
         Ok(None)
     }
 
-    /// The context at a budget.
+    /// Assembles the context for a budget.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the engine from selecting.
+    /// [`DocsError::Engine`] if the engine cannot select.
     pub fn assemble(&self, budget: &TokenBudget) -> Result<AssembledContext, DocsError> {
         self.select(budget, |pool, selection| self.context(pool, selection, budget))
     }
@@ -168,7 +167,7 @@ impl<'a> Candidates<'a> {
         let total_tokens = count(selection.tokens());
         AssembledContext {
             query_hash: blake3::hash(self.query.as_bytes()).to_hex().to_string(),
-            state_root: self.assembler.cache().manifest().version.clone(),
+            state_root: self.assembler.index().manifest().version.clone(),
             available_tokens: budget.available_tokens(),
             total_tokens,
             overhead_tokens: self.overhead(selection, budget),
@@ -179,8 +178,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// What was charged for headings and line ends, or the tokens that the whole text has beyond its passages, if there
-    /// are more.
+    /// Returns the tokens of headings and separators: those charged, or those of the rendered text if they are more.
     fn overhead(&self, selection: &Selection<'_>, budget: &TokenBudget) -> usize {
         let layout = self.layout(budget);
         let mut last = None;
@@ -196,7 +194,7 @@ impl<'a> Candidates<'a> {
         usize::try_from(overhead.max(rest)).unwrap_or_default()
     }
 
-    /// What is needed to make the selection again and verify it.
+    /// Creates the receipt of a context, which can be replayed.
     ///
     /// # Errors
     ///
@@ -208,7 +206,7 @@ impl<'a> Candidates<'a> {
         run_config.budget_scope = BudgetScope::Documents;
         run_config.source = Some(ReceiptSource {
             kind: KIND.to_owned(),
-            version: self.assembler.cache().manifest().version.clone(),
+            version: self.assembler.index().manifest().version.clone(),
             query: Some(self.query.clone()),
             options: serde_json::to_value(config)
                 .ok()
@@ -217,7 +215,7 @@ impl<'a> Candidates<'a> {
         self.select(budget, |_, selection| Receipt::new(selection, run_config))
     }
 
-    /// The pool that a receipt of these passages was made from.
+    /// Returns the pool that a receipt was created from.
     ///
     /// # Errors
     ///
@@ -232,10 +230,10 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// What receipts call the source of passages.
+/// The kind of source that receipts record.
 pub(crate) const KIND: &str = "passages";
 
-/// A passage as an item of the engine.
+/// Converts a hit into an item of the engine.
 fn new_item(hit: &Hit, text: &str, tokens: i64, hint: f64) -> ContextItemBuilder {
     let passage = Passage {
         document: &hit.path,
@@ -253,8 +251,8 @@ fn new_item(hit: &Hit, text: &str, tokens: i64, hint: f64) -> ContextItemBuilder
     }
 }
 
-/// Puts the passages before and after each one beside it, and tells which group each belongs to. A neighbour that was
-/// found by itself stays by itself, and one between two goes with the better one.
+/// Adds the neighbors of each hit, and returns the group of each chunk. A neighbor that is a hit itself keeps its own group, and
+/// one between two hits joins the better one.
 fn add_neighbors(
     assembler: &Assembler<'_>,
     hits: &mut Vec<Hit>,
@@ -264,12 +262,12 @@ fn add_neighbors(
     let mut all = Vec::with_capacity(hits.len() * 3);
     for hit in hits.drain(..) {
         let (mut before, mut after) = (None, None);
-        for beside in assembler.cache().neighbors(&hit)? {
-            if !beside.text.trim().is_empty() && known.insert(beside.id.clone()) {
+        for neighbor in assembler.index().neighbors(&hit)? {
+            if !neighbor.text.trim().is_empty() && known.insert(neighbor.id.clone()) {
                 groups.insert(hit.id.clone(), hit.id.clone());
-                groups.insert(beside.id.clone(), hit.id.clone());
-                let place = if beside.sequence < hit.sequence { &mut before } else { &mut after };
-                *place = Some(beside);
+                groups.insert(neighbor.id.clone(), hit.id.clone());
+                let slot = if neighbor.sequence < hit.sequence { &mut before } else { &mut after };
+                *slot = Some(neighbor);
             }
         }
         all.extend(before.into_iter().chain([hit]).chain(after));

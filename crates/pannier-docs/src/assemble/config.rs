@@ -1,4 +1,4 @@
-//! How a context is assembled, besides the query and the budget.
+//! The configuration of context assembly.
 
 use pannier_core::Deduplication;
 use pannier_policy::{DocumentOptions, Packing, PlacerPolicy, Policy, ScorerPolicy};
@@ -6,24 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::SearchOptions;
 
-/// How passages are found, freed of what says the same, packed and written.
+/// The options of search, deduplication, packing and rendering.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct AssemblyConfig {
-    /// How passages are found.
+    /// The search.
     pub search: SearchOptions,
-    /// In which order passages are taken, and how they are laid out.
+    /// The order in which passages are taken and placed.
     pub packing: Packing,
-    /// Above which share, in thousandths, what a passage has in common with a better one makes it superfluous.
+    /// The share of a passage's shingles, in thousandths, above which a higher-ranked passage makes it a near-duplicate. Range
+    /// 0–1000; default 800.
     pub dedup_threshold: u16,
-    /// How many passages of one document may be taken.
+    /// The maximum number of passages per document. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_chunks_per_doc: Option<usize>,
-    /// Takes the passages before and after each one with it, or none of them.
+    /// Selects each passage together with its neighbors, or not at all. Default: no.
     #[serde(rename = "neighbours")]
     pub neighbors: bool,
-    /// Tells headings, dates and the terms that were found.
+    /// Adds headings, dates and term scores to the result. Default: no.
     pub include_metadata: bool,
 }
 
@@ -41,7 +42,7 @@ impl Default for AssemblyConfig {
 }
 
 impl AssemblyConfig {
-    /// The policy of the engine that packs passages.
+    /// Returns the engine's policy for packing passages.
     pub fn policy(&self, per_doc_overhead: usize) -> Policy {
         let placer = match self.packing {
             Packing::Greedy => PlacerPolicy::Document,

@@ -1,124 +1,124 @@
-//! What comes out: passages in the order they are sent, the text of them, and what was left out, with the reasons.
+//! The result of context assembly: the text, its passages, and the omitted ones with reasons.
 
 use pannier_core::{ContextItem, ExcludedItem, ExclusionReason, Passage};
 use serde::Serialize;
 
 use crate::{Hit, LexicalScore, SemanticScore};
 
-/// A context for a query.
+/// An assembled context.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct AssembledContext {
     /// BLAKE3 of the query.
     pub query_hash: String,
-    /// The version of the cache: every document, its date, its chunks, and the model of the vectors.
+    /// The version of the index.
     pub state_root: String,
-    /// How many tokens there were.
+    /// The tokens that were available for passages.
     pub available_tokens: usize,
-    /// What the passages cost by themselves.
+    /// The token count of the passages.
     pub total_tokens: usize,
-    /// What is charged for the lines that name documents, and between passages.
+    /// The token count of heading lines and separators.
     pub overhead_tokens: usize,
-    /// Whether a passage was cut, because none fits as a whole.
+    /// Whether the best passage was truncated because none fits whole.
     pub truncated: bool,
-    /// The passages, in the order they are sent.
+    /// The selected passages, in sending order.
     pub chunks: Vec<ContextChunk>,
-    /// The passages that were found and left out, best first.
+    /// The omitted passages, best first.
     pub omitted: Vec<OmittedChunk>,
-    /// What is sent.
+    /// The rendered text.
     pub text: String,
 }
 
-/// A passage of a context.
+/// A selected passage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ContextChunk {
-    /// What it is called.
+    /// The id of the chunk.
     pub chunk_id: String,
     /// The path of its document.
     pub document_path: String,
-    /// Its number among the passages of its document.
+    /// Its position among the chunks of its document, from 0.
     pub sequence: u32,
-    /// Where it begins in the document, in bytes.
+    /// Its start in the document, in bytes.
     pub start: usize,
-    /// Where it ends.
+    /// Its end in the document, in bytes.
     pub end: usize,
-    /// Its fused score; a neighbour has none.
+    /// Its fused score; 0 for a neighbor.
     pub score: u64,
-    /// How it was found by its words.
+    /// Its lexical rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lexical: Option<RankedScore>,
-    /// How it was found by its vector.
+    /// Its semantic rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub semantic: Option<RankedScore>,
-    /// What it costs by itself.
+    /// Its token count.
     pub tokens: i64,
     /// Its text.
     pub text: String,
-    /// What else is known, if asked for.
+    /// More fields, if the configuration includes them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<ChunkMetadata>,
 }
 
-/// A rank, from 1, and the score behind it.
+/// A rank and its score.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RankedScore {
-    /// The rank.
+    /// The rank, from 1.
     pub rank: u32,
     /// The score.
     pub score: f64,
 }
 
-/// What is known about a passage.
+/// More fields of a passage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ChunkMetadata {
-    /// The headings it stands under.
+    /// Its headings, from the outermost.
     pub context: String,
-    /// When its document was written.
+    /// The date of its document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
-    /// What each term of the query adds to its score by words.
+    /// The contribution of each query term to its lexical score.
     pub terms: Vec<crate::TermScore>,
 }
 
-/// A passage that was found and left out.
+/// An omitted passage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct OmittedChunk {
-    /// What it is called.
+    /// The id of the chunk.
     pub chunk_id: String,
     /// The path of its document.
     pub document_path: String,
-    /// Its number among the passages of its document.
+    /// Its position among the chunks of its document, from 0.
     pub sequence: u32,
-    /// Where it begins in the document, in bytes.
+    /// Its start in the document, in bytes.
     pub start: usize,
-    /// Where it ends.
+    /// Its end in the document, in bytes.
     pub end: usize,
     /// Its fused score.
     pub score: u64,
-    /// What it costs by itself.
+    /// Its token count.
     pub tokens: i64,
-    /// Why it was left out.
+    /// The reason.
     #[serde(flatten)]
     pub reason: OmittedReason,
 }
 
-/// Why a passage was left out.
+/// The reason why a passage was omitted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum OmittedReason {
-    /// Another one says the same.
+    /// A duplicate or near-duplicate of another passage.
     Duplicate {
         /// `Deduplicated` or `NearDuplicate`.
         reason: String,
-        /// The one that says the same.
+        /// The id of the other passage.
         duplicate_of: String,
     },
-    /// Whatever else the engine says.
+    /// Any other reason of the engine.
     Other(ExclusionReason),
 }
 
@@ -146,7 +146,7 @@ impl ContextChunk {
             document_path: hit.path.clone(),
             sequence: hit.sequence,
             start: hit.range.start,
-            // Before that of the passage, if it was cut.
+            // A truncated passage ends earlier.
             end: Passage::from_item(item)
                 .map_or(hit.range.end, |passage| passage.range.end as usize),
             score: hit.score,
@@ -160,7 +160,7 @@ impl ContextChunk {
 }
 
 impl OmittedChunk {
-    /// Names the passage that was kept for this one by its id, where the engine names it by its content.
+    /// Creates an entry. The engine names a duplicate by its content, this names it by its id.
     pub(crate) fn new(
         hit: &Hit,
         excluded: ExcludedItem<&ContextItem>,

@@ -1,45 +1,52 @@
-//! Contexts that were assembled before.
+//! An LRU cache of assembled contexts.
 //!
-//! A context follows from the query, the budget, the state of the cache and everything that is configured; whoever asks the
-//! same again gets the same, and need not wait. The one that was asked for longest ago goes first.
+//! A context is determined by the query, the budget, the version of the index and the configuration, so equal requests share one
+//! result. When the cache is full, the least recently used context is dropped.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{AssembledContext, Assembler, DocsError, QueryVector, TokenBudget};
 
-/// Keeps contexts that were assembled, up to a number of them.
+/// A cache of assembled contexts with a maximum number of entries.
 #[derive(Debug)]
 pub struct ContextCache {
-    most: usize,
-    kept: Mutex<Kept>,
+    max_contexts: usize,
+    state: Mutex<CacheState>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    contexts: BTreeMap<[u8; 32], (u64, Arc<AssembledContext>)>,
-    /// When each was last asked for.
-    asked: BTreeMap<u64, [u8; 32]>,
+struct CacheState {
+    entries: BTreeMap<[u8; 32], CacheEntry>,
+    /// The keys by the time of their last use.
+    by_last_use: BTreeMap<u64, [u8; 32]>,
+    /// A logical clock.
     next: u64,
 }
 
+#[derive(Debug)]
+struct CacheEntry {
+    last_use: u64,
+    context: Arc<AssembledContext>,
+}
+
 impl ContextCache {
-    /// Keeps at most so many contexts.
-    pub fn new(most: usize) -> Self {
-        Self { most, kept: Mutex::new(Kept::default()) }
+    /// Creates a cache for at most `max_contexts` contexts.
+    pub fn new(max_contexts: usize) -> Self {
+        Self { max_contexts, state: Mutex::new(CacheState::default()) }
     }
 
-    /// How many contexts are kept.
+    /// Returns the number of cached contexts.
     pub fn len(&self) -> usize {
-        self.with(|kept| kept.contexts.len())
+        self.with(|state| state.entries.len())
     }
 
-    /// Whether none is.
+    /// Returns whether no context is cached.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// As [`Assembler::assemble`], or what it was the last time.
+    /// Returns the cached context of an equal request, or assembles and caches it.
     ///
     /// # Errors
     ///
@@ -52,46 +59,47 @@ impl ContextCache {
         vector: QueryVector<'_>,
     ) -> Result<Arc<AssembledContext>, DocsError> {
         let key = key(assembler, query, budget, vector);
-        if let Some(context) = self.with(|kept| kept.get(&key)) {
+        if let Some(context) = self.with(|state| state.get(&key)) {
             return Ok(context);
         }
-        // Others are not kept waiting meanwhile; if two make the same, it is the same.
+        // The lock is not held meanwhile: two threads may assemble the same context, with equal results.
         let context = Arc::new(assembler.assemble(query, budget, vector)?);
-        self.with(|kept| kept.put(key, Arc::clone(&context), self.most));
+        self.with(|state| state.insert(key, Arc::clone(&context), self.max_contexts));
         Ok(context)
     }
 
-    fn with<T>(&self, f: impl FnOnce(&mut Kept) -> T) -> T {
-        // Nothing in here fails halfway.
-        f(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<T>(&self, f: impl FnOnce(&mut CacheState) -> T) -> T {
+        // A panic cannot leave the state inconsistent: no step in between can fail.
+        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Kept {
+impl CacheState {
     fn get(&mut self, key: &[u8; 32]) -> Option<Arc<AssembledContext>> {
-        let (asked, context) = self.contexts.get_mut(key)?;
-        self.asked.remove(asked);
-        *asked = self.next;
-        self.asked.insert(self.next, *key);
+        let entry = self.entries.get_mut(key)?;
+        self.by_last_use.remove(&entry.last_use);
+        entry.last_use = self.next;
+        self.by_last_use.insert(self.next, *key);
         self.next += 1;
-        Some(Arc::clone(context))
+        Some(Arc::clone(&entry.context))
     }
 
-    fn put(&mut self, key: [u8; 32], context: Arc<AssembledContext>, most: usize) {
-        if let Some((asked, _)) = self.contexts.insert(key, (self.next, context)) {
-            self.asked.remove(&asked);
+    fn insert(&mut self, key: [u8; 32], context: Arc<AssembledContext>, max_contexts: usize) {
+        let entry = CacheEntry { last_use: self.next, context };
+        if let Some(replaced) = self.entries.insert(key, entry) {
+            self.by_last_use.remove(&replaced.last_use);
         }
-        self.asked.insert(self.next, key);
+        self.by_last_use.insert(self.next, key);
         self.next += 1;
-        while self.contexts.len() > most
-            && let Some((_, oldest)) = self.asked.pop_first()
+        while self.entries.len() > max_contexts
+            && let Some((_, oldest)) = self.by_last_use.pop_first()
         {
-            self.contexts.remove(&oldest);
+            self.entries.remove(&oldest);
         }
     }
 }
 
-/// Everything that a context depends on, as one number.
+/// Returns a hash of everything that a context depends on.
 fn key(
     assembler: &Assembler<'_>,
     query: &str,
@@ -101,9 +109,9 @@ fn key(
     let mut hash = blake3::Hasher::new();
     let mut put = |bytes: &[u8]| _ = hash.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
     put(query.as_bytes());
-    put(assembler.cache().manifest().version.as_bytes());
+    put(assembler.index().manifest().version.as_bytes());
     put(assembler.counter().name().as_bytes());
-    // Plain data, which is always written.
+    // Plain data always serializes.
     put(&serde_json::to_vec(&(budget, assembler.config())).unwrap_or_default());
     match vector {
         QueryVector::None => put(b""),

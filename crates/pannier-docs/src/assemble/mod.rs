@@ -1,23 +1,23 @@
-//! Assembles the passages that answer a query into a context that fits a budget.
+//! Context assembly: from a query to the passages that fit a token budget.
 //!
-//! Passages are found in a [`DocumentIndex`](crate::DocumentIndex), ranked, freed of what says the same, packed, and written under
-//! the names of their documents. What is packed is the engine's decision, by a [policy](crate::AssemblyConfig::policy) that
-//! could be written down, so that every passage that is left out has its reason.
+//! Pannier searches a [`DocumentIndex`](crate::DocumentIndex), removes near-duplicates, packs passages into the budget and
+//! renders them under the names of their documents. The engine packs by a [policy](crate::AssemblyConfig::policy), so every
+//! omitted passage has a reason, and a receipt replays the selection.
 //!
 //! ```
 //! use pannier_docs::{
-//!     Assembler, AssemblyConfig, BuildOptions, DocumentIndex, QueryVector, DocumentSource, TokenBudget, build,
+//!     Assembler, AssemblyConfig, BuildOptions, DocumentIndex, DocumentSource, QueryVector, TokenBudget, build,
 //! };
 //!
 //! # let folder = std::env::temp_dir().join(format!("pannier-assembly-{}", std::process::id()));
-//! # let (docs, cache) = (folder.join("docs"), folder.join("cache"));
+//! # let (docs, path) = (folder.join("docs"), folder.join("index"));
 //! # std::fs::create_dir_all(&docs)?;
 //! std::fs::write(docs.join("deploy.md"), "Deploy on any day but Friday.\n")?;
 //! std::fs::write(docs.join("lunch.md"), "The canteen closes at two.\n")?;
-//! build(&DocumentSource::new(&docs), &cache, &BuildOptions::default(), &mut |_| {})?;
+//! build(&DocumentSource::new(&docs), &path, &BuildOptions::default(), &mut |_| {})?;
 //!
-//! let cache = DocumentIndex::open(&cache)?;
-//! let assembler = Assembler::new(&cache, AssemblyConfig::default());
+//! let index = DocumentIndex::open(&path)?;
+//! let assembler = Assembler::new(&index, AssemblyConfig::default());
 //! let context = assembler.assemble("when do we deploy?", &TokenBudget::available(100), QueryVector::None)?;
 //! assert_eq!(context.text, "[DOC: deploy.md]\nDeploy on any day but Friday.\n");
 //! # std::fs::remove_dir_all(&folder)?;

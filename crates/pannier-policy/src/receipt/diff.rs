@@ -107,7 +107,7 @@ impl Receipt {
             unchanged_prefix_tokens: tokens(&after_items[..prefix]),
             tokens_before: tokens(&before_items),
             tokens_after: tokens(&after_items),
-            same_policy: self.policy == after.policy,
+            same_policy: self.policy() == after.policy(),
             same_time: self.reference_time == after.reference_time,
             same_budget: self.budget == after.budget,
             same_pool: self

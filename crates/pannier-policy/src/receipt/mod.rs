@@ -13,17 +13,17 @@ mod version_1;
 pub use diff::{DiffEntry, ReceiptDiff};
 pub use digest::Digest;
 
-use serde::{Deserialize, Serialize};
-
 use std::sync::Arc;
 
-use crate::{Policy, PolicyRegistry};
 use pannier_core::{
     ContextBudget, ContextItem, Error, MetadataValue, Pipeline, Selection, SelectionReport,
     Timestamp, TokenCounter,
 };
-use pannier_layout::render_documents;
-use pannier_layout::{DocumentLayout, Template, TextLayout};
+use pannier_layout::{DocumentLayout, Template, TextLayout, render_documents};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{Policy, PolicyRegistry};
 
 /// The source of a pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,11 +92,11 @@ impl RunConfig {
 
 /// A record of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, try_from = "wire::Receipt")]
+#[serde(deny_unknown_fields, expecting = "a receipt", remote = "Self")]
 #[non_exhaustive]
 pub struct Receipt {
     /// The version of this format.
-    #[serde(rename = "receipt")]
+    #[serde(rename = "receipt", deserialize_with = "read_format")]
     pub format: u32,
     /// The version of the engine.
     pub engine: String,
@@ -112,11 +112,7 @@ pub struct Receipt {
     /// The time of the run, for decay scorers without a reference time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference_time: Option<Timestamp>,
-    /// The policy as it was recorded. The seal covers it, so former names of options stay as they are.
-    #[serde(rename = "policy")]
-    recorded_policy: MetadataValue,
-    #[serde(skip)]
-    policy: Policy,
+    policy: RecordedPolicy,
     /// The budget.
     pub budget: ContextBudget,
     /// The pool.
@@ -132,6 +128,28 @@ pub struct Receipt {
     pub report: Digest,
     /// The hash of everything above as one line of JSON. A receipt that was changed is not read.
     seal: Digest,
+}
+
+/// A policy, and its text as it was recorded. The seal covers the text, so former names of options stay in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "MetadataValue", try_from = "MetadataValue")]
+struct RecordedPolicy {
+    recorded: MetadataValue,
+    policy: Policy,
+}
+
+impl From<RecordedPolicy> for MetadataValue {
+    fn from(policy: RecordedPolicy) -> Self {
+        policy.recorded
+    }
+}
+
+impl TryFrom<MetadataValue> for RecordedPolicy {
+    type Error = Error;
+
+    fn try_from(recorded: MetadataValue) -> Result<Self, Error> {
+        Ok(Self { policy: Policy::from_value(&recorded)?, recorded })
+    }
 }
 
 /// An item of the pool.
@@ -242,8 +260,7 @@ impl Receipt {
             tokenizer: config.tokenizer,
             budget_scope: config.budget_scope,
             reference_time: config.reference_time,
-            recorded_policy: config.policy.to_value(),
-            policy: config.policy,
+            policy: RecordedPolicy { recorded: config.policy.to_value(), policy: config.policy },
             budget: selection.budget().clone(),
             items,
             selected: selection.indices().collect(),
@@ -259,27 +276,44 @@ impl Receipt {
 
     /// Returns the hash of everything but the seal.
     fn computed_seal(&self) -> Digest {
-        Digest::of_json(&wire::Sealed {
-            receipt: self.format,
-            engine: &self.engine,
-            source: &self.source,
-            tokenizer: &self.tokenizer,
-            template: &self.template,
-            bound: self.budget_scope,
-            reference_time: self.reference_time,
-            policy: &self.recorded_policy,
-            budget: &self.budget,
-            items: &self.items,
-            selected: &self.selected,
-            shortened: &self.shortened,
-            result: self.result,
-            report: self.report,
-        })
+        // The seal is the last key. Writing to memory does not fail.
+        let mut json = serde_json::to_vec(self).unwrap_or_default();
+        let seal = r#","seal":""}"#.len() + self.seal.to_string().len();
+        json.truncate(json.len().saturating_sub(seal));
+        json.push(b'}');
+        Digest::of(&json)
+    }
+
+    /// Returns why a receipt that was read cannot be used.
+    fn problem(&self) -> Option<String> {
+        let mut seen = vec![false; self.items.len()];
+        for index in &self.selected {
+            match seen.get_mut(*index) {
+                Some(seen @ false) => *seen = true,
+                _ => {
+                    return Some(format!(
+                        "it selects item {index} more than once, or there is no such item; write the \
+                         receipt again"
+                    ));
+                }
+            }
+        }
+        let is_ascending = self.shortened.is_sorted_by(|one, two| one < two);
+        let is_short = |index: &usize| {
+            seen.get(*index) == Some(&true) && self.items[*index].short_form.is_some()
+        };
+        if !is_ascending || !self.shortened.iter().all(is_short) {
+            let problem = "it shortens items that it does not select, or that have no short form; \
+                           write the receipt again";
+            return Some(problem.to_owned());
+        }
+        let is_sealed = self.seal == self.computed_seal();
+        (!is_sealed).then(|| "it was changed after it was written; write it again".to_owned())
     }
 
     /// Returns the policy.
     pub fn policy(&self) -> &Policy {
-        &self.policy
+        &self.policy.policy
     }
 
     /// Runs the policy over a pool again, and compares. The counter must be the recorded one.
@@ -293,7 +327,7 @@ impl Receipt {
         registry: &PolicyRegistry,
         counter: &Arc<dyn TokenCounter>,
     ) -> Result<Replay, Error> {
-        let mut pipeline = registry.pipeline(&self.policy, self.reference_time)?;
+        let mut pipeline = registry.pipeline(self.policy(), self.reference_time)?;
         let (counter, counter_then) = (Arc::clone(counter), Arc::clone(counter));
         match self.budget_scope {
             BudgetScope::Items => {}
@@ -302,7 +336,7 @@ impl Receipt {
             }
             BudgetScope::Documents => {
                 let layout = DocumentLayout::new(counter);
-                let packed = self.policy.slicer().document_layout(layout.clone());
+                let packed = self.policy().slicer().document_layout(layout.clone());
                 pipeline = pipeline.with_layout(packed.unwrap_or(layout));
             }
             BudgetScope::CustomRenderer => {
@@ -381,127 +415,33 @@ fn digest(scope: BudgetScope, template: &Template, selection: &Selection<'_>) ->
     }
 }
 
-mod wire {
-    //! A receipt as it is read, before its checks.
-
-    use serde::de::{Deserializer, Error as _};
-    use serde::{Deserialize, Serialize};
-
-    use super::{BudgetScope, ReceiptItem, ReceiptSource};
-    use crate::{Digest, Policy};
-    use pannier_core::{ContextBudget, Error, MetadataValue, Timestamp};
-    use pannier_layout::Template;
-
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields, expecting = "a receipt")]
-    pub(super) struct Receipt {
-        receipt: Format,
-        engine: String,
-        source: ReceiptSource,
-        tokenizer: String,
-        template: Template,
-        bound: BudgetScope,
-        reference_time: Option<Timestamp>,
-        policy: MetadataValue,
-        budget: ContextBudget,
-        items: Vec<ReceiptItem>,
-        selected: Vec<usize>,
-        #[serde(default)]
-        shortened: Vec<usize>,
-        result: Digest,
-        report: Digest,
-        seal: Digest,
-    }
-
-    /// The version of the format. An unknown one fails at once, because its other keys may mean something else.
-    pub(super) struct Format(u32);
-
-    impl<'de> Deserialize<'de> for Format {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            let known = super::Receipt::FORMAT;
-            match u32::deserialize(deserializer)? {
-                format if (1..=known).contains(&format) => Ok(Self(format)),
-                format => {
-                    let problem = format!(
-                        "its format is {format}, and this version of Pannier reads 1 to {known}; use the \
-                         version that wrote it"
-                    );
-                    Err(D::Error::custom(Error::InvalidReceipt { problem }))
-                }
-            }
+/// Reads the version of the format. An unknown one fails at once, because its other keys may mean something else.
+fn read_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let known = Receipt::FORMAT;
+    match u32::deserialize(deserializer)? {
+        format if (1..=known).contains(&format) => Ok(format),
+        format => {
+            let problem = format!(
+                "its format is {format}, and this version of Pannier reads 1 to {known}; use the \
+                 version that wrote it"
+            );
+            Err(D::Error::custom(Error::InvalidReceipt { problem }))
         }
     }
+}
 
-    /// The content of the seal.
-    #[derive(Serialize)]
-    pub(super) struct Sealed<'r> {
-        pub(super) receipt: u32,
-        pub(super) engine: &'r str,
-        pub(super) source: &'r ReceiptSource,
-        pub(super) tokenizer: &'r str,
-        pub(super) template: &'r Template,
-        pub(super) bound: BudgetScope,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub(super) reference_time: Option<Timestamp>,
-        pub(super) policy: &'r MetadataValue,
-        pub(super) budget: &'r ContextBudget,
-        pub(super) items: &'r [ReceiptItem],
-        pub(super) selected: &'r [usize],
-        #[serde(skip_serializing_if = "<[usize]>::is_empty")]
-        pub(super) shortened: &'r [usize],
-        pub(super) result: Digest,
-        pub(super) report: Digest,
+impl Serialize for Receipt {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
     }
+}
 
-    impl TryFrom<Receipt> for super::Receipt {
-        type Error = Error;
-
-        fn try_from(read: Receipt) -> Result<Self, Error> {
-            let mut seen = vec![false; read.items.len()];
-            for index in &read.selected {
-                match seen.get_mut(*index) {
-                    Some(seen @ false) => *seen = true,
-                    _ => {
-                        let problem = format!(
-                            "it selects item {index} more than once, or there is no such item; \
-                             write the receipt again"
-                        );
-                        return Err(Error::InvalidReceipt { problem });
-                    }
-                }
-            }
-            let is_ascending = read.shortened.is_sorted_by(|one, two| one < two);
-            let is_short = |index: &usize| {
-                seen.get(*index) == Some(&true) && read.items[*index].short_form.is_some()
-            };
-            if !is_ascending || !read.shortened.iter().all(is_short) {
-                let problem = "it shortens items that it does not select, or that have no short form; write \
-                               the receipt again";
-                return Err(Error::InvalidReceipt { problem: problem.to_owned() });
-            }
-            let receipt = Self {
-                format: read.receipt.0,
-                engine: read.engine,
-                source: read.source,
-                tokenizer: read.tokenizer,
-                template: read.template,
-                budget_scope: read.bound,
-                reference_time: read.reference_time,
-                policy: Policy::from_value(&read.policy)?,
-                recorded_policy: read.policy,
-                budget: read.budget,
-                items: read.items,
-                selected: read.selected,
-                shortened: read.shortened,
-                result: read.result,
-                report: read.report,
-                seal: read.seal,
-            };
-            if receipt.seal != receipt.computed_seal() {
-                let problem = "it was changed after it was written; write it again".to_owned();
-                return Err(Error::InvalidReceipt { problem });
-            }
-            Ok(receipt)
+impl<'de> Deserialize<'de> for Receipt {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let receipt = Self::deserialize(deserializer)?;
+        match receipt.problem() {
+            Some(problem) => Err(D::Error::custom(Error::InvalidReceipt { problem })),
+            None => Ok(receipt),
         }
     }
 }
