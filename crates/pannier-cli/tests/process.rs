@@ -182,7 +182,7 @@ fn trailing_data_after_a_receipt_is_rejected() {
     std::fs::write(&receipt, text + "{\"more\": true}").unwrap();
     let output = run(&["replay", path, ITEMS]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("something after the receipt"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("data follows the receipt"));
 }
 
 #[test]

@@ -103,7 +103,7 @@ pub fn build(
     let previous = match DocumentIndex::open(index) {
         Ok(previous) => Some(previous),
         // A missing or damaged index is rebuilt; one that cannot be read may be intact.
-        Err(DocsError::NoCache { .. } | DocsError::Invalid { .. }) => None,
+        Err(DocsError::NoIndex { .. } | DocsError::Invalid { .. }) => None,
         Err(error) => return Err(error),
     };
     if let (Some(previous), VectorSource::Unspecified) = (&previous, options.vectors)

@@ -87,7 +87,7 @@ impl DocumentIndex {
     ///
     /// # Errors
     ///
-    /// [`DocsError::NoCache`], and [`DocsError::Invalid`] with the corrupt file.
+    /// [`DocsError::NoIndex`], and [`DocsError::Invalid`] with the corrupt file.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, DocsError> {
         let path = path.as_ref();
         // A build may replace and remove the version while it is being opened.

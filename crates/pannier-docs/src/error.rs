@@ -1,4 +1,6 @@
-//! What can go wrong with sources and caches.
+//! Errors of document folders, indexes and searches.
+//!
+//! An error names paths and problems, never commands or flags: the caller knows how its user can act.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,32 +9,30 @@ use pannier_core::Error;
 
 use crate::EmbedderError;
 
-/// Why a cache cannot be built or used.
+/// The reason why an index cannot be built or used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DocsError {
-    /// There is nothing to build from.
-    #[error("there are no sources at {}; give a folder with documents", path.display())]
+    /// The document folder does not exist.
+    #[error("there is no document folder at {}", path.display())]
     NoSources {
         /// The folder.
         path: PathBuf,
     },
 
-    /// Documents that cannot be taken, each with its problem.
+    /// Some documents cannot be indexed.
     #[error(
-        "{} cannot be used, and nothing was changed:\n{}",
+        "{} cannot be indexed, and nothing was changed:\n{}",
         if problems.len() == 1 { "a document".to_owned() } else { format!("{} documents", problems.len()) },
         problems.join("\n")
     )]
     Sources {
-        /// A line for each.
+        /// One line for each document: its path, and what is wrong with it.
         problems: Vec<String>,
     },
 
-    /// A pattern for file names is not one.
-    #[error(
-        "'{pattern}' is not a pattern for file names: {problem}; write one as in *.txt or notes/**/*.md"
-    )]
+    /// A glob pattern is malformed.
+    #[error("'{pattern}' is not a glob pattern: {problem}; write it as in *.txt or notes/**/*.md")]
     Pattern {
         /// The pattern.
         pattern: String,
@@ -40,22 +40,22 @@ pub enum DocsError {
         problem: String,
     },
 
-    /// There is no cache.
-    #[error("there is no cache at {}", path.display())]
-    NoCache {
-        /// Where it was looked for.
+    /// The index does not exist.
+    #[error("there is no index at {}", path.display())]
+    NoIndex {
+        /// Its path.
         path: PathBuf,
     },
 
-    /// A folder holds something else.
-    #[error("{} is not empty, and not a cache; choose another folder", path.display())]
-    NotACache {
+    /// The folder for an index contains something else.
+    #[error("{} is not empty and not an index; choose another folder", path.display())]
+    NotAnIndex {
         /// The folder.
         path: PathBuf,
     },
 
-    /// A cache is not as it was built.
-    #[error("the cache is damaged: {}: {problem}", path.display())]
+    /// A file of the index is damaged.
+    #[error("the index is damaged: {}: {problem}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
@@ -63,51 +63,51 @@ pub enum DocsError {
         problem: String,
     },
 
-    /// A cache was made in another way than queries are read.
-    #[error("the cache at {} was built by another version of Pannier or of Unicode", path.display())]
+    /// The index was built with other rules of chunking or text analysis.
+    #[error("the index at {} was built by another version of Pannier or of Unicode", path.display())]
     Outdated {
-        /// The cache.
+        /// The index.
         path: PathBuf,
     },
 
-    /// What is asked of a cache does not go with the model of its vectors.
+    /// The vectors of the index and those of the request do not match.
     #[error("{}: {problem}", path.display())]
     Model {
-        /// The cache.
+        /// The index.
         path: PathBuf,
-        /// What does not go, and what to do.
+        /// What does not match, and what to do.
         problem: String,
     },
 
-    /// A line of given vectors is not one.
+    /// A line of imported vectors is malformed.
     #[error(
         "line {line} of the vectors: {problem}; write each as {{\"id\": \"…\", \"vector\": [0.1, …]}}"
     )]
     Vectors {
-        /// The line.
+        /// The line, from 1.
         line: usize,
         /// What is wrong with it.
         problem: String,
     },
 
-    /// Chunks have no vector.
-    #[error("the vectors have none for {count} chunks, of which the first is {id} ('{text}')")]
+    /// Imported vectors do not cover all chunks.
+    #[error("there is no vector for {count} of the chunks; the first is {id} ('{text}')")]
     NoVector {
-        /// How many.
+        /// The number of chunks without a vector.
         count: u64,
-        /// The id of the first.
+        /// The id of the first one.
         id: String,
-        /// How it begins.
+        /// The beginning of its text.
         text: String,
     },
 
     /// A query is too long.
-    #[error("the query has {bytes} bytes, and at most {most} are taken; shorten it")]
+    #[error("the query has {bytes} bytes, but the limit is {max_bytes}; shorten it")]
     LongQuery {
-        /// How long it is.
+        /// The length of the query.
         bytes: usize,
-        /// How long it may be.
-        most: usize,
+        /// The maximum length.
+        max_bytes: usize,
     },
 
     /// An embedder cannot compute a vector.
@@ -136,21 +136,21 @@ pub enum DocsError {
         problem: String,
     },
 
-    /// Another build is at work.
-    #[error("another build is at work on {}; wait until it is done", path.display())]
+    /// Another build holds the lock.
+    #[error("another build of {} is running; wait until it ends", path.display())]
     Busy {
-        /// The cache.
+        /// The index.
         path: PathBuf,
     },
 
     /// Reading or writing failed.
     #[error("cannot {action} {}: {error}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation: `read`, `write` or `lock`.
         action: &'static str,
-        /// The file.
+        /// The file or folder.
         path: PathBuf,
-        /// Why it failed.
+        /// The error of the operating system.
         error: io::Error,
     },
 }

@@ -74,7 +74,7 @@ impl DocumentIndex {
     ///
     /// # Errors
     ///
-    /// [`DocsError::NoCache`] if the index is gone, [`DocsError::Invalid`] if it does not name its version.
+    /// [`DocsError::NoIndex`] if the index is gone, [`DocsError::Invalid`] if it does not name its version.
     pub fn is_current(&self) -> Result<bool, DocsError> {
         Ok(CurrentVersion::read(self.root())?.folder == self.folder())
     }
@@ -158,6 +158,6 @@ mod tests {
         assert!(!index.is_current().unwrap());
         assert!(DocumentIndex::open(&path).unwrap().is_current().unwrap());
         fs::remove_dir_all(&folder).unwrap();
-        assert!(matches!(index.is_current(), Err(DocsError::NoCache { .. })));
+        assert!(matches!(index.is_current(), Err(DocsError::NoIndex { .. })));
     }
 }

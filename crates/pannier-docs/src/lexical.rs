@@ -197,7 +197,7 @@ impl<'c> Bm25Query<'c> {
                     candidates.sort_unstable();
                     for clause in common {
                         self.add(clause, &candidates, |chunk, score| {
-                            scores[chunk as usize] += score
+                            scores[chunk as usize] += score;
                         })?;
                     }
                     break;

@@ -176,7 +176,7 @@ impl CurrentVersion {
     pub(crate) fn read(index: &Path) -> Result<Self, DocsError> {
         let path = index.join(CURRENT);
         if fs::symlink_metadata(&path).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
-            return Err(DocsError::NoCache { path: index.to_owned() });
+            return Err(DocsError::NoIndex { path: index.to_owned() });
         }
         let text = read_small(&path)?;
         let named = text.strip_suffix('\n').and_then(|line| line.split_once(' '));

@@ -215,9 +215,9 @@ impl DocumentIndex {
         options: &SearchOptions,
         vector: QueryVector<'_>,
     ) -> Result<Vec<Hit>, DocsError> {
-        let (bytes, most) = (query.len(), MAX_QUERY_BYTES);
-        if bytes > most {
-            return Err(DocsError::LongQuery { bytes, most });
+        let (bytes, max_bytes) = (query.len(), MAX_QUERY_BYTES);
+        if bytes > max_bytes {
+            return Err(DocsError::LongQuery { bytes, max_bytes });
         }
         self.check_mode(options.mode, vector)?;
         if self.manifest().chunking != chunker_version() {

@@ -30,7 +30,7 @@ pub(crate) fn lock(index: &Path) -> Result<FileLock, DocsError> {
         fs::symlink_metadata(index.join(VERSIONS)).is_ok_and(|metadata| !metadata.is_dir());
     let is_empty = fs::read_dir(index).map_err(failed)?.next().is_none();
     if !(is_marked || is_empty) || is_link {
-        return Err(DocsError::NotACache { path: index.to_owned() });
+        return Err(DocsError::NotAnIndex { path: index.to_owned() });
     }
     let failed = |error| DocsError::io("lock", &path, error);
     let Some(lock) = FileLock::try_acquire(&path).map_err(failed)? else {

@@ -24,7 +24,7 @@ use crate::{DocsError, DocumentIndex, build};
 ///
 /// # Errors
 ///
-/// [`DocsError::NoCache`], and [`DocsError::Io`] if a file cannot be read.
+/// [`DocsError::NoIndex`], and [`DocsError::Io`] if a file cannot be read.
 pub fn verify(path: &Path) -> Result<Vec<String>, DocsError> {
     loop {
         // A build may replace and remove the version in the meantime.

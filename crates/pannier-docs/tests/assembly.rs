@@ -1,4 +1,4 @@
-//! Contexts: what the specification shows, and what holds for every one of them.
+//! Context assembly: the examples of the specification, and the invariants of every context.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use pannier_policy::Packing;
 use pannier_policy::{PolicyRegistry, Replay};
 use proptest::prelude::*;
 
-/// A cache of documents, gone when the test is.
+/// A temporary index of documents.
 struct Documents {
     folder: PathBuf,
     cache: DocumentIndex,
@@ -61,7 +61,7 @@ fn names(context: &AssembledContext) -> Vec<String> {
     context.chunks.iter().map(|chunk| name(&chunk.document_path, chunk.sequence)).collect()
 }
 
-/// A text of so many tokens in which a word stands so often. The more often, the better it ranks.
+/// Returns a text of `tokens` tokens that contains `word` `times` times. More occurrences rank higher.
 fn text(word: &str, times: usize, tokens: usize) -> String {
     let mut text = format!("{word} ").repeat(times);
     while text.len() < tokens * 4 - 1 {
@@ -139,7 +139,7 @@ fn the_determinism_vector() {
 }
 
 #[test]
-fn a_budget_under_the_reserves_gives_an_empty_context() {
+fn reserves_above_the_window_give_an_empty_context() {
     let documents = Documents::new(&[("a.md", "word")]);
     let assembler = Assembler::new(&documents.cache, AssemblyConfig::default());
     for total in [0, 1, 799, 800] {
@@ -163,7 +163,7 @@ fn a_budget_under_the_reserves_gives_an_empty_context() {
 }
 
 #[test]
-fn only_where_nothing_fits_a_passage_is_cut() {
+fn a_passage_is_truncated_only_if_none_fits() {
     let long = format!("{}\n", "target words ".repeat(60));
     let documents = Documents::new(&[("long.md", &long)]);
     let whole = long.len().div_ceil(4);
@@ -192,7 +192,7 @@ fn only_where_nothing_fits_a_passage_is_cut() {
 }
 
 #[test]
-fn what_says_the_same_is_left_out() {
+fn near_duplicates_are_omitted() {
     let words = "the quick brown fox jumps over the lazy dog near the old river bank at dawn";
     let documents = Documents::new(&[
         ("a.md", words),
@@ -229,7 +229,7 @@ fn what_says_the_same_is_left_out() {
 }
 
 #[test]
-fn a_document_may_be_limited() {
+fn passages_per_document_are_limited() {
     let sections: String =
         (0..6).map(|i| format!("# Part {i}\n\ntarget text number {i}\n\n")).collect();
     let documents = Documents::new(&[("a.md", &sections), ("b.md", "one target")]);
@@ -248,7 +248,7 @@ fn a_document_may_be_limited() {
 }
 
 #[test]
-fn neighbours_go_together_and_read_as_the_document() {
+fn neighbors_are_selected_together_and_merged() {
     let sections: String = ["One", "Two", "Three", "Four", "Five"]
         .map(|name| format!("# {name}\n\nText of section {name}.\n\n"))
         .concat();
@@ -280,16 +280,17 @@ fn neighbours_go_together_and_read_as_the_document() {
 }
 
 #[test]
-fn metadata_is_told_where_asked() {
+fn metadata_is_optional() {
     let documents =
         Documents::new(&[("a.md", "---\ndate: 2026-03-01\n---\n# Guide\n\nThe target.")]);
     let plain =
         serde_json::to_value(documents.assemble(AssemblyConfig::default(), "target", 500)).unwrap();
     assert!(plain["chunks"][0].get("metadata").is_none());
     assert_eq!(plain["chunks"][0]["lexical"]["rank"], 1);
-    let told = documents.assemble(config(|config| config.include_metadata = true), "target", 500);
-    let told = serde_json::to_value(told).unwrap();
-    let metadata = &told["chunks"][0]["metadata"];
+    let context =
+        documents.assemble(config(|config| config.include_metadata = true), "target", 500);
+    let context = serde_json::to_value(context).unwrap();
+    let metadata = &context["chunks"][0]["metadata"];
     assert_eq!(
         (&metadata["context"], &metadata["date"]),
         (&"Guide".into(), &"2026-03-01T00:00:00Z".into())
@@ -298,7 +299,7 @@ fn metadata_is_told_where_asked() {
 }
 
 #[test]
-fn contexts_are_kept_as_long_as_there_is_room() {
+fn the_context_cache_drops_the_least_recently_used() {
     let documents = Documents::new(&[("a.md", "some words"), ("b.md", "other words")]);
     let (assembler, none) =
         (Assembler::new(&documents.cache, AssemblyConfig::default()), QueryVector::None);
@@ -321,7 +322,7 @@ fn contexts_are_kept_as_long_as_there_is_room() {
 }
 
 #[test]
-fn a_receipt_is_replayed_from_the_cache() {
+fn receipts_replay_from_the_index() {
     let long = format!("{}\n", "target words ".repeat(60));
     let documents = Documents::new(&[("a.md", "target one"), ("b.md", &long)]);
     let assembler =
@@ -345,7 +346,7 @@ fn a_receipt_is_replayed_from_the_cache() {
     }
 }
 
-/// Documents of many shapes, for properties.
+/// Documents of many formats, for property tests.
 fn library() -> &'static Documents {
     static LIBRARY: OnceLock<Documents> = OnceLock::new();
     LIBRARY.get_or_init(|| {
@@ -370,8 +371,7 @@ fn library() -> &'static Documents {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
 
-    /// Whatever is asked for: the text is within the budget, what is reported adds up, and every passage that was found is
-    /// in exactly one list.
+    /// The text is within the budget, the reported tokens add up, and every hit is either selected or omitted.
     #[test]
     fn a_context_is_within_its_budget(
         words in prop::collection::vec(0..100_usize, 1..5),
@@ -412,13 +412,13 @@ proptest! {
     }
 }
 
-/// The form that the documentation shows is the form that is written: the same keys, in the same order.
+/// The documented JSON has the keys of the real one, in the same order.
 #[test]
-fn the_documented_form() {
+fn documented_json_matches() {
     let page = include_str!("../../../docs/json.md");
     let block =
         page.split("### An assembled context").nth(1).unwrap().split("```json").nth(1).unwrap();
-    let shown: serde_json::Value =
+    let documented: serde_json::Value =
         serde_json::from_str(block.split("```").next().unwrap()).unwrap();
     let deploy = "# Deploy\n\nDeploy from the main branch, never on a Friday.\n\n";
     let rollback = "# Roll back\n\nTo roll back a deploy, deploy the version before it. A rollback takes two minutes.";
@@ -437,9 +437,10 @@ fn the_documented_form() {
         "/chunks/0/metadata/terms/0",
         "/omitted/0",
     ] {
-        let (real, told) = (written.pointer(path).unwrap(), shown.pointer(path).unwrap());
-        assert_eq!(keys(real), keys(told), "{path}");
+        let (actual, expected) =
+            (written.pointer(path).unwrap(), documented.pointer(path).unwrap());
+        assert_eq!(keys(actual), keys(expected), "{path}");
     }
-    assert_eq!(written["text"], shown["text"]);
-    assert_eq!(written["chunks"][0]["text"], shown["chunks"][0]["text"]);
+    assert_eq!(written["text"], documented["text"]);
+    assert_eq!(written["chunks"][0]["text"], documented["chunks"][0]["text"]);
 }

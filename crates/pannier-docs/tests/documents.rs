@@ -1,4 +1,4 @@
-//! Documents in, the same documents out: whatever the order, the threads, or the damage.
+//! Building, resolving and verifying an index: determinism, damage and concurrency.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn json(resolved: &Resolved) -> String {
     serde_json::to_string(resolved).unwrap()
 }
 
-/// The document's own pseudocode, plainly.
+/// The specification's pseudocode.
 fn pseudocode(documents: &[(String, String)], query: &str, budget: u64) -> Vec<(String, f32, u64)> {
     let terms: Vec<String> = query.to_lowercase().split_whitespace().map(str::to_owned).collect();
     let mut scored: Vec<(f32, String, u64)> = documents
@@ -64,7 +64,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
 
     #[test]
-    fn an_answer_is_what_the_pseudocode_and_the_engine_give(
+    fn resolve_equals_the_pseudocode_and_the_engine(
         documents in prop::collection::btree_map("[a-c]{1,2}(/[a-c]{1,2}){0,2}", contents(), 0..12),
         query in contents(),
         budgets in prop::collection::vec(0..60_u64, 5),
@@ -102,9 +102,9 @@ proptest! {
         }
     }
 
-    /// Whatever is done to a cache: an answer is the right one or none, and nothing panics.
+    /// A damaged index returns the right answer or an error, and never panics.
     #[test]
-    fn a_damaged_cache_is_refused_or_does_not_matter(
+    fn damage_is_detected_or_has_no_effect(
         file in any::<prop::sample::Index>(),
         place in any::<prop::sample::Index>(),
         damage in prop_oneof![
@@ -212,7 +212,7 @@ fn the_version_does_not_depend_on_order_or_threads() {
 }
 
 #[test]
-fn what_has_not_changed_is_not_made_again() {
+fn unchanged_documents_are_reused() {
     let folder = small();
     let current = fs::metadata(folder.cache().join("CURRENT")).unwrap().modified().unwrap();
     let again = folder.build();
@@ -237,7 +237,7 @@ fn what_has_not_changed_is_not_made_again() {
 }
 
 #[test]
-fn bad_documents_are_named_and_the_cache_stays() {
+fn invalid_documents_are_named_and_the_index_stays() {
     let folder = small();
     let before = json(&folder.open().resolve("deploy", 40).unwrap());
     folder.write("bad.md", b"\xff\xfe");
@@ -245,11 +245,11 @@ fn bad_documents_are_named_and_the_cache_stays() {
     let error = build(&folder.sources(), &folder.cache(), &BuildOptions::default(), &mut |_| {})
         .unwrap_err();
     assert!(matches!(error, DocsError::Sources { .. }));
-    let told = error.to_string();
+    let message = error.to_string();
     assert!(
-        told.contains("bad.md: it is not UTF-8 at byte 0")
-            && told.contains("worse.md: it is not UTF-8 at byte 11"),
-        "{told}"
+        message.contains("bad.md: it is not UTF-8 at byte 0")
+            && message.contains("worse.md: it is not UTF-8 at byte 11"),
+        "{message}"
     );
     assert_eq!(json(&folder.open().resolve("deploy", 40).unwrap()), before);
     assert_eq!(
@@ -282,7 +282,7 @@ fn r2_r6_repeated_terms_count_once_and_equal_documents_are_two() {
 }
 
 #[test]
-fn patterns_and_gitignore_say_which_files_are_documents() {
+fn patterns_and_gitignore_select_files() {
     let folder = Folder::new();
     for path in ["a.md", ".hidden/b.md", "c.txt", "d/e.txt", "d/f.rs", "target/g.md"] {
         folder.write(path, path);
@@ -308,7 +308,7 @@ fn patterns_and_gitignore_say_which_files_are_documents() {
 
 #[cfg(unix)]
 #[test]
-fn links_and_paths_that_lead_elsewhere_are_refused() {
+fn links_and_paths_out_of_the_index_are_rejected() {
     let folder = small();
     folder.write("secret.txt", "secret");
     std::os::unix::fs::symlink(folder.0.join("docs/secret.txt"), folder.0.join("docs/link.md"))
@@ -366,7 +366,7 @@ fn readers_and_builds_do_not_disturb_each_other() {
 }
 
 #[test]
-fn folders_that_are_not_ours_are_left_alone() {
+fn other_folders_are_not_overwritten() {
     let folder = Folder::new();
     folder.write("a.md", "x");
     let other = folder.0.join("other");
@@ -375,7 +375,7 @@ fn folders_that_are_not_ours_are_left_alone() {
     }
     let refused = |cache: &Path| {
         let error = build(&folder.sources(), cache, &FROM_SCRATCH, &mut |_| {}).unwrap_err();
-        assert!(matches!(error, DocsError::NotACache { .. }), "{error}");
+        assert!(matches!(error, DocsError::NotAnIndex { .. }), "{error}");
     };
     refused(&other);
     assert!(other.join("versions/1.0").exists());
@@ -402,7 +402,7 @@ fn folders_that_are_not_ours_are_left_alone() {
 }
 
 #[test]
-fn a_build_that_fails_keeps_what_it_cannot_name() {
+fn a_failed_build_keeps_unnamed_versions() {
     let folder = small();
     fs::write(folder.cache().join("CURRENT"), "damaged").unwrap();
     folder.write("bad.md", b"\xff");
@@ -416,7 +416,7 @@ fn a_build_that_fails_keeps_what_it_cannot_name() {
 }
 
 #[test]
-fn what_is_open_stays_as_it_is_and_two_builds_do_not_meet() {
+fn open_indexes_stay_and_concurrent_builds_are_rejected() {
     let folder = small();
     let open = folder.open();
     folder.write("A.md", "New words.");
@@ -432,10 +432,10 @@ fn what_is_open_stays_as_it_is_and_two_builds_do_not_meet() {
 }
 
 #[test]
-fn what_is_not_there_is_told_apart_from_what_is_damaged() {
+fn missing_and_damaged_indexes_are_distinct_errors() {
     let folder = Folder::new();
-    assert!(matches!(DocumentIndex::open(folder.cache()), Err(DocsError::NoCache { .. })));
-    assert!(matches!(verify(&folder.cache()), Err(DocsError::NoCache { .. })));
+    assert!(matches!(DocumentIndex::open(folder.cache()), Err(DocsError::NoIndex { .. })));
+    assert!(matches!(verify(&folder.cache()), Err(DocsError::NoIndex { .. })));
     let nowhere = DocumentSource::new(folder.0.join("nowhere"));
     assert!(matches!(
         build(&nowhere, &folder.cache(), &BuildOptions::default(), &mut |_| {}),
@@ -443,8 +443,8 @@ fn what_is_not_there_is_told_apart_from_what_is_damaged() {
     ));
     let error =
         build(&folder.sources(), &folder.0, &BuildOptions::default(), &mut |_| {}).unwrap_err();
-    assert!(matches!(error, DocsError::NotACache { .. }), "{error}");
-    // No documents at all make a cache, too.
+    assert!(matches!(error, DocsError::NotAnIndex { .. }), "{error}");
+    // An index may have no documents.
     assert_eq!(folder.build().documents, 0);
     let empty = folder.open();
     assert!(empty.is_empty() && empty.resolve("x", 10).unwrap().documents.is_empty());

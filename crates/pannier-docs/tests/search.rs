@@ -1,4 +1,4 @@
-//! Search, held against its definitions written plainly.
+//! Search: BM25, fusion, filters and vectors, compared with their definitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ fn lexical(folder: &Folder, query: &str) -> Vec<Hit> {
     folder.open().search(query, &SearchOptions::default(), QueryVector::None).unwrap()
 }
 
-/// BM25 as the textbooks have it, over texts of plain words that have no endings and no capitals.
+/// Textbook BM25 over lowercase words that the stemmer leaves unchanged.
 fn bm25(texts: &[String], query: &[&str]) -> Vec<(usize, f64)> {
     let words: Vec<Vec<&str>> =
         texts.iter().map(|text| text.split_whitespace().collect()).collect();
@@ -55,7 +55,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(80) })]
 
     #[test]
-    fn scores_are_those_of_the_definition(
+    fn scores_equal_textbook_bm25(
         texts in prop::collection::vec(
             prop::collection::vec(prop_oneof![1 => "[k-p]q", 3 => Just("kq".to_owned()), 1 => Just("zz".to_owned())], 1..12),
             1..30,
@@ -77,10 +77,10 @@ proptest! {
             prop_assert!((lexical.score - score).abs() < 1e-9);
             let own = &expected.iter().find(|(text, _)| format!("{text:02}.md") == hit.path).unwrap();
             prop_assert!((lexical.score - own.1).abs() < 1e-9, "{} {}", hit.path, text);
-            let told: f64 = lexical.terms.iter().map(|term| term.score).sum();
-            prop_assert!((lexical.score - told).abs() < 1e-9);
+            let explained: f64 = lexical.terms.iter().map(|term| term.score).sum();
+            prop_assert!((lexical.score - explained).abs() < 1e-9);
         }
-        // Few are found as the first of all, although not every list is read then.
+        // A small k returns the prefix of a large one, although pruning skips lists.
         for count in 1..6 {
             let mut search = SearchOptions::default();
             search.lexical_k = count;
@@ -94,9 +94,9 @@ proptest! {
         }
     }
 
-    /// The formula of the fusion, over the ranks that the legs give by themselves.
+    /// The RRF formula over the ranks of each retriever alone.
     #[test]
-    fn ranks_are_fused_as_defined(
+    fn ranks_are_fused_by_rrf(
         texts in prop::collection::vec("[a-hz ]{1,20}", 1..25),
         query in "[a-h ]{1,12}",
         (lexical_k, semantic_k, top_k) in (0..12_usize, 0..12_usize, 0..20_usize),
@@ -131,8 +131,8 @@ proptest! {
         (search.mode, search.top_k, search.rrf_k) = (SearchMode::Hybrid, top_k, rrf_k);
         (search.lexical_weight, search.semantic_weight) = (lexical_weight, semantic_weight);
         let hits = cache.search(&query, &search, QueryVector::Embedder(&letters)).unwrap();
-        let found: Vec<(u64, &str)> = hits.iter().map(|hit| (hit.score, hit.path.as_str())).collect();
-        prop_assert_eq!(found, expected);
+        let fused: Vec<(u64, &str)> = hits.iter().map(|hit| (hit.score, hit.path.as_str())).collect();
+        prop_assert_eq!(fused, expected);
 
         // By vectors: the exact products, and ties by path.
         let own = Letters::vector(&query);
@@ -147,7 +147,7 @@ proptest! {
 }
 
 #[test]
-fn identifiers_are_found_whole_and_in_parts() {
+fn identifiers_match_whole_and_by_subword() {
     let folder = Folder::new();
     folder.write("camel.md", "fn parseHttpHeader() reads one line of many words");
     folder.write("parts.md", "The header of an http message, and how to parse it from the wire");
@@ -169,7 +169,7 @@ fn identifiers_are_found_whole_and_in_parts() {
 }
 
 #[test]
-fn a_phrase_is_found_where_its_words_follow_each_other() {
+fn phrases_match_consecutive_words() {
     let folder = Folder::new();
     folder.write("apart.md", "Roll the dough, and put it back on the table.");
     folder.write("together.md", "How to roll back a deployment. To roll back twice is an art.");
@@ -183,7 +183,7 @@ fn a_phrase_is_found_where_its_words_follow_each_other() {
 }
 
 #[test]
-fn headings_belong_to_every_chunk_of_their_section() {
+fn every_chunk_of_a_section_matches_its_headings() {
     let folder = Folder::new();
     let long = "Some sentence that says little. ".repeat(100);
     folder.write("guide.md", format!("# Zeppelins\n\n{long}"));
@@ -199,7 +199,7 @@ fn headings_belong_to_every_chunk_of_their_section() {
 }
 
 #[test]
-fn filters_come_before_ranks() {
+fn filters_apply_before_ranking() {
     let folder = Folder::new();
     for i in 0..30 {
         let date = format!("---\ndate: 2026-01-{:02}\n---\n", i + 1);
@@ -237,7 +237,7 @@ fn filters_come_before_ranks() {
 }
 
 #[test]
-fn of_equal_scores_the_later_document_comes_first_where_asked() {
+fn prefer_recent_breaks_ties_by_date() {
     let folder = Folder::new();
     folder.write("a.md", "aaa");
     folder.write("b.md", "---\ndate: 2026-03-01\n---\n");
@@ -275,7 +275,7 @@ fn of_equal_scores_the_later_document_comes_first_where_asked() {
 }
 
 #[test]
-fn titles_belong_to_every_chunk_and_cost_nothing() {
+fn every_chunk_matches_its_title() {
     let folder = Folder::new();
     folder.write("a.md", "---\ntitle: Own title\n---\n# Install\n\nRun it.\n\n# Use\n\nUse it.");
     folder.write("b.md", "# Said title\n\nText.");
@@ -296,7 +296,7 @@ fn titles_belong_to_every_chunk_and_cost_nothing() {
 }
 
 #[test]
-fn vectors_are_made_once() {
+fn vectors_are_computed_once() {
     let folder = Folder::new();
     folder.write("a.md", "abc");
     folder.write("b.md", "def");
@@ -321,7 +321,7 @@ fn vectors_are_made_once() {
 }
 
 #[test]
-fn the_vector_of_a_query_must_be_of_the_same_model() {
+fn query_vectors_of_another_model_are_rejected() {
     let folder = Folder::new();
     folder.write("a.md", "abc");
     let letters = Letters::new();
@@ -366,7 +366,7 @@ fn the_vector_of_a_query_must_be_of_the_same_model() {
 }
 
 #[test]
-fn the_caller_may_bring_vectors() {
+fn vectors_can_be_imported() {
     let folder = Folder::new();
     folder.write("a.md", "one");
     folder.write("b.md", "two");
@@ -381,45 +381,48 @@ fn the_caller_may_bring_vectors() {
     plan.unwrap();
     assert_eq!(planned, ids);
     let line = |id: &str, vector: &str| format!("{{\"id\":\"{id}\",\"vector\":{vector}}}\n");
-    let given = |text: String| ImportedVectors::read(text.as_bytes()).unwrap();
-    let one = given(line(&ids[0], "[1,0]"));
+    let imported = |text: String| ImportedVectors::read(text.as_bytes()).unwrap();
+    let one = imported(line(&ids[0], "[1,0]"));
     let error = folder.build_with(VectorSource::Imported(&one)).unwrap_err().to_string();
-    assert!(error.contains(&ids[1]) && error.contains("none for 1 chunks"), "{error}");
-    let both = given(line(&ids[0], "[1,0]") + &line(&ids[1], "[3,4]"));
+    assert!(error.contains(&ids[1]) && error.contains("no vector for 1 of the chunks"), "{error}");
+    let both = imported(line(&ids[0], "[1,0]") + &line(&ids[1], "[3,4]"));
     folder.build_with(VectorSource::Imported(&both)).unwrap();
     assert!(folder.build_with(VectorSource::Imported(&both)).unwrap().is_unchanged);
     let mut search = SearchOptions::default();
     search.mode = SearchMode::Semantic;
     let hits = folder.open().search("", &search, QueryVector::Given(&[0, 32_767])).unwrap();
     assert_eq!(paths(&hits), ["b.md"]);
-    let others = given(line(&ids[0], "[0,1]") + &line(&ids[1], "[3,4]"));
+    let others = imported(line(&ids[0], "[0,1]") + &line(&ids[1], "[3,4]"));
     let version = folder.open().manifest().version.clone();
     assert_ne!(folder.build_with(VectorSource::Imported(&others)).unwrap().version, version);
 }
 
 #[test]
-fn neighbours_stand_beside_a_chunk() {
+fn neighbors_are_adjacent_chunks() {
     let folder = Folder::new();
     folder.write("a.md", "# A\n\none\n\n# B\n\ntwo\n\n# C\n\nthree\n");
     folder.write("b.md", "two");
     folder.build();
     let cache: DocumentIndex = folder.open();
     let hits = lexical(&folder, "two");
-    let beside: Vec<(String, Vec<String>)> = hits
+    let neighbors: Vec<(String, Vec<String>)> = hits
         .iter()
         .map(|hit| {
-            let beside = cache.neighbors(hit).unwrap();
-            (hit.heading_path.clone(), beside.into_iter().map(|hit| hit.heading_path).collect())
+            let neighbors = cache.neighbors(hit).unwrap();
+            (hit.heading_path.clone(), neighbors.into_iter().map(|hit| hit.heading_path).collect())
         })
         .collect();
-    assert!(beside.contains(&("B".to_owned(), vec!["A".to_owned(), "C".to_owned()])), "{beside:?}");
-    assert!(beside.contains(&(String::new(), Vec::new())), "{beside:?}");
+    assert!(
+        neighbors.contains(&("B".to_owned(), vec!["A".to_owned(), "C".to_owned()])),
+        "{neighbors:?}"
+    );
+    assert!(neighbors.contains(&(String::new(), Vec::new())), "{neighbors:?}");
     let cut: Vec<String> = cache.all_chunks().unwrap().map(|chunk| chunk.unwrap().text).collect();
     assert_eq!(cut.concat(), "# A\n\none\n\n# B\n\ntwo\n\n# C\n\nthree\ntwo");
 }
 
 #[test]
-fn what_is_asked_for_may_be_any_number() {
+fn any_k_and_weight_is_accepted() {
     let folder = Folder::new();
     folder.write("a.md", "alpha one");
     folder.write("b.md", "alpha two");
@@ -444,7 +447,7 @@ fn what_is_asked_for_may_be_any_number() {
 }
 
 #[test]
-fn of_equal_words_the_later_document_comes_first_where_asked() {
+fn prefer_recent_breaks_lexical_ties() {
     let folder = Folder::new();
     folder.write("a.md", "---\ndate: 2020-01-01\n---\nalpha one");
     folder.write("b.md", "---\ndate: 2026-01-01\n---\nalpha two");
@@ -458,7 +461,7 @@ fn of_equal_words_the_later_document_comes_first_where_asked() {
 }
 
 #[test]
-fn a_short_heading_is_not_lost_in_longer_words() {
+fn short_headings_match_as_whole_words() {
     let folder = Folder::new();
     folder.write("a.md", format!("# Go\n\n{}Google", "Some words of Google. ".repeat(150)));
     folder.build();
@@ -466,7 +469,7 @@ fn a_short_heading_is_not_lost_in_longer_words() {
 }
 
 #[test]
-fn a_long_heading_costs_no_more_than_its_text() {
+fn long_heading_paths_are_truncated() {
     let folder = Folder::new();
     folder.write("a.md", format!("# {}\n\ntext", "word ".repeat(400_000)));
     folder.build();
@@ -475,7 +478,7 @@ fn a_long_heading_costs_no_more_than_its_text() {
 }
 
 #[test]
-fn what_is_said_about_a_document_is_never_stale() {
+fn changed_metadata_updates_the_index() {
     let folder = Folder::new();
     folder.write("a.md", "---\ntitle: Zebra\n---\ntext");
     let fresh = folder.build();
@@ -488,7 +491,7 @@ fn what_is_said_about_a_document_is_never_stale() {
 }
 
 #[test]
-fn letters_are_found_in_whatever_form_they_are_written() {
+fn unicode_forms_match_each_other() {
     let folder = Folder::new();
     folder.write("a.md", "\u{1109}\u{1165}\u{1107}\u{1165} and ｻｰﾊﾞ and cafe\u{301}");
     folder.build();
@@ -498,7 +501,7 @@ fn letters_are_found_in_whatever_form_they_are_written() {
 }
 
 #[test]
-fn an_empty_lock_is_taken_over() {
+fn an_empty_lock_file_is_reused() {
     let folder = Folder::new();
     folder.write("a.md", "text");
     std::fs::create_dir_all(folder.cache()).unwrap();

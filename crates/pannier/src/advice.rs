@@ -207,8 +207,8 @@ fn replay_advice(audience: Audience) -> Option<String> {
 fn docs_advice(error: &DocsError, audience: Audience) -> Option<String> {
     Some(match (error, audience) {
         (DocsError::Receipt { .. }, _) => return replay_advice(audience),
-        (DocsError::NoCache { .. }, Audience::Library) => "build one with `docs::build`".to_owned(),
-        (DocsError::NoCache { path }, Audience::Command) => {
+        (DocsError::NoIndex { .. }, Audience::Library) => "build one with `docs::build`".to_owned(),
+        (DocsError::NoIndex { path }, Audience::Command) => {
             format!("build one with `pannier build --sources DOCS --cache {}`", path.display())
         }
         (DocsError::Invalid { .. } | DocsError::Outdated { .. }, Audience::Library) => {

@@ -140,7 +140,7 @@ impl Failure {
             },
             #[cfg(feature = "docs")]
             Self::Docs(error) => match error {
-                DocsError::NoCache { .. } => Category::CacheMissing,
+                DocsError::NoIndex { .. } => Category::CacheMissing,
                 DocsError::Invalid { .. } | DocsError::Outdated { .. } => Category::CacheInvalid,
                 DocsError::Busy { .. } | DocsError::Io { .. } => Category::Io,
                 DocsError::Engine(error) => error.kind().into(),

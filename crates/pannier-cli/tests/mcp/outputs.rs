@@ -302,7 +302,7 @@ fn folder_name_is_optional_for_a_single_folder() {
             vec!["--cache", "handbook", "--cache", "x/../handbook"],
             "two folders are called 'handbook'",
         ),
-        (vec!["--cache", "nowhere"], "there is no cache at nowhere"),
+        (vec!["--cache", "nowhere"], "there is no index at nowhere"),
         (vec!["--docs", "handbook"], "there is no index at"),
         (vec!["--context", "handbook"], ".context"),
         (vec!["--timeout", "0"], "--timeout is 0"),

@@ -1,4 +1,4 @@
-//! What tests of documents share.
+//! Helpers of the document tests.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -14,7 +14,7 @@ use pannier_docs::{
 pub(crate) const FROM_SCRATCH: BuildOptions<'static> =
     BuildOptions { from_scratch: true, vectors: VectorSource::Unspecified };
 
-/// A folder that is gone when the test is.
+/// A temporary folder with documents and an index.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -54,7 +54,7 @@ impl Folder {
         DocumentIndex::open(self.cache()).unwrap()
     }
 
-    /// The files of the present version.
+    /// Returns the files of the current version.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let version = fs::read_to_string(self.cache().join("CURRENT")).unwrap();
         let folder = self.cache().join("versions").join(version.split(' ').next().unwrap());
@@ -71,7 +71,7 @@ impl Drop for Folder {
     }
 }
 
-/// A model for tests: a vector tells how often the letters a to h occur.
+/// A test embedder: a vector counts the letters a to h.
 #[derive(Debug)]
 pub(crate) struct Letters(Model);
 
