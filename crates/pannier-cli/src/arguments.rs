@@ -1,5 +1,5 @@
-//! What can be asked for. Help, completions and the manual derive from what is declared here and beside
-//! each command.
+//! The arguments that several commands share. Help, completions and manual pages derive from these declarations and from those
+//! of each command.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,9 +18,8 @@ use crate::input;
 
 /// Packs the right context into a model's window.
 ///
-/// Pannier takes candidate items (messages, documents, memories, tool outputs) and a token budget, and returns
-/// the best selection that fits, in the right order, with the reason for every item that is in and every item
-/// that is out. The same input gives the same bytes, every time.
+/// Pannier selects from candidate items (messages, documents, memories, tool outputs) those that best fit a token budget. It
+/// orders them, and gives a reason for every item, in or out. The same input always gives the same bytes.
 #[derive(Debug, Parser)]
 #[command(
     name = "pannier",
@@ -46,37 +45,37 @@ fn styles() -> Styles {
         .placeholder(AnsiColor::Cyan.on_default())
 }
 
-/// The exit codes, as help and manual tell them.
+/// Returns the exit codes for help and manual.
 fn exit_codes() -> String {
-    let mut text = "Exit codes:\n  0  done; an empty selection is a result, too".to_owned();
+    let mut text = "Exit codes:\n  0  success, also for an empty selection".to_owned();
     for (_, code, description) in EXIT_CODES {
         text.push_str(&format!("\n  {code}  {description}"));
     }
     text
 }
 
-/// The items to choose from.
+/// The items to select from.
 #[derive(Args, Debug)]
 pub(crate) struct ItemArguments {
-    /// Files with items: one JSON object a line, or one JSON array [default: standard input]
+    /// Files with items: JSON lines, or a JSON array [default: standard input]
     ///
     /// An item has a "content", and may have "tokens", "kind", "source", "priority", "tags", "metadata",
-    /// "timestamp", "futureRelevanceHint", "pinned", "originalTokens", "id", "group" and "shortForm". Where "tokens" is
-    /// absent, --tokenizer counts. As soon as anything is counted, the text that is sent is, too, and the budget
-    /// bounds it.
+    /// "timestamp", "futureRelevanceHint", "pinned", "originalTokens", "id", "group" and "shortForm". If an item has no
+    /// "tokens", --tokenizer counts it, and the budget then bounds the rendered text.
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
 
     #[command(flatten)]
     tokenizer: TokenizerArguments,
 
-    /// How the text is made of the items: a .toml or .json file with `before`, `item`, `separator`, `after`
-    /// and `kinds` [default: contents, with an empty line between them]
+    /// Template of the text: a .toml or .json file [default: contents and empty lines]
+    ///
+    /// The file sets `before`, `item`, `separator`, `after` and `kinds`.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     template: Option<PathBuf>,
 }
 
-/// The items of a run, and how they become a text.
+/// The items of a run, and their layout.
 pub(crate) struct Input {
     pub(crate) items: Vec<ContextItem>,
     pub(crate) rendering: TextLayout,
@@ -84,8 +83,8 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// The pipeline that selects from these items.
-    pub(crate) fn bind(&self, pipeline: Pipeline) -> Pipeline {
+    /// Returns the pipeline with the layout, if the rendered text is counted.
+    pub(crate) fn pipeline_for(&self, pipeline: Pipeline) -> Pipeline {
         match self.budget_scope {
             BudgetScope::Text => pipeline.with_layout(self.rendering.clone()),
             _ => pipeline,
@@ -98,29 +97,30 @@ impl ItemArguments {
         let counter: Arc<dyn TokenCounter> = Arc::from(self.tokenizer.counter()?);
         let template = self.template.as_deref().map(input::read_template).transpose()?;
         let items = input::read_items(&self.files)?;
-        // If all counts are the caller's, they are all there is. As soon as anything is counted here, what is
-        // sent is, too.
-        let is_given = !self.tokenizer.is_named()
+        // If the caller counted every item, its counts are the cost. If any item is counted here, so is the rendered
+        // text.
+        let is_counted = !self.tokenizer.is_named()
             && template.is_none()
             && items.iter().all(UncountedItem::is_counted);
-        let budget_scope = if is_given { BudgetScope::Items } else { BudgetScope::Text };
+        let budget_scope = if is_counted { BudgetScope::Items } else { BudgetScope::Text };
         let items = UncountedItem::count(items, &*counter);
         let rendering = TextLayout::new(template.unwrap_or_default(), counter);
         Ok(Input { items, rendering, budget_scope })
     }
 }
 
-/// What counts tokens.
+/// The tokenizer.
 #[derive(Args, Debug)]
 pub(crate) struct TokenizerArguments {
-    /// What counts tokens: a model or an encoding (see `pannier tokens list`), or file:PATH [default: bytes/4, unless a
-    /// chat's model or an index says otherwise]
+    /// Tokenizer: a name (see `pannier tokens list`) or file:PATH [default: bytes/4]
+    ///
+    /// The default of `chat` is the tokenizer of the request's model, that of `snippets` the one that counted the index.
     #[arg(long, value_name = "NAME")]
     tokenizer: Option<String>,
 }
 
 impl TokenizerArguments {
-    /// Whether it is asked for.
+    /// Returns whether the option is set.
     pub(crate) fn is_named(&self) -> bool {
         self.tokenizer.is_some()
     }
@@ -130,7 +130,7 @@ impl TokenizerArguments {
     }
 }
 
-/// Which policy, and what time it is.
+/// The policy and the reference time.
 #[derive(Args, Debug)]
 pub(crate) struct PolicyArguments {
     /// A preset (see `pannier policy list`), or a .toml or .json file
@@ -141,10 +141,10 @@ pub(crate) struct PolicyArguments {
     pub(crate) time: TimeArguments,
 }
 
-/// What time it is.
+/// The reference time.
 #[derive(Args, Debug)]
 pub(crate) struct TimeArguments {
-    /// What time it is, for policies that measure age and do not say: 2026-03-01T12:00:00Z
+    /// Reference time for policies that measure age, as in 2026-03-01T12:00:00Z
     #[arg(long, value_name = "TIME")]
     pub(crate) now: Option<Timestamp>,
 }
@@ -161,10 +161,10 @@ impl PolicyArguments {
     }
 }
 
-/// How many tokens there are.
+/// The budget.
 #[derive(Args, Debug)]
 pub(crate) struct BudgetArguments {
-    /// Tokens in all: the window, of which everything else is taken
+    /// Token budget: the model's context window
     #[arg(
         long,
         short,
@@ -174,11 +174,11 @@ pub(crate) struct BudgetArguments {
     )]
     budget: Option<i64>,
 
-    /// The model's window; the same as --budget
+    /// Alias of --budget
     #[arg(long, value_name = "TOKENS", allow_negative_numbers = true)]
     max_tokens: Option<i64>,
 
-    /// What the selection aims for [default: the window less the reserve]
+    /// Token count of the selection [default: budget minus reserve]
     #[arg(long, value_name = "TOKENS", allow_negative_numbers = true)]
     target: Option<i64>,
 
@@ -186,18 +186,18 @@ pub(crate) struct BudgetArguments {
     reserves: ReserveArguments,
 }
 
-/// What is taken off a budget.
+/// The deductions from a budget.
 #[derive(Args, Debug)]
 pub(crate) struct ReserveArguments {
-    /// Tokens of the window that are kept for the model's answer
+    /// Tokens kept free for the model's output
     #[arg(long, value_name = "TOKENS", default_value_t = 0, allow_negative_numbers = true)]
     reserve: i64,
 
-    /// A safety margin for estimated token counts, in percent
+    /// Safety margin for estimated token counts, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, allow_negative_numbers = true)]
     margin: f64,
 
-    /// Tokens kept free for items of a kind that you will add yourself
+    /// Tokens kept free for items of a kind that you add yourself
     #[arg(long = "slot", value_name = "KIND=TOKENS", value_parser = slot)]
     slots: Vec<(ContextKind, i64)>,
 }
@@ -211,7 +211,7 @@ fn slot(text: &str) -> Result<(ContextKind, i64), String> {
 }
 
 impl ReserveArguments {
-    /// A budget of this window, and of this target if it is not the rest.
+    /// Returns the budget of a window; the default target is the window minus the reserve.
     pub(crate) fn budget(
         &self,
         window: i64,
@@ -223,7 +223,7 @@ impl ReserveArguments {
             .estimation_safety_margin_percent(self.margin);
         for (i, (kind, tokens)) in self.slots.iter().enumerate() {
             if self.slots[..i].iter().any(|(other, _)| other == kind) {
-                return Err(CliError::Usage(format!("--slot {kind} is given twice; give it once")));
+                return Err(CliError::Usage(format!("--slot {kind} is set twice; set it once")));
             }
             budget = budget.reserved_slot(kind.clone(), *tokens);
         }
@@ -240,7 +240,7 @@ impl BudgetArguments {
         self.reserves.budget(window, self.target)
     }
 
-    /// Whether the target was given, and so does not follow from the window.
+    /// Returns whether --target is set.
     pub(crate) fn has_target(&self) -> bool {
         self.target.is_some()
     }
@@ -249,11 +249,11 @@ impl BudgetArguments {
         self.budget.or(self.max_tokens).or(self.target)
     }
 
-    /// What is taken off, for questions that bring their own sizes.
+    /// Returns the deductions alone, for simulations that vary the window.
     pub(crate) fn base(&self) -> Result<ContextBudget, CliError> {
         if self.window().is_some() {
             let problem =
-                "this question tries many budgets; leave --budget, --max-tokens and --target out";
+                "this simulation varies the budget; omit --budget, --max-tokens and --target";
             return Err(CliError::Usage(problem.to_owned()));
         }
         self.reserves.budget(self.reserves.reserve, None)

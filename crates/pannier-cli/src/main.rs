@@ -1,7 +1,7 @@
-//! The command line of Pannier: it parses, calls and prints, and decides nothing.
+//! The command line of Pannier: parses arguments, calls the library, prints the result.
 //!
-//! Data goes to stdout and everything else to stderr, so that a pipe gets data or nothing. What a run ends
-//! with is one of [`error::EXIT_CODES`].
+//! Data goes to standard output and everything else to standard error, so a pipe gets only data. [`error::EXIT_CODES`] lists
+//! the exit codes.
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
@@ -22,10 +22,10 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments.command,
         Err(problem) => return error::usage_error(&problem, std::env::args_os()),
     };
-    // A panic has told where it happened; what is left is to end with the code for it.
+    // The panic handler has printed the location; only the exit code is missing.
     match std::panic::catch_unwind(|| command.run()) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => error.print_error(),
-        Err(_) => CliError::Internal("it stopped where it never should".to_owned()).print_error(),
+        Err(_) => CliError::Internal("it panicked".to_owned()).print_error(),
     }
 }

@@ -1,9 +1,9 @@
-//! Columns for people.
+//! Tables for people.
 
 use anstyle::Style;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Rows of cells in aligned columns. The last column gets what is left of the line, and is cut to it.
+/// Rows of cells in aligned columns. The last column is truncated to the rest of the line.
 pub(crate) struct Table {
     width: usize,
     indent: usize,
@@ -12,7 +12,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table with these columns, aligned to the right where that is said.
+    /// Creates a table; `right_aligned` has a flag for each column.
     pub(crate) fn new(width: usize, indent: usize, right_aligned: &'static [bool]) -> Self {
         Self { width, indent, right_aligned, rows: Vec::new() }
     }
@@ -28,7 +28,7 @@ impl Table {
         self.rows.push((cells, style));
     }
 
-    /// The rows, each with a line end.
+    /// Renders the rows, each with a line end.
     pub(crate) fn render(&self, is_styled: bool) -> String {
         let columns = self.rows.iter().map(|(cells, _)| cells.len()).max().unwrap_or(0);
         let widest = |column: usize| {
@@ -41,8 +41,8 @@ impl Table {
             let mut line = " ".repeat(self.indent);
             for (column, cell) in cells.iter().enumerate() {
                 let is_last = column + 1 == columns;
-                let room = self.width.saturating_sub(line.width()).max(12);
-                let cell = if is_last { shorten(cell, room) } else { cell.clone() };
+                let remaining = self.width.saturating_sub(line.width()).max(12);
+                let cell = if is_last { shorten(cell, remaining) } else { cell.clone() };
                 let padding = " ".repeat(widths[column].saturating_sub(cell.width()));
                 match self.right_aligned.get(column) {
                     Some(true) => line.extend([padding.as_str(), &cell]),
@@ -65,11 +65,11 @@ impl Table {
     }
 }
 
-/// A text on one line, without anything that a terminal would obey.
+/// Joins the lines of a text, collapses whitespace, and escapes control characters.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len().min(400));
     for character in text.chars() {
-        // No line is wider than this, and items can be large.
+        // No line is wider, and items can be large.
         if line.len() >= 400 {
             break;
         }
@@ -78,31 +78,31 @@ pub(crate) fn one_line(text: &str) -> String {
                 line.push(' ');
             }
         } else {
-            line.push(harmless(character));
+            line.push(escape_control(character));
         }
     }
     line.trim().to_owned()
 }
 
-/// A text of several lines, without anything else that a terminal would obey.
+/// Escapes control characters other than line feeds and tabs.
 pub(crate) fn printable(text: &str) -> String {
     let keep = |character| matches!(character, '\n' | '\t');
     text.chars()
-        .map(|character| if keep(character) { character } else { harmless(character) })
+        .map(|character| if keep(character) { character } else { escape_control(character) })
         .collect()
 }
 
-/// The character, or a sign in its place if a terminal would obey it.
-fn harmless(character: char) -> char {
+/// Replaces a character that a terminal would interpret.
+fn escape_control(character: char) -> char {
     match character {
         _ if character.is_control() => '\u{fffd}',
-        // Marks that turn the direction of what follows.
+        // Bidirectional overrides and isolates.
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         _ => character,
     }
 }
 
-/// A text cut to so many columns, with a sign that it is.
+/// Truncates a text to `columns`, with an ellipsis.
 pub(crate) fn shorten(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_aligned_by_what_a_terminal_shows() {
+    fn columns_are_aligned_by_display_width() {
         let mut table = Table::new(20, 1, &[true, false]);
         table.row(["7", "wide 漢字", "last"].map(str::to_owned));
         table.row(["100", "x", "a text that is far too long"].map(str::to_owned));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_reaches_the_terminal_that_it_would_obey() {
+    fn control_characters_are_replaced() {
         assert_eq!(one_line("a\u{1b}[31m\n\t b\u{202e}c"), "a\u{fffd}[31m b\u{fffd}c");
     }
 }

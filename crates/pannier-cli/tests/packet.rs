@@ -363,6 +363,6 @@ fn packet_replays_from_its_receipt() {
     let changed = replay(&["--context", "."]);
     assert_eq!(changed.status.code(), Some(1));
     assert!(
-        String::from_utf8(changed.stdout).unwrap().starts_with("the context folder is another one")
+        String::from_utf8(changed.stdout).unwrap().starts_with("the context folder has changed")
     );
 }

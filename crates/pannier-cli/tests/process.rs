@@ -182,7 +182,7 @@ fn trailing_data_after_a_receipt_is_rejected() {
     std::fs::write(&receipt, text + "{\"more\": true}").unwrap();
     let output = run(&["replay", path, ITEMS]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("something after the receipt"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("data follows the receipt"));
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn receipts_follow_links_and_write_to_pipes() {
     };
     select(&link);
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
-    assert!(std::fs::read_to_string(&file).unwrap().starts_with("{\"receipt\":1"));
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with("{\"receipt\":2"));
     select(Path::new("/dev/null"));
     assert!(!std::fs::symlink_metadata("/dev/null").unwrap().is_file());
     std::fs::remove_dir_all(&folder).unwrap();

@@ -137,7 +137,7 @@ fn unwritable_state_folder_only_warns() {
     assert_eq!(code, 0, "{told}");
     assert!(printed.contains("[SNIPPET: a]\nText of a.\n"), "{printed}");
     assert!(told.starts_with("warning: cannot lock "), "{told}");
-    assert!(told.contains("sent to the session again; let the folder be written to"), "{told}");
+    assert!(told.contains("get these snippets again; make the folder writable"), "{told}");
 }
 
 #[test]

@@ -1,6 +1,5 @@
-//! `pannier assemble`: the passages that answer a query, packed and written under the names of their documents.
+//! `pannier assemble`: assembles passages for a query.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,11 +18,11 @@ use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
 
-/// Assemble the passages that answer a query, within a budget
+/// Assemble passages for a query, within a budget
 ///
-/// Passages are found by their words, and by their vectors where the cache has some. The best are taken that fit, what says
-/// the same as a better one is left out, and each document's passages stand together, in their order, under its path.
-/// Whatever is typed is a query; words in double quotes must follow each other.
+/// Searches passages by BM25, and by embeddings if the cache has them. Takes the best passages that fit, drops
+/// near-duplicates, and prints the passages of each document together, in document order, under its path. Words in double
+/// quotes match as a phrase.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -34,42 +33,42 @@ pub(crate) struct Assemble {
     #[command(flatten)]
     cache: CacheArguments,
 
-    /// What to look for
+    /// Query
     #[arg(long, value_name = "QUERY")]
     query: String,
 
-    /// How many tokens the context may have
+    /// Token budget of the context
     #[arg(long, short, value_name = "TOKENS")]
     budget: usize,
 
     #[command(flatten)]
     tokenizer: TokenizerArguments,
 
-    /// How the context is written
+    /// Output format
     #[arg(long, short, value_enum, default_value_t)]
     format: ContextFormat,
 
-    /// In which order passages are taken and laid out
+    /// Order in which passages are taken and printed
     #[arg(long, value_enum, default_value_t, help_heading = "Packing")]
     packing: PackingArgument,
 
-    /// How many passages of one document may be taken; with --neighbours, each with its neighbours
+    /// Maximum passages per document; neighbors are not counted
     #[arg(long, value_name = "COUNT", help_heading = "Packing")]
     max_chunks_per_doc: Option<usize>,
 
-    /// Above which share what a passage has in common with a better one makes it superfluous
+    /// Shingle containment above which a passage is a near-duplicate, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.8, help_heading = "Packing")]
     dedup_threshold: f64,
 
-    /// What the line that names a document costs at least
+    /// Minimum cost of the line that names a document
     #[arg(long, value_name = "TOKENS", default_value_t = 10, help_heading = "Packing")]
     per_doc_overhead: usize,
 
-    /// Take the passages before and after each one with it, or none of them; one that was found by itself stays by itself
+    /// Add the passages before and after each passage, or drop all three
     #[arg(long, help_heading = "Packing")]
     neighbours: bool,
 
-    /// Tell headings, dates and the terms that were found (JSON)
+    /// Include headings, dates and matched terms (JSON)
     #[arg(long)]
     metadata: bool,
 
@@ -79,36 +78,36 @@ pub(crate) struct Assemble {
     #[command(flatten)]
     vector: VectorArguments,
 
-    /// Say why a passage is in or out, and what would change that, instead of writing the context
+    /// Passages to explain instead of printing the context; repeatable
     #[arg(long, value_name = "ID|INDEX")]
     explain: Vec<String>,
 
-    /// Write what is needed to make this selection again and verify it
+    /// File for a receipt, with which `pannier replay` repeats the selection
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     receipt: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum ContextFormat {
-    /// What is sent
+    /// The rendered text
     #[default]
     Text,
     /// One line of JSON
     Json,
-    /// JSON for people
+    /// Indented JSON
     Pretty,
-    /// The passages that were found, as items for `select`, `simulate` and `compare`
+    /// The found passages as items for `select`, `simulate` and `compare`
     Items,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum PackingArgument {
-    /// The best first, laid out by document
+    /// Best first, grouped by document
     #[default]
     Greedy,
-    /// The documents in turns
+    /// Documents in turns
     Interleaved,
-    /// The best first, laid out as taken
+    /// Best first, ungrouped
     ScoreWeighted,
 }
 
@@ -122,67 +121,67 @@ impl From<PackingArgument> for Packing {
     }
 }
 
-/// How passages are found.
+/// The search options.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Search")]
 pub(crate) struct SearchArguments {
-    /// By what passages are found
+    /// Retrievers
     #[arg(long, value_enum, default_value_t)]
     mode: ModeArgument,
 
-    /// How many passages are found by words
+    /// Number of passages of the lexical retriever
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     lexical_k: usize,
 
-    /// How many passages are found by vectors
+    /// Number of passages of the semantic retriever
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     semantic_k: usize,
 
-    /// How many are left of both
+    /// Number of passages after fusion
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     top_k: usize,
 
-    /// How much the first ranks stand out: the greater, the less
+    /// RRF constant k; larger values flatten rank differences
     #[arg(long, value_name = "NUMBER", default_value_t = 60)]
     rrf_k: u32,
 
-    /// What a rank by words counts: a whole number, as in --lexical-weight 3 --semantic-weight 1
+    /// Weight of the lexical retriever, an integer
     #[arg(long, value_name = "WEIGHT", default_value_t = 1)]
     lexical_weight: u32,
 
-    /// What a rank by vectors counts
+    /// Weight of the semantic retriever, an integer
     #[arg(long, value_name = "WEIGHT", default_value_t = 1)]
     semantic_weight: u32,
 
-    /// Of equal scores, put the later document first
+    /// Rank the later document first if scores are equal
     #[arg(long)]
     prefer_recent: bool,
 
-    /// Look only at documents whose path matches one of these patterns, as in 'guides/**'; case matters
+    /// Path pattern of documents to search, as in 'guides/**'; repeatable
     #[arg(long = "path", value_name = "PATTERN")]
     paths: Vec<String>,
 
-    /// Look only at documents dated then or later: 2026-03-01; those without a date are left out
+    /// Earliest date of documents to search, as in 2026-03-01
     #[arg(long, value_name = "DATE", value_parser = date)]
     after: Option<Timestamp>,
 
-    /// Look only at documents dated earlier; those without a date are left out
+    /// Date before which documents to search are dated
     #[arg(long, value_name = "DATE", value_parser = date)]
     before: Option<Timestamp>,
 
-    /// Look only at passages that have this text, in whatever case
+    /// Text that passages must contain, case-insensitive; repeatable
     #[arg(long, value_name = "TEXT")]
     contains: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum ModeArgument {
-    /// By words, and by vectors where the cache has them
+    /// Lexical, and semantic if the cache has vectors
     #[default]
     Hybrid,
-    /// By words
+    /// BM25
     Lexical,
-    /// By vectors
+    /// Embeddings
     Semantic,
 }
 
@@ -212,48 +211,48 @@ impl SearchArguments {
     }
 }
 
-/// Where the vector of a query comes from.
+/// The source of the query vector.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Vectors")]
 pub(crate) struct VectorArguments {
     #[command(flatten)]
     embedder: EmbedderArguments,
 
-    /// The vector of the query, if you have made those of the cache: a JSON array of numbers
+    /// File with the query vector, a JSON array, for a cache with your own vectors
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "embedder")]
     query_vector: Option<PathBuf>,
 }
 
-/// A vector, or what makes one.
+/// A query vector, or the model that computes it.
 pub(crate) struct Vector {
     embedder: Option<Box<dyn Embedder>>,
-    given: Option<Vec<i16>>,
+    imported: Option<Vec<i16>>,
 }
 
 impl VectorArguments {
     pub(crate) fn open(&self) -> Result<Vector, CliError> {
-        let given = self.query_vector.as_deref().map(input::read_vector).transpose()?;
-        Ok(Vector { embedder: self.embedder.open()?, given })
+        let imported = self.query_vector.as_deref().map(input::read_vector).transpose()?;
+        Ok(Vector { embedder: self.embedder.open()?, imported })
     }
 }
 
 impl Vector {
     pub(crate) fn query(&self) -> QueryVector<'_> {
-        match (&self.embedder, &self.given) {
-            (_, Some(given)) => QueryVector::Given(given),
+        match (&self.embedder, &self.imported) {
+            (_, Some(imported)) => QueryVector::Given(imported),
             (Some(embedder), None) => QueryVector::Embedder(&**embedder),
             (None, None) => QueryVector::None,
         }
     }
 }
 
-/// Why a context is empty.
-fn nothing(context: &AssembledContext) -> String {
+/// Returns why a context is empty.
+fn empty_reason(context: &AssembledContext) -> String {
     let smallest = context.omitted.iter().map(|omitted| omitted.tokens).min();
     match smallest {
-        None => "nothing was found; try other words, or fewer filters".to_owned(),
+        None => "no passage matches; try other words or fewer filters".to_owned(),
         Some(tokens) => format!(
-            "nothing fits: {} passages were found, the smallest of {tokens} tokens, besides the line with its path",
+            "no passage fits: {} match, the smallest has {tokens} tokens without its path line",
             context.omitted.len()
         ),
     }
@@ -278,15 +277,16 @@ impl Assemble {
             true => self.write(&candidates, &budget, &mut output)?,
             false => {
                 let pool = candidates.pool(&budget)?;
-                let numbers = self.explain.iter().map(|name| find_item(&pool, name));
-                let numbers: Vec<usize> = numbers.collect::<Result<_, _>>()?;
+                let indices = self.explain.iter().map(|name| find_item(&pool, name));
+                let indices: Vec<usize> = indices.collect::<Result<_, _>>()?;
                 let pipeline = candidates.pipeline(&budget)?;
-                let answers = pipeline.explain_all(&*pool, &budget.context_budget()?, &numbers)?;
+                let explanations =
+                    pipeline.explain_all(&*pool, &budget.context_budget()?, &indices)?;
                 match self.format {
-                    ContextFormat::Json => output.json(&answers)?,
-                    ContextFormat::Pretty => output.pretty_json(&answers)?,
+                    ContextFormat::Json => output.json(&explanations)?,
+                    ContextFormat::Pretty => output.pretty_json(&explanations)?,
                     ContextFormat::Text | ContextFormat::Items => {
-                        output.text(&explanation::texts(&answers, false))?;
+                        output.text(&explanation::texts(&explanations, false))?;
                     }
                 }
             }
@@ -329,8 +329,7 @@ impl Assemble {
             ContextFormat::Pretty => output.pretty_json(&context),
             ContextFormat::Text | ContextFormat::Items => {
                 if context.chunks.is_empty() {
-                    // Nothing is an answer, too; people and agents want to know which.
-                    let _ = writeln!(std::io::stderr(), "{}", nothing(&context));
+                    output::note(&empty_reason(&context));
                 }
                 output.text(&context.text)
             }

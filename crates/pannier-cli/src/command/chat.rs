@@ -1,4 +1,4 @@
-//! `pannier chat`: a transcript in, a shorter one out.
+//! `pannier chat`: trims a transcript.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,20 +9,20 @@ use pannier_core::{ContextItem, ExclusionVariant, SelectionReport, TokenCounter,
 use pannier_policy::{PolicyInputs, PolicyRegistry};
 use serde::Serialize;
 
-use super::{explanation, overview, select};
+use super::{explanation, table_view};
 use crate::arguments::{BudgetArguments, TimeArguments, TokenizerArguments};
 use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
 
-/// The largest transcript that is read.
-const LARGEST: u64 = 1 << 30;
+/// The maximum size of a transcript.
+const MAX_TRANSCRIPT_BYTES: u64 = 1 << 30;
 
-/// Trim a chat transcript to a budget, so that the provider still accepts it
+/// Trim a chat transcript to a token budget
 ///
-/// Reads a list of messages or a whole request, and writes the same with fewer messages, in their order. A tool's call
-/// and its results stay together; the system's words, the tools and the user's last message stay in any case. What the
-/// provider would refuse is left out.
+/// Reads a list of messages or a request, and prints it with fewer messages, in the same order. A tool call and its results
+/// stay together. The system prompt, the tools and the last user message are always kept. Content that the provider would
+/// reject is dropped.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -30,18 +30,18 @@ Examples:
   pannier chat --format anthropic --budget 100000 --reserve 4000 --report < messages.json
   pannier chat --format openai --budget 8000 now.json --keep-prefix sent-before.json")]
 pub(crate) struct Chat {
-    /// The transcript: a JSON list of messages, or a request with `messages` [default: standard input]
+    /// Transcript: a JSON list of messages, or a request [default: standard input]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
 
-    /// Whose messages they are
+    /// Format of the messages
     #[arg(long, short, value_enum)]
     format: Format,
 
     #[command(flatten)]
     budget: BudgetArguments,
 
-    /// A preset (see `pannier policy list`), or a .toml or .json file; its placer is not used
+    /// Preset (see `pannier policy list`), .toml or .json file; its placer is ignored
     #[arg(long, short, value_name = "NAME|FILE", default_value = "transcript", value_hint = ValueHint::FilePath)]
     policy: String,
 
@@ -51,24 +51,24 @@ pub(crate) struct Chat {
     #[command(flatten)]
     tokenizer: TokenizerArguments,
 
-    /// What was sent the last time: say how much of its beginning is sent again, and keep more of it
+    /// Previous request, whose prefix to keep for the provider's prompt cache
     #[arg(long, value_name = "PREVIOUS", value_hint = ValueHint::FilePath)]
     keep_prefix: Option<PathBuf>,
 
-    /// Say what left and why: on stderr, for people; or as JSON, with --report=FILE
+    /// Print dropped messages and reasons on stderr, or as JSON with --report=FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", value_hint = ValueHint::FilePath)]
     report: Option<PathBuf>,
 
-    /// Say why a message is in or out, and what would change that, instead of writing messages
+    /// Messages to explain instead of printing the transcript; repeatable
     #[arg(long, value_name = "ID|INDEX")]
     explain: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
-    /// OpenAI's chat completions
+    /// OpenAI Chat Completions
     Openai,
-    /// Anthropic's messages
+    /// Anthropic Messages
     Anthropic,
 }
 
@@ -80,7 +80,7 @@ impl Format {
         }
     }
 
-    /// What counts, if nothing else is known.
+    /// The default tokenizer of the provider.
     fn tokenizer(self) -> &'static str {
         match self {
             Self::Openai => "o200k",
@@ -89,7 +89,7 @@ impl Format {
     }
 }
 
-/// Everything about a run, for machines.
+/// The JSON report of a run.
 #[derive(Serialize)]
 struct Report<'r> {
     tokenizer: &'r str,
@@ -113,21 +113,21 @@ impl Chat {
                 "the transcript and --keep-prefix cannot both be standard input; name a file";
             return Err(CliError::Usage(problem.to_owned()));
         }
-        let text = input::read_text_or_stdin(&file, LARGEST)?;
+        let text = input::read_text_or_stdin(&file, MAX_TRANSCRIPT_BYTES)?;
         let (counter, exactness) = self.counter(&text)?;
         let previous = match &self.keep_prefix {
-            Some(path) => Some((path, input::read_text_or_stdin(path, LARGEST)?)),
+            Some(path) => Some((path, input::read_text_or_stdin(path, MAX_TRANSCRIPT_BYTES)?)),
             None => None,
         };
         let format = self.format.of_transcript();
-        let at = |path: &PathBuf| {
+        let error_at = |path: &PathBuf| {
             let path = Some(path).filter(|path| path.as_os_str() != "-").cloned();
             move |error: ChatError| CliError::LibraryAt { path, failure: error.into() }
         };
-        let transcript = Transcript::read(format, &text, &*counter).map_err(at(&file))?;
+        let transcript = Transcript::read(format, &text, &*counter).map_err(error_at(&file))?;
         let previous = match &previous {
             Some((path, text)) => {
-                Some(Transcript::read(format, text, &*counter).map_err(at(path))?)
+                Some(Transcript::read(format, text, &*counter).map_err(error_at(path))?)
             }
             None => None,
         };
@@ -138,23 +138,22 @@ impl Chat {
         let items = transcript.items();
         let explained = self.explain.iter().map(|name| find_item(items, name));
         let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
-        let trimmed = trimmer.trim(&budget).map_err(at(&file))?;
+        let trimmed = trimmer.trim(&budget).map_err(error_at(&file))?;
 
         let prefix = previous.as_ref().map(|previous| trimmed.reused_prefix(previous));
-        self.tell(&transcript, &trimmed, prefix, (counter.name(), exactness))?;
+        self.print_report(&transcript, &trimmed, prefix, (counter.name(), exactness))?;
         let mut output = Output::new();
         if explained.is_empty() {
             output.text(&trimmed.json())?;
             output.text("\n")?;
         } else {
-            let answers = trimmer.explain_all(&budget, &explained)?;
-            output.text(&explanation::texts(&answers, self.budget.has_target()))?;
+            let explanations = trimmer.explain_all(&budget, &explained)?;
+            output.text(&explanation::texts(&explanations, self.budget.has_target()))?;
         }
         output.finish()
     }
 
-    /// What counts: what is asked for, or what the request's model needs, or what the provider's models do. And
-    /// whether that is known, or only assumed.
+    /// Returns the requested tokenizer, that of the request's model, or the default of the provider, and its exactness.
     fn counter(&self, text: &str) -> Result<(Box<dyn TokenCounter>, &'static str), CliError> {
         let known = match self.tokenizer.is_named() {
             true => Some(self.tokenizer.counter()?),
@@ -170,8 +169,8 @@ impl Chat {
         })
     }
 
-    /// Says beside the data what was asked for.
-    fn tell(
+    /// Prints the report, warnings and the reused prefix.
+    fn print_report(
         &self,
         transcript: &Transcript<'_>,
         trimmed: &TrimmedTranscript<'_, '_>,
@@ -192,32 +191,32 @@ impl Chat {
             }
             Some(_) => {
                 let styled = output::is_styled(&std::io::stderr());
-                select::tell(&format!("texts counted by {tokenizer} ({exactness})"));
-                let text = overview::text(trimmed.selection(), styled);
+                output::note(&format!("texts counted by {tokenizer} ({exactness})"));
+                let text = table_view::text(trimmed.selection(), styled);
                 let _ = write!(std::io::stderr(), "{text}");
-                for (at, repair) in repairs.iter().enumerate() {
-                    if at == 0 {
-                        select::tell("\nRepaired");
-                    }
-                    select::tell(&format!("  message-{}: {}", repair.message, repair.problem));
+                if !repairs.is_empty() {
+                    output::note("\nRepaired");
+                }
+                for repair in repairs {
+                    output::note(&format!("  message-{}: {}", repair.message, repair.problem));
                 }
             }
             None => {
                 let counts = trimmed.selection().exclusion_counts();
-                let refused =
+                let rejected =
                     counts.get(&ExclusionVariant::RejectedByFormat).copied().unwrap_or_default();
-                if refused + repairs.len() > 0 {
+                if rejected + repairs.len() > 0 {
                     let repairs = repairs.len();
-                    select::tell(&format!(
-                        "{refused} messages cannot be sent, {repairs} parts of others are left out or changed; \
-                         --report says which"
+                    output::note(&format!(
+                        "{rejected} messages cannot be sent, {repairs} parts of others are dropped or changed; \
+                         --report lists them"
                     ));
                 }
             }
         }
         if let Some(prefix) = prefix {
             let ReusedPrefix { messages, of_messages, tokens, of_tokens, .. } = prefix;
-            select::tell(&format!(
+            output::note(&format!(
                 "reusable prefix: {messages} of {of_messages} messages, {tokens} of {of_tokens} tokens"
             ));
         }

@@ -1,4 +1,4 @@
-//! `pannier compare`: policies side by side.
+//! `pannier compare`: compares policies.
 
 use clap::{Args, ValueHint};
 use pannier_core::{ItemStatus, Pipeline, policy_sensitivity};
@@ -11,7 +11,7 @@ use crate::input;
 use crate::output::{self, Output};
 use crate::table::Table;
 
-/// Compare policies: which items swing between in and out
+/// Compare the selections of several policies
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -24,14 +24,14 @@ pub(crate) struct Compare {
     #[command(flatten)]
     budget: BudgetArguments,
 
-    /// A policy to compare: a preset, or a .toml or .json file; give at least two
+    /// Preset, .toml or .json file; at least two
     #[arg(long = "policy", short, value_name = "NAME|FILE", required = true, value_hint = ValueHint::FilePath)]
     policies: Vec<String>,
 
     #[command(flatten)]
     time: TimeArguments,
 
-    /// How the answer is written; JSON has the whole report of every policy
+    /// Output format; JSON has the full report of every policy
     #[arg(long, short, value_enum, default_value_t)]
     format: AnswerFormat,
 }
@@ -51,8 +51,10 @@ impl Compare {
             pipelines.push((name, self.time.pipeline(&policy)?));
         }
         let input = self.items.read()?;
-        let pipelines: Vec<(&str, Pipeline)> =
-            pipelines.into_iter().map(|(name, pipeline)| (name, input.bind(pipeline))).collect();
+        let pipelines: Vec<(&str, Pipeline)> = pipelines
+            .into_iter()
+            .map(|(name, pipeline)| (name, input.pipeline_for(pipeline)))
+            .collect();
         let variants: Vec<_> = pipelines.iter().map(|(name, pipeline)| (*name, pipeline)).collect();
         let report = policy_sensitivity(&input.items, &budget, &variants)?;
 
@@ -61,7 +63,7 @@ impl Compare {
             output.json(&report)?;
             return output.finish();
         }
-        let width = output::width();
+        let width = output::terminal_width();
         let mut table = Table::new(width, 0, &[false, true, true]);
         for (name, report) in &report.variants {
             let tokens = sum_tokens(report.included.iter().map(|entry| entry.item));

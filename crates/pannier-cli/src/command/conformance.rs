@@ -1,4 +1,4 @@
-//! `pannier conformance`: vectors against the engine.
+//! `pannier conformance`: runs conformance vectors.
 
 use std::path::PathBuf;
 
@@ -9,13 +9,13 @@ use crate::error::CliError;
 use crate::output::Output;
 use crate::table::printable;
 
-/// Run conformance vectors; the exit code is 1 if one fails or cannot be run
+/// Run conformance vectors; exits with 1 if one fails or cannot be run
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
   pannier conformance conformance/required")]
 pub(crate) struct Conformance {
-    /// A folder with .toml vectors in it, or one vector
+    /// Folder with .toml vectors, or one vector
     #[arg(value_name = "DIR", value_hint = ValueHint::AnyPath)]
     folder: PathBuf,
 }
@@ -24,8 +24,8 @@ impl Conformance {
     pub(crate) fn run(&self) -> Result<(), CliError> {
         let suite = Suite::run(&self.folder)?;
         let mut output = Output::new();
-        let told = printable(&format!("{suite}\n"));
-        let written = output.text(&told).and_then(|()| output.finish());
+        let text = printable(&format!("{suite}\n"));
+        let written = output.text(&text).and_then(|()| output.finish());
         CliError::check_failed(written, suite.is_clean())
     }
 }

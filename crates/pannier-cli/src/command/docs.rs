@@ -1,4 +1,4 @@
-//! `pannier build`, `resolve`, `inspect` and `verify`: documents, compiled and found again.
+//! `pannier build`, `resolve`, `chunks`, `inspect` and `verify`: document indexes.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -18,27 +18,28 @@ use crate::input;
 use crate::output::{self, Output};
 use crate::table::Table;
 
-/// Where a cache is.
+/// The folder of a document cache.
 #[derive(Args, Debug)]
 pub(crate) struct CacheArguments {
-    /// The folder of the cache
+    /// Folder of the cache
     #[arg(long, value_name = "CACHE", value_hint = ValueHint::DirPath)]
     pub(crate) cache: PathBuf,
 }
 
-/// Which files of a folder are documents, and what is known about them.
+/// The documents of a folder, and their metadata.
 #[derive(Args, Debug)]
 pub(crate) struct FileArguments {
-    /// Which files are documents: by name, or by path if there is a slash in it [default: *.md]
+    /// Pattern of document names, or of paths if it has a slash [default: *.md]
     #[arg(long = "glob", value_name = "PATTERN")]
     globs: Vec<String>,
 
-    /// Leave out what .gitignore files say
+    /// Skip files that .gitignore excludes
     #[arg(long)]
     gitignore: bool,
 
-    /// What documents are called and when they were written, before what their front matter says: a JSON object, as in
-    /// {"guides/deploy.md": {"title": "Deploying", "date": "2026-03-01"}}
+    /// JSON file with titles and dates, which override the front matter
+    ///
+    /// An object, as in {"guides/deploy.md": {"title": "Deploying", "date": "2026-03-01"}}
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     about: Option<PathBuf>,
 }
@@ -54,10 +55,10 @@ impl FileArguments {
     }
 }
 
-/// Compile a folder of documents into a cache
+/// Index a folder of documents
 ///
-/// A cache is brought up to date: what has not changed is used again, and if nothing has changed, nothing is written. The
-/// present cache stays until the new one is complete.
+/// Builds are incremental: unchanged documents are reused, and nothing is written if nothing has changed. The current cache
+/// stays in use until the new one is complete.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -65,7 +66,7 @@ Examples:
   pannier build --sources . --cache .cache/all --glob '*.md' --glob 'src/**/*.rs' --gitignore
   pannier build --sources docs --cache .cache/docs --embedder minilm:models/all-MiniLM-L6-v2")]
 pub(crate) struct Build {
-    /// The folder with the documents
+    /// Folder with documents
     #[arg(long, value_name = "DOCS", value_hint = ValueHint::DirPath)]
     sources: PathBuf,
 
@@ -78,16 +79,17 @@ pub(crate) struct Build {
     #[command(flatten)]
     embedder: EmbedderArguments,
 
-    /// Vectors that you have made: lines of {"id": "…", "vector": [0.1, …]}, one for each chunk that `pannier chunks`
-    /// prints
+    /// File with your own vectors, one for each chunk of `pannier chunks`
+    ///
+    /// JSON lines, as in {"id": "…", "vector": [0.1, …]}
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "embedder")]
     vectors: Option<PathBuf>,
 
-    /// Make everything again, even if the cache is up to date
+    /// Rebuild everything, even if the cache is up to date
     #[arg(long)]
     force: bool,
 
-    /// How the answer is written
+    /// Output format
     #[arg(long, short, value_enum, default_value_t)]
     format: AnswerFormat,
 }
@@ -95,26 +97,26 @@ pub(crate) struct Build {
 impl Build {
     pub(crate) fn run(&self) -> Result<(), CliError> {
         let sources = self.files.read(&self.sources)?;
-        let is_shown = std::io::stderr().is_terminal();
+        let shows_progress = std::io::stderr().is_terminal();
         let mut last = None;
         let embedder = self.embedder.open()?;
-        let given = self.vectors.as_deref().map(input::read_vectors).transpose()?;
-        let vectors = match (&embedder, &given) {
-            (_, Some(given)) => VectorSource::Imported(given),
+        let imported = self.vectors.as_deref().map(input::read_vectors).transpose()?;
+        let vectors = match (&embedder, &imported) {
+            (_, Some(vectors)) => VectorSource::Imported(vectors),
             (Some(embedder), None) => VectorSource::Embedder(&**embedder),
-            (None, None) if self.embedder.is_said() => VectorSource::None,
+            (None, None) if self.embedder.is_set() => VectorSource::None,
             (None, None) => VectorSource::Unspecified,
         };
         let options = BuildOptions { from_scratch: self.force, vectors };
         let built = pannier_docs::build(&sources, &self.cache.cache, &options, &mut |progress| {
             let Progress { done, of, embedded, .. } = progress;
             let percent = (done * 100).checked_div(of).unwrap_or(100);
-            if is_shown && last != Some((percent, embedded)) {
+            if shows_progress && last != Some((percent, embedded)) {
                 let vectors = match embedded {
                     0 => String::new(),
                     count => format!(", {count} new vectors"),
                 };
-                // If nobody sees it, nothing is lost.
+                // Progress is best effort.
                 let _ =
                     write!(std::io::stderr(), "\r{done} of {of} documents ({percent} %){vectors}");
                 last = Some((percent, embedded));
@@ -146,18 +148,20 @@ impl Build {
     }
 }
 
-/// Which model makes vectors.
+/// The embedding model.
 #[derive(Args, Debug)]
 pub(crate) struct EmbedderArguments {
-    /// What makes vectors: none, static:FOLDER (a table of token vectors) or minilm:FOLDER (all-MiniLM-L6-v2); a folder
-    /// has a safetensors file and tokenizer.json
+    /// Embedding model: none, static:FOLDER or minilm:FOLDER
+    ///
+    /// `static` is a table of token vectors, `minilm` is all-MiniLM-L6-v2. The folder has a .safetensors file and a
+    /// tokenizer.json.
     #[arg(long, value_name = "NAME[:FOLDER]")]
     embedder: Option<String>,
 }
 
 impl EmbedderArguments {
-    /// Whether anything is said about it.
-    fn is_said(&self) -> bool {
+    /// Returns whether the option is set.
+    fn is_set(&self) -> bool {
         self.embedder.is_some()
     }
 
@@ -166,20 +170,20 @@ impl EmbedderArguments {
     }
 }
 
-/// Print the chunks of a cache, or those that a cache of a folder would have
+/// Print the chunks of a cache or of a folder
 ///
-/// One JSON object a line: its id, path, place, headings and text. What `build --vectors` takes has the same ids.
+/// Prints one JSON object per line with id, path, location, headings and text. `build --vectors` takes vectors by these ids.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   pannier chunks --cache .cache/docs | head -3
   pannier chunks --sources docs --glob '*.txt'")]
 pub(crate) struct Chunks {
-    /// The folder of the cache
+    /// Folder of the cache
     #[arg(long, value_name = "CACHE", value_hint = ValueHint::DirPath, required_unless_present = "sources")]
     cache: Option<PathBuf>,
 
-    /// A folder with documents
+    /// Folder with documents
     #[arg(long, value_name = "DOCS", value_hint = ValueHint::DirPath, conflicts_with = "cache")]
     sources: Option<PathBuf>,
 
@@ -187,7 +191,7 @@ pub(crate) struct Chunks {
     files: FileArguments,
 }
 
-/// A chunk as it is printed.
+/// A printed chunk.
 #[derive(Serialize)]
 struct PrintedChunk {
     id: String,
@@ -220,10 +224,10 @@ impl Chunks {
     }
 }
 
-/// Find the documents that answer a query, within a budget
+/// Find whole documents for a query, within a budget
 ///
-/// A document's score is the share of its words that are terms of the query. The best come first, each as a whole, and what
-/// does not fit is skipped; documents without any term fill what is left.
+/// The score of a document is the share of its words that are query terms. Documents are taken best first and never truncated;
+/// those that do not fit are skipped. Documents without a query term fill the remaining budget.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -233,23 +237,23 @@ pub(crate) struct Resolve {
     #[command(flatten)]
     cache: CacheArguments,
 
-    /// The words to look for; none is allowed
+    /// Query terms; may be empty
     #[arg(long, value_name = "QUERY")]
     query: String,
 
-    /// How many tokens there are; a token is four bytes
+    /// Token budget; a token is four bytes
     #[arg(long, short, value_name = "TOKENS")]
     budget: u64,
 
-    /// How the answer is written
+    /// Output format
     #[arg(long, short, value_enum, default_value_t)]
     format: ResolveFormat,
 
-    /// Say why a document is in or out, and what would change that, instead of writing documents
+    /// Documents to explain instead of printing the result; repeatable
     #[arg(long, value_name = "ID|INDEX")]
     explain: Vec<String>,
 
-    /// Write what is needed to make this selection again and verify it
+    /// File for a receipt, with which `pannier replay` repeats the selection
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     receipt: Option<PathBuf>,
 }
@@ -259,7 +263,7 @@ enum ResolveFormat {
     /// One line of JSON
     #[default]
     Json,
-    /// JSON for people
+    /// Indented JSON
     Pretty,
 }
 
@@ -268,7 +272,7 @@ impl Resolve {
         let cache = DocumentIndex::open(&self.cache.cache)?;
         let mut output = Output::new();
         if !self.explain.is_empty() || self.receipt.is_some() {
-            self.ask_engine(&cache, &mut output)?;
+            self.run_engine(&cache, &mut output)?;
         }
         if self.explain.is_empty() {
             let resolved = cache.resolve(&self.query, self.budget)?;
@@ -280,8 +284,8 @@ impl Resolve {
         output.finish()
     }
 
-    /// Selects once more, by the engine, which explains and can be replayed.
-    fn ask_engine(&self, cache: &DocumentIndex, output: &mut Output) -> Result<(), CliError> {
+    /// Selects with the engine, which explains the selection and writes receipts.
+    fn run_engine(&self, cache: &DocumentIndex, output: &mut Output) -> Result<(), CliError> {
         let items = cache.pool(&self.query)?;
         let tokens = i64::try_from(self.budget).unwrap_or(i64::MAX);
         let budget = ContextBudget::new(tokens, tokens)?;
@@ -297,12 +301,12 @@ impl Resolve {
         }
         let explained = self.explain.iter().map(|name| find_item(&items, name));
         let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
-        let answers = pipeline.explain_all(&items, &budget, &explained)?;
-        output.text(&explanation::texts(&answers, false))
+        let explanations = pipeline.explain_all(&items, &budget, &explained)?;
+        output.text(&explanation::texts(&explanations, false))
     }
 }
 
-/// Say what is in a cache
+/// Print statistics of a cache
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -311,7 +315,7 @@ pub(crate) struct Inspect {
     #[command(flatten)]
     cache: CacheArguments,
 
-    /// How the answer is written
+    /// Output format
     #[arg(long, short, value_enum, default_value_t)]
     format: AnswerFormat,
 }
@@ -319,22 +323,22 @@ pub(crate) struct Inspect {
 impl Inspect {
     pub(crate) fn run(&self) -> Result<(), CliError> {
         let cache = DocumentIndex::open(&self.cache.cache)?;
-        let inspected = cache.inspect()?;
-        let manifest = inspected.manifest;
+        let stats = cache.inspect()?;
+        let manifest = stats.manifest;
         let mut output = Output::new();
         match self.format {
-            AnswerFormat::Json => output.json(&inspected)?,
+            AnswerFormat::Json => output.json(&stats)?,
             AnswerFormat::Text => {
-                let mut table = Table::new(output::width(), 0, &[false, false]);
+                let mut table = Table::new(output::terminal_width(), 0, &[false, false]);
                 let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
                 row("version", manifest.version.clone());
                 row("documents", manifest.documents.to_string());
                 row("bytes", manifest.bytes.to_string());
-                row("tokens", inspected.tokens.to_string());
-                row("words", format!("{}, {} different", inspected.words, manifest.terms));
+                row("tokens", stats.tokens.to_string());
+                row("words", format!("{}, {} different", stats.words, manifest.terms));
                 row(
                     "chunks",
-                    match &inspected.chunk_bytes {
+                    match &stats.chunk_bytes {
                         Some(SizeStats { min, median, max, .. }) => {
                             format!(
                                 "{}, of {min} to {max} bytes, half below {median}",
@@ -362,10 +366,10 @@ impl Inspect {
     }
 }
 
-/// Check every byte of a cache
+/// Verify every byte of a cache
 ///
-/// Contents are held against their hashes; chunks, index and version are made again and compared. Prints `sound`, or every
-/// problem; then the exit code is 5.
+/// Checks contents against their hashes, and rebuilds chunks, index and version to compare them. Prints `sound`, or all
+/// problems and exits with 5.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

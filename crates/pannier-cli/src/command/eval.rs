@@ -14,22 +14,22 @@ use crate::arguments::TokenizerArguments;
 use crate::error::CliError;
 use crate::output::Output;
 
-/// Measure how well contexts answer questions whose answers are known
+/// Measure retrieval and assembly on a data set
 #[derive(Args, Debug)]
 pub(crate) struct Eval {
-    /// A folder with docs.jsonl, queries.jsonl and qrels.tsv
+    /// Folder with docs.jsonl, queries.jsonl and qrels.tsv
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     data: PathBuf,
 
-    /// Where documents and cache are kept for the next time [default: nowhere]
+    /// Folder in which to keep documents and cache [default: temporary]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     keep: Option<PathBuf>,
 
-    /// Measure this ranking instead: lines of query, document, best first, parted by tabs
+    /// File with a ranking to measure instead: query, tab, document, best first
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     run: Option<PathBuf>,
 
-    /// Ask only the first so many queries
+    /// Number of queries [default: all]
     #[arg(long, value_name = "COUNT")]
     queries: Option<usize>,
 
@@ -42,11 +42,11 @@ pub(crate) struct Eval {
     #[command(flatten)]
     search: SearchArguments,
 
-    /// Hold every query against every budget from 0 to 4,000 in steps of 7, not a few of them
+    /// Check every query at every seventh budget from 0 to 4,000, not at a sample
     #[arg(long)]
     thorough: bool,
 
-    /// How the answer is written
+    /// Output format
     #[arg(long, short, value_enum, default_value_t)]
     format: AnswerFormat,
 }

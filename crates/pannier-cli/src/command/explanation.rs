@@ -1,4 +1,4 @@
-//! An explanation, for people.
+//! An explanation as text for people.
 
 use anstyle::Style;
 use pannier_core::{
@@ -9,19 +9,19 @@ use super::label;
 use crate::output;
 use crate::table::{Table, one_line, shorten};
 
-/// How many rivals are named; the rest are counted.
-const MOST_RIVALS: usize = 10;
+/// The number of rivals to list; the rest are counted.
+const MAX_RIVALS: usize = 10;
 
-/// The answers about several items.
+/// Renders the explanations of several items.
 pub(super) fn texts(answers: &[Explanation<&ContextItem>], has_target: bool) -> String {
     let texts = answers.iter().map(|answer| text(answer, has_target));
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// The whole answer about one item.
+/// Renders the explanation of one item.
 fn text(answer: &Explanation<&ContextItem>, has_target: bool) -> String {
     let styled = output::is_styled(&std::io::stdout());
-    let width = output::width();
+    let width = output::terminal_width();
     let (index, item) = (answer.index, answer.item);
     let name = item.id().map_or_else(String::new, |id| format!(" {id}"));
     let group = item.group().map_or_else(String::new, |group| format!(", group {group}"));
@@ -34,15 +34,15 @@ fn text(answer: &Explanation<&ContextItem>, has_target: bool) -> String {
     let stage = &answer.stage;
     match &answer.decision {
         Decision::Included { reason: InclusionReason::Shortened, position } => {
-            let place = position + 1;
+            let number = position + 1;
             let short = item.short_form().map_or(0, ContextItem::tokens);
             text.push_str(&format!(
-                "  In by its short form of {short} tokens, at place {place}. Decided by {stage}: all of it is too much\n"
+                "  In by its short form of {short} tokens, at position {number}. Decided by {stage}: the full text does not fit\n"
             ));
         }
         Decision::Included { reason, position } => {
-            let place = position + 1;
-            text.push_str(&format!("  In, at place {place}. Decided by {stage}: {reason}\n"));
+            let number = position + 1;
+            text.push_str(&format!("  In, at position {number}. Decided by {stage}: {reason}\n"));
         }
         Decision::Excluded { reason } => {
             let reason = one_line(&reason.to_string());
@@ -64,7 +64,7 @@ fn text(answer: &Explanation<&ContextItem>, has_target: bool) -> String {
     if !answer.lost_to.is_empty() {
         text.push_str("\n  Lost to\n");
         let mut table = Table::new(width, 4, &[false, true, true, false]);
-        for rival in answer.lost_to.iter().take(MOST_RIVALS) {
+        for rival in answer.lost_to.iter().take(MAX_RIVALS) {
             let (score, tokens) = (rival.score, rival.item.tokens());
             let (score, tokens) = (format!("{score:.4}"), format!("{tokens} tokens"));
             table.row([
@@ -75,7 +75,7 @@ fn text(answer: &Explanation<&ContextItem>, has_target: bool) -> String {
             ]);
         }
         text.push_str(&table.render(styled));
-        let more = answer.lost_to.len().saturating_sub(MOST_RIVALS);
+        let more = answer.lost_to.len().saturating_sub(MAX_RIVALS);
         if more > 0 {
             text.push_str(&format!("    and {more} more\n"));
         }
@@ -96,22 +96,24 @@ fn add_tree(table: &mut Table, node: &ScoreExplanation, depth: usize) {
 
 fn counterfactuals(answer: &Explanation<&ContextItem>, has_target: bool) -> String {
     let is_in = matches!(answer.decision, Decision::Included { .. });
-    // The flags that make this budget: those that were given, with other numbers.
-    let size = |found: &BudgetThreshold| match has_target {
-        true => format!("--budget {} --target {}", found.max_tokens, found.target_tokens),
-        false => format!("--budget {}", found.max_tokens),
+    // The flags of this run, with other numbers.
+    let flags = |threshold: &BudgetThreshold| match has_target {
+        true => format!("--budget {} --target {}", threshold.max_tokens, threshold.target_tokens),
+        false => format!("--budget {}", threshold.max_tokens),
     };
     let mut rows = Vec::new();
     let above = if is_in { "smallest budget" } else { "smallest budget above this" };
     match &answer.smallest_budget {
-        Some(found) if found.is_proven => rows.push((above, size(found))),
-        Some(found) => rows.push((above, format!("{}, or less: not all were tried", size(found)))),
+        Some(threshold) if threshold.is_proven => rows.push((above, flags(threshold))),
+        Some(threshold) => {
+            rows.push((above, format!("{}, or less: not all were tried", flags(threshold))));
+        }
         None if answer.score.is_some() => rows.push((above, "none was found".to_owned())),
         None => {}
     }
-    if let Some(found) = &answer.smaller_budget {
-        let told = format!("{}, because others no longer fit", size(found));
-        rows.push(("smallest budget below this", told));
+    if let Some(threshold) = &answer.smaller_budget {
+        let value = format!("{}, because others no longer fit", flags(threshold));
+        rows.push(("smallest budget below this", value));
     }
     match answer.smallest_score {
         Some(score) => rows.push(("smallest score", rounded_up(score))),
@@ -121,15 +123,15 @@ fn counterfactuals(answer: &Explanation<&ContextItem>, has_target: bool) -> Stri
     if rows.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(output::width(), 4, &[]);
-    rows.into_iter().for_each(|(what, told)| table.row([what.to_owned(), told]));
+    let mut table = Table::new(output::terminal_width(), 4, &[]);
+    rows.into_iter().for_each(|(name, value)| table.row([name.to_owned(), value]));
     let is_short =
         matches!(answer.decision, Decision::Included { reason: InclusionReason::Shortened, .. });
     let title = if is_short { "Whole with" } else { "Selected with" };
     format!("\n  {title}\n{}", table.render(false))
 }
 
-/// A score with four digits if that is still enough, otherwise with all of them.
+/// Rounds a score up to four digits, or prints all digits if the rounded number is below it.
 fn rounded_up(score: f64) -> String {
     let rounded = format!("{:.4}", (score * 10_000.0).ceil() / 10_000.0);
     let is_enough = rounded.parse::<f64>().is_ok_and(|number| number >= score);

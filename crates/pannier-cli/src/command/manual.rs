@@ -1,4 +1,4 @@
-//! `pannier completions` and `pannier man`: made from the declarations of the commands.
+//! `pannier completions` and `pannier man`: generated from the declarations of the commands.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
@@ -7,7 +7,7 @@ use crate::arguments::Arguments;
 use crate::error::CliError;
 use crate::output::Output;
 
-/// Print completions for a shell
+/// Print shell completions
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -15,7 +15,7 @@ Examples:
   pannier completions zsh > ~/.zfunc/_pannier
   pannier completions fish > ~/.config/fish/completions/pannier.fish")]
 pub(crate) struct Completions {
-    /// The shell
+    /// Shell
     shell: Shell,
 }
 
@@ -27,14 +27,14 @@ impl Completions {
     }
 }
 
-/// Print the manual page of Pannier, or of one of its commands
+/// Print the manual page of Pannier or of a command
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   pannier man | man -l -
   pannier man select > pannier-select.1")]
 pub(crate) struct Man {
-    /// The command
+    /// Command
     command: Option<String>,
 }
 
@@ -45,8 +45,8 @@ impl Man {
         if let Some(name) = &self.command {
             let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
             let known: Vec<_> = shown.map(|command| command.get_name().to_owned()).collect();
-            let found = command.find_subcommand(name).cloned();
-            command = found.ok_or_else(|| {
+            let subcommand = command.find_subcommand(name).cloned();
+            command = subcommand.ok_or_else(|| {
                 CliError::Usage(format!(
                     "there is no command '{name}'; there are {}",
                     known.join(", ")

@@ -1,4 +1,4 @@
-//! The commands, one a file.
+//! The commands, one file each.
 
 mod assemble;
 mod chat;
@@ -9,7 +9,7 @@ mod eval;
 mod explanation;
 mod manual;
 mod mcp;
-mod overview;
+
 mod packet;
 mod policy;
 mod receipts;
@@ -17,13 +17,14 @@ mod select;
 mod simulate;
 mod snippets;
 mod state;
+mod table_view;
 mod tokens;
 
 use clap::{Subcommand, ValueEnum};
 
 use crate::error::CliError;
 
-/// One of Pannier's commands.
+/// A command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Select(select::Select),
@@ -81,7 +82,7 @@ impl Command {
     }
 }
 
-/// How an answer is written.
+/// The output format of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AnswerFormat {
     /// For people
@@ -91,12 +92,12 @@ pub(crate) enum AnswerFormat {
     Json,
 }
 
-/// An item as people recognise it: its id, or its index.
+/// Returns the id of an item, or its index.
 fn label(index: usize, item: &pannier_core::ContextItem) -> String {
     item.id().map_or_else(|| format!("#{index}"), str::to_owned)
 }
 
-/// What items cost together, however much each of them says.
+/// Sums the tokens of items without overflow.
 fn sum_tokens<'a>(items: impl Iterator<Item = &'a pannier_core::ContextItem>) -> i128 {
     items.map(|item| i128::from(item.tokens())).sum()
 }

@@ -1,6 +1,6 @@
-//! `pannier packet`: what a project remembers, for an agent that begins to work on it.
+//! `pannier packet`: a packet of a project's memory.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use crate::error::CliError;
 use crate::output::{self, Output};
 use crate::table::printable;
 
-/// How long a session is not given another packet, unless somebody says otherwise.
-const COOLDOWN: Duration = Duration::from_secs(600);
+/// The time in which a session gets no second packet.
+const DEFAULT_COOLDOWN: Duration = Duration::from_secs(600);
 
-/// Pack what a project remembers into one text for an agent
+/// Print a project's memory, packed into a token budget
 ///
-/// Reads the project's .context folder: all rules of the constitution, always; of tasks, conventions, decisions and learnings
-/// as much as the budget allows, the newest and most relevant whole, the others by their titles.
+/// Reads the project's .context folder. The packet has all rules of the constitution. Of tasks, conventions, decisions and
+/// learnings, it has the newest and most relevant in full and others as titles, as far as the budget allows.
 #[derive(Args, Debug)]
 #[command(
     visible_alias = "agent",
@@ -38,8 +38,8 @@ Examples:
   pannier packet --query 'roll back a deployment' --files src/deploy.rs
   pannier packet --hook claude-code --cooldown 10m
 
-Beside .context, a file .ctxrc may set token_budget, task_budget_pct, convention_budget_pct and
-agent_cooldown_minutes. The variable CTX_TOKEN_BUDGET goes before it, and flags before both."
+A file .ctxrc next to .context can set token_budget, task_budget_pct, convention_budget_pct and
+agent_cooldown_minutes. The variable CTX_TOKEN_BUDGET overrides it; flags override both."
 )]
 pub(crate) struct PacketCommand {
     #[command(subcommand)]
@@ -54,68 +54,69 @@ enum Action {
     Init(Init),
 }
 
-/// Write a small .context folder to begin with
+/// Create a small .context folder
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
   pannier packet init")]
 struct Init {
-    /// The root of the project [default: the current folder]
+    /// Root of the project [default: current folder]
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     folder: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
 struct PacketArguments {
-    /// The .context folder, or where to look for it and upwards [default: the current folder]
+    /// .context folder, or a folder in or below its project [default: current folder]
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     folder: Option<PathBuf>,
 
-    /// How many tokens the packet may have [default: 8000]
+    /// Token budget of the packet [default: 8000]
     #[arg(long, short, value_name = "TOKENS")]
     budget: Option<usize>,
 
     #[command(flatten)]
     tokenizer: TokenizerArguments,
 
-    /// How the packet is written
+    /// Output format
     #[arg(long, short, value_enum, default_value_t)]
     format: Format,
 
-    /// What you are about to do: entries that have to do with it count for more
+    /// Your task; related entries rank higher
     #[arg(long, value_name = "TEXT")]
     query: Option<String>,
 
-    /// Files you are about to work on: entries that speak of them count for more. DIR comes before it
+    /// Files you will work on; entries that mention them rank higher
     #[arg(long, value_name = "PATH", num_args = 1.., value_hint = ValueHint::AnyPath)]
     files: Vec<String>,
 
-    /// What time it is, for the age of entries: 2026-03-01, or 2026-03-01T12:00:00Z [default: what the clock says]
+    /// Reference time for the age of entries, as in 2026-03-01 [default: now]
     #[arg(long, value_name = "TIME", value_parser = super::assemble::date)]
     now: Option<Timestamp>,
 
-    /// How many characters the packet may have, too, for hosts that cut off the rest
+    /// Maximum characters of the packet, for hosts that truncate
     #[arg(long, value_name = "COUNT")]
     max_chars: Option<usize>,
 
-    /// The session the packet is for: nothing is printed while it has a fresh one
+    /// Session of the packet; prints nothing during its cooldown
     #[arg(long, value_name = "ID", help_heading = "Sessions and hooks")]
     session: Option<String>,
 
-    /// How long a packet is fresh: 10m, 90s, 1h. With --hook, the host says which session it is, and one that begins is
-    /// always given a packet [default with --session: 10m]
+    /// Time between two packets of a session, as in 90s, 10m or 1h [default: 10m]
+    ///
+    /// With --hook, the host names the session, and a session that starts always gets a packet.
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Sessions and hooks")]
     cooldown: Option<Duration>,
 
-    /// Print it in the form in which a host's hook hands it to the model; reads what the host writes to the hook
+    /// Host whose hook format to print; reads the host's hook input
     #[arg(long, value_enum, value_name = "HOST", help_heading = "Sessions and hooks")]
     hook: Option<HostArgument>,
 
-    /// Say why an entry is in or out, and what would change that, instead of printing the packet
+    /// Entries to explain instead of printing the packet; repeatable
     #[arg(long, value_name = "ID|INDEX", conflicts_with_all = ["hook", "session"])]
     explain: Vec<String>,
 
-    /// Write what is needed to make this packet again and verify it
+    /// File for a receipt, with which `pannier replay` repeats the packet
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     receipt: Option<PathBuf>,
 }
@@ -129,7 +130,7 @@ enum Format {
     Json,
     /// The entries, as items for `select`, `simulate` and `compare`
     Items,
-    /// The policy that chooses from them, for the same
+    /// The policy of the packet, for the same commands
     Policy,
 }
 
@@ -139,7 +140,7 @@ enum HostArgument {
     ClaudeCode,
     /// GitHub Copilot, on the command line and in Visual Studio Code
     Copilot,
-    /// A host that takes plain text
+    /// Any host that takes plain text
     Plain,
 }
 
@@ -175,8 +176,8 @@ impl PacketCommand {
         match &self.action {
             Some(Action::Init(init)) => init.run(),
             None if self.packet.hook.is_some() => {
-                // Hosts take some exit codes for an order to stop.
-                self.packet.run().map_err(|failure| CliError::Hook(Box::new(failure)))
+                // Hosts read some exit codes as an order to block.
+                self.packet.run().map_err(|error| CliError::Hook(Box::new(error)))
             }
             None => self.packet.run(),
         }
@@ -195,7 +196,7 @@ impl Init {
     }
 }
 
-/// A session that waits for its next packet, and where that is remembered.
+/// A session and its cooldown.
 struct Session {
     id: SessionId,
     cooldowns: Cooldowns,
@@ -207,21 +208,21 @@ impl PacketArguments {
         if matches!(self.format, Format::Items | Format::Policy)
             && (self.hook.is_some() || self.session.is_some())
         {
-            let problem = "items and policies are no packets; leave --hook and --session out, or print md or json";
+            let problem = "--hook and --session need a packet; use --format md or json";
             return Err(CliError::Usage(problem.to_owned()));
         }
         let input = match self.hook {
             None => HookInput::default(),
             Some(_) if io::stdin().is_terminal() => HookInput::default(),
-            // A host of its own kind may write anything.
+            // An unknown host may write anything.
             Some(HostArgument::Plain) => HookInput::read(io::stdin().lock()).unwrap_or_default(),
             Some(_) => HookInput::read(io::stdin().lock())?,
         };
-        let here = input.cwd.as_deref().unwrap_or(".");
-        let folder = Folder::find(self.folder.as_deref().unwrap_or(Path::new(here)));
+        let current = input.cwd.as_deref().unwrap_or(".");
+        let folder = Folder::find(self.folder.as_deref().unwrap_or(Path::new(current)));
         if let (Some(_), Err(problem @ MemoryError::NoFolder { .. })) = (self.hook, &folder) {
-            // A hook may be set for all projects, and most have nothing to remember.
-            tell("nothing to do", &problem.to_string());
+            // A hook may be installed for all projects, also for those without memory.
+            output::note(&format!("nothing to do: {problem}"));
             return Ok(());
         }
         let folder = folder?;
@@ -234,7 +235,7 @@ impl PacketArguments {
         }
         let memory = folder.read()?;
         for warning in memory.warnings() {
-            tell("warning", &warning.to_string());
+            output::warn(&warning.to_string());
         }
         let counter: Arc<dyn TokenCounter> = Arc::from(self.tokenizer.counter()?);
         let packer = PacketBuilder::new(&memory, self.options(&config, &input)?, counter)?;
@@ -249,16 +250,16 @@ impl PacketArguments {
         }
         output.finish()?;
         if let Some(session) = session {
-            let marked = session.cooldowns.record(&session.id, folder.path(), session.now);
-            // The packet is there. That it will come again is no reason to fail.
-            if let Err(problem) = marked {
-                tell("warning", &problem.to_string());
+            let recorded = session.cooldowns.record(&session.id, folder.path(), session.now);
+            // The packet is printed; an early repetition is harmless.
+            if let Err(error) = recorded {
+                output::warn(&error.to_string());
             }
         }
         Ok(())
     }
 
-    /// Whether a session has a packet that is fresh. One that begins anew has none, whatever it had.
+    /// Returns whether a session is within its cooldown. A session that starts has none.
     fn is_fresh(
         &self,
         session: &Session,
@@ -272,26 +273,26 @@ impl PacketArguments {
         }
         let minutes = config.agent_cooldown_minutes;
         let minutes = minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
-        let cooldown = self.cooldown.or(minutes).unwrap_or(COOLDOWN);
+        let cooldown = self.cooldown.or(minutes).unwrap_or(DEFAULT_COOLDOWN);
         let Session { id, cooldowns, now } = session;
         let is_fresh = cooldowns.is_within_cooldown(id, folder.path(), *now, cooldown)?;
         if is_fresh && self.hook.is_none() {
             let seconds = cooldown.as_secs();
-            tell(
-                "nothing to do",
-                &format!("session {} has a packet of the last {seconds} seconds", id.as_str()),
-            );
+            let id = id.as_str();
+            output::note(&format!(
+                "nothing to do: session {id} has a packet of the last {seconds} seconds"
+            ));
         }
         Ok(is_fresh)
     }
 
     fn options(&self, config: &Config, input: &HookInput) -> Result<PacketOptions, CliError> {
-        // What the host's user is about to do is as good as what was asked.
-        let told = input.prompt.iter().chain(&input.file);
-        let asked = self.query.iter().chain(&self.files).chain(told).map(String::as_str);
+        // The user's prompt to the host is part of the query.
+        let from_host = input.prompt.iter().chain(&input.file);
+        let query = self.query.iter().chain(&self.files).chain(from_host).map(String::as_str);
         let mut options = PacketOptions::new(self.now.unwrap_or_else(clock))
             .with_config(config)
-            .with_query(asked);
+            .with_query(query);
         options.include_timestamp = self.now.is_some();
         options.format = match self.format {
             Format::Json => PacketFormat::Json,
@@ -307,26 +308,26 @@ impl PacketArguments {
         Ok(options)
     }
 
-    /// The session that this is about, if it is about one.
+    /// Returns the session of --session or of the host.
     fn session(&self, input: &HookInput) -> Result<Option<Session>, CliError> {
-        let told = input.session_id.as_deref().filter(|_| self.cooldown.is_some());
-        let id = match (self.session.as_deref(), told) {
+        let from_host = input.session_id.as_deref().filter(|_| self.cooldown.is_some());
+        let id = match (self.session.as_deref(), from_host) {
             (Some(id), _) => Some(SessionId::new(id).map_err(MemoryError::from)?),
-            (None, told) => told.map(SessionId::from_host),
+            (None, from_host) => from_host.map(SessionId::from_host),
         };
         let Some(id) = id else {
             return match self.cooldown {
                 Some(_) if self.hook.is_none() => {
-                    let problem = "--cooldown is about a session; add --session ID, or --hook HOST";
+                    let problem = "--cooldown needs a session; add --session ID or --hook HOST";
                     Err(CliError::Usage(problem.to_owned()))
                 }
                 _ => Ok(None),
             };
         };
-        let folder = match state::folder("packets") {
+        let folder = match state::state_dir("packets") {
             Ok(folder) => folder,
-            Err(problem) => {
-                tell("warning", &problem.to_string());
+            Err(error) => {
+                output::warn(&error.to_string());
                 return Ok(None);
             }
         };
@@ -342,11 +343,10 @@ impl PacketArguments {
     ) -> Result<(), CliError> {
         match self.format {
             Format::Items => packer.pool().iter().try_for_each(|item| output.json(item)),
-            Format::Policy => output.text(&policy(&packer.policy()?)?),
+            Format::Policy => output.text(&serialize(&packer.policy()?)?),
             Format::Md | Format::Json => {
                 let packet = packer.packet()?;
-                // What a packet does not say, or says where a model does not look for it.
-                packet.warnings().for_each(|warning| tell("warning", &warning));
+                packet.warnings().for_each(|warning| output::warn(&warning));
                 match self.hook.map(HookHost::from) {
                     None => output.text(&packet.text),
                     Some(host) => {
@@ -369,18 +369,20 @@ impl PacketArguments {
             match rules.find(|rule| rule.id() == name) {
                 Some(rule) => {
                     let (id, path, line) = (rule.id(), rule.path(), rule.line());
-                    tell(id, &format!("{path}:{line} is a rule, and rules are in every packet"));
+                    let message =
+                        format!("{id}: {path}:{line} is a rule, and rules are in every packet");
+                    output::note(&message);
                 }
                 None => indices.push(find_item(packer.pool(), name)?),
             }
         }
-        let answers = packer.explain(&indices)?;
+        let explanations = packer.explain(&indices)?;
         if self.format == Format::Json {
-            return output.json(&answers);
+            return output.json(&explanations);
         }
-        for answer in &answers {
-            let entry = packer.entries()[answer.index];
-            let text = explanation::texts(std::slice::from_ref(answer), false);
+        for explained in &explanations {
+            let entry = packer.entries()[explained.index];
+            let text = explanation::texts(std::slice::from_ref(explained), false);
             let superseded =
                 if entry.is_superseded() { ", and says that it is superseded" } else { "" };
             let path = printable(entry.path());
@@ -391,16 +393,11 @@ impl PacketArguments {
     }
 }
 
-fn tell(what: &str, message: &str) {
-    // Nobody is left to tell if this fails.
-    let _ = writeln!(io::stderr(), "{what}: {}", printable(message));
-}
-
-fn policy(policy: &Policy) -> Result<String, CliError> {
+fn serialize(policy: &Policy) -> Result<String, CliError> {
     toml::to_string(policy).map_err(|error| CliError::Internal(error.to_string()))
 }
 
-/// What the environment says about the budget.
+/// Returns the budget of the environment.
 pub(super) fn variable_budget() -> Result<Option<usize>, CliError> {
     const NAME: &str = "CTX_TOKEN_BUDGET";
     let Some(value) = std::env::var_os(NAME).filter(|value| !value.is_empty()) else {

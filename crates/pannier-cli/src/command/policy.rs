@@ -1,4 +1,4 @@
-//! `pannier policy`: policies as files.
+//! `pannier policy`: lists, shows and checks policies.
 
 use clap::{Subcommand, ValueEnum, ValueHint};
 use pannier_policy::{Policy, PolicyRegistry};
@@ -19,22 +19,22 @@ Examples:
 pub(crate) enum Policies {
     /// List the presets
     List,
-    /// Show a policy, to read it or to start your own from it
+    /// Print a policy
     Show {
-        /// A preset, or a .toml or .json file
+        /// Preset, .toml or .json file
         #[arg(value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
         policy: String,
-        /// How it is written
+        /// Output format
         #[arg(long, short, value_enum, default_value_t)]
         format: PolicyFormat,
     },
-    /// Check policies; the exit code is 1 if one of them cannot be used
+    /// Check policies; exits with 1 if one is invalid
     Check {
-        /// Presets, or .toml or .json files
+        /// Presets, .toml or .json files
         #[arg(value_name = "NAME|FILE", required = true, value_hint = ValueHint::FilePath)]
         policies: Vec<String>,
     },
-    /// Print the JSON Schema of policies, for editors
+    /// Print the JSON Schema of policies
     Schema,
 }
 
@@ -53,7 +53,7 @@ impl Policies {
         let mut output = Output::new();
         match self {
             Self::List => {
-                let mut table = Table::new(output::width(), 0, &[]);
+                let mut table = Table::new(output::terminal_width(), 0, &[]);
                 for (name, policy) in registry.policies() {
                     table.row([
                         name.to_owned(),
@@ -64,12 +64,12 @@ impl Policies {
             }
             Self::Show { policy, format } => {
                 let policy = input::read_policy(&registry, policy)?;
-                output.text(&written(&policy, *format)?)?;
+                output.text(&serialize(&policy, *format)?)?;
             }
             Self::Check { policies } => {
-                let (mut is_clean, mut unreadable, mut told) = (true, None, String::new());
+                let (mut is_clean, mut read_error, mut report) = (true, None, String::new());
                 for name in policies {
-                    // A decay scorer may leave the time to whoever uses the policy.
+                    // A policy may leave the reference time to --now; any time will do here.
                     let now = "2000-01-01T00:00:00Z".parse().ok();
                     let checked = input::read_policy(&registry, name).and_then(|policy| {
                         let path = Some(name.into());
@@ -78,19 +78,19 @@ impl Policies {
                             .map_err(|error| CliError::LibraryAt { path, failure: error.into() })
                     });
                     match checked {
-                        Ok(_) => told.push_str(&format!("{name}: ok\n")),
-                        Err(failure @ CliError::Io { .. }) => {
-                            unreadable = unreadable.or(Some(failure));
+                        Ok(_) => report.push_str(&format!("{name}: ok\n")),
+                        Err(error @ CliError::Io { .. }) => {
+                            read_error = read_error.or(Some(error));
                         }
-                        Err(failure) => {
+                        Err(error) => {
                             is_clean = false;
-                            told.push_str(&format!("{failure}\n"));
+                            report.push_str(&format!("{error}\n"));
                         }
                     }
                 }
-                let written = output.text(&printable(&told)).and_then(|()| output.finish());
-                return match unreadable {
-                    Some(failure) => Err(failure),
+                let written = output.text(&printable(&report)).and_then(|()| output.finish());
+                return match read_error {
+                    Some(error) => Err(error),
                     None => CliError::check_failed(written, is_clean),
                 };
             }
@@ -104,7 +104,7 @@ impl Policies {
     }
 }
 
-fn written(policy: &Policy, format: PolicyFormat) -> Result<String, CliError> {
+fn serialize(policy: &Policy, format: PolicyFormat) -> Result<String, CliError> {
     match format {
         PolicyFormat::Toml => toml::to_string(policy).map_err(|error| error.to_string()),
         PolicyFormat::Json => serde_json::to_string_pretty(policy)

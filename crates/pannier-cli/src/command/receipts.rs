@@ -1,4 +1,4 @@
-//! `pannier replay` and `pannier diff`: selections made again, and selections compared.
+//! `pannier replay` and `pannier diff`: repeats and compares selections by their receipts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::input;
 use crate::output::{self, Output};
 use crate::table::{Table, one_line};
 
-/// Make a selection again from its receipt, and say whether it is the same
+/// Repeat a selection from its receipt and compare
 #[derive(Args, Debug)]
 #[command(
     name = "replay",
@@ -25,22 +25,22 @@ Examples:
   pannier select items.jsonl --budget 2000 --receipt run.json
   pannier replay run.json items.jsonl
 
-Prints `identical`, or what differs first; then the exit code is 1."
+Prints `identical`, or the first difference and exits with 1."
 )]
 pub(crate) struct ReplayCommand {
-    /// The receipt
+    /// Receipt
     #[arg(value_name = "RECEIPT", value_hint = ValueHint::FilePath)]
     receipt: PathBuf,
 
-    /// The same files with items as in the first run [default: standard input]
+    /// Files with the items of the first run [default: standard input]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
 
-    /// The same cache as in the first run, if it was `resolve` or `assemble`
+    /// Cache of the first run, for `resolve` and `assemble`
     #[arg(long, value_name = "CACHE", value_hint = ValueHint::DirPath, conflicts_with = "files")]
     cache: Option<PathBuf>,
 
-    /// The same .context folder as in the first run, or where to look for it, if it was `packet`
+    /// .context folder of the first run, for `packet`
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["files", "cache"])]
     context: Option<PathBuf>,
 
@@ -57,13 +57,13 @@ impl ReplayCommand {
             return packet(&receipt, context, counter);
         }
         let items = match (receipt.source.kind.as_str(), &self.cache) {
-            // Counted as they were then.
+            // With the tokenizer of the receipt.
             ("items", None) => UncountedItem::count(input::read_items(&self.files)?, &*counter),
             (kind @ ("documents" | "passages"), Some(cache)) => {
                 let cache = DocumentIndex::open(cache)?;
-                let (recorded, found) = (&receipt.source.version, &cache.manifest().version);
-                if recorded != found {
-                    return other_source("cache", recorded, found);
+                let (recorded, current) = (&receipt.source.version, &cache.manifest().version);
+                if recorded != current {
+                    return source_mismatch("cache", recorded, current);
                 }
                 let query = receipt.source.query.as_deref().unwrap_or_default();
                 match kind {
@@ -73,9 +73,9 @@ impl ReplayCommand {
             }
             (kind, _) => {
                 let hint = match kind {
-                    "items" => "give its files, and nothing else",
-                    "documents" | "passages" => "add --cache, and give no files",
-                    "memory" => "add --context, and give no files",
+                    "items" => "name its files, and nothing else",
+                    "documents" | "passages" => "add --cache, and name no files",
+                    "memory" => "add --context, and name no files",
                     _ => "this version of Pannier replays items, documents, passages and memory",
                 };
                 let problem = format!("it was made from {kind}; {hint}");
@@ -83,11 +83,11 @@ impl ReplayCommand {
             }
         };
         let replay = receipt.replay(&items, &PolicyRegistry::default(), &counter)?;
-        tell(&receipt, &replay)
+        print_replay(&receipt, &replay)
     }
 }
 
-/// Makes a packet again.
+/// Replays a packet.
 fn packet(
     receipt: &Receipt,
     context: &Path,
@@ -95,28 +95,28 @@ fn packet(
 ) -> Result<(), CliError> {
     let memory = Folder::find(context)?.read()?;
     if receipt.source.version != memory.version() {
-        return other_source("context folder", &receipt.source.version, memory.version());
+        return source_mismatch("context folder", &receipt.source.version, memory.version());
     }
     let packer =
         PacketBuilder::new(&memory, PacketBuilder::options_from_receipt(receipt)?, counter)?;
-    tell(receipt, &packer.replay(receipt)?)
+    print_replay(receipt, &packer.replay(receipt)?)
 }
 
-fn tell(receipt: &Receipt, replay: &Replay) -> Result<(), CliError> {
+fn print_replay(receipt: &Receipt, replay: &Replay) -> Result<(), CliError> {
     let mut output = Output::new();
-    let written = output.text(&verdict(receipt, replay)).and_then(|()| output.finish());
+    let written = output.text(&describe_replay(receipt, replay)).and_then(|()| output.finish());
     CliError::check_failed(written, *replay == Replay::Identical)
 }
 
-fn other_source(what: &str, recorded: &str, found: &str) -> Result<(), CliError> {
+fn source_mismatch(what: &str, recorded: &str, current: &str) -> Result<(), CliError> {
     let mut output = Output::new();
     let written = output
-        .text(&format!("the {what} is another one: its version was {recorded}, and is {found}\n"));
+        .text(&format!("the {what} has changed: its version was {recorded}, and is {current}\n"));
     CliError::check_failed(written.and_then(|()| output.finish()), false)
 }
 
 impl ReplayCommand {
-    /// Finds the passages again, as they were found then.
+    /// Searches the passages as in the first run.
     fn passages(
         &self,
         cache: &DocumentIndex,
@@ -131,8 +131,8 @@ impl ReplayCommand {
     }
 }
 
-fn verdict(receipt: &Receipt, replay: &Replay) -> String {
-    let verdict = match replay {
+fn describe_replay(receipt: &Receipt, replay: &Replay) -> String {
+    let difference = match replay {
         Replay::Identical => return "identical\n".to_owned(),
         Replay::ItemCount { recorded, found } => {
             format!("the pool differs: it had {recorded} items, and has {found}")
@@ -144,17 +144,15 @@ fn verdict(receipt: &Receipt, replay: &Replay) -> String {
             let item = |index: &Option<usize>| {
                 index.map_or_else(|| "nothing".to_owned(), |index| format!("item {index}"))
             };
-            let place = position + 1;
+            let number = position + 1;
             format!(
-                "the selection differs: at place {place} stood {}, and now {}",
+                "the selection differs: position {number} had {}, and has {}",
                 item(recorded),
                 item(found)
             )
         }
         Replay::Form { index } => {
-            format!(
-                "the selection differs: item {index} was whole and is not any more, or the other way round"
-            )
+            format!("the selection differs: item {index} has another form")
         }
         Replay::Result => "the text differs, although the items are the same".to_owned(),
         _ => {
@@ -166,24 +164,24 @@ fn verdict(receipt: &Receipt, replay: &Replay) -> String {
     let (then, now) = (&receipt.engine, env!("CARGO_PKG_VERSION"));
     let engine =
         if then == now { String::new() } else { format!(" (engine {then} then, {now} now)") };
-    one_line(&format!("{verdict}{engine}")) + "\n"
+    one_line(&format!("{difference}{engine}")) + "\n"
 }
 
-/// Compare two receipts: what came in, went out and moved
+/// Compare the selections of two receipts
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
   pannier diff yesterday.json today.json")]
 pub(crate) struct Diff {
-    /// The first receipt
+    /// First receipt
     #[arg(value_name = "BEFORE", value_hint = ValueHint::FilePath)]
     before: PathBuf,
 
-    /// The second receipt
+    /// Second receipt
     #[arg(value_name = "AFTER", value_hint = ValueHint::FilePath)]
     after: PathBuf,
 
-    /// How the answer is written
+    /// Output format
     #[arg(long, short, value_enum, default_value_t)]
     format: AnswerFormat,
 }
@@ -203,21 +201,21 @@ impl Diff {
 }
 
 fn text(diff: &ReceiptDiff) -> String {
-    let mut table = Table::new(output::width(), 0, &[false, false, true, false]);
-    let mut add = |sign: &str, entries: &[DiffEntry], tell: &dyn Fn(&DiffEntry) -> String| {
+    let mut table = Table::new(output::terminal_width(), 0, &[false, false, true, false]);
+    let mut add = |sign: &str, entries: &[DiffEntry], describe: &dyn Fn(&DiffEntry) -> String| {
         for entry in entries {
             table.row([
                 sign.to_owned(),
                 entry.name.clone(),
                 format!("{} tokens", entry.tokens),
-                tell(entry),
+                describe(entry),
             ]);
         }
     };
-    let place = |place: Option<usize>| place.map_or(0, |place| place + 1);
+    let number = |position: Option<usize>| position.map_or(0, |position| position + 1);
     add("+", &diff.included, &|entry| match entry.in_both_pools {
-        true => format!("now in, at place {}", place(entry.position_after)),
-        false => format!("new in the pool, at place {}", place(entry.position_after)),
+        true => format!("now in, at position {}", number(entry.position_after)),
+        false => format!("new in the pool, at position {}", number(entry.position_after)),
     });
     add("-", &diff.excluded, &|entry| match entry.in_both_pools {
         true => "now out".to_owned(),
@@ -225,9 +223,9 @@ fn text(diff: &ReceiptDiff) -> String {
     });
     add("~", &diff.moved, &|entry| {
         format!(
-            "moved from place {} to {}",
-            place(entry.position_before),
-            place(entry.position_after)
+            "moved from position {} to {}",
+            number(entry.position_before),
+            number(entry.position_after)
         )
     });
     let mut text = table.render(false);
@@ -246,7 +244,7 @@ fn text(diff: &ReceiptDiff) -> String {
         (diff.same_pool, "pool"),
     ] {
         if !is_same {
-            text.push_str(&format!("the {what} is another one\n"));
+            text.push_str(&format!("the {what} has changed\n"));
         }
     }
     text

@@ -1,6 +1,5 @@
-//! `pannier select`: items in, selection out.
+//! `pannier select`: selects items.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -11,11 +10,10 @@ use pannier_core::{
 };
 use pannier_policy::{Policy, Receipt, RunConfig};
 
-use super::{explanation, label, overview};
+use super::{explanation, label, table_view};
 use crate::arguments::{BudgetArguments, Input, ItemArguments, PolicyArguments};
 use crate::error::CliError;
 use crate::output::{self, Output};
-use crate::table::printable;
 
 /// Select the items that fit a budget, in the order to send them
 #[derive(Args, Debug)]
@@ -35,37 +33,37 @@ pub(crate) struct Select {
     #[command(flatten)]
     policy: PolicyArguments,
 
-    /// What you look for: how well the words of an item answer it counts as much as all the policy says
+    /// Search terms: the BM25 score of an item counts as much as the whole policy
     #[arg(long, value_name = "TEXT")]
     query: Option<String>,
 
-    /// How the selection is written
+    /// Output format
     #[arg(long, short, value_enum, default_value_t)]
     format: Format,
 
-    /// Say why an item is in or out, and what would change that, instead of writing the selection
+    /// Items to explain instead of printing the selection; repeatable
     #[arg(long, value_name = "ID|INDEX")]
     explain: Vec<String>,
 
-    /// Write what is needed to make this selection again and verify it
+    /// File for a receipt, with which `pannier replay` repeats the selection
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     receipt: Option<PathBuf>,
 
-    /// Say how long each stage took: on stderr, and in the events of a report
+    /// Print the duration of each stage on stderr and in the report
     #[arg(long)]
     timings: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// The text that is sent: contents with an empty line between them, or as the template says
+    /// The rendered text
     #[default]
     Text,
-    /// One line of JSON: the items, and totals
+    /// One line of JSON: the items and totals
     Json,
-    /// One line of JSON: every item, in or out, with its score and its reason
+    /// One line of JSON: every item, in or out, with score and reason
     Report,
-    /// For people: every item with its score and its reason, and a bar of the budget
+    /// A table for people: every item with score and reason, and the budget
     Table,
 }
 
@@ -80,23 +78,23 @@ impl Select {
         };
         let pipeline = self.policy.time.pipeline(&policy)?;
         let input = self.items.read()?;
-        let (items, pipeline) = (&input.items, input.bind(pipeline));
+        let (items, pipeline) = (&input.items, input.pipeline_for(pipeline));
         let explained = self.explain.iter().map(|name| find_item(items, name));
         let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
 
-        let (selection, events) = self.select(&pipeline, items, &budget)?;
-        warn_of_invalid(items);
+        let (selection, events) = self.run_pipeline(&pipeline, items, &budget)?;
+        warn_about_negative_tokens(items);
         if let Some(path) = &self.receipt {
             let receipt = Receipt::new(&selection, self.run_config(policy, &input));
             output::write_json(path, &receipt)?;
         }
         let mut output = Output::new();
         if !explained.is_empty() {
-            let answers = pipeline.explain_all(items, &budget, &explained)?;
+            let explanations = pipeline.explain_all(items, &budget, &explained)?;
             match self.format {
-                Format::Json | Format::Report => output.json(&answers)?,
+                Format::Json | Format::Report => output.json(&explanations)?,
                 Format::Text | Format::Table => {
-                    output.text(&explanation::texts(&answers, self.budget.has_target()))?;
+                    output.text(&explanation::texts(&explanations, self.budget.has_target()))?;
                 }
             }
             return output.finish();
@@ -109,33 +107,33 @@ impl Select {
             Format::Report => output.json(&selection.report_with(events))?,
             Format::Table => {
                 let styled = output::is_styled(&std::io::stdout());
-                output.text(&overview::text(&selection, styled))?;
+                output.text(&table_view::text(&selection, styled))?;
             }
         }
         output.finish()
     }
 
-    /// Refuses a receipt that would replace what is read.
+    /// Rejects a receipt that would overwrite the input.
     fn check_receipt(&self) -> Result<(), CliError> {
         let Some(path) = &self.receipt else {
             return Ok(());
         };
         if path.as_os_str() == "-" {
-            let problem = "a receipt goes to a file; name one, as in --receipt run.json";
+            let problem = "--receipt needs a file, as in --receipt run.json";
             return Err(CliError::Usage(problem.to_owned()));
         }
-        let same = |file: &PathBuf| match (file.canonicalize(), path.canonicalize()) {
+        let is_same = |file: &PathBuf| match (file.canonicalize(), path.canonicalize()) {
             (Ok(file), Ok(path)) => file == path,
             _ => file == path,
         };
-        if self.items.files.iter().any(same) {
-            let problem = format!("the receipt would replace the items in {}", path.display());
+        if self.items.files.iter().any(is_same) {
+            let problem = format!("--receipt would overwrite the items in {}", path.display());
             return Err(CliError::Usage(format!("{problem}; choose another file")));
         }
         Ok(())
     }
 
-    fn select<'a>(
+    fn run_pipeline<'a>(
         &self,
         pipeline: &Pipeline,
         items: &'a [ContextItem],
@@ -152,7 +150,7 @@ impl Select {
         for event in &events {
             let stage = event.stage.to_string();
             let (duration, count) = (event.duration_ms, event.item_count);
-            tell(&format!("{stage:<12} {duration:>10.3} ms  {count:>8} items"));
+            output::note(&format!("{stage:<12} {duration:>10.3} ms  {count:>8} items"));
         }
         Ok((selection, events))
     }
@@ -167,20 +165,15 @@ impl Select {
     }
 }
 
-/// Items with negative counts are left out of every selection, and no text says so.
-fn warn_of_invalid(items: &[ContextItem]) {
+/// Warns about items with negative tokens, which are excluded from every selection.
+fn warn_about_negative_tokens(items: &[ContextItem]) {
     let mut invalid = items.iter().enumerate().filter(|(_, item)| item.tokens() < 0);
     if let Some((index, item)) = invalid.next() {
         let (tokens, more) = (item.tokens(), invalid.count());
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
         let name = label(index, item);
-        tell(&format!(
-            "warning: {name} has {tokens} tokens and is left out{more}; count them again"
+        output::warn(&format!(
+            "{name} has {tokens} tokens and is excluded{more}; count them again"
         ));
     }
-}
-
-/// Says something beside the data. If nobody hears it, nothing is lost.
-pub(super) fn tell(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", printable(line));
 }

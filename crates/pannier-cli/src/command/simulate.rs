@@ -1,4 +1,4 @@
-//! `pannier simulate`: what other budgets would do.
+//! `pannier simulate`: selections at other budgets.
 
 use std::ops::RangeInclusive;
 
@@ -12,7 +12,7 @@ use crate::error::CliError;
 use crate::output::{self, Output};
 use crate::table::Table;
 
-/// Ask what other budgets would do
+/// Simulate other budgets
 #[derive(Args, Debug)]
 #[command(
     group = ArgGroup::new("question").args(["marginal", "min_budget_for", "sweep"]).required(true),
@@ -26,27 +26,27 @@ pub(crate) struct Simulate {
     #[command(flatten)]
     items: ItemArguments,
 
-    /// Which items would be lost with so many tokens less
+    /// Tokens to remove from the budget; prints the items that would be dropped
     #[arg(long, value_name = "SLACK", allow_negative_numbers = true)]
     marginal: Option<i64>,
 
-    /// The smallest budget with which an item is selected
+    /// Item whose smallest sufficient budget to find
     #[arg(long, value_name = "ID|INDEX")]
     min_budget_for: Option<String>,
 
-    /// Where the search for the smallest budget ends [default: four times what all items cost]
+    /// Largest budget to search [default: four times the tokens of all items]
     #[arg(long, value_name = "TOKENS", allow_negative_numbers = true, requires = "min_budget_for")]
     ceiling: Option<i64>,
 
-    /// Try every budget, for policies with shares or counts
+    /// Try every budget; for policies with quotas or counts
     #[arg(long, requires = "min_budget_for")]
     exhaustive: bool,
 
-    /// For every item, the budgets with which it is selected
+    /// Print for every item the budgets at which it is selected
     #[arg(long)]
     sweep: bool,
 
-    /// The smallest budget of the sweep
+    /// Smallest budget of the sweep
     #[arg(
         long,
         value_name = "TOKENS",
@@ -56,7 +56,7 @@ pub(crate) struct Simulate {
     )]
     from: i64,
 
-    /// The largest budget of the sweep [default: what all items cost]
+    /// Largest budget of the sweep [default: the tokens of all items]
     #[arg(long, value_name = "TOKENS", allow_negative_numbers = true, requires = "sweep")]
     to: Option<i64>,
 
@@ -66,7 +66,7 @@ pub(crate) struct Simulate {
     #[command(flatten)]
     policy: PolicyArguments,
 
-    /// How the answer is written
+    /// Output format
     #[arg(long, short, value_enum, default_value_t)]
     format: AnswerFormat,
 }
@@ -78,11 +78,11 @@ impl Simulate {
         if let Some(slack) = self.marginal {
             let budget = self.budget.read()?;
             let input = self.items.read()?;
-            return self.marginal(&input.bind(pipeline), &input.items, &budget, slack);
+            return self.marginal(&input.pipeline_for(pipeline), &input.items, &budget, slack);
         }
         let base = self.budget.base()?;
         let input = self.items.read()?;
-        let (items, pipeline) = (&input.items, input.bind(pipeline));
+        let (items, pipeline) = (&input.items, input.pipeline_for(pipeline));
         match &self.min_budget_for {
             Some(name) => self.min_budget_for(&pipeline, items, &base, name),
             None => self.sweep(&pipeline, items, &base),
@@ -109,10 +109,10 @@ impl Simulate {
             return Err(CliError::Usage(problem));
         }
         let indices = pipeline.get_marginal_items(items, budget, slack).map_err(|error| {
-            instead_of_monotonic(
+            rephrase_not_monotonic(
                 error,
-                "this policy gives kinds shares of the budget: with less, other items come in, and the \
-                 question has no answer; compare two runs with `pannier diff`",
+                "this policy has quotas: with a smaller budget other items may come in, so --marginal has no answer; \
+                 compare two runs with `pannier diff`",
             )
         })?;
         let mut output = Output::new();
@@ -127,7 +127,7 @@ impl Simulate {
             count => format!("{count} items"),
         };
         output.text(&format!("With {slack} tokens less, {count} of {tokens} tokens would go\n"))?;
-        let mut table = Table::new(output::width(), 2, &[false, true, false]);
+        let mut table = Table::new(output::terminal_width(), 2, &[false, true, false]);
         for index in indices {
             let item = &items[index];
             table.row([
@@ -157,23 +157,21 @@ impl Simulate {
         }
 
         let index = find_item(items, name)?;
-        // Slicers that round up, or deal in shares, need more than everything costs.
-        let enough = || cost_of_everything(items, base).saturating_mul(4).saturating_add(1_024);
-        let ceiling = self.ceiling.unwrap_or_else(enough);
+        // Slicers with buckets or quotas need more than the sum of all items.
+        let default_ceiling = || total_cost(items, base).saturating_mul(4).saturating_add(1_024);
+        let ceiling = self.ceiling.unwrap_or_else(default_ceiling);
         if ceiling < items[index].tokens() {
             let tokens = items[index].tokens();
-            let problem =
-                format!("the ceiling of {ceiling} is below the item's own {tokens} tokens");
-            return Err(CliError::Usage(format!("{problem}; raise --ceiling")));
+            let problem = format!("--ceiling is {ceiling}, below the item's {tokens} tokens");
+            return Err(CliError::Usage(format!("{problem}; raise it")));
         }
         let min_budget = if self.exhaustive {
             pipeline.find_min_budget_for_exhaustively(items, base, index, ceiling)?
         } else {
             pipeline.find_min_budget_for(items, base, index, ceiling).map_err(|error| {
-                instead_of_monotonic(
+                rephrase_not_monotonic(
                     error,
-                    "this policy gives kinds shares of the budget, or guarantees counts; add \
-                     --exhaustive, to try one budget after the other",
+                    "this policy has quotas or required counts; add --exhaustive to try every budget",
                 )
             })?
         };
@@ -207,17 +205,17 @@ impl Simulate {
             budgets: Vec<(i64, i64)>,
         }
 
-        let (from, to) = (self.from, self.to.unwrap_or_else(|| cost_of_everything(items, base)));
+        let (from, to) = (self.from, self.to.unwrap_or_else(|| total_cost(items, base)));
         if from < 0 || from > to {
             return Err(CliError::Usage(format!(
-                "a sweep from {from} to {to} has no budgets; check --from and --to"
+                "--from is {from} and --to is {to}; --from must be 0 or more, and not above --to"
             )));
         }
         let swept = pipeline.budget_sweep(items, base, from..=to).map_err(|error| {
-            instead_of_monotonic(
+            rephrase_not_monotonic(
                 error,
-                "this policy guarantees counts, and there is no sweep for it; ask for one item with \
-                 --min-budget-for and --exhaustive",
+                "this policy has required counts, for which there is no sweep; use --min-budget-for with \
+                 --exhaustive for one item",
             )
         })?;
         let mut output = Output::new();
@@ -229,20 +227,20 @@ impl Simulate {
             output.json(&Answer { from, to, items: items.collect() })?;
             return output.finish();
         }
-        output.text(&plot(items, &swept, from..=to))?;
+        output.text(&sweep_chart(items, &swept, from..=to))?;
         output.finish()
     }
 }
 
-/// Says what a policy cannot answer in the words of policies, where the engine speaks of its parts.
-fn instead_of_monotonic(error: Error, problem: &str) -> CliError {
+/// Replaces the engine's error about a slicer by one about the policy.
+fn rephrase_not_monotonic(error: Error, problem: &str) -> CliError {
     match error {
         Error::NotMonotonic { .. } => CliError::Usage(problem.to_owned()),
         error => error.into(),
     }
 }
 
-/// An item in an answer.
+/// An item in the output.
 #[derive(Serialize)]
 struct Entry<'a> {
     index: usize,
@@ -257,8 +255,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// A budget that leaves as many tokens as all items cost.
-fn cost_of_everything(items: &[ContextItem], base: &ContextBudget) -> i64 {
+/// Returns the smallest window whose target holds all items.
+fn total_cost(items: &[ContextItem], base: &ContextBudget) -> i64 {
     let items = items.iter().map(|item| i128::from(item.tokens().max(0))).sum::<i128>();
     let slots = base.reserved_slots().values().map(|tokens| i128::from(*tokens)).sum::<i128>();
     let kept = 1.0 - base.estimation_safety_margin_percent() / 100.0;
@@ -268,49 +266,52 @@ fn cost_of_everything(items: &[ContextItem], base: &ContextBudget) -> i64 {
     i64::try_from(all).unwrap_or(i64::MAX).min(i64::MAX / 4)
 }
 
-/// A line for each item, with a mark for every stretch of budgets: full where it is in with all of them,
-/// half where with some. The first and the last budget stand above.
-fn plot(
+/// Renders a line for each item, with a cell for each range of budgets: full if the item is selected at all of them, shaded if
+/// at some.
+fn sweep_chart(
     items: &[ContextItem],
     swept: &[Vec<RangeInclusive<i64>>],
     budgets: RangeInclusive<i64>,
 ) -> String {
     let (from, to) = (*budgets.start(), *budgets.end());
-    // The list of budgets is not cut where no terminal is too narrow for it.
-    let (width, room) = (output::width(), output::room());
+    // Without a terminal, the list of budgets is not truncated.
+    let (width, line_width) = (output::terminal_width(), output::max_line_width());
     let all = i128::from(to) - i128::from(from) + 1;
     let cells = (width / 2).clamp(10, 60).min(all.min(60) as usize) as i64;
-    // The budgets of one cell; neighbours share no budget, and together they have all of them.
+    // The budgets of a cell: a partition of the whole range.
     let cell = |number: i64| {
-        let at =
+        let start =
             |number: i64| (i128::from(from) + all * i128::from(number) / i128::from(cells)) as i64;
-        at(number)..=at(number + 1) - 1
+        start(number)..=start(number + 1) - 1
     };
-    let mut table = Table::new(room, 0, &[false, true, false]);
+    let mut table = Table::new(line_width, 0, &[false, true, false]);
     let line = (cells as usize).saturating_sub(from.to_string().len() + to.to_string().len() + 2);
     let axis = format!("{from} {} {to}", "─".repeat(line));
     table.row(["item", "tokens", &axis, "in with budgets"].map(str::to_owned));
     for (index, (item, ranges)) in items.iter().zip(swept).enumerate() {
         let mark = |number| {
             let cell: RangeInclusive<i64> = cell(number);
-            let within = ranges.iter().map(|range| {
+            let selected = ranges.iter().map(|range| {
                 let (first, last) = (range.start().max(cell.start()), range.end().min(cell.end()));
                 (last - first + 1).max(0)
             });
-            match within.sum::<i64>() {
+            match selected.sum::<i64>() {
                 0 => '·',
                 some if some == cell.end() - cell.start() + 1 => '█',
                 _ => '▒',
             }
         };
         let marks: String = (0..cells).map(mark).collect();
-        let told = ranges.iter().map(|range| match (*range.start(), *range.end()) {
+        let budgets = ranges.iter().map(|range| match (*range.start(), *range.end()) {
             (start, end) if start == end => start.to_string(),
             (start, end) => format!("{start}-{end}"),
         });
-        let told =
-            if ranges.is_empty() { "none".to_owned() } else { told.collect::<Vec<_>>().join(", ") };
-        table.row([label(index, item), item.tokens().to_string(), marks, told]);
+        let budgets = if ranges.is_empty() {
+            "none".to_owned()
+        } else {
+            budgets.collect::<Vec<_>>().join(", ")
+        };
+        table.row([label(index, item), item.tokens().to_string(), marks, budgets]);
     }
     table.render(false)
 }

@@ -1,6 +1,5 @@
-//! `pannier snippets`: documentation with front matter, found first and fetched second.
+//! `pannier snippets`: indexes, lists, fetches and checks snippets.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
@@ -14,13 +13,13 @@ use super::AnswerFormat;
 use super::state;
 use crate::arguments::TokenizerArguments;
 use crate::error::CliError;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::table::printable;
 
-/// Find and fetch documentation with front matter, with everything that it requires
+/// List and fetch documentation snippets with their requirements
 ///
-/// A snippet is a Markdown file that says what it is: id, description, type, scope, and what must be read before it. `index`
-/// gathers that in DIR/index.yaml, `list` tells what there is, `get` prints whole texts, and `check` tells what is wrong.
+/// A snippet is a Markdown file with front matter: id, description, type, scope, and required snippets. `index` writes
+/// DIR/index.yaml, `list` lists snippets, `get` prints their texts, and `check` reports problems.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -47,7 +46,7 @@ impl Snippets {
 
 #[derive(Args, Debug)]
 struct RootArguments {
-    /// A folder with snippets; several, if the option is repeated
+    /// Folder with snippets; repeatable
     #[arg(long = "root", value_name = "DIR", default_value = "docs", value_hint = ValueHint::DirPath)]
     roots: Vec<PathBuf>,
 }
@@ -59,7 +58,7 @@ impl RootArguments {
     }
 }
 
-/// Write the index of each root from the front matter of its files
+/// Write the index of each root
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -76,9 +75,9 @@ pub(crate) struct IndexCommand {
 impl IndexCommand {
     fn run(&self) -> Result<(), CliError> {
         let counter = self.tokenizer.counter()?;
-        let indexed = pannier_snippets::index(&self.roots.open()?, &*counter)?;
+        let summaries = pannier_snippets::index(&self.roots.open()?, &*counter)?;
         let mut output = Output::new();
-        for index in indexed {
+        for index in summaries {
             let path = printable(&index.path.display().to_string());
             let count = match index.snippets {
                 1 => "1 snippet".to_owned(),
@@ -87,27 +86,26 @@ impl IndexCommand {
             let unchanged = if index.is_unchanged { ", nothing has changed" } else { "" };
             output.text(&format!("{path}: {count}{unchanged}\n"))?;
             for problem in index.problems {
-                tell(&format!("{problem}; the file is left out"));
+                output::warn(&format!("{problem}; the file is skipped"));
             }
         }
         output.finish()
     }
 }
 
-/// Tell everything that is wrong with the snippets of the roots, and fail if anything is
+/// Report all problems of snippets; exits with 1 if there are any
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
   pannier snippets check --root docs
 
-Told are missing and wrong fields, ids that are there twice, requirements that lead nowhere or in
-a circle, files that cannot be read, an index that is missing or out of date, and what is nearly a
-snippet or a required read and would go missing in silence.")]
+Reports missing and invalid fields, duplicate ids, dangling and cyclic requirements, unreadable files,
+a missing or stale index, and files and lines that resemble snippets or required reads.")]
 pub(crate) struct Check {
     #[command(flatten)]
     roots: RootArguments,
 
-    /// How the answer is written
+    /// Output format
     #[arg(long, short, value_enum, default_value_t)]
     format: AnswerFormat,
 }
@@ -128,7 +126,7 @@ impl Check {
     }
 }
 
-/// List what there is: id, scope, type, tokens and description of each snippet
+/// List snippets with id, scope, type, tokens and description
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -139,30 +137,30 @@ pub(crate) struct List {
     #[command(flatten)]
     roots: RootArguments,
 
-    /// Only these types: principle, concept, policy, procedure, design, spec
+    /// Types to list: principle, concept, policy, procedure, design, spec
     #[arg(long, value_name = "TYPE", value_delimiter = ',')]
     areas: Vec<String>,
 
-    /// Only these scopes: global, domain, project
+    /// Scopes to list: global, domain, project
     #[arg(long, value_name = "SCOPE", value_delimiter = ',')]
     scope: Vec<String>,
 
-    /// Only what baseline.md files refer to
+    /// List only snippets that baseline.md files refer to
     #[arg(long)]
     baseline_only: bool,
 
-    /// What you look for: what has to do with it comes first
+    /// Search terms; related snippets come first
     #[arg(long, value_name = "TEXT")]
     query: Option<String>,
 
-    /// List at most so many
+    /// Maximum number of snippets
     #[arg(long, value_name = "COUNT")]
     limit: Option<usize>,
 
     #[command(flatten)]
     tokenizer: TokenizerArguments,
 
-    /// How the answer is written
+    /// Output format
     #[arg(long, short, value_enum, default_value_t)]
     format: AnswerFormat,
 }
@@ -187,7 +185,7 @@ impl List {
     }
 }
 
-/// Print whole snippets, with everything that they require
+/// Print snippets and their requirements
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -195,29 +193,29 @@ Examples:
   pannier snippets get project/design/index global/policy/names --budget 4000 --tokenizer o200k
   pannier snippets get project/design/index --session 6d40ae08")]
 pub(crate) struct Get {
-    /// The ids of snippets
+    /// Ids of snippets
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 
     #[command(flatten)]
     roots: RootArguments,
 
-    /// How many tokens the answer may have as it is printed; nothing is cut to fit
+    /// Token budget of the output; nothing is truncated to fit
     #[arg(long, short, value_name = "TOKENS")]
     budget: Option<usize>,
 
     #[command(flatten)]
     tokenizer: TokenizerArguments,
 
-    /// The session it is for: what it was given before is listed, and not printed again unless it has changed
+    /// Session; snippets it already received are listed, not printed again
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 
-    /// Print that again, too
+    /// Print snippets again that the session already received
     #[arg(long, requires = "session")]
     resend: bool,
 
-    /// How the answer is written
+    /// Output format
     #[arg(long, short, value_enum, default_value_t)]
     format: AnswerFormat,
 }
@@ -232,7 +230,7 @@ impl Get {
         let ids = catalog.resolve_ids(self.ids.iter().map(String::as_str))?;
         let memory = match session {
             Some(session) => {
-                let deliveries = DeliveryLog::in_folder(state::folder("snippets")?);
+                let deliveries = DeliveryLog::in_folder(state::state_dir("snippets")?);
                 let delivered = deliveries.read(&session, indexes.roots())?;
                 Some((session, deliveries, delivered))
             }
@@ -258,26 +256,26 @@ impl Get {
             }
         }
         output.finish()?;
-        // Only what was printed is remembered. If it cannot be, the answer is still good.
+        // Only printed snippets are recorded. If that fails, the output is still valid.
         if let Some((session, deliveries, _)) = memory
             && let Err(error) = deliveries.record(&session, indexes.roots(), &answer)
         {
-            tell(&format!(
-                "{error}; what was printed will be sent to the session again; let the folder be written to, or name another one by XDG_STATE_HOME"
+            output::warn(&format!(
+                "{error}; the session will get these snippets again; make the folder writable, or set XDG_STATE_HOME"
             ));
         }
         Ok(())
     }
 }
 
-/// What counts tokens: what was asked for, or else what counted those in the indexes.
+/// Returns the requested tokenizer, or else the one that counted the indexes.
 fn counter(
-    asked: &TokenizerArguments,
+    requested: &TokenizerArguments,
     catalog: &SnippetCatalog<'_>,
 ) -> Result<Box<dyn TokenCounter>, CliError> {
-    match catalog.counter().filter(|_| !asked.is_named()) {
+    match catalog.counter().filter(|_| !requested.is_named()) {
         Some(counter) => Ok(counter),
-        None => asked.counter(),
+        None => requested.counter(),
     }
 }
 
@@ -290,9 +288,4 @@ fn write_listing(
         AnswerFormat::Json => output.json(listing),
         AnswerFormat::Text => output.text(&listing.text()),
     }
-}
-
-fn tell(message: &str) {
-    // Nobody is left to tell if this fails.
-    let _ = writeln!(io::stderr(), "warning: {}", printable(message));
 }

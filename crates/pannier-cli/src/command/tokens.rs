@@ -1,4 +1,4 @@
-//! `pannier tokens`: counting, and learning to count.
+//! `pannier tokens`: counts tokens and calibrates tokenizers.
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,10 @@ use crate::input;
 use crate::output::{self, Output};
 use crate::table::Table;
 
-/// The largest text that is counted, and the largest log.
-const LARGEST: u64 = 1 << 30;
+/// The maximum size of a text or log.
+const MAX_TEXT_BYTES: u64 = 1 << 30;
 
-/// Count tokens, and learn how a model counts
+/// Count tokens and calibrate tokenizers
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -32,32 +32,31 @@ pub(crate) enum Tokens {
 /// Count the tokens of texts
 #[derive(Args, Debug)]
 pub(crate) struct Count {
-    /// The files [default: standard input]
+    /// Files [default: standard input]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
 
     #[command(flatten)]
     tokenizer: TokenizerArguments,
 
-    /// One line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Learn from logged texts how much more a model counts
+/// Compute an upper bound for a model's counts from a log
 ///
-/// Each line of the log is a JSON object with a "text" and the "tokens" that the provider told for it; other
-/// fields are not looked at.
+/// Each line of the log is a JSON object with a "text" and the "tokens" that the provider reported; other fields are ignored.
 #[derive(Args, Debug)]
 pub(crate) struct Calibrate {
-    /// The log; `-` is standard input
+    /// Log; `-` is standard input
     #[arg(value_name = "LOG", value_hint = ValueHint::FilePath)]
     log: PathBuf,
 
     #[command(flatten)]
     tokenizer: TokenizerArguments,
 
-    /// One line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     json: bool,
 }
@@ -76,13 +75,13 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// A text from a file; `-` is standard input.
+/// Reads a file; `-` is standard input.
 fn read(path: &Path) -> Result<String, CliError> {
-    input::read_text_or_stdin(path, LARGEST)
+    input::read_text_or_stdin(path, MAX_TEXT_BYTES)
 }
 
 fn list() -> Result<(), CliError> {
-    let mut table = Table::new(output::width(), 0, &[]);
+    let mut table = Table::new(output::terminal_width(), 0, &[]);
     for name in pannier_tokens::counter_names() {
         let counter = pannier_tokens::counter_by_name(name)?;
         table.row([
@@ -139,7 +138,7 @@ impl Count {
             output.json(&Answer { tokenizer: counter.name(), exactness, texts: &texts, tokens })?;
             return output.finish();
         }
-        let mut table = Table::new(output::room(), 0, &[true, false]);
+        let mut table = Table::new(output::max_line_width(), 0, &[true, false]);
         for text in &texts {
             let file = text.file.clone().unwrap_or_else(|| "standard input".to_owned());
             table.row([text.tokens.to_string(), file]);
@@ -184,21 +183,21 @@ impl Calibrate {
             })?);
         }
         let pairs = pairs.iter().map(|pair| (pair.text.as_str(), pair.tokens));
-        let found = pannier_tokens::calibrate(&*counter, pairs)?;
-        let (name, bound, share) = (counter.name(), found.bound, found.covered_share);
+        let calibration = pannier_tokens::calibrate(&*counter, pairs)?;
+        let (name, bound, share) = (counter.name(), calibration.bound, calibration.covered_share);
         let mut output = Output::new();
         if self.json {
             output.json(&Answer {
                 tokenizer: name,
-                pairs: found.pairs,
-                mean: found.mean,
+                pairs: calibration.pairs,
+                mean: calibration.mean,
                 bound,
                 covered_share: share,
                 confidence: 0.95,
             })?;
             return output.finish();
         }
-        let (pairs, mean) = (found.pairs, found.mean);
+        let (pairs, mean) = (calibration.pairs, calibration.mean);
         output.text(&format!(
             "From {pairs} logged: on average the model counts {mean:.3} times what {name} counts, at most {bound:.3} \
              times.\n"

@@ -1,4 +1,4 @@
-//! A selection, for people: what is in, what is out, why, and how full the budget is.
+//! A selection as a table for people: included and excluded items with reasons, and the budget.
 
 use anstyle::{AnsiColor, Effects, Style};
 use pannier_core::{Ledger, Selection};
@@ -7,17 +7,17 @@ use super::label;
 use crate::output;
 use crate::table::{Table, one_line};
 
-/// The selection for people.
+/// Renders the table.
 pub(super) fn text(selection: &Selection<'_>, styled: bool) -> String {
-    let width = output::width();
+    let width = output::terminal_width();
     let report = selection.report();
     let (ledger, budget) = (selection.ledger(), selection.budget());
     let mut text = bar(ledger.sent(), budget.target_tokens(), width, styled);
-    text.push_str(&sum(ledger));
-    let room = i128::from(budget.target_tokens().min(budget.input_tokens()));
+    text.push_str(&ledger_line(ledger));
+    let input = i128::from(budget.target_tokens().min(budget.input_tokens()));
     let spent = i128::from(selection.committed_tokens());
-    let free = room - spent - i128::from(selection.effective_budget().target_tokens);
-    if free > 0 && spent <= room {
+    let free = input - spent - i128::from(selection.effective_budget().target_tokens);
+    if free > 0 && spent <= input {
         text.push_str(&format!("{free} tokens are kept free by --slot and --margin\n"));
     }
     let aligned = &[true, false, true, true];
@@ -70,8 +70,8 @@ pub(super) fn text(selection: &Selection<'_>, styled: bool) -> String {
     text
 }
 
-/// Where the tokens of the window go, as a sum. What is nothing is not told.
-fn sum(ledger: &Ledger) -> String {
+/// Renders the ledger as a sum, without lines that are 0.
+fn ledger_line(ledger: &Ledger) -> String {
     let mut text = format!("{} window =", ledger.window);
     let parts = [
         (ledger.output_reserve, "reserve"),
@@ -96,14 +96,14 @@ fn sum(ledger: &Ledger) -> String {
     text
 }
 
-/// How full the target is.
+/// Renders the used share of the target as a bar.
 fn bar(used: i64, target: i64, width: usize, styled: bool) -> String {
     let cells = (width / 3).clamp(10, 30);
     let share = if target > 0 { used as f64 / target as f64 } else { 0.0 };
     let filled = ((share * cells as f64) as usize).min(cells);
     let (full, rest) = ("█".repeat(filled), "░".repeat(cells - filled));
-    let colour = if used > target { AnsiColor::Red } else { AnsiColor::Green };
-    let style = Style::new().fg_color(Some(colour.into()));
+    let color = if used > target { AnsiColor::Red } else { AnsiColor::Green };
+    let style = Style::new().fg_color(Some(color.into()));
     let full = if styled { format!("{style}{full}{style:#}") } else { full };
     format!("{full}{rest}  {used} of {target} tokens ({} %)\n", (share * 100.0) as i64)
 }
