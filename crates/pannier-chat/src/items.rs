@@ -127,6 +127,7 @@ impl Layout for ChatLayout {
     fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error> {
         let mut plan = Plan::default();
         plan.fixed = PRIMING_TOKENS;
+        plan.is_exact = true;
         for index in 0..pool.len() as u32 {
             let (rule, can_be_first) = match self.messages.get(index as usize) {
                 Some((rule, can_be_first)) => (*rule, *can_be_first),

@@ -246,7 +246,7 @@ fn receipts_follow_links_and_write_to_pipes() {
     };
     select(&link);
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
-    assert!(std::fs::read_to_string(&file).unwrap().starts_with("{\"receipt\":1"));
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with("{\"receipt\":2"));
     select(Path::new("/dev/null"));
     assert!(!std::fs::symlink_metadata("/dev/null").unwrap().is_file());
     std::fs::remove_dir_all(&folder).unwrap();

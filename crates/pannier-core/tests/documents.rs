@@ -124,7 +124,9 @@ fn a_heading_costs_what_it_is_known_to_cost() {
     let rendering = counted(Packing::Greedy);
     let heading = rendering.heading_tokens(&items[0]);
     assert_eq!(heading, BytesOverFour.count(&format!("\n[DOC: {long}]\n")) as i64);
-    let pipeline = assembling(Packing::Greedy).build().with_layout(rendering);
+    let pipeline = assembling(Packing::Greedy).layout(rendering);
+    // By the plan alone: where it over-estimates, closing would fill.
+    let pipeline = pipeline.closing(Closing::DropOnly).build();
     assert_eq!(pipeline.run(&items, &budget(heading + 1)).unwrap().len(), 1);
     let selection = pipeline.run(&items, &budget(heading)).unwrap();
     let reason = &selection.report().excluded[0].reason;

@@ -286,3 +286,62 @@ fn what_cannot_be_sent_is_out_and_says_by_which_rule() {
     let selection = pipeline.run(&items, &budget(100)).unwrap();
     assert_eq!(placed(&selection), ["one", "four"]);
 }
+
+/// Counts how often a layout is asked to measure.
+struct Measured(TextLayout, std::sync::Arc<std::sync::atomic::AtomicU32>);
+
+impl Layout for Measured {
+    fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error> {
+        self.0.plan(pool)
+    }
+
+    fn measure(&self, items: &PlacedItems<'_>, up_to: i64) -> Result<Option<RenderCost>, Error> {
+        self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.0.measure(items, up_to)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+
+    #[test]
+    fn a_run_renders_at_most_4_plus_2_log2_of_its_moves(
+        items in prop::collection::vec((1..40_usize, 0..3_i64, 0..100_u8, 0..8_u8, 0..3_u8), 1..60),
+        tokens in 1..900_i64,
+        tiered in any::<bool>(),
+        group in 1..5_usize,
+    ) {
+        use std::sync::atomic::Ordering::Relaxed;
+
+        let items: Vec<ContextItem> = items
+            .into_iter()
+            .map(|(length, wrong, score, title, sort)| {
+                // Counts that are too low or too high make a plan that is far from the truth.
+                let content = "x".repeat(length);
+                let count = (length.div_ceil(group) as i64 * (wrong + 1) / 2).max(1);
+                let item = scored(&content, count, f64::from(score) / 100.0);
+                let item = item.kind(kind(["a", "b", "c"][usize::from(sort)]));
+                if title == 0 { item } else { item.short_form("t", 1) }.build().unwrap()
+            })
+            .collect();
+        let renderings = Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let layout = Measured(
+            TextLayout::new(template("<", "{content}", "\n", ">"), Arc::new(Groups(group))),
+            Arc::clone(&renderings),
+        );
+        let builder = pipeline().deduplication(false).overflow_strategy(OverflowStrategy::Truncate);
+        let tier = Tier { cap_percent: 40.0, ..Tier::new([kind("a")]) };
+        let builder = match tiered {
+            true => builder.slicer(TieredSlice::new([tier, Tier::new([kind("b")])]).unwrap()),
+            false => builder.slicer(FillSlice::default()),
+        };
+        let pipeline = builder.layout(layout).build();
+        let Ok(selection) = pipeline.run(&items, &budget(tokens)) else { return Ok(()) };
+        prop_assert!(selection.ledger().sent() <= tokens);
+        // Each item is one move, and a second one if it was raised to its whole.
+        let dropped = selection.exclusion_counts();
+        let dropped = dropped.get(&ExclusionVariant::RenderedOverBudget).copied().unwrap_or(0);
+        let moves = 2 * (selection.len() + dropped).max(1);
+        prop_assert!(renderings.load(Relaxed) <= 4 + 2 * moves.ilog2(), "{} of {moves}", renderings.load(Relaxed));
+    }
+}

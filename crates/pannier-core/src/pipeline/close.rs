@@ -6,10 +6,11 @@
 //!
 //! 1. Measure what was sliced. If it is too much, drop the lowest scores, or the last moves, until it fits: the number
 //!    is found by galloping and then by halving.
-//! 2. If it leaves room that could turn a refusal, give the slicer that much more and let it go on, at most four times.
-//!    Moves that are too much then are taken back, again by halving.
+//! 2. If it leaves room that could turn a refusal, slice again with that much more, so that the best gets it. Then let
+//!    the slicer go on with what is still left. The first move that
+//!    is too much then, again found by halving, is refused, and the slicer goes on without it.
 //!
-//! For `m` moves that is at most `4 + 2 * log2(m)` renderings. A selection that is returned was measured.
+//! For `m` moves both end after at most `4 + 2 * log2(m)` renderings. A selection that is returned was measured.
 
 use super::place::{MergedUnits, Overflow};
 use super::{Closing, Pipeline, PreparedRun};
@@ -263,7 +264,11 @@ impl Pipeline {
         if draft.cost.bound() > close.limit {
             drops.rendered_tokens = draft.cost.bound();
             (draft, drops.over) = close.drop_moves(draft, &tally, release)?;
-        } else if self.closing == Closing::Fill && overflow.truncated.is_empty() {
+        } else if self.closing == Closing::Fill
+            && !contest.prepared.costs.plan.is_exact
+            && overflow.truncated.is_empty()
+        {
+            draft = close.slice_again(draft, &mut tally)?;
             draft = close.fill(draft, &mut tally)?;
         }
         drops.rejected = draft.rejected;
@@ -311,8 +316,11 @@ struct Close<'c, 'a> {
 }
 
 impl Close<'_, '_> {
-    /// How often a slicer goes on.
-    const MAX_ROUNDS: usize = 4;
+    /// How often a slice begins again.
+    const MAX_RESLICES: usize = 4;
+
+    /// What is added to the room that is left, because the plan rounds the next move up, too.
+    const ROUNDING_TOKENS: i64 = 3;
 
     fn fill_changes_at(&mut self, tokens: i64) {
         let next = &mut self.certificate.fill_tokens;
@@ -495,62 +503,104 @@ impl Close<'_, '_> {
         Ok(Some(draft))
     }
 
-    /// Lets the slicer go on while there is room that could turn a refusal.
-    fn fill(&mut self, mut draft: Draft, tally: &mut Tally<'_, '_>) -> Result<Draft, Error> {
-        for _ in 0..Self::MAX_ROUNDS {
-            let spare = self.fill_limit.saturating_sub(draft.cost.bound());
-            let missing = tally.holds_below().saturating_sub(tally.used().saturating_add(spare));
-            if spare <= 0 || missing > 0 || tally.holds_below() == i64::MAX {
-                self.fill_changes_at(self.fill_limit.saturating_add(missing.max(1)));
+    /// Slices from the start with as much more as the plan over-estimated, as long as that fits and uses more: what is
+    /// best gets the room first.
+    fn slice_again<'o, 'a>(
+        &mut self,
+        mut draft: Draft,
+        tally: &mut Tally<'o, 'a>,
+    ) -> Result<Draft, Error> {
+        let mut spare = self.fill_limit.saturating_sub(draft.cost.bound());
+        for _ in 0..Self::MAX_RESLICES {
+            let mut budget = tally.budget();
+            let missing = tally.holds_below().saturating_sub(budget.target_tokens);
+            if tally.holds_below() == i64::MAX {
                 break;
             }
-            let before = tally.moves().len();
-            tally.raise_target(spare);
-            self.pipeline.slicer.slice(tally)?;
-            let more = tally.holds_below().saturating_sub(tally.budget().target_tokens);
-            self.fill_changes_at(self.fill_limit.saturating_add(more));
-            let after = tally.moves().len();
-            if after == before || self.renderings >= Self::max_renderings(after) {
-                tally.truncate_moves(before, spare);
+            // With a token more to fill, both the target and the spare room have one more, and so on: what another slice
+            // decides is known for this limit only.
+            self.fill_changes_at(self.fill_limit.saturating_add(1));
+            let max_renderings = Self::max_renderings(tally.moves().len());
+            if spare < missing || self.renderings >= max_renderings {
                 break;
             }
-            let next = self.draft(self.contest.merge(tally.moves()), self.fill_limit)?;
-            if next.cost.bound() <= self.fill_limit {
-                draft = next;
-                continue;
+            budget.target_tokens = budget.target_tokens.saturating_add(spare);
+            budget.max_tokens = budget.max_tokens.max(budget.target_tokens);
+            let mut again = Tally::new(tally.offers(), budget);
+            self.pipeline.slicer.slice(&mut again)?;
+            let next = self.draft(self.contest.merge(again.moves()), self.fill_limit)?;
+            let tokens = next.cost.bound();
+            if tokens > self.fill_limit {
+                spare /= 2;
+            } else if tokens > draft.cost.bound() {
+                (draft, *tally) = (next, again);
+                spare = self.fill_limit.saturating_sub(draft.cost.bound());
+            } else {
+                break;
             }
-            self.fill_changes_at(next.cost.bound());
-            draft = self.halve(draft, tally, before..after, spare)?;
-            break;
         }
         Ok(draft)
     }
 
-    /// Takes back the last of the new moves, so that the rest fits: none of them does, all of them are too much.
-    fn halve(
-        &mut self,
-        mut draft: Draft,
-        tally: &mut Tally<'_, '_>,
-        new: std::ops::Range<usize>,
-        spare: i64,
-    ) -> Result<Draft, Error> {
-        let (mut fits, mut too_much) = (new.start, new.end);
-        while too_much - fits > 1 && self.renderings < Self::max_renderings(new.end) {
-            let middle = fits + (too_much - fits) / 2;
-            let next = self.draft(self.contest.merge(&tally.moves()[..middle]), self.fill_limit)?;
-            if next.cost.bound() <= self.fill_limit {
-                (draft, fits) = (next, middle);
-            } else {
-                self.fill_changes_at(next.cost.bound());
-                too_much = middle;
+    /// Lets the slicer go on while there is room that could turn a refusal. A move that is too much is refused, and the
+    /// slicer goes on without it.
+    fn fill(&mut self, mut draft: Draft, tally: &mut Tally<'_, '_>) -> Result<Draft, Error> {
+        // Moves that fit by the plan are tried first: those are rarely too much.
+        let mut rounding = 0;
+        loop {
+            let spare = self.fill_limit.saturating_sub(draft.cost.bound());
+            let room = spare.saturating_add(rounding);
+            let missing = tally.holds_below().saturating_sub(tally.used().saturating_add(room));
+            if spare <= 0 || missing > 0 || tally.holds_below() == i64::MAX {
+                self.fill_changes_at(self.fill_limit.saturating_add(missing.max(1)));
+                if spare > 0 && rounding == 0 && missing <= Self::ROUNDING_TOKENS {
+                    rounding = Self::ROUNDING_TOKENS;
+                    continue;
+                }
+                return Ok(draft);
             }
+            let before = tally.moves().len();
+            tally.raise_target(room);
+            self.pipeline.slicer.slice(tally)?;
+            let more = tally.holds_below().saturating_sub(tally.budget().target_tokens);
+            self.fill_changes_at(self.fill_limit.saturating_add(more));
+            let after = tally.moves().len();
+            if after == before {
+                if rounding == 0 {
+                    rounding = Self::ROUNDING_TOKENS;
+                    continue;
+                }
+                return Ok(draft);
+            }
+            let (mut fits, mut too_much) = (before, after + 1);
+            // The whole first, then by halving.
+            let mut tried = after;
+            while self.renderings < Self::max_renderings(after) {
+                let merge = self.contest.merge(&tally.moves()[..tried]);
+                let next = self.draft(merge, self.fill_limit)?;
+                if next.cost.bound() <= self.fill_limit {
+                    (draft, fits) = (next, tried);
+                } else {
+                    self.fill_changes_at(next.cost.bound());
+                    too_much = tried;
+                }
+                if too_much - fits == 1 || fits == after {
+                    break;
+                }
+                tried = fits + (too_much - fits) / 2;
+            }
+            if fits == after {
+                continue;
+            }
+            let refused = tally.moves()[fits];
+            tally.truncate_moves(fits, spare);
+            if self.renderings >= Self::max_renderings(after) {
+                // A larger budget may stop elsewhere.
+                self.fill_changes_at(self.fill_limit.saturating_add(1));
+                return Ok(draft);
+            }
+            tally.block(refused);
         }
-        if too_much - fits > 1 {
-            // Out of renderings: a larger budget may stop elsewhere.
-            self.fill_changes_at(self.fill_limit.saturating_add(1));
-        }
-        tally.truncate_moves(fits, spare);
-        Ok(draft)
     }
 }
 

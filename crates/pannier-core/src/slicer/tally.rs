@@ -79,6 +79,8 @@ pub struct Tally<'o, 'a> {
     taken: usize,
     holds_below: i64,
     steps: u64,
+    /// Moves that are refused at any cost.
+    blocked: Vec<Move>,
 }
 
 impl<'o, 'a> Tally<'o, 'a> {
@@ -99,6 +101,7 @@ impl<'o, 'a> Tally<'o, 'a> {
             // Nothing is taken for a target of 0.
             holds_below: if budget.target_tokens > 0 { i64::MAX } else { 1 },
             steps: 0,
+            blocked: Vec::new(),
         }
     }
 
@@ -222,6 +225,10 @@ impl<'o, 'a> Tally<'o, 'a> {
         let Some(offer) = self.offers.offer(position, level) else {
             return false;
         };
+        if self.blocked.iter().any(|made| made.position as usize == position && made.level == level)
+        {
+            return false;
+        }
         let overhead = self.overhead(position, offer.section);
         let available_tokens = self.remaining().saturating_sub(overhead);
         // A form of no tokens needs its heading, too.
@@ -336,6 +343,11 @@ impl<'o, 'a> Tally<'o, 'a> {
         }
         let carried = inner.used;
         inner.open.clone_from(&self.open);
+        for blocked in &self.blocked {
+            if let Ok(position) = positions.binary_search(&blocked.position) {
+                inner.block(Move { position: position as u32, ..*blocked });
+            }
+        }
         (inner.last_section, inner.taken) = (self.last_section, self.taken);
         let result = slice(&mut inner)?;
         self.used = self.used.saturating_add(inner.used - carried);
@@ -379,6 +391,12 @@ impl<'o, 'a> Tally<'o, 'a> {
         self.moves.sort_unstable_by_key(|made| (key(made.position as usize), made.position));
     }
 
+    /// Refuses a move from now on, because the whole is too much with it.
+    pub(crate) fn block(&mut self, refused: Move) {
+        self.is_plain = false;
+        self.blocked.push(refused);
+    }
+
     /// Gives the slicer more room: a target of what is used and this much more.
     pub(crate) fn raise_target(&mut self, spare_tokens: i64) {
         let target_tokens = self.used.saturating_add(spare_tokens);
@@ -392,16 +410,20 @@ impl<'o, 'a> Tally<'o, 'a> {
         self.used
     }
 
-    /// Takes back all but the first `len` moves. Their costs stay, so nothing can be taken afterwards.
+    /// Takes back all but the first `len` moves: the others are left, with this much available to them.
     pub(crate) fn truncate_moves(&mut self, len: usize, available_tokens: i64) {
-        for taken_back in self.moves.split_off(len) {
-            let position = taken_back.position;
-            let before = self.moves.iter().rfind(|made| made.position == position);
-            self.verdicts[position as usize] = match before {
-                Some(before) => Verdict::Taken(before.level),
-                None => Verdict::Left { available_tokens },
-            };
+        let mut moves = std::mem::take(&mut self.moves);
+        for made in &moves {
+            self.verdicts[made.position as usize] = Verdict::Left { available_tokens };
         }
+        moves.truncate(len);
+        (self.used, self.taken, self.last_section) = (0, 0, SectionId::NONE);
+        self.open.fill(0);
+        for Move { position, level } in moves {
+            self.commit(position as usize, level);
+        }
+        // What was refused was refused for another sum.
+        self.holds_below = self.used.saturating_add(1);
     }
 
     /// The verdicts, the moves, and the requirements that could not be met.

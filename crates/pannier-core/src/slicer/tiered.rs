@@ -171,13 +171,17 @@ impl Slicer for TieredSlice {
             return Ok(());
         }
         let mut sections = self.sections(tally.candidates());
-        let mut fill = TierFill { tally, full_text_percent: self.full_text_percent };
+        let is_first = tally.moves().is_empty();
+        let full_text_percent = self.full_text_percent;
+        let mut fill = TierFill { tally, full_text_percent, is_first };
         let all_sections = sections.iter().flatten();
         let everything = sum_tokens(all_sections.map(|section| fill.need(section)));
+        // Later, a target is raised by what a plan over-estimates, and not everything may really fit.
+        let is_uncapped = everything <= budget.target_tokens && is_first;
         let mut remaining = budget.target_tokens;
         let rest = Tier::new([]);
         for (tier, sections) in self.tiers.iter().chain([&rest]).zip(&mut sections) {
-            let cap = match everything <= budget.target_tokens {
+            let cap = match is_uncapped {
                 true => remaining,
                 false => share(tier.cap_percent, budget.whole_tokens).min(remaining),
             };
@@ -200,6 +204,8 @@ impl Slicer for TieredSlice {
 struct TierFill<'t, 'o, 'a> {
     tally: &'t mut Tally<'o, 'a>,
     full_text_percent: f64,
+    /// Whether nothing was taken before.
+    is_first: bool,
 }
 
 impl TierFill<'_, '_, '_> {
@@ -225,13 +231,14 @@ impl TierFill<'_, '_, '_> {
     /// Fills a tier, and returns what it uses.
     fn fill(&mut self, tier: &Tier, sections: &mut [Vec<usize>], tokens: i64) -> i64 {
         let needed = sum_tokens(sections.iter().map(|section| self.need(section)));
-        if tier.drop_zero_score && needed > tokens {
+        if tier.drop_zero_score && (needed > tokens || !self.is_first) {
             // Reports name the filter as policies did when they were first written.
             let filter_name = "drop_worthless".to_owned();
             let zero_score = Arc::new(ExclusionReason::Filtered { filter_name });
             for section in &mut *sections {
                 section.retain(|position| {
-                    let has_score = self.tally.candidates()[*position].score > 0.0;
+                    let has_score = self.tally.candidates()[*position].score > 0.0
+                        || self.tally.level(*position).is_some();
                     if !has_score {
                         self.tally.exclude(*position, Verdict::Excluded(Arc::clone(&zero_score)));
                     }

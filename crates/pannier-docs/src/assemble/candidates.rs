@@ -178,7 +178,8 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Returns the tokens of headings and separators: those charged, or those of the rendered text if they are more.
+    /// Returns the tokens of headings and separators: those charged, as far as the budget has them, or those of the
+    /// rendered text if they are more.
     fn overhead(&self, selection: &Selection<'_>, budget: &TokenBudget) -> usize {
         let layout = self.layout(budget);
         let mut last = None;
@@ -191,7 +192,9 @@ impl<'a> Candidates<'a> {
             last = document;
         }
         let rest = selection.ledger().sent().saturating_sub(selection.tokens());
-        usize::try_from(overhead.max(rest)).unwrap_or_default()
+        let available = i64::try_from(budget.available_tokens()).unwrap_or(i64::MAX);
+        let charged = overhead.min(available.saturating_sub(selection.tokens()));
+        usize::try_from(charged.max(rest)).unwrap_or_default()
     }
 
     /// Creates the receipt of a context, which can be replayed.
