@@ -3,9 +3,12 @@
 
 #![no_main]
 
+use std::sync::Arc;
+
 use libfuzzer_sys::fuzz_target;
-use pannier_core::ContextItem;
+use pannier_core::{ContextItem, TokenCounter};
 use pannier_policy::{PolicyRegistry, Receipt};
+use pannier_tokens::BytesOverFour;
 
 fuzz_target!(|text: &[u8]| {
     let Ok(receipt) = serde_json::from_slice::<Receipt>(text) else {
@@ -16,5 +19,6 @@ fuzz_target!(|text: &[u8]| {
     let diff = receipt.diff(&receipt);
     assert!(diff.included.is_empty() && diff.excluded.is_empty() && diff.moved.is_empty());
     let items: Vec<_> = ["one", "two"].map(|text| ContextItem::new(text, 10).unwrap()).into();
-    let _ = receipt.replay(&items, &PolicyRegistry::default());
+    let counter: Arc<dyn TokenCounter> = Arc::new(BytesOverFour);
+    let _ = receipt.replay(&items, &PolicyRegistry::default(), &counter);
 });

@@ -17,7 +17,7 @@ fn slicers() -> Vec<Box<dyn Slicer>> {
     let quota = Quota { kind: kind.clone(), require_percent: 20.0, cap_percent: 60.0 };
     let entry = CountQuotaEntry::new(kind.clone(), 1, 3).unwrap();
     let capped = Tier { cap_percent: 40.0, ..Tier::new([ContextKind::MESSAGE]) };
-    let shared = Tier { floor_percent: 30.0, drop_worthless: true, ..Tier::new([kind, ContextKind::MEMORY]) };
+    let shared = Tier { floor_percent: 30.0, drop_zero_score: true, ..Tier::new([kind, ContextKind::MEMORY]) };
     let knapsack = KnapsackSlice::new(3).unwrap().with_memory_limit(1 << 24);
     let degrade = ScarcityBehavior::Degrade;
     vec![

@@ -82,16 +82,16 @@ pub fn fuzz(data: &[u8]) {
     // With a valid checksum, so that the content is decoded.
     let mut sealed = data.to_vec();
     sealed.extend_from_slice(&xxhash_rust::xxh3::xxh3_64(data).to_le_bytes());
-    if let Some(words) = inverted_index::read_block(&sealed) {
-        assert!(!words.is_empty());
+    if let Some(entries) = inverted_index::read_block(&sealed) {
+        assert!(!entries.is_empty());
     }
     if let Some(list) = inverted_index::PostingList::read(sealed.clone()) {
-        if let Some(texts) = list.postings() {
-            assert!(texts.is_sorted_by(|a, b| a.0 < b.0));
-            assert!(texts.last().map(|(text, _)| *text) <= list.last());
-            let _ = inverted_index::read_positions(&sealed, &texts);
+        if let Some(postings) = list.postings() {
+            assert!(postings.is_sorted_by(|a, b| a.0 < b.0));
+            assert!(postings.last().map(|(doc, _)| *doc) <= list.last());
+            let _ = inverted_index::read_positions(&sealed, &postings);
         }
-        let _ = list.each_of(&[0, 1, 5, 1_000], |_, _| {});
+        let _ = list.for_each_of(&[0, 1, 5, 1_000], |_, _| {});
     }
     let _ = ImportedVectors::read(data);
     for length in [0, 1, 10, 1_000] {
@@ -105,14 +105,14 @@ pub fn fuzz(data: &[u8]) {
             let chunks = chunk::chunks(path, text, None);
             assert_eq!(chunk::read(&chunk::write(&chunks), text.len()), Some(chunks));
         }
-        let about = DocumentMetadata::default().or(about::front_matter(text));
-        assert!(about.title.is_none_or(|title| !title.is_empty() && title.len() <= 256));
-        let mut places = 0;
+        let metadata = DocumentMetadata::default().or_else(metadata::front_matter(text));
+        assert!(metadata.title.is_none_or(|title| !title.is_empty() && title.len() <= 256));
+        let mut positions = 0;
         let words = pannier_core::terms::each_term(text, 0, |term| {
             assert!(!term.text.is_empty());
-            places = places.max(term.place + 1);
+            positions = positions.max(term.place + 1);
         });
-        assert!(places <= words);
+        assert!(positions <= words);
         let _ = lexical::clauses(text);
         let words = word_counts::WordCounts::new(text);
         let counted: u64 = words.distinct().map(|(_, _, count)| u64::from(count)).sum();

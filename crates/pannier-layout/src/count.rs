@@ -1,4 +1,4 @@
-//! Counts as the engine's numbers.
+//! Token counts as the engine's integers.
 
 use pannier_core::{RenderCost, TokenCounter};
 
@@ -15,7 +15,7 @@ pub(crate) fn count_up_to(counter: &dyn TokenCounter, text: &str, up_to: i64) ->
     counter.count_up_to(text, limit).map(|count| i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// Some cost above a limit.
+/// A cost above a limit.
 pub(crate) fn above(limit: i64) -> RenderCost {
     RenderCost { items: limit.max(0).saturating_add(1), ..RenderCost::default() }
 }

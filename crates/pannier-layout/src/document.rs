@@ -1,8 +1,8 @@
-//! A selection of passages as one text, under the names of their documents.
+//! Renders passages under the names of their documents.
 //!
-//! A passage that continues the one before it continues its text, too: what both have is written once, and no line
-//! break comes between them that the document does not have. That is done only where it can be seen to be right: the
-//! contents are as long as the ranges say, and the bytes that both claim are the same.
+//! Adjacent and overlapping passages are merged: shared bytes are written once, and no line break is added that the
+//! document lacks. Passages are merged only if their contents are as long as their ranges, and agree in the bytes that
+//! both ranges contain.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,25 +21,25 @@ use crate::count::{above, count, count_up_to};
 /// the first. Each passage ends with its line. Items that are not [passages](Passage) have no heading and follow an
 /// empty line.
 ///
-/// A pipeline with it never selects a text above its target: the text itself is counted.
+/// A pipeline with this layout counts the rendered text, and never selects one above its target.
 #[derive(Clone)]
 pub struct DocumentLayout {
-    /// `None`: headings cost what they cost at least, and nothing is counted.
+    /// `None`: headings cost the minimum, and no text is counted.
     counter: Option<Arc<dyn TokenCounter>>,
     min_heading_tokens: i64,
     headings: Headings,
 }
 
 impl DocumentLayout {
-    /// What a heading costs at least, unless set.
+    /// The default minimum tokens of a heading.
     pub const MIN_HEADING_TOKENS: i64 = 10;
 
-    /// Texts that are counted by this counter, with a heading once for each document.
+    /// Counts texts with this counter, and charges a heading once for each document.
     pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
         Self { counter: Some(counter), ..Self::uncounted() }
     }
 
-    /// Texts that are not counted: each heading is charged what it costs at least.
+    /// Counts no texts, and charges the minimum for each heading.
     pub fn uncounted() -> Self {
         Self {
             counter: None,
@@ -48,7 +48,7 @@ impl DocumentLayout {
         }
     }
 
-    /// Sets what a heading is charged at least. Where it counts more, it is charged more. Negative counts as 0.
+    /// Sets the minimum tokens of a heading. A longer heading is charged its count. A negative minimum counts as 0.
     #[must_use]
     pub fn with_min_heading_tokens(mut self, tokens: i64) -> Self {
         self.min_heading_tokens = tokens.max(0);
@@ -81,7 +81,7 @@ impl DocumentLayout {
         Passage::from_item(item).map_or(0, charge)
     }
 
-    /// What a heading counts.
+    /// Counts a heading.
     fn count_heading(&self, document: &str) -> i64 {
         let Some(counter) = &self.counter else {
             return 0;
@@ -143,11 +143,11 @@ impl std::fmt::Debug for DocumentLayout {
     }
 }
 
-/// The text of these items, in this order.
+/// Returns the text of these items, in this order.
 pub fn render_documents<'i>(items: impl Iterator<Item = &'i ContextItem>) -> String {
     let mut text = String::new();
     let mut last: Option<&str> = None;
-    let mut written: Option<Written> = None;
+    let mut written: Option<OutputTail> = None;
     for item in items {
         let content = item.content();
         let Some(passage) = Passage::from_item(item) else {
@@ -168,12 +168,12 @@ pub fn render_documents<'i>(items: impl Iterator<Item = &'i ContextItem>) -> Str
             last = Some(passage.document);
         }
         write_line(&mut text, content);
-        written = Written::new(&passage, content);
+        written = OutputTail::new(&passage, content);
     }
     text
 }
 
-/// An empty line, unless nothing stands before it.
+/// Adds an empty line, unless the text is empty.
 fn separate(text: &mut String) {
     if !text.is_empty() {
         text.push('\n');
@@ -185,7 +185,7 @@ fn write_line(text: &mut String, content: &str) {
     text.push('\n');
 }
 
-/// What could end a heading, or begin another, is written as its bytes.
+/// Writes a heading. Characters that could end it or begin another one are percent-encoded.
 fn write_heading(text: &mut String, document: &str) {
     text.push_str("[DOC: ");
     for letter in document.chars() {
@@ -201,29 +201,29 @@ fn write_heading(text: &mut String, document: &str) {
     text.push_str("]\n");
 }
 
-/// What the text ends with: bytes of a document, without a gap.
-struct Written {
+/// The bytes of a document with which the text ends, without a gap.
+struct OutputTail {
     sequence: u64,
     start: u64,
     end: u64,
     line_end: LineEnd,
 }
 
-/// The line break at the end of the text, against the document.
+/// The line break at the end of the text, compared with the document.
 #[derive(Clone, Copy)]
 enum LineEnd {
-    /// It is the document's.
+    /// The document has it.
     Own,
-    /// The document has none there.
+    /// The document lacks it.
     Added,
-    /// The document has another one after it.
+    /// The document has a second one.
     Short,
 }
 
 impl LineEnd {
-    /// Where this was written last, and perhaps a line break of the document is missing in it.
-    fn after(written: &str, misses_line: bool) -> Self {
-        match (written.ends_with('\n'), misses_line) {
+    /// Compares the last written content, which may lack a line break of the document.
+    fn after(written: &str, lacks_final_newline: bool) -> Self {
+        match (written.ends_with('\n'), lacks_final_newline) {
             (true, false) | (false, true) => Self::Own,
             (false, false) => Self::Added,
             (true, true) => Self::Short,
@@ -231,9 +231,9 @@ impl LineEnd {
     }
 }
 
-/// Whether a final line break of the document is missing in a content. `None` if it is not what its range says in
-/// another way: then nobody knows where it ends.
-fn misses_line(passage: &Passage<'_>, content: &str) -> Option<bool> {
+/// Returns whether a content lacks the final line break of its range. `None` if their lengths differ otherwise, so that its
+/// end is unknown.
+fn lacks_final_newline(passage: &Passage<'_>, content: &str) -> Option<bool> {
     let Range { start, end } = passage.range;
     match end.saturating_sub(start).checked_sub(content.len() as u64)? {
         0 => Some(false),
@@ -242,16 +242,16 @@ fn misses_line(passage: &Passage<'_>, content: &str) -> Option<bool> {
     }
 }
 
-impl Written {
+impl OutputTail {
     fn new(passage: &Passage<'_>, content: &str) -> Option<Self> {
-        let line_end = LineEnd::after(content, misses_line(passage, content)?);
+        let line_end = LineEnd::after(content, lacks_final_newline(passage, content)?);
         let (start, end) = (passage.range.start, passage.range.end);
         Some(Self { sequence: passage.sequence, start, end, line_end })
     }
 
-    /// Continues the text with a later passage of the document, if there is no gap. Otherwise nothing is written.
+    /// Appends a later passage of the document if there is no gap. Otherwise writes nothing.
     fn join(self, text: &mut String, passage: &Passage<'_>, content: &str) -> Option<Self> {
-        let misses_line = misses_line(passage, content)?;
+        let lacks_final_newline = lacks_final_newline(passage, content)?;
         let is_next = passage.sequence > self.sequence
             && (self.start..=self.end).contains(&passage.range.start);
         if !is_next {
@@ -264,10 +264,10 @@ impl Written {
             LineEnd::Added => text.truncate(before - 1),
             LineEnd::Short => text.push('\n'),
         }
-        let rest = self.rest(text, passage, content);
-        if let Some(rest) = rest.filter(|_| passage.range.end > self.end) {
-            write_line(text, rest);
-            let line_end = LineEnd::after(rest, misses_line);
+        let suffix = self.unwritten_suffix(text, passage, content);
+        if let Some(suffix) = suffix.filter(|_| passage.range.end > self.end) {
+            write_line(text, suffix);
+            let line_end = LineEnd::after(suffix, lacks_final_newline);
             let (sequence, end) = (passage.sequence, passage.range.end);
             return Some(Self { sequence, end, line_end, ..self });
         }
@@ -276,11 +276,16 @@ impl Written {
             LineEnd::Added => text.push('\n'),
             LineEnd::Short => text.truncate(before),
         }
-        rest.map(|_| Self { sequence: passage.sequence, ..self })
+        suffix.map(|_| Self { sequence: passage.sequence, ..self })
     }
 
-    /// What a passage has behind the end of the text, if it agrees with the text before that.
-    fn rest<'c>(&self, text: &str, passage: &Passage<'_>, content: &'c str) -> Option<&'c str> {
+    /// Returns the content after the end of the text, if the content before it agrees with the text.
+    fn unwritten_suffix<'c>(
+        &self,
+        text: &str,
+        passage: &Passage<'_>,
+        content: &'c str,
+    ) -> Option<&'c str> {
         let bytes = |count: u64| usize::try_from(count).ok();
         let shared = bytes(self.end.min(passage.range.end).checked_sub(passage.range.start)?)?;
         let last = text.len().checked_sub(bytes(self.end.saturating_sub(passage.range.end))?)?;
@@ -300,7 +305,7 @@ mod tests {
 
     const FILE: &str = "# One\n\nTwo äö three.\n\n\nFour five\nsix";
 
-    /// The bytes of a range, perhaps without a final line break.
+    /// A passage of these bytes, optionally without the final line break.
     fn passage(document: &str, sequence: u64, range: Range<usize>, trim: bool) -> ContextItem {
         let content = &FILE[range.clone()];
         let content = if trim { content.strip_suffix('\n').unwrap_or(content) } else { content };
@@ -313,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_stands_wherever_the_document_changes() {
+    fn a_heading_precedes_every_change_of_document() {
         let items = [
             passage("a.md", 0, 0..6, false),
             passage("a.md", 5, 25..34, false),
@@ -331,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_make_the_text_of_the_document_again() {
+    fn adjacent_passages_reproduce_the_document() {
         // Every way to cut the file into three pieces that overlap or touch.
         let boundaries: Vec<usize> =
             (1..FILE.len()).filter(|at| FILE.is_char_boundary(*at)).collect();
@@ -372,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_continue_the_text_is_written_whole() {
+    fn passages_after_a_gap_are_written_in_full() {
         let first = || passage("a.md", 1, 7..15, false);
         for (second, continuation) in [
             // A gap; from before; the same again; of another document.
@@ -393,7 +398,7 @@ mod tests {
         }
     }
 
-    /// What claims to be some bytes of the file, and is not.
+    /// A passage whose content differs from its range.
     fn cut(content: &str) -> ContextItem {
         let passage = Passage { document: "a.md", sequence: 2, range: 11..21 };
         ContextItem::builder(content, 1).passage(&passage).build().unwrap()

@@ -1,4 +1,4 @@
-//! A selection as one text.
+//! Renders a selection by a template.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use pannier_core::{
 
 use crate::count::{above, count, count_up_to};
 
-/// How a selection is written as text: the items in placed order, with something around and between them.
+/// A template of the text: the items in placed order, with text around and between them.
 ///
 /// ```
 /// use pannier_core::{ContextBudget, ContextItem, Pipeline, RecencyScorer};
@@ -33,13 +33,13 @@ use crate::count::{above, count, count_up_to};
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 #[non_exhaustive]
 pub struct Template {
-    /// What stands before everything.
+    /// The text before all items.
     #[cfg_attr(
         feature = "serde",
         serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")
     )]
     pub before: String,
-    /// How an item is written.
+    /// The template of an item.
     #[cfg_attr(
         feature = "serde",
         serde(
@@ -48,16 +48,16 @@ pub struct Template {
         )
     )]
     pub item: ItemTemplate,
-    /// How an item of a certain kind is written, where that is different.
+    /// Templates for single kinds, in place of `item`.
     #[cfg_attr(
         feature = "serde",
         serde(deserialize_with = "wire::or_default", skip_serializing_if = "BTreeMap::is_empty")
     )]
     pub kinds: BTreeMap<ContextKind, ItemTemplate>,
-    /// What stands between two items.
+    /// The text between two items.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "wire::separator"))]
     pub separator: String,
-    /// What stands after everything. A line end follows in any case.
+    /// The text after all items. A line end always follows.
     #[cfg_attr(
         feature = "serde",
         serde(deserialize_with = "wire::or_default", skip_serializing_if = "String::is_empty")
@@ -66,7 +66,7 @@ pub struct Template {
 }
 
 impl Default for Template {
-    /// The contents with an empty line between them, and nothing around them.
+    /// Contents, separated by an empty line.
     fn default() -> Self {
         Self {
             before: String::new(),
@@ -79,14 +79,14 @@ impl Default for Template {
 }
 
 impl Template {
-    /// The text of a selection.
+    /// Renders a selection.
     pub fn render(&self, selection: &Selection<'_>) -> String {
         let mut text = String::new();
         self.write(selection, |piece| text.push_str(piece));
         text
     }
 
-    /// The same, piece by piece, so that nothing is copied.
+    /// Renders a selection piece by piece, without copying contents.
     pub fn write(&self, selection: &Selection<'_>, write: impl FnMut(&str)) {
         self.write_items(selection.items(), write);
     }
@@ -115,9 +115,8 @@ impl Template {
     }
 }
 
-/// How one item is written: a text with `{content}` in it, and perhaps `{id}`, `{kind}`, `{source}`,
-/// `{timestamp}`, `{position}` (from 1) or `{metadata.KEY}`. What an item does not have is written as nothing.
-/// A brace is written as two: `{{`.
+/// The template of one item: a text with `{content}`, and optionally `{id}`, `{kind}`, `{source}`, `{timestamp}`,
+/// `{position}` (from 1) or `{metadata.KEY}`. Absent fields are empty. `{{` is a literal brace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemTemplate(Vec<Piece>);
 
@@ -134,7 +133,7 @@ enum Piece {
 }
 
 impl Default for ItemTemplate {
-    /// The content, and nothing else.
+    /// The content alone.
     fn default() -> Self {
         Self(vec![Piece::Content])
     }
@@ -151,7 +150,7 @@ impl ItemTemplate {
         }
     }
 
-    /// Everything but the content.
+    /// Returns the text around the content.
     fn frame(&self, item: &ContextItem, position: usize) -> String {
         let around = self.0.iter().filter(|piece| **piece != Piece::Content);
         around.map(|piece| piece.of(item, position)).collect()
@@ -159,7 +158,7 @@ impl ItemTemplate {
 }
 
 impl Piece {
-    /// The placeholders, in their own spelling.
+    /// The names of the placeholders.
     const NAMES: [(&'static str, Self); 6] = [
         ("content", Self::Content),
         ("id", Self::Id),
@@ -220,13 +219,13 @@ impl FromStr for ItemTemplate {
             let close = after.find('}').filter(|_| brace == "{");
             let Some((name, after)) = close.map(|close| (&after[..close], &after[close + 1..]))
             else {
-                return Err(invalid("a brace stands alone; write it twice if it is meant as one"));
+                return Err(invalid("unmatched brace; write {{ or }} for a literal brace"));
             };
             let piece = Piece::named(name).ok_or_else(|| {
                 let known = Piece::NAMES.map(|(name, _)| format!("{{{name}}}")).join(", ");
                 invalid(&format!(
-                    "there is no {{{name}}}; there are {known} and {{metadata.KEY}}, and a brace is \
-                     written twice"
+                    "unknown placeholder {{{name}}}; expected one of {known}, {{metadata.KEY}}; write \
+                     {{{{ for a literal brace"
                 ))
             })?;
             if !plain.is_empty() {
@@ -241,8 +240,8 @@ impl FromStr for ItemTemplate {
         }
         match pieces.iter().filter(|piece| **piece == Piece::Content).count() {
             1 => Ok(Self(pieces)),
-            0 => Err(invalid("an item is written without its content; put {content} into it")),
-            _ => Err(invalid("an item's content is written more than once; leave one {content}")),
+            0 => Err(invalid("it lacks {content}; add it")),
+            _ => Err(invalid("it has {content} more than once; keep one")),
         }
     }
 }
@@ -282,7 +281,7 @@ impl<'de> serde::Deserialize<'de> for ItemTemplate {
 
 #[cfg(feature = "serde")]
 mod wire {
-    //! Reading `null` as an absent field.
+    //! Reads `null` as an absent field.
 
     use serde::{Deserialize, Deserializer};
 
@@ -304,7 +303,7 @@ mod wire {
 
 /// A [`Template`], and the counter of its texts' tokens.
 ///
-/// A pipeline with it never selects a text above its target: the text itself is counted.
+/// A pipeline with this layout counts the rendered text, and never selects one above its target.
 #[derive(Clone)]
 pub struct TextLayout {
     template: Template,
@@ -312,7 +311,7 @@ pub struct TextLayout {
 }
 
 impl TextLayout {
-    /// Texts by this template, counted by this counter.
+    /// Renders by this template, and counts with this counter.
     pub fn new(template: Template, counter: Arc<dyn TokenCounter>) -> Self {
         Self { template, counter }
     }
@@ -337,12 +336,12 @@ impl TextLayout {
         count(&*self.counter, text)
     }
 
-    /// What an empty selection costs.
+    /// Counts the text of an empty selection.
     fn fixed(&self) -> i64 {
         self.count(&self.text([].into_iter()))
     }
 
-    /// What the template writes around an item.
+    /// Counts the text around an item.
     fn frame(&self, item: &ContextItem, position: usize) -> i64 {
         let template = self.template.of(item);
         if template.is_content() { 0 } else { self.count(&template.frame(item, position)) }
@@ -415,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_are_joined_and_end_with_a_line() {
+    fn contents_are_joined_and_end_with_a_line_end() {
         let items = ["one", "two\n", "three"].map(|text| ContextItem::new(text, 1).unwrap());
         let plain = Template::default();
         assert_eq!(render(&items, 3, &plain), "one\n\ntwo\n\n\nthree\n");
@@ -432,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_written_with_what_it_has_and_its_content_is_not_looked_into() {
+    fn placeholders_are_filled_and_contents_are_not_expanded() {
         let item = ContextItem::builder("{id} {{", 1)
             .id("m1")
             .timestamp("2026-03-01T12:00:00Z".parse().unwrap())
@@ -456,18 +455,18 @@ mod tests {
     }
 
     #[test]
-    fn a_template_reads_back_as_it_is_written_and_mistakes_are_told() {
+    fn item_templates_round_trip_and_report_mistakes() {
         for text in ["{content}", "a {{ b }} {content} {metadata.x y} {position}", "{content}}}"] {
             let template: ItemTemplate = text.parse().unwrap();
             assert_eq!(template.to_string(), text);
         }
         for (text, problem) in [
-            ("no content", "put {content} into it"),
+            ("no content", "it lacks {content}; add it"),
             ("{content}{content}", "more than once"),
-            ("{content} {author}", "there is no {author}; there are {content}, {id}"),
-            ("{content} {", "a brace stands alone"),
-            ("{content} }", "a brace stands alone"),
-            ("{content} {metadata.}", "there is no {metadata.}"),
+            ("{content} {author}", "unknown placeholder {author}; expected one of {content}, {id}"),
+            ("{content} {", "unmatched brace"),
+            ("{content} }", "unmatched brace"),
+            ("{content} {metadata.}", "unknown placeholder {metadata.}"),
         ] {
             let error = text.parse::<ItemTemplate>().unwrap_err().to_string();
             assert!(error.contains(problem), "{text}: {error}");

@@ -878,6 +878,17 @@ fn the_schema_has_the_keys_of_the_reader() {
     assert_eq!(Vec::from_iter(all), keys(&schema));
 }
 
+#[test]
+fn nesting_is_limited_by_the_format_and_not_by_the_stack() {
+    let nested = |depth: usize| {
+        let open = r#"{ "type": "scaled", "inner_scorer": "#.repeat(depth);
+        format!(r#"{{ "scorers": [{open}"recency"{}] }}"#, " }".repeat(depth))
+    };
+    assert!(serde_json::from_str::<Policy>(&nested(125)).is_ok());
+    let error = serde_json::from_str::<Policy>(&nested(126)).unwrap_err().to_string();
+    assert!(error.starts_with("recursion limit exceeded"), "{error}");
+}
+
 /// The example of the documentation is a policy, and its error is the real one.
 #[test]
 fn the_documented_policy_is_valid() {
