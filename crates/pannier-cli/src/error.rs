@@ -21,11 +21,11 @@ use crate::table::printable;
 
 /// The exit code of each category, and its line in the help.
 pub(crate) const EXIT_CODES: [(Category, u8, &str); 7] = [
-    (Category::CheckFailed, 1, "a check said no"),
-    (Category::InvalidInput, 2, "wrong usage or invalid input"),
+    (Category::CheckFailed, 1, "a check failed"),
+    (Category::InvalidInput, 2, "invalid usage or input"),
     (Category::BudgetNotMet, 3, "the budget cannot be met"),
-    (Category::CacheMissing, 4, "there is no cache"),
-    (Category::CacheInvalid, 5, "the cache is damaged or not ours"),
+    (Category::CacheMissing, 4, "the cache does not exist"),
+    (Category::CacheInvalid, 5, "the cache is damaged or of another program"),
     (Category::Io, 6, "reading or writing failed"),
     (Category::Internal, 7, "a fault of the program"),
 ];
@@ -75,7 +75,7 @@ pub(crate) enum CliError {
     Suite(#[from] SuiteError),
 
     /// A check failed and has printed why.
-    #[error("the check said no")]
+    #[error("the check failed")]
     Check,
 
     /// The reader of standard output closed it.

@@ -1,4 +1,4 @@
-//! Caches from end to end: the same bytes however they were built, and a sound cache whatever ends a build.
+//! Builds from end to end: reproducible bytes, and a valid cache after an interrupted build.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// So many documents, in this order, in this state.
+/// Writes the documents `numbers` in this order, with a text that depends on `state`.
 fn write(folder: &Path, numbers: impl Iterator<Item = usize>, state: usize) {
     for number in numbers {
         let words: String =
@@ -86,10 +86,10 @@ fn killed_build_leaves_a_valid_cache() {
         child.wait().unwrap();
         let verified = output(&["verify", "--cache", text(&cache)]);
         assert_eq!(String::from_utf8_lossy(&verified.stdout), "sound\n", "round {round}");
-        let found = fs::read_dir(cache.join("versions")).unwrap().count();
-        versions = versions.max(found);
+        let count = fs::read_dir(cache.join("versions")).unwrap().count();
+        versions = versions.max(count);
     }
-    // What was left behind is cleared by the next build that ends.
+    // The next complete build removes the leftovers.
     assert!(output(&build).status.success());
     assert_eq!(
         fs::read_dir(cache.join("versions")).unwrap().count(),
@@ -102,7 +102,7 @@ fn killed_build_leaves_a_valid_cache() {
     );
 }
 
-/// A limit on the size of files stands in for a disk that is full.
+/// A limit on the size of files simulates a full disk.
 #[cfg(unix)]
 #[test]
 fn full_disk_leaves_the_cache_unchanged() {
@@ -128,7 +128,7 @@ fn full_disk_leaves_the_cache_unchanged() {
         String::from_utf8_lossy(&output(&["verify", "--cache", text(&cache)]).stdout),
         "sound\n"
     );
-    assert_eq!(fs::read_dir(cache.join("versions")).unwrap().count(), 1, "nothing is left behind");
+    assert_eq!(fs::read_dir(cache.join("versions")).unwrap().count(), 1, "no leftovers");
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Every command that a document shows is run, and prints what the document says.
+//! Runs every command in the documents and compares the output.
 //!
-//! `TRYCMD=overwrite cargo test -p pannier-cli --test documents` writes what they print now into the documents;
-//! look at the difference before you keep it.
+//! `TRYCMD=overwrite cargo test -p pannier-cli --test documents` rewrites the documents;
+//! look at `git diff` before you keep it.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::path::Path;
 #[test]
 fn documents_show_what_commands_print() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    // A folder with the repository's examples, where commands may write.
+    // A writable copy of the examples.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents");
     let _ = fs::remove_dir_all(&folder);
     for below in ["examples", "conformance/required/scoring", "crates/pannier-cli/tests/commands"] {

@@ -1,4 +1,4 @@
-//! What `pannier eval` measures: by hand on a few documents, and on real data where it is there.
+//! `pannier eval`: measures by hand on a few documents, and on real data if it is installed.
 
 use std::fs;
 use std::io::Write;
@@ -52,7 +52,7 @@ fn measures_follow_their_definitions() {
     }
     assert_eq!((&measured["top3_in_first5"], &measured["adjacency"]), (&1.0.into(), &0.0.into()));
 
-    // Somebody else's ranking, by the same measure.
+    // A ranking from a file.
     write("run.tsv", "1\tb\n2\tx\n2\tc\n");
     let run = folder.join("run.tsv");
     let measured = eval(&folder, &["--run", run.to_str().unwrap()]);
@@ -60,7 +60,7 @@ fn measures_follow_their_definitions() {
     assert!((measured["ndcg_at_10"].as_f64().unwrap() - expected).abs() < 1e-12, "{measured}");
     assert!(measured.get("gold_in_context").is_none());
 
-    // An answer must be in the passage.
+    // With answers, the passage must contain the answer.
     write(
         "answers.jsonl",
         "{\"id\": \"1\", \"answer\": \"plum\"}\n{\"id\": \"2\", \"answer\": \"pear\"}\n",
@@ -77,7 +77,7 @@ fn real_questions_find_their_paragraphs() {
     });
     let data = data.join("xquad-en");
     if !data.is_dir() {
-        // On the screen, even where the output of tests is kept back.
+        // Standard error directly, because test output is captured.
         let message = "skipped: there is no xquad-en; set PANNIER_DATA to a folder of data sets";
         let _ = writeln!(std::io::stderr(), "{message}");
         return;

@@ -1,4 +1,4 @@
-//! `pannier packet` as a shell and as a hook's host see it: folders, settings, sessions, envelopes and exit codes.
+//! `pannier packet` in a shell and as a hook: folders, settings, sessions, hook formats and exit codes.
 
 use std::fs;
 use std::io::Write;
@@ -15,17 +15,17 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// The command in a folder, with a state folder of its own there.
-fn pannier(at: &Path, arguments: &[&str]) -> Command {
+/// The command in a folder, with a state folder inside it.
+fn pannier(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pannier"));
-    command.current_dir(at).arg("packet").args(arguments);
-    command.env("XDG_STATE_HOME", at.join("state")).env_remove("CTX_TOKEN_BUDGET");
+    command.current_dir(folder).arg("packet").args(arguments);
+    command.env("XDG_STATE_HOME", folder.join("state")).env_remove("CTX_TOKEN_BUDGET");
     command.stdin(Stdio::null());
     command
 }
 
-fn run(at: &Path, arguments: &[&str]) -> Output {
-    pannier(at, arguments).output().unwrap()
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    pannier(folder, arguments).output().unwrap()
 }
 
 fn stdout(output: &Output) -> String {
@@ -39,7 +39,7 @@ fn stderr(output: &Output, code: i32) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A folder with a `.context` of these files.
+/// Creates a project with these files in `.context`.
 fn project(name: &str, files: &[(&str, &str)]) -> PathBuf {
     let root = folder(name);
     fs::create_dir_all(root.join(".context")).unwrap();
@@ -103,7 +103,7 @@ fn flag_overrides_environment_overrides_file() {
     fs::write(root.join(".ctxrc"), "task_budget_pct: 1.5\n").unwrap();
     let error = stderr(&run(&root, &[]), 2);
     assert!(error.contains(".ctxrc") && error.contains("task_budget_pct is 1.5"), "{error}");
-    // Shares are those of the file.
+    // The percentages come from the file.
     let tasks: String = (0..90).map(|number| format!("- [ ] task number {number}\n")).collect();
     fs::write(root.join(".context/TASKS.md"), tasks).unwrap();
     let count = |share: &str| {
@@ -129,11 +129,11 @@ fn session_gets_one_packet_per_cooldown() {
     assert!(!at("one", "2026-11-16T12:15:00Z", &["--cooldown", "90s"]).is_empty());
     fs::write(root.join(".ctxrc"), "agent_cooldown_minutes: 1\n").unwrap();
     assert!(!at("one", "2026-11-16T12:16:00Z", &[]).is_empty());
-    // Another folder has packets of its own.
+    // Cooldowns are per folder.
     let other = project("sessions-too", &[(".context/TASKS.md", "- [ ] b\n")]);
     let mut command = pannier(&root, &[other.to_str().unwrap(), "--session", "one"]);
     assert!(!stdout(&command.args(["--now", "2026-11-16T12:16:01Z"]).output().unwrap()).is_empty());
-    // What fails is not remembered.
+    // A failed packet starts no cooldown.
     let failed = ["--session", "three", "--now", NOW, "--tokenizer", "none-such"];
     assert!(!run(&root, &failed).status.success());
     assert!(!at("three", NOW, &[]).is_empty());
@@ -162,9 +162,9 @@ fn session_ids_cannot_escape_the_state_folder() {
     }
 }
 
-/// Runs the command as a hook that is given this.
-fn hook(at: &Path, arguments: &[&str], input: &str) -> Output {
-    let mut command = pannier(at, arguments);
+/// Runs the command as a hook with this input.
+fn hook(folder: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut command = pannier(folder, arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
@@ -179,22 +179,22 @@ fn hooks_print_the_format_of_their_host() {
         let event = format!("{{\"hook_event_name\":\"{event}\",\"session_id\":\"s-1\"}}");
         event.replace("\"hook_event_name\":\"\",", "")
     };
-    let told = |host: &str, event: &str| {
+    let output = |host: &str, event: &str| {
         let output = hook(&root, &[HARBOUR, "--now", NOW, "--hook", host], &input(event));
         serde_json::from_str::<serde_json::Value>(&stdout(&output)).unwrap()
     };
     for event in ["SessionStart", "UserPromptSubmit", "PreToolUse"] {
-        let value = told("claude-code", event);
+        let value = output("claude-code", event);
         assert_eq!(value["hookSpecificOutput"]["hookEventName"], event);
         assert_eq!(value["hookSpecificOutput"]["additionalContext"], *packet);
     }
-    assert_eq!(told("claude-code", "")["hookSpecificOutput"]["hookEventName"], "SessionStart");
-    let value = told("copilot", "sessionStart");
+    assert_eq!(output("claude-code", "")["hookSpecificOutput"]["hookEventName"], "SessionStart");
+    let value = output("copilot", "sessionStart");
     assert_eq!(value["additionalContext"], *packet);
     assert_eq!(value["hookSpecificOutput"]["additionalContext"], *packet);
     let plain = hook(&root, &[HARBOUR, "--now", NOW, "--hook", "plain"], "");
     assert_eq!(stdout(&plain), stdout(&run(&root, &[HARBOUR, "--now", NOW])));
-    // What a host of its own kind writes is its own business, and its end may stay open.
+    // An unknown host may write anything, and may keep its input open.
     assert_eq!(
         stdout(&hook(&root, &[HARBOUR, "--now", NOW, "--hook", "plain"], "hello")),
         stdout(&plain)
@@ -205,12 +205,12 @@ fn hooks_print_the_format_of_their_host() {
     input.write_all(b"{\"hook_event_name\":\"SessionStart\"}\n").unwrap();
     assert!(open.wait().unwrap().success());
     drop(input);
-    // Any name of a session will do, if the host gives it.
+    // Session ids of hosts may have any characters.
     let odd = "{\"session_id\":\"a:b/../c\",\"hook_event_name\":\"PreToolUse\"}";
     let arguments = [HARBOUR, "--now", NOW, "--hook", "claude-code", "--cooldown", "10m"];
     assert!(!stdout(&hook(&root, &arguments, odd)).is_empty());
     assert_eq!(stdout(&hook(&root, &arguments, odd)), "");
-    // The host says which session it is, and where it is at work.
+    // The host names the session and the working directory.
     let input = format!(
         "{{\"hook_event_name\":\"PreToolUse\",\"session_id\":\"s-2\",\"cwd\":{HARBOUR:?}}}"
     );
@@ -219,7 +219,7 @@ fn hooks_print_the_format_of_their_host() {
     assert_eq!(stdout(&hook(&root, &arguments, &input)), "");
 }
 
-/// An exit code of 2 would block what the user is doing.
+/// Hosts read exit code 2 as an order to block the user.
 #[test]
 fn failing_hook_never_exits_with_two() {
     let root = folder("failing-hooks");
@@ -235,7 +235,7 @@ fn failing_hook_never_exits_with_two() {
         let error = stderr(&hook(&root, &arguments, input), 1);
         assert!(error.starts_with("error: "), "{error}");
     }
-    // A project that remembers nothing is no failure.
+    // A project without memory is not a failure.
     let output = hook(&root, &["/", "--hook", "claude-code"], "{}");
     assert!(output.status.success() && output.stdout.is_empty());
 }
@@ -244,28 +244,28 @@ fn failing_hook_never_exits_with_two() {
 fn session_start_ignores_the_cooldown() {
     let root = project("begins", &[(".context/TASKS.md", "- [ ] a\n")]);
     let arguments = ["--hook", "claude-code", "--cooldown", "10m", "--now", NOW];
-    let tell = |event: &str| {
+    let output = |event: &str| {
         let input = format!("{{\"hook_event_name\":\"{event}\",\"session_id\":\"s\"}}");
         stdout(&hook(&root, &arguments, &input))
     };
-    assert!(!tell("PreToolUse").is_empty() && tell("PreToolUse").is_empty());
-    assert!(!tell("SessionStart").is_empty() && !tell("SessionStart").is_empty());
-    assert!(tell("PreToolUse").is_empty());
+    assert!(!output("PreToolUse").is_empty() && output("PreToolUse").is_empty());
+    assert!(!output("SessionStart").is_empty() && !output("SessionStart").is_empty());
+    assert!(output("PreToolUse").is_empty());
 }
 
 #[test]
 fn hook_prompt_and_file_are_part_of_the_query() {
     let root = folder("prompts");
     let arguments = [HARBOUR, "--hook", "plain", "--now", NOW, "--budget", "400"];
-    let told = |input: &str| stdout(&hook(&root, &arguments, input));
+    let packet = |input: &str| stdout(&hook(&root, &arguments, input));
     let (heading, input) = ("### [2026-09-14] One database", |field: &str| format!("{{{field}}}"));
-    assert!(!told("{}").contains(heading));
-    assert!(told(&input("\"prompt\":\"back up the database of one harbour\"")).contains(heading));
+    assert!(!packet("{}").contains(heading));
+    assert!(packet(&input("\"prompt\":\"back up the database of one harbour\"")).contains(heading));
     let file = input("\"tool_input\":{\"file_path\":\"src/database/harbour.rs\"}");
-    assert!(told(&file).contains(heading));
-    let asked = ["--now", NOW, "--budget", "400", "--files", "src/database/harbour.rs"];
-    let asked = stdout(&run(Path::new(HARBOUR), &asked));
-    assert!(asked.contains(heading));
+    assert!(packet(&file).contains(heading));
+    let arguments = ["--now", NOW, "--budget", "400", "--files", "src/database/harbour.rs"];
+    let packet = stdout(&run(Path::new(HARBOUR), &arguments));
+    assert!(packet.contains(heading));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a shell sees of the command beside its output: colours, pipes, files, and scripts made from it.
+//! The command as a process: colors, pipes, files, completions and manuals.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ fn data_has_no_colors_and_keeps_control_characters() {
 
 #[test]
 fn closed_output_is_not_an_error() {
-    // More than any pipe holds.
+    // More than a pipe buffers.
     let long = format!("{{\"content\":\"{}\",\"tokens\":1}}\n", "x".repeat(4_000_000));
     let mut child = pannier(&["select", "--budget", "10"])
         .stdin(Stdio::piped())
@@ -85,10 +85,10 @@ fn receipts_are_replaced_atomically() {
     let failed = select(&occupied);
     assert_eq!(failed.status.code(), Some(6));
     assert!(failed.stdout.is_empty(), "nothing is written if the receipt cannot be");
-    let mut left: Vec<_> =
+    let mut names: Vec<_> =
         std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    left.sort();
-    assert_eq!(left, ["occupied", "run.json"]);
+    names.sort();
+    assert_eq!(names, ["occupied", "run.json"]);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn items_are_read_from_files_and_standard_input() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "one\n\ntwo\n\nthree\n\nfour\n");
 }
 
-/// What the command does with this on its standard input.
+/// Runs the command with `input` on standard input.
 fn fed(arguments: &[&str], input: &str) -> Output {
     let mut child = pannier(arguments)
         .stdin(Stdio::piped())
@@ -137,7 +137,7 @@ fn control_characters_are_escaped_for_people() {
     let item = format!(
         "{{\"content\":\"text {hostile}\",\"tokens\":9,\"id\":\"{hostile}\",\"kind\":\"{hostile}\",\"group\":\"{hostile}\"}}"
     );
-    let told = |arguments: &[&str], input: &str| {
+    let output = |arguments: &[&str], input: &str| {
         let output = fed(arguments, input);
         [output.stdout, output.stderr].concat()
     };
@@ -148,15 +148,15 @@ fn control_characters_are_escaped_for_people() {
         &["simulate", "--marginal", "9", "--budget", "9"],
         &["compare", "--budget", "9", "-p", "chat", "-p", "rag"],
     ] {
-        let told = told(arguments, &item);
+        let bytes = output(arguments, &item);
         assert!(
-            !told.is_empty() && !told.contains(&0x1b) && !told.contains(&0x07),
+            !bytes.is_empty() && !bytes.contains(&0x1b) && !bytes.contains(&0x07),
             "{arguments:?}"
         );
     }
     let unknown = format!("{{\"content\":\"x\",\"{hostile}\":1}}");
-    let told = told(&["select", "--budget", "5"], &unknown);
-    assert!(String::from_utf8_lossy(&told).contains("unknown field") && !told.contains(&0x1b));
+    let bytes = output(&["select", "--budget", "5"], &unknown);
+    assert!(String::from_utf8_lossy(&bytes).contains("unknown field") && !bytes.contains(&0x1b));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn committed_schema_is_up_to_date() {
     assert_eq!(String::from_utf8(schema).unwrap(), std::fs::read_to_string(committed).unwrap());
 }
 
-/// What is no file is written to, and a link stays one.
+/// A device is written to directly, and a link stays a link.
 #[cfg(unix)]
 #[test]
 fn receipts_follow_links_and_write_to_pipes() {

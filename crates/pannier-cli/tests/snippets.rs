@@ -1,4 +1,4 @@
-//! `pannier snippets` as a host calls it: for a session, several at once, and in a pipeline that must stop.
+//! `pannier snippets` for sessions, in concurrent processes, and in pipelines.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -32,7 +32,7 @@ fn start(folder: &Path, arguments: &[&str]) -> Child {
         .unwrap()
 }
 
-/// The exit code, what is printed, and what is told.
+/// Returns exit code, standard output and standard error.
 fn run(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
     let output = start(folder, arguments).wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -60,14 +60,14 @@ fn concurrent_processes_share_a_session() {
     assert!(!printed.contains("[SNIPPET"), "{printed}");
     all.push("--resend");
     assert_eq!(run(&folder, &all).1.matches("[SNIPPET: ").count(), 12);
-    // Another session has nothing.
+    // Sessions are independent.
     assert_eq!(
         run(&folder, &["get", "s00", "--session", "two"]).1.matches("[SNIPPET: ").count(),
         1
     );
-    let (code, printed, told) = run(&folder, &["get", "s00", "--session", "../evil"]);
+    let (code, printed, stderr) = run(&folder, &["get", "s00", "--session", "../evil"]);
     assert_eq!((code, printed.as_str()), (2, ""));
-    assert!(told.contains("cannot name a session"), "{told}");
+    assert!(stderr.contains("cannot name a session"), "{stderr}");
 }
 
 #[test]
@@ -133,11 +133,11 @@ fn unwritable_state_folder_only_warns() {
     };
     std::fs::remove_file(&lock).unwrap();
     std::fs::create_dir(&lock).unwrap();
-    let (code, printed, told) = run(&folder, &["get", "a", "--session", "two"]);
-    assert_eq!(code, 0, "{told}");
+    let (code, printed, stderr) = run(&folder, &["get", "a", "--session", "two"]);
+    assert_eq!(code, 0, "{stderr}");
     assert!(printed.contains("[SNIPPET: a]\nText of a.\n"), "{printed}");
-    assert!(told.starts_with("warning: cannot lock "), "{told}");
-    assert!(told.contains("get these snippets again; make the folder writable"), "{told}");
+    assert!(stderr.starts_with("warning: cannot lock "), "{stderr}");
+    assert!(stderr.contains("get these snippets again; make the folder writable"), "{stderr}");
 }
 
 #[test]
@@ -145,9 +145,9 @@ fn failed_output_records_no_delivery() {
     let folder = folder("snippets-over");
     write(&folder, "a", "");
     run(&folder, &["index"]);
-    let (code, printed, told) = run(&folder, &["get", "a", "--session", "one", "--budget", "3"]);
+    let (code, printed, stderr) = run(&folder, &["get", "a", "--session", "one", "--budget", "3"]);
     assert_eq!((code, printed.as_str()), (3, ""));
-    assert!(told.contains("raise the budget"), "{told}");
+    assert!(stderr.contains("raise the budget"), "{stderr}");
     assert!(run(&folder, &["get", "a", "--session", "one"]).1.contains("[SNIPPET: a]"));
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::server::Fixture;
 
-/// A call that takes long enough to be seen at work.
+/// A call that runs long enough to overlap with others.
 pub(crate) fn slow() -> Value {
     let items: Vec<Value> = (0..500)
         .map(|number| {
@@ -31,7 +31,7 @@ fn slow_calls_do_not_block_fast_ones() {
     let mut client = fixture.serve();
     let slow = client.send("tools/call", slow());
     let fast = client.send("tools/call", fast());
-    // By order, not by time: what was asked second is answered first.
+    // By order, not by time: the second request is answered first.
     assert_eq!(client.answer()["id"], fast);
     let answer = client.answer();
     assert_eq!(answer["id"], slow);
@@ -59,12 +59,12 @@ fn cancelled_call_gets_no_response() {
     for _ in 0..3 {
         assert_eq!(client.request("tools/call", fast())["result"]["isError"], false);
     }
-    // Its id is not: whatever the work on it still comes to could be taken for the answer to another one.
+    // Its id stays reserved: a late response could be attributed to another request.
     let again = json!({ "jsonrpc": "2.0", "id": slow, "method": "ping" });
     client.write(&again.to_string());
     assert_eq!(client.answer()["error"]["code"], -32600);
-    let (code, told) = client.end();
-    assert_eq!((code, told.as_str()), (Some(0), ""));
+    let (code, stderr) = client.end();
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn call_cancelled_in_the_queue_records_no_delivery() {
     let mut first = slow();
     first["_meta"] = json!({ "progressToken": 1 });
     let slow = client.send("tools/call", first);
-    // It has the only place as soon as it tells that it has begun.
+    // It holds the only permit once it reports progress.
     assert_eq!(client.line().unwrap()["method"], "notifications/progress");
     let arguments = json!({ "snippet_ids": ["project/spec/refund-endpoint"], "session": "s" });
     let params = json!({ "name": "get_context", "arguments": arguments });
@@ -83,7 +83,7 @@ fn call_cancelled_in_the_queue_records_no_delivery() {
     let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": waiting } });
     client.write(&cancel.to_string());
     assert_eq!(client.answer()["id"], slow);
-    // It would have been remembered as given.
+    // A recorded delivery would be listed here.
     let answer = client.request("tools/call", params);
     assert_eq!(answer["result"]["structuredContent"]["delivered"], json!([]), "{answer}");
 }
@@ -95,19 +95,19 @@ fn progress_is_monotonic_and_sent_on_request_only() {
     let mut params = slow();
     params["_meta"] = json!({ "progressToken": "mine" });
     client.request("tools/call", params);
-    let told = std::mem::take(&mut client.told);
-    assert!(told.len() >= 3, "{told:?}");
+    let notifications = std::mem::take(&mut client.notifications);
+    assert!(notifications.len() >= 3, "{notifications:?}");
     let mut last = 0.0;
-    for notification in &told {
+    for notification in &notifications {
         assert_eq!(notification["method"], "notifications/progress");
         assert_eq!(notification["params"]["progressToken"], "mine");
         let progress = notification["params"]["progress"].as_f64().unwrap();
-        assert!(progress > last, "{told:?}");
+        assert!(progress > last, "{notifications:?}");
         assert!(!notification["params"]["message"].as_str().unwrap().is_empty());
         last = progress;
     }
     client.request("tools/call", fast());
-    assert!(client.told.is_empty());
+    assert!(client.notifications.is_empty());
 }
 
 #[test]
@@ -132,15 +132,15 @@ fn concurrent_calls_get_the_same_output_as_sequential_ones() {
             let (fixture, calls, expected) = (&fixture, &calls, &expected);
             scope.spawn(move || {
                 let mut client = fixture.serve();
-                // All at once, so that they overlap, too.
-                let mut asked = BTreeMap::new();
+                // All requests first, so that the calls overlap.
+                let mut in_flight = BTreeMap::new();
                 for number in 0..125 {
                     let which = (start + number) % calls.len();
-                    asked.insert(client.send("tools/call", calls[which].clone()), which);
+                    in_flight.insert(client.send("tools/call", calls[which].clone()), which);
                 }
-                while !asked.is_empty() {
+                while !in_flight.is_empty() {
                     let answer = client.answer();
-                    let which = asked.remove(&answer["id"].as_u64().unwrap()).unwrap();
+                    let which = in_flight.remove(&answer["id"].as_u64().unwrap()).unwrap();
                     assert_eq!(answer["result"], expected[which]);
                 }
                 assert_eq!(client.end(), (Some(0), String::new()));

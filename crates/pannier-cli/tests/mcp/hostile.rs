@@ -39,7 +39,7 @@ fn malformed_messages_get_an_error_and_do_not_stop_the_server() {
         let shown: String = line.chars().take(80).collect();
         assert_eq!(answer["error"]["code"], code, "{shown}: {answer}");
     }
-    // Notifications that nobody knows are nobody's business.
+    // Unknown notifications are ignored.
     client.write("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/no-such\",\"params\":{}}");
     client.write("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":99}}");
     client.write("\r");
@@ -71,7 +71,7 @@ fn oversized_lines_are_skipped_without_buffering() {
 #[test]
 fn no_argument_escapes_the_folders() {
     let fixture = Fixture::new("walls");
-    // A snippet, a document and a memory that are links to a secret outside.
+    // Links from a snippet, a document and a memory file to a secret outside.
     #[cfg(unix)]
     {
         use std::os::unix::fs::symlink;
@@ -155,8 +155,8 @@ fn no_argument_escapes_the_folders() {
     let names =
         fs::read_dir(fixture.0.join("state/pannier/snippets")).map(|entries| entries.count());
     assert!(names.unwrap_or(0) <= 2, "sessions wrote where they should not");
-    let (code, told) = client.end();
-    assert_eq!((code, told.as_str()), (Some(0), ""));
+    let (code, stderr) = client.end();
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
 }
 
 #[cfg(unix)]
@@ -182,7 +182,7 @@ fn symlinks_do_not_escape_a_memory_folder() {
 #[test]
 fn server_exits_when_its_client_disconnects() {
     let fixture = Fixture::new("gone");
-    // It closes what it writes to: requests before that are answered.
+    // The client closes its output: earlier requests are answered.
     let mut child = fixture
         .program(&["mcp", "--cache", "handbook"])
         .stdin(Stdio::piped())
@@ -207,7 +207,7 @@ fn server_exits_when_its_client_disconnects() {
     ids.sort_unstable();
     assert_eq!(ids, (0..50).collect::<Vec<_>>());
     assert!(output.stderr.is_empty());
-    // It closes what it reads from: the next answer finds that out, and nothing panics.
+    // The client closes its input: the next response fails without a panic.
     let mut child = fixture
         .program(&["mcp", "--cache", "handbook"])
         .stdin(Stdio::piped())
@@ -218,9 +218,9 @@ fn server_exits_when_its_client_disconnects() {
     drop(child.stdout.take());
     let mut input = child.stdin.take().unwrap();
     input.write_all(requests.as_bytes()).unwrap();
-    let mut told = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-    assert_eq!((child.wait().unwrap().code(), told.as_str()), (Some(0), ""));
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert_eq!((child.wait().unwrap().code(), stderr.as_str()), (Some(0), ""));
     drop(input);
 }
 
@@ -230,7 +230,7 @@ fn backpressure_stops_reading_from_a_client_that_does_not_read() {
     let mut child =
         fixture.program(&["mcp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    // Far more than pipes and the server hold: whoever writes this waits.
+    // Far more than pipes and the server buffer: the writer blocks.
     let writer = std::thread::spawn(move || {
         for id in 0..20_000 {
             let request = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list" });
@@ -261,7 +261,7 @@ fn malformed_last_line_gets_an_error_before_exit() {
 fn duplicate_request_ids_are_rejected() {
     let fixture = Fixture::new("ids");
     let mut client = fixture.serve_with(&["--jobs", "1"]);
-    // Many at once with one id: each is answered, one way or the other.
+    // Many requests with one id: each gets a result or an error.
     let request = json!({ "jsonrpc": "2.0", "id": "same", "method": "tools/call", "params": { "name": "assemble_context", "arguments": { "query": "deploy", "budget": 50, "tokenizer": "o200k" } } });
     for _ in 0..20 {
         client.write(&request.to_string());

@@ -32,10 +32,10 @@ fn serve(fixture: &Fixture, more: &[&str]) -> Server {
     Server { address: address.unwrap().to_owned(), child }
 }
 
-/// A status, the head and the body.
+/// Sends a request; returns status, head and body.
 fn exchange(server: &Server, request: &[u8]) -> (u16, String, String) {
     let mut stream = TcpStream::connect(&server.address).unwrap();
-    // The server may answer, and close, before all is sent.
+    // The server may respond and close before it has read everything.
     let _ = stream.write_all(request);
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
@@ -85,7 +85,7 @@ fn http_outputs_equal_the_bytes_of_the_command_in_both_protocol_versions() {
     assert_eq!(status, 200);
     assert!(!head.to_lowercase().contains("mcp-session-id"), "there are no sessions: {head}");
     assert!(answer.contains("\"protocolVersion\":\"2025-11-25\""), "{answer}");
-    // Progress makes a stream of it.
+    // With progress, the response is a stream.
     let (headers, body) = call("2026-07-28");
     let mut body: Value = serde_json::from_str(&body).unwrap();
     body["params"]["_meta"]["progressToken"] = json!("p");
@@ -115,8 +115,8 @@ fn foreign_hosts_and_origins_are_rejected() {
         ("Origin: null\r\n", 403),
         ("Origin: x\r\n", 403),
     ] {
-        let (found, _, answer) = post(&server, &format!("{headers}{more}"), &body);
-        assert!(found == status || (status == 403 && found == 400), "{more}: {found} {answer}");
+        let (actual, _, answer) = post(&server, &format!("{headers}{more}"), &body);
+        assert!(actual == status || (status == 403 && actual == 400), "{more}: {actual} {answer}");
     }
 }
 
@@ -135,11 +135,11 @@ fn requests_without_the_token_are_rejected() {
         ("Authorization: Basic 0123456789abcdef-secret\r\n", 401),
         ("Authorization: Bearer 0123456789abcdef-secret\r\n", 200),
     ] {
-        let (found, head, _) = post(&server, &format!("{headers}{token}"), &body);
-        assert_eq!(found, status, "{token}");
-        assert_eq!(found == 401, head.to_lowercase().contains("www-authenticate: bearer"));
+        let (actual, head, _) = post(&server, &format!("{headers}{token}"), &body);
+        assert_eq!(actual, status, "{token}");
+        assert_eq!(actual == 401, head.to_lowercase().contains("www-authenticate: bearer"));
     }
-    // Other machines are only let in with one, and a poor one is none.
+    // Other machines need a token, and a short one is rejected.
     let open = fixture.program(&["mcp", "--http", "0.0.0.0:0"]).output().unwrap();
     assert_eq!(open.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&open.stderr).contains("--token-file"));
@@ -153,11 +153,11 @@ fn malformed_http_requests_get_a_client_error() {
     let fixture = Fixture::new("http-hostile");
     let server = serve(&fixture, &["--max-input", "100000"]);
     let (headers, body) = call("2025-11-25");
-    let refused = |found: &(u16, String, String), status: u16, what: &str| {
-        assert_eq!(found.0, status, "{what}: {} {}", found.1, found.2);
+    let check = |response: &(u16, String, String), status: u16, what: &str| {
+        assert_eq!(response.0, status, "{what}: {} {}", response.1, response.2);
     };
     let broken = post(&server, &headers, "{");
-    refused(&broken, 400, "no JSON");
+    check(&broken, 400, "no JSON");
     assert!(broken.2.contains("-32700"), "{}", broken.2);
     for (body, code, id) in [
         ("[]", -32600, Value::Null),
@@ -165,34 +165,34 @@ fn malformed_http_requests_get_a_client_error() {
         (r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#, -32600, json!(7)),
     ] {
         let answer = post(&server, &headers, body);
-        refused(&answer, 400, body);
+        check(&answer, 400, body);
         let answer: Value = serde_json::from_str(&answer.2).unwrap();
         assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(code), &id), "{body}");
     }
     let long = post(&server, &headers, &"x".repeat(200_000));
-    refused(&long, 413, "large");
+    check(&long, 413, "large");
     assert!(long.2.contains("-32600") && long.2.contains("100000 bytes"), "{}", long.2);
     let endless = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: 100000000\r\nConnection: close\r\n\r\n";
     let endless = [endless.as_bytes(), &vec![b'x'; 300_000]].concat();
-    refused(&exchange(&server, &endless), 413, "larger still");
+    check(&exchange(&server, &endless), 413, "larger still");
     let get =
         |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    refused(&exchange(&server, get("/mcp").as_bytes()), 405, "GET");
+    check(&exchange(&server, get("/mcp").as_bytes()), 405, "GET");
     for path in ["/", "/../etc/passwd", "/mcp/../secret.md", "/mcp/x", "//mcp"] {
-        refused(&exchange(&server, get(path).as_bytes()), 404, path);
+        check(&exchange(&server, get(path).as_bytes()), 404, path);
     }
-    refused(&exchange(&server, b"\x16\x03\x01 nonsense\r\n\r\n"), 400, "no HTTP");
+    check(&exchange(&server, b"\x16\x03\x01 nonsense\r\n\r\n"), 400, "no HTTP");
     let many =
         format!("GET /mcp HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(1 << 20));
     let (status, _, _) = exchange(&server, many.as_bytes());
     assert!(matches!(status, 400 | 431 | 0), "{status}");
-    // Connections that break off, and one that never says anything.
+    // Connections that break off, and one that stays silent.
     for _ in 0..20 {
         let mut stream = TcpStream::connect(&server.address).unwrap();
         let _ = stream.write_all(&body.as_bytes()[..10]);
     }
     let _silent = TcpStream::connect(&server.address).unwrap();
-    refused(&post(&server, &headers, &body), 200, "afterwards");
+    check(&post(&server, &headers, &body), 200, "afterwards");
 }
 
 #[test]
@@ -216,20 +216,20 @@ fn closed_connection_cancels_its_queued_call() {
     let mut first = slow();
     first["_meta"] = json!({ "progressToken": 1 });
     let mut first = BufReader::new(open(&body(&first)));
-    // It has the only place as soon as it tells that it has begun.
+    // It holds the only permit once it reports progress.
     let mut line = String::new();
     while !line.contains("notifications/progress") {
         line.clear();
         assert!(first.read_line(&mut line).unwrap() > 0);
     }
-    // Another one waits for it, and its client goes away.
+    // Another call waits for the permit, and its client disconnects.
     let waiting = open(&get);
     std::thread::sleep(Duration::from_millis(100));
     drop(waiting);
     let mut rest = String::new();
     first.read_to_string(&mut rest).unwrap();
     assert!(rest.contains("\"isError\":false"));
-    // It would have been remembered as given.
+    // A recorded delivery would be listed here.
     let (_, _, answer) = post(&server, "", &get);
     let answer: Value = serde_json::from_str(&answer).unwrap();
     assert_eq!(answer["result"]["structuredContent"]["delivered"], json!([]), "{answer}");

@@ -186,7 +186,7 @@ fn tool_outputs_equal_the_bytes_of_the_command() {
     for (name, arguments, command) in cases {
         let expected = fixture.command(&command);
         assert_eq!(client.text(name, arguments.clone()), expected, "{name} {arguments}");
-        // The same question in the new era, and once more: the same bytes.
+        // The same call in the new protocol version, twice.
         let params = json!({ "name": name, "arguments": arguments, "_meta": metadata() });
         let answer = client.request("tools/call", params);
         assert_eq!(answer["result"]["content"][0]["text"], *expected, "{name}");
@@ -205,27 +205,27 @@ fn tool_outputs_equal_the_bytes_of_the_command() {
 fn one_process_serves_both_protocol_versions_in_any_order() {
     let fixture = Fixture::new("eras");
     let mut client = fixture.serve();
-    // Whatever comes first, nothing has to come before it.
+    // The new version needs no handshake.
     client.write(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
-    let found = client.request("server/discover", json!({ "_meta": metadata() }));
-    let found = &found["result"];
-    assert!(found["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")));
-    assert!(found["ttlMs"].as_u64().unwrap() > 0, "{found}");
+    let discovery = client.request("server/discover", json!({ "_meta": metadata() }));
+    let discovery = &discovery["result"];
+    assert!(discovery["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")));
+    assert!(discovery["ttlMs"].as_u64().unwrap() > 0, "{discovery}");
     let tools = client.request("tools/list", json!({ "_meta": metadata() }));
     assert_eq!(tools["result"]["resultType"], "complete");
     assert!(tools["result"]["ttlMs"].as_u64().unwrap() > 0);
-    for (asked, agreed) in [
+    for (requested, negotiated) in [
         ("2025-11-25", "2025-11-25"),
         ("2025-06-18", "2025-06-18"),
         ("2024-11-05", "2024-11-05"),
         ("2026-07-28", "2025-11-25"),
         ("1999-01-01", "2025-11-25"),
     ] {
-        let result = client.initialize(asked);
-        assert_eq!(result["protocolVersion"], agreed, "{asked}");
+        let result = client.initialize(requested);
+        assert_eq!(result["protocolVersion"], negotiated, "{requested}");
         assert_eq!(result["serverInfo"]["name"], "pannier");
         let old = client.request("tools/list", json!({}));
-        assert!(old["result"].get("resultType").is_none(), "{asked}");
+        assert!(old["result"].get("resultType").is_none(), "{requested}");
         assert_eq!(old["result"]["tools"], tools["result"]["tools"]);
     }
     let mut unknown = metadata();
@@ -307,9 +307,9 @@ fn folder_name_is_optional_for_a_single_folder() {
         (vec!["--context", "handbook"], ".context"),
         (vec!["--timeout", "0"], "--timeout is 0"),
     ] {
-        let (code, told) = fixture.serve_only(&arguments).end();
+        let (code, stderr) = fixture.serve_only(&arguments).end();
         assert!(code.is_some_and(|code| code != 0 && code != 7), "{arguments:?}: {code:?}");
-        assert!(told.contains(problem), "{arguments:?}: {told}");
+        assert!(stderr.contains(problem), "{arguments:?}: {stderr}");
     }
 }
 
@@ -336,7 +336,7 @@ fn sessions_are_shared_with_the_command() {
         "json",
     ];
     assert_eq!(fixture.command(&command), second);
-    // Another process knows, and another session does not.
+    // Processes share a session; sessions are independent.
     let mut other = fixture.serve();
     assert_eq!(other.text("get_context", ask(false)), second);
     assert_ne!(
@@ -450,9 +450,9 @@ fn invalid_calls_return_code_message_and_hint() {
             "",
         ),
     ] {
-        let (found, told, hint) = client.problem(name, arguments.clone());
-        assert_eq!(found, code, "{name} {arguments}: {told}");
-        assert!(told.contains(message), "{name}: {told}");
+        let (actual_code, actual_message, hint) = client.problem(name, arguments.clone());
+        assert_eq!(actual_code, code, "{name} {arguments}: {actual_message}");
+        assert!(actual_message.contains(message), "{name}: {actual_message}");
         assert!(!hint.is_empty());
     }
     let unknown = client.request("tools/call", json!({ "name": "no_tool", "arguments": {} }));
@@ -489,7 +489,7 @@ fn project_memory_is_a_prompt() {
     ] {
         assert_eq!(client.request("prompts/get", wrong)["error"]["code"], code);
     }
-    // Where nothing is remembered, there are no prompts, and nothing pretends that there are.
+    // Without a project, prompts are not declared.
     let mut bare = fixture.serve_only(&[]);
     assert!(bare.initialize("2025-11-25")["capabilities"].get("prompts").is_none());
     assert_eq!(bare.request("prompts/list", json!({}))["error"]["code"], -32601);

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use super::server::{Fixture, copy};
 
-/// The code of all blocks of a language.
+/// Returns the code blocks of a language.
 fn blocks<'d>(document: &'d str, language: &str) -> Vec<&'d str> {
     let start = format!("```{language}\n");
     document.split(&start).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
 }
 
-/// A project as the document has it: documents, snippets and memories.
+/// A project with documents, snippets and memory, as in the document.
 fn project(name: &str) -> Fixture {
     let fixture = Fixture::new(name);
     let folder = &fixture.0;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::server::{Client, Fixture, metadata};
 
-/// A cache of so many documents.
+/// Builds a cache of `count` documents.
 fn many(fixture: &Fixture, count: usize) {
     let folder = fixture.0.join("many");
     let _ = fs::remove_dir_all(&folder);
@@ -18,7 +18,7 @@ fn many(fixture: &Fixture, count: usize) {
     fixture.command(&["build", "--sources", "many", "--cache", "pages"]);
 }
 
-/// All pages of a list.
+/// Lists all pages.
 fn pages(client: &mut Client) -> Vec<Vec<Value>> {
     let (mut pages, mut cursor) = (Vec::new(), Value::Null);
     loop {
@@ -41,12 +41,13 @@ fn pages_list_every_resource_once() {
     many(&fixture, 250);
     let arguments = ["--cache", "handbook", "--cache", "pages", "--docs", "examples/snippets"];
     let mut client = fixture.serve_only(&arguments);
-    let found = pages(&mut client);
-    assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [100, 100, 60]);
-    let all: Vec<Value> = found.concat();
-    let mut uris: Vec<&str> = all.iter().map(|found| found["uri"].as_str().unwrap()).collect();
+    let listed = pages(&mut client);
+    assert_eq!(listed.iter().map(Vec::len).collect::<Vec<_>>(), [100, 100, 60]);
+    let all: Vec<Value> = listed.concat();
+    let mut uris: Vec<&str> =
+        all.iter().map(|resource| resource["uri"].as_str().unwrap()).collect();
     assert_eq!(uris[3], "pannier://pages/docs/0000%20%C3%BC%25.md");
-    // Each can be read, by its name as it stands.
+    // Each URI can be read.
     for uri in uris.iter().step_by(37) {
         let answer = client.request("resources/read", json!({ "uri": uri }));
         assert_eq!(answer["result"]["contents"][0]["uri"], **uri, "{answer}");
@@ -55,9 +56,9 @@ fn pages_list_every_resource_once() {
     uris.sort_unstable();
     uris.dedup();
     assert_eq!(uris.len(), 260);
-    // Another process says the same.
+    // Another process returns the same pages.
     let mut other = fixture.serve_only(&arguments);
-    assert_eq!(pages(&mut other), found);
+    assert_eq!(pages(&mut other), listed);
 }
 
 #[test]
@@ -98,7 +99,7 @@ fn forged_and_stale_cursors_are_rejected() {
         assert_eq!(answer["error"]["code"], -32602, "{wrong}: {answer}");
     }
     assert!(client.request("resources/list", json!({ "cursor": cursor }))["result"].is_object());
-    // A list that has changed is not continued.
+    // A cursor of an older list is rejected.
     many(&fixture, 151);
     let answer = client.request("resources/list", json!({ "cursor": cursor }));
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
@@ -150,7 +151,7 @@ fn rebuilt_cache_is_reloaded_by_the_next_call() {
         fixture
             .command(&["resolve", "--cache", "handbook", "--query", "canteen", "--budget", "20"])
     );
-    // So is an index, and a file of a context folder.
+    // Snippet indexes and memory files are reloaded, too.
     fs::write(
         fixture.0.join("examples/snippets/new.md"),
         "---\nid: a/new\ndescription: New.\ntype: policy\nscope: global\n---\nNew.\n",
@@ -164,7 +165,7 @@ fn rebuilt_cache_is_reloaded_by_the_next_call() {
     )
     .unwrap();
     assert!(client.text("memory_packet", json!({})).contains("Whistle"));
-    // One that is gone is told, and one that comes back is taken.
+    // A removed cache is an error until it is restored.
     fs::rename(fixture.0.join("handbook"), fixture.0.join("away")).unwrap();
     assert_eq!(client.problem("resolve_context", ask.clone()).0, "cache_missing");
     fs::rename(fixture.0.join("away"), fixture.0.join("handbook")).unwrap();

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// A folder of its own for a test, with examples, a cache of the handbook, and a secret that nobody may read.
+/// The folder of a test: examples, a cache of the handbook, and a secret outside of the served folders.
 pub(crate) struct Fixture(pub(crate) PathBuf);
 
 impl Fixture {
@@ -24,11 +24,11 @@ impl Fixture {
         fixture
     }
 
-    /// What a command prints.
+    /// Returns the output of a command.
     pub(crate) fn command(&self, arguments: &[&str]) -> String {
         let output = self.program(arguments).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {stderr}");
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -44,7 +44,7 @@ impl Fixture {
         command
     }
 
-    /// A server of everything.
+    /// Serves all folders.
     pub(crate) fn serve(&self) -> Client {
         self.serve_with(&[])
     }
@@ -65,7 +65,7 @@ impl Fixture {
             .unwrap();
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());
-        Client { child, input, output, next: 0, told: Vec::new() }
+        Client { child, input, output, next: 0, notifications: Vec::new() }
     }
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The metadata that every request of the new era carries.
+/// The metadata of every request in the new protocol version.
 pub(crate) fn metadata() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -91,8 +91,8 @@ pub(crate) struct Client {
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     next: u64,
-    /// What came besides answers.
-    pub(crate) told: Vec<Value>,
+    /// The received notifications.
+    pub(crate) notifications: Vec<Value>,
 }
 
 impl Client {
@@ -103,7 +103,7 @@ impl Client {
         input.flush().unwrap();
     }
 
-    /// The next line, whatever it is.
+    /// Returns the next line.
     pub(crate) fn line(&mut self) -> Option<Value> {
         let mut line = String::new();
         match self.output.read_line(&mut line).unwrap() {
@@ -121,18 +121,18 @@ impl Client {
         self.next
     }
 
-    /// The next answer.
+    /// Returns the next response.
     pub(crate) fn answer(&mut self) -> Value {
         loop {
             let line = self.line().expect("the server is gone");
             if line.get("id").is_some() || line.get("error").is_some() {
                 return line;
             }
-            self.told.push(line);
+            self.notifications.push(line);
         }
     }
 
-    /// The whole answer to a request.
+    /// Sends a request and returns its response.
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
         let answer = self.answer();
@@ -156,14 +156,14 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// The text of an answer that is no error.
+    /// Returns the text of a successful call.
     pub(crate) fn text(&mut self, name: &str, arguments: Value) -> String {
         let result = self.call(name, arguments);
         assert_eq!(result["isError"], false, "{result}");
         result["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
-    /// The code, the message and the hint of an answer that is an error.
+    /// Returns code, message and hint of a failed call.
     pub(crate) fn problem(&mut self, name: &str, arguments: Value) -> (String, String, String) {
         let result = self.call(name, arguments);
         assert_eq!(result["isError"], true, "{result}");
@@ -173,14 +173,14 @@ impl Client {
         (field("code"), field("message"), field("hint"))
     }
 
-    /// Closes its input and waits for its end: the exit code, and what it said.
+    /// Closes the input and waits for the exit; returns the code and standard error.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         drop(self.input.take());
         let mut rest = String::new();
         self.output.read_to_string(&mut rest).unwrap();
-        let mut told = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-        (self.child.wait().unwrap().code(), told)
+        let mut stderr = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        (self.child.wait().unwrap().code(), stderr)
     }
 }
 
