@@ -130,7 +130,10 @@ impl Layout for DocumentLayout {
         });
         // Line ends are mostly paid by what a heading is charged beyond what it costs, or are merged; where they are
         // not, the whole is counted, and they are among what it costs beyond its parts.
-        Ok(Some(RenderCost::from_total(total, 0, sum_tokens(framing), items.tokens())))
+        let mut cost = RenderCost::from_total(total, 0, sum_tokens(framing), items.tokens());
+        // The passages keep the budget by their own counts, too: readers add those up.
+        cost.other_limit_tokens = Some(items.tokens());
+        Ok(Some(cost))
     }
 }
 
