@@ -137,7 +137,8 @@ fn components_are_used_by_reference_box_and_arc_and_pipelines_share_them() {
     let boxed: Box<dyn Placer> = Box::new(RankPlacer);
     let scorer: &'static dyn Scorer = &ReflexiveScorer;
     let first = Pipeline::builder(scorer).slicer(Arc::clone(&shared)).placer(boxed).build();
-    let second = first.clone().into_builder().slicer(&GreedySlice).build();
+    let by_reference: &'static dyn Slicer = &GreedySlice;
+    let second = first.clone().into_builder().slicer(by_reference).build();
     let references: Vec<&ContextItem> = items.iter().rev().collect();
     assert_eq!(placed(&first.run(&items, &budget(20)).unwrap()), ["a", "b"]);
     assert_eq!(placed(&second.run(references, &budget(20)).unwrap()), ["a", "b"]);

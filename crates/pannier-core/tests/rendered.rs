@@ -288,7 +288,7 @@ fn what_cannot_be_sent_is_out_and_says_by_which_rule() {
 }
 
 /// Counts how often a layout is asked to measure.
-struct Measured(TextLayout, std::sync::Arc<std::sync::atomic::AtomicU32>);
+struct Measured(TextLayout, Arc<std::sync::atomic::AtomicU32>);
 
 impl Layout for Measured {
     fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error> {

@@ -43,7 +43,7 @@ struct DataDocument {
     text: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Query {
     id: String,
     text: String,
@@ -123,16 +123,11 @@ pub struct ContextReport {
 }
 
 /// A folder with documents, queries and grades.
+#[derive(Debug)]
 pub struct Dataset {
     folder: PathBuf,
     queries: Vec<Query>,
     grades: Grades,
-}
-
-impl std::fmt::Debug for Dataset {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Dataset").field("folder", &self.folder).finish_non_exhaustive()
-    }
 }
 
 impl Dataset {

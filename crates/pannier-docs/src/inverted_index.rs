@@ -414,74 +414,74 @@ mod tests {
         #[test]
         fn selected_docs_are_found_in_a_long_list(
             gaps in prop::collection::vec((1..5_u32, 1..4_u32), 0..600),
-            asked in prop::collection::btree_set(0..2_000_u32, 0..30),
+            requested in prop::collection::btree_set(0..2_000_u32, 0..30),
         ) {
             let mut next = 0;
-            let texts: Vec<(u32, u32)> = gaps
+            let docs: Vec<(u32, u32)> = gaps
                 .iter()
-                .map(|(gap, times)| {
+                .map(|(gap, count)| {
                     next += gap;
-                    (next, *times)
+                    (next, *count)
                 })
                 .collect();
-            let wide: Vec<(u64, u64)> = texts.iter().map(|(text, times)| ((*text).into(), (*times).into())).collect();
+            let wide: Vec<(u64, u64)> = docs.iter().map(|(doc, count)| ((*doc).into(), (*count).into())).collect();
             let mut bytes = Vec::new();
             write_postings(&mut bytes, "term", &wide);
             let list = PostingList::read(bytes.clone()).unwrap();
-            prop_assert_eq!(list.postings().unwrap(), texts.clone());
-            prop_assert_eq!(list.last(), texts.last().map(|(text, _)| *text));
-            let asked: Vec<u32> = asked.into_iter().collect();
-            let mut found = Vec::new();
-            list.for_each_of(&asked, |text, times| found.push((text, times))).unwrap();
+            prop_assert_eq!(list.postings().unwrap(), docs.clone());
+            prop_assert_eq!(list.last(), docs.last().map(|(doc, _)| *doc));
+            let requested: Vec<u32> = requested.into_iter().collect();
+            let mut actual = Vec::new();
+            list.for_each_of(&requested, |doc, count| actual.push((doc, count))).unwrap();
             let expected: Vec<(u32, u32)> =
-                texts.into_iter().filter(|(text, _)| asked.binary_search(text).is_ok()).collect();
-            prop_assert_eq!(found, expected);
+                docs.into_iter().filter(|(doc, _)| requested.binary_search(doc).is_ok()).collect();
+            prop_assert_eq!(actual, expected);
             // Reading corrupt bytes does not panic.
             let end = bytes.len() - 8;
             bytes.truncate(end);
-            if let Some(byte) = asked.first().and_then(|position| bytes.get_mut(*position as usize)) {
+            if let Some(byte) = requested.first().and_then(|position| bytes.get_mut(*position as usize)) {
                 *byte ^= 0x55;
             }
             let check = xxh3_64(&bytes);
             bytes.extend_from_slice(&check.to_le_bytes());
             if let Some(list) = PostingList::read(bytes) {
-                let _ = (list.postings(), list.for_each_of(&asked, |_, _| {}));
+                let _ = (list.postings(), list.for_each_of(&requested, |_, _| {}));
             }
         }
 
         #[test]
-        fn every_term_has_its_places(texts in prop::collection::vec("[a-d ]{0,30}", 0..40)) {
-            let terms: Vec<ChunkTerms> = texts.iter().map(|text| ChunkTerms::new(&[text])).collect();
+        fn every_term_has_its_positions(docs in prop::collection::vec("[a-d ]{0,30}", 0..40)) {
+            let terms: Vec<ChunkTerms> = docs.iter().map(|doc| ChunkTerms::new(&[doc])).collect();
             let mut builder = IndexBuilder::default();
             builder.add(0, &terms.iter().collect::<Vec<_>>());
             let (mut blocks, mut postings) = (Vec::new(), Vec::new());
             builder.write(&mut blocks, &mut postings).unwrap();
-            let mut found: BTreeMap<(u32, String), Vec<u32>> = BTreeMap::new();
+            let mut actual: BTreeMap<(u32, String), Vec<u32>> = BTreeMap::new();
             for term in blocks.chunks(BLOCK_BYTES).flat_map(|block| read_block(block).unwrap()) {
                 let end = (term.start + term.length) as usize;
                 let list = PostingList::read(postings[term.start as usize..end].to_vec()).unwrap();
-                let in_texts = list.postings().unwrap();
+                let postings_of_term = list.postings().unwrap();
                 let positions = &postings[end..end + term.positions_len as usize];
-                for ((text, count), positions) in in_texts.iter().zip(read_positions(positions, &in_texts).unwrap()) {
+                for ((doc, count), positions) in postings_of_term.iter().zip(read_positions(positions, &postings_of_term).unwrap()) {
                     prop_assert_eq!(*count as usize, positions.len());
-                    found.insert((*text, list.term().to_owned()), positions);
+                    actual.insert((*doc, list.term().to_owned()), positions);
                 }
             }
             let mut expected = BTreeMap::new();
-            for (terms, text) in terms.iter().zip(0..) {
+            for (terms, doc) in terms.iter().zip(0..) {
                 terms.for_each(|_, term, _, positions| {
-                    expected.insert((text, term.to_owned()), positions.to_vec());
+                    expected.insert((doc, term.to_owned()), positions.to_vec());
                 });
             }
-            prop_assert_eq!(found, expected);
+            prop_assert_eq!(actual, expected);
         }
 
         #[test]
         fn postings_do_not_depend_on_batches(
-            texts in prop::collection::vec("[a-d ]{0,30}", 0..40),
+            docs in prop::collection::vec("[a-d ]{0,30}", 0..40),
             batch in 1..10_usize,
         ) {
-            let words: Vec<WordCounts> = texts.iter().map(|text| WordCounts::new(text)).collect();
+            let words: Vec<WordCounts> = docs.iter().map(|doc| WordCounts::new(doc)).collect();
             let mut builder = IndexBuilder::default();
             let mut first = 0;
             for batch in words.chunks(batch) {
@@ -494,11 +494,11 @@ mod tests {
 
             let mut expected: BTreeMap<&str, Vec<(u32, u32)>> = BTreeMap::new();
             for (words, document) in words.iter().zip(0..) {
-                for (_, term, times) in words.distinct() {
-                    expected.entry(term).or_default().push((document, times));
+                for (_, term, count) in words.distinct() {
+                    expected.entry(term).or_default().push((document, count));
                 }
             }
-            let mut found = BTreeMap::new();
+            let mut actual = BTreeMap::new();
             let mut last = 0;
             for block in terms.chunks(BLOCK_BYTES) {
                 for term in read_block(block).unwrap() {
@@ -508,12 +508,12 @@ mod tests {
                     prop_assert_eq!(term.positions_len, 0);
                     let list = PostingList::read(list.to_vec()).unwrap();
                     prop_assert_eq!(crate::word_counts::hash(list.term()), term.hash);
-                    found.insert(list.term().to_owned(), list.postings().unwrap());
+                    actual.insert(list.term().to_owned(), list.postings().unwrap());
                 }
             }
-            prop_assert_eq!(found.len() as u64, count);
+            prop_assert_eq!(actual.len() as u64, count);
             for (term, documents) in expected {
-                prop_assert_eq!(found.get(term), Some(&documents), "{}", term);
+                prop_assert_eq!(actual.get(term), Some(&documents), "{}", term);
             }
         }
     }

@@ -177,7 +177,7 @@ fn describe(error: &SafeTensorError, file_bytes: usize) -> String {
     format!("{problem}; download the file again")
 }
 
-/// Formats a shape; `n` stands for any length.
+/// Formats a shape; `n` means any length.
 fn display_shape(shape: &[Option<usize>]) -> String {
     // A malformed header may claim thousands of dimensions.
     const MAX_SHOWN: usize = 8;

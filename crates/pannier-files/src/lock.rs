@@ -1,7 +1,7 @@
 //! Exclusive locks between processes.
 //!
-//! A lock is a file that is never removed, because a lock on a deleted file keeps nobody out. The operating system releases
-//! it when its process ends, for whatever reason.
+//! A lock is a file that is never removed, because a lock on a deleted file excludes nobody. The operating system releases it
+//! when its process ends, even after a crash.
 
 use std::fs::{self, File, TryLockError};
 use std::io;

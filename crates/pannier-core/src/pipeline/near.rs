@@ -324,7 +324,7 @@ impl<'a> Passages<'a> {
         let mut passages = vec![None; items.len()];
         let mut keys = Vec::new();
         for index in members {
-            let passage = Passage::from_item(&items[*index as usize]);
+            let passage = Passage::from_item(items[*index as usize]);
             if let Some(Passage { document, range, .. }) = &passage {
                 keys.push((*document, range.start, *index));
             }

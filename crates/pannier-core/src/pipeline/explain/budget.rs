@@ -262,9 +262,9 @@ impl<'r, 'a> BudgetCounterfactual<'r, 'a> {
             let middle = low + (high - low) / 2;
             let (is_in, steps) = self.decide(middle);
             if is_in {
-                high = middle
+                high = middle;
             } else {
-                low = middle + 1
+                low = middle + 1;
             }
             if !search.spend(steps).unwrap_or(false) {
                 break;
