@@ -327,7 +327,7 @@ impl Close<'_, '_> {
         *next = (*next).min(tokens);
     }
 
-    /// How many renderings a run of so many moves may take.
+    /// The maximum number of renderings of a run with `moves` moves.
     fn max_renderings(moves: usize) -> u32 {
         4 + 2 * moves.max(1).ilog2()
     }

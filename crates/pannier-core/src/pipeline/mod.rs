@@ -324,7 +324,7 @@ impl<'a> Prepared<'_, 'a> {
         Ok(self.pipeline.observe(self.select_unobserved(budget)?))
     }
 
-    /// As [`select`](Self::select), for a question: nobody is told of an overflow.
+    /// As [`select`](Self::select), without calling the overflow observer.
     fn select_unobserved(&self, budget: &ContextBudget) -> Result<Selection<'a>, Error> {
         self.data.check_pinned(budget)?;
         let mut nobody = NullTraceCollector;
