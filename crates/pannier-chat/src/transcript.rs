@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use pannier_core::{
-    ContextBudget, ContextItem, Error, ErrorKind, Explanation, Pipeline, PreviousPrompt,
+    ContextBudget, ContextItem, Error, ErrorKind, Explanation, Pipeline, PreviousPrompt, Search,
     TokenCounter,
 };
 use pannier_policy::{PlacerPolicy, Policy, PolicyInputs, PolicyRegistry};
@@ -228,17 +228,18 @@ impl<'s, 't> Trimmer<'s, 't> {
         Ok(TrimmedTranscript::new(self.transcript, selection))
     }
 
-    /// Explains why items are in or out, and which budget or score would change that.
+    /// Explains why items are in or out, and which budget, score or size would change that.
     ///
     /// # Errors
     ///
-    /// As [`Pipeline::explain_all`].
-    pub fn explain_all(
+    /// As [`Prepared::explain`](pannier_core::Prepared::explain).
+    pub fn explain(
         &self,
         budget: &ContextBudget,
         indices: &[usize],
+        search: &mut Search<'_>,
     ) -> Result<Vec<Explanation<&'s ContextItem>>, Error> {
-        self.pipeline.explain_all(&self.transcript.items, budget, indices)
+        self.pipeline.prepare(&self.transcript.items)?.explain(budget, indices, search)
     }
 }
 

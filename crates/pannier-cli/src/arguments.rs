@@ -15,6 +15,7 @@ use pannier_policy::{BudgetScope, Policy, PolicyRegistry};
 use crate::command::Command;
 use crate::error::{CliError, EXIT_CODES};
 use crate::input;
+use crate::interrupt::INTERRUPTED;
 
 /// Packs the right context into a model's window.
 ///
@@ -51,6 +52,7 @@ fn exit_codes() -> String {
     for (_, code, description) in EXIT_CODES {
         text.push_str(&format!("\n  {code}  {description}"));
     }
+    text.push_str(&format!("\n  {INTERRUPTED}  interrupted while searching"));
     text
 }
 

@@ -16,6 +16,7 @@ use pannier_memory::MemoryError;
 use pannier_snippets::SnippetsError;
 use pannier_tokens::TokenError;
 
+use crate::interrupt::INTERRUPTED;
 use crate::output;
 use crate::table::printable;
 
@@ -81,6 +82,10 @@ pub(crate) enum CliError {
     /// The reader of standard output closed it.
     #[error("the output was closed")]
     OutputClosed,
+
+    /// The user interrupted a search, and what it knew is printed.
+    #[error("interrupted; the answer above is what was known by then")]
+    Interrupted,
 
     /// A fault of the program.
     #[error("this is a fault of the program: {0}; please report it")]
@@ -179,7 +184,7 @@ impl CliError {
             Self::CacheDamaged(_) => Category::CacheInvalid,
             // Some hosts read an exit code of 2 as an order to block their user.
             Self::Check | Self::Hook(_) => Category::CheckFailed,
-            Self::OutputClosed | Self::Internal(_) => Category::Internal,
+            Self::OutputClosed | Self::Interrupted | Self::Internal(_) => Category::Internal,
         }
     }
 
@@ -207,6 +212,9 @@ impl CliError {
                     writeln!(io::stderr(), "{}error:{} {message}", on.render(), off.render_reset());
             }
         }
-        exit_code(self.category())
+        match self {
+            Self::Interrupted => ExitCode::from(INTERRUPTED),
+            error => exit_code(error.category()),
+        }
     }
 }

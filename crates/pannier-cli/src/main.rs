@@ -9,6 +9,7 @@ mod arguments;
 mod command;
 mod error;
 mod input;
+mod interrupt;
 mod output;
 mod table;
 
@@ -23,7 +24,7 @@ fn main() -> ExitCode {
         Err(problem) => return error::usage_error(&problem, std::env::args_os()),
     };
     // The panic handler has printed the location; only the exit code is missing.
-    match std::panic::catch_unwind(|| command.run()) {
+    match std::panic::catch_unwind(|| command.run().and_then(|()| interrupt::check())) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => error.print_error(),
         Err(_) => CliError::Internal("it panicked".to_owned()).print_error(),

@@ -150,19 +150,9 @@ pub enum Error {
     #[error("searchCeiling must be >= targetItem.Tokens")]
     CeilingTooLow,
 
-    /// A sweep over budgets has more to say than can be held.
-    #[error(
-        "the sweep holds {ranges} ranges of budgets, above the limit of {}; sweep a smaller range",
-        crate::MAX_SWEEP_RANGES
-    )]
-    SweepTooLarge {
-        /// How many there are.
-        ranges: usize,
-    },
-
     /// A question about budgets takes too many steps.
     #[error(
-        "trying every budget would take too long; ask about a smaller range, or let an explanation search by halves"
+        "the question takes too many steps; ask about a smaller range of budgets, or allow more steps"
     )]
     SearchTooLong,
 

@@ -110,7 +110,7 @@ pub use slicer::{
     StreamSlice, Tally, TargetRanges, Tier, TieredSlice, Verdict,
 };
 pub use whatif::{
-    ItemStatus, MAX_SWEEP_RANGES, PolicySensitivityDiffEntry, PolicySensitivityReport, Search,
+    BudgetSweep, Found, ItemStatus, PolicySensitivityDiffEntry, PolicySensitivityReport, Search,
     policy_sensitivity,
 };
 

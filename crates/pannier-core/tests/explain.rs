@@ -47,9 +47,17 @@ fn by_hint(slicer: usize, overflow: OverflowStrategy) -> Pipeline {
 }
 
 fn with_hint(items: &[ContextItem], index: usize, hint: f64) -> Vec<ContextItem> {
+    changed(items, index, items[index].tokens(), hint)
+}
+
+fn with_tokens(items: &[ContextItem], index: usize, tokens: i64) -> Vec<ContextItem> {
+    changed(items, index, tokens, items[index].future_relevance_hint().unwrap())
+}
+
+fn changed(items: &[ContextItem], index: usize, tokens: i64, hint: f64) -> Vec<ContextItem> {
     let mut items = items.to_vec();
     let item = &items[index];
-    let mut builder = ContextItem::builder(item.content(), item.tokens())
+    let mut builder = ContextItem::builder(item.content(), tokens)
         .kind(item.kind().clone())
         .pinned(item.is_pinned())
         .future_relevance_hint(hint);
@@ -201,6 +209,18 @@ proptest! {
             _ => prop_assert!(lost_to.is_empty()),
         }
 
+        // Smaller than it is, it would be in.
+        let is_in = |tokens: i64| {
+            selected(&pipeline, &with_tokens(&items, index, tokens), &budget).contains(&index)
+        };
+        match answer.max_item_tokens {
+            Some(max) => {
+                prop_assert!(!now.contains(&index) && way < 2);
+                prop_assert!(max < items[index].tokens() && is_in(max) && !is_in(max + 1), "{max}");
+            }
+            None => prop_assert!(now.contains(&index) || way >= 2 || !is_in(1) || items[index].tokens() <= 1),
+        }
+
         // Every budget from nothing to more than everything.
         let is_target = target < tokens - reserve;
         let sizes = |stand: i64| match is_target {
@@ -286,6 +306,9 @@ fn an_answer_says_what_would_let_an_item_in() {
     assert_eq!(answer.lost_to.iter().map(|rival| rival.index).collect::<Vec<_>>(), [0]);
     assert_eq!(answer.smallest_budget.unwrap().max_tokens, 100);
     assert_eq!(answer.smaller_budget.unwrap().max_tokens, 40);
+    // 0.2 / 13 is more a token than 0.9 / 60, and 0.2 / 14 is less.
+    assert_eq!(answer.max_item_tokens, Some(13));
+    assert!(answer.is_complete);
     // 0.9 / 60 a token, times 40 tokens.
     assert!((answer.smallest_score.unwrap() - 0.6).abs() < 1e-12);
 }
@@ -444,6 +467,33 @@ fn where_a_search_gives_up_a_budget_that_is_plenty_is_still_told() {
         let answer = pipeline.explain(&items, &budget(64_000), index).unwrap();
         let found = answer.smallest_budget.unwrap();
         assert!(selected(&pipeline, &items, &budget(found.max_tokens)).contains(&index));
+    }
+}
+
+#[test]
+fn an_explanation_that_is_stopped_says_what_is_known() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let items: Vec<_> = (0..40_i64)
+        .map(|i| item(&format!("text {i}"), 5 + i * 7 % 23, (i * 31 % 17) as f64 / 17.0))
+        .collect();
+    let quota = Quota { kind: kind("Message"), require_percent: 10.0, cap_percent: 80.0 };
+    let slicer = QuotaSlice::new([quota], GreedySlice).unwrap();
+    let pipeline = pipeline().slicer(slicer).build();
+    let prepared = pipeline.prepare(&items).unwrap();
+    let indices: Vec<usize> = (0..items.len()).collect();
+    let mut search = Search::new(Search::DEFAULT_STEPS);
+    let all = prepared.explain(&budget(100), &indices, &mut search).unwrap();
+    for checks in [0, 1, 5, 50, 100, 500, 1_000] {
+        let calls = AtomicUsize::new(0);
+        let stop = || calls.fetch_add(1, Ordering::Relaxed) >= checks;
+        let mut search = Search::new(Search::DEFAULT_STEPS).until(&stop);
+        let known = prepared.explain(&budget(100), &indices, &mut search).unwrap();
+        assert!(calls.load(Ordering::Relaxed) <= checks + 3, "it goes on after it was stopped");
+        let (last, complete) = known.split_last().unwrap();
+        assert_eq!(complete, &all[..complete.len()]);
+        assert!(!last.is_complete);
+        assert_eq!(last.decision, all[complete.len()].decision);
+        assert_eq!(last.score, all[complete.len()].score);
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use pannier_core::*;
 use proptest::prelude::*;
 use support::*;
@@ -158,13 +160,36 @@ fn c19_counts_and_shares_are_guarded_unless_the_search_is_exhaustive() {
          non-monotonic inclusion as budget changes shift allocations. Use a GreedySlice or \
          KnapsackSlice inner slicer for budget simulation."
     );
-    let found = pipeline.find_min_budget_for_exhaustively(&items, &budget(0), 1, 200).unwrap();
+    let found = smallest(&pipeline, &items, &budget(0), 1, 50..=200);
     let is_in = |tokens| {
         let run = pipeline.run(&items, &budget(tokens));
         run.is_ok_and(|selection| selection.indices().any(|index| index == 1))
     };
     let smallest = found.unwrap();
     assert!(is_in(smallest) && !(50..smallest).any(is_in));
+}
+
+/// The smallest budget that selects an item, with enough steps to prove it.
+fn smallest(
+    pipeline: &Pipeline,
+    items: &[ContextItem],
+    base: &ContextBudget,
+    index: usize,
+    within: std::ops::RangeInclusive<i64>,
+) -> Option<i64> {
+    let mut search = Search::new(Search::DEFAULT_STEPS);
+    let prepared = pipeline.prepare(items).unwrap();
+    match prepared.smallest_budget(base, index, within.clone(), &mut search).unwrap() {
+        Found::At { tokens, is_proven } => {
+            assert!(is_proven);
+            Some(tokens)
+        }
+        Found::NotWithin { tried } => {
+            assert_eq!(tried, within);
+            None
+        }
+        _ => None,
+    }
 }
 
 /// For each item, the budgets at which a run selects it, one run for each.
@@ -177,17 +202,48 @@ fn brute_force(
     let mut at = vec![Vec::new(); items.len()];
     for tokens in budgets {
         let selection = base(tokens).and_then(|budget| pipeline.run(items, &budget));
-        let selected: Vec<usize> = selection.map_or(Vec::new(), |s| s.indices().collect());
+        // A short form is not the item.
+        let whole = |s: Selection<'_>| -> Vec<usize> {
+            let sent = s.indices().zip(s.shortened().collect::<Vec<_>>());
+            sent.filter(|(_, is_short)| !is_short).map(|(index, _)| index).collect()
+        };
+        let selected = selection.map_or(Vec::new(), whole);
         selected.into_iter().for_each(|index| at[index].push(tokens));
     }
     at
 }
 
+/// Up to three quotas, some of which require or cap the same as others, and all of them together at most 100 %.
+fn any_quotas() -> impl Strategy<Value = Vec<Quota>> {
+    let percent = || prop::sample::select(vec![0.0, 7.0, 20.0, 33.3]);
+    prop::collection::vec((percent(), prop_oneof![percent(), Just(66.7)]), 0..4).prop_map(
+        |shares| {
+            let kinds = ["Document", "Memory", "Message"].into_iter().map(kind);
+            let quotas = kinds.zip(shares).map(|(kind, (require_percent, more))| Quota {
+                kind,
+                require_percent,
+                cap_percent: require_percent + more,
+            });
+            quotas.collect()
+        },
+    )
+}
+
+fn tiers() -> TieredSlice {
+    let documents = Tier { cap_percent: 40.0, ..Tier::new([kind("Document")]) };
+    TieredSlice::new([documents]).unwrap()
+}
+
 fn any_item() -> impl Strategy<Value = ContextItem> {
     let group = prop::option::weighted(0.2, 0..3_u8);
-    (0..12_u8, -1..30_i64, 0..6_u8, prop::bool::weighted(0.05), group).prop_map(
-        |(content, tokens, score, pinned, group)| {
-            let item = scored(&format!("item {content}"), tokens, f64::from(score) / 5.0);
+    let title = prop::option::weighted(0.2, 1..6_i64);
+    (0..12_u8, -1..30_i64, 0..6_u8, prop::bool::weighted(0.05), (group, title, 0..3_usize))
+        .prop_map(|(content, tokens, score, pinned, (group, title, sort))| {
+            let mut item = scored(&format!("item {content}"), tokens, f64::from(score) / 5.0)
+                .kind(kind(["Message", "Document", "Memory"][sort]));
+            if let Some(title) = title.filter(|title| *title < tokens) {
+                item = item.short_form(format!("{content}"), title);
+            }
             let item = match group {
                 Some(group) => item.group(format!("group {group}")),
                 None => item,
@@ -201,8 +257,7 @@ fn any_item() -> impl Strategy<Value = ContextItem> {
                 }
             };
             item.pinned(pinned).build().unwrap()
-        },
-    )
+        })
 }
 
 proptest! {
@@ -211,12 +266,13 @@ proptest! {
     #[test]
     fn a_sweep_is_a_run_at_every_budget(
         items in prop::collection::vec(any_item(), 0..12),
-        slicer in 0..8_u8,
+        slicer in 0..12_u8,
         reserve in 0..15_i64,
         slot in 0..10_i64,
         margin in prop_oneof![Just(0.0), Just(7.5), Just(50.0)],
         deduplication: bool,
         way in 0..RENDERINGS,
+        quotas in any_quotas(),
     ) {
         let placer: Box<dyn Placer> = match slicer {
             0 | 6 => Box::new(SliceOrderPlacer),
@@ -237,7 +293,15 @@ proptest! {
             1 => Box::new(KnapsackSlice::exact()),
             2 => Box::new(KnapsackSlice::new(7).unwrap()),
             3 => Box::new(FillSlice::default()),
-            _ => Box::new(QuotaSlice::new([], GreedySlice).unwrap()),
+            4 => Box::new(QuotaSlice::new([], GreedySlice).unwrap()),
+            8 => Box::new(QuotaSlice::new(quotas, GreedySlice).unwrap()),
+            9 => Box::new(QuotaSlice::new(quotas, KnapsackSlice::exact()).unwrap()),
+            10 => {
+                let entry = CountQuotaEntry::new(kind("Document"), 1, 2).unwrap();
+                let degrade = ScarcityBehavior::Degrade;
+                Box::new(CountQuotaSlice::new([entry], GreedySlice, degrade).unwrap())
+            }
+            _ => Box::new(tiers()),
         };
         let mut builder = pipeline().slicer(slicer).placer(placer).deduplication(deduplication);
         if let Some(packing) = packing {
@@ -267,9 +331,57 @@ proptest! {
                 Ok(found) => prop_assert_eq!(found, first),
                 Err(error) => prop_assert!(matches!(error, Error::NotMonotonic { .. }), "{}", error),
             }
-            let found =
-                pipeline.find_min_budget_for_exhaustively(&items, &base(1_000).unwrap(), 0, 160);
-            prop_assert_eq!(found.unwrap(), first);
+            let from = item.tokens();
+            prop_assert_eq!(smallest(&pipeline, &items, &base(1_000).unwrap(), 0, from..=160), first);
+        }
+    }
+
+    #[test]
+    fn what_few_steps_answer_is_true(
+        items in prop::collection::vec(any_item(), 1..12),
+        slicer in 0..5_u8,
+        quotas in any_quotas(),
+        steps in prop_oneof![0..3_000_u64, 0..30_000_u64],
+        checks in prop::option::of(0..60_usize),
+    ) {
+        let slicer: Box<dyn Slicer> = match slicer {
+            0 => Box::new(GreedySlice),
+            1 => Box::new(KnapsackSlice::exact()),
+            2 => Box::new(QuotaSlice::new(quotas, GreedySlice).unwrap()),
+            3 => Box::new(tiers()),
+            _ => Box::new(FillSlice::new(FillOrder::Turns).with_max_per_section(1)),
+        };
+        let pipeline = pipeline().slicer(slicer).build();
+        let prepared = pipeline.prepare(&items).unwrap();
+        let expected = brute_force(&pipeline, &items, |tokens| ContextBudget::new(tokens, tokens), 0..=160);
+        let calls = AtomicUsize::new(0);
+        let stop = || checks.is_some_and(|checks| calls.fetch_add(1, Ordering::Relaxed) >= checks);
+        let limited = || {
+            calls.store(0, Ordering::Relaxed);
+            Search::new(steps).until(&stop)
+        };
+        let goes_on = || checks.is_some_and(|checks| calls.load(Ordering::Relaxed) > checks + 2);
+
+        let swept = prepared.sweep(&budget(0), 0..=160, &mut limited());
+        prop_assert!(!goes_on());
+        prop_assert_eq!(*swept.budgets.start(), 0);
+        for (ranges, expected) in swept.selected.iter().zip(&expected) {
+            let budgets: Vec<i64> = ranges.iter().cloned().flatten().collect();
+            let known = expected.iter().copied().filter(|budget| swept.budgets.contains(budget));
+            prop_assert_eq!(budgets, known.collect::<Vec<_>>());
+        }
+
+        let found = prepared.smallest_budget(&budget(0), 0, 0..=160, &mut limited()).unwrap();
+        prop_assert!(!goes_on());
+        let is_in = |budget: i64| expected[0].contains(&budget);
+        match found {
+            Found::At { tokens, is_proven: true } => prop_assert_eq!(Some(&tokens), expected[0].first()),
+            Found::At { tokens, .. } => {
+                prop_assert!(is_in(tokens));
+                prop_assert!(checks.is_some() || !is_in(tokens - 1));
+            }
+            Found::NotWithin { tried } => prop_assert!(!tried.into_iter().any(is_in)),
+            _ => prop_assert!(expected[0].is_empty()),
         }
     }
 }

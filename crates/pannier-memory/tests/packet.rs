@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pannier_core::{
-    ContextItem, Decision, IncludedItem, InclusionReason, SelectionReport, TokenCounter,
+    ContextItem, Decision, IncludedItem, InclusionReason, Search, SelectionReport, TokenCounter,
 };
 use pannier_memory::{
     Folder, Memory, MemoryError, Packet, PacketBuilder, PacketFormat, PacketOptions, Section,
@@ -48,7 +48,8 @@ fn strings(value: &serde_json::Value) -> Vec<&str> {
 fn scores(memory: &Memory) -> BTreeMap<String, f64> {
     let builder = PacketBuilder::new(memory, options(1 << 30), Arc::new(BytesOverFour)).unwrap();
     let all: Vec<usize> = (0..builder.pool().len()).collect();
-    let explanations = builder.explain(&all).unwrap().into_iter();
+    let explanations =
+        builder.explain(&all, &mut Search::new(Search::DEFAULT_STEPS)).unwrap().into_iter();
     let titles = builder.entries().iter().map(|entry| entry.title().to_owned());
     titles.zip(explanations.map(|explanation| explanation.score.unwrap().score)).collect()
 }
@@ -657,7 +658,7 @@ fn explained_budgets_include_the_entry() {
     let memory = folder(12, 20);
     let builder = PacketBuilder::new(&memory, options(700), Arc::new(BytesOverFour)).unwrap();
     let all: Vec<usize> = (0..builder.pool().len()).step_by(9).collect();
-    for explanation in builder.explain(&all).unwrap() {
+    for explanation in builder.explain(&all, &mut Search::new(Search::DEFAULT_STEPS)).unwrap() {
         let smallest = explanation.smallest_budget.unwrap();
         let is_whole = |budget: i64| {
             let builder =

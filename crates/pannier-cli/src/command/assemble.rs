@@ -280,8 +280,8 @@ impl Assemble {
                 let indices = self.explain.iter().map(|name| find_item(&pool, name));
                 let indices: Vec<usize> = indices.collect::<Result<_, _>>()?;
                 let pipeline = candidates.pipeline(&budget)?;
-                let explanations =
-                    pipeline.explain_all(&*pool, &budget.context_budget()?, &indices)?;
+                let budget = budget.context_budget()?;
+                let explanations = explanation::explain(&pipeline, &pool, &budget, &indices)?;
                 match self.format {
                     ContextFormat::Json => output.json(&explanations)?,
                     ContextFormat::Pretty => output.pretty_json(&explanations)?,

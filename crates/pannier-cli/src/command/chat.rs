@@ -147,7 +147,8 @@ impl Chat {
             output.text(&trimmed.json())?;
             output.text("\n")?;
         } else {
-            let explanations = trimmer.explain_all(&budget, &explained)?;
+            let mut search = explanation::search(explained.len());
+            let explanations = trimmer.explain(&budget, &explained, &mut search)?;
             output.text(&explanation::texts(&explanations, self.budget.has_target()))?;
         }
         output.finish()

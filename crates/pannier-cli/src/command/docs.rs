@@ -301,7 +301,7 @@ impl Resolve {
         }
         let explained = self.explain.iter().map(|name| find_item(&items, name));
         let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
-        let explanations = pipeline.explain_all(&items, &budget, &explained)?;
+        let explanations = explanation::explain(&pipeline, &items, &budget, &explained)?;
         output.text(&explanation::texts(&explanations, false))
     }
 }

@@ -1,13 +1,31 @@
-//! An explanation as text for people.
+//! Explanations, and their text for people.
 
 use anstyle::Style;
 use pannier_core::{
-    BudgetThreshold, ContextItem, Decision, Explanation, InclusionReason, ScoreExplanation,
+    BudgetThreshold, ContextBudget, ContextItem, Decision, Explanation, InclusionReason, Pipeline,
+    ScoreExplanation, Search,
 };
 
 use super::label;
-use crate::output;
+use crate::error::CliError;
 use crate::table::{Table, one_line, shorten};
+use crate::{interrupt, output};
+
+/// Returns a search for this many explanations, which Ctrl-C stops.
+pub(super) fn search(explanations: usize) -> Search<'static> {
+    interrupt::search(Explanation::<()>::STEPS.saturating_mul(explanations as u64))
+}
+
+/// Explains items of a pool, or as much of them as is known when Ctrl-C is pressed.
+pub(super) fn explain<'a>(
+    pipeline: &Pipeline,
+    items: &'a [ContextItem],
+    budget: &ContextBudget,
+    indices: &[usize],
+) -> Result<Vec<Explanation<&'a ContextItem>>, CliError> {
+    let prepared = pipeline.prepare(items)?;
+    Ok(prepared.explain(budget, indices, &mut search(indices.len()))?)
+}
 
 /// The number of rivals to list; the rest are counted.
 const MAX_RIVALS: usize = 10;
@@ -101,6 +119,7 @@ fn counterfactuals(answer: &Explanation<&ContextItem>, has_target: bool) -> Stri
         true => format!("--budget {} --target {}", threshold.max_tokens, threshold.target_tokens),
         false => format!("--budget {}", threshold.max_tokens),
     };
+    let none = |text: &str| if answer.is_complete { text } else { "not known" }.to_owned();
     let mut rows = Vec::new();
     let above = if is_in { "smallest budget" } else { "smallest budget above this" };
     match &answer.smallest_budget {
@@ -108,7 +127,7 @@ fn counterfactuals(answer: &Explanation<&ContextItem>, has_target: bool) -> Stri
         Some(threshold) => {
             rows.push((above, format!("{}, or less: not all were tried", flags(threshold))));
         }
-        None if answer.score.is_some() => rows.push((above, "none was found".to_owned())),
+        None if answer.score.is_some() => rows.push((above, none("none was found"))),
         None => {}
     }
     if let Some(threshold) = &answer.smaller_budget {
@@ -117,8 +136,11 @@ fn counterfactuals(answer: &Explanation<&ContextItem>, has_target: bool) -> Stri
     }
     match answer.smallest_score {
         Some(score) => rows.push(("smallest score", rounded_up(score))),
-        None if answer.score.is_some() => rows.push(("smallest score", "none".to_owned())),
+        None if answer.score.is_some() => rows.push(("smallest score", none("none"))),
         None => {}
+    }
+    if let Some(tokens) = answer.max_item_tokens {
+        rows.push(("item size", format!("at most {tokens} tokens")));
     }
     if rows.is_empty() {
         return String::new();

@@ -376,7 +376,7 @@ impl PacketArguments {
                 None => indices.push(find_item(packer.pool(), name)?),
             }
         }
-        let explanations = packer.explain(&indices)?;
+        let explanations = packer.explain(&indices, &mut explanation::search(indices.len()))?;
         if self.format == Format::Json {
             return output.json(&explanations);
         }

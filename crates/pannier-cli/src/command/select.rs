@@ -90,7 +90,7 @@ impl Select {
         }
         let mut output = Output::new();
         if !explained.is_empty() {
-            let explanations = pipeline.explain_all(items, &budget, &explained)?;
+            let explanations = explanation::explain(&pipeline, items, &budget, &explained)?;
             match self.format {
                 Format::Json | Format::Report => output.json(&explanations)?,
                 Format::Text | Format::Table => {

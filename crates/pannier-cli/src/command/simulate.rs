@@ -3,12 +3,13 @@
 use std::ops::RangeInclusive;
 
 use clap::{ArgGroup, Args};
-use pannier_core::{ContextBudget, ContextItem, Error, Pipeline, find_item};
+use pannier_core::{BudgetSweep, ContextBudget, ContextItem, Found, Pipeline, Search, find_item};
 use serde::Serialize;
 
 use super::{AnswerFormat, label, sum_tokens};
 use crate::arguments::{BudgetArguments, ItemArguments, PolicyArguments};
 use crate::error::CliError;
+use crate::interrupt;
 use crate::output::{self, Output};
 use crate::table::Table;
 
@@ -108,13 +109,14 @@ impl Simulate {
                 format!("--marginal is {slack}; it must be from 0 to the target of {target}");
             return Err(CliError::Usage(problem));
         }
-        let indices = pipeline.get_marginal_items(items, budget, slack).map_err(|error| {
-            rephrase_not_monotonic(
-                error,
+        if pipeline.slicer_properties().splits_budget_by_kind {
+            return Err(CliError::Usage(
                 "this policy has quotas: with a smaller budget other items may come in, so --marginal has no answer; \
-                 compare two runs with `pannier diff`",
-            )
-        })?;
+                 compare two runs with `pannier diff`"
+                    .to_owned(),
+            ));
+        }
+        let indices = pipeline.get_marginal_items(items, budget, slack)?;
         let mut output = Output::new();
         if self.format == AnswerFormat::Json {
             let items = indices.iter().map(|index| Entry::new(*index, &items[*index])).collect();
@@ -154,6 +156,11 @@ impl Simulate {
             ceiling: i64,
             #[serde(skip_serializing_if = "Option::is_none")]
             min_budget: Option<i64>,
+            /// Absent if the search came to its end.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            is_proven: Option<bool>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            tried_to: Option<i64>,
         }
 
         let index = find_item(items, name)?;
@@ -165,22 +172,41 @@ impl Simulate {
             let problem = format!("--ceiling is {ceiling}, below the item's {tokens} tokens");
             return Err(CliError::Usage(format!("{problem}; raise it")));
         }
-        let min_budget = if self.exhaustive {
-            pipeline.find_min_budget_for_exhaustively(items, base, index, ceiling)?
-        } else {
-            pipeline.find_min_budget_for(items, base, index, ceiling).map_err(|error| {
-                rephrase_not_monotonic(
-                    error,
-                    "this policy has quotas or required counts; add --exhaustive to try every budget",
-                )
-            })?
+        let properties = pipeline.slicer_properties();
+        let is_monotonic = !properties.splits_budget_by_kind && !properties.guarantees_counts;
+        if !is_monotonic && !self.exhaustive {
+            return Err(CliError::Usage(
+                "this policy has quotas or required counts; add --exhaustive to try every budget"
+                    .to_owned(),
+            ));
+        }
+        let prepared = pipeline.prepare(items)?;
+        let within = items[index].tokens().max(0)..=ceiling;
+        let mut search = interrupt::search(Search::DEFAULT_STEPS);
+        let found = prepared.smallest_budget(base, index, within, &mut search)?;
+        let (min_budget, is_proven, tried_to) = match found {
+            Found::At { tokens, is_proven } => {
+                (Some(tokens), (!is_proven).then_some(is_proven), None)
+            }
+            Found::NotWithin { tried } if *tried.end() < ceiling => {
+                (None, None, Some(*tried.end()))
+            }
+            _ => (None, None, None),
         };
-        let mut output = Output::new();
         let item = Entry::new(index, &items[index]);
-        match (self.format, min_budget) {
-            (AnswerFormat::Json, _) => output.json(&Answer { item, ceiling, min_budget })?,
-            (AnswerFormat::Text, Some(tokens)) => output.text(&format!("{tokens}\n"))?,
-            (AnswerFormat::Text, None) => output.text(&format!("none up to {ceiling}\n"))?,
+        let mut output = Output::new();
+        match self.format {
+            AnswerFormat::Json => {
+                output.json(&Answer { item, ceiling, min_budget, is_proven, tried_to })?;
+            }
+            AnswerFormat::Text => output.text(&match (min_budget, is_proven, tried_to) {
+                (Some(tokens), None, _) => format!("{tokens}\n"),
+                (Some(tokens), Some(_), _) => format!("{tokens}, or less: not all were tried\n"),
+                (None, _, Some(tried)) => {
+                    format!("none up to {tried}; larger ones were not tried\n")
+                }
+                (None, _, None) => format!("none up to {ceiling}\n"),
+            })?,
         }
         output.finish()
     }
@@ -211,13 +237,14 @@ impl Simulate {
                 "--from is {from} and --to is {to}; --from must be 0 or more, and not above --to"
             )));
         }
-        let swept = pipeline.budget_sweep(items, base, from..=to).map_err(|error| {
-            rephrase_not_monotonic(
-                error,
-                "this policy has required counts, for which there is no sweep; use --min-budget-for with \
-                 --exhaustive for one item",
-            )
-        })?;
+        let mut search = interrupt::search(Search::DEFAULT_STEPS);
+        let BudgetSweep { budgets, selected: swept, .. } =
+            pipeline.prepare(items)?.sweep(base, from..=to, &mut search);
+        if *budgets.end() < to {
+            let end = budgets.end();
+            output::warn(&format!("the sweep ends at {end}, below {to}; sweep a smaller range"));
+        }
+        let to = *budgets.end();
         let mut output = Output::new();
         if self.format == AnswerFormat::Json {
             let items = items.iter().zip(&swept).enumerate().map(|(index, (item, ranges))| Swept {
@@ -225,18 +252,10 @@ impl Simulate {
                 budgets: ranges.iter().map(|range| (*range.start(), *range.end())).collect(),
             });
             output.json(&Answer { from, to, items: items.collect() })?;
-            return output.finish();
+        } else if from <= to {
+            output.text(&sweep_chart(items, &swept, from..=to))?;
         }
-        output.text(&sweep_chart(items, &swept, from..=to))?;
         output.finish()
-    }
-}
-
-/// Replaces the engine's error about a slicer by one about the policy.
-fn rephrase_not_monotonic(error: Error, problem: &str) -> CliError {
-    match error {
-        Error::NotMonotonic { .. } => CliError::Usage(problem.to_owned()),
-        error => error.into(),
     }
 }
 

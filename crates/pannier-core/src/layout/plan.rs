@@ -80,7 +80,7 @@ pub struct Plan {
 }
 
 /// A plan, and where each item's forms are in its lists.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PlannedCosts {
     pub(crate) plan: Plan,
     /// Where the entries of each item start. Empty if no item has forms: then an entry is an item.

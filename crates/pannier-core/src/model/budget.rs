@@ -116,11 +116,6 @@ impl ContextBudget {
         ContextBudgetBuilder(reduced).build()
     }
 
-    /// A window and a target of so many tokens, with everything else the same.
-    pub(crate) fn with_window(&self, tokens: i64) -> Result<Self, Error> {
-        self.with_sizes(tokens, tokens)
-    }
-
     /// Another window and another target, with everything else the same.
     pub(crate) fn with_sizes(&self, max_tokens: i64, target_tokens: i64) -> Result<Self, Error> {
         let mut resized = self.clone();

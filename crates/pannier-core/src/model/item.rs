@@ -154,6 +154,11 @@ impl ContextItem {
         self.group.as_deref()
     }
 
+    /// The same item with another token count.
+    pub(crate) fn with_tokens(&self, tokens: i64) -> Self {
+        Self { tokens, ..self.clone() }
+    }
+
     /// What may be sent in its place where the whole is too much: the same item with a shorter content.
     pub fn short_form(&self) -> Option<&ContextItem> {
         self.short_form.as_deref()

@@ -7,7 +7,7 @@ use crate::layout::PlannedCosts;
 use crate::{ContextItem, sum_tokens};
 
 /// The pool by what happens next.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Classified {
     /// Always included.
     pub(crate) pinned: Units,

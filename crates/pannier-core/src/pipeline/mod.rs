@@ -32,7 +32,7 @@ use crate::diagnostics::{
 use crate::layout::PlannedCosts;
 use crate::{
     ChronologicalPlacer, ContextBudget, ContextItem, Deduplication, Error, GreedySlice, Layout,
-    OverflowStrategy, Placer, Pool, Scorer, Slicer, Tally,
+    OverflowStrategy, Placer, Pool, Scorer, Slicer, SlicerProperties, Tally,
 };
 pub(crate) use close::{Certificate, Contest};
 pub(crate) use selection::{PreparedRun, RunState};
@@ -133,6 +133,15 @@ impl Pipeline {
 
     pub(crate) fn slicer(&self) -> &dyn Slicer {
         &*self.slicer
+    }
+
+    pub(crate) fn overflow_strategy(&self) -> OverflowStrategy {
+        self.overflow_strategy
+    }
+
+    /// Returns what the slicer states about itself.
+    pub fn slicer_properties(&self) -> SlicerProperties {
+        self.slicer.properties()
     }
 
     /// Selects from `items` what fits `budget`, in the order it should be sent.

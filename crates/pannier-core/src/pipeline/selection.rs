@@ -158,7 +158,7 @@ impl<'a> Selection<'a> {
 }
 
 /// What the stages that do not depend on the size of the budget decided, as far as they have come.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PreparedRun<'a> {
     pub(crate) items: Vec<&'a ContextItem>,
     pub(crate) classified: Classified,

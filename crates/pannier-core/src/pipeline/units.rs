@@ -6,7 +6,7 @@ use crate::{ContextItem, order, sum_tokens};
 
 /// Units in pool order of their first members. Without groups a unit is an item, and costs nothing
 /// beyond its index.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Units {
     /// The members of all units, one unit after the other, each in pool order.
     members: Vec<u32>,

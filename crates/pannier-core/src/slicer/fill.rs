@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::{Offers, Slicer, SlicerProperties, Tally, TargetRanges, Verdict};
+use super::sweep::{TargetRanges, sweep_fill};
+use super::{Offers, Slicer, SlicerProperties, Tally, Verdict};
 use crate::{Error, ExclusionReason, Level, Passage, Search, order};
 
 /// In which order candidates are looked at.
@@ -158,6 +159,6 @@ impl Slicer for FillSlice {
         }
         let sections = if self.needs_sections() { Self::sections(offers) } else { Vec::new() };
         let order = self.order(offers, &sections);
-        Some(super::greedy::sweep(offers, order, targets, positions, search))
+        Some(sweep_fill(offers, order, targets, positions, search))
     }
 }

@@ -2,8 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Offers, Slicer, SlicerProperties, Tally, TargetRanges};
-use crate::{Error, Level, MAX_SWEEP_RANGES, Search, order};
+use super::sweep::{TargetRanges, sweep_fill};
+use super::{Offers, Slicer, SlicerProperties, Tally};
+use crate::{Error, Level, Search, order};
 
 /// Takes candidates by value per token, each one if it still fits.
 ///
@@ -33,7 +34,8 @@ impl Slicer for GreedySlice {
         positions: &[usize],
         search: &mut Search<'_>,
     ) -> Option<Result<Vec<TargetRanges>, Error>> {
-        offers.is_plain().then(|| sweep(offers, by_density(offers), targets, positions, search))
+        let order = || by_density(offers);
+        offers.is_plain().then(|| sweep_fill(offers, order(), targets, positions, search))
     }
 }
 
@@ -43,80 +45,4 @@ fn by_density(offers: &Offers<'_>) -> Vec<u32> {
         0 => f64::MAX,
         tokens => candidate.value / tokens as f64,
     }))
-}
-
-/// At which targets a fill in this order takes each of the candidates at `positions`.
-///
-/// Carries ranges of targets that have led to the same decisions so far. A candidate splits a range
-/// where it begins to fit what is left.
-pub(super) fn sweep(
-    offers: &Offers<'_>,
-    order: impl IntoIterator<Item = u32>,
-    targets: RangeInclusive<i64>,
-    positions: &[usize],
-    search: &mut Search<'_>,
-) -> Result<Vec<TargetRanges>, Error> {
-    let mut taken = vec![TargetRanges::default(); positions.len()];
-    let (first, last) = ((*targets.start()).max(1), *targets.end());
-    if first > last {
-        return Ok(taken);
-    }
-    let mut requested: Vec<(usize, usize)> =
-        positions.iter().enumerate().map(|(slot, position)| (*position, slot)).collect();
-    requested.sort_unstable();
-    let (mut intervals, mut next) = (vec![TargetInterval { first, last, used: 0 }], Vec::new());
-    let (mut ranges, mut open) = (0, positions.len());
-    for position in order {
-        let position = position as usize;
-        let tokens = offers.candidates()[position].tokens;
-        if tokens < 0 {
-            continue;
-        }
-        if !search.spend(intervals.len() as u64)? {
-            return Err(Error::SearchTooLong);
-        }
-        let from = requested.partition_point(|(other, _)| *other < position);
-        let slots = requested[from..].iter().take_while(|(other, _)| *other == position);
-        for interval in intervals.drain(..) {
-            let fits_from = interval.used.saturating_add(tokens).max(interval.first);
-            if fits_from > interval.first {
-                let last = interval.last.min(fits_from - 1);
-                push(&mut next, TargetInterval { last, ..interval });
-            }
-            if fits_from <= interval.last {
-                let used = interval.used.saturating_add(tokens);
-                push(&mut next, TargetInterval { first: fits_from, last: interval.last, used });
-                for (_, slot) in slots.clone() {
-                    taken[*slot].push(fits_from..=interval.last);
-                }
-            }
-        }
-        std::mem::swap(&mut intervals, &mut next);
-        let answered = slots.count();
-        open -= answered;
-        if open == 0 {
-            break;
-        }
-        ranges += answered * intervals.len();
-        if intervals.len().max(ranges) > MAX_SWEEP_RANGES {
-            return Err(Error::SweepTooLarge { ranges: intervals.len().max(ranges) });
-        }
-    }
-    Ok(taken)
-}
-
-/// Targets that have led to the same decisions, and what those spent.
-#[derive(Clone, Copy)]
-struct TargetInterval {
-    first: i64,
-    last: i64,
-    used: i64,
-}
-
-/// Neighbors that have spent the same will decide the same from here on.
-fn push(intervals: &mut Vec<TargetInterval>, interval: TargetInterval) {
-    match intervals.last_mut() {
-        Some(previous) if previous.used == interval.used => previous.last = interval.last,
-        _ => intervals.push(interval),
-    }
 }

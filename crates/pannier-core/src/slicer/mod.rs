@@ -113,11 +113,12 @@ pub trait Slicer: Send + Sync {
     }
 
     /// Reports, for each of the candidates at these positions, at which targets within a range it is taken whole,
-    /// where target and ceiling are the same. `None` if the slicer has no shorter way than to slice at every target.
+    /// where target and ceiling are the same. `None` if the slicer has no shorter way than to slice again and again.
     ///
     /// # Errors
     ///
-    /// As [`slice`](Self::slice).
+    /// [`Error::SearchTooLong`] if the search has not enough steps, [`Error::Stopped`] if somebody stopped it, and any
+    /// error of the slicer, after which the engine slices instead.
     fn sweep(
         &self,
         offers: &Offers<'_>,

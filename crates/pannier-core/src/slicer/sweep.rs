@@ -1,4 +1,18 @@
+//! Decides at all targets of a range at once.
+//!
+//! A fill takes candidates in a fixed order, each if it fits what is left. The smallest target at which it takes one
+//! more is the target that it spends completely. So targets fall into *gaps*: from one such target to the next, the
+//! decisions are the same and the remaining tokens grow from 0, by 1. A candidate of `t` tokens splits exactly the gaps
+//! that are longer than `t`, and is taken in the second part of each.
+//!
+//! With the gaps in a heap by length, `n` candidates and `r` gaps take `O((n + r) log r)`, for all candidates together.
+
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::ops::RangeInclusive;
+
+use super::Offers;
+use crate::{Error, Search};
 
 /// Targets at which a candidate is taken, as ascending ranges that do not touch each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,9 +33,70 @@ impl TargetRanges {
             _ => self.0.push(targets),
         }
     }
+}
 
-    /// Returns the ranges.
-    pub fn into_ranges(self) -> Vec<RangeInclusive<i64>> {
-        self.0
+/// What a split costs in steps: two moves in the heap and a range.
+const STEPS_PER_SPLIT: u64 = 64;
+
+/// At which targets a fill in this order takes each of the candidates at `positions`.
+pub(super) fn sweep_fill(
+    offers: &Offers<'_>,
+    order: impl IntoIterator<Item = u32>,
+    targets: RangeInclusive<i64>,
+    positions: &[usize],
+    search: &mut Search<'_>,
+) -> Result<Vec<TargetRanges>, Error> {
+    let mut taken = vec![TargetRanges::default(); positions.len()];
+    let (first, last) = ((*targets.start()).max(1), *targets.end());
+    if first > last {
+        return Ok(taken);
     }
+    let mut slot_of = vec![None; offers.candidates().len()];
+    positions.iter().enumerate().for_each(|(slot, position)| slot_of[*position] = Some(slot));
+    // The gap that the first target is in may have begun below it. It takes a candidate as a whole if that fits there.
+    let (mut used, mut end) = (0, last);
+    // All others, by their length and their first target.
+    let mut gaps: BinaryHeap<(i64, i64)> = BinaryHeap::new();
+    let (mut parts, mut ranges) = (Vec::new(), Vec::new());
+    let mut unanswered = positions.len();
+    for position in order {
+        if unanswered == 0 {
+            break;
+        }
+        let tokens = offers.candidates()[position as usize].tokens;
+        match tokens {
+            0 => ranges.push(first..=last),
+            1.. => {
+                if tokens <= first - used {
+                    used += tokens;
+                    ranges.push(first..=end);
+                } else if tokens <= end - used {
+                    let start = used + tokens;
+                    ranges.push(start..=end);
+                    parts.push((end - start + 1, start));
+                    end = start - 1;
+                }
+                while let Some(gap) = gaps.peek_mut().filter(|gap| gap.0 > tokens) {
+                    let (length, start) = PeekMut::pop(gap);
+                    if !search.spend(STEPS_PER_SPLIT)? {
+                        return Err(Error::SearchTooLong);
+                    }
+                    ranges.push(start + tokens..=start + length - 1);
+                    parts.extend([(tokens, start), (length - tokens, start + tokens)]);
+                }
+                gaps.extend(parts.drain(..));
+            }
+            _ => {}
+        }
+        if !search.spend(1)? {
+            return Err(Error::SearchTooLong);
+        }
+        if let Some(slot) = slot_of[position as usize] {
+            unanswered -= 1;
+            ranges.sort_unstable_by_key(|range| *range.start());
+            ranges.drain(..).for_each(|range| taken[slot].push(range));
+        }
+        ranges.clear();
+    }
+    Ok(taken)
 }

@@ -1,8 +1,10 @@
+use std::ops::RangeInclusive;
+
 use crate::Error;
 
 /// How much work a question about many budgets may take, and who may stop it.
 ///
-/// A step is about a look at one candidate.
+/// A step is about a look at one candidate: a few nanoseconds.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,12 +24,15 @@ pub struct Search<'c> {
 }
 
 impl<'c> Search<'c> {
+    /// The steps of a question that a person waits for: about ten seconds.
+    pub const DEFAULT_STEPS: u64 = 1 << 33;
+
     /// A search of at most this many steps.
     pub fn new(steps: u64) -> Self {
         Self { steps, stop: None }
     }
 
-    /// Sets a function that returns true once the search should stop.
+    /// Sets a function that returns true once the search should stop. It is called often, and should be fast.
     #[must_use]
     pub fn until(self, stop: &'c (dyn Fn() -> bool + Sync)) -> Self {
         Self { stop: Some(stop), ..self }
@@ -46,6 +51,34 @@ impl<'c> Search<'c> {
         self.steps = self.steps.saturating_sub(steps);
         Ok(is_enough)
     }
+
+    /// Splits off a search with one of `parts` equal parts of the steps.
+    pub(crate) fn part(&mut self, parts: usize) -> Self {
+        let steps = self.steps / parts.max(1) as u64;
+        self.steps -= steps;
+        Self { steps, ..*self }
+    }
 }
 
 opaque_debug!(Search<'c>);
+
+/// The answer to "at which budget is this item selected?".
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Found {
+    /// At this one.
+    At {
+        /// The budget.
+        tokens: i64,
+        /// Whether all smaller ones are known not to select it. Otherwise the steps ran out, and the rest was searched by
+        /// halves: with one token less it is not selected, but with still fewer it may be.
+        is_proven: bool,
+    },
+    /// At none at all, because the item does not compete: it is invalid, or a duplicate.
+    Never,
+    /// Not at these budgets. They are all that were asked for, unless the steps ran out or somebody stopped the search.
+    NotWithin {
+        /// The budgets that do not select it. May be empty.
+        tried: RangeInclusive<i64>,
+    },
+}

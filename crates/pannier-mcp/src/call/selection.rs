@@ -1,6 +1,8 @@
 //! The tool `select_context`: selects from the items of the call.
 
-use pannier_core::{ContextBudget, SelectionSummary, UncountedItem, find_item};
+use pannier_core::{
+    ContextBudget, Explanation, Search, SelectionSummary, UncountedItem, find_item,
+};
 use pannier_layout::{Template, TextLayout};
 use pannier_policy::{Policy, PolicyRegistry};
 use serde_json::Value;
@@ -59,12 +61,11 @@ pub(super) fn select(
             ToolOutput::object(&SelectionSummary::new(&selection), max_bytes)
         }
         false => {
-            let mut explanations = Vec::new();
-            // One at a time, to stop when the client cancels.
-            for index in &explained {
-                control.check()?;
-                explanations.extend(pipeline.explain_all(&items, &budget, &[*index])?);
-            }
+            let is_cancelled = || control.check().is_err();
+            let steps = Explanation::<()>::STEPS.saturating_mul(explained.len() as u64);
+            let mut search = Search::new(steps).until(&is_cancelled);
+            let prepared = pipeline.prepare(&items)?;
+            let explanations = prepared.explain(&budget, &explained, &mut search)?;
             control.step("serializing")?;
             ToolOutput::list("explanations", &explanations, max_bytes)
         }

@@ -3,7 +3,7 @@
 //! The budget determines the tasks, and their keywords score the decisions, so inclusion is not monotonic in the budget.
 //! Pannier therefore builds a packet at every budget where that is cheap, and bisects otherwise.
 
-use pannier_core::{BudgetThreshold, ContextItem, Exactness, Explanation};
+use pannier_core::{BudgetThreshold, ContextItem, Error, Exactness, Explanation, Search};
 
 use super::{PacketBuilder, whole_entries};
 use crate::MemoryError;
@@ -11,7 +11,8 @@ use crate::MemoryError;
 impl PacketBuilder<'_> {
     /// Explains entries of the [pool](Self::pool), given by their positions.
     ///
-    /// The reported budgets are budgets of the packet, keywords of the then selected tasks included.
+    /// The reported budgets are budgets of the packet, keywords of the then selected tasks included. If somebody stops the
+    /// search, explanations are not complete, and their budgets are unknown.
     ///
     /// # Errors
     ///
@@ -19,12 +20,20 @@ impl PacketBuilder<'_> {
     pub fn explain(
         &self,
         indices: &[usize],
+        search: &mut Search<'_>,
     ) -> Result<Vec<Explanation<&ContextItem>>, MemoryError> {
         let packet = self.select(self.effective_budget()?)?;
-        let mut explanations = packet.pipeline.explain_all(&*self.pool, &packet.budget, indices)?;
+        let prepared = packet.pipeline.prepare(&*self.pool)?;
+        let mut explanations = prepared.explain(&packet.budget, indices, search)?;
         for explanation in &mut explanations {
-            (explanation.smallest_budget, explanation.smaller_budget) =
-                self.budgets_for(explanation.index)?;
+            let budgets = match self.budgets_for(explanation.index, search) {
+                Err(MemoryError::Engine(Error::Stopped)) => {
+                    explanation.is_complete = false;
+                    (None, None)
+                }
+                budgets => budgets?,
+            };
+            (explanation.smallest_budget, explanation.smaller_budget) = budgets;
         }
         Ok(explanations)
     }
@@ -40,18 +49,22 @@ impl PacketBuilder<'_> {
     fn budgets_for(
         &self,
         index: usize,
+        search: &mut Search<'_>,
     ) -> Result<(Option<BudgetThreshold>, Option<BudgetThreshold>), MemoryError> {
-        let is_in = |budget: usize| self.with_budget(budget).is_whole(index);
+        let mut is_in = |budget: usize| {
+            search.spend(0)?;
+            self.with_budget(budget).is_whole(index)
+        };
         let current = self.options.budget;
         // A smaller budget has fewer digits, and the packet prints it.
         let lowest = self.min_tokens().saturating_sub(8);
         if is_in(current)? {
-            return Ok((self.first_budget(lowest, current, is_in)?, None));
+            return Ok((self.first_budget(lowest, current, &mut is_in)?, None));
         }
         // A budget for all entries includes each of them, unless they exceed the character limit.
         let highest = self.whole_tokens().max(current).saturating_add(32);
         let above = match is_in(highest)? {
-            true => self.first_budget(current.saturating_add(1), highest, is_in)?,
+            true => self.first_budget(current.saturating_add(1), highest, &mut is_in)?,
             false => None,
         };
         let below = match self.can_try_all(current.saturating_sub(lowest)) && current > lowest {
@@ -67,7 +80,7 @@ impl PacketBuilder<'_> {
         &self,
         mut low: usize,
         mut high: usize,
-        holds: impl Fn(usize) -> Result<bool, MemoryError>,
+        mut holds: impl FnMut(usize) -> Result<bool, MemoryError>,
     ) -> Result<Option<BudgetThreshold>, MemoryError> {
         let is_proven = self.can_try_all(high.saturating_sub(low));
         let threshold = |tokens: usize| {

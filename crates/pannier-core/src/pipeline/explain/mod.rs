@@ -2,19 +2,19 @@
 //!
 //! Everything here comes from deciding again. The smallest score that lets an item in is found by giving
 //! it other scores and letting the same stages decide; what the item lost to is what goes out when it comes
-//! in with that score; the smallest budget is one that was tried. So an answer can be checked by doing what
-//! it says.
+//! in with that score; the smallest budget and the largest size are ones that were tried. So an answer can be checked
+//! by doing what it says.
 
 mod budget;
-mod score;
+mod item;
 
-use super::{Pipeline, RunState};
+use super::{Pipeline, Prepared, RunState};
 use crate::{
     ContextBudget, ContextItem, Error, ExclusionReason, InclusionReason, PipelineStage, Pool,
-    ScoreExplanation, order,
+    ScoreExplanation, Search, order,
 };
 use budget::BudgetCounterfactual;
-use score::{NearDuplicateInputs, ScoreCounterfactual};
+use item::{ItemCounterfactual, NearDuplicateInputs};
 
 /// The answer to "why is this item in, or out?".
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +57,13 @@ pub struct Explanation<I = ContextItem> {
     /// smaller one still.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub smallest_score: Option<f64>,
+    /// For an item that is out: the largest number of tokens with which it is selected, all else being the same. With
+    /// one more it is not. Absent if fewer tokens do not help, or a layout counts its text.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub max_item_tokens: Option<i64>,
+    /// Whether the search came to its end. If somebody stopped it, an answer that is absent is not known.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_true"))]
+    pub is_complete: bool,
 }
 
 /// What was decided about an item.
@@ -170,69 +177,110 @@ impl Pipeline {
         budget: &ContextBudget,
         indices: &[usize],
     ) -> Result<Vec<Explanation<&'a ContextItem>>, Error> {
-        let prepared = self.prepare(items)?;
-        if indices.iter().any(|index| *index >= prepared.data.items.len()) {
-            return Err(Error::NoSuchItem);
-        }
-        let run = prepared.select_unobserved(budget)?.run;
-        let near = NearDuplicateInputs::new(self, &run.prepared);
-        let explain = |index: &usize| self.explain_in(&run, near.as_ref(), *index);
-        indices.iter().map(explain).collect()
-    }
-
-    fn explain_in<'a>(
-        &self,
-        run: &RunState<'a>,
-        near: Option<&NearDuplicateInputs<'_>>,
-        index: usize,
-    ) -> Result<Explanation<&'a ContextItem>, Error> {
-        let (items, classified) = (&run.prepared.items, &run.prepared.classified);
-        let (stage, decision) = run.decision(index as u32);
-        let mut explanation = Explanation::new(index, items[index], stage, decision);
-
-        let scoreable = classified.scoreable.in_pool_order();
-        let Ok(position) = scoreable.binary_search(&(index as u32)) else {
-            if classified.pinned.in_pool_order().binary_search(&(index as u32)).is_ok() {
-                let threshold = BudgetCounterfactual::smallest_for_pinned(self, run);
-                explanation.smallest_budget = Some(threshold);
-            }
-            return Ok(explanation);
-        };
-        let pool = Pool::new(scoreable.iter().map(|index| items[*index as usize]));
-        explanation.score = Some(self.scorer.explain(&pool, position)?);
-        explanation.rank = Some(run.rank(index as u32, &scoreable));
-
-        let Some(mut other_scores) = ScoreCounterfactual::new(self, run, near, index as u32) else {
-            return Ok(explanation);
-        };
-        explanation.density = other_scores.density();
-        explanation.smallest_score = other_scores.smallest_score();
-        let lost_to = match &explanation.decision {
-            Decision::Included { reason: InclusionReason::Shortened, .. } => {
-                other_scores.displaces(explanation.smallest_score)
-            }
-            Decision::Included { .. } => Vec::new(),
-            Decision::Excluded { reason } => {
-                other_scores.lost_to(reason, explanation.smallest_score)
-            }
-        };
-        explanation.lost_to = run.rivals(&lost_to);
-
-        let Some(budgets) = BudgetCounterfactual::new(self, run, index as u32) else {
-            return Ok(explanation);
-        };
-        let current = budgets.current();
-        if budgets.is_in(current) {
-            explanation.smallest_budget = Some(budgets.search_down(current));
-        } else {
-            explanation.smallest_budget = budgets.search_up(current);
-            explanation.smaller_budget = budgets.search_smaller_budgets(current);
-        }
-        Ok(explanation)
+        let mut search = Search::new(Explanation::<()>::STEPS.saturating_mul(indices.len() as u64));
+        self.prepare(items)?.explain(budget, indices, &mut search)
     }
 }
 
+impl<'a> Prepared<'_, 'a> {
+    /// Explains why items are selected within a budget or not, and what would change that.
+    ///
+    /// The steps of the search are divided among the items. Where they run out, budgets are
+    /// [not proven](BudgetThreshold::is_proven) to be the smallest. If somebody stops the search, the last explanation has
+    /// what is known so far and is not [complete](Explanation::is_complete), and those of further items are missing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchItem`] if there is no item at an index; otherwise as [`Pipeline::run`].
+    pub fn explain(
+        &self,
+        budget: &ContextBudget,
+        indices: &[usize],
+        search: &mut Search<'_>,
+    ) -> Result<Vec<Explanation<&'a ContextItem>>, Error> {
+        if indices.iter().any(|index| *index >= self.data.items.len()) {
+            return Err(Error::NoSuchItem);
+        }
+        let run = self.select_unobserved(budget)?.run;
+        let near = NearDuplicateInputs::new(self.pipeline, &run.prepared);
+        let mut explanations = Vec::with_capacity(indices.len());
+        for (index, unanswered) in indices.iter().zip((1..=indices.len()).rev()) {
+            let mut explanation = self.pipeline.explain_score(&run, *index)?;
+            let mut search = search.part(unanswered);
+            let answered =
+                self.pipeline.counterfactuals(&run, near.as_ref(), &mut explanation, &mut search);
+            explanation.is_complete = answered != Err(Error::Stopped);
+            explanations.push(explanation);
+            if answered.is_err() {
+                break;
+            }
+        }
+        Ok(explanations)
+    }
+}
+
+impl Pipeline {
+    /// What was decided about an item, and its score.
+    fn explain_score<'a>(
+        &self,
+        run: &RunState<'a>,
+        index: usize,
+    ) -> Result<Explanation<&'a ContextItem>, Error> {
+        let items = &run.prepared.items;
+        let (stage, decision) = run.decision(index as u32);
+        let mut explanation = Explanation::new(index, items[index], stage, decision);
+        let scoreable = run.prepared.classified.scoreable.in_pool_order();
+        if let Ok(position) = scoreable.binary_search(&(index as u32)) {
+            let pool = Pool::new(scoreable.iter().map(|index| items[*index as usize]));
+            explanation.score = Some(self.scorer.explain(&pool, position)?);
+            explanation.rank = Some(run.rank(index as u32, &scoreable));
+        }
+        Ok(explanation)
+    }
+
+    /// What would have to be different. Fails if somebody stops the search.
+    fn counterfactuals<'a>(
+        &self,
+        run: &RunState<'a>,
+        near: Option<&NearDuplicateInputs<'_>>,
+        explanation: &mut Explanation<&'a ContextItem>,
+        search: &mut Search<'_>,
+    ) -> Result<(), Error> {
+        let index = explanation.index as u32;
+        if let Some(mut changed) = ItemCounterfactual::new(self, run, near, index) {
+            explanation.density = changed.density();
+            explanation.smallest_score = changed.smallest_score(search)?;
+            let lost_to = match &explanation.decision {
+                Decision::Included { reason: InclusionReason::Shortened, .. } => {
+                    changed.displaces(explanation.smallest_score)
+                }
+                Decision::Included { .. } => Vec::new(),
+                Decision::Excluded { reason } => {
+                    changed.lost_to(reason, explanation.smallest_score)
+                }
+            };
+            explanation.lost_to = run.rivals(&lost_to);
+            if matches!(explanation.decision, Decision::Excluded { .. }) {
+                explanation.max_item_tokens = changed.max_tokens(search)?;
+            }
+        }
+        if let Some(budgets) = BudgetCounterfactual::new(self, run, index) {
+            (explanation.smallest_budget, explanation.smaller_budget) =
+                budgets.thresholds(search)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(feature = "serde")]
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
 impl<I> Explanation<I> {
+    /// How many steps an explanation may take unless its caller says otherwise: about half a second.
+    pub const STEPS: u64 = 1 << 29;
+
     fn new(index: usize, item: I, stage: PipelineStage, decision: Decision) -> Self {
         Self {
             index,
@@ -246,6 +294,8 @@ impl<I> Explanation<I> {
             smallest_budget: None,
             smaller_budget: None,
             smallest_score: None,
+            max_item_tokens: None,
+            is_complete: true,
         }
     }
 }

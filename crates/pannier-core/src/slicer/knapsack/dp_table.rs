@@ -8,14 +8,15 @@
 use std::ops::{Add, RangeInclusive};
 
 use super::KnapsackItem;
-use crate::Error;
+use crate::{Error, Search};
 
 /// Capacities that are computed in one go: as many as a word has bits.
 const BLOCK: usize = 64;
 
 /// The items to take, in ascending order.
 pub(super) fn solve(items: &[KnapsackItem], capacity: u64, limit: u64) -> Result<Vec<u32>, Error> {
-    let solutions = Solutions::plan(items, capacity, limit, Rows::for_one)?;
+    let mut search = Search::new(0);
+    let solutions = Solutions::plan(items, capacity, limit, &mut search, Rows::for_one)?;
     Ok(solutions.at(capacity))
 }
 
@@ -28,14 +29,21 @@ pub(super) struct Solutions {
 }
 
 impl Solutions {
-    pub(super) fn new(items: &[KnapsackItem], capacity: u64, limit: u64) -> Result<Self, Error> {
-        Self::plan(items, capacity, limit, Rows::for_all)
+    /// Fails if somebody stops the search; its steps are the caller's to spend.
+    pub(super) fn new(
+        items: &[KnapsackItem],
+        capacity: u64,
+        limit: u64,
+        search: &mut Search<'_>,
+    ) -> Result<Self, Error> {
+        Self::plan(items, capacity, limit, search, Rows::for_all)
     }
 
     fn plan(
         items: &[KnapsackItem],
         capacity: u64,
         limit: u64,
+        search: &mut Search<'_>,
         plan: fn(&[u64], u64) -> Rows,
     ) -> Result<Self, Error> {
         let unit = items.iter().fold(0, |unit, item| greatest_common_divisor(unit, item.weight));
@@ -52,9 +60,9 @@ impl Solutions {
         }
         // Four bytes a capacity_left, where the numbers allow it: twice as many of them in a register.
         let bits = if narrow {
-            rows.fill::<i32>(items.iter().map(|item| item.value as i32))
+            rows.fill::<i32>(items.iter().map(|item| item.value as i32), search)?
         } else {
-            rows.fill::<i64>(items.iter().map(|item| item.value as i64))
+            rows.fill::<i64>(items.iter().map(|item| item.value as i64), search)?
         };
         Ok(Self { unit, rows, bits })
     }
@@ -126,11 +134,16 @@ impl Rows {
     }
 
     /// Runs the programme and returns its bits.
-    fn fill<V: Value>(&self, values: impl Iterator<Item = V>) -> Vec<u64> {
+    fn fill<V: Value>(
+        &self,
+        values: impl Iterator<Item = V>,
+        search: &mut Search<'_>,
+    ) -> Result<Vec<u64>, Error> {
         let mut bits = vec![0; self.words as usize];
         let mut best = vec![V::default(); self.capacity + 1];
         let (mut reached, mut all_so_far) = (0, V::default());
         for (row, value) in self.rows.iter().zip(values) {
+            search.spend(0)?;
             // Capacities that this row reaches first held, so far, everything.
             let high = *row.capacities.end();
             if high > reached {
@@ -140,7 +153,7 @@ impl Rows {
             all_so_far = all_so_far + value;
             fill_row(&mut best, row, value, &mut bits[row.first_word..]);
         }
-        bits
+        Ok(bits)
     }
 
     fn backtrack(&self, bits: &[u64], mut capacity_left: usize) -> Vec<u32> {

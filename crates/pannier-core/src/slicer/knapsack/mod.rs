@@ -201,10 +201,13 @@ impl KnapsackSlice {
         if !search.spend(cells.saturating_add(looks))? {
             return Err(Error::SearchTooLong);
         }
-        let solutions = dp_table::Solutions::new(&items, capacity(last), self.memory_limit)?;
+        let solutions =
+            dp_table::Solutions::new(&items, capacity(last), self.memory_limit, search)?;
         let mut is_chosen = vec![false; offers.candidates().len()];
         let mut target = first;
         while target <= last {
+            // The steps are paid; but somebody may stop the search.
+            search.spend(0)?;
             let end = if capacity(target) >= everything {
                 last
             } else {

@@ -1,4 +1,4 @@
-//! The same run with another score for one item.
+//! The same run with another score, or another size, for one item.
 //!
 //! Scoring is the most expensive stage, and a change of one score touches no other. So a change is decided from
 //! deduplication on, by the same code as any run.
@@ -7,7 +7,7 @@ use super::super::deduplicate::nearly_equal;
 use super::super::near::Fingerprints;
 use super::super::sort::{self, Sorted};
 use super::super::{Contest, Pipeline, PreparedRun, RunState};
-use crate::{Candidate, Deduplication, ExclusionReason, Level, Offers, order};
+use crate::{Candidate, Deduplication, Error, ExclusionReason, Level, Offers, Search, order};
 
 /// How near-duplicates are found, if they are dropped. The same for every item of a run, at any score.
 pub(super) struct NearDuplicateInputs<'r> {
@@ -25,8 +25,8 @@ impl<'r> NearDuplicateInputs<'r> {
     }
 }
 
-/// The same run with another score for one item.
-pub(super) struct ScoreCounterfactual<'r, 'a> {
+/// The same run with another score, or another size, for one item.
+pub(super) struct ItemCounterfactual<'r, 'a> {
     pipeline: &'r Pipeline,
     run: &'r RunState<'a>,
     index: u32,
@@ -43,7 +43,7 @@ pub(super) struct ScoreCounterfactual<'r, 'a> {
     near: Option<&'r NearDuplicateInputs<'r>>,
 }
 
-impl<'r, 'a> ScoreCounterfactual<'r, 'a> {
+impl<'r, 'a> ItemCounterfactual<'r, 'a> {
     pub(super) fn new(
         pipeline: &'r Pipeline,
         run: &'r RunState<'a>,
@@ -74,8 +74,8 @@ impl<'r, 'a> ScoreCounterfactual<'r, 'a> {
         Some(Self { pipeline, run, index, unit, rival, scores, keys, units, offers, near })
     }
 
-    /// The units that are selected whole if the item has this score. None if the run fails.
-    fn rerun_with_score(&mut self, score: f64) -> Vec<u32> {
+    /// The units that are selected whole if the item has this score, and the steps it took. None if the run fails.
+    fn rerun_with_score(&mut self, score: f64) -> (Vec<u32>, u64) {
         let prepared = &*self.run.prepared;
         let (budget, scoreable) = (&self.run.budget, &prepared.classified.scoreable);
         self.scores[self.index as usize] = score;
@@ -83,8 +83,8 @@ impl<'r, 'a> ScoreCounterfactual<'r, 'a> {
         // A run that fails selects nothing.
         let select = |sorted: &[u32], offers: &Offers<'a>| {
             let contest = Contest { prepared, scores, sorted, offers };
-            let (selected, _) = self.pipeline.select_units(&contest, budget);
-            selected.map(|(units, _)| units).unwrap_or_default()
+            let (selected, steps) = self.pipeline.select_units(&contest, budget);
+            (selected.map(|(units, _)| units).unwrap_or_default(), steps)
         };
         if let Some(NearDuplicateInputs { fingerprints, threshold }) = self.near {
             let dropped =
@@ -115,9 +115,10 @@ impl<'r, 'a> ScoreCounterfactual<'r, 'a> {
         selected
     }
 
-    fn is_in(&mut self, score: f64) -> bool {
-        let unit = self.unit;
-        self.rerun_with_score(score).contains(&unit)
+    fn is_in(&mut self, score: f64, search: &mut Search<'_>) -> Result<bool, Error> {
+        let (selected, steps) = self.rerun_with_score(score);
+        search.spend(steps)?;
+        Ok(selected.contains(&self.unit))
     }
 
     /// The smallest score from 0 up with which the item is in.
@@ -125,7 +126,7 @@ impl<'r, 'a> ScoreCounterfactual<'r, 'a> {
     /// A higher score never makes an item lose, with one exception: from the score on with which it leads
     /// its group, the group counts as its kind, which a slicer may treat otherwise. So there are two
     /// searches, below that score and from there on.
-    pub(super) fn smallest_score(&mut self) -> Option<f64> {
+    pub(super) fn smallest_score(&mut self, search: &mut Search<'_>) -> Result<Option<f64>, Error> {
         let scoreable = &self.run.prepared.classified.scoreable;
         let others = scoreable.members(self.unit).iter().filter(|member| **member != self.index);
         let key = |member: &u32| order::key(self.run.prepared.scores[*member as usize], 0, *member);
@@ -136,31 +137,78 @@ impl<'r, 'a> ScoreCounterfactual<'r, 'a> {
             let score = self.run.prepared.scores[lead as usize] + 0.0;
             if score >= 0.0 { score.to_bits() + u64::from(self.index > lead) } else { 0 }
         });
-        let below = leads_from.checked_sub(1).and_then(|last| self.smallest_within(0, last));
-        below.or_else(|| self.smallest_within(leads_from, f64::MAX.to_bits())).map(f64::from_bits)
+        let mut found = match leads_from.checked_sub(1) {
+            Some(last) => self.smallest_within(0, last, search)?,
+            None => None,
+        };
+        if found.is_none() {
+            found = self.smallest_within(leads_from, f64::MAX.to_bits(), search)?;
+        }
+        Ok(found.map(f64::from_bits))
     }
 
     /// The same by halves, among the numbers with these bits.
-    fn smallest_within(&mut self, first: u64, last: u64) -> Option<u64> {
+    fn smallest_within(
+        &mut self,
+        first: u64,
+        last: u64,
+        search: &mut Search<'_>,
+    ) -> Result<Option<u64>, Error> {
         if first > last {
-            return None;
+            return Ok(None);
         }
-        let mut is_in = |bits| self.is_in(f64::from_bits(bits));
-        if is_in(first) {
-            return Some(first);
+        let mut is_in = |bits| self.is_in(f64::from_bits(bits), search);
+        if is_in(first)? {
+            return Ok(Some(first));
         }
         let (mut out, mut within) = (first, last);
         let one = 1.0_f64.to_bits();
-        if (first..last).contains(&one) && is_in(one) {
+        if (first..last).contains(&one) && is_in(one)? {
             within = one;
-        } else if !is_in(last) {
-            return None;
+        } else if !is_in(last)? {
+            return Ok(None);
         }
         while within - out > 1 {
             let middle = out + (within - out) / 2;
-            if is_in(middle) { within = middle } else { out = middle }
+            if is_in(middle)? { within = middle } else { out = middle }
         }
-        Some(within)
+        Ok(Some(within))
+    }
+
+    /// The largest number of tokens with which the item is in, if it is out with what it has.
+    ///
+    /// Found by halves: where kinds get shares, an item that is smaller also makes the share of its kind smaller.
+    pub(super) fn max_tokens(&self, search: &mut Search<'_>) -> Result<Option<i64>, Error> {
+        let run = &self.run.prepared;
+        let item = run.items[self.index as usize];
+        // A text that is counted has the tokens that it has. And a copy that is dropped is out at any size.
+        let is_counted = self.pipeline.layout.is_some() && !run.costs.plan.is_exact;
+        if is_counted || run.position_of(self.index).is_none() {
+            return Ok(None);
+        }
+        let is_in = |tokens: i64, search: &mut Search<'_>| {
+            let item = item.with_tokens(tokens);
+            let mut changed = PreparedRun::clone(run);
+            changed.items[self.index as usize] = &item;
+            let Sorted { units, offers } =
+                sort::sort(&changed, &changed.scores, &changed.duplicates);
+            (changed.sorted, changed.offers) = (units, offers);
+            let contest = Contest::of(&changed);
+            let (selected, steps) = self.pipeline.select_units(&contest, &self.run.budget);
+            search.spend(steps)?;
+            Ok(selected.is_ok_and(|(units, _)| units.contains(&self.unit)))
+        };
+        // An item of no tokens is no item to send, and the whole is longer than another form.
+        let mut within = item.short_form().map_or(1, |short| short.tokens().saturating_add(1));
+        let mut out = item.tokens();
+        if within >= out || !is_in(within, search)? {
+            return Ok(None);
+        }
+        while out - within > 1 {
+            let middle = within + (out - within) / 2;
+            if is_in(middle, search)? { within = middle } else { out = middle }
+        }
+        Ok(Some(within))
     }
 
     /// The indices of the items that an item lost to.
@@ -196,7 +244,7 @@ impl<'r, 'a> ScoreCounterfactual<'r, 'a> {
         let run = &self.run.prepared;
         let scoreable = &run.classified.scoreable;
         let mut stays = vec![false; run.items.len()];
-        let still_in = self.rerun_with_score(score);
+        let (still_in, _) = self.rerun_with_score(score);
         let members = still_in.iter().flat_map(|unit| scoreable.members(*unit));
         let pinned = run.classified.pinned.in_pool_order();
         members.chain(&*pinned).for_each(|index| stays[*index as usize] = true);
