@@ -88,7 +88,7 @@ impl QuotaSlice {
     /// The target split among the kinds that have candidates: for each, its ceiling and its share.
     fn allocate(&self, kinds: &[Partition<'_>], budget: SliceBudget) -> Vec<SliceBudget> {
         let target = budget.target_tokens;
-        let share = |percent: f64| (percent / 100.0 * target as f64).floor() as i64;
+        let share = |percent: f64| percentage(percent, target);
         let required = sum_tokens(self.quotas.iter().map(|quota| share(quota.require_percent)));
         let unassigned = target.saturating_sub(required).max(0);
         let by_kind: BTreeMap<&ContextKind, &Quota> =
@@ -116,6 +116,36 @@ impl QuotaSlice {
         });
         budgets.collect()
     }
+}
+
+impl QuotaSlice {
+    /// How much larger a target must be before it can change a decision.
+    ///
+    /// Every share is a sum of rounded parts of the target: each quota's requirement is rounded, and so are the share
+    /// itself and its cap. So with `n` tokens more, a share grows by at most `n` and one token for each rounding, and
+    /// falls by at most one for each. An inner slicer that takes candidates while they fit decides the same as long as
+    /// its share holds what it took and stays below its own certificate.
+    fn unchanged_tokens(&self, target: i64, spare: i64, margin: i64) -> i64 {
+        let roundings = self.quotas.len() as i64 + 2;
+        let inner = self.inner.properties();
+        let takes_what_fits = inner.is_score_ordered && !inner.splits_budget_by_kind;
+        // Whether a kind takes part in the division must not change: its cap stays above its requirement.
+        let is_steady = |quota: &Quota| {
+            let share = |percent| percentage(percent, target);
+            quota.cap_percent == quota.require_percent
+                || share(quota.cap_percent) - share(quota.require_percent) > 2
+        };
+        // Above 2^40 tokens, the error of a float may be a token.
+        let is_certain = takes_what_fits && spare >= roundings && target < 1 << 40;
+        match is_certain && self.quotas.iter().all(is_steady) {
+            true => margin.saturating_sub(roundings).max(1),
+            false => 1,
+        }
+    }
+}
+
+fn percentage(percent: f64, tokens: i64) -> i64 {
+    (percent / 100.0 * tokens as f64).floor() as i64
 }
 
 /// `tokens * part / whole`, rounded down, for a part that is not larger than the whole.
@@ -157,13 +187,22 @@ impl Slicer for QuotaSlice {
         }
         let partitions = partition(tally.candidates());
         let budgets = self.allocate(&partitions, budget);
+        // What the shares have left, and what they are short of another decision.
+        let (mut spare, mut margin) = (i64::MAX, i64::MAX);
         for (partition, budget) in partitions.iter().zip(budgets) {
             if budget.target_tokens > 0 {
-                tally.within(&partition.positions, budget, |inner| self.inner.slice(inner))?;
+                tally.within(&partition.positions, budget, |inner| {
+                    self.inner.slice(inner)?;
+                    spare = spare.min(inner.remaining());
+                    margin = margin.min(inner.holds_below().saturating_sub(budget.target_tokens));
+                    Ok(())
+                })?;
+            } else {
+                margin = 0;
             }
         }
-        // Every share is a rounded part of the target.
-        tally.changes_at(budget.target_tokens.saturating_add(1));
+        let target = budget.target_tokens;
+        tally.changes_at(target.saturating_add(self.unchanged_tokens(target, spare, margin)));
         Ok(())
     }
 
