@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p pannier-bench` runs everything; name sections to run only those:
 //! `pipeline`, `scorers`, `knapsack`, `command`, `tokens`,
-//! `chat`, `docs`, `retrieval`, `memory`, `snippets`, `mcp`. Results are checked for equality before anything is timed.
+//! `chat`, `docs`, `retrieval`, `memory`, `snippets`, `mcp`, `whatif`. Results are checked for equality before anything is timed.
 //! Times are wall-clock medians; the machine's noise is in both columns, so read the ratios.
 //!
 //! `run-nothing`, `run-plain` and `run-null` run the same pipeline not at all, once without a
@@ -24,6 +24,7 @@ mod retrieval;
 mod scorers;
 mod snippets;
 mod tokens;
+mod whatif;
 
 use std::process::ExitCode;
 
@@ -32,7 +33,7 @@ static ALLOCATOR: measure::CountingAllocator = measure::CountingAllocator;
 
 type Section = (&'static str, fn());
 
-const SECTIONS: [Section; 11] = [
+const SECTIONS: [Section; 12] = [
     ("pipeline", pipeline::run),
     ("scorers", scorers::run),
     ("knapsack", knapsack::run),
@@ -44,6 +45,7 @@ const SECTIONS: [Section; 11] = [
     ("memory", memory::run),
     ("snippets", snippets::run),
     ("mcp", mcp::run),
+    ("whatif", whatif::run),
 ];
 
 const ONCE: [Section; 4] = [
