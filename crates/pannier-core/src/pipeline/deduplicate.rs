@@ -54,7 +54,7 @@ pub(super) fn nearly_equal(
         order::key(scores[lead as usize], lead, unit)
     };
     let mut keys: Vec<u128> = unique.map(key).collect();
-    keys.sort_unstable();
+    order::sort(&mut keys);
     let leads: Vec<u32> = keys.iter().map(|key| order::first(*key)).collect();
     for (new, kept, overlap) in fingerprints.find(&leads, threshold) {
         let unit = |place: usize| order::second(keys[place]);
@@ -77,7 +77,7 @@ fn by_hash(contents: &Contents<'_>, scores: &[f64], hash: impl Fn(u32) -> u64) -
     let unit_mask = (1_u64 << unit_bits) - 1;
     let mut keys: Vec<u64> =
         (0..units.len() as u32).map(|unit| hash(unit) & !unit_mask | u64::from(unit)).collect();
-    keys.sort_unstable();
+    order::sort_by_prefix(&mut keys, |key| key);
 
     let mut duplicates = Vec::new();
     for run in keys.chunk_by_mut(|a, b| a & !unit_mask == b & !unit_mask) {
