@@ -15,8 +15,6 @@
 
 use std::ops::Range;
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
-
 use super::pool::Interner;
 use super::{Pool, Scorer};
 use crate::Error;
@@ -38,7 +36,8 @@ impl Scorer for FrequencyScorer {
         let rows = TagRows::new(pool);
         let TagSets { set_of, sets } = TagSets::new(&rows);
         let mut counter = SharedTagCounter::new(&rows, sets);
-        counter.add(0..counter.members.len(), pool.len(), 1)?;
+        let weight = counter.members.iter().map(|member| member.weight as usize).sum();
+        counter.add(0..counter.members.len(), weight, 1)?;
 
         let peers = pool.len().saturating_sub(1) as f64;
         let share = |shared: i64| {
@@ -124,19 +123,30 @@ struct TagSets {
 impl TagSets {
     fn new(rows: &TagRows) -> Self {
         let mut interner = Interner::default();
-        let mut sets: Vec<Member> = Vec::new();
+        // Sets of no tag and of one tag are numbered first: they need no hash.
+        let short = |tail, end| Member { set: 0, weight: 0, tail, end };
+        let mut sets = vec![short(0, 0); rows.distinct + 1];
         let ranges = rows.starts.windows(2).map(|range| (range[0], range[1]));
         let set_of = ranges.map(|(tail, end)| {
-            let row = &rows.tags[tail as usize..end as usize];
-            let hash = row.iter().fold(0, |seed, tag| xxh3_64_with_seed(&tag.to_le_bytes(), seed));
-            let set = interner.number(row, hash);
-            match sets.get_mut(set as usize) {
-                Some(known) => known.weight += 1,
-                None => sets.push(Member { set, weight: 1, tail, end }),
+            let set = match rows.tags[tail as usize..end as usize] {
+                [] => 0,
+                [tag] => tag + 1,
+                ref row => {
+                    let hash = row.iter().fold(0, |hash: u64, tag| {
+                        (hash.rotate_left(29) ^ u64::from(*tag)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                    });
+                    interner.number(row, hash ^ hash >> 32) + rows.distinct as u32 + 1
+                }
+            };
+            if set as usize == sets.len() {
+                sets.push(short(tail, end));
             }
+            let known = &mut sets[set as usize];
+            *known = Member { set, weight: known.weight + 1, tail, end };
             set
         });
-        Self { set_of: set_of.collect(), sets }
+        let set_of = set_of.collect();
+        Self { set_of, sets }
     }
 }
 
@@ -190,7 +200,7 @@ impl<'r> SharedTagCounter<'r> {
         Self {
             tags: &rows.tags,
             shared: vec![0; sets.len()],
-            members: sets,
+            members: sets.into_iter().filter(|set| set.tail < set.end).collect(),
             buckets: Vec::with_capacity(2 * rows.distinct),
             bucket_of: vec![Self::NO_BUCKET; rows.distinct],
             bitmaps: Vec::with_capacity(rows.distinct),
