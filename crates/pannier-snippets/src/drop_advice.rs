@@ -52,10 +52,11 @@ pub(crate) fn over_budget(
         is_requested: ids.contains(id),
     };
     let snippets = bundle.snippets.iter().map(cost).collect();
-    let mut search = Search::new(catalog, requested, bodies, bundle, tokens, budget);
+    let mut search = Search::new(catalog, requested, bodies, bundle, (tokens, budget));
     let (found, is_smallest) = search.drop_set(MAX_EXACT_REQUESTS);
     let (dropped, tokens_without) = found.unwrap_or_default();
-    let dropped = bundle.requested.iter().enumerate().filter(|(place, _)| dropped.contains(place));
+    let dropped =
+        bundle.requested.iter().enumerate().filter(|(request, _)| dropped.contains(request));
     let mut drop: Vec<String> = dropped.map(|(_, id)| (*id).to_owned()).collect();
     drop.sort_unstable();
     OverBudget { tokens, budget, snippets, drop, tokens_without, is_smallest }
@@ -75,13 +76,10 @@ struct Search<'a, 'b, 't> {
     /// The tokens of the response with all requests.
     tokens: usize,
     budget: usize,
-    closure: DependencyClosure,
-    /// The node of each request.
-    nodes: Vec<u32>,
     /// The requests that reach each request. Empty above [`MAX_PAIRS`], like `groups`.
     reached_by: Vec<RequestSet>,
     /// The requests that reach a node, and a lower bound for the tokens of all nodes that they reach.
-    groups: Vec<(RequestSet, usize)>,
+    groups: BTreeMap<RequestSet, usize>,
     /// The number and the bytes of rendered responses.
     trials: usize,
     bytes: usize,
@@ -93,8 +91,7 @@ impl<'a, 'b, 't> Search<'a, 'b, 't> {
         requested: &'a [u32],
         bodies: &'a mut BodyStore<'b>,
         bundle: &SnippetBundle<'_>,
-        tokens: usize,
-        budget: usize,
+        (tokens, budget): (usize, usize),
     ) -> Self {
         let closure = DependencyClosure::new(catalog, requested);
         let nodes: Vec<u32> = requested.iter().filter_map(|number| closure.node(*number)).collect();
@@ -104,36 +101,21 @@ impl<'a, 'b, 't> Search<'a, 'b, 't> {
             let mut sets = vec![RequestSet::new(); closure.len()];
             for (request, start) in nodes.iter().enumerate() {
                 let paths = closure.shortest_paths_from(&[*start]);
-                for (_, set) in
-                    (0..).zip(&mut sets).filter(|(node, _)| paths.length(*node).is_some())
-                {
-                    set.insert(request);
-                }
+                let nodes = (0..).zip(&mut sets).filter(|(node, _)| paths.length(*node).is_some());
+                nodes.for_each(|(_, set)| _ = set.insert(request));
             }
             reached_by.extend(nodes.iter().map(|node| sets[*node as usize].clone()));
             for (set, cost) in sets.into_iter().zip(min_costs(catalog, &closure, bodies, bundle)) {
                 *groups.entry(set).or_default() += cost;
             }
         }
-        let groups = groups.into_iter().collect();
-        Self {
-            catalog,
-            requested,
-            bodies,
-            tokens,
-            budget,
-            closure,
-            nodes,
-            reached_by,
-            groups,
-            trials: 0,
-            bytes: 0,
-        }
+        let (trials, bytes) = (0, 0);
+        Self { catalog, requested, bodies, tokens, budget, reached_by, groups, trials, bytes }
     }
 
     /// Returns requests to drop, and whether no smaller set exists.
     fn drop_set(&mut self, max_exact: usize) -> (Option<DropSet>, bool) {
-        let count = self.nodes.len();
+        let count = self.requested.len();
         if count <= max_exact.min(self.reached_by.len()) {
             for set in self.closed_sets() {
                 if self.is_over() {
@@ -154,7 +136,7 @@ impl<'a, 'b, 't> Search<'a, 'b, 't> {
 
     /// Returns the sets that may fit: fewest drops first, then most remaining tokens, then the first requests.
     fn closed_sets(&self) -> Vec<RequestSet> {
-        let count = self.nodes.len();
+        let count = self.requested.len();
         let sets = (1..(1_u64 << count).saturating_sub(1)).map(|bits| -> RequestSet {
             (0..count).filter(|request| bits >> request & 1 == 1).collect()
         });
@@ -169,7 +151,7 @@ impl<'a, 'b, 't> Search<'a, 'b, 't> {
 
     /// Returns a small set to drop, not necessarily a smallest.
     fn greedy(&mut self) -> Option<DropSet> {
-        let count = self.nodes.len();
+        let count = self.requested.len();
         let order = self.drop_order();
         let (mut from, mut to) = (0, if order.is_empty() { count - 1 } else { order.len() });
         let mut found = None;
@@ -207,19 +189,19 @@ impl<'a, 'b, 't> Search<'a, 'b, 't> {
 
     /// Returns growing sets of dropped requests.
     fn drop_order(&self) -> Vec<RequestSet> {
-        let count = self.nodes.len();
-        let mut groups: Vec<&(RequestSet, usize)> = self.groups.iter().collect();
-        groups.sort_by_key(|(set, cost)| Reverse(cost / set.len()));
+        let count = self.requested.len();
+        let mut groups: Vec<(&RequestSet, &usize)> = self.groups.iter().collect();
+        groups.sort_by_key(|(set, cost)| Reverse(**cost / set.len()));
         let max_candidates = MAX_COMPARISONS / (count * groups.len() * groups.len()).max(1);
         // In the unit of the bounds, which are lower than the tokens.
-        let total: usize = groups.iter().map(|(_, cost)| cost).sum();
+        let total: usize = self.groups.values().sum();
         let mut excess = total.saturating_mul(self.tokens - self.budget) / self.tokens;
         let mut order = vec![RequestSet::new()];
         while let Some(dropped) = order.last() {
-            let sets = groups.iter().take(max_candidates.max(1)).map(|(set, _)| dropped | set);
+            let sets = groups.iter().take(max_candidates.max(1)).map(|(set, _)| dropped | *set);
             let candidates = sets.filter(|set| set.len() < count).map(|set| {
                 let freed = groups.iter().filter(|(group, _)| group.is_subset(&set));
-                (freed.map(|(_, cost)| cost).sum::<usize>(), set)
+                (freed.map(|(_, cost)| **cost).sum::<usize>(), set)
             });
             let per_request = |(freed, set): &(usize, RequestSet)| {
                 let useful = (*freed).min(excess.max(1)).saturating_mul(1_000);
@@ -235,9 +217,10 @@ impl<'a, 'b, 't> Search<'a, 'b, 't> {
 
     /// Returns the last requests that no other request reaches.
     fn drop_last(&self, requests: usize) -> RequestSet {
-        let count = self.nodes.len();
-        let paths = self.closure.shortest_paths_from(&self.nodes[..count - requests]);
-        (0..count).filter(|request| paths.length(self.nodes[*request]).is_none()).collect()
+        let kept = &self.requested[..self.requested.len() - requests];
+        let kept = DependencyClosure::new(self.catalog, kept);
+        let requested = self.requested.iter().enumerate();
+        requested.filter(|(_, number)| kept.node(**number).is_none()).map(|(at, _)| at).collect()
     }
 
     /// Returns a lower bound for the tokens of the response without these requests.
@@ -275,15 +258,14 @@ fn min_costs(
     let BodyStore { counter, options, .. } = bodies;
     let id = |number: &u32| catalog.snippets()[*number as usize].id();
     let mut costs = counter.count_each(&closure.snippets.iter().map(id).collect::<Vec<&str>>());
-    let render =
-        |snippets| SnippetBundle { snippets, ..SnippetBundle::default() }.render(options.format);
-    let empty = counter.count(&render(Vec::new()));
-    let sections: Vec<String> =
-        bundle.snippets.iter().map(|snippet| render(vec![snippet.clone()])).collect();
-    let sections: Vec<&str> = sections.iter().map(String::as_str).collect();
-    for (snippet, tokens) in bundle.snippets.iter().zip(counter.count_each(&sections)) {
+    let tokens = |snippets| {
+        let bundle = SnippetBundle { snippets, ..SnippetBundle::default() };
+        counter.count(&bundle.render(options.format))
+    };
+    let empty = tokens(Vec::new());
+    for snippet in &bundle.snippets {
         if let Some(node) = catalog.find(snippet.id).and_then(|number| closure.node(number)) {
-            costs[node as usize] += tokens.saturating_sub(empty);
+            costs[node as usize] += tokens(vec![snippet.clone()]).saturating_sub(empty);
         }
     }
     costs

@@ -117,7 +117,7 @@ fn check(
     for max_exact in [MAX_EXACT_REQUESTS, 0] {
         let mut bodies = BodyStore::new(&catalog, options, counter);
         let bundle = catalog.bundle(&numbers, &mut bodies);
-        let mut search = Search::new(&catalog, &numbers, &mut bodies, &bundle, total, budget);
+        let mut search = Search::new(&catalog, &numbers, &mut bodies, &bundle, (total, budget));
         let (found, is_smallest) = search.drop_set(max_exact);
         let Some((dropped, left)) = found else {
             prop_assert_eq!(most, None, "with {}", max_exact);
