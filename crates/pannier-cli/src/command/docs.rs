@@ -16,7 +16,7 @@ use super::{AnswerFormat, explanation, find_items};
 use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
-use crate::table::Table;
+use crate::table::{Table, printable};
 
 /// The folder of a document cache.
 #[derive(Args, Debug)]
@@ -363,15 +363,10 @@ pub(crate) struct Verify {
 impl Verify {
     pub(crate) fn run(&self) -> Result<(), CliError> {
         let problems = pannier_docs::verify(&self.cache.cache)?;
-        let mut output = Output::new();
         if problems.is_empty() {
-            output.text("sound\n")?;
-            return output.finish();
+            return output::print("sound\n");
         }
-        for problem in &problems {
-            output.text(&format!("{}\n", crate::table::printable(problem)))?;
-        }
-        output.finish()?;
+        output::print(&printable(&(problems.join("\n") + "\n")))?;
         Err(CliError::CacheDamaged(problems.len()))
     }
 }

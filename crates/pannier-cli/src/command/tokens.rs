@@ -183,8 +183,7 @@ impl Calibrate {
         let calibration = pannier_tokens::calibrate(&*counter, pairs)?;
         let Calibration { pairs, mean, bound, covered_share, .. } = calibration;
         let name = counter.name();
-        let advice = || {
-            match bound {
+        let advice = match bound {
             bound if bound < 1.0 => format!("{name} itself is a bound for all of them.\n"),
             bound if bound > 100.0 => {
                 "No bound of that size is of use: is this a log of whole requests, or of another model?\n"
@@ -195,13 +194,11 @@ impl Calibrate {
                  95 %.\n",
                 covered_share * 100.0
             ),
-        }
         };
         let text = || {
             format!(
                 "From {pairs} logged: on average the model counts {mean:.3} times what {name} counts, at most \
-                 {bound:.3} times.\n{}",
-                advice()
+                 {bound:.3} times.\n{advice}"
             )
         };
         let confidence = 0.95;
