@@ -296,7 +296,7 @@ pub(crate) fn parse_any_yaml(text: &str) -> Result<Index<'_>, String> {
             max_documents: 1,
         },
     };
-    let index = serde_saphyr::from_str_with_options::<Option<AnyIndex>>(text, options);
+    let index = serde_saphyr::from_str_with_options::<Option<AnyIndex<'_>>>(text, options);
     let index = index.map_err(|error| first_line(&error.to_string()))?;
     let AnyIndex { tokenizer, baseline, snippets } = index.ok_or("it is empty")?;
     let entries = snippets.ok_or("it has no list 'snippets'")?;
