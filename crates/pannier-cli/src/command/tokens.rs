@@ -130,7 +130,7 @@ impl Count {
             let file = Some(path.as_path()).filter(|path| !is_stdin(path));
             texts.push(Counted::new(file, &text, &*counter));
         }
-        let tokens = texts.iter().map(|text| text.tokens).sum();
+        let tokens: usize = texts.iter().map(|text| text.tokens).sum();
         let exactness = counter.exactness().name();
         let tokenizer = counter.name();
         let text = || {
