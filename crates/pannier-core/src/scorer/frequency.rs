@@ -57,6 +57,8 @@ struct TagRows {
 }
 
 impl TagRows {
+    const NOT_SHARED: u32 = u32::MAX;
+
     fn new(pool: &Pool<'_>) -> Self {
         let index = pool.tags();
         let names = &index.names;
@@ -66,30 +68,25 @@ impl TagRows {
         let mut folded = vec![0; names.len()];
         let mut distinct = 0;
         for spellings in by_folded.chunk_by(|a, b| compare(a, b).is_eq()) {
+            // A tag that occurs once is shared with nobody.
+            let is_single = matches!(spellings, [only] if index.occurrences[*only as usize] == 1);
             for spelling in spellings {
-                folded[*spelling as usize] = distinct as u32;
+                folded[*spelling as usize] = if is_single { Self::NOT_SHARED } else { distinct };
             }
-            distinct += 1;
+            distinct += u32::from(!is_single);
         }
 
-        let mut occurrences = vec![0_u32; distinct];
-        for item in 0..pool.len() {
-            for tag in index.of(item) {
-                let occurrences = &mut occurrences[folded[*tag as usize] as usize];
-                *occurrences = occurrences.saturating_add(1);
-            }
-        }
         let mut starts = Vec::with_capacity(pool.len() + 1);
-        let mut tags = Vec::with_capacity(index.total());
+        let mut tags: Vec<u32> = Vec::with_capacity(index.total());
         starts.push(0);
         for item in 0..pool.len() {
             let start = tags.len();
             let row = index.of(item).iter().map(|tag| folded[*tag as usize]);
-            // A tag that occurs once is shared with nobody.
-            tags.extend(row.filter(|tag| occurrences[*tag as usize] > 1));
+            tags.extend(row.filter(|tag| *tag != Self::NOT_SHARED));
             sort_and_deduplicate(&mut tags, start);
             starts.push(tags.len() as u32);
         }
+        let distinct = distinct as usize;
         Self { starts, tags, distinct }
     }
 }

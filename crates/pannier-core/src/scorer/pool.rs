@@ -63,6 +63,8 @@ impl<'a> Pool<'a> {
 pub(super) struct TagIndex<'a> {
     /// The text of each number.
     pub(super) names: Vec<&'a str>,
+    /// How often each number occurs.
+    pub(super) occurrences: Vec<u32>,
     /// The start of each item's numbers in `numbers`, and a last entry for the end.
     starts: Vec<usize>,
     numbers: Vec<u32>,
@@ -78,6 +80,7 @@ impl<'a> TagIndex<'a> {
         let mut numbers = Vec::with_capacity(2 * items.len());
         let mut tags = Vec::with_capacity(4 * Self::BLOCK_ITEMS);
         let mut hashes = Vec::with_capacity(4 * Self::BLOCK_ITEMS);
+        let mut occurrences: Vec<u32> = Vec::with_capacity(256);
         starts.push(0);
         for block in items.chunks(Self::BLOCK_ITEMS) {
             let before = numbers.len();
@@ -88,8 +91,10 @@ impl<'a> TagIndex<'a> {
             hashes.extend(tags.iter().map(|tag| xxh3_64(tag.as_bytes())));
             let hashed = tags.drain(..).zip(hashes.drain(..));
             numbers.extend(hashed.map(|(tag, hash)| interner.number(tag, hash)));
+            occurrences.resize(interner.keys.len(), 0);
+            numbers[before..].iter().for_each(|number| occurrences[*number as usize] += 1);
         }
-        Self { names: interner.keys, starts, numbers }
+        Self { names: interner.keys, occurrences, starts, numbers }
     }
 
     /// Returns the numbers of one item's tags, in the item's order.
