@@ -110,9 +110,9 @@ struct Contents<'u> {
 }
 
 impl<'u> Contents<'u> {
-    fn of(&self, unit: u32) -> impl Iterator<Item = &'u str> {
+    fn of(&self, unit: u32) -> impl Iterator<Item = (&'u str, bool)> {
         let items = self.items;
-        self.units.members(unit).iter().map(move |member| items[*member as usize].content())
+        self.units.members(unit).iter().map(move |member| items[*member as usize].identity())
     }
 
     /// A group of one is not the same as an item without a group.
@@ -122,8 +122,8 @@ impl<'u> Contents<'u> {
 
     fn hash(&self, unit: u32) -> u64 {
         match *self.units.members(unit) {
-            [only] => xxh3_64(self.items[only as usize].content().as_bytes()),
-            _ => self.of(unit).fold(0, |seed, content| xxh3_64_with_seed(content.as_bytes(), seed)),
+            [only] => xxh3_64(self.items[only as usize].identity().0.as_bytes()),
+            _ => self.of(unit).fold(0, |seed, (text, _)| xxh3_64_with_seed(text.as_bytes(), seed)),
         }
     }
 
