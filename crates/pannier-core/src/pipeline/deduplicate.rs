@@ -125,9 +125,9 @@ struct UnitContents<'u> {
 }
 
 impl<'u> UnitContents<'u> {
-    fn of(&self, unit: u32) -> impl Iterator<Item = &'u str> {
+    fn of(&self, unit: u32) -> impl Iterator<Item = (&'u str, bool)> {
         let items = self.items;
-        self.units.members(unit).iter().map(move |member| items[*member as usize].content())
+        self.units.members(unit).iter().map(move |member| items[*member as usize].identity())
     }
 
     /// A group of one is not the same as an item without a group.
@@ -141,16 +141,16 @@ impl<'u> UnitContents<'u> {
 
     /// Hashes the lengths and the first bytes of a unit's contents.
     fn sample_hash(&self, unit: u32) -> u64 {
-        self.of(unit).fold(0, |seed, content| {
-            let sample = &content.as_bytes()[..content.len().min(SAMPLE_BYTES)];
-            xxh3_64_with_seed(sample, seed ^ content.len() as u64)
+        self.of(unit).fold(0, |seed, (text, _)| {
+            let sample = &text.as_bytes()[..text.len().min(SAMPLE_BYTES)];
+            xxh3_64_with_seed(sample, seed ^ text.len() as u64)
         })
     }
 
     fn hash(&self, unit: u32) -> u64 {
         match *self.units.members(unit) {
-            [only] => xxh3_64(self.items[only as usize].content().as_bytes()),
-            _ => self.of(unit).fold(0, |seed, content| xxh3_64_with_seed(content.as_bytes(), seed)),
+            [only] => xxh3_64(self.items[only as usize].identity().0.as_bytes()),
+            _ => self.of(unit).fold(0, |seed, (text, _)| xxh3_64_with_seed(text.as_bytes(), seed)),
         }
     }
 
