@@ -9,9 +9,8 @@ use serde::Serialize;
 use super::{AnswerFormat, label, sum_tokens};
 use crate::arguments::{BudgetArguments, ItemArguments, PolicyArguments};
 use crate::error::CliError;
-use crate::interrupt;
-use crate::output::{self, Output};
 use crate::table::Table;
+use crate::{interrupt, output};
 
 /// Simulate other budgets
 #[derive(Args, Debug)]
@@ -117,29 +116,26 @@ impl Simulate {
             ));
         }
         let indices = pipeline.get_marginal_items(items, budget, slack)?;
-        let mut output = Output::new();
-        if self.format == AnswerFormat::Json {
+        let answer = || {
             let items = indices.iter().map(|index| Entry::new(*index, &items[*index])).collect();
-            output.json(&Answer { slack_tokens: slack, items })?;
-            return output.finish();
-        }
-        let tokens = sum_tokens(indices.iter().map(|index| &items[*index]));
-        let count = match indices.len() {
-            1 => "1 item".to_owned(),
-            count => format!("{count} items"),
+            Answer { slack_tokens: slack, items }
         };
-        output.text(&format!("With {slack} tokens less, {count} of {tokens} tokens would go\n"))?;
-        let mut table = Table::new(output::terminal_width(), 2, &[false, true, false]);
-        for index in indices {
-            let item = &items[index];
-            table.row([
-                label(index, item),
-                format!("{} tokens", item.tokens()),
-                item.content().to_owned(),
-            ]);
-        }
-        output.text(&table.render(false))?;
-        output.finish()
+        let text = || {
+            let tokens = sum_tokens(indices.iter().map(|index| &items[*index]));
+            let count = match indices.len() {
+                1 => "1 item".to_owned(),
+                count => format!("{count} items"),
+            };
+            let mut table = Table::new(output::terminal_width(), 2, &[false, true, false]);
+            for index in &indices {
+                let item = &items[*index];
+                let tokens = format!("{} tokens", item.tokens());
+                table.row([label(*index, item), tokens, item.content().to_owned()]);
+            }
+            let table = table.render(false);
+            format!("With {slack} tokens less, {count} of {tokens} tokens would go\n{table}")
+        };
+        output::print_answer(self.format.is_json(), answer, text)
     }
 
     fn min_budget_for(
@@ -194,21 +190,14 @@ impl Simulate {
             _ => (None, None, None),
         };
         let item = Entry::new(index, &items[index]);
-        let mut output = Output::new();
-        match self.format {
-            AnswerFormat::Json => {
-                output.json(&Answer { item, ceiling, min_budget, is_proven, tried_to })?;
-            }
-            AnswerFormat::Text => output.text(&match (min_budget, is_proven, tried_to) {
-                (Some(tokens), None, _) => format!("{tokens}\n"),
-                (Some(tokens), Some(_), _) => format!("{tokens}, or less: not all were tried\n"),
-                (None, _, Some(tried)) => {
-                    format!("none up to {tried}; larger ones were not tried\n")
-                }
-                (None, _, None) => format!("none up to {ceiling}\n"),
-            })?,
-        }
-        output.finish()
+        let answer = || Answer { item, ceiling, min_budget, is_proven, tried_to };
+        let text = || match (min_budget, is_proven, tried_to) {
+            (Some(tokens), None, _) => format!("{tokens}\n"),
+            (Some(tokens), Some(_), _) => format!("{tokens}, or less: not all were tried\n"),
+            (None, _, Some(tried)) => format!("none up to {tried}; larger ones were not tried\n"),
+            (None, _, None) => format!("none up to {ceiling}\n"),
+        };
+        output::print_answer(self.format.is_json(), answer, text)
     }
 
     fn sweep(
@@ -245,17 +234,18 @@ impl Simulate {
             output::warn(&format!("the sweep ends at {end}, below {to}; sweep a smaller range"));
         }
         let to = *budgets.end();
-        let mut output = Output::new();
-        if self.format == AnswerFormat::Json {
+        let answer = || {
             let items = items.iter().zip(&swept).enumerate().map(|(index, (item, ranges))| Swept {
                 item: Entry::new(index, item),
                 budgets: ranges.iter().map(|range| (*range.start(), *range.end())).collect(),
             });
-            output.json(&Answer { from, to, items: items.collect() })?;
-        } else if from <= to {
-            output.text(&sweep_chart(items, &swept, from..=to))?;
-        }
-        output.finish()
+            Answer { from, to, items: items.collect() }
+        };
+        let text = || match from <= to {
+            true => sweep_chart(items, &swept, from..=to),
+            false => String::new(),
+        };
+        output::print_answer(self.format.is_json(), answer, text)
     }
 }
 

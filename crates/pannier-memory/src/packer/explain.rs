@@ -22,7 +22,7 @@ impl PacketBuilder<'_> {
         indices: &[usize],
         search: &mut Search<'_>,
     ) -> Result<Vec<Explanation<&ContextItem>>, MemoryError> {
-        let packet = self.select(self.effective_budget()?)?;
+        let packet = self.select(self.effective_budget())?;
         let prepared = packet.pipeline.prepare(&*self.pool)?;
         let mut explanations = prepared.explain(&packet.budget, indices, search)?;
         for explanation in &mut explanations {
@@ -40,7 +40,7 @@ impl PacketBuilder<'_> {
 
     /// Returns whether the packet contains the whole entry.
     fn is_whole(&self, index: usize) -> Result<bool, MemoryError> {
-        let packet = self.select(self.effective_budget()?)?;
+        let packet = self.select(self.effective_budget())?;
         Ok(whole_entries(&packet.selection).any(|other| other == index))
     }
 
