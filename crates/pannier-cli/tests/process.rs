@@ -251,3 +251,38 @@ fn receipts_follow_links_and_write_to_pipes() {
     assert!(!std::fs::symlink_metadata("/dev/null").unwrap().is_file());
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_ends_a_search_with_what_is_known() {
+    const COUNTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/commands/counts.toml");
+    const SIGINT: u64 = 1 << 1;
+    let path = folder("interrupt").join("items.jsonl");
+    let item = |i: u32| {
+        let (tokens, hint) = (50 + i * 7_919 % 400, f64::from(3_000 - i) / 3_000.0);
+        format!("{{\"content\":\"item {i}\",\"tokens\":{tokens},\"futureRelevanceHint\":{hint}}}\n")
+    };
+    std::fs::write(&path, (0..3_000).map(item).collect::<String>()).unwrap();
+    let path = path.to_str().unwrap();
+    let question = ["simulate", path, "--policy", COUNTS, "--min-budget-for", "2999"];
+    let mut command = pannier(&question);
+    command.arg("--exhaustive").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    // A signal that comes before the command listens ends it as usual.
+    let catches = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+        u64::from_str_radix(mask, 16).unwrap() & SIGINT != 0
+    };
+    while !catches() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let (stdout, stderr) = (String::from_utf8(output.stdout), String::from_utf8(output.stderr));
+    let (stdout, stderr) = (stdout.unwrap(), stderr.unwrap());
+    assert!(stdout.ends_with("; larger ones were not tried\n"), "{stdout}");
+    assert!(stderr.contains("error: interrupted"), "{stderr}");
+}
