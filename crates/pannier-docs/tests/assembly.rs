@@ -399,10 +399,16 @@ proptest! {
         ids.extend(context.omitted.iter().map(|omitted| omitted.chunk_id.as_str()));
         prop_assert_eq!(ids.len(), candidates.hits().len());
         prop_assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
+        // One passage is cut; others may still fit beside it.
+        let is_cut = |chunk: &ContextChunk| chunk.text.len() != chunk.end - chunk.start;
+        let cut = context.chunks.iter().filter(|chunk| is_cut(chunk)).count();
+        prop_assert_eq!(cut, usize::from(context.truncated));
         for chunk in &context.chunks {
-            let is_cut = context.truncated;
-            let end = if is_cut { chunk.text.strip_suffix("...").unwrap() } else { &chunk.text };
-            prop_assert_eq!(chunk.end - chunk.start, end.len());
+            let kept = match is_cut(chunk) {
+                true => chunk.text.strip_suffix("...").unwrap(),
+                false => &chunk.text,
+            };
+            prop_assert_eq!(chunk.end - chunk.start, kept.len());
             let heading = format!("[DOC: {}]\n", chunk.document_path.replace(']', "%5D"));
             prop_assert!(context.text.contains(&heading), "{}", heading);
         }
