@@ -8,8 +8,9 @@ use std::sync::{Arc, OnceLock};
 
 use pannier_core::TokenCounter;
 use pannier_docs::{
-    AssembledContext, Assembler, AssemblyConfig, BuildOptions, ContextCache, DocumentIndex,
-    DocumentSource, OmittedReason, QueryVector, TokenBudget, build, verify_determinism,
+    AssembledContext, Assembler, AssemblyConfig, BuildOptions, ContextCache, ContextChunk,
+    DocumentIndex, DocumentSource, OmittedReason, QueryVector, TokenBudget, build,
+    verify_determinism,
 };
 use pannier_policy::Packing;
 use pannier_policy::{PolicyRegistry, Replay};
