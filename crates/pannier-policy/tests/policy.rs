@@ -172,7 +172,7 @@ fn every_error_has_the_path_to_its_key() {
         (
             "type = \"quota\"\n    quotas = [{ kind = \"Document\", require = 20.0, cap = 60.0 }]\n    inner_slicer = { type = \"greedy\" }",
             "type = \"document\"\noverhead = -1",
-            "in the policy, inner_slicer: DocumentSlice: overhead is -1; it must be 0 or more tokens",
+            "in the policy, inner_slicer: document: overhead is -1; it must be 0 or more tokens",
         ),
         (
             "type = \"quota\"\n    quotas = [{ kind = \"Document\", require = 20.0, cap = 60.0 }]\n    inner_slicer = { type = \"greedy\" }",
