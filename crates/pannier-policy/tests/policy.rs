@@ -1,5 +1,6 @@
 //! Policies: reading, writing, presets, the registry and the JSON Schema.
 
+#[path = "../../pannier-core/tests/support/items.rs"]
 mod support;
 
 #[cfg(feature = "schema")]
@@ -919,16 +920,7 @@ fn custom_scorers_are_explained_by_their_names() {
 
 #[test]
 fn c23_policies_compare_as_their_pipelines_do() {
-    let rated = |content: &str, priority, hint| {
-        scored(content, 40, hint).priority(priority).build().unwrap()
-    };
-    let items = [
-        rated("item-a", 10, 0.1),
-        rated("item-b", 1, 0.9),
-        rated("both", 20, 1.0),
-        rated("item-b", 0, 0.0),
-        rated("neither", 0, 0.0),
-    ];
+    let items = contested_pool();
     let by_priority = Policy::new([(ScorerPolicy::Priority, 1.0)]);
     let by_hint = Policy::new([(ScorerPolicy::Reflexive, 1.0)]);
     let variants = [("priority", &by_priority), ("reflexive", &by_hint)];
