@@ -347,6 +347,19 @@ fn receipts_replay_from_the_index() {
     }
 }
 
+#[test]
+fn null_in_recorded_options_is_an_absent_option() {
+    let documents = Documents::new(&[("a.md", "target one")]);
+    let assembler = Assembler::new(&documents.cache, AssemblyConfig::default());
+    let candidates = assembler.candidates("target", QueryVector::None).unwrap();
+    let mut receipt = candidates.receipt(&TokenBudget::available(60)).unwrap();
+    let options = r#"{ "search": { "lexical_k": null, "filters": { "paths": null } }, "packing": null,
+                       "max_chunks_per_doc": null, "neighbours": null }"#;
+    receipt.source.options = Some(serde_json::from_str(options).unwrap());
+    let config = Assembler::config_from_receipt(&receipt).unwrap();
+    assert_eq!(config, AssemblyConfig::default());
+}
+
 /// Documents of many formats, for property tests.
 fn library() -> &'static Documents {
     static LIBRARY: OnceLock<Documents> = OnceLock::new();
