@@ -58,6 +58,7 @@ macro_rules! opaque_debug {
     };
 }
 
+pub mod analysis;
 mod analytics;
 mod diagnostics;
 mod error;
@@ -68,7 +69,6 @@ mod pipeline;
 mod placer;
 mod scorer;
 mod slicer;
-pub mod terms;
 mod tokens;
 mod whatif;
 

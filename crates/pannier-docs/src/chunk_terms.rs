@@ -1,6 +1,6 @@
 //! The distinct terms of a chunk with their positions, in the order of the index.
 
-use pannier_core::terms::each_term;
+use pannier_core::analysis::for_each_term;
 
 use crate::inverted_index::DistinctTerms;
 use crate::word_counts::hash;
@@ -32,10 +32,10 @@ impl ChunkTerms {
         let (mut text, mut occurrences) = (String::new(), Vec::new());
         let (mut next, mut total) = (0_u32, 0_u32);
         for source in texts {
-            let end = each_term(source, next, |term| {
+            let end = for_each_term(source, next, |term| {
                 let start = text.len() as u32;
                 text.push_str(term.text);
-                occurrences.push((hash(term.text), start, text.len() as u32, term.place));
+                occurrences.push((hash(term.text), start, text.len() as u32, term.position));
             });
             total = total.saturating_add(end - next);
             next = end.saturating_add(1);
@@ -99,7 +99,7 @@ mod tests {
         #[test]
         fn terms_are_distinct_and_ordered(text in "\\PC*") {
             let terms = ChunkTerms::new(&[&text]);
-            prop_assert_eq!(terms.total, each_term(&text, 0, |_| {}));
+            prop_assert_eq!(terms.total, for_each_term(&text, 0, |_| {}));
             let mut before: Option<(u64, &str)> = None;
             terms.for_each(|hash, word, count, positions| {
                 assert_eq!(count as usize, positions.len());

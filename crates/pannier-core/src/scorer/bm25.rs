@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Pool, ScoreExplanation, Scorer};
 use crate::Error;
-use crate::terms::{each_term, each_term_beginning, rarity, says_little, worth};
+use crate::analysis::{for_each_term, for_each_term_starting_with, idf, is_stop_word, tf_factor};
 
 /// How well contents answer a query, by BM25 among the items of the pool: the best has 1.
 ///
-/// Texts are compared by their [terms](crate::terms), so `deploying` finds `deployment`, and
+/// Texts are compared by their [terms](crate::analysis), so `deploying` finds `deployment`, and
 /// `http_header` finds `HttpHeader`. A term that few items have counts for more, and so does one that
 /// the query repeats. Words that say little, such as `the` and `how`, do not count. An item without any
 /// term scores 0; so do all, if the query has none.
@@ -48,9 +48,9 @@ impl Bm25Scorer {
     pub fn new(query: &str) -> Self {
         // A whole identifier may be the same as its first part, and is then no second occurrence.
         let mut occurrences = BTreeSet::new();
-        each_term(query, 0, |term| {
-            if !says_little(term.text) {
-                occurrences.insert((term.text.to_owned(), term.place));
+        for_each_term(query, 0, |term| {
+            if !is_stop_word(term.text) {
+                occurrences.insert((term.text.to_owned(), term.position));
             }
         });
         let mut counts: BTreeMap<String, u32> = BTreeMap::new();
@@ -71,7 +71,7 @@ impl Bm25Scorer {
 
     /// Calls a function with every part of a score: which term gives it, to which item, and how much.
     /// For each item, terms come in their order.
-    fn each_part(&self, pool: &Pool<'_>, mut f: impl FnMut(usize, usize, f64)) {
+    fn for_each_term_score(&self, pool: &Pool<'_>, mut f: impl FnMut(usize, usize, f64)) {
         if self.terms.is_empty() {
             return;
         }
@@ -91,9 +91,9 @@ impl Bm25Scorer {
         let mean = total as f64 / (pool.len() as f64).max(1.0);
         for (term, found) in found.iter().enumerate() {
             let repeated = f64::from(self.terms[term].1);
-            let weight = repeated * rarity(found.len() as u32, pool.len());
+            let weight = repeated * idf(found.len() as u32, pool.len());
             for (item, count) in found {
-                f(term, *item, weight * worth(*count, lengths[*item], mean));
+                f(term, *item, weight * tf_factor(*count, lengths[*item], mean));
             }
         }
     }
@@ -101,13 +101,13 @@ impl Bm25Scorer {
     /// Finds the terms in a text, each with its place, and returns how many words the text has.
     fn occurrences(&self, text: &str, found: &mut Vec<(usize, u32)>) -> u32 {
         found.clear();
-        each_term_beginning(&self.beginnings, text, 0, |term| {
+        for_each_term_starting_with(&self.beginnings, text, 0, |term| {
             let known = self.terms.binary_search_by(|(known, _)| known.as_str().cmp(term.text));
             let Ok(known) = known else { return };
             // A whole identifier comes behind its parts, and may be the same as the first of them.
-            let mut parts = found.iter().rev().take_while(|(_, place)| *place >= term.place);
-            if !term.is_extra || parts.all(|part| *part != (known, term.place)) {
-                found.push((known, term.place));
+            let mut parts = found.iter().rev().take_while(|(_, place)| *place >= term.position);
+            if !term.shares_position || parts.all(|part| *part != (known, term.position)) {
+                found.push((known, term.position));
             }
         })
     }
@@ -116,7 +116,7 @@ impl Bm25Scorer {
 impl Scorer for Bm25Scorer {
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         scores.fill(0.0);
-        self.each_part(pool, |_, item, part| scores[item] += part);
+        self.for_each_term_score(pool, |_, item, part| scores[item] += part);
         let best = best(scores);
         if best > 0.0 {
             scores.iter_mut().for_each(|score| *score /= best);
@@ -131,7 +131,7 @@ impl Scorer for Bm25Scorer {
     /// Tells what each term gives; the parts add up to the score, but for rounding.
     fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
         let (mut scores, mut parts) = (vec![0.0; pool.len()], Vec::new());
-        self.each_part(pool, |term, other, part| {
+        self.for_each_term_score(pool, |term, other, part| {
             scores[other] += part;
             if other == item {
                 parts.push((term, part));
