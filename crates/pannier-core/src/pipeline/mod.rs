@@ -10,7 +10,7 @@ mod classify;
 mod close;
 mod deduplicate;
 mod explain;
-mod near;
+mod near_duplicates;
 mod place;
 mod score;
 mod selected;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::classify::Classified;
 use super::close::{Outcome, RenderDrops};
 use super::deduplicate::Duplicate;
-use super::near::Overlap;
+use super::near_duplicates::Containment;
 use super::place::Overflow;
 use crate::diagnostics::{
     ExcludedItem, ExclusionReason, ExclusionVariant, IncludedItem, InclusionReason, OverflowEvent,
@@ -261,7 +261,7 @@ impl PreparedRun<'_> {
                     Arc::clone(contents.entry(index).or_insert_with(content))
                 };
                 for Duplicate { unit, kept, overlap } in &self.duplicates {
-                    if let Some(Overlap { shared, own: total }) = *overlap {
+                    if let Some(Containment { shared, total }) = *overlap {
                         let near_duplicate_of = content(units.best_member(*kept, &self.scores));
                         let reason =
                             ExclusionReason::NearDuplicate { near_duplicate_of, shared, total };
