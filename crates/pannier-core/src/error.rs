@@ -114,7 +114,7 @@ pub enum Error {
 
     /// A name is already in use.
     #[error("there is already a {what} '{name}'; choose another name")]
-    NameTaken {
+    DuplicateName {
         /// What the name was meant for.
         what: &'static str,
         /// The name.

@@ -232,7 +232,7 @@ fn every_error_has_the_path_to_its_key() {
         (
             "saturation = 2",
             "saturation = 0",
-            "in the policy, scorers[5].children[0]: KeywordScorer: enough is 0; it must be 1 or more",
+            "in the policy, scorers[5].children[0]: KeywordScorer: saturation is 0; it must be 1 or more",
         ),
         (
             "saturation = 2",

@@ -41,7 +41,7 @@ pub struct ContextItem {
     metadata: Option<Arc<Metadata>>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     timestamp: Option<Timestamp>,
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "wire::is_not_a_number"))]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "wire::is_non_finite"))]
     future_relevance_hint: Option<f64>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "std::ops::Not::not"))]
     pinned: bool,
@@ -503,7 +503,7 @@ mod wire {
     }
 
     /// JSON has no spelling for these, and `null` would not say what was there.
-    pub(super) fn is_not_a_number(hint: &Option<f64>) -> bool {
+    pub(super) fn is_non_finite(hint: &Option<f64>) -> bool {
         !hint.is_some_and(f64::is_finite)
     }
 }

@@ -14,13 +14,13 @@ use std::sync::Arc;
 use crate::Error;
 
 /// Orders two texts by their bytes after ASCII lower-casing.
-pub(crate) fn compare_folded(left: &str, right: &str) -> Ordering {
+pub(crate) fn cmp_ignore_ascii_case(left: &str, right: &str) -> Ordering {
     let left = left.bytes().map(|byte| byte.to_ascii_lowercase());
     left.cmp(right.bytes().map(|byte| byte.to_ascii_lowercase()))
 }
 
 #[derive(Clone)]
-enum Name {
+enum CaseInsensitiveName {
     Known(u8),
     Other(Arc<str>),
 }
@@ -33,13 +33,13 @@ macro_rules! label {
     ) => {
         $(#[$docs])*
         #[derive(Clone)]
-        pub struct $name(Name);
+        pub struct $name(CaseInsensitiveName);
 
         impl $name {
             /// The well-known names, by number.
             const KNOWN: [&'static str; [$($number),+].len()] = [$($text),+];
 
-            $($(#[$known_docs])* pub const $known: Self = Self(Name::Known($number));)+
+            $($(#[$known_docs])* pub const $known: Self = Self(CaseInsensitiveName::Known($number));)+
 
             /// Makes a name of any text that is not blank.
             ///
@@ -51,15 +51,15 @@ macro_rules! label {
                 match text {
                     $($text => Ok(Self::$known),)+
                     blank if blank.trim().is_empty() => Err(Error::BlankName { field: $field }),
-                    _ => Ok(Self(Name::Other(text.into()))),
+                    _ => Ok(Self(CaseInsensitiveName::Other(text.into()))),
                 }
             }
 
             /// The text as it was given.
             pub fn as_str(&self) -> &str {
                 match &self.0 {
-                    Name::Known(number) => Self::KNOWN[usize::from(*number)],
-                    Name::Other(text) => text,
+                    CaseInsensitiveName::Known(number) => Self::KNOWN[usize::from(*number)],
+                    CaseInsensitiveName::Other(text) => text,
                 }
             }
         }
@@ -73,7 +73,7 @@ macro_rules! label {
         impl PartialEq for $name {
             fn eq(&self, other: &Self) -> bool {
                 match (&self.0, &other.0) {
-                    (Name::Known(number), Name::Known(other)) => number == other,
+                    (CaseInsensitiveName::Known(number), CaseInsensitiveName::Known(other)) => number == other,
                     _ => self.as_str().eq_ignore_ascii_case(other.as_str()),
                 }
             }
@@ -83,7 +83,7 @@ macro_rules! label {
 
         impl Ord for $name {
             fn cmp(&self, other: &Self) -> Ordering {
-                compare_folded(self.as_str(), other.as_str())
+                cmp_ignore_ascii_case(self.as_str(), other.as_str())
             }
         }
 

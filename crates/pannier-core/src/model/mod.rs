@@ -23,7 +23,7 @@ pub(crate) use form::Levels;
 #[cfg(feature = "serde")]
 pub use item::UncountedItem;
 pub use item::{ContextItem, ContextItemBuilder, ScoredItem, find_item};
-pub(crate) use label::compare_folded;
+pub(crate) use label::cmp_ignore_ascii_case;
 pub use label::{ContextKind, ContextSource};
 pub use metadata::{Metadata, MetadataValue};
 pub use overflow::OverflowStrategy;

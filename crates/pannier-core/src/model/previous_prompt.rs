@@ -10,21 +10,21 @@ use std::sync::Arc;
 /// Nothing was sent by default.
 #[derive(Clone, Debug, Default)]
 pub struct PreviousPrompt {
-    /// The places of each content, from 0.
-    places: Arc<BTreeMap<String, Vec<usize>>>,
+    /// The positions of each content, from 0.
+    positions: Arc<BTreeMap<String, Vec<usize>>>,
     len: usize,
 }
 
 impl PreviousPrompt {
     /// These contents, in this order.
     pub fn new(contents: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        let mut positions: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         let mut len = 0;
         for content in contents {
-            places.entry(content.into()).or_default().push(len);
+            positions.entry(content.into()).or_default().push(len);
             len += 1;
         }
-        Self { places: Arc::new(places), len }
+        Self { positions: Arc::new(positions), len }
     }
 
     /// How many there were.
@@ -45,10 +45,10 @@ impl PreviousPrompt {
     ) -> impl Iterator<Item = Option<usize>> {
         let mut used: BTreeMap<&str, usize> = BTreeMap::new();
         contents.into_iter().map(move |content| {
-            let (key, places) = self.places.get_key_value(content)?;
+            let (key, positions) = self.positions.get_key_value(content)?;
             let next = used.entry(key).or_default();
             *next += 1;
-            places.get(*next - 1).copied()
+            positions.get(*next - 1).copied()
         })
     }
 }

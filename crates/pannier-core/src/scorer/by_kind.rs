@@ -12,7 +12,7 @@ const NAME: &str = "ByKindScorer";
 /// Scores each kind by its own scorer, over a pool of only the items of that kind.
 ///
 /// Several kinds may share a scorer; they are then ranked together. What has none of the kinds goes
-/// to the scorer of [`otherwise`](ByKindScorerBuilder::otherwise), all of it together, and scores 0
+/// to the scorer of [`default_scorer`](ByKindScorerBuilder::default_scorer), all of it together, and scores 0
 /// if there is none.
 ///
 /// ```
@@ -21,7 +21,7 @@ const NAME: &str = "ByKindScorer";
 /// let scorer = ByKindScorer::builder()
 ///     .kind(ContextKind::MESSAGE, RecencyScorer)
 ///     .kinds([ContextKind::DOCUMENT, ContextKind::MEMORY], ReflexiveScorer)
-///     .otherwise(PriorityScorer)
+///     .default_scorer(PriorityScorer)
 ///     .build()?;
 /// # Ok::<(), pannier_core::Error>(())
 /// ```
@@ -30,24 +30,24 @@ pub struct ByKindScorer {
     kinds: Vec<(ContextKind, usize)>,
     children: Vec<Box<dyn Scorer>>,
     /// The child of all other kinds.
-    otherwise: Option<usize>,
+    default_scorer: Option<usize>,
 }
 
 impl ByKindScorer {
     /// Starts a scorer without kinds.
     pub fn builder() -> ByKindScorerBuilder {
-        ByKindScorerBuilder { entries: Vec::new(), otherwise: None }
+        ByKindScorerBuilder { entries: Vec::new(), default_scorer: None }
     }
 
     /// Which child scores an item.
     fn child_of(&self, item: &ContextItem) -> Option<usize> {
         let listed = self.kinds.iter().find(|(kind, _)| kind == item.kind());
-        listed.map(|(_, child)| *child).or(self.otherwise)
+        listed.map(|(_, child)| *child).or(self.default_scorer)
     }
 }
 
 /// The items of a pool at these places, as a pool.
-fn part<'a>(pool: &Pool<'a>, places: &[usize]) -> Pool<'a> {
+fn subpool<'a>(pool: &Pool<'a>, places: &[usize]) -> Pool<'a> {
     Pool::new(places.iter().map(|place| pool.items()[*place]))
 }
 
@@ -64,7 +64,7 @@ impl Scorer for ByKindScorer {
             if places.is_empty() {
                 continue;
             }
-            for (place, score) in places.iter().zip(part(pool, places).scores(child)?) {
+            for (place, score) in places.iter().zip(subpool(pool, places).scores(child)?) {
                 scores[*place] = score;
             }
         }
@@ -83,7 +83,7 @@ impl Scorer for ByKindScorer {
         let is_member = |place: &usize| self.child_of(items[*place]) == Some(child);
         let places: Vec<usize> = (0..items.len()).filter(is_member).collect();
         let own = places.partition_point(|place| *place < item);
-        let inner = self.children[child].explain(&part(pool, &places), own)?;
+        let inner = self.children[child].explain(&subpool(pool, &places), own)?;
         Ok(ScoreExplanation::new(self.name(), inner.score).with_children(vec![inner]))
     }
 }
@@ -92,7 +92,7 @@ impl Scorer for ByKindScorer {
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct ByKindScorerBuilder {
     entries: Vec<(Vec<ContextKind>, Box<dyn Scorer>)>,
-    otherwise: Option<Box<dyn Scorer>>,
+    default_scorer: Option<Box<dyn Scorer>>,
 }
 
 impl ByKindScorerBuilder {
@@ -112,8 +112,8 @@ impl ByKindScorerBuilder {
     }
 
     /// Scores all kinds that are not listed by this scorer, as one pool.
-    pub fn otherwise(mut self, scorer: impl Scorer + 'static) -> Self {
-        self.otherwise = Some(Box::new(scorer));
+    pub fn default_scorer(mut self, scorer: impl Scorer + 'static) -> Self {
+        self.default_scorer = Some(Box::new(scorer));
         self
     }
 
@@ -141,11 +141,11 @@ impl ByKindScorerBuilder {
             }
             children.push(scorer);
         }
-        let otherwise = self.otherwise.map(|scorer| {
+        let default_scorer = self.default_scorer.map(|scorer| {
             children.push(scorer);
             children.len() - 1
         });
-        Ok(ByKindScorer { kinds, children, otherwise })
+        Ok(ByKindScorer { kinds, children, default_scorer })
     }
 }
 
@@ -191,7 +191,7 @@ mod tests {
         let scorer = ByKindScorer::builder()
             .kind(kind("task"), ReflexiveScorer)
             .kind(kind("nowhere"), ReflexiveScorer)
-            .otherwise(PriorityScorer)
+            .default_scorer(PriorityScorer)
             .build()
             .unwrap();
         let items = pool();
@@ -227,7 +227,7 @@ mod tests {
             "ByKindScorer: scorer 1 has no kinds; give it at least one"
         );
         assert_eq!(
-            problem(ByKindScorer::builder().otherwise(PriorityScorer)),
+            problem(ByKindScorer::builder().default_scorer(PriorityScorer)),
             "ByKindScorer: it lists no kinds; add at least one"
         );
     }

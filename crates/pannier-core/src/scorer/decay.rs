@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::{Pool, Scorer, check_unit, score_each};
+use super::{Pool, Scorer, check_unit_interval, score_independently};
 use crate::{Error, Timestamp};
 
 const NAME: &str = "DecayScorer";
@@ -90,7 +90,7 @@ impl DecayCurve {
     }
 
     /// The score at an age.
-    pub fn at(&self, age: Duration) -> f64 {
+    pub fn score_at_age(&self, age: Duration) -> f64 {
         match &self.0 {
             Shape::Exponential { half_life } => {
                 libm::exp2(-(age.as_secs_f64() / half_life.as_secs_f64()))
@@ -147,7 +147,7 @@ impl DecayScorer {
     ///
     /// [`Error::InvalidScorer`] if the score is not between 0 and 1.
     pub fn with_null_timestamp_score(mut self, score: f64) -> Result<Self, Error> {
-        self.null_timestamp_score = check_unit(NAME, "nullTimestampScore", score)?;
+        self.null_timestamp_score = check_unit_interval(NAME, "nullTimestampScore", score)?;
         Ok(self)
     }
 }
@@ -159,8 +159,8 @@ impl Scorer for DecayScorer {
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         let now = self.time.now();
-        score_each(pool, scores, |item| match item.timestamp() {
-            Some(timestamp) => self.curve.at(now.since(timestamp)),
+        score_independently(pool, scores, |item| match item.timestamp() {
+            Some(timestamp) => self.curve.score_at_age(now.since(timestamp)),
             None => self.null_timestamp_score,
         });
         Ok(())
@@ -187,7 +187,7 @@ mod tests {
             for tenths in 0..5_000_u64 {
                 let age = Duration::from_millis(100 * tenths);
                 let power = libm::pow(2.0, -age.as_secs_f64() / half_life as f64);
-                assert!((curve.at(age) - power).abs() < 1e-12, "{half_life} {age:?}");
+                assert!((curve.score_at_age(age) - power).abs() < 1e-12, "{half_life} {age:?}");
             }
         }
     }

@@ -34,11 +34,11 @@ pub struct KeywordScorer {
     keywords: Vec<String>,
     /// Their places, by their texts.
     sorted: Vec<usize>,
-    enough: usize,
+    saturation: usize,
 }
 
 impl KeywordScorer {
-    /// A scorer that gives 1 to an item with `enough` of these keywords, and to one with fewer its share.
+    /// A scorer that gives 1 to an item with `saturation` of these keywords, and to one with fewer its share.
     ///
     /// Keywords lose what is neither letter nor digit at their ends. Those that are then empty, or the
     /// same as another but for case, do not count. One with white space inside is found nowhere.
@@ -46,22 +46,23 @@ impl KeywordScorer {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidScorer`] if `enough` is 0.
+    /// [`Error::InvalidScorer`] if `saturation` is 0.
     pub fn new<K: AsRef<str>>(
         keywords: impl IntoIterator<Item = K>,
-        enough: usize,
+        saturation: usize,
     ) -> Result<Self, Error> {
-        if enough == 0 {
-            let problem = "enough is 0; it must be 1 or more".to_owned();
+        if saturation == 0 {
+            let problem = "saturation is 0; it must be 1 or more".to_owned();
             return Err(Error::InvalidScorer { scorer: "KeywordScorer", problem });
         }
         let mut known = BTreeSet::new();
-        let keywords = keywords.into_iter().map(|keyword| trimmed(keyword.as_ref()).to_lowercase());
+        let keywords =
+            keywords.into_iter().map(|keyword| trim_punctuation(keyword.as_ref()).to_lowercase());
         let is_new = |keyword: &String| !keyword.is_empty() && known.insert(keyword.clone());
         let keywords: Vec<String> = keywords.filter(is_new).collect();
         let mut sorted: Vec<usize> = (0..keywords.len()).collect();
         sorted.sort_unstable_by_key(|place| &keywords[*place]);
-        Ok(Self { keywords, sorted, enough })
+        Ok(Self { keywords, sorted, saturation })
     }
 
     /// The keywords as they are looked for, in the order they were given.
@@ -83,19 +84,19 @@ impl KeywordScorer {
     }
 
     /// The places of the keywords in a content, as often as they occur.
-    fn found(&self, content: &str) -> impl Iterator<Item = usize> {
+    fn matched_keywords(&self, content: &str) -> impl Iterator<Item = usize> {
         words(content).filter_map(|word| self.find(word))
     }
 }
 
 /// Without what is neither letter nor digit at its ends.
-fn trimmed(word: &str) -> &str {
+fn trim_punctuation(word: &str) -> &str {
     word.trim_matches(|c: char| !c.is_alphanumeric())
 }
 
 /// The words of a text, and their parts.
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split_whitespace().map(trimmed).filter(|word| !word.is_empty()).flat_map(|word| {
+    text.split_whitespace().map(trim_punctuation).filter(|word| !word.is_empty()).flat_map(|word| {
         let parts = word.split(|c: char| !c.is_alphanumeric() && c != '_');
         // A word without parts is its own only part.
         let parts = parts.filter(|part| !part.is_empty() && part.len() < word.len());
@@ -105,7 +106,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 impl Scorer for KeywordScorer {
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-        let most = self.enough.min(self.keywords.len());
+        let most = self.saturation.min(self.keywords.len());
         if most == 0 {
             scores.fill(0.0);
             return Ok(());
@@ -114,8 +115,8 @@ impl Scorer for KeywordScorer {
         let mut last = vec![usize::MAX; self.keywords.len()];
         for (place, (score, item)) in scores.iter_mut().zip(pool.items()).enumerate() {
             let is_new = |keyword: &usize| std::mem::replace(&mut last[*keyword], place) != place;
-            let matches = self.found(item.content()).filter(is_new).take(most).count();
-            *score = matches as f64 / self.enough as f64;
+            let matches = self.matched_keywords(item.content()).filter(is_new).take(most).count();
+            *score = matches as f64 / self.saturation as f64;
         }
         Ok(())
     }
@@ -127,12 +128,12 @@ impl Scorer for KeywordScorer {
     /// Tells every keyword that occurs, also those beyond what is enough.
     fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
         let content = pool.items().get(item).map_or("", |item| item.content());
-        let matches: BTreeSet<usize> = self.found(content).collect();
-        let each = 1.0 / self.enough as f64;
+        let matches: BTreeSet<usize> = self.matched_keywords(content).collect();
+        let each = 1.0 / self.saturation as f64;
         let children = matches
             .iter()
             .map(|keyword| ScoreExplanation::new(self.keywords[*keyword].as_str(), each));
-        let score = matches.len().min(self.enough) as f64 / self.enough as f64;
+        let score = matches.len().min(self.saturation) as f64 / self.saturation as f64;
         Ok(ScoreExplanation::new(self.name(), score).with_children(children.collect()))
     }
 }
@@ -142,9 +143,9 @@ mod tests {
     use super::*;
     use crate::ContextItem;
 
-    fn score(keywords: &[&str], enough: usize, content: &str) -> f64 {
+    fn score(keywords: &[&str], saturation: usize, content: &str) -> f64 {
         let item = ContextItem::new(content, 1).unwrap();
-        let scorer = KeywordScorer::new(keywords, enough).unwrap();
+        let scorer = KeywordScorer::new(keywords, saturation).unwrap();
         Pool::new([&item]).scores(&scorer).unwrap()[0]
     }
 
@@ -191,6 +192,6 @@ mod tests {
     #[test]
     fn nothing_is_never_enough() {
         let error = KeywordScorer::new(["a"], 0).unwrap_err();
-        assert_eq!(error.to_string(), "KeywordScorer: enough is 0; it must be 1 or more");
+        assert_eq!(error.to_string(), "KeywordScorer: saturation is 0; it must be 1 or more");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Pool, Scorer, check_weight, score_each};
+use super::{Pool, Scorer, check_weight, score_independently};
 use crate::{ContextKind, Error};
 
 const NAME: &str = "KindScorer";
@@ -61,7 +61,7 @@ impl Scorer for KindScorer {
     }
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-        score_each(pool, scores, |item| {
+        score_independently(pool, scores, |item| {
             let weight = self.weights.iter().find(|(kind, _)| kind == item.kind());
             weight.map_or(0.0, |(_, weight)| *weight)
         });

@@ -1,6 +1,6 @@
 //! Scores by what the caller wrote into an item's metadata.
 
-use super::{Pool, Scorer, check_unit, score_each};
+use super::{Pool, Scorer, check_unit_interval, score_independently};
 use crate::Error;
 
 /// The trust that `metadata["cupel:trust"]` states, clamped to 0..1.
@@ -22,7 +22,8 @@ impl MetadataTrustScorer {
     ///
     /// [`Error::InvalidScorer`] if the score is not between 0 and 1.
     pub fn new(default_score: f64) -> Result<Self, Error> {
-        let default_score = check_unit("MetadataTrustScorer", "defaultScore", default_score)?;
+        let default_score =
+            check_unit_interval("MetadataTrustScorer", "defaultScore", default_score)?;
         Ok(Self { default_score })
     }
 }
@@ -40,7 +41,7 @@ impl Scorer for MetadataTrustScorer {
     }
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-        score_each(pool, scores, |item| {
+        score_independently(pool, scores, |item| {
             let trust = item.metadata().get(Self::KEY).and_then(|value| value.as_f64());
             match trust {
                 Some(trust) if trust.is_finite() => trust.clamp(0.0, 1.0),
@@ -85,7 +86,7 @@ impl Scorer for MetadataKeyScorer {
     }
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-        score_each(pool, scores, |item| {
+        score_independently(pool, scores, |item| {
             let value = item.metadata().get(&self.key).and_then(|value| value.as_text());
             if value.is_some_and(|value| value == self.value) { self.boost } else { 1.0 }
         });

@@ -135,13 +135,13 @@ pub struct FnScorer<F>(pub F);
 
 impl<F: Fn(&ContextItem) -> f64 + Send + Sync> Scorer for FnScorer<F> {
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-        score_each(pool, scores, &self.0);
+        score_independently(pool, scores, &self.0);
         Ok(())
     }
 }
 
 /// Scores every item by itself.
-fn score_each(pool: &Pool<'_>, scores: &mut [f64], score: impl Fn(&ContextItem) -> f64) {
+fn score_independently(pool: &Pool<'_>, scores: &mut [f64], score: impl Fn(&ContextItem) -> f64) {
     for (slot, item) in scores.iter_mut().zip(pool.items()) {
         *slot = score(item);
     }
@@ -158,7 +158,7 @@ fn check_weight(scorer: &'static str, name: &str, weight: f64) -> Result<(), Err
 }
 
 /// Refuses a score that is not between 0 and 1.
-fn check_unit(scorer: &'static str, parameter: &str, score: f64) -> Result<f64, Error> {
+fn check_unit_interval(scorer: &'static str, parameter: &str, score: f64) -> Result<f64, Error> {
     if (0.0..=1.0).contains(&score) {
         return Ok(score);
     }
