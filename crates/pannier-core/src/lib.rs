@@ -58,6 +58,25 @@ macro_rules! opaque_debug {
     };
 }
 
+/// Writes a type as its text (`Display`) and reads it back (`FromStr`).
+#[cfg(feature = "serde")]
+macro_rules! serde_as_text {
+    ($name:ident) => {
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
 pub mod analysis;
 mod analytics;
 mod diagnostics;
@@ -76,8 +95,8 @@ pub use analytics::{QuotaLimit, QuotaUnit, QuotaUtilization};
 pub use diagnostics::{
     DiagnosticTraceCollector, ExcludedItem, ExclusionReason, ExclusionVariant,
     FanOutTraceCollector, IncludedItem, InclusionReason, ItemDecision, ItemEvent,
-    NullTraceCollector, OverflowEvent, PipelineStage, SelectionReport, StageCount, TraceCollector,
-    TraceDetailLevel, TraceEvent,
+    NullTraceCollector, OverflowEvent, PipelineStage, ReportedItem, SelectionReport, StageCount,
+    TraceCollector, TraceDetailLevel, TraceEvent,
 };
 pub use error::{Error, ErrorKind, ForeignError};
 pub use layout::{Around, Headings, Layout, Ledger, PlacedItems, Plan, RenderCost, SectionId};

@@ -10,21 +10,19 @@
 
 mod bm25;
 mod by_kind;
-mod children;
 mod composite;
 mod decay;
 mod explanation;
+mod fold;
 mod frequency;
 mod keyword;
 mod kind;
 mod metadata;
 mod pool;
 mod prefix_stability;
-mod product;
 mod rank;
 mod reflexive;
 mod scaled;
-mod sum;
 mod tag;
 
 use std::sync::Arc;
@@ -34,17 +32,16 @@ pub use by_kind::{ByKindScorer, ByKindScorerBuilder};
 pub use composite::{CompositeScorer, CompositeScorerBuilder};
 pub use decay::{DecayCurve, DecayScorer, TimeProvider};
 pub use explanation::ScoreExplanation;
+pub use fold::{ProductScorer, ProductScorerBuilder, SumScorer, SumScorerBuilder};
 pub use frequency::FrequencyScorer;
 pub use keyword::KeywordScorer;
 pub use kind::KindScorer;
 pub use metadata::{MetadataKeyScorer, MetadataTrustScorer};
 pub use pool::Pool;
 pub use prefix_stability::PrefixStabilityScorer;
-pub use product::{ProductScorer, ProductScorerBuilder};
 pub use rank::{PriorityScorer, RecencyScorer};
 pub use reflexive::ReflexiveScorer;
 pub use scaled::ScaledScorer;
-pub use sum::{SumScorer, SumScorerBuilder};
 pub use tag::TagScorer;
 
 use crate::{ContextItem, Error};
