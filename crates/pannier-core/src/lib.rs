@@ -47,7 +47,7 @@
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
-/// Shows a type by its name where what is inside cannot be shown.
+/// Implements `Debug` by name, for types with fields that have no `Debug`.
 macro_rules! opaque_debug {
     ($($name:ident $(<$($generic:tt),+>)?),+ $(,)?) => {
         $(impl$(<$($generic),+>)? std::fmt::Debug for $name$(<$($generic),+>)? {
@@ -55,6 +55,26 @@ macro_rules! opaque_debug {
                 f.debug_struct(stringify!($name)).finish_non_exhaustive()
             }
         })+
+    };
+}
+
+/// Implements a trait for references, boxes and shared pointers to its implementors.
+macro_rules! forward {
+    ($trait:ident $methods:tt) => {
+        forward!(@ $trait, &T, $methods);
+        forward!(@ $trait, Box<T>, $methods);
+        forward!(@ $trait, std::sync::Arc<T>, $methods);
+    };
+    (@ $trait:ident, $pointer:ty, { $(
+        fn $method:ident$(<$lifetime:lifetime>)?(
+            &$self:ident $(, $argument:ident: $type:ty)* $(,)?
+        ) -> $output:ty;
+    )+ }) => {
+        impl<T: $trait + ?Sized> $trait for $pointer {
+            $(fn $method$(<$lifetime>)?(&$self $(, $argument: $type)*) -> $output {
+                (**$self).$method($($argument),*)
+            })+
+        }
     };
 }
 

@@ -4,8 +4,6 @@
 //! text that is about to be sent, asks a counter. Counts of parts do not add up to the count of the whole, so a
 //! text that matters is counted as it is sent.
 
-use std::sync::Arc;
-
 use xxhash_rust::xxh3::xxh3_64;
 
 /// What a count is worth.
@@ -119,37 +117,16 @@ fn next_boundary(text: &str, after: usize) -> usize {
     (after + 1..text.len()).find(|place| text.is_char_boundary(*place)).unwrap_or(text.len())
 }
 
-macro_rules! forward {
-    ($($pointer:ty),+) => {
-        $(impl<C: TokenCounter + ?Sized> TokenCounter for $pointer {
-            fn name(&self) -> &str {
-                (**self).name()
-            }
-
-            fn exactness(&self) -> Exactness {
-                (**self).exactness()
-            }
-
-            fn count(&self, text: &str) -> usize {
-                (**self).count(text)
-            }
-
-            fn count_up_to(&self, text: &str, limit: usize) -> Option<usize> {
-                (**self).count_up_to(text, limit)
-            }
-
-            fn count_each(&self, texts: &[&str]) -> Vec<usize> {
-                (**self).count_each(texts)
-            }
-
-            fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str {
-                (**self).truncate(text, limit)
-            }
-        })+
-    };
+forward! {
+    TokenCounter {
+        fn name(&self) -> &str;
+        fn exactness(&self) -> Exactness;
+        fn count(&self, text: &str) -> usize;
+        fn count_up_to(&self, text: &str, limit: usize) -> Option<usize>;
+        fn count_each(&self, texts: &[&str]) -> Vec<usize>;
+        fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str;
+    }
 }
-
-forward!(Box<C>, Arc<C>);
 
 #[cfg(test)]
 mod tests {

@@ -25,8 +25,6 @@ mod reflexive;
 mod scaled;
 mod tag;
 
-use std::sync::Arc;
-
 pub use bm25::Bm25Scorer;
 pub use by_kind::{ByKindScorer, ByKindScorerBuilder};
 pub use composite::{CompositeScorer, CompositeScorerBuilder};
@@ -97,25 +95,13 @@ fn leaf<S: Scorer + ?Sized>(
     Ok(ScoreExplanation::new(scorer.name(), score))
 }
 
-macro_rules! forward {
-    ($($pointer:ty),+) => {
-        $(impl<S: Scorer + ?Sized> Scorer for $pointer {
-            fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-                (**self).score(pool, scores)
-            }
-
-            fn name(&self) -> &str {
-                (**self).name()
-            }
-
-            fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
-                (**self).explain(pool, item)
-            }
-        })+
-    };
+forward! {
+    Scorer {
+        fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error>;
+        fn name(&self) -> &str;
+        fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error>;
+    }
 }
-
-forward!(&S, Box<S>, Arc<S>);
 
 /// A scorer made of a function of one item.
 ///
