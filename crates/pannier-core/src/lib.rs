@@ -1,8 +1,7 @@
-//! Packs the right context into a model's window.
+//! Selects the items that fit a model's context window, deterministically, with a reason for every item.
 //!
-//! Give the engine candidate items and a token budget. It returns the best selection that fits, in
-//! the right order, and can tell for every item why it is in or out. The same input gives the same
-//! bytes, every time, on every machine.
+//! The engine takes candidate items and a token budget. It returns the best selection that fits, in sending order, and
+//! reports for every item why it is in or out. The same input gives the same bytes on every machine.
 //!
 //! ```
 //! use pannier_core::*;
@@ -39,9 +38,12 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! A run has six stages in a fixed order: classify, score, deduplicate, sort, slice, place. A
-//! [`Scorer`] says how relevant items are, a [`Slicer`] which of them fit, a [`Placer`] where they
-//! stand. All three are traits with built-in implementations, and combine freely.
+//! A run has six stages in a fixed order: classify, score, deduplicate, sort, slice, place. A [`Scorer`] assigns
+//! relevance, a [`Slicer`] chooses the items that fit, a [`Placer`] orders them, and a [`Layout`] renders them. All four
+//! are traits that you can implement. Scorers, slicers and placers have built-in implementations.
+//!
+//! Start with [`Pipeline`]. [`Selection::report`] has the reasons, [`Prepared`] runs several budgets, and
+//! [`Pipeline::explain`] shows what would change the decision about one item.
 //!
 //! This crate does no input or output, reads no clock and starts no threads.
 
@@ -155,9 +157,8 @@ pub use whatif::{
 
 pub use tokens::{Exactness, TokenCounter};
 
-/// The sum of token counts. Counts are the caller's and may be any number, so a sum that does not
-/// fit becomes the nearest that does. Against every budget below `i64::MAX` that compares as the
-/// true sum would.
+/// Adds token counts, and clamps the sum to the range of `i64`. Callers may pass any counts. The clamped sum compares
+/// with every budget below `i64::MAX` as the true sum does.
 pub fn sum_tokens(tokens: impl Iterator<Item = i64>) -> i64 {
     let sum: i128 = tokens.map(i128::from).sum();
     sum.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64

@@ -1,13 +1,13 @@
-//! What was sent the last time.
+//! The previous prompt of a conversation, for components that keep its prefix stable.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The contents that were sent the last time, in their order.
+/// The contents of the previous prompt, in order. Empty by default.
 ///
-/// A provider keeps the beginning of what was sent, and what begins in the same way again is cheaper. The
-/// [stability scorer](crate::PrefixStabilityScorer) and the [stable placer](crate::PrefixStablePlacer) work towards that.
-/// Nothing was sent by default.
+/// A provider caches the prefix of a prompt, and a prompt with the same prefix costs less. The
+/// [`PrefixStabilityScorer`](crate::PrefixStabilityScorer) and the [`PrefixStablePlacer`](crate::PrefixStablePlacer) keep
+/// the prefix.
 #[derive(Clone, Debug, Default)]
 pub struct PreviousPrompt {
     /// The positions of each content, from 0.
@@ -16,7 +16,7 @@ pub struct PreviousPrompt {
 }
 
 impl PreviousPrompt {
-    /// These contents, in this order.
+    /// Creates a prompt of these contents, in this order.
     pub fn new(contents: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let mut positions: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         let mut len = 0;
@@ -27,18 +27,18 @@ impl PreviousPrompt {
         Self { positions: Arc::new(positions), len }
     }
 
-    /// How many there were.
+    /// Returns the number of contents.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there were none.
+    /// Returns whether there are no contents.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The place that each of these contents had, if it had one. Of equal ones, the first has the first place,
-    /// and so on.
+    /// Returns the previous position of each content, if it had one. The first of several equal contents gets the first
+    /// position, the second the second, and so on.
     pub fn positions<'c>(
         &self,
         contents: impl IntoIterator<Item = &'c str>,

@@ -1,9 +1,8 @@
 //! Scores by age.
 //!
-//! Unlike recency, which ranks items against each other, decay looks at each item's age alone. It
-//! needs to know what time it is, and the engine reads no clock: the caller provides the time, and each
-//! scorer reads it once a run, so that all items are judged at the same instant. Two decay scorers that
-//! must agree to the nanosecond are given the same [`Timestamp`].
+//! Recency ranks items against each other; decay depends on each item's age alone. The engine reads no clock, so the
+//! caller provides the time. Each scorer reads it once per run, so that all items are scored at the same instant. Two
+//! decay scorers that must agree to the nanosecond need the same [`Timestamp`].
 
 use std::time::Duration;
 
@@ -12,12 +11,11 @@ use crate::{Error, Timestamp};
 
 const NAME: &str = "DecayScorer";
 
-/// Tells a [`DecayScorer`] what time it is.
+/// The clock of a [`DecayScorer`].
 ///
-/// A [`Timestamp`] is a clock that stands still, which makes runs repeatable; a closure may read
-/// the real one.
+/// A [`Timestamp`] is a fixed time, which makes runs repeatable. A closure may read the system clock.
 pub trait TimeProvider: Send + Sync {
-    /// The time that ages are measured to.
+    /// Returns the time that ages are measured from.
     fn now(&self) -> Timestamp;
 }
 
@@ -33,7 +31,7 @@ impl<F: Fn() -> Timestamp + Send + Sync> TimeProvider for F {
     }
 }
 
-/// How a score falls as an item ages.
+/// The score of an item as a function of its age.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecayCurve(Shape);
 
@@ -45,7 +43,7 @@ enum Shape {
 }
 
 impl DecayCurve {
-    /// Halves with every `half_life`.
+    /// Creates a curve that halves with every `half_life`.
     ///
     /// # Errors
     ///
@@ -55,7 +53,7 @@ impl DecayCurve {
         Ok(Self(Shape::Exponential { half_life }))
     }
 
-    /// 1 while the age is below `max_age`, then 0.
+    /// Creates a curve that is 1 below `max_age` and 0 from there on.
     ///
     /// # Errors
     ///
@@ -65,12 +63,11 @@ impl DecayCurve {
         Ok(Self(Shape::Window { max_age }))
     }
 
-    /// The score of the first window whose age is above the item's; the last one's beyond them all.
+    /// Creates a step curve: an item gets the score of the first window with a greater age, or of the last window.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidScorer`] if there is no window, one has no width, they are not in order of
-    /// age, or a score is not a finite number.
+    /// [`Error::InvalidScorer`] if there is no window, an age is zero, ages do not ascend, or a score is not a finite number.
     pub fn step(windows: impl IntoIterator<Item = (Duration, f64)>) -> Result<Self, Error> {
         let windows: Vec<_> = windows.into_iter().collect();
         let invalid = |problem: String| Err(Error::InvalidScorer { scorer: NAME, problem });
@@ -89,7 +86,7 @@ impl DecayCurve {
         Ok(Self(Shape::Step { windows }))
     }
 
-    /// The score at an age.
+    /// Returns the score at an age.
     pub fn score_at_age(&self, age: Duration) -> f64 {
         match &self.0 {
             Shape::Exponential { half_life } => {
@@ -112,10 +109,9 @@ fn not_zero(parameter: &str, duration: Duration) -> Result<(), Error> {
     Err(Error::InvalidScorer { scorer: NAME, problem })
 }
 
-/// Fresher is better: a curve over each item's age.
+/// Scores each item by a [curve](DecayCurve) over its age.
 ///
-/// Items dated after the reference time count as new. Items without a timestamp get a score of
-/// their own, 0.5 unless set.
+/// Items dated after the reference time have age 0. Items without a timestamp get a fixed score, 0.5 unless set.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -136,7 +132,7 @@ pub struct DecayScorer {
 }
 
 impl DecayScorer {
-    /// A scorer that asks `time` once a run.
+    /// Creates a scorer that reads `time` once per run.
     pub fn new(time: impl TimeProvider + 'static, curve: DecayCurve) -> Self {
         Self { time: Box::new(time), curve, null_timestamp_score: 0.5 }
     }
@@ -181,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_exponential_curve_is_the_power_of_two_that_the_specification_states() {
+    fn the_exponential_curve_is_the_power_of_two_of_the_specification() {
         for half_life in [1, 7, 86_400] {
             let curve = DecayCurve::exponential(Duration::from_secs(half_life)).unwrap();
             for tenths in 0..5_000_u64 {
