@@ -297,24 +297,13 @@ pub enum Error {
 }
 
 /// An error of a custom component. Two are equal if their texts are equal.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(transparent)]
 pub struct ForeignError(Arc<dyn std::error::Error + Send + Sync>);
 
 impl PartialEq for ForeignError {
     fn eq(&self, other: &Self) -> bool {
         self.0.to_string() == other.0.to_string()
-    }
-}
-
-impl std::fmt::Display for ForeignError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for ForeignError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
     }
 }
 

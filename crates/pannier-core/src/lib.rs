@@ -60,6 +60,17 @@ macro_rules! opaque_debug {
     };
 }
 
+/// Declares the methods of a builder that set one field of the value in it.
+macro_rules! setters {
+    ($($(#[$docs:meta])* $field:ident: $type:ty => $value:expr;)+) => {
+        $($(#[$docs])*
+        pub fn $field(mut self, $field: $type) -> Self {
+            self.0.$field = $value;
+            self
+        })+
+    };
+}
+
 /// Implements a trait for references, boxes and shared pointers to its implementors.
 macro_rules! forward {
     ($trait:ident $methods:tt) => {

@@ -36,6 +36,7 @@ impl TraceDetailLevel {
 ///
 /// The order of calls is fixed: `run_started`; for each stage `stage_started`, its item events, and
 /// `stage_ended`; then `run_ended`. A run that fails stops where it is and calls `run_failed`.
+#[allow(unused_variables, reason = "the default methods do nothing")]
 pub trait TraceCollector {
     /// Returns whether the pipeline calls this collector at all. It asks before it builds an event.
     fn is_enabled(&self) -> bool;
@@ -46,34 +47,22 @@ pub trait TraceCollector {
     }
 
     /// A run starts.
-    fn run_started(&mut self, candidates: usize, budget: &ContextBudget) {
-        let _ = (candidates, budget);
-    }
+    fn run_started(&mut self, candidates: usize, budget: &ContextBudget) {}
 
     /// A stage starts.
-    fn stage_started(&mut self, stage: &PipelineStage, items_in: usize) {
-        let _ = (stage, items_in);
-    }
+    fn stage_started(&mut self, stage: &PipelineStage, items_in: usize) {}
 
     /// A stage decided about an item. Only called if the [level](Self::detail_level) includes the decision.
-    fn record_item(&mut self, event: &ItemEvent<'_>) {
-        let _ = event;
-    }
+    fn record_item(&mut self, event: &ItemEvent<'_>) {}
 
     /// A stage ended.
-    fn stage_ended(&mut self, stage: &PipelineStage, items_in: usize, items_out: usize) {
-        let _ = (stage, items_in, items_out);
-    }
+    fn stage_ended(&mut self, stage: &PipelineStage, items_in: usize, items_out: usize) {}
 
     /// The run ended with this selection.
-    fn run_ended(&mut self, selection: &Selection<'_>) {
-        let _ = selection;
-    }
+    fn run_ended(&mut self, selection: &Selection<'_>) {}
 
     /// The run failed, in the stage that started last.
-    fn run_failed(&mut self, error: &Error) {
-        let _ = error;
-    }
+    fn run_failed(&mut self, error: &Error) {}
 }
 
 /// A collector that is never called, and costs nothing.

@@ -178,10 +178,11 @@ impl TryFrom<Limits> for ContextBudget {
 pub struct ContextBudgetBuilder(Limits);
 
 impl ContextBudgetBuilder {
-    /// Keeps tokens of the window free for the model's output. Default: 0.
-    pub fn output_reserve(mut self, tokens: i64) -> Self {
-        self.0.output_reserve = tokens;
-        self
+    setters! {
+        /// Keeps tokens of the window free for the model's output. Default: 0.
+        output_reserve: i64 => output_reserve;
+        /// Holds back a percentage of the budget, from 0 to 100, because token counts are estimates. Default: 0.
+        estimation_safety_margin_percent: f64 => estimation_safety_margin_percent;
     }
 
     /// Subtracts tokens for items of a kind that you will add yourself. A second call for the same kind replaces the
@@ -191,12 +192,6 @@ impl ContextBudgetBuilder {
     /// selection to a kind, use [`QuotaSlice`](crate::QuotaSlice).
     pub fn reserved_slot(mut self, kind: ContextKind, tokens: i64) -> Self {
         self.0.reserved_slots.insert(kind, tokens);
-        self
-    }
-
-    /// Holds back a percentage of the budget, from 0 to 100, because token counts are estimates. Default: 0.
-    pub fn estimation_safety_margin_percent(mut self, percent: f64) -> Self {
-        self.0.estimation_safety_margin_percent = percent;
         self
     }
 

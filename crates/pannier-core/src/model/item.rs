@@ -165,22 +165,28 @@ impl ContextItem {
 pub struct ContextItemBuilder(ContextItem);
 
 impl ContextItemBuilder {
-    /// Sets the type of the item. Default: `Message`.
-    pub fn kind(mut self, kind: ContextKind) -> Self {
-        self.0.kind = kind;
-        self
-    }
-
-    /// Sets the origin of the item. Default: `Chat`.
-    pub fn source(mut self, source: ContextSource) -> Self {
-        self.0.source = source;
-        self
-    }
-
-    /// Sets the priority; higher is more important.
-    pub fn priority(mut self, priority: i64) -> Self {
-        self.0.priority = Some(priority);
-        self
+    setters! {
+        /// Sets the type of the item. Default: `Message`.
+        kind: ContextKind => kind;
+        /// Sets the origin of the item. Default: `Chat`.
+        source: ContextSource => source;
+        /// Sets the priority; higher is more important.
+        priority: i64 => Some(priority);
+        /// Sets the time at which the item was created or seen.
+        timestamp: Timestamp => Some(timestamp);
+        /// Sets the estimate of relevance, by convention from 0 to 1.
+        future_relevance_hint: f64 => Some(future_relevance_hint);
+        /// Sets whether the item is always selected. Default: `false`.
+        pinned: bool => pinned;
+        /// Sets the token count before the content was shortened.
+        original_tokens: i64 => Some(original_tokens);
+        /// Names the item for people and reports.
+        id: impl Into<String> => Some(id.into());
+        /// Adds the item to a group, which is selected or dropped as a whole.
+        ///
+        /// The tokens and the value of a group are the sums over its members. Its rank and its kind are those of its best
+        /// member.
+        group: impl Into<String> => Some(group.into());
     }
 
     /// Adds tags.
@@ -192,45 +198,6 @@ impl ContextItemBuilder {
     /// Adds one entry of metadata.
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<MetadataValue>) -> Self {
         Arc::make_mut(self.0.metadata.get_or_insert_default()).insert(key.into(), value.into());
-        self
-    }
-
-    /// Sets the time at which the item was created or seen.
-    pub fn timestamp(mut self, timestamp: Timestamp) -> Self {
-        self.0.timestamp = Some(timestamp);
-        self
-    }
-
-    /// Sets the estimate of relevance, by convention from 0 to 1.
-    pub fn future_relevance_hint(mut self, hint: f64) -> Self {
-        self.0.future_relevance_hint = Some(hint);
-        self
-    }
-
-    /// Sets whether the item is always selected. Default: `false`.
-    pub fn pinned(mut self, pinned: bool) -> Self {
-        self.0.pinned = pinned;
-        self
-    }
-
-    /// Sets the token count before the content was shortened.
-    pub fn original_tokens(mut self, tokens: i64) -> Self {
-        self.0.original_tokens = Some(tokens);
-        self
-    }
-
-    /// Names the item for people and reports.
-    pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.0.id = Some(id.into());
-        self
-    }
-
-    /// Adds the item to a group, which is selected or dropped as a whole.
-    ///
-    /// The tokens and the value of a group are the sums over its members. Its rank and its kind are those of its best
-    /// member.
-    pub fn group(mut self, group: impl Into<String>) -> Self {
-        self.0.group = Some(group.into());
         self
     }
 

@@ -18,7 +18,6 @@ mod selection;
 mod sort;
 mod units;
 
-use std::fmt;
 use std::sync::Arc;
 
 pub use explain::{BudgetThreshold, Decision, Explanation, Rank, Rival};
@@ -85,16 +84,6 @@ pub enum Closing {
     Fill,
     /// Only drops. Replays of receipts from before `Fill` existed use it.
     DropOnly,
-}
-
-impl fmt::Debug for Pipeline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pipeline")
-            .field("deduplication", &self.deduplication)
-            .field("overflow_strategy", &self.overflow_strategy)
-            .field("keep_groups_together", &self.keep_groups_together)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Pipeline {
@@ -377,59 +366,30 @@ fn end_stage<C: TraceCollector + ?Sized>(
 pub struct PipelineBuilder(Pipeline);
 
 impl PipelineBuilder {
-    /// Sets the scorer.
-    pub fn scorer(mut self, scorer: impl Scorer + 'static) -> Self {
-        self.0.scorer = Arc::new(scorer);
-        self
-    }
-
-    /// Sets the slicer, which chooses the items that fit.
-    pub fn slicer(mut self, slicer: impl Slicer + 'static) -> Self {
-        self.0.slicer = Arc::new(slicer);
-        self
-    }
-
-    /// Sets the placer, which orders the selected items.
-    pub fn placer(mut self, placer: impl Placer + 'static) -> Self {
-        self.0.placer = Arc::new(placer);
-        self
-    }
-
-    /// Sets the layout, which renders selections. The budget then limits the rendered text, not only the items.
-    ///
-    /// The pipeline subtracts the layout's fixed tokens from the budget, and charges an item for the text around it. If
-    /// the layout measures the rendered text, the pipeline drops items above the target, for the reason
-    /// [`RenderedOverBudget`](crate::ExclusionReason::RenderedOverBudget), and fills overestimated tokens. It never drops
-    /// pinned items. With [`OverflowStrategy::Proceed`], the limit is the window instead of the target.
-    pub fn layout(mut self, layout: impl Layout + 'static) -> Self {
-        self.0.layout = Some(Arc::new(layout));
-        self
-    }
-
-    /// Sets how the difference between a layout's plan and its measured tokens is closed.
-    pub fn closing(mut self, closing: Closing) -> Self {
-        self.0.closing = closing;
-        self
-    }
-
-    /// Sets which duplicates are dropped. Default: [`Deduplication::Exact`].
-    ///
-    /// Deduplication compares contents only: of two chat messages "yes", it drops one. Switch it off where that matters.
-    pub fn deduplication(mut self, deduplication: impl Into<Deduplication>) -> Self {
-        self.0.deduplication = deduplication.into();
-        self
-    }
-
-    /// Sets the strategy for a selection above its target.
-    pub fn overflow_strategy(mut self, strategy: OverflowStrategy) -> Self {
-        self.0.overflow_strategy = strategy;
-        self
-    }
-
-    /// Places the members of a group together, in pool order, at the position of their best member. Default: off.
-    pub fn keep_groups_together(mut self, together: bool) -> Self {
-        self.0.keep_groups_together = together;
-        self
+    setters! {
+        /// Sets the scorer.
+        scorer: impl Scorer + 'static => Arc::new(scorer);
+        /// Sets the slicer, which chooses the items that fit.
+        slicer: impl Slicer + 'static => Arc::new(slicer);
+        /// Sets the placer, which orders the selected items.
+        placer: impl Placer + 'static => Arc::new(placer);
+        /// Sets the layout, which renders selections. The budget then limits the rendered text, not only the items.
+        ///
+        /// The pipeline subtracts the layout's fixed tokens from the budget, and charges an item for the text around it. If
+        /// the layout measures the rendered text, the pipeline drops items above the target, for the reason
+        /// [`RenderedOverBudget`](crate::ExclusionReason::RenderedOverBudget), and fills overestimated tokens. It never drops
+        /// pinned items. With [`OverflowStrategy::Proceed`], the limit is the window instead of the target.
+        layout: impl Layout + 'static => Some(Arc::new(layout));
+        /// Sets how the difference between a layout's plan and its measured tokens is closed.
+        closing: Closing => closing;
+        /// Sets which duplicates are dropped. Default: [`Deduplication::Exact`].
+        ///
+        /// Deduplication compares contents only: of two chat messages "yes", it drops one. Switch it off where that matters.
+        deduplication: impl Into<Deduplication> => deduplication.into();
+        /// Sets the strategy for a selection above its target.
+        overflow_strategy: OverflowStrategy => overflow_strategy;
+        /// Places the members of a group together, in pool order, at the position of their best member. Default: off.
+        keep_groups_together: bool => keep_groups_together;
     }
 
     /// Calls a function if a selection exceeds its target and the strategy is to proceed.
@@ -447,4 +407,4 @@ impl PipelineBuilder {
     }
 }
 
-opaque_debug!(PipelineBuilder);
+opaque_debug!(Pipeline, PipelineBuilder);

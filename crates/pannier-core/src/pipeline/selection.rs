@@ -215,13 +215,6 @@ impl PreparedRun<'_> {
         units.tokens(unit, &self.items).saturating_add(self.around(units.members(unit)))
     }
 
-    pub(super) fn has_short_form(&self, unit: u32) -> bool {
-        match *self.classified.scoreable.members(unit) {
-            [index] => self.items[index as usize].short_form().is_some(),
-            _ => false,
-        }
-    }
-
     /// Returns the short form of a unit. Groups have none.
     pub(super) fn short_form(&self, unit: u32, scores: &[f64]) -> Option<Offer> {
         let [index] = *self.classified.scoreable.members(unit) else {

@@ -20,7 +20,7 @@ pub(super) fn sort<'a>(run: &PreparedRun<'a>, scores: &[f64], dropped: &[Duplica
     let mut has_short_forms = false;
     for unit in 0..units.len() as u32 {
         tokens.push(run.unit_tokens(unit));
-        has_short_forms |= run.has_short_form(unit);
+        has_short_forms |= run.short_form(unit, scores).is_some();
         if dropped.next_if_eq(&unit).is_none() {
             let best = units.best_member(unit, scores);
             keys.push(order::key(scores[best as usize], best, unit));

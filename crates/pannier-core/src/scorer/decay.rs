@@ -38,7 +38,6 @@ pub struct DecayCurve(Shape);
 #[derive(Clone, Debug, PartialEq)]
 enum Shape {
     Exponential { half_life: Duration },
-    Window { max_age: Duration },
     Step { windows: Vec<(Duration, f64)> },
 }
 
@@ -60,7 +59,7 @@ impl DecayCurve {
     /// [`Error::InvalidScorer`] if the age is zero.
     pub fn window(max_age: Duration) -> Result<Self, Error> {
         not_zero("maxAge", max_age)?;
-        Ok(Self(Shape::Window { max_age }))
+        Ok(Self(Shape::Step { windows: vec![(max_age, 1.0), (Duration::MAX, 0.0)] }))
     }
 
     /// Creates a step curve: an item gets the score of the first window with a greater age, or of the last window.
@@ -92,7 +91,6 @@ impl DecayCurve {
             Shape::Exponential { half_life } => {
                 libm::exp2(-(age.as_secs_f64() / half_life.as_secs_f64()))
             }
-            Shape::Window { max_age } => f64::from(u8::from(age < *max_age)),
             Shape::Step { windows } => {
                 let reached = windows.partition_point(|(max_age, _)| *max_age <= age);
                 windows[reached.min(windows.len() - 1)].1
@@ -163,14 +161,7 @@ impl Scorer for DecayScorer {
     }
 }
 
-impl std::fmt::Debug for DecayScorer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DecayScorer")
-            .field("curve", &self.curve)
-            .field("null_timestamp_score", &self.null_timestamp_score)
-            .finish_non_exhaustive()
-    }
-}
+opaque_debug!(DecayScorer);
 
 #[cfg(test)]
 mod tests {
