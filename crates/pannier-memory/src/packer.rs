@@ -19,7 +19,7 @@ use pannier_core::{
 use pannier_policy::{Policy, PolicyRegistry, Receipt, ReceiptSource, Replay, RunConfig};
 use serde::{Deserialize, Serialize};
 
-use crate::policy::{PacketPolicyInputs, kind};
+use crate::policy::{kind, packet_policy};
 use crate::render::{
     PacketFill, PacketFormat, PacketFrame, PacketLayout, RenderedEntries, content, short_content,
 };
@@ -126,6 +126,7 @@ impl PacketOptions {
 /// assert!(packet.text.contains("- [ ] Paint the oars\n") && packet.tokens_used < 100);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct PacketBuilder<'m> {
     memory: &'m Memory,
     options: PacketOptions,
@@ -220,39 +221,18 @@ impl<'m> PacketBuilder<'m> {
         let contents: Vec<_> = contents.collect();
         let rendered = Arc::new(RenderedEntries::new(memory, &contents, options.format, &*counter));
         let pool = pool(contents, &task_recency_ranks(&entries), &rendered)?.into();
-        let entries = entries.into();
-        let builder = Self::assemble(memory, options, counter, entries, pool, rendered);
         // The policy checks the ranges of the options.
-        builder.policy_for(Vec::new())?.pipeline()?;
-        Ok(builder)
-    }
-
-    fn assemble(
-        memory: &'m Memory,
-        options: PacketOptions,
-        counter: Arc<dyn TokenCounter>,
-        entries: Arc<[&'m Entry]>,
-        pool: Arc<[ContextItem]>,
-        rendered: Arc<RenderedEntries>,
-    ) -> Self {
-        let frame = PacketFrame::new(Arc::clone(&rendered), &options);
-        let layouts = PacketFill::ALL
-            .map(|fill| PacketLayout::new(frame.clone(), Arc::clone(&counter), fill));
-        let character_limit = OnceLock::new();
-        Self { memory, options, counter, entries, pool, rendered, layouts, character_limit }
+        packet_policy(&options, Vec::new())?.pipeline()?;
+        let (entries, character_limit) = (entries.into(), OnceLock::new());
+        let layouts = layouts(&rendered, &options, &counter);
+        Ok(Self { memory, options, counter, entries, pool, rendered, layouts, character_limit })
     }
 
     /// Returns a builder with another budget. It shares the rendered entries.
     fn with_budget(&self, budget: usize) -> Self {
         let options = PacketOptions { budget, ..self.options.clone() };
-        Self::assemble(
-            self.memory,
-            options,
-            Arc::clone(&self.counter),
-            Arc::clone(&self.entries),
-            Arc::clone(&self.pool),
-            Arc::clone(&self.rendered),
-        )
+        let layouts = layouts(&self.rendered, &options, &self.counter);
+        Self { options, layouts, character_limit: OnceLock::new(), ..self.clone() }
     }
 
     /// Counts the tokens of the frame alone.
@@ -301,7 +281,7 @@ impl<'m> PacketBuilder<'m> {
     ///
     /// As [`packet`](Self::packet).
     pub fn policy(&self) -> Result<Policy, MemoryError> {
-        Ok(self.select(self.effective_budget()?)?.policy)
+        Ok(self.select(self.effective_budget())?.policy)
     }
 
     /// Builds the packet.
@@ -310,17 +290,17 @@ impl<'m> PacketBuilder<'m> {
     ///
     /// [`MemoryError::Engine`] if the budget is too large to count.
     pub fn packet(&self) -> Result<Packet, MemoryError> {
-        self.packet_with_budget(self.effective_budget()?)
+        self.packet_with_budget(self.effective_budget())
     }
 
     /// Returns the requested budget, or the tokens that the character limit allows if those are fewer. A limit that
     /// even the frame exceeds leaves the frame's budget.
-    fn effective_budget(&self) -> Result<usize, MemoryError> {
+    fn effective_budget(&self) -> usize {
         let requested = self.options.budget;
-        Ok(match self.character_limit() {
+        match self.character_limit() {
             None => requested,
             Some((_, tokens)) => requested.min(tokens.max(self.min_tokens())),
-        })
+        }
     }
 
     /// Returns the character limit that binds a packet, with the tokens that stand for it.
@@ -354,24 +334,13 @@ impl<'m> PacketBuilder<'m> {
         })
     }
 
-    fn policy_for(&self, keywords: Vec<String>) -> Result<Policy, MemoryError> {
-        let inputs = PacketPolicyInputs {
-            task_percent: self.options.task_percent,
-            convention_percent: self.options.convention_percent,
-            keywords,
-            query: self.options.query.as_deref(),
-            now: self.options.now,
-        };
-        inputs.policy()
-    }
-
     /// Selects the entries of a packet with this budget, in two runs: which tasks are in, and with their keywords
     /// everything.
     fn select(&self, budget: usize) -> Result<PacketSelection<'_>, MemoryError> {
         let (layout, limit) = self.layout_for(budget);
         let budget = ContextBudget::new(limit, limit)?;
         let run = |keywords: Vec<String>| -> Result<PacketSelection<'_>, MemoryError> {
-            let policy = self.policy_for(keywords)?;
+            let policy = packet_policy(&self.options, keywords)?;
             let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
             let pipeline = pipeline.with_layout(layout.clone());
             let selection = pipeline.run(&*self.pool, &budget)?;
@@ -414,7 +383,7 @@ impl<'m> PacketBuilder<'m> {
     ///
     /// As [`packet`](Self::packet).
     pub fn report(&self) -> Result<SelectionReport<&ContextItem>, MemoryError> {
-        Ok(self.select(self.effective_budget()?)?.selection.report())
+        Ok(self.select(self.effective_budget())?.selection.report())
     }
 
     /// Returns a receipt, from which the packet can be replayed and compared.
@@ -423,7 +392,7 @@ impl<'m> PacketBuilder<'m> {
     ///
     /// As [`packet`](Self::packet).
     pub fn receipt(&self) -> Result<Receipt, MemoryError> {
-        let packet = self.select(self.effective_budget()?)?;
+        let packet = self.select(self.effective_budget())?;
         let mut config = RunConfig::new(packet.policy.clone());
         config.tokenizer = self.counter.name().to_owned();
         let options = serde_json::to_value(&self.options).ok();
@@ -461,10 +430,20 @@ impl<'m> PacketBuilder<'m> {
                 .to_owned();
             return Err(pannier_core::Error::InvalidReceipt { problem }.into());
         }
-        let packet = self.select(self.effective_budget()?)?;
+        let packet = self.select(self.effective_budget())?;
         let write = |selection: &Selection<'_>| packet.layout.text(&selection.placed()).0;
         Ok(receipt.replay_for_text(&self.pool, &packet.pipeline, write)?)
     }
+}
+
+/// Returns a layout for each [`PacketFill`].
+fn layouts(
+    rendered: &Arc<RenderedEntries>,
+    options: &PacketOptions,
+    counter: &Arc<dyn TokenCounter>,
+) -> [PacketLayout; 4] {
+    let frame = PacketFrame::new(Arc::clone(rendered), options);
+    PacketFill::ALL.map(|fill| PacketLayout::new(frame.clone(), Arc::clone(counter), fill))
 }
 
 /// Returns the pool positions of the entries that are selected whole.

@@ -155,7 +155,10 @@ impl<'u> UnitContents<'u> {
     }
 
     fn compare(&self, left: u32, right: u32) -> Ordering {
-        let by_group = self.is_group(left).cmp(&self.is_group(right));
+        let by_group = match self.units.has_groups() {
+            true => self.is_group(left).cmp(&self.is_group(right)),
+            false => Ordering::Equal,
+        };
         by_group.then_with(|| self.of(left).cmp(self.of(right)))
     }
 }

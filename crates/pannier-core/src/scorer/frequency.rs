@@ -40,13 +40,10 @@ impl Scorer for FrequencyScorer {
         counter.add(0..counter.members.len(), weight, 1)?;
 
         let peers = pool.len().saturating_sub(1) as f64;
-        let share = |shared: i64| {
-            // Every tagged item shares its tags with itself, and is no peer of itself.
-            if shared > 1 { (shared - 1) as f64 / peers } else { 0.0 }
-        };
-        let shares: Vec<f64> = counter.shared.into_iter().map(share).collect();
         for (score, set) in scores.iter_mut().zip(set_of) {
-            *score = shares[set as usize];
+            // Every tagged item shares its tags with itself, and is no peer of itself.
+            let others = counter.shared[set as usize] - 1;
+            *score = if others > 0 { others as f64 / peers } else { 0.0 };
         }
         Ok(())
     }
@@ -123,10 +120,11 @@ struct TagSets {
 
 impl TagSets {
     fn new(rows: &TagRows) -> Self {
-        let mut interner = Interner::default();
+        let mut interner = Interner::with_capacity(rows.tags.len() / 2);
         // Sets of no tag and of one tag are numbered first: they need no hash.
         let short = |tail, end| Member { set: 0, weight: 0, tail, end };
-        let mut sets = vec![short(0, 0); rows.distinct + 1];
+        let mut sets = Vec::with_capacity(rows.distinct + 1 + rows.tags.len() / 2);
+        sets.resize(rows.distinct + 1, short(0, 0));
         let ranges = rows.starts.windows(2).map(|range| (range[0], range[1]));
         let set_of = ranges.map(|(tail, end)| {
             let set = match rows.tags[tail as usize..end as usize] {
@@ -198,10 +196,13 @@ impl<'r> SharedTagCounter<'r> {
     const MAX_BITMAP_STEPS: u64 = 1 << 40;
 
     fn new(rows: &'r TagRows, sets: Vec<Member>) -> Self {
+        // Room for the subgroups of all sets, and for those of the largest of them.
+        let mut members = Vec::with_capacity(sets.len() + 2 * rows.tags.len());
+        members.extend(sets.iter().filter(|set| set.tail < set.end));
         Self {
             tags: &rows.tags,
             shared: vec![0; sets.len()],
-            members: sets.into_iter().filter(|set| set.tail < set.end).collect(),
+            members,
             buckets: Vec::with_capacity(2 * rows.distinct),
             bucket_of: vec![Self::NO_BUCKET; rows.distinct],
             bitmaps: Vec::with_capacity(rows.distinct),

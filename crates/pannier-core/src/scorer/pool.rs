@@ -73,10 +73,11 @@ impl<'a> TagIndex<'a> {
     const BLOCK_ITEMS: usize = 64;
 
     fn new(items: &[&'a ContextItem]) -> Self {
-        let mut interner = Interner::default();
+        let mut interner = Interner::with_capacity(256);
         let mut starts = Vec::with_capacity(items.len() + 1);
-        let mut numbers = Vec::new();
-        let (mut tags, mut hashes): (Vec<&'a str>, Vec<u64>) = (Vec::new(), Vec::new());
+        let mut numbers = Vec::with_capacity(2 * items.len());
+        let mut tags = Vec::with_capacity(4 * Self::BLOCK_ITEMS);
+        let mut hashes = Vec::with_capacity(4 * Self::BLOCK_ITEMS);
         starts.push(0);
         for block in items.chunks(Self::BLOCK_ITEMS) {
             let before = numbers.len();
@@ -114,15 +115,17 @@ pub(super) struct Interner<K> {
     crowded: BTreeMap<K, u32>,
 }
 
-impl<K> Default for Interner<K> {
-    fn default() -> Self {
-        let (keys, hashes) = (Vec::with_capacity(256), Vec::with_capacity(256));
-        Self { keys, hashes, slots: vec![0; 512], crowded: BTreeMap::new() }
-    }
-}
-
 impl<K: Copy + Ord> Interner<K> {
     const MAX_PROBES: usize = 32;
+
+    pub(super) fn with_capacity(keys: usize) -> Self {
+        Self {
+            keys: Vec::with_capacity(keys),
+            hashes: Vec::with_capacity(keys),
+            slots: vec![0; (keys * 2 + 1).next_power_of_two()],
+            crowded: BTreeMap::new(),
+        }
+    }
 
     pub(super) fn number(&mut self, key: K, hash: u64) -> u32 {
         let free = match self.probe(hash, |number| self.keys[number as usize] == key) {
@@ -184,7 +187,7 @@ mod tests {
 
     #[test]
     fn equal_keys_get_equal_numbers() {
-        let mut interner = Interner::default();
+        let mut interner = Interner::with_capacity(8);
         for i in 0..5_000_u64 {
             let key = i % 1_370;
             assert_eq!(u64::from(interner.number(key, xxh3_64(&key.to_le_bytes()))), key);
@@ -195,7 +198,7 @@ mod tests {
 
     #[test]
     fn keys_whose_hashes_collide_get_numbers_of_their_own() {
-        let mut interner = Interner::default();
+        let mut interner = Interner::with_capacity(8);
         for i in 0..3_000_u32 {
             assert_eq!(interner.number(i % 1_000, 7), i % 1_000);
         }
