@@ -233,7 +233,7 @@ fn every_error_has_the_path_to_its_key() {
         (
             "saturation = 2",
             "saturation = 0",
-            "in the policy, scorers[5].children[0]: KeywordScorer: enough is 0; it must be 1 or more",
+            "in the policy, scorers[5].children[0]: KeywordScorer: saturation is 0; it must be 1 or more",
         ),
         (
             "saturation = 2",
@@ -617,7 +617,7 @@ fn the_document_slicer_survives_toml() {
     };
     assert_eq!(*policy.slicer(), slicer(Packing::Interleaved, 0, Some(3)));
     assert_eq!(*policy.placer(), PlacerPolicy::SliceOrder);
-    assert_eq!(policy.deduplication(), Deduplication::Near { threshold: 800 });
+    assert_eq!(policy.deduplication(), Deduplication::NearDuplicates { threshold: 0.8 });
     let written = toml::to_string(&policy).unwrap();
     assert_eq!(written.parse::<toml::Table>().unwrap(), text.parse::<toml::Table>().unwrap());
 
@@ -625,7 +625,7 @@ fn the_document_slicer_survives_toml() {
     let assemble = registry.policy("assemble").unwrap();
     assert_eq!(*assemble.slicer(), slicer(Packing::Greedy, 10, None));
     assert_eq!(*assemble.placer(), PlacerPolicy::Document);
-    assert_eq!(assemble.deduplication(), Deduplication::Near { threshold: 800 });
+    assert_eq!(assemble.deduplication(), Deduplication::NearDuplicates { threshold: 0.8 });
     let rag = registry.policy("rag").unwrap();
     assert_eq!(assemble.overflow_strategy(), rag.overflow_strategy());
 }
@@ -787,7 +787,9 @@ fn any_policy() -> impl Strategy<Value = Policy> {
     let deduplication = prop_oneof![
         Just(Deduplication::Off),
         Just(Deduplication::Exact),
-        (0..=1_000_u16).prop_map(|threshold| Deduplication::Near { threshold }),
+        (0..=1_000_u16).prop_map(|thousandths| Deduplication::NearDuplicates {
+            threshold: f64::from(thousandths) / 1_000.0
+        }),
     ];
     let placer = prop::sample::select(vec![
         PlacerPolicy::Chronological,
