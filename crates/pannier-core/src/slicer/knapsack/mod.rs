@@ -143,7 +143,7 @@ impl Slicer for KnapsackSlice {
         let (positions, items) = self.knapsack_items(tally, capacity);
         tally.spend((items.len() as u64).saturating_mul(capacity) / 64);
         for item in solve_exact(&items, capacity, self.memory_limit)?.into_iter().rev() {
-            tally.commit(positions[item as usize] as usize, Level::WHOLE);
+            tally.take(positions[item as usize] as usize, Level::WHOLE);
         }
         let available_tokens = tally.remaining();
         for (position, candidate) in candidates.iter().enumerate() {
