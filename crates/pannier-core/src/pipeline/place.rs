@@ -37,6 +37,8 @@ pub(crate) struct Overflow {
     pub(crate) truncated: Vec<TruncatedUnit>,
     /// How far over the target the selection is allowed to be.
     pub(crate) tokens_over_budget: Option<i64>,
+    /// Everything that overflowed, before it was placed.
+    pub(crate) merged: Vec<u32>,
 }
 
 impl MergedUnits<'_> {
@@ -71,6 +73,7 @@ impl MergedUnits<'_> {
                 OverflowStrategy::Truncate => overflow.truncated = self.truncate(target_tokens),
                 OverflowStrategy::Proceed => {
                     overflow.tokens_over_budget = Some(selected_tokens - target_tokens);
+                    overflow.merged = self.indices();
                 }
             }
         }

@@ -311,8 +311,6 @@ pub(crate) struct RunState<'a> {
     /// What was dropped when the rest was rendered, and the numbers.
     pub(super) drops: RenderDrops,
     pub(super) ledger: Ledger,
-    /// Everything that overflowed, before it was placed.
-    pub(super) merged: Vec<u32>,
     pub(super) placed: Vec<u32>,
     /// In which form items are sent.
     pub(super) levels: Levels,
@@ -337,7 +335,6 @@ impl<'a> RunState<'a> {
             overflow: Overflow::default(),
             drops: RenderDrops::default(),
             ledger: Ledger::new(budget, RenderCost::default()),
-            merged: Vec::new(),
             placed: Vec::new(),
             levels: Levels::default(),
         }
@@ -350,14 +347,14 @@ impl<'a> RunState<'a> {
         has_layout: bool,
         strategy: OverflowStrategy,
     ) {
-        let Outcome { overflow, drops, placed, merged, levels, cost, .. } = outcome;
-        self.ledger = Ledger::new(&self.budget, cost);
-        (self.overflow, self.drops, self.merged) = (overflow, drops, merged);
-        (self.placed, self.levels) = (placed, levels);
+        let Outcome { overflow, drops, draft, .. } = outcome;
+        self.ledger = Ledger::new(&self.budget, draft.cost);
+        (self.overflow, self.drops) = (overflow, drops);
+        (self.placed, self.levels) = (draft.placed, draft.levels);
         let over = self.ledger.sent().saturating_sub(self.budget.target_tokens());
         if has_layout && over > 0 && strategy == OverflowStrategy::Proceed {
             self.overflow.tokens_over_budget = Some(over);
-            self.merged.clone_from(&self.placed);
+            self.overflow.merged.clone_from(&self.placed);
         }
     }
 
@@ -365,7 +362,12 @@ impl<'a> RunState<'a> {
         let items = &self.prepared.items;
         OverflowEvent {
             tokens_over_budget,
-            overflowing_items: self.merged.iter().map(|index| items[*index as usize]).collect(),
+            overflowing_items: self
+                .overflow
+                .merged
+                .iter()
+                .map(|index| items[*index as usize])
+                .collect(),
             budget: self.budget.clone(),
         }
     }

@@ -397,12 +397,17 @@ impl<'o, 'a> Tally<'o, 'a> {
         self.blocked.push(refused);
     }
 
-    /// Gives the slicer more room: a target of what is used and this much more.
-    pub(crate) fn raise_target(&mut self, spare_tokens: i64) {
-        let target_tokens = self.used.saturating_add(spare_tokens);
+    /// Raises the target. The certificate starts anew.
+    pub(crate) fn raise_target(&mut self, target_tokens: i64) {
         self.budget.target_tokens = target_tokens;
         self.budget.max_tokens = self.budget.max_tokens.max(target_tokens);
         self.holds_below = i64::MAX;
+    }
+
+    /// Returns an empty tally of the same offers with a larger target.
+    pub(crate) fn restart(&self, target_tokens: i64) -> Self {
+        let max_tokens = self.budget.max_tokens.max(target_tokens);
+        Self::new(self.offers, SliceBudget { target_tokens, max_tokens, ..self.budget })
     }
 
     /// Returns what is used.
