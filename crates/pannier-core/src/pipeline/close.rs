@@ -13,6 +13,7 @@
 //! For `m` moves both end after at most `4 + 2 * log2(m)` renderings. Every selection that is returned was measured.
 
 use super::place::{MergedUnits, Overflow};
+use super::units::Units;
 use super::{Closing, Pipeline, PreparedRun};
 use crate::layout::PlacedItems;
 use crate::model::Levels;
@@ -37,14 +38,16 @@ impl<'c, 'a> Contest<'c, 'a> {
         Self { prepared, scores, sorted, offers }
     }
 
+    pub(super) fn scoreable(&self) -> &'c Units {
+        &self.prepared.classified.scoreable
+    }
+
     fn unit(&self, made: &Move) -> u32 {
         self.sorted[made.position as usize]
     }
 
     /// Merges pinned units and the units of these moves.
-    fn merge(&self, moves: &[Move]) -> MergedUnits<'_> {
-        let run = self.prepared;
-        let scoreable = &run.classified.scoreable;
+    fn merge(&self, moves: &[Move]) -> MergedUnits<'_, 'a> {
         let mut is_in = vec![false; self.sorted.len()];
         let mut levels = Levels::default();
         let mut taken = Vec::with_capacity(moves.len());
@@ -53,22 +56,13 @@ impl<'c, 'a> Contest<'c, 'a> {
             if !std::mem::replace(&mut is_in[made.position as usize], true) {
                 taken.push(unit);
             }
-            levels.set(run.items.len(), scoreable.members(unit), made.level);
+            let members = self.scoreable().members(unit);
+            levels.set(self.prepared.items.len(), members, made.level);
         }
         let mut sliced = Vec::with_capacity(taken.len());
         let in_order = self.sorted.iter().zip(is_in).filter(|(_, is_in)| *is_in);
         sliced.extend(in_order.map(|(unit, _)| *unit));
-        MergedUnits {
-            items: &run.items,
-            scores: self.scores,
-            costs: &run.costs,
-            pinned: &run.classified.pinned,
-            pinned_tokens: run.classified.pinned_tokens,
-            scoreable,
-            sliced,
-            taken,
-            levels,
-        }
+        MergedUnits { contest: self, sliced, taken, levels }
     }
 }
 
@@ -169,7 +163,7 @@ impl Pipeline {
                     (sliced, levels, outcome.certificate)
                 }
             };
-            let members = |unit: &u32| run.classified.scoreable.members(*unit).iter();
+            let members = |unit: &u32| contest.scoreable().members(*unit).iter();
             units.retain(|unit| members(unit).all(|index| levels.is_whole(*index)));
             Ok((units, certificate))
         };
@@ -177,23 +171,19 @@ impl Pipeline {
     }
 
     /// Merges pinned units and the units of these moves, and handles overflow.
-    fn merge<'c>(
+    fn merge<'c, 'a>(
         &self,
-        contest: &'c Contest<'_, '_>,
+        contest: &'c Contest<'c, 'a>,
         moves: &[Move],
         budget: &ContextBudget,
-    ) -> Result<(MergedUnits<'c>, Overflow), Error> {
+    ) -> Result<(MergedUnits<'c, 'a>, Overflow), Error> {
         let mut merge = contest.merge(moves);
         let overflow = merge.handle_overflow(budget, self.overflow_strategy)?;
         Ok((merge, overflow))
     }
 
-    /// Orders merged units.
-    fn place(&self, merge: &MergedUnits<'_>) -> Result<Vec<u32>, Error> {
-        match self.keep_groups_together {
-            true => merge.place_units(&*self.placer),
-            false => merge.place_items(&*self.placer),
-        }
+    fn place(&self, merge: &MergedUnits<'_, '_>) -> Result<Vec<u32>, Error> {
+        merge.place(&*self.placer, self.keep_groups_together)
     }
 
     /// Places a slice for which nothing is sent but items.
@@ -295,11 +285,11 @@ impl Close<'_, '_> {
     /// under any rule; the next item is then checked as the first.
     fn measure(
         &mut self,
-        merge: MergedUnits<'_>,
+        merge: MergedUnits<'_, '_>,
         order: Vec<u32>,
         up_to: i64,
     ) -> Result<Draft, Error> {
-        let run = self.contest.prepared;
+        let (run, scoreable) = (self.contest.prepared, self.contest.scoreable());
         let mut rejected = Vec::new();
         let mut is_rejected = vec![false; run.items.len()];
         for &index in &order {
@@ -309,8 +299,8 @@ impl Close<'_, '_> {
             let Some(rule) = run.costs.first_position_rule(index) else {
                 break;
             };
-            if let Some(unit) = merge.scoreable.unit_of(index) {
-                let members = merge.scoreable.members(unit).iter();
+            if let Some(unit) = scoreable.unit_of(index) {
+                let members = scoreable.members(unit).iter();
                 members.for_each(|member| is_rejected[*member as usize] = true);
                 rejected.push((unit, rule.to_owned()));
             }
@@ -346,8 +336,7 @@ impl Close<'_, '_> {
         tally: &Tally<'_, '_>,
         release: Release,
     ) -> Result<(Draft, Vec<u32>), Error> {
-        let contest = self.contest;
-        let scoreable = &contest.prepared.classified.scoreable;
+        let (contest, scoreable) = (self.contest, self.contest.scoreable());
         let flags = |units: &[u32]| {
             let mut flags = vec![false; scoreable.len()];
             units.iter().for_each(|unit| flags[*unit as usize] = true);

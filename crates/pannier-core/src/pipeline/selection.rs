@@ -226,11 +226,7 @@ impl PreparedRun<'_> {
         };
         let index = index as usize;
         let tokens = self.items[index].short_form()?.tokens();
-        (tokens >= 0).then(|| Offer {
-            tokens: tokens.saturating_add(self.costs.around(index, Level::SHORT)),
-            value: scores[index],
-            section: self.costs.section(index, Level::SHORT),
-        })
+        (tokens >= 0).then(|| self.costs.offer(index, Level::SHORT, tokens, scores[index]))
     }
 
     /// How many of the scored items are not dropped as duplicates.
