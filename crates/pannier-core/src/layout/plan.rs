@@ -122,6 +122,9 @@ impl PlannedCosts {
 
     /// The section that an item is sent in, in a form.
     pub(crate) fn section(&self, index: usize, level: Level) -> SectionId {
+        if self.plan.section_of.is_empty() {
+            return SectionId::NONE;
+        }
         let section = self.plan.section_of.get(self.entry(index, level)).copied();
         let is_known = |section: &SectionId| (section.0 as usize) < self.plan.sections.len();
         section.filter(is_known).unwrap_or_default()

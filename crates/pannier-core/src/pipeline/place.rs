@@ -146,7 +146,11 @@ impl MergedUnits<'_, '_> {
             }
         }
         let order = call_placer(placer, &placings)?;
-        Ok(order.into_iter().flat_map(|position| units[position as usize]).copied().collect())
+        let members = order.into_iter().map(|position| units[position as usize]);
+        Ok(match keep_groups_together {
+            true => members.flatten().copied().collect(),
+            false => members.map(|item| item[0]).collect(),
+        })
     }
 
     fn placing(&self, index: u32, taken: Option<u32>) -> Placing<'_> {
