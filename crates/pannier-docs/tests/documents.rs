@@ -65,7 +65,7 @@ proptest! {
 
     #[test]
     fn resolve_equals_the_pseudocode_and_the_engine(
-        documents in prop::collection::btree_map("[a-c]{1,2}(/[a-c]{1,2}){0,2}", contents(), 0..12),
+        documents in prop::collection::btree_map("[a-c]{1,2}(/[a-c]{1,2}){0,2}", contents(), 0..24),
         query in contents(),
         budgets in prop::collection::vec(0..60_u64, 5),
         force: bool,
@@ -279,6 +279,23 @@ fn r2_r6_repeated_terms_count_once_and_equal_documents_are_two() {
         answer.documents.iter().map(|found| (found.id.as_str(), found.score)).collect();
     assert_eq!(found, [("a.md", 1.0), ("b.md", 1.0)]);
     assert_eq!(answer.documents[0].why.query_terms, ["deploy", "deploy", "it", "it"]);
+}
+
+#[test]
+fn r7_r10_budgets_at_the_limits() {
+    let folder = small();
+    let index = folder.open();
+    let ids = |query: &str, budget: u64| -> Vec<String> {
+        let resolved = index.resolve(query, budget).unwrap();
+        assert_eq!(resolved.selection.budget, budget);
+        resolved.documents.into_iter().map(|document| document.id).collect()
+    };
+    assert!(ids("x", 0).is_empty());
+    assert_eq!(ids("x", 1), ["b/d.md"], "an empty document costs nothing");
+    for budget in [100, i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX] {
+        assert_eq!(ids("x", budget), ["b/c.md", "a.md", "b/d.md"]);
+        assert_eq!(ids("", budget), ["a.md", "b/c.md", "b/d.md"]);
+    }
 }
 
 #[test]

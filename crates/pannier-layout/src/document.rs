@@ -14,6 +14,7 @@ use pannier_core::{
 };
 
 use crate::count::{above, count, count_up_to};
+use crate::rejected_references;
 
 /// The text of passages under headings, and the counter of its tokens.
 ///
@@ -95,6 +96,7 @@ impl DocumentLayout {
 impl Layout for DocumentLayout {
     fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error> {
         let mut plan = Plan::default();
+        plan.rejected = rejected_references(pool);
         let mut sections: BTreeMap<&str, SectionId> = BTreeMap::new();
         for item in pool.items() {
             let section = Passage::from_item(item).map(|passage| {

@@ -12,6 +12,7 @@ use pannier_core::{
 };
 
 use crate::count::{above, count, count_up_to};
+use crate::rejected_references;
 
 /// A template of the text: the items in placed order, with text around and between them.
 ///
@@ -356,6 +357,7 @@ impl Layout for TextLayout {
     fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error> {
         let mut plan = Plan::default();
         plan.fixed = self.fixed();
+        plan.rejected = rejected_references(pool);
         // Every item is charged a separator, although the first needs none.
         let separator = self.count(&self.template.separator);
         let forms = |item: &&'_ ContextItem| {

@@ -1,5 +1,6 @@
 //! Policies: reading, writing, presets, the registry and the JSON Schema.
 
+#[path = "../../pannier-core/tests/support/items.rs"]
 mod support;
 
 #[cfg(feature = "schema")]
@@ -172,7 +173,7 @@ fn every_error_has_the_path_to_its_key() {
         (
             "type = \"quota\"\n    quotas = [{ kind = \"Document\", require = 20.0, cap = 60.0 }]\n    inner_slicer = { type = \"greedy\" }",
             "type = \"document\"\noverhead = -1",
-            "in the policy, inner_slicer: DocumentSlice: overhead is -1; it must be 0 or more tokens",
+            "in the policy, inner_slicer: document: overhead is -1; it must be 0 or more tokens",
         ),
         (
             "type = \"quota\"\n    quotas = [{ kind = \"Document\", require = 20.0, cap = 60.0 }]\n    inner_slicer = { type = \"greedy\" }",
@@ -919,16 +920,7 @@ fn custom_scorers_are_explained_by_their_names() {
 
 #[test]
 fn c23_policies_compare_as_their_pipelines_do() {
-    let rated = |content: &str, priority, hint| {
-        scored(content, 40, hint).priority(priority).build().unwrap()
-    };
-    let items = [
-        rated("item-a", 10, 0.1),
-        rated("item-b", 1, 0.9),
-        rated("both", 20, 1.0),
-        rated("item-b", 0, 0.0),
-        rated("neither", 0, 0.0),
-    ];
+    let items = contested_pool();
     let by_priority = Policy::new([(ScorerPolicy::Priority, 1.0)]);
     let by_hint = Policy::new([(ScorerPolicy::Reflexive, 1.0)]);
     let variants = [("priority", &by_priority), ("reflexive", &by_hint)];

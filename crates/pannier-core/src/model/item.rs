@@ -87,7 +87,55 @@ impl ContextItem {
         })
     }
 
-    /// The text. Never empty.
+    /// Returns a reference: an item whose content is elsewhere, under `id`. A selection from references says which
+    /// contents to read, so that only those are read.
+    ///
+    /// Only the content is missing, so this holds for one:
+    ///
+    /// - Scorers see an empty content. References with the same id are duplicates; others are not, not even nearly.
+    /// - The layouts of `pannier-layout` reject it, because there is nothing to send.
+    /// - JSON has its id and an empty content, which is refused when it is read.
+    ///
+    /// ```
+    /// use pannier_core::ContextItem;
+    ///
+    /// let item = ContextItem::reference("guide.md", 120)?;
+    /// assert!(item.is_reference() && item.content().is_empty());
+    /// assert_eq!((item.id(), item.tokens()), (Some("guide.md"), 120));
+    /// # Ok::<(), pannier_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BlankName`] if the id is blank.
+    pub fn reference(id: impl Into<String>, tokens: i64) -> Result<Self, Error> {
+        Self::builder(String::new(), tokens).id(id).0.with_checked_names()
+    }
+
+    /// Returns whether the content is elsewhere; see [`reference`](Self::reference).
+    pub fn is_reference(&self) -> bool {
+        self.content.is_empty()
+    }
+
+    /// Returns the text that makes two items duplicates, and whether it is the id of a reference.
+    pub(crate) fn identity(&self) -> (&str, bool) {
+        match (self.is_reference(), &self.id) {
+            (true, Some(id)) => (id, true),
+            (is_reference, _) => (&self.content, is_reference),
+        }
+    }
+
+    /// Fails if the id or the group is blank.
+    fn with_checked_names(self) -> Result<Self, Error> {
+        for (field, name) in [("id", &self.id), ("group", &self.group)] {
+            if name.as_ref().is_some_and(|name| name.trim().is_empty()) {
+                return Err(Error::BlankName { field });
+            }
+        }
+        Ok(self)
+    }
+
+    /// The text. Empty only if the item [is a reference](Self::is_reference).
     pub fn content(&self) -> &str {
         &self.content
     }
@@ -278,12 +326,7 @@ impl ContextItemBuilder {
             item.content = whole;
             item.short_form = Some(Box::new(short));
         }
-        for (field, name) in [("id", &item.id), ("group", &item.group)] {
-            if name.as_ref().is_some_and(|name| name.trim().is_empty()) {
-                return Err(Error::BlankName { field });
-            }
-        }
-        Ok(item)
+        item.with_checked_names()
     }
 }
 
@@ -534,5 +577,12 @@ mod tests {
             ContextItem::new("text", -1).is_ok(),
             "negative counts are the pipeline's to judge"
         );
+    }
+
+    #[test]
+    fn references_need_an_id() {
+        assert_eq!(ContextItem::reference(" ", 1), Err(Error::BlankName { field: "id" }));
+        let item = ContextItem::reference("a.md", 1).unwrap();
+        assert!(item.is_reference() && !ContextItem::new("a.md", 1).unwrap().is_reference());
     }
 }

@@ -253,7 +253,7 @@ impl PreparedRun<'_> {
                 // A content that was kept for many is copied once.
                 let mut contents = BTreeMap::new();
                 let mut content = |index: u32| -> Arc<str> {
-                    let content = || self.items[index as usize].content().into();
+                    let content = || self.items[index as usize].identity().0.into();
                     Arc::clone(contents.entry(index).or_insert_with(content))
                 };
                 for Duplicate { unit, kept, overlap } in &self.duplicates {

@@ -33,6 +33,11 @@ impl Units {
         ends.push(self.members.len() as u32);
     }
 
+    /// Returns whether any unit may have several members.
+    pub(crate) fn has_groups(&self) -> bool {
+        self.ends.is_some()
+    }
+
     /// How many units there are.
     pub(crate) fn len(&self) -> usize {
         self.ends.as_ref().unwrap_or(&self.members).len()
@@ -44,6 +49,7 @@ impl Units {
     }
 
     /// The pool indices of a unit's members, in pool order.
+    #[inline]
     pub(crate) fn members(&self, unit: u32) -> &[u32] {
         let unit = unit as usize;
         match &self.ends {

@@ -344,24 +344,24 @@ fn differences(
     variants: &[(String, SelectionReport<&ContextItem>)],
 ) -> Vec<PolicySensitivityDiffEntry> {
     // For each content, which variants include it.
-    let mut included: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+    let mut included: BTreeMap<(&str, bool), BTreeSet<usize>> = BTreeMap::new();
     for (variant, (_, report)) in variants.iter().enumerate() {
         for entry in &report.included {
-            included.entry(entry.item.content()).or_default().insert(variant);
+            included.entry(entry.item.identity()).or_default().insert(variant);
         }
     }
     let mut seen = BTreeSet::new();
-    let contents = items.iter().map(ContextItem::content).filter(|content| seen.insert(*content));
+    let contents = items.iter().map(ContextItem::identity).filter(|content| seen.insert(*content));
     contents
         .filter_map(|content| {
-            let by = included.get(content).filter(|by| by.len() < variants.len())?;
+            let by = included.get(&content).filter(|by| by.len() < variants.len())?;
             let status = |variant| match by.contains(&variant) {
                 true => ItemStatus::Included,
                 false => ItemStatus::Excluded,
             };
             let labels = variants.iter().enumerate();
             let statuses = labels.map(|(i, (label, _))| (label.clone(), status(i))).collect();
-            Some(PolicySensitivityDiffEntry { content: content.to_owned(), statuses })
+            Some(PolicySensitivityDiffEntry { content: content.0.to_owned(), statuses })
         })
         .collect()
 }

@@ -231,7 +231,8 @@ impl Receipt {
     /// The version of the format that Pannier writes.
     pub const FORMAT: u32 = 2;
 
-    /// Records a selection.
+    /// Records a selection. Of a reference, it records the id and the tokens: a replay does not see a change of its
+    /// content.
     pub fn new(selection: &Selection<'_>, config: RunConfig) -> Self {
         let result = digest(config.budget_scope, &config.template, selection);
         Self::from_result(selection, config, result)
