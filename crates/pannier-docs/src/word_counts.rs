@@ -3,7 +3,7 @@
 //! The words of a document are separated by whitespace, lowercased and counted. The terms of a chunk come from text analysis
 //! and have positions, for phrases.
 
-use pannier_core::terms::each_term;
+use pannier_core::analysis::for_each_term;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The distinct terms of a text with their counts, and with their positions in a chunk.
@@ -60,8 +60,8 @@ impl TermCounts {
         let (mut text, mut terms) = (String::new(), Vec::new());
         let (mut next, mut total) = (0_u32, 0_u32);
         for source in texts {
-            let end = each_term(source, next, |term| {
-                terms.push(Entry::new(term.text, text.len(), term.place));
+            let end = for_each_term(source, next, |term| {
+                terms.push(Entry::new(term.text, text.len(), term.position));
                 text.push_str(term.text);
             });
             total = total.saturating_add(end - next);
@@ -139,7 +139,7 @@ mod tests {
         #[test]
         fn terms_are_distinct_and_ordered(text in "\\PC*") {
             let terms = TermCounts::of_chunk(&[&text]);
-            prop_assert_eq!(terms.total, each_term(&text, 0, |_| {}));
+            prop_assert_eq!(terms.total, for_each_term(&text, 0, |_| {}));
             let mut before: Option<(u64, &str)> = None;
             terms.for_each(|hash, word, count, positions| {
                 assert_eq!(count as usize, positions.len());

@@ -522,3 +522,75 @@ fn task_recency_ranks(entries: &[&Entry]) -> Vec<i64> {
     }
     ranks
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use pannier_core::{Error, ExclusionVariant, Layout, PlacedItems, Plan, Pool, RenderCost};
+    use pannier_tokens::BytesOverFour;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Counts the renderings of a packet layout.
+    struct Counted(PacketLayout, Arc<AtomicU32>);
+
+    impl Layout for Counted {
+        fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error> {
+            self.0.plan(pool)
+        }
+
+        fn measure(
+            &self,
+            items: &PlacedItems<'_>,
+            up_to: i64,
+        ) -> Result<Option<RenderCost>, Error> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.measure(items, up_to)
+        }
+    }
+
+    /// Texts whose characters have one to four bytes, so that either limit may bind.
+    fn texts() -> impl Strategy<Value = Vec<String>> {
+        prop::collection::vec("[a-z \u{e9}\u{4e2d}\u{1f600}]{1,80}", 0..25)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+        #[test]
+        fn a_run_renders_at_most_4_plus_2_log2_of_its_moves(
+            tasks in texts(),
+            conventions in texts(),
+            decisions in texts(),
+            budget in 50..1_500_usize,
+            max_characters in prop::option::of(150..5_000_usize),
+            is_json in any::<bool>(),
+        ) {
+            let list = |texts: &[String], bullet: &str| -> String {
+                texts.iter().map(|text| format!("{bullet} x{text}\n")).collect()
+            };
+            let memory = Memory::from_files([
+                ("TASKS.md", list(&tasks, "- [ ]")),
+                ("CONVENTIONS.md", list(&conventions, "-")),
+                ("DECISIONS.md", list(&decisions, "## [2026-11-01] title\n\n")),
+            ]);
+            let mut options = PacketOptions::new("2026-11-16T12:00:00Z".parse().unwrap());
+            (options.budget, options.max_characters) = (budget, max_characters);
+            options.format = if is_json { PacketFormat::Json } else { PacketFormat::Markdown };
+            let builder = PacketBuilder::new(&memory, options, Arc::new(BytesOverFour)).unwrap();
+            let packet = builder.select(builder.packet().unwrap().budget).unwrap();
+            let renderings = Arc::new(AtomicU32::new(0));
+            let layout = Counted(packet.layout.clone(), Arc::clone(&renderings));
+            let pipeline = packet.pipeline.clone().with_layout(layout);
+            let selection = pipeline.run(&*builder.pool, &packet.budget).unwrap();
+            // Each entry is one move, and a second one if it was raised to its whole text.
+            let dropped = selection.exclusion_counts();
+            let dropped = dropped.get(&ExclusionVariant::RenderedOverBudget).copied();
+            let moves = 2 * (selection.len() + dropped.unwrap_or(0)).max(1);
+            let renderings = renderings.load(Ordering::Relaxed);
+            prop_assert!(renderings <= 4 + 2 * moves.ilog2(), "{renderings} of {moves}");
+        }
+    }
+}

@@ -27,7 +27,7 @@ pub(super) fn sort<'a>(run: &PreparedRun<'a>, scores: &[f64], dropped: &[Duplica
             value: units.value(unit, scores),
             section: run.costs.section(best as usize, Level::WHOLE),
         });
-        has_short_forms |= run.has_short_form(unit);
+        has_short_forms |= run.short_form(unit, scores).is_some();
         if dropped.next_if_eq(&unit).is_none() {
             keys.push(order::key(score, best, unit));
         }

@@ -18,7 +18,7 @@ use std::ops::Range;
 use super::pool::Interner;
 use super::{Pool, Scorer};
 use crate::Error;
-use crate::model::compare_folded;
+use crate::model::cmp_ignore_ascii_case;
 
 /// The share of peers with at least one tag in common, without regard to ASCII case.
 ///
@@ -63,7 +63,8 @@ impl TagRows {
         let index = pool.tags();
         let names = &index.names;
         let mut by_folded: Vec<u32> = (0..names.len() as u32).collect();
-        let compare = |a: &u32, b: &u32| compare_folded(names[*a as usize], names[*b as usize]);
+        let compare =
+            |a: &u32, b: &u32| cmp_ignore_ascii_case(names[*a as usize], names[*b as usize]);
         by_folded.sort_unstable_by(compare);
         let mut folded = vec![0; names.len()];
         let mut distinct = 0;
