@@ -33,16 +33,80 @@ pub(crate) fn second(key: u128) -> u32 {
     key as u32
 }
 
-/// Positions in order of descending score, equal scores by position.
+/// Returns positions in descending order of score, ties by position.
 pub(crate) fn rank(scores: impl Iterator<Item = f64>) -> Vec<u32> {
     let mut keys: Vec<u128> =
         scores.zip(0..).map(|(score, position)| key(score, 0, position)).collect();
-    keys.sort_unstable();
+    sort(&mut keys);
     keys.into_iter().map(second).collect()
+}
+
+/// Sorts keys, by radix on the number in their upper half.
+pub(crate) fn sort(keys: &mut Vec<u128>) {
+    sort_by_prefix(keys, |key| (key >> 64) as u64);
+}
+
+/// Below this length a comparison sort is faster.
+const MIN_RADIX_LEN: usize = 256;
+
+/// Buckets of one pass: 2^11 write positions stay in the cache.
+const MAX_DIGIT_BITS: u32 = 11;
+
+/// Sorts keys of which `prefix` returns the leading bits: where prefixes differ, keys have the same order.
+///
+/// Radix sort, lowest digit first, over those upper bits of the prefix that tell `n` keys apart if they are spread
+/// evenly: two passes up to two million keys. Runs that those bits leave equal are sorted by comparison. So the
+/// time is `O(n)` for spread keys and `O(n log n)` for any others.
+pub(crate) fn sort_by_prefix<K: Copy + Default + Ord>(
+    keys: &mut Vec<K>,
+    prefix: impl Fn(K) -> u64,
+) {
+    if keys.len() < MIN_RADIX_LEN {
+        return keys.sort_unstable();
+    }
+    let prefixes = keys.iter().map(|key| prefix(*key));
+    let (min, max) = prefixes.fold((u64::MAX, 0), |(min, max), p| (min.min(p), max.max(p)));
+    let differing = u64::BITS - (max - min).leading_zeros();
+    let bits = differing.min(usize::BITS - keys.len().leading_zeros() + 1);
+    let shift = differing - bits;
+    let bucket_prefix = |key: K| (prefix(key) - min) >> shift;
+
+    let passes = bits.div_ceil(MAX_DIGIT_BITS);
+    let digit_bits = bits.div_ceil(passes.max(1));
+    let digit = |key: K, pass: u32| {
+        (bucket_prefix(key) >> (pass * digit_bits)) as usize & ((1 << digit_bits) - 1)
+    };
+    let mut counts = vec![0_u32; (passes as usize) << digit_bits];
+    for key in &*keys {
+        for pass in 0..passes {
+            counts[((pass as usize) << digit_bits) + digit(*key, pass)] += 1;
+        }
+    }
+    let mut sorted = vec![K::default(); if passes > 0 { keys.len() } else { 0 }];
+    for (pass, starts) in (0..passes).zip(counts.chunks_exact_mut(1 << digit_bits)) {
+        let mut next = 0;
+        for start in &mut *starts {
+            next += std::mem::replace(start, next);
+        }
+        for key in &*keys {
+            let position = &mut starts[digit(*key, pass)];
+            sorted[*position as usize] = *key;
+            *position += 1;
+        }
+        std::mem::swap(keys, &mut sorted);
+    }
+    for run in keys.chunk_by_mut(|a, b| bucket_prefix(*a) == bucket_prefix(*b)) {
+        if !run.is_sorted() {
+            run.sort_unstable();
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -63,6 +127,24 @@ mod tests {
         assert_eq!(descending(-0.0), descending(0.0));
         assert!(descending(f64::NAN) > descending(f64::NEG_INFINITY));
         assert_eq!(descending(-f64::NAN), descending(f64::NAN));
+    }
+
+    proptest! {
+        #[test]
+        fn radix_sort_equals_comparison_sort(
+            bits in 0_u32..=64,
+            outlier in proptest::option::of(any::<u64>()),
+            numbers in vec(any::<u64>(), 0..3 * MIN_RADIX_LEN),
+        ) {
+            let narrow = |number: u64| number.checked_shr(64 - bits).unwrap_or(0);
+            let prefixes = numbers.iter().map(|number| narrow(*number)).chain(outlier);
+            let keys: Vec<u128> =
+                prefixes.zip(&numbers).map(|(p, low)| u128::from(p) << 64 | u128::from(*low)).collect();
+            let (mut sorted, mut expected) = (keys.clone(), keys);
+            sort(&mut sorted);
+            expected.sort_unstable();
+            prop_assert_eq!(sorted, expected);
+        }
     }
 
     #[test]

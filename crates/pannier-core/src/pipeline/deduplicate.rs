@@ -1,8 +1,9 @@
 //! Stage 3: keeps the best of each set of units with equal content, and perhaps of those that are nearly so.
 //!
-//! Equal contents are brought together by sorting their hashes, not by a hash table: the same
-//! number of steps, no table to size, and no input that makes it slow, because contents whose
-//! hashes collide are sorted by their bytes.
+//! Sorting hashes groups equal contents. A hash table would take as many steps, and a hostile pool could make it slow;
+//! here contents whose hashes collide are sorted by their bytes. The first hash covers the length and the
+//! beginning of each content, so most contents are never read whole. Contents that agree in those are compared, and hashed
+//! whole where they differ.
 
 use std::cmp::Ordering;
 
@@ -11,6 +12,9 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use super::near::{Fingerprints, Overlap};
 use super::units::Units;
 use crate::{ContextItem, Deduplication, order};
+
+/// The bytes of each content that the first hash covers: rarely more than one cache line.
+const SAMPLE_BYTES: usize = 32;
 
 /// A unit that was dropped, and the one that was kept for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,23 +34,23 @@ pub(super) fn deduplicate(
 ) -> Vec<Duplicate> {
     match deduplication {
         Deduplication::Off => Vec::new(),
-        Deduplication::Exact => equal(items, units, scores),
+        Deduplication::Exact => find_duplicates(items, units, scores),
         Deduplication::Near { threshold } => {
             let fingerprints = Fingerprints::new(items, units);
-            nearly_equal(items, units, scores, &fingerprints, threshold)
+            find_near_duplicates(items, units, scores, &fingerprints, threshold)
         }
     }
 }
 
 /// Those that are equal to a better one; and of the others those that are nearly equal to a better one that stays.
-pub(super) fn nearly_equal(
+pub(super) fn find_near_duplicates(
     items: &[&ContextItem],
     units: &Units,
     scores: &[f64],
     fingerprints: &Fingerprints<'_>,
     threshold: u16,
 ) -> Vec<Duplicate> {
-    let mut duplicates = equal(items, units, scores);
+    let mut duplicates = find_duplicates(items, units, scores);
     let mut dropped = duplicates.iter().map(|duplicate| duplicate.unit).peekable();
     let unique = (0..units.len() as u32).filter(|unit| dropped.next_if_eq(unit).is_none());
     let key = |unit| {
@@ -54,7 +58,7 @@ pub(super) fn nearly_equal(
         order::key(scores[lead as usize], lead, unit)
     };
     let mut keys: Vec<u128> = unique.map(key).collect();
-    keys.sort_unstable();
+    order::sort(&mut keys);
     let leads: Vec<u32> = keys.iter().map(|key| order::first(*key)).collect();
     for (new, kept, overlap) in fingerprints.find(&leads, threshold) {
         let unit = |place: usize| order::second(keys[place]);
@@ -64,52 +68,63 @@ pub(super) fn nearly_equal(
     duplicates
 }
 
-fn equal(items: &[&ContextItem], units: &Units, scores: &[f64]) -> Vec<Duplicate> {
-    let contents = Contents { items, units };
-    by_hash(&contents, scores, |unit| contents.hash(unit))
+/// Finds units that are equal to a better one.
+fn find_duplicates(items: &[&ContextItem], units: &Units, scores: &[f64]) -> Vec<Duplicate> {
+    let contents = UnitContents { items, units };
+    group_by_hash(&contents, scores, |unit| contents.sample_hash(unit), |unit| contents.hash(unit))
 }
 
-fn by_hash(contents: &Contents<'_>, scores: &[f64], hash: impl Fn(u32) -> u64) -> Vec<Duplicate> {
+fn group_by_hash(
+    contents: &UnitContents<'_>,
+    scores: &[f64],
+    sample_hash: impl Fn(u32) -> u64,
+    hash: impl Fn(u32) -> u64,
+) -> Vec<Duplicate> {
     let units = contents.units;
-    // A hash and a unit share a word. The hash loses a few bits, which costs nothing but a rare
-    // comparison of bytes, and half as much is moved.
+    // A hash and a unit share a word. The hash loses a few bits, which costs nothing but a rare comparison of bytes,
+    // and half as much is moved.
     let unit_bits = usize::BITS - units.len().leading_zeros();
     let unit_mask = (1_u64 << unit_bits) - 1;
+    let key = |hash: u64, unit: u32| hash & !unit_mask | u64::from(unit);
+    let unit = |key: &u64| (key & unit_mask) as u32;
+    let has_same_hash = |a: &u64, b: &u64| a & !unit_mask == b & !unit_mask;
     let mut keys: Vec<u64> =
-        (0..units.len() as u32).map(|unit| hash(unit) & !unit_mask | u64::from(unit)).collect();
-    keys.sort_unstable();
+        (0..units.len() as u32).map(|unit| key(sample_hash(unit), unit)).collect();
+    order::sort_by_prefix(&mut keys, |key| key);
 
     let mut duplicates = Vec::new();
-    for run in keys.chunk_by_mut(|a, b| a & !unit_mask == b & !unit_mask) {
-        if run.len() == 1 {
+    let mut add = |equals: &[u64]| {
+        let score = |unit: u32| scores[units.best_member(unit, scores) as usize];
+        let rank = |key: &u64| (order::descending(score(unit(key))), unit(key));
+        let Some((_, kept)) = equals.iter().map(rank).min() else { return };
+        let dropped = equals.iter().map(unit).filter(|unit| *unit != kept);
+        duplicates.extend(dropped.map(|unit| Duplicate { unit, kept, overlap: None }));
+    };
+    for sampled in keys.chunk_by_mut(has_same_hash).filter(|run| run.len() > 1) {
+        // Mostly, units with equal samples are equal, and need neither a hash of the whole nor sorting.
+        if contents.are_equal(sampled, unit) {
+            add(sampled);
             continue;
         }
-        let unit = |key: &u64| (key & unit_mask) as u32;
-        // All but always, equal hashes are equal contents, and need no sorting.
-        let (first, others) = (unit(&run[0]), &run[1..]);
-        if others.iter().any(|other| contents.compare(first, unit(other)).is_ne()) {
-            run.sort_by(|a, b| contents.compare(unit(a), unit(b)));
-        }
-        for equals in run.chunk_by(|a, b| contents.compare(unit(a), unit(b)).is_eq()) {
-            let score = |unit: u32| scores[units.best_member(unit, scores) as usize];
-            let rank = |key: &u64| (order::descending(score(unit(key))), unit(key));
-            let Some(kept) = equals.iter().map(rank).min().map(|(_, kept)| kept) else {
-                continue;
-            };
-            let dropped = equals.iter().map(unit).filter(|unit| *unit != kept);
-            duplicates.extend(dropped.map(|unit| Duplicate { unit, kept, overlap: None }));
+        sampled.iter_mut().for_each(|slot| *slot = key(hash(unit(slot)), unit(slot)));
+        sampled.sort_unstable();
+        for hashed in sampled.chunk_by_mut(has_same_hash).filter(|run| run.len() > 1) {
+            if !contents.are_equal(hashed, unit) {
+                hashed.sort_by(|a, b| contents.compare(unit(a), unit(b)));
+            }
+            hashed.chunk_by(|a, b| contents.compare(unit(a), unit(b)).is_eq()).for_each(&mut add);
         }
     }
     duplicates.sort_unstable();
     duplicates
 }
 
-struct Contents<'u> {
+struct UnitContents<'u> {
     items: &'u [&'u ContextItem],
     units: &'u Units,
 }
 
-impl<'u> Contents<'u> {
+impl<'u> UnitContents<'u> {
     fn of(&self, unit: u32) -> impl Iterator<Item = (&'u str, bool)> {
         let items = self.items;
         self.units.members(unit).iter().map(move |member| items[*member as usize].identity())
@@ -118,6 +133,18 @@ impl<'u> Contents<'u> {
     /// A group of one is not the same as an item without a group.
     fn is_group(&self, unit: u32) -> bool {
         self.items[self.units.members(unit)[0] as usize].group().is_some()
+    }
+
+    fn are_equal(&self, keys: &[u64], unit: impl Fn(&u64) -> u32) -> bool {
+        keys.windows(2).all(|pair| self.compare(unit(&pair[0]), unit(&pair[1])).is_eq())
+    }
+
+    /// Hashes the lengths and the first bytes of a unit's contents.
+    fn sample_hash(&self, unit: u32) -> u64 {
+        self.of(unit).fold(0, |seed, (content, _)| {
+            let sample = &content.as_bytes()[..content.len().min(SAMPLE_BYTES)];
+            xxh3_64_with_seed(sample, seed ^ content.len() as u64)
+        })
     }
 
     fn hash(&self, unit: u32) -> u64 {
@@ -144,19 +171,37 @@ mod tests {
         let mut units = Units::default();
         (0..6).for_each(|index| units.push_item(index));
         let items: Vec<&ContextItem> = items.iter().collect();
-        let duplicates = equal(&items, &units, &[0.1, 0.5, 0.9, 0.5, 0.0, f64::NAN]);
+        let duplicates = find_duplicates(&items, &units, &[0.1, 0.5, 0.9, 0.5, 0.0, f64::NAN]);
         let pairs: Vec<_> = duplicates.iter().map(|d| (d.unit, d.kept)).collect();
         assert_eq!(pairs, [(0, 2), (3, 1), (5, 2)]);
     }
 
     #[test]
-    fn collisions_are_told_apart_by_their_bytes() {
+    fn contents_with_equal_hashes_are_compared_by_bytes() {
         let items: Vec<_> = ["x", "y", "x"].map(|text| ContextItem::new(text, 1).unwrap()).into();
         let mut units = Units::default();
         (0..3).for_each(|index| units.push_item(index));
         let items: Vec<&ContextItem> = items.iter().collect();
-        let contents = Contents { items: &items, units: &units };
-        let all_collide = by_hash(&contents, &[0.1, 0.2, 0.3], |_| 7);
-        assert_eq!(all_collide, [Duplicate { unit: 0, kept: 2, overlap: None }]);
+        let contents = UnitContents { items: &items, units: &units };
+        for is_whole_hash_equal in [true, false] {
+            let hash = |unit| if is_whole_hash_equal { 7 } else { contents.hash(unit) };
+            let duplicates = group_by_hash(&contents, &[0.1, 0.2, 0.3], |_| 7, hash);
+            assert_eq!(duplicates, [Duplicate { unit: 0, kept: 2, overlap: None }]);
+        }
+    }
+
+    #[test]
+    fn contents_with_equal_beginnings_are_compared() {
+        let text =
+            |at: usize| -> String { (0..100).map(|i| if i == at { 'x' } else { '.' }).collect() };
+        let items: Vec<_> =
+            [50, 60, 70, 50].map(|at| ContextItem::new(text(at), 1).unwrap()).into();
+        let mut units = Units::default();
+        (0..4).for_each(|index| units.push_item(index));
+        let items: Vec<&ContextItem> = items.iter().collect();
+        let contents = UnitContents { items: &items, units: &units };
+        assert_eq!(contents.sample_hash(0), contents.sample_hash(1));
+        let duplicates = find_duplicates(&items, &units, &[0.1, 0.2, 0.3, 0.4]);
+        assert_eq!(duplicates, [Duplicate { unit: 0, kept: 3, overlap: None }]);
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn sort<'a>(run: &PreparedRun<'a>, scores: &[f64], dropped: &[Duplica
             keys.push(order::key(scores[best as usize], best, unit));
         }
     }
-    keys.sort_unstable();
+    order::sort(&mut keys);
     let candidates = keys.iter().map(|key| {
         let (best, unit) = (order::first(*key) as usize, order::second(*key));
         Candidate {

@@ -1,24 +1,29 @@
 //! Scores by how connected an item is: the share of its peers that have a tag in common with it.
 //!
-//! For each item this counts the others whose tags meet its own. Comparing every pair would be
-//! quadratic. Two ways to count avoid it, and the cheaper one is chosen by what each would cost:
+//! For each item this counts the others that share a tag with it. Items with the same tags get the same count, so the
+//! work is done once for each distinct set of tags. Comparing every pair of sets would be quadratic. Two ways to count
+//! avoid it, and the estimated cost decides between them:
 //!
-//! - **By tag.** Of the items of a group, those that meet `s` are found tag by tag: everybody who
-//!   has the tag, less those who will be met again through a later one. "Met again" is the same
-//!   question, asked of the smaller group of items that share this tag and of the tags after it, so
-//!   it is a recursion. An item with `k` tags is touched `2^k` times at the most, whatever the size
-//!   of the pool. That is linear for short tag lists.
-//! - **By bitmap.** Each tag has a bitmap of the items that carry it, and the items that `s` meets
-//!   are the union of its tags' bitmaps. That is quadratic, but 64 items a step, and does not
-//!   explode with the number of tags; it serves small groups and long lists.
+//! - **Inclusion and exclusion.** The items that share a tag with set `s` are found tag by tag: all items with the tag,
+//!   less those that share a later tag of `s`, too. Those are counted the same way among the items with this tag, by
+//!   recursion. A set of `k` tags is touched at most `2^k` times, whatever the size of the pool: linear for short lists.
+//! - **Bitmaps.** Each tag has a bitmap of the items that carry it, and the items that share a tag with `s` are the union
+//!   of its tags' bitmaps. Quadratic, but 64 items a step, without the factor `2^k`: for small groups and long lists.
 //!
-//! Both count whole numbers, so the result does not depend on the way.
+//! Both count whole numbers, so the result does not depend on the way. For long lists that differ in most items nothing
+//! faster than quadratic is known; beyond `MAX_BITMAP_STEPS` the scorer returns an error.
 
+use std::ops::Range;
+
+use super::pool::Interner;
 use super::{Pool, Scorer};
 use crate::Error;
 use crate::model::compare_folded;
 
 /// The share of peers with at least one tag in common, without regard to ASCII case.
+///
+/// Scoring fails for pools of which the bitmaps would take more than 2^40 steps, such as five million items with
+/// thirty tags each, in lists that all differ.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FrequencyScorer;
 
@@ -29,24 +34,25 @@ impl Scorer for FrequencyScorer {
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         let rows = TagRows::new(pool);
-        let mut count = MeetingCount::new(&rows);
-        let tagged = (0..pool.len() as u32).filter(|item| !rows.of(*item).is_empty());
-        let member = |item| Member { item, tail: rows.start(item), end: rows.end(item) };
-        count.members.extend(tagged.map(member));
-        count.add(0, count.members.len(), 1);
+        let TagSets { set_of, sets } = TagSets::new(&rows);
+        let mut counter = SharedTagCounter::new(&rows, sets);
+        let weight = counter.members.iter().map(|member| member.weight as usize).sum();
+        counter.add(0..counter.members.len(), weight, 1)?;
 
         let peers = pool.len().saturating_sub(1) as f64;
-        for (item, score) in scores.iter_mut().enumerate() {
-            // Every tagged item meets itself, and is no peer of itself.
-            let others = count.meetings[item] - 1;
-            *score = if others > 0 { others as f64 / peers } else { 0.0 };
+        let share = |shared: i64| {
+            // Every tagged item shares its tags with itself, and is no peer of itself.
+            if shared > 1 { (shared - 1) as f64 / peers } else { 0.0 }
+        };
+        let shares: Vec<f64> = counter.shared.into_iter().map(share).collect();
+        for (score, set) in scores.iter_mut().zip(set_of) {
+            *score = shares[set as usize];
         }
         Ok(())
     }
 }
 
-/// The tags of each item that it might share: folded to one number a spelling, in ascending order,
-/// without repeats.
+/// The tags of each item that it might share: folded to one number a spelling, in ascending order, without repeats.
 struct TagRows {
     starts: Vec<u32>,
     tags: Vec<u32>,
@@ -89,21 +95,9 @@ impl TagRows {
         }
         Self { starts, tags, distinct }
     }
-
-    fn start(&self, item: u32) -> u32 {
-        self.starts[item as usize]
-    }
-
-    fn end(&self, item: u32) -> u32 {
-        self.starts[item as usize + 1]
-    }
-
-    fn of(&self, item: u32) -> &[u32] {
-        &self.tags[self.start(item) as usize..self.end(item) as usize]
-    }
 }
 
-/// Puts what follows `start` in order, and drops repeats.
+/// Sorts the elements from `start` on, and drops repeats among them.
 fn sort_and_deduplicate(tags: &mut Vec<u32>, start: usize) {
     if tags.len() - start < 2 {
         return;
@@ -119,143 +113,205 @@ fn sort_and_deduplicate(tags: &mut Vec<u32>, start: usize) {
     tags.truncate(kept);
 }
 
-/// An item of a group, and which tags of its row the group has not yet looked at.
+/// The distinct rows.
+struct TagSets {
+    /// For each item, the number of its set.
+    set_of: Vec<u32>,
+    sets: Vec<Member>,
+}
+
+impl TagSets {
+    fn new(rows: &TagRows) -> Self {
+        let mut interner = Interner::default();
+        // Sets of no tag and of one tag are numbered first: they need no hash.
+        let short = |tail, end| Member { set: 0, weight: 0, tail, end };
+        let mut sets = vec![short(0, 0); rows.distinct + 1];
+        let ranges = rows.starts.windows(2).map(|range| (range[0], range[1]));
+        let set_of = ranges.map(|(tail, end)| {
+            let set = match rows.tags[tail as usize..end as usize] {
+                [] => 0,
+                [tag] => tag + 1,
+                ref row => {
+                    let hash = row.iter().fold(0, |hash: u64, tag| {
+                        (hash.rotate_left(29) ^ u64::from(*tag)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                    });
+                    interner.number(row, hash ^ hash >> 32) + rows.distinct as u32 + 1
+                }
+            };
+            if set as usize == sets.len() {
+                sets.push(short(tail, end));
+            }
+            let known = &mut sets[set as usize];
+            *known = Member { set, weight: known.weight + 1, tail, end };
+            set
+        });
+        let set_of = set_of.collect();
+        Self { set_of, sets }
+    }
+}
+
+/// A set of tags in a group, and those of its tags that the group has not yet looked at.
 #[derive(Clone, Copy, Default)]
 struct Member {
-    item: u32,
+    set: u32,
+    /// How many items have the set.
+    weight: u32,
+    /// The range of those tags in `TagRows::tags`.
     tail: u32,
     end: u32,
 }
 
 /// The members of a group that have one tag, as a range of the stack of members.
+#[derive(Clone, Copy, Default)]
 struct Bucket {
     tag: u32,
     start: usize,
     len: usize,
-    /// How many of them are in their places.
+    /// How many of them are in their positions.
     filled: usize,
+    /// How many items they stand for.
+    weight: usize,
     /// Whether any of them has tags after this one.
     has_tails: bool,
 }
 
-struct MeetingCount<'r> {
-    rows: &'r TagRows,
-    /// For each item, how many items its tags meet, itself included.
-    meetings: Vec<i64>,
-    /// Groups on groups: a group's sub-groups are pushed behind it, and popped when it is done.
+struct SharedTagCounter<'r> {
+    tags: &'r [u32],
+    /// For each set, how many items share a tag with it, its own included.
+    shared: Vec<i64>,
+    /// A stack of groups: the subgroups of a group follow it until it is done.
     members: Vec<Member>,
     buckets: Vec<Bucket>,
-    /// For each tag, its bucket in the group being split.
+    /// For each tag, its bucket in the group that is split.
     bucket_of: Vec<u32>,
     bitmaps: Vec<u64>,
-    met: Vec<u64>,
+    /// The union of one member's bitmaps.
+    union: Vec<u64>,
+    bitmap_steps: u64,
 }
 
-impl<'r> MeetingCount<'r> {
+impl<'r> SharedTagCounter<'r> {
     const NO_BUCKET: u32 = u32::MAX;
 
-    fn new(rows: &'r TagRows) -> Self {
+    /// A few minutes.
+    const MAX_BITMAP_STEPS: u64 = 1 << 40;
+
+    fn new(rows: &'r TagRows, sets: Vec<Member>) -> Self {
         Self {
-            rows,
-            meetings: vec![0; rows.starts.len() - 1],
-            members: Vec::with_capacity(rows.starts.len() + 2 * rows.tags.len()),
+            tags: &rows.tags,
+            shared: vec![0; sets.len()],
+            members: sets.into_iter().filter(|set| set.tail < set.end).collect(),
             buckets: Vec::with_capacity(2 * rows.distinct),
             bucket_of: vec![Self::NO_BUCKET; rows.distinct],
             bitmaps: Vec::with_capacity(rows.distinct),
-            met: Vec::new(),
+            union: Vec::new(),
+            bitmap_steps: 0,
         }
     }
 
     fn tail(&self, member: Member) -> &'r [u32] {
-        &self.rows.tags[member.tail as usize..member.end as usize]
+        &self.tags[member.tail as usize..member.end as usize]
     }
 
-    /// Adds to each member of the group, `sign` times, how many members its tail meets.
-    fn add(&mut self, start: usize, end: usize, sign: i64) {
-        if end - start <= 64 {
-            return self.add_by_word(start, end, sign);
+    /// Adds to each member of a group, `sign` times, how many items of the group share a tag of its tail.
+    fn add(&mut self, group: Range<usize>, weight: usize, sign: i64) -> Result<(), Error> {
+        if weight <= 64 {
+            self.add_by_word(group, sign);
+            return Ok(());
         }
-        let first_bucket = self.buckets.len();
-        let first_member = self.members.len();
-        self.split(start, end);
-        if self.prefers_bitmaps(start, end) {
-            self.add_by_bitmap(start, end, sign, first_bucket);
-        } else {
-            self.forget(first_bucket);
-            for bucket in first_bucket..self.buckets.len() {
-                let Bucket { start, len, has_tails, .. } = self.buckets[bucket];
-                for member in &self.members[start..start + len] {
-                    self.meetings[member.item as usize] += sign * len as i64;
-                }
-                if has_tails {
-                    self.add(start, start + len, -sign);
-                }
+        let (first_bucket, first_member) = (self.buckets.len(), self.members.len());
+        self.split(group.clone());
+        if let Some(steps) = self.bitmap_steps_if_fewer(group.clone(), weight) {
+            self.bitmap_steps = self.bitmap_steps.saturating_add(steps);
+            if self.bitmap_steps > Self::MAX_BITMAP_STEPS {
+                let problem = format!(
+                    "{weight} items have too many tags in lists that differ; give them fewer tags"
+                );
+                return Err(Error::InvalidScorer { scorer: "FrequencyScorer", problem });
             }
+            self.add_by_bitmap(group, weight, sign, first_bucket);
+        } else {
+            self.forget_buckets(first_bucket);
+            self.add_by_tag(first_bucket, sign)?;
         }
         self.buckets.truncate(first_bucket);
         self.members.truncate(first_member);
+        Ok(())
     }
 
-    /// Whether bitmaps are cheaper for a group that has been split. Only a tag that many members have
-    /// makes the recursion branch; the others end in a word. A step of it costs about as much as
-    /// sixteen words of a bitmap.
-    fn prefers_bitmaps(&self, start: usize, end: usize) -> bool {
-        let words = (end - start).div_ceil(64) as u64;
+    /// Adds the members of each bucket, and subtracts those that share a later tag, too.
+    fn add_by_tag(&mut self, first_bucket: usize, sign: i64) -> Result<(), Error> {
+        for bucket in first_bucket..self.buckets.len() {
+            let Bucket { start, len, weight, has_tails, .. } = self.buckets[bucket];
+            for member in &self.members[start..start + len] {
+                self.shared[member.set as usize] += sign * weight as i64;
+            }
+            if has_tails {
+                self.add(start..start + len, weight, -sign)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Estimates the cost of both ways for a group that is split, and returns that of bitmaps, in words, if it is lower.
+    /// Only a tag of more than 64 items makes the recursion branch; others end in a word. A step of the recursion costs
+    /// about as much as sixteen words of a bitmap.
+    fn bitmap_steps_if_fewer(&self, group: Range<usize>, weight: usize) -> Option<u64> {
+        let words = weight.div_ceil(64) as u64;
         let (mut by_tag, mut by_bitmap) = (0_u64, 0_u64);
-        for &member in &self.members[start..end] {
+        for &member in &self.members[group] {
             let tail = self.tail(member);
             let bucket = |tag: &u32| &self.buckets[self.bucket_of[*tag as usize] as usize];
-            let branching = tail.iter().filter(|tag| bucket(tag).len > 64).count();
+            let branching = tail.iter().filter(|tag| bucket(tag).weight > 64).count();
             by_tag = by_tag.saturating_add(16 * (tail.len() as u64 + (1 << branching.min(40))));
             by_bitmap = by_bitmap.saturating_add((tail.len() as u64 + 1) * words);
         }
-        by_bitmap < by_tag
+        (by_bitmap < by_tag).then_some(by_bitmap)
     }
 
-    /// The same sum for a group so small that a bitmap is one word: for each tag the members that
-    /// have it, and for each member the union over its tags.
-    fn add_by_word(&mut self, start: usize, end: usize, sign: i64) {
+    /// Adds a group of at most 64 items: a bitmap is one word, in which each member has as many bits as items.
+    fn add_by_word(&mut self, group: Range<usize>, sign: i64) {
         self.bitmaps.clear();
-        for (position, &member) in self.members[start..end].iter().enumerate() {
+        let mut position = 0;
+        for &member in &self.members[group.clone()] {
+            let bits = (u64::MAX >> (64 - member.weight)) << position;
+            position += member.weight;
             for &tag in self.tail(member) {
                 let bitmap = &mut self.bucket_of[tag as usize];
                 if *bitmap == Self::NO_BUCKET {
                     *bitmap = self.bitmaps.len() as u32;
                     self.bitmaps.push(0);
                 }
-                self.bitmaps[*bitmap as usize] |= 1 << position;
+                self.bitmaps[*bitmap as usize] |= bits;
             }
         }
-        for &member in &self.members[start..end] {
+        for &member in &self.members[group.clone()] {
             let bitmaps = self.tail(member).iter().map(|tag| self.bucket_of[*tag as usize]);
-            let met = bitmaps.fold(0, |met, bitmap| met | self.bitmaps[bitmap as usize]);
-            self.meetings[member.item as usize] += sign * i64::from(met.count_ones());
+            let union = bitmaps.fold(0, |union, bitmap| union | self.bitmaps[bitmap as usize]);
+            self.shared[member.set as usize] += sign * i64::from(union.count_ones());
         }
-        for &member in &self.members[start..end] {
+        for &member in &self.members[group] {
             for &tag in self.tail(member) {
                 self.bucket_of[tag as usize] = Self::NO_BUCKET;
             }
         }
     }
 
-    /// Pushes a bucket for each tag in the tails of the group: the members that have the tag, with
-    /// their tails cut to what follows it. `bucket_of` knows them until they are forgotten.
-    fn split(&mut self, start: usize, end: usize) {
+    /// Pushes a bucket for each tag in the tails of the group: the members that have the tag, with their tails cut to the
+    /// tags after it. `bucket_of` refers to the buckets until [`forget_buckets`](Self::forget_buckets).
+    fn split(&mut self, group: Range<usize>) {
         let first_bucket = self.buckets.len();
-        for i in start..end {
-            for &tag in self.tail(self.members[i]) {
+        for i in group.clone() {
+            let member = self.members[i];
+            for &tag in self.tail(member) {
                 let bucket = &mut self.bucket_of[tag as usize];
                 if *bucket == Self::NO_BUCKET {
                     *bucket = self.buckets.len() as u32;
-                    self.buckets.push(Bucket {
-                        tag,
-                        start: 0,
-                        len: 0,
-                        filled: 0,
-                        has_tails: false,
-                    });
+                    self.buckets.push(Bucket { tag, ..Bucket::default() });
                 }
-                self.buckets[*bucket as usize].len += 1;
+                let bucket = &mut self.buckets[*bucket as usize];
+                bucket.len += 1;
+                bucket.weight += member.weight as usize;
             }
         }
         let mut next = self.members.len();
@@ -264,7 +320,7 @@ impl<'r> MeetingCount<'r> {
             next += bucket.len;
         }
         self.members.resize(next, Member::default());
-        for i in start..end {
+        for i in group {
             let member = self.members[i];
             for (tag, tail) in self.tail(member).iter().zip(member.tail + 1..) {
                 let bucket = &mut self.buckets[self.bucket_of[*tag as usize] as usize];
@@ -275,17 +331,22 @@ impl<'r> MeetingCount<'r> {
         }
     }
 
-    /// Forgets which tag has which of the last buckets.
-    fn forget(&mut self, first_bucket: usize) {
+    fn forget_buckets(&mut self, first_bucket: usize) {
         for bucket in &self.buckets[first_bucket..] {
             self.bucket_of[bucket.tag as usize] = Self::NO_BUCKET;
         }
     }
 
-    /// The same sum by bitmaps over the members of the group. A tag that few of them carry has no
-    /// bitmap; its bits are set one by one, so the bitmaps take no more space than the members.
-    fn add_by_bitmap(&mut self, start: usize, end: usize, sign: i64, first_bucket: usize) {
-        let words = (end - start).div_ceil(64);
+    /// Adds a group by bitmaps of its items. A tag of few items has no bitmap; its bits are set one by one, so the bitmaps
+    /// take no more memory than the members.
+    fn add_by_bitmap(
+        &mut self,
+        group: Range<usize>,
+        weight: usize,
+        sign: i64,
+        first_bucket: usize,
+    ) {
+        let words = weight.div_ceil(64);
         self.bitmaps.clear();
         for bucket in &mut self.buckets[first_bucket..] {
             bucket.filled = 0;
@@ -295,36 +356,95 @@ impl<'r> MeetingCount<'r> {
                 self.bitmaps.resize(bucket.start + words, 0);
             }
         }
-        for i in start..end {
-            let position = i - start;
-            for &tag in self.tail(self.members[i]) {
+        let mut position = 0;
+        for i in group.clone() {
+            let member = self.members[i];
+            let items = position..position + member.weight;
+            position = items.end;
+            for &tag in self.tail(member) {
                 let bucket = &mut self.buckets[self.bucket_of[tag as usize] as usize];
                 if bucket.len >= words {
-                    self.bitmaps[bucket.start + position / 64] |= 1 << (position % 64);
+                    set_bits(&mut self.bitmaps[bucket.start..], items.clone());
                 } else {
-                    // Here members are named by their position in the group.
-                    self.members[bucket.start + bucket.filled].item = position as u32;
+                    // Here a member is the range of its items.
+                    let Range { start: tail, end } = items;
+                    self.members[bucket.start + bucket.filled] = Member { tail, end, ..member };
                     bucket.filled += 1;
                 }
             }
         }
-        for i in start..end {
-            self.met.clear();
-            self.met.resize(words, 0);
-            for &tag in self.tail(self.members[i]) {
+        for i in group {
+            let member = self.members[i];
+            self.union.clear();
+            self.union.resize(words, 0);
+            for &tag in self.tail(member) {
                 let Bucket { start, len, .. } = self.buckets[self.bucket_of[tag as usize] as usize];
                 if len >= words {
                     let bitmap = &self.bitmaps[start..start + words];
-                    self.met.iter_mut().zip(bitmap).for_each(|(met, bits)| *met |= bits);
+                    self.union.iter_mut().zip(bitmap).for_each(|(union, bits)| *union |= bits);
                 } else {
-                    for member in &self.members[start..start + len] {
-                        self.met[member.item as usize / 64] |= 1 << (member.item % 64);
+                    for items in &self.members[start..start + len] {
+                        set_bits(&mut self.union, items.tail..items.end);
                     }
                 }
             }
-            let met: u32 = self.met.iter().map(|word| word.count_ones()).sum();
-            self.meetings[self.members[i].item as usize] += sign * i64::from(met);
+            let shared: u32 = self.union.iter().map(|word| word.count_ones()).sum();
+            self.shared[member.set as usize] += sign * i64::from(shared);
         }
-        self.forget(first_bucket);
+        self.forget_buckets(first_bucket);
+    }
+}
+
+fn set_bits(bitmap: &mut [u64], positions: Range<u32>) {
+    for position in positions {
+        bitmap[position as usize / 64] |= 1 << (position % 64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ContextItem;
+
+    /// The definition: for each item, the share of the others that have a tag in common with it.
+    fn plain_scores(items: &[ContextItem]) -> Vec<f64> {
+        let shares = |a: &ContextItem, b: &ContextItem| {
+            a.tags().iter().any(|tag| b.tags().iter().any(|other| tag.eq_ignore_ascii_case(other)))
+        };
+        let peers = items.len().saturating_sub(1) as f64;
+        let score = |(index, item): (usize, &ContextItem)| {
+            let others = items.iter().enumerate().filter(|(other, _)| *other != index);
+            match others.filter(|(_, other)| shares(item, other)).count() {
+                0 => 0.0,
+                count => count as f64 / peers,
+            }
+        };
+        items.iter().enumerate().map(score).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Few tags and short lists repeat sets and recurse; many tags and long lists take bitmaps.
+        #[test]
+        fn scores_equal_the_definition(
+            (vocabulary, rows) in (1_u32..60, 0_usize..14).prop_flat_map(|(vocabulary, longest)| {
+                (Just(vocabulary), vec(vec(0..vocabulary, 0..=longest), 0..400))
+            }),
+        ) {
+            let spell = |tag: &u32| match tag % 2 {
+                0 => format!("tag-{tag}"),
+                _ => format!("TAG-{tag}"),
+            };
+            let items: Vec<ContextItem> = rows
+                .iter()
+                .map(|row| ContextItem::builder("x", 1).tags(row.iter().map(spell)).build().unwrap())
+                .collect();
+            let scores = Pool::new(&items).scores(&FrequencyScorer).unwrap();
+            prop_assert_eq!(scores, plain_scores(&items), "{} tags", vocabulary);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Scores by what sort of thing an item is.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::{Pool, Scorer, check_weight, score_each};
 use crate::{ContextKind, Error};
@@ -13,11 +13,16 @@ const NAME: &str = "KindScorer";
 /// 0.6, documents 0.4, messages 0.2. Weights may exceed 1, and are not clamped.
 #[derive(Clone, Debug)]
 pub struct KindScorer {
-    /// A handful of entries: walking them is faster than any map.
+    /// In the order they were given.
     weights: Vec<(ContextKind, f64)>,
+    /// The same by kind, if there are many.
+    by_kind: BTreeMap<ContextKind, f64>,
 }
 
 impl KindScorer {
+    /// Up to so many weights are compared one by one, which is faster than a map.
+    const MAX_LISTED: usize = 8;
+
     /// A scorer with these weights.
     ///
     /// # Errors
@@ -25,15 +30,18 @@ impl KindScorer {
     /// [`Error::InvalidScorer`] if a weight is negative or not finite, or a kind appears twice.
     pub fn new(weights: impl IntoIterator<Item = (ContextKind, f64)>) -> Result<Self, Error> {
         let weights: Vec<_> = weights.into_iter().collect();
-        let mut kinds = BTreeSet::new();
+        let mut by_kind = BTreeMap::new();
         for (kind, weight) in &weights {
             check_weight(NAME, kind.as_str(), *weight)?;
-            if !kinds.insert(kind) {
+            if by_kind.insert(kind.clone(), *weight).is_some() {
                 let problem = format!("the kind '{kind}' has two weights; give it one");
                 return Err(Error::InvalidScorer { scorer: NAME, problem });
             }
         }
-        Ok(Self { weights })
+        if weights.len() <= Self::MAX_LISTED {
+            by_kind.clear();
+        }
+        Ok(Self { weights, by_kind })
     }
 
     /// The weights, in the order they were given.
@@ -51,7 +59,7 @@ impl Default for KindScorer {
             (ContextKind::DOCUMENT, 0.4),
             (ContextKind::MESSAGE, 0.2),
         ];
-        Self { weights }
+        Self { weights, by_kind: BTreeMap::new() }
     }
 }
 
@@ -61,10 +69,16 @@ impl Scorer for KindScorer {
     }
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-        score_each(pool, scores, |item| {
-            let weight = self.weights.iter().find(|(kind, _)| kind == item.kind());
-            weight.map_or(0.0, |(_, weight)| *weight)
-        });
+        if self.by_kind.is_empty() {
+            score_each(pool, scores, |item| {
+                let weight = self.weights.iter().find(|(kind, _)| kind == item.kind());
+                weight.map_or(0.0, |(_, weight)| *weight)
+            });
+        } else {
+            score_each(pool, scores, |item| {
+                self.by_kind.get(item.kind()).copied().unwrap_or_default()
+            });
+        }
         Ok(())
     }
 }

@@ -63,97 +63,116 @@ impl<'a> Pool<'a> {
 pub(super) struct TagIndex<'a> {
     /// The text of each number.
     pub(super) names: Vec<&'a str>,
-    /// Where each item's numbers start in `numbers`, and a last entry for the end.
+    /// The start of each item's numbers in `numbers`, and a last entry for the end.
     starts: Vec<usize>,
     numbers: Vec<u32>,
 }
 
 impl<'a> TagIndex<'a> {
+    /// Items that are read together. Tags lie anywhere in memory: loads that do not wait for each other overlap.
+    const BLOCK_ITEMS: usize = 64;
+
     fn new(items: &[&'a ContextItem]) -> Self {
-        let total = items.iter().map(|item| item.tags().len()).sum();
-        let mut interner = Interner::new(total);
+        let mut interner = Interner::default();
         let mut starts = Vec::with_capacity(items.len() + 1);
-        let mut numbers = Vec::with_capacity(total);
+        let mut numbers = Vec::new();
+        let (mut tags, mut hashes): (Vec<&'a str>, Vec<u64>) = (Vec::new(), Vec::new());
         starts.push(0);
-        for item in items {
-            numbers.extend(item.tags().iter().map(|tag| interner.number(tag)));
-            starts.push(numbers.len());
+        for block in items.chunks(Self::BLOCK_ITEMS) {
+            let before = numbers.len();
+            for item in block {
+                tags.extend(item.tags().iter().map(String::as_str));
+                starts.push(before + tags.len());
+            }
+            hashes.extend(tags.iter().map(|tag| xxh3_64(tag.as_bytes())));
+            let hashed = tags.drain(..).zip(hashes.drain(..));
+            numbers.extend(hashed.map(|(tag, hash)| interner.number(tag, hash)));
         }
-        Self { names: interner.names, starts, numbers }
+        Self { names: interner.keys, starts, numbers }
     }
 
-    /// The numbers of one item's tags, in the item's order.
+    /// Returns the numbers of one item's tags, in the item's order.
     pub(super) fn of(&self, item: usize) -> &[u32] {
         &self.numbers[self.starts[item]..self.starts[item + 1]]
     }
 
-    /// How many tags all items have together.
+    /// Returns how many tags all items have together.
     pub(super) fn total(&self) -> usize {
         self.numbers.len()
     }
 }
 
-/// Numbers texts in order of first appearance.
+/// Numbers keys in order of first appearance.
 ///
-/// A hash table that is never more than half full and never grows. The hash has no secret, so a
-/// hostile pool could make all its tags collide; after a few steps in vain a text goes into an
-/// ordered map instead, and the worst case stays `n log n`.
-struct Interner<'a> {
-    names: Vec<&'a str>,
+/// A hash table with linear probing that is at most half full. The hash has no secret, so a hostile pool could make all
+/// its keys collide. After `MAX_PROBES` steps a key goes into an ordered map instead: the worst case stays `n log n`.
+pub(super) struct Interner<K> {
+    pub(super) keys: Vec<K>,
     hashes: Vec<u64>,
-    /// Numbers plus one; zero is free.
+    /// Numbers plus one; zero is free. The length is a power of two.
     slots: Vec<u32>,
-    crowded: BTreeMap<&'a str, u32>,
+    crowded: BTreeMap<K, u32>,
 }
 
-impl<'a> Interner<'a> {
-    const PATIENCE: usize = 32;
+impl<K> Default for Interner<K> {
+    fn default() -> Self {
+        let (keys, hashes) = (Vec::with_capacity(256), Vec::with_capacity(256));
+        Self { keys, hashes, slots: vec![0; 512], crowded: BTreeMap::new() }
+    }
+}
 
-    fn new(most: usize) -> Self {
-        // Pools have far fewer different tags than tags.
-        let few = most.min(256);
-        Self {
-            names: Vec::with_capacity(few),
-            hashes: Vec::with_capacity(few),
-            slots: vec![0; (most * 2).next_power_of_two()],
-            crowded: BTreeMap::new(),
+impl<K: Copy + Ord> Interner<K> {
+    const MAX_PROBES: usize = 32;
+
+    pub(super) fn number(&mut self, key: K, hash: u64) -> u32 {
+        let free = match self.probe(hash, |number| self.keys[number as usize] == key) {
+            Ok(number) => return number,
+            Err(free) => free,
+        };
+        if free.is_none()
+            && let Some(number) = self.crowded.get(&key)
+        {
+            return *number;
         }
+        self.add(key, hash, free)
     }
 
-    fn number(&mut self, text: &'a str) -> u32 {
-        let hash = xxh3_64(text.as_bytes());
+    /// Finds the number of a key, or the slot that is free for it; `None` if there is no free slot near.
+    fn probe(&self, hash: u64, is_key: impl Fn(u32) -> bool) -> Result<u32, Option<usize>> {
         let mask = self.slots.len() - 1;
-        for step in 0..Self::PATIENCE {
+        for step in 0..Self::MAX_PROBES {
             let slot = (hash as usize).wrapping_add(step) & mask;
-            match self.slots[slot] {
-                0 => {
-                    let number = self.add(text, hash);
-                    self.slots[slot] = number + 1;
-                    return number;
-                }
-                taken => {
-                    let number = taken - 1;
-                    if self.hashes[number as usize] == hash && self.names[number as usize] == text {
-                        return number;
-                    }
-                }
+            let Some(number) = self.slots[slot].checked_sub(1) else {
+                return Err(Some(slot));
+            };
+            if self.hashes[number as usize] == hash && is_key(number) {
+                return Ok(number);
             }
         }
-        match self.crowded.get(text) {
-            Some(&number) => number,
-            None => {
-                let number = self.add(text, hash);
-                self.crowded.insert(text, number);
-                number
-            }
-        }
+        Err(None)
     }
 
-    fn add(&mut self, text: &'a str, hash: u64) -> u32 {
-        let number = self.names.len() as u32;
-        self.names.push(text);
+    fn add(&mut self, key: K, hash: u64, free: Option<usize>) -> u32 {
+        let number = self.keys.len() as u32;
+        self.keys.push(key);
         self.hashes.push(hash);
+        self.place(number, free);
+        if self.keys.len() * 2 > self.slots.len() {
+            self.slots = vec![0; self.slots.len() * 2];
+            self.crowded.clear();
+            for number in 0..self.keys.len() as u32 {
+                let free = self.probe(self.hashes[number as usize], |_| false);
+                self.place(number, free.err().flatten());
+            }
+        }
         number
+    }
+
+    fn place(&mut self, number: u32, free: Option<usize>) {
+        match free {
+            Some(slot) => self.slots[slot] = number + 1,
+            None => _ = self.crowded.insert(self.keys[number as usize], number),
+        }
     }
 }
 
@@ -164,24 +183,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_texts_get_equal_numbers_and_others_do_not() {
-        let texts: Vec<String> = (0..500).map(|i| format!("tag-{}", i % 137)).collect();
-        let mut interner = Interner::new(texts.len());
-        let numbers: Vec<u32> = texts.iter().map(|text| interner.number(text)).collect();
-        for (i, number) in numbers.iter().enumerate() {
-            assert_eq!(*number as usize, i % 137);
+    fn equal_keys_get_equal_numbers() {
+        let mut interner = Interner::default();
+        for i in 0..5_000_u64 {
+            let key = i % 1_370;
+            assert_eq!(u64::from(interner.number(key, xxh3_64(&key.to_le_bytes()))), key);
         }
-        assert_eq!(interner.names.len(), 137);
+        assert_eq!(interner.keys.len(), 1_370);
+        assert!(interner.crowded.is_empty());
     }
 
     #[test]
-    fn a_crowded_table_still_numbers_correctly() {
-        // A table of one slot per text sends most of them to the ordered map.
-        let texts: Vec<String> = (0..300).map(|i| format!("tag-{}", i % 100)).collect();
-        let mut interner = Interner::new(8);
-        interner.slots = vec![0; 16];
-        let numbers: Vec<u32> = texts.iter().map(|text| interner.number(text)).collect();
-        assert!(!interner.crowded.is_empty());
-        assert!(numbers.iter().enumerate().all(|(i, number)| *number as usize == i % 100));
+    fn keys_whose_hashes_collide_get_numbers_of_their_own() {
+        let mut interner = Interner::default();
+        for i in 0..3_000_u32 {
+            assert_eq!(interner.number(i % 1_000, 7), i % 1_000);
+        }
+        assert_eq!(interner.crowded.len(), 1_000 - Interner::<u32>::MAX_PROBES);
     }
 }

@@ -5,7 +5,7 @@
 //! that only one item has scores 1.
 
 use super::{Pool, Scorer};
-use crate::Error;
+use crate::{Error, order};
 
 /// Newer is better: an item's rank among the timestamps of the pool, from 0 for the oldest to 1 for the
 /// newest. Items without a timestamp score 0.
@@ -19,13 +19,13 @@ impl Scorer for RecencyScorer {
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         let items = pool.items().iter();
-        let nanoseconds = items.map(|item| item.timestamp().map(|at| at.unix_nanoseconds()));
-        // Between 1677 and 2262 nanoseconds fit 64 bits, and half the bytes sort faster.
-        let fits = |at: &Option<i128>| at.is_none_or(|at| i64::try_from(at).is_ok());
-        if nanoseconds.clone().all(|at| fits(&at)) {
-            score_ranks(nanoseconds.map(|at| at.map(|at| at as i64)), scores);
+        let nanoseconds = items.map(|item| item.timestamp().map(|time| time.unix_nanoseconds()));
+        // Between 1677 and 2262 nanoseconds fit 64 bits.
+        let is_usual = |time: Option<i128>| time.is_none_or(|time| i64::try_from(time).is_ok());
+        if nanoseconds.clone().all(is_usual) {
+            score_ranks(nanoseconds.map(|time| time.map(|time| time as i64)), scores);
         } else {
-            score_ranks(nanoseconds, scores);
+            score_far_ranks(nanoseconds, scores);
         }
         Ok(())
     }
@@ -47,24 +47,46 @@ impl Scorer for PriorityScorer {
     }
 }
 
-fn score_ranks<K: Ord + Copy>(keys: impl Iterator<Item = Option<K>>, scores: &mut [f64]) {
-    let mut ranked: Vec<(K, u32)> = Vec::with_capacity(scores.len());
-    for ((key, score), position) in keys.zip(scores.iter_mut()).zip(0..) {
+/// Scores numbers by rank, with one radix sort.
+fn score_ranks(numbers: impl Iterator<Item = Option<i64>>, scores: &mut [f64]) {
+    let mut keys: Vec<u128> = Vec::with_capacity(scores.len());
+    for ((number, score), position) in numbers.zip(scores.iter_mut()).zip(0_u32..) {
         *score = 0.0;
-        ranked.extend(key.map(|key| (key, position)));
+        // The flipped sign bit puts negative numbers below the others.
+        keys.extend(
+            number.map(|number| u128::from(number as u64 ^ 1 << 63) << 64 | u128::from(position)),
+        );
     }
-    if let [(_, only)] = ranked[..] {
-        scores[only as usize] = 1.0;
+    order::sort(&mut keys);
+    score_sorted(&keys, |key| (key >> 64) as u64, |key| key as u32, scores);
+}
+
+/// Scores timestamps of any year by rank.
+fn score_far_ranks(times: impl Iterator<Item = Option<i128>>, scores: &mut [f64]) {
+    scores.fill(0.0);
+    let mut keys: Vec<(i128, u32)> =
+        times.zip(0..).filter_map(|(time, position)| Some((time?, position))).collect();
+    keys.sort_unstable();
+    score_sorted(&keys, |key| key.0, |key| key.1, scores);
+}
+
+/// Gives each position of sorted keys the share of the others that are below it.
+fn score_sorted<K: Copy, N: PartialEq>(
+    keys: &[K],
+    number: impl Fn(K) -> N,
+    position: impl Fn(K) -> u32,
+    scores: &mut [f64],
+) {
+    if let [only] = *keys {
+        scores[position(only) as usize] = 1.0;
         return;
     }
-    // The key alone: equal keys get equal scores, and sort faster if they may stay as they are.
-    ranked.sort_unstable_by_key(|(key, _)| *key);
-    let others = ranked.len().saturating_sub(1) as f64;
+    let others = keys.len().saturating_sub(1) as f64;
     let mut below = 0;
-    for equals in ranked.chunk_by(|(left, _), (right, _)| left == right) {
+    for equals in keys.chunk_by(|a, b| number(*a) == number(*b)) {
         let score = below as f64 / others;
-        for (_, position) in equals {
-            scores[*position as usize] = score;
+        for key in equals {
+            scores[position(*key) as usize] = score;
         }
         below += equals.len();
     }

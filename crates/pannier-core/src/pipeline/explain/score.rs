@@ -3,7 +3,7 @@
 //! Scoring is the most expensive stage, and a change of one score touches no other. So a change is decided from
 //! deduplication on, by the same code as any run.
 
-use super::super::deduplicate::nearly_equal;
+use super::super::deduplicate::find_near_duplicates;
 use super::super::near::Fingerprints;
 use super::super::sort::{self, Sorted};
 use super::super::{Contest, Pipeline, PreparedRun, RunState};
@@ -88,7 +88,7 @@ impl<'r, 'a> ScoreCounterfactual<'r, 'a> {
         };
         if let Some(NearDuplicateInputs { fingerprints, threshold }) = self.near {
             let dropped =
-                nearly_equal(&prepared.items, scoreable, scores, fingerprints, *threshold);
+                find_near_duplicates(&prepared.items, scoreable, scores, fingerprints, *threshold);
             let Sorted { units, offers } = sort::sort(prepared, scores, &dropped);
             return select(&units, &offers);
         }
