@@ -115,7 +115,7 @@ fn figures<T>(name: &str, bucket: i64, value: f64, run: impl Fn() -> T) -> Figur
     Figures { time, cell, bytes }
 }
 
-/// The specification's dynamic programme, word for word but for the table, which has a bit a cell.
+/// The specification's dynamic program, word for word except for the table, which has one bit per cell.
 /// Positions come in the order in which it finds them.
 fn textbook(pool: &ScoredPool, bucket: i64) -> Vec<u32> {
     let capacity = (TARGET / bucket) as usize;

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
             report_run(&five_scorers().slicer(KnapsackSlice::exact()).build(), &items);
         }
         "near-duplicates" => {
-            let near = Deduplication::Near { threshold: 800 };
+            let near = Deduplication::NearDuplicates { threshold: 0.8 };
             report_run(&five_scorers().deduplication(near).build(), &items);
         }
         "distance" => distance(&items),

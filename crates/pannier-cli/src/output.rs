@@ -49,6 +49,27 @@ impl Output {
     }
 }
 
+/// Prints a text.
+pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    let mut output = Output::new();
+    output.text(text)?;
+    output.finish()
+}
+
+/// Prints an answer as one line of JSON or as text.
+pub(crate) fn print_answer<T: Serialize>(
+    is_json: bool,
+    json: impl FnOnce() -> T,
+    text: impl FnOnce() -> String,
+) -> Result<(), CliError> {
+    if !is_json {
+        return print(&text());
+    }
+    let mut output = Output::new();
+    output.json(&json())?;
+    output.finish()
+}
+
 fn json_error(error: &serde_json::Error) -> CliError {
     match error.io_error_kind() {
         Some(kind) => write_error(kind.into()),

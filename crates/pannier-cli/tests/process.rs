@@ -26,11 +26,11 @@ fn folder(name: &str) -> PathBuf {
 #[test]
 fn colors_need_a_terminal_or_a_request() {
     let table = ["select", ITEMS, "--budget", "100", "--format", "table"];
-    let has_colours = |output: Output| output.stdout.contains(&0x1b);
-    assert!(!has_colours(run(&table)));
-    assert!(has_colours(pannier(&table).env("CLICOLOR_FORCE", "1").output().unwrap()));
+    let has_colors = |output: Output| output.stdout.contains(&0x1b);
+    assert!(!has_colors(run(&table)));
+    assert!(has_colors(pannier(&table).env("CLICOLOR_FORCE", "1").output().unwrap()));
     let refused = pannier(&table).env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1").output();
-    assert!(!has_colours(refused.unwrap()));
+    assert!(!has_colors(refused.unwrap()));
 }
 
 #[test]

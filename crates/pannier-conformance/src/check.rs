@@ -49,7 +49,8 @@ fn need<T>(key: &str, value: Option<T>) -> Result<T, Problem> {
 }
 
 fn items(items: Vec<Item>) -> Result<Vec<ContextItem>, Problem> {
-    items.into_iter().map(|item| item.build().map_err(Problem::Refused)).collect()
+    let failed = |error| Problem::NotUnderstood(format!("an item cannot be read: {error}"));
+    items.into_iter().map(|item| item.build().map_err(failed)).collect()
 }
 
 /// The number of comparisons, and the differences.

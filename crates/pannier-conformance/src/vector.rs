@@ -1,10 +1,7 @@
 //! The format of a vector file. Unknown keys are ignored, so that newer suites still run.
 
-use pannier_core::{
-    ContextBudget, ContextItem, ContextKind, ContextSource, Error, Metadata, Timestamp,
-};
+use pannier_core::{ContextBudget, ContextItem, ContextKind, Error};
 use serde::Deserialize;
-use toml::value::Datetime;
 
 /// A vector file.
 #[derive(Deserialize)]
@@ -35,80 +32,39 @@ pub(crate) struct Test {
 
 #[derive(Deserialize)]
 pub(crate) struct Item {
-    pub(crate) content: String,
-    pub(crate) tokens: i64,
-    pub(crate) kind: Option<String>,
-    pub(crate) source: Option<String>,
-    pub(crate) timestamp: Option<TimestampValue>,
-    pub(crate) priority: Option<i64>,
-    #[serde(default)]
-    pub(crate) tags: Vec<String>,
-    #[serde(rename = "futureRelevanceHint")]
-    pub(crate) future_relevance_hint: Option<f64>,
-    #[serde(default)]
-    pub(crate) pinned: bool,
-    #[serde(default)]
-    pub(crate) metadata: Metadata,
-    pub(crate) id: Option<String>,
-    pub(crate) group: Option<String>,
-    #[serde(rename = "shortForm")]
-    pub(crate) short_form: Option<ShortForm>,
     /// The score, for vectors of slicers and placers.
     pub(crate) score: Option<f64>,
+    #[serde(flatten)]
+    fields: toml::Table,
 }
 
-#[derive(Deserialize)]
-pub(crate) struct ShortForm {
-    content: String,
-    tokens: i64,
-}
+/// The fields of an item that a vector may state.
+const ITEM_FIELDS: [&str; 13] = [
+    "content",
+    "tokens",
+    "kind",
+    "source",
+    "timestamp",
+    "priority",
+    "tags",
+    "futureRelevanceHint",
+    "pinned",
+    "metadata",
+    "id",
+    "group",
+    "shortForm",
+];
 
 impl Item {
-    pub(crate) fn build(self) -> Result<ContextItem, Error> {
-        let mut item = ContextItem::builder(self.content, self.tokens)
-            .tags(self.tags)
-            .pinned(self.pinned)
-            .kind(self.kind.map_or(Ok(ContextKind::default()), ContextKind::new)?)
-            .source(self.source.map_or(Ok(ContextSource::default()), ContextSource::new)?);
-        if let Some(timestamp) = self.timestamp {
-            item = item.timestamp(timestamp.build()?);
+    pub(crate) fn build(mut self) -> Result<ContextItem, toml::de::Error> {
+        self.fields.retain(|key, _| ITEM_FIELDS.contains(&key));
+        // A timestamp is a TOML datetime or a string.
+        if let Some(timestamp) = self.fields.get_mut("timestamp")
+            && let Some(datetime) = timestamp.as_datetime()
+        {
+            *timestamp = datetime.to_string().into();
         }
-        if let Some(priority) = self.priority {
-            item = item.priority(priority);
-        }
-        if let Some(hint) = self.future_relevance_hint {
-            item = item.future_relevance_hint(hint);
-        }
-        for (key, value) in self.metadata {
-            item = item.metadata(key, value);
-        }
-        if let Some(id) = self.id {
-            item = item.id(id);
-        }
-        if let Some(short) = self.short_form {
-            item = item.short_form(short.content, short.tokens);
-        }
-        if let Some(group) = self.group {
-            item = item.group(group);
-        }
-        item.build()
-    }
-}
-
-/// A timestamp: a TOML datetime or a string.
-#[derive(Deserialize)]
-#[serde(untagged)]
-pub(crate) enum TimestampValue {
-    Datetime(Datetime),
-    Text(String),
-}
-
-impl TimestampValue {
-    pub(crate) fn build(&self) -> Result<Timestamp, Error> {
-        match self {
-            Self::Datetime(datetime) => datetime.to_string().parse(),
-            Self::Text(text) => text.parse(),
-        }
+        self.fields.try_into()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Figures about a selection, computed from its report.
+//! Statistics of a selection, computed from its report.
 
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
@@ -7,30 +7,30 @@ use crate::diagnostics::SelectionReport;
 use crate::{ContextBudget, ContextItem, ContextKind, CountQuotaEntry, Quota, sum_tokens};
 
 impl<I: Borrow<ContextItem>> SelectionReport<I> {
-    /// What the included items cost together.
+    /// Returns the sum of the included items' tokens.
     pub fn included_tokens(&self) -> i64 {
         sum_tokens(self.included.iter().map(|entry| entry.item.borrow().tokens()))
     }
 
-    /// The share of the window that is used: included tokens over `maxTokens`. Above 1 if the
-    /// selection was allowed to overflow; 0 if the window is 0.
+    /// Returns the used share of the window: included tokens divided by `maxTokens`. Above 1 after an overflow; 0 if the
+    /// window is 0.
     pub fn budget_utilization(&self, budget: &ContextBudget) -> f64 {
         ratio(self.included_tokens() as f64, budget.max_tokens() as f64)
     }
 
-    /// How many kinds there are among the included items.
+    /// Returns the number of distinct kinds among the included items.
     pub fn kind_diversity(&self) -> usize {
         let kinds = self.included.iter().map(|entry| entry.item.borrow().kind());
         kinds.collect::<BTreeSet<_>>().len()
     }
 
-    /// The share of included items that have a timestamp; 0 if there are none.
+    /// Returns the share of included items with a timestamp; 0 if no item is included.
     pub fn timestamp_coverage(&self) -> f64 {
         let dated = self.included.iter().filter(|entry| entry.item.borrow().timestamp().is_some());
         ratio(dated.count() as f64, self.included.len() as f64)
     }
 
-    /// How far each limit is used, in order of kind. See [`QuotaLimit`].
+    /// Returns the utilization of each limit, in order of kind. A [`QuotaLimit`] is made from a quota.
     pub fn quota_utilization(
         &self,
         limits: impl IntoIterator<Item = QuotaLimit>,
@@ -61,7 +61,7 @@ fn ratio(part: f64, whole: f64) -> f64 {
     if whole == 0.0 { 0.0 } else { part / whole }
 }
 
-/// What a limit is counted in.
+/// The unit of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaUnit {
     /// Percent of the target's tokens.
@@ -70,12 +70,12 @@ pub enum QuotaUnit {
     Count,
 }
 
-/// A kind's minimum and maximum, from a quota of either sort.
+/// A kind's minimum and maximum, from a [`Quota`] or a [`CountQuotaEntry`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuotaLimit {
     /// The kind.
     pub kind: ContextKind,
-    /// What the numbers count.
+    /// The unit of the minimum and the maximum.
     pub unit: QuotaUnit,
     /// The minimum.
     pub require: f64,
@@ -105,13 +105,13 @@ impl From<&CountQuotaEntry> for QuotaLimit {
     }
 }
 
-/// How far a limit is used.
+/// The utilization of a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuotaUtilization {
     /// The limit.
     pub limit: QuotaLimit,
-    /// What the selection has, in the limit's unit.
+    /// The value of the selection, in the limit's unit.
     pub actual: f64,
-    /// That, over the maximum, between 0 and 1; 0 if the maximum is 0.
+    /// The value divided by the maximum, from 0 to 1; 0 if the maximum is 0.
     pub utilization: f64,
 }

@@ -1,10 +1,10 @@
-//! Everything that can go wrong, with the numbers.
+//! Errors, with the values that a caller needs to react.
 
 use std::sync::Arc;
 
 use crate::ContextKind;
 
-/// An error of the engine: something that cannot be built, or a selection that cannot be made.
+/// An error of the engine: an invalid value, or a budget that no selection meets.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,26 +16,26 @@ pub enum Error {
     #[error("the item has no tokens; count them, as in \"tokens\": 12")]
     NoTokens,
 
-    /// A name is empty or white space.
+    /// A name is empty or whitespace.
     #[error("the {field} is blank; give it a name, or leave it out")]
     BlankName {
-        /// The field the name was meant for.
+        /// The field.
         field: &'static str,
     },
 
-    /// A text is not a point in time.
+    /// A text is not a timestamp.
     #[error(
         "'{text}' is not a timestamp: {problem}; write a date, a time and an offset, \
          as in 2026-03-01T12:00:00Z"
     )]
     InvalidTimestamp {
-        /// What was read.
+        /// The text.
         text: String,
-        /// What is wrong with it.
+        /// The problem of the parser.
         problem: String,
     },
 
-    /// A number of tokens in a budget is below zero.
+    /// A token count of a budget is negative.
     #[error("the budget's {field} is {tokens}; it must be 0 or more")]
     NegativeTokens {
         /// The field of the budget.
@@ -44,7 +44,7 @@ pub enum Error {
         tokens: i64,
     },
 
-    /// A part of a budget is larger than its window.
+    /// A limit of a budget exceeds its window.
     #[error(
         "the budget's {field} is {tokens}; it must not exceed maxTokens, which is {max_tokens}"
     )]
@@ -60,177 +60,177 @@ pub enum Error {
     /// A safety margin is not a percentage.
     #[error("the budget's estimationSafetyMarginPercent is {percent}; it must be from 0 to 100")]
     MarginOutOfRange {
-        /// The value given.
+        /// The percentage.
         percent: f64,
     },
 
-    /// A scorer was given a parameter it cannot work with.
+    /// A parameter of a scorer is invalid.
     #[error("{scorer}: {problem}")]
     InvalidScorer {
         /// The scorer.
         scorer: &'static str,
-        /// Which parameter is wrong, its value, and what is allowed.
+        /// The parameter, its value, and the allowed values.
         problem: String,
     },
 
-    /// A decay scorer does not know what time it is.
+    /// A decay scorer has no reference time.
     #[error(
-        "a decay scorer does not know what time it is; set reference_time in the policy, or give the time \
-         to whoever builds the pipeline"
+        "a decay scorer has no reference time; set reference_time in the policy, or pass the time \
+         to the code that builds the pipeline"
     )]
     NoReferenceTime,
 
-    /// A slicer was given a parameter it cannot work with.
+    /// A parameter of a slicer is invalid.
     #[error("{slicer}: {problem}")]
     InvalidSlicer {
         /// The slicer.
         slicer: &'static str,
-        /// Which parameter is wrong, its value, and what is allowed.
+        /// The parameter, its value, and the allowed values.
         problem: String,
     },
 
-    /// A policy says something that is not possible.
+    /// A policy is invalid.
     #[error("in the policy, {path}: {problem}")]
     InvalidPolicy {
-        /// Where, as a path of keys: `scorers[1].boost`.
+        /// The path of keys to the mistake: `scorers[1].boost`.
         path: String,
-        /// What is wrong, and what is allowed.
+        /// The mistake, and the allowed values.
         problem: String,
     },
 
-    /// A template says something that is not possible.
+    /// A template is invalid.
     #[error("this template cannot be used: {problem}")]
     InvalidTemplate {
-        /// What is wrong, and what to do.
+        /// The mistake, and the fix.
         problem: String,
     },
 
-    /// A receipt says something that is not possible.
+    /// A receipt is invalid.
     #[error("this receipt cannot be used: {problem}")]
     InvalidReceipt {
-        /// What is wrong, and what to do.
+        /// The mistake, and the fix.
         problem: String,
     },
 
     /// A name is already in use.
     #[error("there is already a {what} '{name}'; choose another name")]
-    NameTaken {
-        /// What the name was meant for.
+    DuplicateName {
+        /// The thing that has the name.
         what: &'static str,
         /// The name.
         name: String,
     },
 
-    /// There is nothing of this name.
+    /// Nothing has this name.
     #[error(
         "there is no {what} '{name}'; there are {}",
         if known.is_empty() { "none here" } else { known }
     )]
     UnknownName {
-        /// What was looked for.
+        /// The thing that was requested.
         what: &'static str,
         /// The name.
         name: String,
-        /// The names there are.
+        /// The known names.
         known: String,
     },
 
-    /// A question about budgets that the slicer has no answer to.
+    /// A search over budgets needs a slicer that selects more with a larger budget.
     #[error("{question}")]
     NotMonotonic {
-        /// Which question, and why.
+        /// The search, and the reason.
         question: &'static str,
     },
 
-    /// A question names an item that is not in the pool.
+    /// An item is not in the pool.
     #[error("targetItem must be an element of items")]
     NoSuchItem,
 
-    /// A search for a budget ends below the item's own tokens.
+    /// A search for a budget ends below the item's own token count.
     #[error("searchCeiling must be >= targetItem.Tokens")]
     CeilingTooLow,
 
-    /// A sweep over budgets has more to say than can be held.
+    /// A sweep over budgets has too many results.
     #[error(
-        "the sweep holds {ranges} ranges of budgets, above the limit of {}; sweep a smaller range",
+        "the sweep has {ranges} ranges of budgets, above the limit of {}; sweep a smaller range",
         crate::MAX_SWEEP_RANGES
     )]
     SweepTooLarge {
-        /// How many there are.
+        /// The number of ranges.
         ranges: usize,
     },
 
-    /// A question about budgets takes too many steps.
+    /// A search over budgets takes too many steps.
     #[error(
-        "trying every budget would take too long; ask about a smaller range, or let an explanation search by halves"
+        "trying every budget would take too long; search a smaller range, or use an explanation, which bisects"
     )]
     SearchTooLong,
 
-    /// A comparison needs something to compare.
+    /// A comparison has fewer than two variants.
     #[error("policy_sensitivity requires at least 2 variants")]
     TooFewVariants,
 
-    /// Pinned items do not fit the window.
+    /// Pinned items exceed the window.
     #[error(
         "pinned items require {pinned_tokens} tokens, but only {available_tokens} are available \
          (maxTokens less outputReserve); unpin items, or raise the budget"
     )]
     PinnedOverBudget {
-        /// What the pinned items need.
+        /// The tokens of the pinned items.
         pinned_tokens: i64,
-        /// What there is.
+        /// The window minus the output reserve.
         available_tokens: i64,
     },
 
-    /// The selection is over its target, and the overflow strategy is to fail.
+    /// The selection exceeds its target, and the overflow strategy is to fail.
     #[error(
         "selected items require {selected_tokens} tokens, exceeding the target budget of \
          {target_tokens}; raise targetTokens, or choose another overflow strategy"
     )]
     OverTarget {
-        /// Pinned and sliced items together.
+        /// The tokens of pinned and selected items.
         selected_tokens: i64,
         /// The target.
         target_tokens: i64,
     },
 
-    /// The selection is over the window itself, which no strategy may accept.
+    /// The selection exceeds the window, which no strategy allows.
     #[error(
-        "selected items require {selected_tokens} tokens, but the window has room for {input_tokens} \
-         (maxTokens less outputReserve); lower the required counts, or raise the budget"
+        "selected items require {selected_tokens} tokens, but the window allows {input_tokens} \
+         (maxTokens minus outputReserve); lower the required counts, or raise the budget"
     )]
     OverWindow {
-        /// Pinned and sliced items together.
+        /// The tokens of pinned and selected items.
         selected_tokens: i64,
-        /// The window less the output reserve.
+        /// The window minus the output reserve.
         input_tokens: i64,
     },
 
-    /// What cannot be left out is over the target by itself.
+    /// The pinned items and the fixed text exceed the target.
     #[error(
-        "what must be sent has {fixed_tokens} tokens, above the target of {target_tokens}; unpin items, shorten \
-         what stands around them, or raise the budget"
+        "pinned items and the fixed text have {fixed_tokens} tokens, above the target of {target_tokens}; \
+         unpin items, shorten the fixed text, or raise the budget"
     )]
     RequiredTextOverBudget {
-        /// Pinned items, and what is sent whatever is selected.
+        /// The tokens of pinned items and of the layout's fixed text.
         fixed_tokens: i64,
         /// The target.
         target_tokens: i64,
     },
 
-    /// There are fewer candidates of a kind than were required.
+    /// The pool has fewer candidates of a kind than required.
     #[error(
         "{slicer}: candidate pool for kind '{kind}' has {satisfied} items but RequireCount is \
          {required}."
     )]
     Scarcity {
-        /// The slicer that required them.
+        /// The slicer.
         slicer: &'static str,
         /// The kind.
         kind: ContextKind,
-        /// How many candidates there are.
+        /// The number of candidates.
         satisfied: usize,
-        /// How many were required.
+        /// The required number.
         required: usize,
     },
 
@@ -240,29 +240,32 @@ pub enum Error {
          above the limit of {limit}; use a larger bucket size, or raise the limit"
     )]
     TableTooLarge {
-        /// Items that are still open.
+        /// The undecided items.
         items: usize,
-        /// Buckets of capacity.
+        /// The capacity in buckets.
         capacity: u64,
-        /// What the table takes.
+        /// The size of the table.
         bytes: u64,
-        /// What it may take.
+        /// The limit.
         limit: u64,
     },
 
-    /// A pool holds more items than the engine can number.
-    #[error("the pool holds {items} items; at most {} are possible", u32::MAX)]
+    /// A pool has more items than the engine supports.
+    #[error(
+        "the pool has {items} items, above the limit of {}; split it into several runs",
+        u32::MAX
+    )]
     PoolTooLarge {
-        /// How many there are.
+        /// The number of items.
         items: usize,
     },
 
-    /// No item has this name.
+    /// No item has this id or index.
     #[error("{}", no_item(name, *items))]
     UnknownItem {
-        /// What was looked for.
+        /// The requested id or index.
         name: String,
-        /// How many items there are.
+        /// The number of items.
         items: usize,
     },
 
@@ -279,22 +282,23 @@ pub enum Error {
         other: usize,
     },
 
-    /// Somebody stopped a search.
-    #[error("the search was stopped before it had an answer; ask again, or allow it more time")]
+    /// The caller stopped a search.
+    #[error("the search was stopped before it had a result; try again with more time")]
     Stopped,
 
-    /// A scorer, slicer, placer or layout written outside the engine failed, or broke its contract.
+    /// A custom scorer, slicer, placer or layout failed or violated its contract.
     #[error("{component} failed: {source}")]
     CustomComponentFailed {
-        /// Which component.
+        /// The component.
         component: String,
         /// The error.
         source: ForeignError,
     },
 }
 
-/// An error from outside the engine. Two are equal if their texts are.
-#[derive(Clone, Debug)]
+/// An error of a custom component. Two are equal if their texts are equal.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(transparent)]
 pub struct ForeignError(Arc<dyn std::error::Error + Send + Sync>);
 
 impl PartialEq for ForeignError {
@@ -303,20 +307,8 @@ impl PartialEq for ForeignError {
     }
 }
 
-impl std::fmt::Display for ForeignError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for ForeignError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
-    }
-}
-
 impl Error {
-    /// An error of a component from outside the engine.
+    /// Wraps an error of a custom component.
     ///
     /// ```
     /// use pannier_core::Error;
@@ -338,7 +330,7 @@ fn no_item(name: &str, items: usize) -> String {
         Some(last) => {
             format!("there is no item '{name}'; give an id, or an index from 0 to {last}")
         }
-        None => format!("there is no item '{name}': there are no items at all"),
+        None => format!("there is no item '{name}': the pool is empty"),
     }
 }
 
@@ -346,13 +338,13 @@ fn no_item(name: &str, items: usize) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// An item, a budget, a component or a question is invalid.
+    /// An item, a budget, a component or a request is invalid.
     Invalid,
     /// No selection meets the budget.
     BudgetNotMet,
     /// The caller stopped the run.
     Stopped,
-    /// A component written outside the engine failed or broke its contract.
+    /// A custom component failed or violated its contract.
     Custom,
 }
 

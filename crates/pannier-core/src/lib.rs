@@ -1,8 +1,7 @@
-//! Packs the right context into a model's window.
+//! Selects the items that fit a model's context window, deterministically, with a reason for every item.
 //!
-//! Give the engine candidate items and a token budget. It returns the best selection that fits, in
-//! the right order, and can tell for every item why it is in or out. The same input gives the same
-//! bytes, every time, on every machine.
+//! The engine takes candidate items and a token budget. It returns the best selection that fits, in sending order, and
+//! reports for every item why it is in or out. The same input gives the same bytes on every machine.
 //!
 //! ```
 //! use pannier_core::*;
@@ -39,15 +38,18 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! A run has six stages in a fixed order: classify, score, deduplicate, sort, slice, place. A
-//! [`Scorer`] says how relevant items are, a [`Slicer`] which of them fit, a [`Placer`] where they
-//! stand. All three are traits with built-in implementations, and combine freely.
+//! A run has six stages in a fixed order: classify, score, deduplicate, sort, slice, place. A [`Scorer`] assigns
+//! relevance, a [`Slicer`] chooses the items that fit, a [`Placer`] orders them, and a [`Layout`] renders them. All four
+//! are traits that you can implement. Scorers, slicers and placers have built-in implementations.
+//!
+//! Start with [`Pipeline`]. [`Selection::report`] has the reasons, [`Prepared`] runs several budgets, and
+//! [`Pipeline::explain`] shows what would change the decision about one item.
 //!
 //! This crate does no input or output, reads no clock and starts no threads.
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
-/// Shows a type by its name where what is inside cannot be shown.
+/// Implements `Debug` by name, for types with fields that have no `Debug`.
 macro_rules! opaque_debug {
     ($($name:ident $(<$($generic:tt),+>)?),+ $(,)?) => {
         $(impl$(<$($generic),+>)? std::fmt::Debug for $name$(<$($generic),+>)? {
@@ -58,6 +60,57 @@ macro_rules! opaque_debug {
     };
 }
 
+/// Declares the methods of a builder that set one field of the value in it.
+macro_rules! setters {
+    ($($(#[$docs:meta])* $field:ident: $type:ty => $value:expr;)+) => {
+        $($(#[$docs])*
+        pub fn $field(mut self, $field: $type) -> Self {
+            self.0.$field = $value;
+            self
+        })+
+    };
+}
+
+/// Implements a trait for references, boxes and shared pointers to its implementors.
+macro_rules! forward {
+    ($trait:ident $methods:tt) => {
+        forward!(@ $trait, &T, $methods);
+        forward!(@ $trait, Box<T>, $methods);
+        forward!(@ $trait, std::sync::Arc<T>, $methods);
+    };
+    (@ $trait:ident, $pointer:ty, { $(
+        fn $method:ident$(<$lifetime:lifetime>)?(
+            &$self:ident $(, $argument:ident: $type:ty)* $(,)?
+        ) -> $output:ty;
+    )+ }) => {
+        impl<T: $trait + ?Sized> $trait for $pointer {
+            $(fn $method$(<$lifetime>)?(&$self $(, $argument: $type)*) -> $output {
+                (**$self).$method($($argument),*)
+            })+
+        }
+    };
+}
+
+/// Writes a type as its text (`Display`) and reads it back (`FromStr`).
+#[cfg(feature = "serde")]
+macro_rules! serde_as_text {
+    ($name:ident) => {
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+pub mod analysis;
 mod analytics;
 mod diagnostics;
 mod error;
@@ -68,7 +121,6 @@ mod pipeline;
 mod placer;
 mod scorer;
 mod slicer;
-pub mod terms;
 mod tokens;
 mod whatif;
 
@@ -76,8 +128,8 @@ pub use analytics::{QuotaLimit, QuotaUnit, QuotaUtilization};
 pub use diagnostics::{
     DiagnosticTraceCollector, ExcludedItem, ExclusionReason, ExclusionVariant,
     FanOutTraceCollector, IncludedItem, InclusionReason, ItemDecision, ItemEvent,
-    NullTraceCollector, OverflowEvent, PipelineStage, SelectionReport, StageCount, TraceCollector,
-    TraceDetailLevel, TraceEvent,
+    NullTraceCollector, OverflowEvent, PipelineStage, ReportedItem, SelectionReport, StageCount,
+    TraceCollector, TraceDetailLevel, TraceEvent,
 };
 pub use error::{Error, ErrorKind, ForeignError};
 pub use layout::{Around, Headings, Layout, Ledger, PlacedItems, Plan, RenderCost, SectionId};
@@ -116,9 +168,8 @@ pub use whatif::{
 
 pub use tokens::{Exactness, TokenCounter};
 
-/// The sum of token counts. Counts are the caller's and may be any number, so a sum that does not
-/// fit becomes the nearest that does. Against every budget below `i64::MAX` that compares as the
-/// true sum would.
+/// Adds token counts, and clamps the sum to the range of `i64`. Callers may pass any counts. The clamped sum compares
+/// with every budget below `i64::MAX` as the true sum does.
 pub fn sum_tokens(tokens: impl Iterator<Item = i64>) -> i64 {
     let sum: i128 = tokens.map(i128::from).sum();
     sum.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64

@@ -47,10 +47,11 @@ pub(crate) fn sort(keys: &mut Vec<u128>) {
 }
 
 /// Below this length a comparison sort is faster.
-const MIN_RADIX_LEN: usize = 256;
+const MIN_RADIX_LEN: usize = 1024;
 
 /// Buckets of one pass: 2^11 write positions stay in the cache.
 const MAX_DIGIT_BITS: u32 = 11;
+const MAX_PASSES: u32 = 3;
 
 /// Sorts keys of which `prefix` returns the leading bits: where prefixes differ, keys have the same order.
 ///
@@ -67,7 +68,9 @@ pub(crate) fn sort_by_prefix<K: Copy + Default + Ord>(
     let prefixes = keys.iter().map(|key| prefix(*key));
     let (min, max) = prefixes.fold((u64::MAX, 0), |(min, max), p| (min.min(p), max.max(p)));
     let differing = u64::BITS - (max - min).leading_zeros();
-    let bits = differing.min(usize::BITS - keys.len().leading_zeros() + 1);
+    let bits = differing
+        .min(usize::BITS - keys.len().leading_zeros() + 1)
+        .min(MAX_PASSES * MAX_DIGIT_BITS);
     let shift = differing - bits;
     let bucket_prefix = |key: K| (prefix(key) - min) >> shift;
 
@@ -76,14 +79,14 @@ pub(crate) fn sort_by_prefix<K: Copy + Default + Ord>(
     let digit = |key: K, pass: u32| {
         (bucket_prefix(key) >> (pass * digit_bits)) as usize & ((1 << digit_bits) - 1)
     };
-    let mut counts = vec![0_u32; (passes as usize) << digit_bits];
+    let mut counts = [[0_u32; 1 << MAX_DIGIT_BITS]; MAX_PASSES as usize];
     for key in &*keys {
-        for pass in 0..passes {
-            counts[((pass as usize) << digit_bits) + digit(*key, pass)] += 1;
+        for (pass, counts) in (0..passes).zip(&mut counts) {
+            counts[digit(*key, pass)] += 1;
         }
     }
     let mut sorted = vec![K::default(); if passes > 0 { keys.len() } else { 0 }];
-    for (pass, starts) in (0..passes).zip(counts.chunks_exact_mut(1 << digit_bits)) {
+    for (pass, starts) in (0..passes).zip(&mut counts) {
         let mut next = 0;
         for start in &mut *starts {
             next += std::mem::replace(start, next);

@@ -1,27 +1,24 @@
-//! How many tokens a text has: the question, not the answer.
+//! The interface of token counters. The crate `pannier-tokens` implements it.
 //!
-//! The engine trusts the counts that items carry and never counts by itself. Whoever makes items, or checks a
-//! text that is about to be sent, asks a counter. Counts of parts do not add up to the count of the whole, so a
-//! text that matters is counted as it is sent.
-
-use std::sync::Arc;
+//! The engine trusts the counts of items and never counts contents. Readers of items and layouts use a counter. Token
+//! counts of parts do not add up to the count of the whole, so a layout counts the text as it is sent.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What a count is worth.
+/// How far a token count can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Exactness {
-    /// What the model itself would count.
+    /// The count of the model itself.
     Exact,
-    /// About that, above or below.
+    /// Close to it, above or below.
     Estimate,
-    /// Meant not to be below that.
+    /// Not below it.
     UpperBound,
 }
 
 impl Exactness {
-    /// A word for it.
+    /// Returns the name that messages use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exact => "exact",
@@ -58,43 +55,43 @@ impl Exactness {
 /// assert_eq!(Words.truncate("one two three", 2), "one two ");
 /// ```
 pub trait TokenCounter: Send + Sync {
-    /// What the counter is called, with everything that its counts depend on.
+    /// Returns the name of the counter, with every setting that its counts depend on.
     fn name(&self) -> &str;
 
-    /// What its counts are worth.
+    /// Returns how far its counts can be trusted.
     fn exactness(&self) -> Exactness;
 
-    /// How many tokens a text has. An empty text has none.
+    /// Counts the tokens of a text. An empty text has none.
     fn count(&self, text: &str) -> usize;
 
-    /// The same, if it is not above a limit. A counter may stop as soon as it is.
+    /// Counts the tokens of a text, or returns `None` if they exceed `limit`. A counter may stop there.
     fn count_up_to(&self, text: &str, limit: usize) -> Option<usize> {
         Some(self.count(text)).filter(|count| *count <= limit)
     }
 
-    /// How many tokens each of these texts has. Texts that are equal are counted once.
+    /// Counts the tokens of each text. Equal texts are counted once.
     fn count_each(&self, texts: &[&str]) -> Vec<usize> {
         let mut order: Vec<(u64, &str, usize)> = texts
             .iter()
             .enumerate()
-            .map(|(place, text)| (xxh3_64(text.as_bytes()), *text, place))
+            .map(|(index, text)| (xxh3_64(text.as_bytes()), *text, index))
             .collect();
         order.sort_unstable();
         let mut counts = vec![0; texts.len()];
         for equal in order.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             let count = self.count(equal[0].1);
-            equal.iter().for_each(|(_, _, place)| counts[*place] = count);
+            equal.iter().for_each(|(_, _, index)| counts[*index] = count);
         }
         counts
     }
 
-    /// The beginning of a text, cut between two characters so that its count is not above a limit. As long as
-    /// can be found without trying every cut.
+    /// Truncates a text between two characters so that its count is at most `limit`. Bisection finds the longest prefix
+    /// if counts grow with the text.
     fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str {
         if self.count_up_to(text, limit).is_some() {
             return text;
         }
-        // By halves, and whatever is returned has been counted: counts need not grow with the text.
+        // Every returned prefix has been counted, because counts need not grow with the text.
         let (mut fits, mut over) = (0, text.len());
         loop {
             let mut middle = fits + (over - fits) / 2;
@@ -116,40 +113,19 @@ pub trait TokenCounter: Send + Sync {
 }
 
 fn next_boundary(text: &str, after: usize) -> usize {
-    (after + 1..text.len()).find(|place| text.is_char_boundary(*place)).unwrap_or(text.len())
+    (after + 1..text.len()).find(|index| text.is_char_boundary(*index)).unwrap_or(text.len())
 }
 
-macro_rules! forward {
-    ($($pointer:ty),+) => {
-        $(impl<C: TokenCounter + ?Sized> TokenCounter for $pointer {
-            fn name(&self) -> &str {
-                (**self).name()
-            }
-
-            fn exactness(&self) -> Exactness {
-                (**self).exactness()
-            }
-
-            fn count(&self, text: &str) -> usize {
-                (**self).count(text)
-            }
-
-            fn count_up_to(&self, text: &str, limit: usize) -> Option<usize> {
-                (**self).count_up_to(text, limit)
-            }
-
-            fn count_each(&self, texts: &[&str]) -> Vec<usize> {
-                (**self).count_each(texts)
-            }
-
-            fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str {
-                (**self).truncate(text, limit)
-            }
-        })+
-    };
+forward! {
+    TokenCounter {
+        fn name(&self) -> &str;
+        fn exactness(&self) -> Exactness;
+        fn count(&self, text: &str) -> usize;
+        fn count_up_to(&self, text: &str, limit: usize) -> Option<usize>;
+        fn count_each(&self, texts: &[&str]) -> Vec<usize>;
+        fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str;
+    }
 }
-
-forward!(Box<C>, Arc<C>);
 
 #[cfg(test)]
 mod tests {
@@ -201,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cut_is_the_longest_where_counts_grow_with_the_text(text in ".{0,40}", limit in 0..45_usize) {
+        fn truncation_keeps_the_longest_prefix_if_counts_grow_with_the_text(text in ".{0,40}", limit in 0..45_usize) {
             let cut = Characters.truncate(&text, limit);
             prop_assert!(text.starts_with(cut));
             prop_assert_eq!(Characters.count(cut), Characters.count(&text).min(limit));

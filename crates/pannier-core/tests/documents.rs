@@ -293,7 +293,7 @@ proptest! {
         }));
         let rendering = counted(packing);
         let deduplication =
-            if near { Deduplication::Near { threshold: 800 } } else { Deduplication::Exact };
+            if near { Deduplication::NearDuplicates { threshold: 0.8 } } else { Deduplication::Exact };
         let pipeline = assembling(packing).deduplication(deduplication).build();
         let pipeline = pipeline.with_layout(rendering.clone());
         let Ok(selection) = pipeline.run(&items, &budget(tokens)) else {

@@ -432,7 +432,7 @@ fn c35_windows_of_a_step_curve_go_from_young_to_old() {
     assert!(DecayCurve::step([(seconds(60), 0.1), (seconds(30), 0.9)]).is_err());
     let curve =
         DecayCurve::step([(seconds(30), 0.9), (seconds(60), 0.5), (seconds(90), 0.1)]).unwrap();
-    let scores = [0, 29, 30, 60, 89, 90, 1_000].map(|age| curve.at(seconds(age)));
+    let scores = [0, 29, 30, 60, 89, 90, 1_000].map(|age| curve.score_at_age(seconds(age)));
     assert_eq!(scores, [0.9, 0.9, 0.5, 0.1, 0.1, 0.1, 0.1]);
 }
 
@@ -609,7 +609,7 @@ fn s2_kinds_that_share_a_scorer_are_one_pool() {
     let items = [of("a", 1), of("b", 2), of("A", 3), of("c", 9), of("d", 8)];
     let by_kind = ByKindScorer::builder().kinds([kind("a"), kind("b")], PriorityScorer);
     let scores =
-        Pool::new(&items).scores(&by_kind.otherwise(PriorityScorer).build().unwrap()).unwrap();
+        Pool::new(&items).scores(&by_kind.default_scorer(PriorityScorer).build().unwrap()).unwrap();
     assert_eq!(scores, [0.0, 0.5, 1.0, 1.0, 0.0]);
     let twice = ByKindScorer::builder().kinds([kind("a"), kind("A")], PriorityScorer);
     assert!(matches!(twice.build(), Err(Error::InvalidScorer { .. })));

@@ -1,5 +1,5 @@
 //! Scores and selections have the same bits on every machine: the digest below was computed once, and
-//! must come out wherever this test runs, whatever the processor and the optimisation.
+//! must come out wherever this test runs, regardless of processor and optimization.
 
 use std::time::Duration;
 

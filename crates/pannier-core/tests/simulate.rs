@@ -59,16 +59,7 @@ fn shares_have_no_marginal_items_at_any_depth() {
 
 #[test]
 fn c23_policies_are_compared_by_content_in_pool_order() {
-    let rated = |content: &str, priority, hint| {
-        scored(content, 40, hint).priority(priority).build().unwrap()
-    };
-    let items = [
-        rated("item-a", 10, 0.1),
-        rated("item-b", 1, 0.9),
-        rated("both", 20, 1.0),
-        rated("item-b", 0, 0.0),
-        rated("neither", 0, 0.0),
-    ];
+    let items = contested_pool();
     let by_priority = Pipeline::builder(PriorityScorer).build();
     let by_hint = Pipeline::builder(ReflexiveScorer).build();
     let variants = [("priority", &by_priority), ("reflexive", &by_hint)];

@@ -15,7 +15,6 @@ use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::chunk::{self, Chunk, ChunkRow, chunker_version};
-use crate::chunk_terms::ChunkTerms;
 use crate::document_index::{DocumentRecord, RECORD_BYTES, record_check};
 use crate::inverted_index::IndexBuilder;
 use crate::manifest::{
@@ -26,7 +25,7 @@ use crate::metadata::front_matter;
 use crate::source::SourceFile;
 use crate::store::{self, ChecksummedFile, is_draft, lock, publish, sync_folder, write_synced};
 use crate::vectors::{ChunkVectors, IMPORTED_MODEL, VectorSource};
-use crate::word_counts::WordCounts;
+use crate::word_counts::TermCounts;
 use crate::{
     DocsError, DocumentIndex, DocumentMetadata, DocumentSource, Hit, Manifest, Model, verify,
 };
@@ -264,9 +263,9 @@ struct PreparedDocument {
     metadata: DocumentMetadata,
     chunks: Vec<Chunk>,
     is_reused: bool,
-    words: WordCounts,
+    words: TermCounts,
     /// The terms of each chunk.
-    terms: Vec<ChunkTerms>,
+    terms: Vec<TermCounts>,
 }
 
 impl PreparedDocument {
@@ -279,7 +278,7 @@ impl PreparedDocument {
             format!("{path}: it is not UTF-8 at byte {offset}; save it as UTF-8 or exclude it")
         })?;
         let hash = <[u8; 32]>::from(Sha256::digest(content.as_bytes()));
-        let words = WordCounts::new(&content);
+        let words = TermCounts::of_document(&content);
         let metadata = file.metadata.or_else(front_matter(&content));
         let is_same = |record: &DocumentRecord| {
             record.hash == hash && record.metadata.title == metadata.title
@@ -388,9 +387,9 @@ impl<'v> IndexWriter<'v> {
         for (file, prepared) in &sound {
             self.add_document(file, prepared)?;
         }
-        let words: Vec<&WordCounts> = sound.iter().map(|(_, prepared)| &prepared.words).collect();
+        let words: Vec<&TermCounts> = sound.iter().map(|(_, prepared)| &prepared.words).collect();
         self.document_terms.add(first, &words);
-        let terms: Vec<&ChunkTerms> =
+        let terms: Vec<&TermCounts> =
             sound.iter().flat_map(|(_, prepared)| &prepared.terms).collect();
         let numbers = (u32::try_from(first_chunk), u32::try_from(self.chunks));
         let (Ok(first_chunk), Ok(_)) = numbers else {

@@ -10,8 +10,8 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::chunk_terms::ChunkTerms;
 use crate::varint::{ByteReader, write_str, write_varint};
+use crate::word_counts::TermCounts;
 
 /// The intended size of a chunk: 256 tokens.
 const TARGET_BYTES: usize = 256 * 4;
@@ -25,7 +25,7 @@ pub(crate) fn chunker_version() -> String {
     let (major, minor, patch) = char::UNICODE_VERSION;
     format!(
         "markdown sections, target 256, at most 512, overlap 32 by lines, bytes/4; pulldown-cmark 0.13; Unicode {major}.{minor}.{patch}; {}",
-        pannier_core::terms::version()
+        pannier_core::analysis::analyzer_version()
     )
 }
 
@@ -47,7 +47,7 @@ pub struct Chunk {
 
 impl Chunk {
     /// Returns its terms: those of its text, and of the headings that its text does not contain.
-    pub(crate) fn terms(&self, content: &str) -> ChunkTerms {
+    pub(crate) fn terms(&self, content: &str) -> TermCounts {
         let text = &content[self.range.clone()];
         let is_in_text = |heading: &&str| {
             let mut lines = text.lines().map(|line| line.trim_matches(['#', ' ', '\t']));
@@ -55,7 +55,7 @@ impl Chunk {
         };
         let headings = self.heading_path.split(" > ").filter(|heading| !is_in_text(heading));
         let texts: Vec<&str> = headings.chain([text]).collect();
-        ChunkTerms::new(&texts)
+        TermCounts::of_chunk(&texts)
     }
 
     /// Returns the text to embed: the heading path and the text.
@@ -97,7 +97,7 @@ pub(crate) struct ChunkRow {
 impl ChunkRow {
     pub(crate) const BYTES: usize = 24;
 
-    pub(crate) fn new(document: u32, chunk: &Chunk, content: &str, terms: &ChunkTerms) -> Self {
+    pub(crate) fn new(document: u32, chunk: &Chunk, content: &str, terms: &TermCounts) -> Self {
         let text = &content[chunk.range.clone()];
         Self {
             document,

@@ -195,7 +195,8 @@ impl Dataset {
             }
             _ => BTreeMap::new(),
         };
-        let mut scores = ContextScores::new(&*options.counter, &ids);
+        let mut scores =
+            ContextScores { counter: &*options.counter, ids: &ids, sums: Sums::default() };
         for (number, query) in self.queries.iter().enumerate() {
             let candidates = assembler.candidates(&query.text, vector)?;
             let gold = Gold { grades: self.grades.get(&query.id), answer: answers.get(&query.id) };
@@ -260,6 +261,11 @@ struct ContextScores<'s> {
     counter: &'s dyn TokenCounter,
     /// The ids of documents, by path.
     ids: &'s BTreeMap<String, String>,
+    sums: Sums,
+}
+
+#[derive(Default)]
+struct Sums {
     with_gold: BTreeMap<usize, Mean>,
     fill: BTreeMap<usize, Mean>,
     contexts: usize,
@@ -286,21 +292,7 @@ impl Mean {
     }
 }
 
-impl<'s> ContextScores<'s> {
-    fn new(counter: &'s dyn TokenCounter, ids: &'s BTreeMap<String, String>) -> Self {
-        Self {
-            counter,
-            ids,
-            with_gold: BTreeMap::new(),
-            fill: BTreeMap::new(),
-            contexts: 0,
-            overruns: 0,
-            top3_in_first5: Mean::default(),
-            adjacency: Mean::default(),
-            coverage: Mean::default(),
-        }
-    }
-
+impl ContextScores<'_> {
     /// Assembles a context, and counts it as an overrun if it exceeds its budget.
     fn check_budget(
         &mut self,
@@ -309,8 +301,8 @@ impl<'s> ContextScores<'s> {
     ) -> Result<AssembledContext, DocsError> {
         let context = candidates.assemble(&TokenBudget::available(budget))?;
         let charged = context.total_tokens + context.overhead_tokens;
-        self.contexts += 1;
-        self.overruns += usize::from(charged.max(self.counter.count(&context.text)) > budget);
+        self.sums.contexts += 1;
+        self.sums.overruns += usize::from(charged.max(self.counter.count(&context.text)) > budget);
         Ok(context)
     }
 
@@ -333,22 +325,26 @@ impl<'s> ContextScores<'s> {
                     None => !context.truncated,
                 }
         });
-        self.with_gold.entry(budget).or_default().add(f64::from(has_gold));
+        self.sums.with_gold.entry(budget).or_default().add(f64::from(has_gold));
         let sent = self.counter.count(&context.text);
-        self.fill.entry(budget).or_default().add(sent as f64 / budget as f64);
-        self.coverage.add(distinct_bytes(&context) as f64 / 4.0 / budget as f64);
+        self.sums.fill.entry(budget).or_default().add(sent as f64 / budget as f64);
+        self.sums.coverage.add(distinct_bytes(&context) as f64 / 4.0 / budget as f64);
 
         let mut by_score: Vec<usize> = (0..chunks.len()).collect();
         by_score.sort_by_key(|index| std::cmp::Reverse(chunks[*index].score));
         if !chunks.is_empty() {
-            self.top3_in_first5.add(f64::from(by_score.iter().take(3).all(|index| *index < 5)));
+            self.sums
+                .top3_in_first5
+                .add(f64::from(by_score.iter().take(3).all(|index| *index < 5)));
         }
         let documents: BTreeSet<&str> =
             chunks.iter().map(|chunk| chunk.document_path.as_str()).collect();
         let possible = chunks.len() - documents.len();
         if possible > 0 {
             let is_same = |pair: &&[ContextChunk]| pair[0].document_path == pair[1].document_path;
-            self.adjacency.add(chunks.windows(2).filter(is_same).count() as f64 / possible as f64);
+            self.sums
+                .adjacency
+                .add(chunks.windows(2).filter(is_same).count() as f64 / possible as f64);
         }
         Ok(())
     }
@@ -357,16 +353,16 @@ impl<'s> ContextScores<'s> {
         let values = |means: &BTreeMap<usize, Mean>| -> BTreeMap<usize, f64> {
             means.iter().map(|(budget, mean)| (*budget, mean.value())).collect()
         };
-        let fill_by_budget = values(&self.fill);
+        let fill_by_budget = values(&self.sums.fill);
         ContextReport {
-            gold_in_context: values(&self.with_gold),
+            gold_in_context: values(&self.sums.with_gold),
             fill: fill_by_budget.values().sum::<f64>() / fill_by_budget.len().max(1) as f64,
             fill_by_budget,
-            contexts: self.contexts,
-            overruns: self.overruns,
-            top3_in_first5: self.top3_in_first5.value(),
-            adjacency: self.adjacency.value(),
-            coverage: self.coverage.value(),
+            contexts: self.sums.contexts,
+            overruns: self.sums.overruns,
+            top3_in_first5: self.sums.top3_in_first5.value(),
+            adjacency: self.sums.adjacency.value(),
+            coverage: self.sums.coverage.value(),
         }
     }
 }

@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::varint::{ByteReader, write_str, write_varint};
+use crate::word_counts::TermCounts;
 
 /// The number of terms in a block of the term dictionary.
 pub(crate) const TERMS_PER_BLOCK: usize = 128;
@@ -194,13 +195,6 @@ pub(crate) fn read_term(list: &[u8]) -> Option<&str> {
     ByteReader(list).read_str()
 }
 
-/// The distinct terms of a doc.
-pub(crate) trait DistinctTerms: Sync {
-    /// Calls `f` with the hash, the term, the count and the ascending positions of each term, ordered by hash, then by bytes.
-    /// Without positions, the slice is empty.
-    fn for_each<'w>(&'w self, f: impl FnMut(u64, &'w str, u32, &'w [u32]));
-}
-
 /// Builds an inverted index by external sorting: batches of docs are sorted into runs, which are merged at the end.
 #[derive(Debug, Default)]
 pub(crate) struct IndexBuilder {
@@ -209,7 +203,7 @@ pub(crate) struct IndexBuilder {
 
 impl IndexBuilder {
     /// Adds the terms of the next docs, which are numbered from `first`.
-    pub(crate) fn add(&mut self, first: u32, docs: &[&impl DistinctTerms]) {
+    pub(crate) fn add(&mut self, first: u32, docs: &[&TermCounts]) {
         let batches = docs.par_chunks(SORT_BATCH_DOCUMENTS);
         let starts = (0..docs.len() as u32).into_par_iter().step_by(SORT_BATCH_DOCUMENTS);
         let runs = batches.zip(starts).map(|(batch, start)| Self::sort_batch(first + start, batch));
@@ -217,7 +211,7 @@ impl IndexBuilder {
     }
 
     /// Encodes the sorted terms of a batch.
-    fn sort_batch(first: u32, docs: &[&impl DistinctTerms]) -> Vec<u8> {
+    fn sort_batch(first: u32, docs: &[&TermCounts]) -> Vec<u8> {
         let mut entries: Vec<(u64, &str, u32, u32, &[u32])> = Vec::new();
         for (terms, doc) in docs.iter().zip(first..) {
             terms.for_each(|hash, term, count, positions| {
@@ -406,8 +400,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::chunk_terms::ChunkTerms;
-    use crate::word_counts::WordCounts;
 
     proptest! {
         /// Long lists have many blocks, of which few are read.
@@ -451,7 +443,7 @@ mod tests {
 
         #[test]
         fn every_term_has_its_positions(docs in prop::collection::vec("[a-d ]{0,30}", 0..40)) {
-            let terms: Vec<ChunkTerms> = docs.iter().map(|doc| ChunkTerms::new(&[doc])).collect();
+            let terms: Vec<TermCounts> = docs.iter().map(|doc| TermCounts::of_chunk(&[doc])).collect();
             let mut builder = IndexBuilder::default();
             builder.add(0, &terms.iter().collect::<Vec<_>>());
             let (mut blocks, mut postings) = (Vec::new(), Vec::new());
@@ -481,7 +473,7 @@ mod tests {
             docs in prop::collection::vec("[a-d ]{0,30}", 0..40),
             batch in 1..10_usize,
         ) {
-            let words: Vec<WordCounts> = docs.iter().map(|doc| WordCounts::new(doc)).collect();
+            let words: Vec<TermCounts> = docs.iter().map(|doc| TermCounts::of_document(doc)).collect();
             let mut builder = IndexBuilder::default();
             let mut first = 0;
             for batch in words.chunks(batch) {
@@ -494,9 +486,7 @@ mod tests {
 
             let mut expected: BTreeMap<&str, Vec<(u32, u32)>> = BTreeMap::new();
             for (words, document) in words.iter().zip(0..) {
-                for (_, term, count) in words.distinct() {
-                    expected.entry(term).or_default().push((document, count));
-                }
+                words.for_each(|_, term, count, _| expected.entry(term).or_default().push((document, count)));
             }
             let mut actual = BTreeMap::new();
             let mut last = 0;

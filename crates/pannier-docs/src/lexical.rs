@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pannier_core::terms::{MOST_WORTH, each_term, rarity, says_little, worth};
+use pannier_core::analysis::{MAX_TF_FACTOR, for_each_term, idf, is_stop_word, tf_factor};
 use serde::Serialize;
 
 use crate::document_index::ChunkTable;
@@ -115,7 +115,7 @@ const CACHED_LENGTHS: usize = 512;
 impl TfFactorTable {
     pub(crate) fn new(avg_words: f64) -> Self {
         let words = 0..CACHED_LENGTHS as u32;
-        let of_count = |tf| words.clone().map(move |words| worth(tf, words, avg_words));
+        let of_count = |tf| words.clone().map(move |words| tf_factor(tf, words, avg_words));
         let cached = (0..CACHED_TF as u32).flat_map(of_count).collect();
         Self { avg_words, cached }
     }
@@ -126,7 +126,7 @@ impl TfFactorTable {
             (count, length) if count < CACHED_TF && length < CACHED_LENGTHS => {
                 self.cached[count * CACHED_LENGTHS + length]
             }
-            _ => worth(tf, words, self.avg_words),
+            _ => tf_factor(tf, words, self.avg_words),
         }
     }
 }
@@ -146,7 +146,7 @@ impl<'c> Bm25Query<'c> {
                     (format!("\"{}\"", terms.join(" ")), chunks)
                 }
             };
-            let idf = rarity(chunks.len(), table.rows.len());
+            let idf = idf(chunks.len(), table.rows.len());
             matched.push(ClauseMatches { name, idf, chunks });
         }
         Ok(Self { index, table, clauses: matched })
@@ -188,7 +188,7 @@ impl<'c> Bm25Query<'c> {
             // The check pays where the list is long compared with the candidates.
             if candidates.len() >= count && clause.chunks.len() as usize > candidates.len() / 4 {
                 let common = &rare_first[index..];
-                let max_rest: f64 = common.iter().map(|clause| clause.idf * MOST_WORTH).sum();
+                let max_rest: f64 = common.iter().map(|clause| clause.idf * MAX_TF_FACTOR).sum();
                 let threshold = kth_best_score(&candidates, &scores, count);
                 if max_rest * ROUNDING_SLACK < threshold {
                     candidates.retain(|chunk| {
@@ -286,13 +286,13 @@ pub(crate) fn clauses(query: &str) -> BTreeSet<Clause> {
     let mut parts: Vec<&str> = query.split(['"', '“', '”']).collect();
     let last = if parts.len().is_multiple_of(2) { parts.pop() } else { None };
     let mut add_words = |text: &str| {
-        each_term(text, 0, |term| _ = clauses.insert(Clause::Term(term.text.to_owned())));
+        for_each_term(text, 0, |term| _ = clauses.insert(Clause::Term(term.text.to_owned())));
     };
     parts.iter().step_by(2).copied().chain(last).for_each(&mut add_words);
     for quoted in parts.iter().skip(1).step_by(2) {
         let mut terms = Vec::new();
-        each_term(quoted, 0, |term| {
-            if !term.is_extra {
+        for_each_term(quoted, 0, |term| {
+            if !term.shares_position {
                 terms.push(term.text.to_owned());
             }
         });
@@ -304,7 +304,7 @@ pub(crate) fn clauses(query: &str) -> BTreeSet<Clause> {
     }
     // Stop words are used only in phrases, and in queries without other words.
     let is_stop_word_clause = |clause: &Clause| match clause {
-        Clause::Term(term) => says_little(term),
+        Clause::Term(term) => is_stop_word(term),
         Clause::Phrase(_) => false,
     };
     if !clauses.iter().all(is_stop_word_clause) {

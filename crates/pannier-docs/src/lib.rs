@@ -35,7 +35,6 @@ struct AssemblyGuide;
 mod assemble;
 mod build;
 mod chunk;
-mod chunk_terms;
 mod document_index;
 mod embedder;
 mod error;
@@ -108,14 +107,14 @@ pub fn fuzz(data: &[u8]) {
         let metadata = DocumentMetadata::default().or_else(metadata::front_matter(text));
         assert!(metadata.title.is_none_or(|title| !title.is_empty() && title.len() <= 256));
         let mut positions = 0;
-        let words = pannier_core::terms::each_term(text, 0, |term| {
+        let words = pannier_core::analysis::for_each_term(text, 0, |term| {
             assert!(!term.text.is_empty());
-            positions = positions.max(term.place + 1);
+            positions = positions.max(term.position + 1);
         });
         assert!(positions <= words);
         let _ = lexical::clauses(text);
-        let words = word_counts::WordCounts::new(text);
-        let counted: u64 = words.distinct().map(|(_, _, count)| u64::from(count)).sum();
-        assert_eq!(counted, u64::from(words.total));
+        let (words, mut counted) = (word_counts::TermCounts::of_document(text), 0);
+        words.for_each(|_, _, count, _| counted += count);
+        assert_eq!(counted, words.total);
     }
 }

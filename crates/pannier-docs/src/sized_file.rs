@@ -12,7 +12,7 @@ use crate::manifest::{check_kind, open_error};
 #[derive(Debug)]
 pub(crate) struct SizedFile {
     path: PathBuf,
-    file: File,
+    pub(crate) file: File,
     pub(crate) bytes: u64,
 }
 

@@ -12,10 +12,11 @@ use crate::chunk::{self, ChunkRow, chunker_version};
 use crate::inverted_index::IndexBuilder;
 use crate::manifest::{
     CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CurrentVersion, FILES, MANIFEST, Manifest, POSTINGS,
-    TABLE, TERMS, check_kind,
+    TABLE, TERMS,
 };
+use crate::sized_file::SizedFile;
 use crate::store::ChecksumWriter;
-use crate::word_counts::WordCounts;
+use crate::word_counts::TermCounts;
 use crate::{DocsError, DocumentIndex, build};
 
 /// Returns the problems of the index at a path, one line each; none if it is intact.
@@ -105,12 +106,7 @@ pub(crate) fn checksums_match(index: &DocumentIndex) -> bool {
 }
 
 fn check_file(path: &Path, (bytes, checksum): (u64, &str)) -> Result<(), DocsError> {
-    let actual = check_kind(path, false)?;
-    if actual != bytes {
-        let problem = format!("it has {actual} bytes instead of {bytes}");
-        return Err(DocsError::invalid(path, problem));
-    }
-    let mut file = fs::File::open(path).map_err(|error| DocsError::io("read", path, error))?;
+    let SizedFile { mut file, .. } = SizedFile::open(path.to_owned(), bytes)?;
     let mut hash = ChecksumWriter::default();
     std::io::copy(&mut file, &mut hash).map_err(|error| DocsError::io("read", path, error))?;
     match hash.checksum() == checksum {
@@ -187,7 +183,7 @@ fn check_contents(index: &DocumentIndex, problems: &mut Vec<String>) -> Result<(
                 terms.push(chunk_terms);
             }
             chunk_count += chunks.len() as u64;
-            let counts = WordCounts::new(&document.content);
+            let counts = TermCounts::of_document(&document.content);
             if counts.total != index.word_count(number) {
                 problems.push(format!(
                     "{}: {} has {} words instead of {}",

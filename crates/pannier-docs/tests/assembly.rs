@@ -8,8 +8,9 @@ use std::sync::{Arc, OnceLock};
 
 use pannier_core::TokenCounter;
 use pannier_docs::{
-    AssembledContext, Assembler, AssemblyConfig, BuildOptions, ContextCache, DocumentIndex,
-    DocumentSource, OmittedReason, QueryVector, TokenBudget, build, verify_determinism,
+    AssembledContext, Assembler, AssemblyConfig, BuildOptions, ContextCache, ContextChunk,
+    DocumentIndex, DocumentSource, OmittedReason, QueryVector, TokenBudget, build,
+    verify_determinism,
 };
 use pannier_policy::Packing;
 use pannier_policy::{PolicyRegistry, Replay};
@@ -346,6 +347,19 @@ fn receipts_replay_from_the_index() {
     }
 }
 
+#[test]
+fn null_in_recorded_options_is_an_absent_option() {
+    let documents = Documents::new(&[("a.md", "target one")]);
+    let assembler = Assembler::new(&documents.cache, AssemblyConfig::default());
+    let candidates = assembler.candidates("target", QueryVector::None).unwrap();
+    let mut receipt = candidates.receipt(&TokenBudget::available(60)).unwrap();
+    let options = r#"{ "search": { "lexical_k": null, "filters": { "paths": null } }, "packing": null,
+                       "max_chunks_per_doc": null, "neighbours": null }"#;
+    receipt.source.options = Some(serde_json::from_str(options).unwrap());
+    let config = Assembler::config_from_receipt(&receipt).unwrap();
+    assert_eq!(config, AssemblyConfig::default());
+}
+
 /// Documents of many formats, for property tests.
 fn library() -> &'static Documents {
     static LIBRARY: OnceLock<Documents> = OnceLock::new();
@@ -399,10 +413,16 @@ proptest! {
         ids.extend(context.omitted.iter().map(|omitted| omitted.chunk_id.as_str()));
         prop_assert_eq!(ids.len(), candidates.hits().len());
         prop_assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
+        // One passage is cut; others may still fit beside it.
+        let is_cut = |chunk: &ContextChunk| chunk.text.len() != chunk.end - chunk.start;
+        let cut = context.chunks.iter().filter(|chunk| is_cut(chunk)).count();
+        prop_assert_eq!(cut, usize::from(context.truncated));
         for chunk in &context.chunks {
-            let is_cut = context.truncated;
-            let end = if is_cut { chunk.text.strip_suffix("...").unwrap() } else { &chunk.text };
-            prop_assert_eq!(chunk.end - chunk.start, end.len());
+            let kept = match is_cut(chunk) {
+                true => chunk.text.strip_suffix("...").unwrap(),
+                false => &chunk.text,
+            };
+            prop_assert_eq!(chunk.end - chunk.start, kept.len());
             let heading = format!("[DOC: {}]\n", chunk.document_path.replace(']', "%5D"));
             prop_assert!(context.text.contains(&heading), "{}", heading);
         }

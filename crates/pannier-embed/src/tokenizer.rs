@@ -5,7 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use tokenizers::{ModelWrapper, Tokenizer};
+use pannier_tokens::disable_training_settings;
+use tokenizers::Tokenizer;
 
 use crate::EmbedError;
 use crate::model_folder::{MAX_TOKENIZER_BYTES, ModelFolder};
@@ -46,20 +47,7 @@ impl ModelTokenizer {
             |error| EmbedError::invalid(&path, format!("it is not a tokenizer: {error}"));
         check_components(&bytes).map_err(|problem| EmbedError::invalid(&path, problem))?;
         let mut tokenizer = Tokenizer::from_bytes(&bytes).map_err(malformed)?;
-        // BPE dropout and unigram sampling make tokens random; they are for training only.
-        match tokenizer.get_model().clone() {
-            ModelWrapper::BPE(mut model) if model.dropout.is_some() => {
-                model.dropout = None;
-                tokenizer.with_model(model);
-            }
-            ModelWrapper::Unigram(mut model) if model.alpha.is_some() => {
-                model.alpha = None;
-                tokenizer.with_model(model);
-            }
-            _ => {}
-        }
-        tokenizer.with_truncation(None).map_err(malformed)?;
-        tokenizer.with_padding(None);
+        disable_training_settings(&mut tokenizer).map_err(malformed)?;
         Ok((Self { path, tokenizer }, bytes))
     }
 

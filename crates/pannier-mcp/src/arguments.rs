@@ -1,6 +1,6 @@
 //! The arguments of calls. Clients do not enforce the schemas, so every argument is checked here. An unknown argument is an
 //! error, because a misspelled name would silently change the result. Unambiguous deviations are accepted: models write `"600"`
-//! and `600.0` for 600, and a string for a list of one.
+//! and `600.0` for 600, a string for a list of one, and `null` for an absent argument.
 
 use pannier_core::{Timestamp, UncountedItem};
 use pannier_docs::{SearchMode, parse_date};
@@ -12,10 +12,11 @@ use serde_json::Value;
 
 use crate::tool_error::ToolError;
 
-/// Parses the arguments of a call.
+/// Parses the arguments of a call. Inside an argument, such as a policy, `null` keeps its meaning.
 pub(crate) fn parse<T: DeserializeOwned>(arguments: Option<JsonObject>) -> Result<T, ToolError> {
-    let arguments = Value::Object(arguments.unwrap_or_default());
-    serde_path_to_error::deserialize(arguments).map_err(|error| {
+    let mut arguments = arguments.unwrap_or_default();
+    arguments.retain(|_, value| !value.is_null());
+    serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
         let (path, problem) = (error.path().to_string(), error.inner().to_string());
         let message = match path.as_str() {
             "." | "?" => problem,
@@ -149,17 +150,7 @@ fn optional_date<'de, D: Deserializer<'de>>(
 }
 
 fn integer<'de, D: Deserializer<'de>, T: TryFrom<i128>>(deserializer: D) -> Result<T, D::Error> {
-    let form = "write a non-negative integer, as in 4000";
-    optional_integer(deserializer)?.ok_or_else(|| serde::de::Error::custom(form))
-}
-
-fn optional_integer<'de, D: Deserializer<'de>, T: TryFrom<i128>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    let form = "write a non-negative integer, as in 4000";
-    let value = Value::deserialize(deserializer)?;
-    let number = match &value {
-        Value::Null => return Ok(None),
+    let number = match &Value::deserialize(deserializer)? {
         Value::String(text) => text.trim().parse().ok(),
         // Above 2^53, the number may have been rounded.
         Value::Number(number) if number.is_f64() => number
@@ -170,12 +161,18 @@ fn optional_integer<'de, D: Deserializer<'de>, T: TryFrom<i128>>(
         _ => None,
     };
     let number = number.filter(|number| *number >= 0).and_then(|number| T::try_from(number).ok());
-    number.map(Some).ok_or_else(|| serde::de::Error::custom(form))
+    let form = "write a non-negative integer, as in 4000";
+    number.ok_or_else(|| serde::de::Error::custom(form))
+}
+
+fn optional_integer<'de, D: Deserializer<'de>, T: TryFrom<i128>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    integer(deserializer).map(Some)
 }
 
 fn string_array<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     match Value::deserialize(deserializer)? {
-        Value::Null => Ok(Vec::new()),
         Value::String(text) => Ok(vec![text]),
         value => Vec::deserialize(value).map_err(|_| {
             serde::de::Error::custom("write a list of strings, as in [\"one\", \"other\"]")
@@ -189,9 +186,13 @@ mod tests {
 
     use super::*;
 
-    fn packet(arguments: Value) -> Result<Packet, String> {
+    fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, String> {
         let Value::Object(arguments) = arguments else { panic!("no object") };
         parse(Some(arguments)).map_err(|error| error.message)
+    }
+
+    fn packet(arguments: Value) -> Result<Packet, String> {
+        read(arguments)
     }
 
     #[test]
@@ -203,7 +204,63 @@ mod tests {
         for files in [json!("a.rs"), json!(["a.rs"])] {
             assert_eq!(packet(json!({ "files": files })).unwrap().files, ["a.rs"]);
         }
-        assert!(packet(json!({ "files": null })).unwrap().files.is_empty());
+    }
+
+    #[test]
+    fn null_is_accepted_for_every_optional_argument() {
+        fn same<T: DeserializeOwned + std::fmt::Debug>(required: Value, optional: &[&str]) {
+            let mut arguments = required.clone();
+            for name in optional {
+                arguments[name] = Value::Null;
+            }
+            let expected: T = read(required).unwrap();
+            assert_eq!(format!("{:?}", read::<T>(arguments).unwrap()), format!("{expected:?}"));
+        }
+        same::<Inspect>(json!({}), &["cache"]);
+        let required = json!({ "query": "q", "budget": 9 });
+        same::<Resolve>(required.clone(), &["cache"]);
+        let optional = [
+            "cache",
+            "tokenizer",
+            "mode",
+            "paths",
+            "contains",
+            "after",
+            "before",
+            "prefer_recent",
+            "packing",
+            "max_chunks_per_doc",
+            "neighbours",
+            "metadata",
+        ];
+        same::<Assemble>(required, &optional);
+        let optional = [
+            "docs",
+            "areas",
+            "scopes",
+            "baseline_only",
+            "query",
+            "limit",
+            "snippet_ids",
+            "budget",
+            "tokenizer",
+            "session",
+            "resend",
+        ];
+        same::<Get>(json!({}), &optional);
+        let optional =
+            ["context", "budget", "query", "files", "format", "now", "tokenizer", "max_chars"];
+        same::<Packet>(json!({}), &optional);
+        let required =
+            json!({ "items": [{ "content": "a", "metadata": { "k": null } }], "budget": 9 });
+        let optional = ["target", "reserve", "policy", "query", "tokenizer", "now", "explain"];
+        same::<Select>(required, &optional);
+        // A required argument stays required, and `null` inside an argument is kept.
+        let problem = read::<Resolve>(json!({ "query": "q", "budget": null })).unwrap_err();
+        assert_eq!(problem, "missing field `budget`");
+        let policy = json!({ "scorers": [{ "type": "recency" }], "slicer": null });
+        let select = json!({ "items": [], "budget": 9, "policy": policy });
+        assert_eq!(read::<Select>(select).unwrap().policy, Some(policy));
     }
 
     #[test]

@@ -92,12 +92,16 @@ fn reject_cursor(request: Option<PaginatedRequestParams>) -> Result<(), ErrorDat
 }
 
 fn protocol_error(error: &ToolError) -> ErrorData {
-    let message = format!("{}; {}", error.message, error.hint);
-    let data = Some(json!({ "code": error.code }));
+    let ErrorData { message, data, .. } = internal_error(error);
     match error.code {
         "invalid_cursor" | "invalid_input" => ErrorData::invalid_params(message, data),
         _ => ErrorData::internal_error(message, data),
     }
+}
+
+fn internal_error(error: &ToolError) -> ErrorData {
+    let message = format!("{}; {}", error.message, error.hint);
+    ErrorData::internal_error(message, Some(json!({ "code": error.code })))
 }
 
 impl ServerHandler for Handler {
@@ -204,7 +208,10 @@ impl ServerHandler for Handler {
         let work = move |_: &_| Ok(resource::read(&shelf, &requested, max_bytes));
         let read =
             self.executor.run(&context, work).await.map_err(|error| protocol_error(&error))?;
-        let contents = read.map_err(|error| error.into_error(&uri))?;
+        let contents = read.map_err(|error| internal_error(&error))?.ok_or_else(|| {
+            let message = "there is no such resource; see resources/list for the URIs";
+            ErrorData::resource_not_found(message, Some(json!({ "uri": uri })))
+        })?;
         let result = ReadResourceResult::new(vec![contents])
             .with_ttl_ms(RESOURCES_TTL_MS)
             .with_cache_scope(CacheScope::Private);

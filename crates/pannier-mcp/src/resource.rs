@@ -5,11 +5,10 @@
 
 use std::sync::Arc;
 
-use pannier::{Failure, Shelf};
+use pannier::Shelf;
 use pannier_docs::DocumentIndex;
 use pannier_snippets::{Snippet, SnippetIndexes};
-use rmcp::model::{ErrorData, Resource, ResourceContents, ResourceTemplate};
-use serde_json::json;
+use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 
 use crate::executor::CallControl;
 use crate::tool_error::ToolError;
@@ -167,72 +166,34 @@ pub(crate) fn templates(shelf: &Shelf) -> Vec<ResourceTemplate> {
     documents.chain(snippets).collect()
 }
 
-/// An error of reading a resource.
-#[derive(Clone, Debug)]
-pub(crate) enum ReadResourceError {
-    /// No resource has this URI.
-    Unknown,
-    /// The resource cannot be read.
-    Failed(ToolError),
-}
-
-impl From<Failure> for ReadResourceError {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure.into())
-    }
-}
-
-impl From<ToolError> for ReadResourceError {
-    fn from(error: ToolError) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl ReadResourceError {
-    pub(crate) fn into_error(self, uri: &str) -> ErrorData {
-        match self {
-            Self::Unknown => {
-                let message = "there is no such resource; see resources/list for the URIs";
-                ErrorData::resource_not_found(message, Some(json!({ "uri": uri })))
-            }
-            Self::Failed(error) => {
-                let message = format!("{}; {}", error.message, error.hint);
-                ErrorData::internal_error(message, Some(json!({ "code": error.code })))
-            }
-        }
-    }
-}
-
-/// Returns the text of the resource with the URI `text`.
+/// Returns the text of the resource with the URI `text`, if there is one.
 pub(crate) fn read(
     shelf: &Shelf,
     text: &str,
     max_bytes: usize,
-) -> Result<ResourceContents, ReadResourceError> {
-    let uri = Uri::parse(text).ok_or(ReadResourceError::Unknown)?;
+) -> Result<Option<ResourceContents>, ToolError> {
+    let Some(uri) = Uri::parse(text) else { return Ok(None) };
     let is_named =
         |names: Vec<&str>| names.iter().any(|name| name.eq_ignore_ascii_case(&uri.folder));
     let (content, path) = match uri.kind {
         Kind::Document if is_named(shelf.document_names()) => {
             let cache = shelf.documents(Some(&uri.folder))?;
-            let number = cache.find_document(&uri.name).map_err(ToolError::from)?;
-            let number = number.ok_or(ReadResourceError::Unknown)?;
-            (cache.document(number).map_err(ToolError::from)?.content, uri.name)
+            let Some(number) = cache.find_document(&uri.name)? else { return Ok(None) };
+            (cache.document(number)?.content, uri.name)
         }
         Kind::Snippet if is_named(shelf.snippet_names()) => {
             let indexes = shelf.snippets(Some(&uri.folder))?;
-            let catalog = indexes.catalog().map_err(ToolError::from)?;
-            let snippet = catalog.snippet(&uri.name).ok_or(ReadResourceError::Unknown)?;
-            let body = catalog.text(snippet).map_err(ToolError::from)?;
-            (body.to_string(), snippet.path().to_owned())
+            let catalog = indexes.catalog()?;
+            let Some(snippet) = catalog.snippet(&uri.name) else { return Ok(None) };
+            (catalog.text(snippet)?.to_string(), snippet.path().to_owned())
         }
-        _ => return Err(ReadResourceError::Unknown),
+        _ => return Ok(None),
     };
     if content.len() > max_bytes {
         let message =
             format!("the resource has {} bytes, above the limit of {max_bytes}", content.len());
         let hint = "use assemble_context for the passages you need";
-        return Err(ToolError::new("too_large", message, hint).into());
+        return Err(ToolError::new("too_large", message, hint));
     }
-    Ok(ResourceContents::text(content, text).with_mime_type(mime_type(&path)))
+    Ok(Some(ResourceContents::text(content, text).with_mime_type(mime_type(&path))))
 }

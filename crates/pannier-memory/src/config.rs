@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::file::{ReadOutcome, read};
+use crate::file::read;
 use crate::{Folder, MemoryError};
 
 const NAME: &str = ".ctxrc";
@@ -54,9 +54,9 @@ impl Config {
         let problem =
             |problem: &str| MemoryError::Config { path: path.clone(), problem: problem.to_owned() };
         match read(folder.root(), &path, MAX_FILE_BYTES)? {
-            ReadOutcome::Missing => Ok(Self::default()),
-            ReadOutcome::Refused(reason) => Err(problem(reason)),
-            ReadOutcome::Bytes(bytes) => {
+            Ok(None) => Ok(Self::default()),
+            Err(refusal) => Err(problem(refusal)),
+            Ok(Some(bytes)) => {
                 let text = str::from_utf8(&bytes).map_err(|_| problem("it is not UTF-8"))?;
                 Self::parse(&path, text)
             }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::MemoryError;
-use crate::file::{ContainedPath, ReadOutcome, read, resolve_contained};
+use crate::file::{Refusal, read, resolve_contained};
 use crate::memory::{FILES, FOLDER, Memory, PAGES, Warning, is_page};
 
 /// The maximum size of a file. Parsing needs a multiple of it in memory.
@@ -79,33 +79,30 @@ impl Folder {
         for section in PAGES {
             let folder = section.name();
             match self.pages(folder)? {
-                Pages::Names(names) => {
+                Ok(names) => {
                     paths.extend(names.into_iter().map(|page| format!("{folder}/{page}")));
                 }
-                Pages::Refused(problem) => warn(folder, problem),
+                Err(refusal) => warn(folder, refusal),
             }
         }
         for path in paths {
             match read(&self.root, &self.path.join(&path), MAX_FILE_BYTES)? {
-                ReadOutcome::Missing => {}
-                ReadOutcome::Refused(problem) => warn(&path, problem),
-                ReadOutcome::Bytes(bytes) => files.push((path, bytes)),
+                Ok(bytes) => files.extend(bytes.map(|bytes| (path, bytes))),
+                Err(refusal) => warn(&path, refusal),
             }
         }
         Ok(Memory::from_folder(&name, files, warnings))
     }
 
     /// Returns the sorted names of the pages in a subfolder.
-    fn pages(&self, folder: &str) -> Result<Pages, MemoryError> {
+    fn pages(&self, folder: &str) -> Result<Result<Vec<String>, Refusal>, MemoryError> {
         let path = self.path.join(folder);
         let failed = |error| MemoryError::io("read", &path, error);
         match resolve_contained(&self.root, &path)? {
-            ContainedPath::Missing => return Ok(Pages::Names(Vec::new())),
-            ContainedPath::Refused(problem) => return Ok(Pages::Refused(problem)),
-            ContainedPath::Resolved(target) if !target.is_dir() => {
-                return Ok(Pages::Refused("it is not a folder, so it is not read"));
-            }
-            ContainedPath::Resolved(_) => {}
+            Ok(None) => return Ok(Ok(Vec::new())),
+            Ok(Some(target)) if target.is_dir() => {}
+            Ok(Some(_)) => return Ok(Err("it is not a folder, so it is not read")),
+            Err(refusal) => return Ok(Err(refusal)),
         }
         let mut names = Vec::new();
         for entry in fs::read_dir(&path).map_err(failed)? {
@@ -115,13 +112,8 @@ impl Folder {
         }
         // Warnings appear in this order.
         names.sort_unstable();
-        Ok(Pages::Names(names))
+        Ok(Ok(names))
     }
-}
-
-enum Pages {
-    Names(Vec<String>),
-    Refused(&'static str),
 }
 
 #[cfg(test)]

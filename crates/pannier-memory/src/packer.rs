@@ -19,7 +19,7 @@ use pannier_core::{
 use pannier_policy::{Policy, PolicyRegistry, Receipt, ReceiptSource, Replay, RunConfig};
 use serde::{Deserialize, Serialize};
 
-use crate::policy::{PacketPolicyInputs, kind};
+use crate::policy::{kind, packet_policy};
 use crate::render::{
     PacketFill, PacketFormat, PacketFrame, PacketLayout, RenderedEntries, content, short_content,
 };
@@ -126,6 +126,7 @@ impl PacketOptions {
 /// assert!(packet.text.contains("- [ ] Paint the oars\n") && packet.tokens_used < 100);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct PacketBuilder<'m> {
     memory: &'m Memory,
     options: PacketOptions,
@@ -220,39 +221,18 @@ impl<'m> PacketBuilder<'m> {
         let contents: Vec<_> = contents.collect();
         let rendered = Arc::new(RenderedEntries::new(memory, &contents, options.format, &*counter));
         let pool = pool(contents, &task_recency_ranks(&entries), &rendered)?.into();
-        let entries = entries.into();
-        let builder = Self::assemble(memory, options, counter, entries, pool, rendered);
         // The policy checks the ranges of the options.
-        builder.policy_for(Vec::new())?.pipeline()?;
-        Ok(builder)
-    }
-
-    fn assemble(
-        memory: &'m Memory,
-        options: PacketOptions,
-        counter: Arc<dyn TokenCounter>,
-        entries: Arc<[&'m Entry]>,
-        pool: Arc<[ContextItem]>,
-        rendered: Arc<RenderedEntries>,
-    ) -> Self {
-        let frame = PacketFrame::new(Arc::clone(&rendered), &options);
-        let layouts = PacketFill::ALL
-            .map(|fill| PacketLayout::new(frame.clone(), Arc::clone(&counter), fill));
-        let character_limit = OnceLock::new();
-        Self { memory, options, counter, entries, pool, rendered, layouts, character_limit }
+        packet_policy(&options, Vec::new())?.pipeline()?;
+        let (entries, character_limit) = (entries.into(), OnceLock::new());
+        let layouts = layouts(&rendered, &options, &counter);
+        Ok(Self { memory, options, counter, entries, pool, rendered, layouts, character_limit })
     }
 
     /// Returns a builder with another budget. It shares the rendered entries.
     fn with_budget(&self, budget: usize) -> Self {
         let options = PacketOptions { budget, ..self.options.clone() };
-        Self::assemble(
-            self.memory,
-            options,
-            Arc::clone(&self.counter),
-            Arc::clone(&self.entries),
-            Arc::clone(&self.pool),
-            Arc::clone(&self.rendered),
-        )
+        let layouts = layouts(&self.rendered, &options, &self.counter);
+        Self { options, layouts, character_limit: OnceLock::new(), ..self.clone() }
     }
 
     /// Counts the tokens of the frame alone.
@@ -301,7 +281,7 @@ impl<'m> PacketBuilder<'m> {
     ///
     /// As [`packet`](Self::packet).
     pub fn policy(&self) -> Result<Policy, MemoryError> {
-        Ok(self.select(self.effective_budget()?)?.policy)
+        Ok(self.select(self.effective_budget())?.policy)
     }
 
     /// Builds the packet.
@@ -310,17 +290,17 @@ impl<'m> PacketBuilder<'m> {
     ///
     /// [`MemoryError::Engine`] if the budget is too large to count.
     pub fn packet(&self) -> Result<Packet, MemoryError> {
-        self.packet_with_budget(self.effective_budget()?)
+        self.packet_with_budget(self.effective_budget())
     }
 
     /// Returns the requested budget, or the tokens that the character limit allows if those are fewer. A limit that
     /// even the frame exceeds leaves the frame's budget.
-    fn effective_budget(&self) -> Result<usize, MemoryError> {
+    fn effective_budget(&self) -> usize {
         let requested = self.options.budget;
-        Ok(match self.character_limit() {
+        match self.character_limit() {
             None => requested,
             Some((_, tokens)) => requested.min(tokens.max(self.min_tokens())),
-        })
+        }
     }
 
     /// Returns the character limit that binds a packet, with the tokens that stand for it.
@@ -354,24 +334,13 @@ impl<'m> PacketBuilder<'m> {
         })
     }
 
-    fn policy_for(&self, keywords: Vec<String>) -> Result<Policy, MemoryError> {
-        let inputs = PacketPolicyInputs {
-            task_percent: self.options.task_percent,
-            convention_percent: self.options.convention_percent,
-            keywords,
-            query: self.options.query.as_deref(),
-            now: self.options.now,
-        };
-        inputs.policy()
-    }
-
     /// Selects the entries of a packet with this budget, in two runs: which tasks are in, and with their keywords
     /// everything.
     fn select(&self, budget: usize) -> Result<PacketSelection<'_>, MemoryError> {
         let (layout, limit) = self.layout_for(budget);
         let budget = ContextBudget::new(limit, limit)?;
         let run = |keywords: Vec<String>| -> Result<PacketSelection<'_>, MemoryError> {
-            let policy = self.policy_for(keywords)?;
+            let policy = packet_policy(&self.options, keywords)?;
             let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
             let pipeline = pipeline.with_layout(layout.clone());
             let selection = pipeline.run(&*self.pool, &budget)?;
@@ -414,7 +383,7 @@ impl<'m> PacketBuilder<'m> {
     ///
     /// As [`packet`](Self::packet).
     pub fn report(&self) -> Result<SelectionReport<&ContextItem>, MemoryError> {
-        Ok(self.select(self.effective_budget()?)?.selection.report())
+        Ok(self.select(self.effective_budget())?.selection.report())
     }
 
     /// Returns a receipt, from which the packet can be replayed and compared.
@@ -423,7 +392,7 @@ impl<'m> PacketBuilder<'m> {
     ///
     /// As [`packet`](Self::packet).
     pub fn receipt(&self) -> Result<Receipt, MemoryError> {
-        let packet = self.select(self.effective_budget()?)?;
+        let packet = self.select(self.effective_budget())?;
         let mut config = RunConfig::new(packet.policy.clone());
         config.tokenizer = self.counter.name().to_owned();
         let options = serde_json::to_value(&self.options).ok();
@@ -461,10 +430,20 @@ impl<'m> PacketBuilder<'m> {
                 .to_owned();
             return Err(pannier_core::Error::InvalidReceipt { problem }.into());
         }
-        let packet = self.select(self.effective_budget()?)?;
+        let packet = self.select(self.effective_budget())?;
         let write = |selection: &Selection<'_>| packet.layout.text(&selection.placed()).0;
         Ok(receipt.replay_for_text(&self.pool, &packet.pipeline, write)?)
     }
+}
+
+/// Returns a layout for each [`PacketFill`].
+fn layouts(
+    rendered: &Arc<RenderedEntries>,
+    options: &PacketOptions,
+    counter: &Arc<dyn TokenCounter>,
+) -> [PacketLayout; 4] {
+    let frame = PacketFrame::new(Arc::clone(rendered), options);
+    PacketFill::ALL.map(|fill| PacketLayout::new(frame.clone(), Arc::clone(counter), fill))
 }
 
 /// Returns the pool positions of the entries that are selected whole.
@@ -542,4 +521,76 @@ fn task_recency_ranks(entries: &[&Entry]) -> Vec<i64> {
         ranks[index] = rank as i64;
     }
     ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use pannier_core::{Error, ExclusionVariant, Layout, PlacedItems, Plan, Pool, RenderCost};
+    use pannier_tokens::BytesOverFour;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Counts the renderings of a packet layout.
+    struct Counted(PacketLayout, Arc<AtomicU32>);
+
+    impl Layout for Counted {
+        fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error> {
+            self.0.plan(pool)
+        }
+
+        fn measure(
+            &self,
+            items: &PlacedItems<'_>,
+            up_to: i64,
+        ) -> Result<Option<RenderCost>, Error> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.measure(items, up_to)
+        }
+    }
+
+    /// Texts whose characters have one to four bytes, so that either limit may bind.
+    fn texts() -> impl Strategy<Value = Vec<String>> {
+        prop::collection::vec("[a-z \u{e9}\u{4e2d}\u{1f600}]{1,80}", 0..25)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+        #[test]
+        fn a_run_renders_at_most_4_plus_2_log2_of_its_moves(
+            tasks in texts(),
+            conventions in texts(),
+            decisions in texts(),
+            budget in 50..1_500_usize,
+            max_characters in prop::option::of(150..5_000_usize),
+            is_json in any::<bool>(),
+        ) {
+            let list = |texts: &[String], bullet: &str| -> String {
+                texts.iter().map(|text| format!("{bullet} x{text}\n")).collect()
+            };
+            let memory = Memory::from_files([
+                ("TASKS.md", list(&tasks, "- [ ]")),
+                ("CONVENTIONS.md", list(&conventions, "-")),
+                ("DECISIONS.md", list(&decisions, "## [2026-11-01] title\n\n")),
+            ]);
+            let mut options = PacketOptions::new("2026-11-16T12:00:00Z".parse().unwrap());
+            (options.budget, options.max_characters) = (budget, max_characters);
+            options.format = if is_json { PacketFormat::Json } else { PacketFormat::Markdown };
+            let builder = PacketBuilder::new(&memory, options, Arc::new(BytesOverFour)).unwrap();
+            let packet = builder.select(builder.packet().unwrap().budget).unwrap();
+            let renderings = Arc::new(AtomicU32::new(0));
+            let layout = Counted(packet.layout.clone(), Arc::clone(&renderings));
+            let pipeline = packet.pipeline.clone().with_layout(layout);
+            let selection = pipeline.run(&*builder.pool, &packet.budget).unwrap();
+            // Each entry is one move, and a second one if it was raised to its whole text.
+            let dropped = selection.exclusion_counts();
+            let dropped = dropped.get(&ExclusionVariant::RenderedOverBudget).copied();
+            let moves = 2 * (selection.len() + dropped.unwrap_or(0)).max(1);
+            let renderings = renderings.load(Ordering::Relaxed);
+            prop_assert!(renderings <= 4 + 2 * moves.ilog2(), "{renderings} of {moves}");
+        }
+    }
 }

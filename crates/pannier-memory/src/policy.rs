@@ -12,7 +12,7 @@ use pannier_policy::{
     TierOptions, TieredOptions,
 };
 
-use crate::{MemoryError, Section};
+use crate::{MemoryError, PacketOptions, Section};
 
 /// The number of matched task keywords at which the keyword score reaches 1.
 const KEYWORD_SATURATION: usize = 3;
@@ -28,16 +28,6 @@ const FULL_TEXT_PERCENT: f64 = 80.0;
 
 const DAY_SECONDS: u64 = 86_400;
 
-/// The inputs of the policy, apart from entries and budget.
-pub(crate) struct PacketPolicyInputs<'c> {
-    pub(crate) task_percent: f64,
-    pub(crate) convention_percent: f64,
-    /// The keywords of the selected tasks.
-    pub(crate) keywords: Vec<String>,
-    pub(crate) query: Option<&'c str>,
-    pub(crate) now: Timestamp,
-}
-
 /// Returns the kind of a section's items. Rules never become items: they are in every packet.
 pub(crate) fn kind(section: Section) -> Result<ContextKind, MemoryError> {
     let name = match section {
@@ -50,51 +40,50 @@ pub(crate) fn kind(section: Section) -> Result<ContextKind, MemoryError> {
     Ok(ContextKind::new(name)?)
 }
 
-impl PacketPolicyInputs<'_> {
-    pub(crate) fn policy(&self) -> Result<Policy, MemoryError> {
-        let (tasks, conventions) = (kind(Section::Tasks)?, kind(Section::Conventions)?);
-        let scored = vec![kind(Section::Decisions)?, kind(Section::Learnings)?];
-        let window =
-            |(days, score)| StepWindow { max_age_secs: (days * DAY_SECONDS) as f64, score };
-        let mut relevance: Vec<ScorerPolicy> = vec![
-            DecayOptions {
-                reference_time: Some(end_of_day(self.now)),
-                curve: StepOptions { windows: RECENCY_STEPS.map(window).to_vec() }.into(),
-                null_timestamp_score: RECENCY_STEPS[RECENCY_STEPS.len() - 1].1,
-            }
-            .into(),
-            KeywordOptions { keywords: self.keywords.clone(), saturation: KEYWORD_SATURATION }
-                .into(),
-        ];
-        let bm25 = self.query.map(|query| Bm25Options { query: query.to_owned() });
-        relevance.extend(bm25.map(ScorerPolicy::from));
-        let relevance = SumOptions { children: relevance };
-        // Superseded entries have trust 0, so they score 0.
-        let trust = MetadataTrustOptions { default_score: 1.0 };
-        let relevance = ProductOptions { children: vec![relevance.into(), trust.into()] };
-        let tier =
-            |kind: &ContextKind, cap| TierOptions { cap, ..TierOptions::new([kind.clone()]) };
-        let tiers = vec![
-            tier(&tasks, self.task_percent),
-            tier(&conventions, self.convention_percent),
-            TierOptions {
-                floor: FLOOR_PERCENT,
-                drop_zero_score: true,
-                ..TierOptions::new(scored.clone())
-            },
-        ];
-        let kinds = vec![
-            KindsScorer::new([tasks], ScorerPolicy::Priority),
-            KindsScorer::new([conventions], ScorerPolicy::Priority),
-            KindsScorer::new(scored, relevance),
-        ];
-        Ok(Policy::new([(ByKindOptions { kinds, default: None }, 1.0)])
-            .with_name("packet")
-            .with_description("What a project remembers: tasks, conventions, decisions, learnings.")
-            .with_slicer(TieredOptions { tiers, full_text_percent: FULL_TEXT_PERCENT })
-            .with_placer(PlacerPolicy::Rank)
-            .with_deduplication(false))
-    }
+/// Builds the policy from the options of a packet and the keywords of the selected tasks.
+pub(crate) fn packet_policy(
+    options: &PacketOptions,
+    keywords: Vec<String>,
+) -> Result<Policy, MemoryError> {
+    let (tasks, conventions) = (kind(Section::Tasks)?, kind(Section::Conventions)?);
+    let scored = vec![kind(Section::Decisions)?, kind(Section::Learnings)?];
+    let window = |(days, score)| StepWindow { max_age_secs: (days * DAY_SECONDS) as f64, score };
+    let mut relevance: Vec<ScorerPolicy> = vec![
+        DecayOptions {
+            reference_time: Some(end_of_day(options.now)),
+            curve: StepOptions { windows: RECENCY_STEPS.map(window).to_vec() }.into(),
+            null_timestamp_score: RECENCY_STEPS[RECENCY_STEPS.len() - 1].1,
+        }
+        .into(),
+        KeywordOptions { keywords, saturation: KEYWORD_SATURATION }.into(),
+    ];
+    let bm25 = options.query.clone().map(|query| Bm25Options { query });
+    relevance.extend(bm25.map(ScorerPolicy::from));
+    let relevance = SumOptions { children: relevance };
+    // Superseded entries have trust 0, so they score 0.
+    let trust = MetadataTrustOptions { default_score: 1.0 };
+    let relevance = ProductOptions { children: vec![relevance.into(), trust.into()] };
+    let tier = |kind: &ContextKind, cap| TierOptions { cap, ..TierOptions::new([kind.clone()]) };
+    let tiers = vec![
+        tier(&tasks, options.task_percent),
+        tier(&conventions, options.convention_percent),
+        TierOptions {
+            floor: FLOOR_PERCENT,
+            drop_zero_score: true,
+            ..TierOptions::new(scored.clone())
+        },
+    ];
+    let kinds = vec![
+        KindsScorer::new([tasks], ScorerPolicy::Priority),
+        KindsScorer::new([conventions], ScorerPolicy::Priority),
+        KindsScorer::new(scored, relevance),
+    ];
+    Ok(Policy::new([(ByKindOptions { kinds, default: None }, 1.0)])
+        .with_name("packet")
+        .with_description("What a project remembers: tasks, conventions, decisions, learnings.")
+        .with_slicer(TieredOptions { tiers, full_text_percent: FULL_TEXT_PERCENT })
+        .with_placer(PlacerPolicy::Rank)
+        .with_deduplication(false))
 }
 
 /// Returns the last second of the day in UTC. Ages measured from there count whole days between dates, regardless of the

@@ -1,41 +1,15 @@
 //! Malformed, hostile and very large files. The fuzz target `memory` checks the same invariants for arbitrary bytes.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::time::Instant;
 
 use pannier_memory::{Memory, Section};
 use proptest::prelude::*;
 
-const NAMES: [&str; 7] = [
-    "CONSTITUTION.md",
-    "TASKS.md",
-    "CONVENTIONS.md",
-    "DECISIONS.md",
-    "LEARNINGS.md",
-    "decisions/a.md",
-    "learnings/a.md",
-];
+use invariants::{NAMES, check};
 
-/// Checks the invariants that hold for any files.
-fn check(files: &[(&str, Vec<u8>)]) -> Memory {
-    let memory = Memory::from_files(files.to_vec());
-    let lines = files.iter().map(|(name, bytes)| {
-        let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
-        (format!(".context/{name}"), 1 + text.matches(['\n', '\r']).count())
-    });
-    let lines: BTreeMap<String, usize> = lines.collect();
-    let mut ids = BTreeSet::new();
-    for entry in memory.entries() {
-        assert!((1..=lines[entry.path()]).contains(&entry.line()), "{entry:?}");
-        assert!(ids.insert(entry.id()), "duplicate id {}", entry.id());
-        assert!(!entry.title().trim().is_empty() && !entry.title().contains('\n'), "{entry:?}");
-        assert!(entry.section().is_dated() || !entry.text().trim().is_empty(), "{entry:?}");
-        assert!(!entry.text().contains('\r') && entry.text() == entry.text().trim_end());
-    }
-    assert!(memory.entries().is_sorted_by_key(|entry| entry.section()));
-    memory
-}
+#[path = "support/invariants.rs"]
+mod invariants;
 
 /// Returns whether a heading printed after `text` still parses as a heading.
 fn is_closed(text: &str) -> bool {

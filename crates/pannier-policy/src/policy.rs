@@ -105,7 +105,7 @@ impl Policy {
     /// Returns which duplicates are dropped.
     pub fn deduplication(&self) -> Deduplication {
         match self.0.near_duplicates {
-            Some(share) => Deduplication::Near { threshold: (share * 1_000.0).round() as u16 },
+            Some(threshold) => Deduplication::NearDuplicates { threshold },
             None => self.0.deduplication.into(),
         }
     }
@@ -156,7 +156,7 @@ impl Policy {
     pub fn with_deduplication(self, deduplication: impl Into<Deduplication>) -> Self {
         let deduplication = deduplication.into();
         let near_duplicates = match deduplication {
-            Deduplication::Near { threshold } => Some(f64::from(threshold) / 1_000.0),
+            Deduplication::NearDuplicates { threshold } => Some(threshold),
             _ => None,
         };
         let deduplication = deduplication != Deduplication::Off;

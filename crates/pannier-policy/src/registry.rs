@@ -121,7 +121,7 @@ impl PolicyRegistry {
     ///
     /// # Errors
     ///
-    /// [`Error::NameTaken`] if there is one of that name.
+    /// [`Error::DuplicateName`] if there is one of that name.
     pub fn add(&mut self, name: &str, policy: Policy) -> Result<(), Error> {
         add(&mut self.policies, "policy", name, policy)
     }
@@ -163,7 +163,7 @@ macro_rules! custom_components {
             ///
             /// # Errors
             ///
-            /// [`Error::NameTaken`] if there is one of that name.
+            /// [`Error::DuplicateName`] if there is one of that name.
             pub fn $add(&mut self, name: &str, $field: impl $trait + 'static) -> Result<(), Error> {
                 let component: Arc<dyn $trait> = Arc::new($field);
                 self.$add_factory(name, move |options| match options.options.is_empty() {
@@ -176,7 +176,7 @@ macro_rules! custom_components {
             ///
             /// # Errors
             ///
-            /// [`Error::NameTaken`] if there is one of that name.
+            /// [`Error::DuplicateName`] if there is one of that name.
             pub fn $add_factory(
                 &mut self,
                 name: &str,
@@ -216,7 +216,7 @@ fn add<T>(
 ) -> Result<(), Error> {
     let key = name.to_ascii_lowercase();
     if entries.contains_key(&key) {
-        return Err(Error::NameTaken { what, name: name.to_owned() });
+        return Err(Error::DuplicateName { what, name: name.to_owned() });
     }
     entries.insert(key, entry);
     Ok(())

@@ -147,7 +147,7 @@ components! {
                     by_kind = by_kind.kinds(entry.kinds(), entry.scorer.build(context)?);
                 }
                 if let Some(scorer) = &options.default {
-                    by_kind = by_kind.otherwise(scorer.build(context)?);
+                    by_kind = by_kind.default_scorer(scorer.build(context)?);
                 }
                 Box::new(by_kind.build()?)
             };

@@ -96,7 +96,7 @@ components! {
             }) = {
                 if options.overhead < 0 {
                     let problem = format!("overhead is {}; it must be 0 or more tokens", options.overhead);
-                    return Err(Error::InvalidSlicer { slicer: "DocumentSlice", problem });
+                    return Err(Error::InvalidSlicer { slicer: "document", problem });
                 }
                 let slicer = FillSlice::new(match options.packing {
                     Packing::Interleaved => FillOrder::Turns,

@@ -1,5 +1,6 @@
 //! Policies: reading, writing, presets, the registry and the JSON Schema.
 
+#[path = "../../pannier-core/tests/support/items.rs"]
 mod support;
 
 #[cfg(feature = "schema")]
@@ -172,7 +173,7 @@ fn every_error_has_the_path_to_its_key() {
         (
             "type = \"quota\"\n    quotas = [{ kind = \"Document\", require = 20.0, cap = 60.0 }]\n    inner_slicer = { type = \"greedy\" }",
             "type = \"document\"\noverhead = -1",
-            "in the policy, inner_slicer: DocumentSlice: overhead is -1; it must be 0 or more tokens",
+            "in the policy, inner_slicer: document: overhead is -1; it must be 0 or more tokens",
         ),
         (
             "type = \"quota\"\n    quotas = [{ kind = \"Document\", require = 20.0, cap = 60.0 }]\n    inner_slicer = { type = \"greedy\" }",
@@ -232,7 +233,7 @@ fn every_error_has_the_path_to_its_key() {
         (
             "saturation = 2",
             "saturation = 0",
-            "in the policy, scorers[5].children[0]: KeywordScorer: enough is 0; it must be 1 or more",
+            "in the policy, scorers[5].children[0]: KeywordScorer: saturation is 0; it must be 1 or more",
         ),
         (
             "saturation = 2",
@@ -616,7 +617,7 @@ fn the_document_slicer_survives_toml() {
     };
     assert_eq!(*policy.slicer(), slicer(Packing::Interleaved, 0, Some(3)));
     assert_eq!(*policy.placer(), PlacerPolicy::SliceOrder);
-    assert_eq!(policy.deduplication(), Deduplication::Near { threshold: 800 });
+    assert_eq!(policy.deduplication(), Deduplication::NearDuplicates { threshold: 0.8 });
     let written = toml::to_string(&policy).unwrap();
     assert_eq!(written.parse::<toml::Table>().unwrap(), text.parse::<toml::Table>().unwrap());
 
@@ -624,7 +625,7 @@ fn the_document_slicer_survives_toml() {
     let assemble = registry.policy("assemble").unwrap();
     assert_eq!(*assemble.slicer(), slicer(Packing::Greedy, 10, None));
     assert_eq!(*assemble.placer(), PlacerPolicy::Document);
-    assert_eq!(assemble.deduplication(), Deduplication::Near { threshold: 800 });
+    assert_eq!(assemble.deduplication(), Deduplication::NearDuplicates { threshold: 0.8 });
     let rag = registry.policy("rag").unwrap();
     assert_eq!(assemble.overflow_strategy(), rag.overflow_strategy());
 }
@@ -786,7 +787,9 @@ fn any_policy() -> impl Strategy<Value = Policy> {
     let deduplication = prop_oneof![
         Just(Deduplication::Off),
         Just(Deduplication::Exact),
-        (0..=1_000_u16).prop_map(|threshold| Deduplication::Near { threshold }),
+        (0..=1_000_u16).prop_map(|thousandths| Deduplication::NearDuplicates {
+            threshold: f64::from(thousandths) / 1_000.0
+        }),
     ];
     let placer = prop::sample::select(vec![
         PlacerPolicy::Chronological,
@@ -919,16 +922,7 @@ fn custom_scorers_are_explained_by_their_names() {
 
 #[test]
 fn c23_policies_compare_as_their_pipelines_do() {
-    let rated = |content: &str, priority, hint| {
-        scored(content, 40, hint).priority(priority).build().unwrap()
-    };
-    let items = [
-        rated("item-a", 10, 0.1),
-        rated("item-b", 1, 0.9),
-        rated("both", 20, 1.0),
-        rated("item-b", 0, 0.0),
-        rated("neither", 0, 0.0),
-    ];
+    let items = contested_pool();
     let by_priority = Policy::new([(ScorerPolicy::Priority, 1.0)]);
     let by_hint = Policy::new([(ScorerPolicy::Reflexive, 1.0)]);
     let variants = [("priority", &by_priority), ("reflexive", &by_hint)];

@@ -1,5 +1,6 @@
 //! Receipts: recording, replaying, comparing and reading.
 
+#[path = "../../pannier-core/tests/support/items.rs"]
 mod support;
 
 use std::sync::Arc;

@@ -13,7 +13,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{DuplicateId, UnknownId};
 use crate::id::{excerpt, is_id};
-use crate::id_table::IdTable;
 use crate::kind::{Scope, SnippetType};
 use crate::reference;
 use crate::root::{INDEX, MAX_INDEX_BYTES, ReadFailure, Reader, is_below};
@@ -105,7 +104,6 @@ impl SnippetIndexes {
             tokenizers: Vec::new(),
             baselines: Vec::new(),
             warnings: Vec::new(),
-            id_table: OnceLock::new(),
             paths: OnceLock::new(),
         };
         for (number, (root, text)) in self.roots.iter().zip(&self.texts).enumerate() {
@@ -151,8 +149,6 @@ pub struct SnippetCatalog<'t> {
     /// The references of the manifests of each root, if the index has them.
     baselines: Vec<Option<List<'t>>>,
     warnings: Vec<Warning>,
-    /// The positions of the snippets by id, built on first use.
-    id_table: OnceLock<IdTable>,
     /// The positions of the snippets, sorted by root and path, built on first use.
     paths: OnceLock<Vec<u32>>,
 }
@@ -311,9 +307,8 @@ impl<'t> SnippetCatalog<'t> {
 
     /// Returns the position of the snippet with this id.
     pub(crate) fn find(&self, id: &str) -> Option<u32> {
-        let table =
-            self.id_table.get_or_init(|| IdTable::new(self.snippets.iter().map(Snippet::id)));
-        table.find(id, |position| self.snippets[position as usize].id())
+        let position = self.snippets.binary_search_by(|snippet| snippet.id().cmp(id)).ok()?;
+        u32::try_from(position).ok()
     }
 
     /// Resolves user input to ids. Each name is an id or a reference as in files: an id with `@`, or a path.

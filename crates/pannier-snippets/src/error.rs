@@ -210,7 +210,7 @@ pub struct OverBudget {
     pub drop: Vec<String>,
     /// The tokens of the rendered response without them.
     pub tokens_without: usize,
-    /// Whether `drop` is proven to be a smallest set.
+    /// Whether `drop` is proven to be a smallest set, or, if it is empty, that no request fits.
     pub is_smallest: bool,
 }
 
@@ -249,11 +249,12 @@ impl fmt::Display for OverBudget {
             writeln!(f, "  {around:>7}  around them: headers, chains, warnings")?;
         }
         if drop.is_empty() {
-            return match snippets.is_empty() {
-                true => write!(f, "raise the budget"),
-                false => {
+            return match (snippets.is_empty(), is_smallest) {
+                (true, _) => write!(f, "raise the budget"),
+                (_, true) => {
                     write!(f, "no requested snippet fits with what it requires; raise the budget")
                 }
+                (_, false) => write!(f, "request fewer snippets, or raise the budget"),
             };
         }
         let names = drop.join(", ");

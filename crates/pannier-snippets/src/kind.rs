@@ -5,91 +5,73 @@ use serde::Serialize;
 use crate::SnippetsError;
 use crate::id::excerpt;
 
-/// The type of a snippet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SnippetType {
-    /// A belief that guides decisions.
-    Principle,
-    /// A definition.
-    Concept,
-    /// A rule.
-    Policy,
-    /// A sequence of steps.
-    Procedure,
-    /// The structure of something, and its reasons.
-    Design,
-    /// An exact requirement.
-    Spec,
-}
-
-impl SnippetType {
-    /// All types.
-    pub const ALL: [Self; 6] =
-        [Self::Principle, Self::Concept, Self::Policy, Self::Procedure, Self::Design, Self::Spec];
-
-    /// Returns the name, as in front matter.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Principle => "principle",
-            Self::Concept => "concept",
-            Self::Policy => "policy",
-            Self::Procedure => "procedure",
-            Self::Design => "design",
-            Self::Spec => "spec",
+/// Declares an enum whose values have a name in front matter.
+macro_rules! named_enum {
+    (
+        $(#[$doc:meta])*
+        $enum:ident, $unknown:ident, { $($(#[$value_doc:meta])* $value:ident = $name:literal,)+ }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+        #[serde(rename_all = "lowercase")]
+        pub enum $enum {
+            $($(#[$value_doc])* $value,)+
         }
-    }
 
-    /// Returns the type with this name.
-    ///
-    /// # Errors
-    ///
-    /// [`SnippetsError::UnknownType`], which lists the valid names.
-    pub fn from_name(name: &str) -> Result<Self, SnippetsError> {
-        Self::find(name).ok_or_else(|| SnippetsError::UnknownType { name: excerpt(name) })
-    }
+        impl $enum {
+            /// All values, in order.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
 
-    pub(crate) fn find(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.name() == name)
-    }
-}
+            /// Returns the name, as in front matter.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $name,)+
+                }
+            }
 
-/// The scope of a snippet, broadest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scope {
-    /// All projects.
-    Global,
-    /// The projects of one domain.
-    Domain,
-    /// One project.
-    Project,
-}
+            /// Returns the value with this name.
+            ///
+            /// # Errors
+            ///
+            #[doc = concat!("[`SnippetsError::", stringify!($unknown), "`], which lists the valid names.")]
+            pub fn from_name(name: &str) -> Result<Self, SnippetsError> {
+                Self::find(name).ok_or_else(|| SnippetsError::$unknown { name: excerpt(name) })
+            }
 
-impl Scope {
-    /// All scopes, broadest first.
-    pub const ALL: [Self; 3] = [Self::Global, Self::Domain, Self::Project];
-
-    /// Returns the name, as in front matter.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Global => "global",
-            Self::Domain => "domain",
-            Self::Project => "project",
+            pub(crate) fn find(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|known| known.name() == name)
+            }
         }
-    }
+    };
+}
 
-    /// Returns the scope with this name.
-    ///
-    /// # Errors
-    ///
-    /// [`SnippetsError::UnknownScope`], which lists the valid names.
-    pub fn from_name(name: &str) -> Result<Self, SnippetsError> {
-        Self::find(name).ok_or_else(|| SnippetsError::UnknownScope { name: excerpt(name) })
+named_enum! {
+    /// The type of a snippet.
+    SnippetType, UnknownType, {
+        /// A belief that guides decisions.
+        Principle = "principle",
+        /// A definition.
+        Concept = "concept",
+        /// A rule.
+        Policy = "policy",
+        /// A sequence of steps.
+        Procedure = "procedure",
+        /// The structure of something, and its reasons.
+        Design = "design",
+        /// An exact requirement.
+        Spec = "spec",
     }
+}
 
-    pub(crate) fn find(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.name() == name)
+named_enum! {
+    /// The scope of a snippet, broadest first.
+    Scope, UnknownScope, {
+        /// All projects.
+        Global = "global",
+        /// The projects of one domain.
+        Domain = "domain",
+        /// One project.
+        Project = "project",
     }
 }
 

@@ -42,7 +42,6 @@ mod front_matter;
 mod get;
 mod graph;
 mod id;
-mod id_table;
 mod index;
 mod kind;
 mod list;

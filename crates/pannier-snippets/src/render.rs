@@ -5,11 +5,8 @@
 
 use std::io::{self, Write};
 
-use serde::Serialize;
-
 use crate::get::{AddedDependency, ContextFormat, SentSnippet, SnippetBundle};
 use crate::list::SnippetList;
-use crate::warning::Warning;
 
 /// The size above which the buffer is written out.
 const WRITE_CHUNK_BYTES: usize = 64 << 10;
@@ -27,19 +24,19 @@ impl SnippetBundle<'_> {
         }
         let mut buffer = String::new();
         for id in &self.requested {
-            requested_line(&mut buffer, id);
+            buffer.extend(["requested: ", id, "\n"]);
         }
         for added in &self.added {
             added_line(&mut buffer, added);
         }
         for id in &self.delivered {
-            delivered_line(&mut buffer, id);
+            buffer.extend(["sent before: ", id, "\n"]);
         }
         for id in &self.changed {
-            changed_line(&mut buffer, id);
+            buffer.extend(["sent again, because it changed: ", id, "\n"]);
         }
         for warning in &self.warnings {
-            warning_line(&mut buffer, warning);
+            buffer.extend(["warning: ", warning.message(), "\n"]);
         }
         for snippet in &self.snippets {
             if buffer.len() > WRITE_CHUNK_BYTES {
@@ -65,54 +62,10 @@ impl SnippetList<'_> {
     pub fn render(&self, format: ContextFormat) -> String {
         match format {
             ContextFormat::Text => self.text(),
-            ContextFormat::Json => json(self) + "\n",
+            // Strings, numbers and lists always serialize.
+            ContextFormat::Json => serde_json::to_string(self).unwrap_or_default() + "\n",
         }
     }
-}
-
-/// Renders single lines and sections of a bundle. Their token counts add up to about the count of the whole.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RenderedLines(pub(crate) ContextFormat);
-
-impl RenderedLines {
-    pub(crate) fn requested(self, id: &str) -> String {
-        self.render_line(&id, |text| requested_line(text, id))
-    }
-
-    pub(crate) fn added(self, added: &AddedDependency<'_>) -> String {
-        self.render_line(added, |text| added_line(text, added))
-    }
-
-    pub(crate) fn delivered(self, id: &str) -> String {
-        self.render_line(&id, |text| delivered_line(text, id))
-    }
-
-    pub(crate) fn changed(self, id: &str) -> String {
-        self.render_line(&id, |text| changed_line(text, id))
-    }
-
-    pub(crate) fn warning(self, warning: &Warning) -> String {
-        self.render_line(warning, |text| warning_line(text, warning))
-    }
-
-    pub(crate) fn snippet(self, snippet: &SentSnippet<'_>) -> String {
-        self.render_line(snippet, |text| section(text, snippet))
-    }
-
-    fn render_line(self, value: &impl Serialize, write: impl FnOnce(&mut String)) -> String {
-        match self.0 {
-            ContextFormat::Text => {
-                let mut text = String::new();
-                write(&mut text);
-                text
-            }
-            ContextFormat::Json => json(value) + ",",
-        }
-    }
-}
-
-fn requested_line(text: &mut String, id: &str) {
-    text.extend(["requested: ", id, "\n"]);
 }
 
 fn added_line(
@@ -132,26 +85,9 @@ fn added_line(
     text.push('\n');
 }
 
-fn delivered_line(text: &mut String, id: &str) {
-    text.extend(["sent before: ", id, "\n"]);
-}
-
-fn changed_line(text: &mut String, id: &str) {
-    text.extend(["sent again, because it changed: ", id, "\n"]);
-}
-
-fn warning_line(text: &mut String, warning: &Warning) {
-    text.extend(["warning: ", warning.message(), "\n"]);
-}
-
 fn section(text: &mut String, snippet: &SentSnippet<'_>) {
     text.extend(["\n[SNIPPET: ", snippet.id, "]\n", &snippet.text]);
     if !snippet.text.is_empty() && !snippet.text.ends_with('\n') {
         text.push('\n');
     }
-}
-
-fn json(value: &impl Serialize) -> String {
-    // Strings, numbers and lists always serialize.
-    serde_json::to_string(value).unwrap_or_default()
 }

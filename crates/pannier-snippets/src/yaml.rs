@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::front_matter::first_line;
 
@@ -24,16 +24,32 @@ pub(crate) struct Index<'t> {
     pub(crate) entries: Vec<Entry<'t>>,
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
+/// An index in any YAML form.
+#[derive(Deserialize)]
+struct AnyIndex<'t> {
+    tokenizer: Option<Cow<'t, str>>,
+    baseline: Option<List<'t>>,
+    snippets: Option<Vec<Entry<'t>>>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub(crate) struct Entry<'t> {
+    #[serde(deserialize_with = "or_default")]
     pub(crate) id: Cow<'t, str>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) description: Cow<'t, str>,
+    #[serde(rename = "type", deserialize_with = "or_default")]
     pub(crate) kind: Cow<'t, str>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) scope: Cow<'t, str>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) path: Cow<'t, str>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) requires: List<'t>,
     pub(crate) tokens: Option<usize>,
     /// XXH3 of the whole file.
+    #[serde(deserialize_with = "any_hash")]
     pub(crate) hash: Option<u64>,
 }
 
@@ -48,6 +64,12 @@ pub(crate) enum List<'t> {
 impl Default for List<'_> {
     fn default() -> Self {
         Self::Texts(Vec::new())
+    }
+}
+
+impl<'de> Deserialize<'de> for List<'_> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::deserialize(deserializer).map(Self::Texts)
     }
 }
 
@@ -252,32 +274,16 @@ fn hash(digits: &str) -> Option<u64> {
     is_hash.then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
-#[derive(Deserialize)]
-struct AnyIndex {
-    tokenizer: Option<String>,
-    baseline: Option<Vec<String>>,
-    #[serde(default)]
-    snippets: Option<Vec<AnyEntry>>,
+/// Reads a missing value and `null` alike.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-#[derive(Deserialize)]
-struct AnyEntry {
-    #[serde(default)]
-    id: Option<String>,
-    #[serde(default)]
-    description: Option<String>,
-    #[serde(default, rename = "type")]
-    kind: Option<String>,
-    #[serde(default)]
-    scope: Option<String>,
-    #[serde(default)]
-    path: Option<String>,
-    #[serde(default)]
-    requires: Option<Vec<String>>,
-    #[serde(default)]
-    tokens: Option<usize>,
-    #[serde(default)]
-    hash: Option<String>,
+/// Reads a hash. One of another tool counts as missing.
+fn any_hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.and_then(|digits| hash(&digits)))
 }
 
 /// Parses an index in any YAML form.
@@ -290,26 +296,11 @@ pub(crate) fn parse_any_yaml(text: &str) -> Result<Index<'_>, String> {
             max_documents: 1,
         },
     };
-    let index = serde_saphyr::from_str_with_options::<Option<AnyIndex>>(text, options);
+    let index = serde_saphyr::from_str_with_options::<Option<AnyIndex<'_>>>(text, options);
     let index = index.map_err(|error| first_line(&error.to_string()))?;
-    let index = index.ok_or("it is empty")?;
-    let snippets = index.snippets.ok_or("it has no list 'snippets'")?;
-    let owned = |text: Option<String>| Cow::Owned(text.unwrap_or_default());
-    let entries = snippets.into_iter().map(|entry| Entry {
-        id: owned(entry.id),
-        description: owned(entry.description),
-        kind: owned(entry.kind),
-        scope: owned(entry.scope),
-        path: owned(entry.path),
-        requires: List::Texts(entry.requires.unwrap_or_default()),
-        tokens: entry.tokens,
-        hash: entry.hash.and_then(|digits| hash(&digits)),
-    });
-    Ok(Index {
-        tokenizer: index.tokenizer.map(Cow::Owned),
-        baseline: index.baseline.map(List::Texts),
-        entries: entries.collect(),
-    })
+    let AnyIndex { tokenizer, baseline, snippets } = index.ok_or("it is empty")?;
+    let entries = snippets.ok_or("it has no list 'snippets'")?;
+    Ok(Index { tokenizer, baseline, entries })
 }
 
 #[cfg(test)]

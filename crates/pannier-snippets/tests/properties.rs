@@ -236,6 +236,40 @@ fn many_requests_over_budget_get_advice() {
 }
 
 #[test]
+fn hundreds_of_requests_over_budget_get_advice() {
+    let scratch = Scratch::new("hundreds");
+    let names: Vec<String> = (0..900).map(name).collect();
+    // Each second one requires the next, so 900 requests with 1,350 nodes and edges exceed the limit for groups.
+    for (position, name) in names.iter().enumerate() {
+        let next = names.get(position + 1).map(String::as_str).into_iter();
+        let next: Vec<&str> = next.filter(|_| position.is_multiple_of(2)).collect();
+        scratch.snippet(name, "global", &next, "word\n");
+    }
+    let indexes = scratch.indexes();
+    let catalog = indexes.catalog().unwrap();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut options = options();
+    for budget in [40, 1_000, 5_000] {
+        options.budget = Some(budget);
+        let Err(SnippetsError::OverBudget(over)) = fetch(&catalog, &names, &options) else {
+            panic!()
+        };
+        let dropped = over.drop.iter().map(String::as_str).collect::<BTreeSet<&str>>();
+        assert!(!dropped.is_empty() && !over.is_smallest, "{over}");
+        let kept: Vec<&str> =
+            names.iter().copied().filter(|name| !dropped.contains(name)).collect();
+        let rest = fetch(&catalog, &kept, &options).unwrap();
+        assert_eq!(rest.tokens, over.tokens_without);
+        assert!(rest.bundle.added.is_empty(), "nothing comes back");
+        assert!(over.tokens_without + 100 > budget.min(over.tokens) || budget == 40);
+    }
+    options.budget = Some(1);
+    let Err(SnippetsError::OverBudget(over)) = fetch(&catalog, &names, &options) else { panic!() };
+    assert!(over.drop.is_empty() && !over.is_smallest);
+    assert!(over.to_string().ends_with("request fewer snippets, or raise the budget"), "{over}");
+}
+
+#[test]
 fn long_ids_in_chains_do_not_hide_a_request_that_fits() {
     let scratch = Scratch::new("long-id");
     let long = "domain/procedure/customer-refund-and-chargeback-handling";

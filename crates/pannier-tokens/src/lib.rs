@@ -45,5 +45,5 @@ pub use models::{TokenError, builtin_counter, counter_by_name, counter_names};
 pub use openai::{cl100k, o200k};
 pub use pannier_core::{Exactness, TokenCounter};
 #[cfg(feature = "tokenizer-json")]
-pub use tokenizer_file::TokenizerFile;
+pub use tokenizer_file::{TokenizerFile, disable_training_settings};
 pub use upper_bound::UpperBound;

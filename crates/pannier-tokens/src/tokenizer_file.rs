@@ -31,24 +31,34 @@ impl TokenizerFile {
         }
         let mut tokenizer =
             Tokenizer::from_file(path).map_err(|error| failed(error.to_string()))?;
-        // Training settings: truncation and padding would change counts, dropout and sampling would randomize them.
-        match tokenizer.get_model().clone() {
-            ModelWrapper::BPE(mut model) if model.dropout.is_some() => {
-                model.dropout = None;
-                tokenizer.with_model(model);
-            }
-            ModelWrapper::Unigram(mut model) if model.alpha.is_some() => {
-                model.alpha = None;
-                tokenizer.with_model(model);
-            }
-            _ => {}
-        }
-        tokenizer.with_truncation(None).map_err(|error| failed(error.to_string()))?;
-        tokenizer.with_padding(None);
+        disable_training_settings(&mut tokenizer).map_err(|error| failed(error.to_string()))?;
         Ok(Self { name: format!("file:{}", path.display()), tokenizer })
     }
 
     const MAX_FILE_BYTES: u64 = 256 << 20;
+}
+
+/// Disables the settings for training and batching: truncation and padding would change tokens, BPE dropout and unigram
+/// sampling would randomize them.
+///
+/// # Errors
+///
+/// As [`Tokenizer::with_truncation`].
+pub fn disable_training_settings(tokenizer: &mut Tokenizer) -> tokenizers::Result<()> {
+    match tokenizer.get_model().clone() {
+        ModelWrapper::BPE(mut model) if model.dropout.is_some() => {
+            model.dropout = None;
+            tokenizer.with_model(model);
+        }
+        ModelWrapper::Unigram(mut model) if model.alpha.is_some() => {
+            model.alpha = None;
+            tokenizer.with_model(model);
+        }
+        _ => {}
+    }
+    tokenizer.with_truncation(None)?;
+    tokenizer.with_padding(None);
+    Ok(())
 }
 
 impl TokenCounter for TokenizerFile {

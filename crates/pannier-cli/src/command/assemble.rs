@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum, ValueHint};
-use pannier_core::{Timestamp, TokenCounter, find_item};
+use pannier_core::{Timestamp, TokenCounter};
 use pannier_docs::{
     AssembledContext, Assembler, AssemblyConfig, Candidates, DocumentIndex, Embedder, Filters,
     QueryVector, SearchMode, SearchOptions, TokenBudget, parse_date,
@@ -12,7 +12,7 @@ use pannier_docs::{
 use pannier_policy::Packing;
 
 use super::docs::{CacheArguments, EmbedderArguments};
-use super::explanation;
+use super::{explanation, find_items};
 use crate::arguments::TokenizerArguments;
 use crate::error::CliError;
 use crate::input;
@@ -277,8 +277,7 @@ impl Assemble {
             true => self.write(&candidates, &budget, &mut output)?,
             false => {
                 let pool = candidates.pool(&budget)?;
-                let indices = self.explain.iter().map(|name| find_item(&pool, name));
-                let indices: Vec<usize> = indices.collect::<Result<_, _>>()?;
+                let indices = find_items(&pool, &self.explain)?;
                 let pipeline = candidates.pipeline(&budget)?;
                 let explanations =
                     pipeline.explain_all(&*pool, &budget.context_budget()?, &indices)?;

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_chat::{ChatError, Repair, ReusedPrefix, Transcript, TrimmedTranscript};
-use pannier_core::{ContextItem, ExclusionVariant, SelectionReport, TokenCounter, find_item};
+use pannier_core::{ContextItem, ExclusionVariant, SelectionReport, TokenCounter};
 use pannier_policy::{PolicyInputs, PolicyRegistry};
 use serde::Serialize;
 
-use super::{explanation, table_view};
+use super::{explanation, find_items, table_view};
 use crate::arguments::{BudgetArguments, TimeArguments, TokenizerArguments};
 use crate::error::CliError;
 use crate::input;
@@ -136,8 +136,7 @@ impl Chat {
         inputs.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
         let trimmer = transcript.trimmer(&registry, &policy, inputs)?;
         let items = transcript.items();
-        let explained = self.explain.iter().map(|name| find_item(items, name));
-        let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
+        let explained = find_items(items, &self.explain)?;
         let trimmed = trimmer.trim(&budget).map_err(error_at(&file))?;
 
         let prefix = previous.as_ref().map(|previous| trimmed.reused_prefix(previous));

@@ -8,7 +8,7 @@ use super::{AnswerFormat, sum_tokens};
 use crate::arguments::{BudgetArguments, ItemArguments, TimeArguments};
 use crate::error::CliError;
 use crate::input;
-use crate::output::{self, Output};
+use crate::output;
 use crate::table::Table;
 
 /// Compare the selections of several policies
@@ -58,34 +58,30 @@ impl Compare {
         let variants: Vec<_> = pipelines.iter().map(|(name, pipeline)| (*name, pipeline)).collect();
         let report = policy_sensitivity(&input.items, &budget, &variants)?;
 
-        let mut output = Output::new();
-        if self.format == AnswerFormat::Json {
-            output.json(&report)?;
-            return output.finish();
-        }
-        let width = output::terminal_width();
-        let mut table = Table::new(width, 0, &[false, true, true]);
-        for (name, report) in &report.variants {
-            let tokens = sum_tokens(report.included.iter().map(|entry| entry.item));
-            let items = format!("{} items", report.included.len());
-            table.row([name.clone(), items, format!("{tokens} tokens")]);
-        }
-        output.text(&table.render(false))?;
-        if report.diffs.is_empty() {
-            output.text("\nAll of them select the same contents.\n")?;
-            return output.finish();
-        }
-        output.text("\nSwinging\n")?;
-        let mut table = Table::new(width, 2, &[]);
-        table.row(report.variants.iter().map(|(name, _)| name.clone()).chain(["item".to_owned()]));
-        for diff in &report.diffs {
-            let statuses = diff.statuses.iter().map(|(_, status)| match status {
-                ItemStatus::Included => "in".to_owned(),
-                ItemStatus::Excluded => "out".to_owned(),
-            });
-            table.row(statuses.chain([diff.content.clone()]));
-        }
-        output.text(&table.render(false))?;
-        output.finish()
+        let text = || {
+            let width = output::terminal_width();
+            let mut variants = Table::new(width, 0, &[false, true, true]);
+            for (name, report) in &report.variants {
+                let tokens = sum_tokens(report.included.iter().map(|entry| entry.item));
+                let items = format!("{} items", report.included.len());
+                variants.row([name.clone(), items, format!("{tokens} tokens")]);
+            }
+            let variants = variants.render(false);
+            if report.diffs.is_empty() {
+                return format!("{variants}\nAll of them select the same contents.\n");
+            }
+            let mut table = Table::new(width, 2, &[]);
+            let names = report.variants.iter().map(|(name, _)| name.clone());
+            table.row(names.chain(["item".to_owned()]));
+            for diff in &report.diffs {
+                let statuses = diff.statuses.iter().map(|(_, status)| match status {
+                    ItemStatus::Included => "in".to_owned(),
+                    ItemStatus::Excluded => "out".to_owned(),
+                });
+                table.row(statuses.chain([diff.content.clone()]));
+            }
+            format!("{variants}\nSwinging\n{}", table.render(false))
+        };
+        output::print_answer(self.format.is_json(), || &report, text)
     }
 }

@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 use pannier_conformance::Suite;
 
 use crate::error::CliError;
-use crate::output::Output;
+use crate::output;
 use crate::table::printable;
 
 /// Run conformance vectors; exits with 1 if one fails or cannot be run
@@ -23,9 +23,7 @@ pub(crate) struct Conformance {
 impl Conformance {
     pub(crate) fn run(&self) -> Result<(), CliError> {
         let suite = Suite::run(&self.folder)?;
-        let mut output = Output::new();
-        let text = printable(&format!("{suite}\n"));
-        let written = output.text(&text).and_then(|()| output.finish());
+        let written = output::print(&printable(&format!("{suite}\n")));
         CliError::check_failed(written, suite.is_clean())
     }
 }

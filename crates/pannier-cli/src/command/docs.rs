@@ -4,19 +4,19 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, ValueHint};
-use pannier_core::{ContextBudget, find_item};
+use pannier_core::ContextBudget;
 use pannier_docs::{
-    BuildOptions, DocumentIndex, DocumentSource, Embedder, Hit, Progress, SizeStats, VectorSource,
-    resolve_policy,
+    BuildOptions, DocumentIndex, DocumentSource, Embedder, Hit, IndexStats, Progress, SizeStats,
+    VectorSource, resolve_policy,
 };
 use pannier_policy::{PolicyRegistry, Receipt, RunConfig};
 use serde::Serialize;
 
-use super::{AnswerFormat, explanation};
+use super::{AnswerFormat, explanation, find_items};
 use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
-use crate::table::Table;
+use crate::table::{Table, printable};
 
 /// The folder of a document cache.
 #[derive(Args, Debug)]
@@ -112,10 +112,7 @@ impl Build {
             let Progress { done, of, embedded, .. } = progress;
             let percent = (done * 100).checked_div(of).unwrap_or(100);
             if shows_progress && last != Some((percent, embedded)) {
-                let vectors = match embedded {
-                    0 => String::new(),
-                    count => format!(", {count} new vectors"),
-                };
+                let vectors = new_vectors(embedded);
                 // Progress is best effort.
                 let _ =
                     write!(std::io::stderr(), "\r{done} of {of} documents ({percent} %){vectors}");
@@ -126,29 +123,26 @@ impl Build {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
         let built = built?;
-        let mut output = Output::new();
-        match self.format {
-            AnswerFormat::Json => output.json(&built)?,
-            AnswerFormat::Text => {
-                let (documents, chunks, terms) = (built.documents, built.chunks, built.terms);
-                output.text(&match built.is_unchanged {
-                    true => format!("{documents} documents, nothing has changed\n"),
-                    false => format!(
-                        "{documents} documents ({} unchanged), {chunks} chunks, {terms} words{}\n",
-                        built.reused,
-                        match built.embedded {
-                            0 => String::new(),
-                            count => format!(", {count} new vectors"),
-                        }
-                    ),
-                })?;
+        let text = || {
+            let (documents, chunks, terms) = (built.documents, built.chunks, built.terms);
+            match built.is_unchanged {
+                true => format!("{documents} documents, nothing has changed\n"),
+                false => format!(
+                    "{documents} documents ({} unchanged), {chunks} chunks, {terms} words{}\n",
+                    built.reused,
+                    new_vectors(built.embedded)
+                ),
             }
-        }
-        output.finish()
+        };
+        output::print_answer(self.format.is_json(), || &built, text)
     }
 }
 
 /// The embedding model.
+fn new_vectors(count: u64) -> String {
+    if count == 0 { String::new() } else { format!(", {count} new vectors") }
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct EmbedderArguments {
     /// Embedding model: none, static:FOLDER or minilm:FOLDER
@@ -299,8 +293,7 @@ impl Resolve {
             let receipt = Receipt::new(&selection, config);
             output::write_json(path, &receipt)?;
         }
-        let explained = self.explain.iter().map(|name| find_item(&items, name));
-        let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
+        let explained = find_items(&items, &self.explain)?;
         let explanations = pipeline.explain_all(&items, &budget, &explained)?;
         output.text(&explanation::texts(&explanations, false))
     }
@@ -324,46 +317,34 @@ impl Inspect {
     pub(crate) fn run(&self) -> Result<(), CliError> {
         let cache = DocumentIndex::open(&self.cache.cache)?;
         let stats = cache.inspect()?;
-        let manifest = stats.manifest;
-        let mut output = Output::new();
-        match self.format {
-            AnswerFormat::Json => output.json(&stats)?,
-            AnswerFormat::Text => {
-                let mut table = Table::new(output::terminal_width(), 0, &[false, false]);
-                let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
-                row("version", manifest.version.clone());
-                row("documents", manifest.documents.to_string());
-                row("bytes", manifest.bytes.to_string());
-                row("tokens", stats.tokens.to_string());
-                row("words", format!("{}, {} different", stats.words, manifest.terms));
-                row(
-                    "chunks",
-                    match &stats.chunk_bytes {
-                        Some(SizeStats { min, median, max, .. }) => {
-                            format!(
-                                "{}, of {min} to {max} bytes, half below {median}",
-                                manifest.chunks
-                            )
-                        }
-                        None => manifest.chunks.to_string(),
-                    },
-                );
-                row("chunking", manifest.chunking.clone());
-                let model = manifest.model.as_ref();
-                row(
-                    "vectors",
-                    model.map_or("none".to_owned(), |model| {
-                        format!("{}, {} numbers each, {}", model.name, model.dimensions, model.hash)
-                    }),
-                );
-                for (name, file) in &manifest.files {
-                    row(&format!("  {name}"), format!("{} bytes", file.bytes));
-                }
-                output.text(&table.render(false))?;
-            }
-        }
-        output.finish()
+        output::print_answer(self.format.is_json(), || &stats, || text(&stats))
     }
+}
+
+fn text(stats: &IndexStats<'_>) -> String {
+    let manifest = stats.manifest;
+    let mut table = Table::new(output::terminal_width(), 0, &[false, false]);
+    let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
+    row("version", manifest.version.clone());
+    row("documents", manifest.documents.to_string());
+    row("bytes", manifest.bytes.to_string());
+    row("tokens", stats.tokens.to_string());
+    row("words", format!("{}, {} different", stats.words, manifest.terms));
+    let sizes =
+        stats.chunk_bytes.map_or_else(String::new, |SizeStats { min, median, max, .. }| {
+            format!(", of {min} to {max} bytes, half below {median}")
+        });
+    row("chunks", format!("{}{sizes}", manifest.chunks));
+    row("chunking", manifest.chunking.clone());
+    let model = manifest
+        .model
+        .as_ref()
+        .map(|model| format!("{}, {} numbers each, {}", model.name, model.dimensions, model.hash));
+    row("vectors", model.unwrap_or_else(|| "none".to_owned()));
+    for (name, file) in &manifest.files {
+        row(&format!("  {name}"), format!("{} bytes", file.bytes));
+    }
+    table.render(false)
 }
 
 /// Verify every byte of a cache
@@ -382,15 +363,10 @@ pub(crate) struct Verify {
 impl Verify {
     pub(crate) fn run(&self) -> Result<(), CliError> {
         let problems = pannier_docs::verify(&self.cache.cache)?;
-        let mut output = Output::new();
         if problems.is_empty() {
-            output.text("sound\n")?;
-            return output.finish();
+            return output::print("sound\n");
         }
-        for problem in &problems {
-            output.text(&format!("{}\n", crate::table::printable(problem)))?;
-        }
-        output.finish()?;
+        output::print(&printable(&(problems.join("\n") + "\n")))?;
         Err(CliError::CacheDamaged(problems.len()))
     }
 }

@@ -12,7 +12,7 @@ use super::assemble::SearchArguments;
 use super::docs::EmbedderArguments;
 use crate::arguments::TokenizerArguments;
 use crate::error::CliError;
-use crate::output::Output;
+use crate::output;
 
 /// Measure retrieval and assembly on a data set
 #[derive(Args, Debug)]
@@ -58,12 +58,7 @@ impl Eval {
             Some(path) => dataset.measure_ranking(path)?,
             None => self.measure(&dataset)?,
         };
-        let mut output = Output::new();
-        match self.format {
-            AnswerFormat::Json => output.json(&report)?,
-            AnswerFormat::Text => output.text(&text(&report))?,
-        }
-        output.finish()
+        output::print_answer(self.format.is_json(), || &report, || text(&report))
     }
 
     fn measure(&self, dataset: &Dataset) -> Result<EvalReport, CliError> {

@@ -5,7 +5,7 @@ use clap_complete::Shell;
 
 use crate::arguments::Arguments;
 use crate::error::CliError;
-use crate::output::Output;
+use crate::output;
 
 /// Print shell completions
 #[derive(Args, Debug)]
@@ -23,7 +23,7 @@ impl Completions {
     pub(crate) fn run(&self) -> Result<(), CliError> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Arguments::command(), "pannier", &mut script);
-        print(&script)
+        output::print(&String::from_utf8_lossy(&script))
     }
 }
 
@@ -58,12 +58,6 @@ impl Man {
         let mut page = Vec::new();
         let rendered = clap_mangen::Man::new(command).render(&mut page);
         rendered.map_err(|error| CliError::Internal(error.to_string()))?;
-        print(&page)
+        output::print(&String::from_utf8_lossy(&page))
     }
-}
-
-fn print(bytes: &[u8]) -> Result<(), CliError> {
-    let mut output = Output::new();
-    output.text(&String::from_utf8_lossy(bytes))?;
-    output.finish()
 }

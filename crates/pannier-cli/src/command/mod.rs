@@ -21,12 +21,30 @@ mod table_view;
 mod tokens;
 
 use clap::{Subcommand, ValueEnum};
+use pannier_core::{ContextItem, Error, find_item};
 
 use crate::error::CliError;
 
-/// A command.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+/// Declares the commands: a variant for each, and how it runs.
+macro_rules! commands {
+    ($($(#[$attribute:meta])* $name:ident($command:ty),)+) => {
+        /// A command.
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Command {
+            $($(#[$attribute])* $name($command),)+
+        }
+
+        impl Command {
+            pub(crate) fn run(&self) -> Result<(), CliError> {
+                match self {
+                    $(Self::$name(command) => command.run(),)+
+                }
+            }
+        }
+    };
+}
+
+commands! {
     Select(select::Select),
     Simulate(simulate::Simulate),
     Chat(Box<chat::Chat>),
@@ -54,34 +72,6 @@ pub(crate) enum Command {
     Man(manual::Man),
 }
 
-impl Command {
-    pub(crate) fn run(&self) -> Result<(), CliError> {
-        match self {
-            Self::Select(command) => command.run(),
-            Self::Simulate(command) => command.run(),
-            Self::Chat(command) => command.run(),
-            Self::Build(command) => command.run(),
-            Self::Resolve(command) => command.run(),
-            Self::Assemble(command) => command.run(),
-            Self::Packet(command) => command.run(),
-            Self::Snippets(command) => command.run(),
-            Self::Mcp(command) => command.run(),
-            Self::Chunks(command) => command.run(),
-            Self::Inspect(command) => command.run(),
-            Self::Verify(command) => command.run(),
-            Self::Compare(command) => command.run(),
-            Self::Policy(command) => command.run(),
-            Self::Tokens(command) => command.run(),
-            Self::Replay(command) => command.run(),
-            Self::Diff(command) => command.run(),
-            Self::Conformance(command) => command.run(),
-            Self::Eval(command) => command.run(),
-            Self::Completions(command) => command.run(),
-            Self::Man(command) => command.run(),
-        }
-    }
-}
-
 /// The output format of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AnswerFormat {
@@ -92,12 +82,23 @@ pub(crate) enum AnswerFormat {
     Json,
 }
 
+impl AnswerFormat {
+    fn is_json(self) -> bool {
+        self == Self::Json
+    }
+}
+
+/// Returns the positions of the items with these names.
+fn find_items(items: &[ContextItem], names: &[String]) -> Result<Vec<usize>, Error> {
+    names.iter().map(|name| find_item(items, name)).collect()
+}
+
 /// Returns the id of an item, or its index.
-fn label(index: usize, item: &pannier_core::ContextItem) -> String {
+fn label(index: usize, item: &ContextItem) -> String {
     item.id().map_or_else(|| format!("#{index}"), str::to_owned)
 }
 
 /// Sums the tokens of items without overflow.
-fn sum_tokens<'a>(items: impl Iterator<Item = &'a pannier_core::ContextItem>) -> i128 {
+fn sum_tokens<'a>(items: impl Iterator<Item = &'a ContextItem>) -> i128 {
     items.map(|item| i128::from(item.tokens())).sum()
 }

@@ -188,11 +188,8 @@ impl Init {
     fn run(&self) -> Result<(), CliError> {
         let root = self.folder.as_deref().unwrap_or(Path::new("."));
         let written = pannier_memory::init(root)?;
-        let mut output = Output::new();
-        for path in written {
-            output.text(&format!("{}\n", printable(&path.display().to_string())))?;
-        }
-        output.finish()
+        let lines: String = written.iter().map(|path| format!("{}\n", path.display())).collect();
+        output::print(&printable(&lines))
     }
 }
 

@@ -5,7 +5,7 @@ use pannier_policy::{Policy, PolicyRegistry};
 
 use crate::error::CliError;
 use crate::input;
-use crate::output::{self, Output};
+use crate::output;
 use crate::table::{Table, printable};
 
 /// List, show and check policies
@@ -50,8 +50,7 @@ pub(crate) enum PolicyFormat {
 impl Policies {
     pub(crate) fn run(&self) -> Result<(), CliError> {
         let registry = PolicyRegistry::default();
-        let mut output = Output::new();
-        match self {
+        output::print(&match self {
             Self::List => {
                 let mut table = Table::new(output::terminal_width(), 0, &[]);
                 for (name, policy) in registry.policies() {
@@ -60,11 +59,10 @@ impl Policies {
                         policy.description().unwrap_or_default().to_owned(),
                     ]);
                 }
-                output.text(&table.render(false))?;
+                table.render(false)
             }
             Self::Show { policy, format } => {
-                let policy = input::read_policy(&registry, policy)?;
-                output.text(&serialize(&policy, *format)?)?;
+                serialize(&input::read_policy(&registry, policy)?, *format)?
             }
             Self::Check { policies } => {
                 let (mut is_clean, mut read_error, mut report) = (true, None, String::new());
@@ -88,7 +86,7 @@ impl Policies {
                         }
                     }
                 }
-                let written = output.text(&printable(&report)).and_then(|()| output.finish());
+                let written = output::print(&printable(&report));
                 return match read_error {
                     Some(error) => Err(error),
                     None => CliError::check_failed(written, is_clean),
@@ -96,11 +94,9 @@ impl Policies {
             }
             Self::Schema => {
                 let schema = serde_json::to_string_pretty(&Policy::schema());
-                output.text(&schema.map_err(|error| CliError::Internal(error.to_string()))?)?;
-                output.text("\n")?;
+                schema.map_err(|error| CliError::Internal(error.to_string()))? + "\n"
             }
-        }
-        output.finish()
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use super::AnswerFormat;
 use super::assemble::VectorArguments;
 use crate::error::CliError;
 use crate::input;
-use crate::output::{self, Output};
+use crate::output;
 use crate::table::{Table, one_line};
 
 /// Repeat a selection from its receipt and compare
@@ -103,16 +103,13 @@ fn packet(
 }
 
 fn print_replay(receipt: &Receipt, replay: &Replay) -> Result<(), CliError> {
-    let mut output = Output::new();
-    let written = output.text(&describe_replay(receipt, replay)).and_then(|()| output.finish());
+    let written = output::print(&describe_replay(receipt, replay));
     CliError::check_failed(written, *replay == Replay::Identical)
 }
 
 fn source_mismatch(what: &str, recorded: &str, current: &str) -> Result<(), CliError> {
-    let mut output = Output::new();
-    let written = output
-        .text(&format!("the {what} has changed: its version was {recorded}, and is {current}\n"));
-    CliError::check_failed(written.and_then(|()| output.finish()), false)
+    let text = format!("the {what} has changed: its version was {recorded}, and is {current}\n");
+    CliError::check_failed(output::print(&text), false)
 }
 
 impl ReplayCommand {
@@ -191,12 +188,7 @@ impl Diff {
         let (before, after) =
             (input::read_receipt(&self.before)?, input::read_receipt(&self.after)?);
         let diff = before.diff(&after);
-        let mut output = Output::new();
-        match self.format {
-            AnswerFormat::Json => output.json(&diff)?,
-            AnswerFormat::Text => output.text(&text(&diff))?,
-        }
-        output.finish()
+        output::print_answer(self.format.is_json(), || &diff, || text(&diff))
     }
 }
 

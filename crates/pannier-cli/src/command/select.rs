@@ -6,11 +6,11 @@ use std::time::Instant;
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_core::{
     ContextBudget, ContextItem, DiagnosticTraceCollector, Pipeline, Selection, SelectionSummary,
-    TraceDetailLevel, TraceEvent, find_item,
+    TraceDetailLevel, TraceEvent,
 };
 use pannier_policy::{Policy, Receipt, RunConfig};
 
-use super::{explanation, label, table_view};
+use super::{explanation, find_items, label, table_view};
 use crate::arguments::{BudgetArguments, Input, ItemArguments, PolicyArguments};
 use crate::error::CliError;
 use crate::output::{self, Output};
@@ -79,8 +79,7 @@ impl Select {
         let pipeline = self.policy.time.pipeline(&policy)?;
         let input = self.items.read()?;
         let (items, pipeline) = (&input.items, input.pipeline_for(pipeline));
-        let explained = self.explain.iter().map(|name| find_item(items, name));
-        let explained: Vec<usize> = explained.collect::<Result<_, _>>()?;
+        let explained = find_items(items, &self.explain)?;
 
         let (selection, events) = self.run_pipeline(&pipeline, items, &budget)?;
         warn_about_negative_tokens(items);

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{AnswerFormat, label, sum_tokens};
 use crate::arguments::{BudgetArguments, ItemArguments, PolicyArguments};
 use crate::error::CliError;
-use crate::output::{self, Output};
+use crate::output;
 use crate::table::Table;
 
 /// Simulate other budgets
@@ -115,29 +115,26 @@ impl Simulate {
                  compare two runs with `pannier diff`",
             )
         })?;
-        let mut output = Output::new();
-        if self.format == AnswerFormat::Json {
+        let answer = || {
             let items = indices.iter().map(|index| Entry::new(*index, &items[*index])).collect();
-            output.json(&Answer { slack_tokens: slack, items })?;
-            return output.finish();
-        }
-        let tokens = sum_tokens(indices.iter().map(|index| &items[*index]));
-        let count = match indices.len() {
-            1 => "1 item".to_owned(),
-            count => format!("{count} items"),
+            Answer { slack_tokens: slack, items }
         };
-        output.text(&format!("With {slack} tokens less, {count} of {tokens} tokens would go\n"))?;
-        let mut table = Table::new(output::terminal_width(), 2, &[false, true, false]);
-        for index in indices {
-            let item = &items[index];
-            table.row([
-                label(index, item),
-                format!("{} tokens", item.tokens()),
-                item.content().to_owned(),
-            ]);
-        }
-        output.text(&table.render(false))?;
-        output.finish()
+        let text = || {
+            let tokens = sum_tokens(indices.iter().map(|index| &items[*index]));
+            let count = match indices.len() {
+                1 => "1 item".to_owned(),
+                count => format!("{count} items"),
+            };
+            let mut table = Table::new(output::terminal_width(), 2, &[false, true, false]);
+            for index in &indices {
+                let item = &items[*index];
+                let tokens = format!("{} tokens", item.tokens());
+                table.row([label(*index, item), tokens, item.content().to_owned()]);
+            }
+            let table = table.render(false);
+            format!("With {slack} tokens less, {count} of {tokens} tokens would go\n{table}")
+        };
+        output::print_answer(self.format.is_json(), answer, text)
     }
 
     fn min_budget_for(
@@ -175,14 +172,13 @@ impl Simulate {
                 )
             })?
         };
-        let mut output = Output::new();
         let item = Entry::new(index, &items[index]);
-        match (self.format, min_budget) {
-            (AnswerFormat::Json, _) => output.json(&Answer { item, ceiling, min_budget })?,
-            (AnswerFormat::Text, Some(tokens)) => output.text(&format!("{tokens}\n"))?,
-            (AnswerFormat::Text, None) => output.text(&format!("none up to {ceiling}\n"))?,
-        }
-        output.finish()
+        let text = || match min_budget {
+            Some(tokens) => format!("{tokens}\n"),
+            None => format!("none up to {ceiling}\n"),
+        };
+        let answer = || Answer { item, ceiling, min_budget };
+        output::print_answer(self.format.is_json(), answer, text)
     }
 
     fn sweep(
@@ -218,17 +214,15 @@ impl Simulate {
                  --exhaustive for one item",
             )
         })?;
-        let mut output = Output::new();
-        if self.format == AnswerFormat::Json {
+        let answer = || {
             let items = items.iter().zip(&swept).enumerate().map(|(index, (item, ranges))| Swept {
                 item: Entry::new(index, item),
                 budgets: ranges.iter().map(|range| (*range.start(), *range.end())).collect(),
             });
-            output.json(&Answer { from, to, items: items.collect() })?;
-            return output.finish();
-        }
-        output.text(&sweep_chart(items, &swept, from..=to))?;
-        output.finish()
+            Answer { from, to, items: items.collect() }
+        };
+        let text = || sweep_chart(items, &swept, from..=to);
+        output::print_answer(self.format.is_json(), answer, text)
     }
 }
 

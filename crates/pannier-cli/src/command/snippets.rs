@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueHint};
 use pannier_core::TokenCounter;
 use pannier_snippets::{
     ContextFormat, DeliveryLog, GetOptions, GetResponse, ListOptions, Roots, Scope, SessionId,
-    SnippetCatalog, SnippetIndexes, SnippetList, SnippetType, SnippetsError,
+    SnippetCatalog, SnippetIndexes, SnippetType, SnippetsError,
 };
 
 use super::AnswerFormat;
@@ -113,15 +113,11 @@ pub(crate) struct Check {
 impl Check {
     fn run(&self) -> Result<(), CliError> {
         let problems = pannier_snippets::check(&self.roots.open()?)?;
-        let mut output = Output::new();
-        let written = match self.format {
-            AnswerFormat::Json => output.json(&problems),
-            AnswerFormat::Text if problems.is_empty() => output.text("sound\n"),
-            AnswerFormat::Text => {
-                problems.iter().try_for_each(|problem| output.text(&format!("{problem}\n")))
-            }
+        let text = || match problems.is_empty() {
+            true => "sound\n".to_owned(),
+            false => problems.iter().map(|problem| format!("{problem}\n")).collect(),
         };
-        let written = written.and_then(|()| output.finish());
+        let written = output::print_answer(self.format.is_json(), || &problems, text);
         CliError::check_failed(written, problems.is_empty())
     }
 }
@@ -179,9 +175,7 @@ impl List {
         let catalog = indexes.catalog()?;
         let counter = counter(&self.tokenizer, &catalog)?;
         let listing = catalog.list(&options, &*counter)?;
-        let mut output = Output::new();
-        write_listing(&listing, self.format, &mut output)?;
-        output.finish()
+        output::print_answer(self.format.is_json(), || &listing, || listing.text())
     }
 }
 
@@ -228,23 +222,18 @@ impl Get {
         let catalog = indexes.catalog()?;
         let counter = counter(&self.tokenizer, &catalog)?;
         let ids = catalog.resolve_ids(self.ids.iter().map(String::as_str))?;
-        let memory = match session {
-            Some(session) => {
-                let deliveries = DeliveryLog::in_folder(state::state_dir("snippets")?);
-                let delivered = deliveries.read(&session, indexes.roots())?;
-                Some((session, deliveries, delivered))
-            }
-            None => None,
-        };
         let mut options = GetOptions::default();
-        options.budget = self.budget;
-        options.resend = self.resend;
+        (options.budget, options.resend) = (self.budget, self.resend);
         options.format = match self.format {
             AnswerFormat::Text => ContextFormat::Text,
             AnswerFormat::Json => ContextFormat::Json,
         };
-        let delivered = memory.as_ref().map(|(_, _, delivered)| delivered.clone());
-        options.delivered = delivered.unwrap_or_default();
+        let mut deliveries = None;
+        if let Some(session) = session {
+            let log = DeliveryLog::in_folder(state::state_dir("snippets")?);
+            options.delivered = log.read(&session, indexes.roots())?;
+            deliveries = Some((session, log));
+        }
         let answer = catalog.get(&ids, &options, &*counter)?;
         let mut output = Output::new();
         match &answer {
@@ -257,8 +246,8 @@ impl Get {
         }
         output.finish()?;
         // Only printed snippets are recorded. If that fails, the output is still valid.
-        if let Some((session, deliveries, _)) = memory
-            && let Err(error) = deliveries.record(&session, indexes.roots(), &answer)
+        if let Some((session, log)) = deliveries
+            && let Err(error) = log.record(&session, indexes.roots(), &answer)
         {
             output::warn(&format!(
                 "{error}; the session will get these snippets again; make the folder writable, or set XDG_STATE_HOME"
@@ -276,16 +265,5 @@ fn counter(
     match catalog.counter().filter(|_| !requested.is_named()) {
         Some(counter) => Ok(counter),
         None => requested.counter(),
-    }
-}
-
-fn write_listing(
-    listing: &SnippetList<'_>,
-    format: AnswerFormat,
-    output: &mut Output,
-) -> Result<(), CliError> {
-    match format {
-        AnswerFormat::Json => output.json(listing),
-        AnswerFormat::Text => output.text(&listing.text()),
     }
 }

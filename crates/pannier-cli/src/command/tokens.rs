@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
 use pannier_core::TokenCounter;
+use pannier_tokens::Calibration;
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::TokenizerArguments;
 use crate::error::CliError;
 use crate::input;
-use crate::output::{self, Output};
+use crate::output;
 use crate::table::Table;
 
 /// The maximum size of a text or log.
@@ -92,9 +93,7 @@ fn list() -> Result<(), CliError> {
     }
     table.row(["file:PATH", "a tokenizer.json", "exact"].map(str::to_owned));
     table.row(["NAME x FACTOR", "any of them times a factor", "upper bound"].map(str::to_owned));
-    let mut output = Output::new();
-    output.text(&table.render(false))?;
-    output.finish()
+    output::print(&table.render(false))
 }
 
 /// A text and its count.
@@ -131,24 +130,22 @@ impl Count {
             let file = Some(path.as_path()).filter(|path| !is_stdin(path));
             texts.push(Counted::new(file, &text, &*counter));
         }
-        let tokens = texts.iter().map(|text| text.tokens).sum();
+        let tokens: usize = texts.iter().map(|text| text.tokens).sum();
         let exactness = counter.exactness().name();
-        let mut output = Output::new();
-        if self.json {
-            output.json(&Answer { tokenizer: counter.name(), exactness, texts: &texts, tokens })?;
-            return output.finish();
-        }
-        let mut table = Table::new(output::max_line_width(), 0, &[true, false]);
-        for text in &texts {
-            let file = text.file.clone().unwrap_or_else(|| "standard input".to_owned());
-            table.row([text.tokens.to_string(), file]);
-        }
-        if texts.len() > 1 {
-            table.row([tokens.to_string(), "in all".to_owned()]);
-        }
-        output.text(&table.render(false))?;
-        output.text(&format!("\n{} ({exactness})\n", counter.name()))?;
-        output.finish()
+        let tokenizer = counter.name();
+        let text = || {
+            let mut table = Table::new(output::max_line_width(), 0, &[true, false]);
+            for text in &texts {
+                let file = text.file.clone().unwrap_or_else(|| "standard input".to_owned());
+                table.row([text.tokens.to_string(), file]);
+            }
+            if texts.len() > 1 {
+                table.row([tokens.to_string(), "in all".to_owned()]);
+            }
+            format!("{}\n{tokenizer} ({exactness})\n", table.render(false))
+        };
+        let answer = || Answer { tokenizer, exactness, texts: &texts, tokens };
+        output::print_answer(self.json, answer, text)
     }
 }
 
@@ -184,25 +181,9 @@ impl Calibrate {
         }
         let pairs = pairs.iter().map(|pair| (pair.text.as_str(), pair.tokens));
         let calibration = pannier_tokens::calibrate(&*counter, pairs)?;
-        let (name, bound, share) = (counter.name(), calibration.bound, calibration.covered_share);
-        let mut output = Output::new();
-        if self.json {
-            output.json(&Answer {
-                tokenizer: name,
-                pairs: calibration.pairs,
-                mean: calibration.mean,
-                bound,
-                covered_share: share,
-                confidence: 0.95,
-            })?;
-            return output.finish();
-        }
-        let (pairs, mean) = (calibration.pairs, calibration.mean);
-        output.text(&format!(
-            "From {pairs} logged: on average the model counts {mean:.3} times what {name} counts, at most {bound:.3} \
-             times.\n"
-        ))?;
-        output.text(&match bound {
+        let Calibration { pairs, mean, bound, covered_share, .. } = calibration;
+        let name = counter.name();
+        let advice = match bound {
             bound if bound < 1.0 => format!("{name} itself is a bound for all of them.\n"),
             bound if bound > 100.0 => {
                 "No bound of that size is of use: is this a log of whole requests, or of another model?\n"
@@ -211,9 +192,17 @@ impl Calibrate {
             bound => format!(
                 "--tokenizer '{name} x {bound}' is a bound for at least {:.1} % of such texts, with a confidence of \
                  95 %.\n",
-                share * 100.0
+                covered_share * 100.0
             ),
-        })?;
-        output.finish()
+        };
+        let text = || {
+            format!(
+                "From {pairs} logged: on average the model counts {mean:.3} times what {name} counts, at most \
+                 {bound:.3} times.\n{advice}"
+            )
+        };
+        let confidence = 0.95;
+        let answer = || Answer { tokenizer: name, pairs, mean, bound, covered_share, confidence };
+        output::print_answer(self.json, answer, text)
     }
 }

@@ -1,16 +1,15 @@
-//! Who watches a run.
+//! Trace collectors: observers of a run.
 //!
-//! A collector is told when a run and each of its stages begin and end, when a run fails, and, if it
-//! wants to know, what was decided about each item. It owns the clock: the engine reads none. The
-//! pipeline is generic over the collector, so the null collector is not a branch that is not taken
-//! but code that is not there.
+//! The pipeline calls a collector at the start and the end of a run and of each stage, on failure, and, if the collector
+//! asks for it, for each decision about an item. The collector owns the clock, because the engine reads none. The
+//! pipeline is generic over the collector, so the compiler removes all calls of the null collector.
 
 use std::time::Duration;
 
 use super::{ItemDecision, ItemEvent, PipelineStage, TraceEvent};
 use crate::{ContextBudget, Error, Selection};
 
-/// How much a collector wants to know.
+/// The detail of the events that a collector receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum TraceDetailLevel {
@@ -19,12 +18,12 @@ pub enum TraceDetailLevel {
     Stage,
     /// Stages, and the items that each of them dropped.
     Exclusion,
-    /// Stages, and what each of them decided about each item.
+    /// Stages, and every decision about an item.
     Item,
 }
 
 impl TraceDetailLevel {
-    /// Whether a collector of this level is told of such a decision.
+    /// Returns whether a collector of this level receives a decision.
     pub fn includes(self, decision: &ItemDecision<'_>) -> bool {
         match decision {
             ItemDecision::Excluded(_) => self >= Self::Exclusion,
@@ -37,81 +36,36 @@ impl TraceDetailLevel {
 ///
 /// The order of calls is fixed: `run_started`; for each stage `stage_started`, its item events, and
 /// `stage_ended`; then `run_ended`. A run that fails stops where it is and calls `run_failed`.
+#[allow(unused_variables, reason = "the default methods do nothing")]
 pub trait TraceCollector {
-    /// Whether to call this collector at all. Asked before anything is built for it.
+    /// Returns whether the pipeline calls this collector at all. It asks before it builds an event.
     fn is_enabled(&self) -> bool;
 
-    /// How much it wants to know.
+    /// Returns the detail that it wants.
     fn detail_level(&self) -> TraceDetailLevel {
         TraceDetailLevel::Stage
     }
 
-    /// A run begins over so many candidates.
-    fn run_started(&mut self, candidates: usize, budget: &ContextBudget) {
-        let _ = (candidates, budget);
-    }
+    /// A run starts.
+    fn run_started(&mut self, candidates: usize, budget: &ContextBudget) {}
 
-    /// A stage begins with so many items.
-    fn stage_started(&mut self, stage: &PipelineStage, items_in: usize) {
-        let _ = (stage, items_in);
-    }
+    /// A stage starts.
+    fn stage_started(&mut self, stage: &PipelineStage, items_in: usize) {}
 
-    /// A stage decided about an item. Only called where the [level](Self::detail_level) includes it.
-    fn record_item(&mut self, event: &ItemEvent<'_>) {
-        let _ = event;
-    }
+    /// A stage decided about an item. Only called if the [level](Self::detail_level) includes the decision.
+    fn record_item(&mut self, event: &ItemEvent<'_>) {}
 
-    /// A stage ended; so many items went in, and so many came out.
-    fn stage_ended(&mut self, stage: &PipelineStage, items_in: usize, items_out: usize) {
-        let _ = (stage, items_in, items_out);
-    }
+    /// A stage ended.
+    fn stage_ended(&mut self, stage: &PipelineStage, items_in: usize, items_out: usize) {}
 
     /// The run ended with this selection.
-    fn run_ended(&mut self, selection: &Selection<'_>) {
-        let _ = selection;
-    }
+    fn run_ended(&mut self, selection: &Selection<'_>) {}
 
-    /// The run failed, in the stage that began last.
-    fn run_failed(&mut self, error: &Error) {
-        let _ = error;
-    }
+    /// The run failed, in the stage that started last.
+    fn run_failed(&mut self, error: &Error) {}
 }
 
-impl<C: TraceCollector + ?Sized> TraceCollector for &mut C {
-    fn is_enabled(&self) -> bool {
-        (**self).is_enabled()
-    }
-
-    fn detail_level(&self) -> TraceDetailLevel {
-        (**self).detail_level()
-    }
-
-    fn run_started(&mut self, candidates: usize, budget: &ContextBudget) {
-        (**self).run_started(candidates, budget);
-    }
-
-    fn stage_started(&mut self, stage: &PipelineStage, items_in: usize) {
-        (**self).stage_started(stage, items_in);
-    }
-
-    fn record_item(&mut self, event: &ItemEvent<'_>) {
-        (**self).record_item(event);
-    }
-
-    fn stage_ended(&mut self, stage: &PipelineStage, items_in: usize, items_out: usize) {
-        (**self).stage_ended(stage, items_in, items_out);
-    }
-
-    fn run_ended(&mut self, selection: &Selection<'_>) {
-        (**self).run_ended(selection);
-    }
-
-    fn run_failed(&mut self, error: &Error) {
-        (**self).run_failed(error);
-    }
-}
-
-/// Watches nothing, and costs nothing.
+/// A collector that is never called, and costs nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullTraceCollector;
 
@@ -124,7 +78,7 @@ impl TraceCollector for NullTraceCollector {
 type Clock<'c> = Box<dyn Fn() -> Duration + 'c>;
 type Callback<'c> = Box<dyn FnMut(&TraceEvent) + 'c>;
 
-/// Keeps events, in the order they come.
+/// A collector that keeps all events, in order.
 ///
 /// ```
 /// use std::time::Instant;
@@ -141,18 +95,18 @@ pub struct DiagnosticTraceCollector<'c> {
     clock: Option<Clock<'c>>,
     callback: Option<Callback<'c>>,
     stage_start: Duration,
-    /// When the stage was done, if its items have been told of since.
+    /// The end of the stage, if item events have been recorded since.
     stage_end: Option<Duration>,
     events: Vec<TraceEvent>,
 }
 
 impl<'c> DiagnosticTraceCollector<'c> {
-    /// A collector of this detail, without a clock: durations are 0.
+    /// Creates a collector without a clock: all durations are 0.
     pub fn new(detail_level: TraceDetailLevel) -> Self {
         Self { detail_level, ..Self::default() }
     }
 
-    /// Measures stages with a clock that tells the time since some fixed moment.
+    /// Measures stages with a clock that returns the time since a fixed moment.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Fn() -> Duration + 'c) -> Self {
         self.clock = Some(Box::new(clock));
@@ -166,12 +120,12 @@ impl<'c> DiagnosticTraceCollector<'c> {
         self
     }
 
-    /// The events so far.
+    /// Returns the events so far.
     pub fn events(&self) -> &[TraceEvent] {
         &self.events
     }
 
-    /// The events, for a report; see [`Selection::report_with`].
+    /// Returns the events, for a report; see [`Selection::report_with`].
     pub fn into_events(self) -> Vec<TraceEvent> {
         self.events
     }
@@ -197,7 +151,7 @@ impl TraceCollector for DiagnosticTraceCollector<'_> {
         self.detail_level
     }
 
-    /// A collector serves one run; with a new one it starts again.
+    /// Forgets the events of the previous run.
     fn run_started(&mut self, _candidates: usize, _budget: &ContextBudget) {
         self.events.clear();
     }
@@ -210,7 +164,7 @@ impl TraceCollector for DiagnosticTraceCollector<'_> {
         if !self.detail_level.includes(&event.decision) {
             return;
         }
-        // Telling takes time of its own, which is not the stage's.
+        // Recording takes time that is not the stage's.
         if self.stage_end.is_none() {
             self.stage_end = Some(self.now());
         }
@@ -234,14 +188,14 @@ impl TraceCollector for DiagnosticTraceCollector<'_> {
     }
 }
 
-/// Several collectors as one. Each is told as much as it wants to know.
+/// Several collectors as one. Each receives the detail that it wants.
 #[derive(Default)]
 pub struct FanOutTraceCollector<'c> {
     collectors: Vec<&'c mut dyn TraceCollector>,
 }
 
 impl<'c> FanOutTraceCollector<'c> {
-    /// Tells all of these, in this order.
+    /// Calls all of these, in this order.
     pub fn new(collectors: impl IntoIterator<Item = &'c mut dyn TraceCollector>) -> Self {
         Self { collectors: collectors.into_iter().collect() }
     }

@@ -1,4 +1,4 @@
-//! What a run tells about itself while it runs.
+//! The events of a run: stages, and decisions about items.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,26 +6,28 @@ use std::fmt;
 use super::{ExclusionReason, InclusionReason};
 use crate::{ContextBudget, ContextItem};
 
-/// A stage of the pipeline that can be observed. Sorting has nothing to tell and is not one.
+/// A stage of the pipeline that collectors observe. Sorting has no events of its own and is not a stage here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum PipelineStage {
     /// Splits pinned from scoreable items, and drops invalid ones.
     Classify,
     /// Scores items.
     Score,
-    /// Drops items with equal content.
+    /// Drops duplicates.
     Deduplicate,
-    /// Selects what fits.
+    /// Selects the items that fit.
     Slice,
-    /// Merges, handles overflow, and orders.
+    /// Merges pinned and selected items, handles overflow, and orders.
     Place,
     /// A stage of another implementation, by its name.
+    #[cfg_attr(feature = "serde", serde(untagged))]
     Other(Cow<'static, str>),
 }
 
 impl PipelineStage {
-    /// The stage's name, as it is written in reports.
+    /// Returns the name that reports use.
     pub fn name(&self) -> &str {
         match self {
             Self::Classify => "Classify",
@@ -36,18 +38,6 @@ impl PipelineStage {
             Self::Other(name) => name,
         }
     }
-
-    /// The stage with this name; an unknown name is kept.
-    pub fn from_name(name: &str) -> Self {
-        match name {
-            "Classify" => Self::Classify,
-            "Score" => Self::Score,
-            "Deduplicate" => Self::Deduplicate,
-            "Slice" => Self::Slice,
-            "Place" => Self::Place,
-            other => Self::Other(Cow::Owned(other.to_owned())),
-        }
-    }
 }
 
 impl fmt::Display for PipelineStage {
@@ -56,37 +46,22 @@ impl fmt::Display for PipelineStage {
     }
 }
 
-#[cfg(feature = "serde")]
-impl serde::Serialize for PipelineStage {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
-#[cfg(feature = "serde")]
-impl<'de> serde::Deserialize<'de> for PipelineStage {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = <String as serde::Deserialize>::deserialize(deserializer)?;
-        Ok(Self::from_name(&name))
-    }
-}
-
-/// One observation: a stage that ended, or, in detail, what became of one item in it.
+/// A recorded event: the end of a stage, or a decision about one item.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TraceEvent {
     /// The stage.
     pub stage: PipelineStage,
-    /// How long the stage took. 0 for a single item, and where no clock was given.
+    /// The duration of the stage; 0 for a single item, and without a clock.
     pub duration_ms: f64,
-    /// How many items entered the stage; 1 for a single item.
+    /// The number of items that entered the stage; 1 for a single item.
     pub item_count: usize,
-    /// What there is to say about it.
+    /// The decision about a single item.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub message: Option<String>,
 }
 
-/// What a stage decided about one item.
+/// The decision of a stage about one item.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemEvent<'e> {
     /// The stage.
@@ -95,9 +70,9 @@ pub struct ItemEvent<'e> {
     pub index: usize,
     /// The item.
     pub item: &'e ContextItem,
-    /// Its score; 0 before it has one, 1 if it is pinned.
+    /// Its score; 0 before scoring, 1 if it is pinned.
     pub score: f64,
-    /// What was decided.
+    /// The decision.
     pub decision: ItemDecision<'e>,
 }
 
@@ -105,11 +80,11 @@ pub struct ItemEvent<'e> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum ItemDecision<'e> {
-    /// The item was given its score.
+    /// The item got its score.
     Scored,
-    /// The item is out.
+    /// The item was dropped.
     Excluded(&'e ExclusionReason),
-    /// The item is in.
+    /// The item was selected.
     Included(InclusionReason),
 }
 
@@ -123,13 +98,13 @@ impl fmt::Display for ItemEvent<'_> {
     }
 }
 
-/// A selection that went over its target because the strategy is to proceed.
+/// A selection that exceeds its target, which the strategy [`Proceed`](crate::OverflowStrategy::Proceed) allows.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct OverflowEvent<I = ContextItem> {
-    /// How far over the target it is.
+    /// The tokens above the target.
     pub tokens_over_budget: i64,
-    /// Everything that was selected: pinned items, then the others by score.
+    /// All selected items: pinned items, then the others by score.
     pub overflowing_items: Vec<I>,
     /// The budget that was exceeded.
     pub budget: ContextBudget,

@@ -1,4 +1,4 @@
-//! Why an item is in, and why another is out.
+//! Diagnostics: reasons for every decision, reports, and collectors that observe a run.
 
 mod collector;
 mod event;
@@ -11,4 +11,4 @@ pub use collector::{
 };
 pub use event::{ItemDecision, ItemEvent, OverflowEvent, PipelineStage, TraceEvent};
 pub use reason::{ExclusionReason, ExclusionVariant, InclusionReason};
-pub use report::{ExcludedItem, IncludedItem, SelectionReport, StageCount};
+pub use report::{ExcludedItem, IncludedItem, ReportedItem, SelectionReport, StageCount};

@@ -1,118 +1,97 @@
-//! The account of a run: every item of the pool, in exactly one of two lists, with its reason.
+//! The report of a run: every item of the pool is in exactly one of two lists, with its reason.
+
+use std::borrow::Borrow;
 
 use super::{ExclusionReason, InclusionReason, OverflowEvent, PipelineStage, TraceEvent};
 #[cfg(feature = "serde")]
 use crate::model::null;
 use crate::{ContextItem, CountRequirementShortfall, Ledger};
 
-/// What was selected, what was not, and why.
+/// The selected and the dropped items of a run, with reasons and totals.
 ///
-/// A report made from a selection borrows its items; one that was read with serde, or made by hand,
-/// owns them. The type parameter is the difference.
+/// A report of a selection borrows its items. A report that is deserialized or built by hand owns them. The type
+/// parameter is the difference.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct SelectionReport<I = ContextItem> {
-    /// What a collector recorded, in order.
+    /// The events that a collector recorded, in order.
     pub events: Vec<TraceEvent>,
-    /// Items in the selection, in the order they are placed.
+    /// The selected items, in the order of the placer.
     pub included: Vec<IncludedItem<I>>,
-    /// All others: highest score first, then by stage, then by position in the pool.
+    /// All other items: by descending score, then by stage, then by position in the pool.
     pub excluded: Vec<ExcludedItem<I>>,
-    /// How many items there were.
+    /// The number of items in the pool.
     pub total_candidates: usize,
-    /// What they cost together; negative counts are added as they are.
+    /// The sum of their tokens, including negative counts.
     pub total_tokens_considered: i64,
-    /// How many items entered and left each stage.
-    #[cfg_attr(
-        feature = "serde",
-        serde(
-            default,
-            deserialize_with = "null::as_default",
-            skip_serializing_if = "Vec::is_empty"
-        )
-    )]
+    /// The number of items that entered and left each stage.
+    #[cfg_attr(feature = "serde", serde(default, deserialize_with = "null::as_default"))]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub stages: Vec<StageCount>,
-    /// Required counts that the pool could not meet.
-    #[cfg_attr(
-        feature = "serde",
-        serde(
-            default,
-            deserialize_with = "null::as_default",
-            skip_serializing_if = "Vec::is_empty"
-        )
-    )]
+    /// The required counts that the pool could not meet.
+    #[cfg_attr(feature = "serde", serde(default, deserialize_with = "null::as_default"))]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub count_requirement_shortfalls: Vec<CountRequirementShortfall>,
-    /// How the selection went over its target, if it did and the strategy is to proceed.
+    /// The overflow, if the selection exceeds its target and the strategy is to proceed.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub overflow: Option<OverflowEvent<I>>,
-    /// Where the tokens of the window go. Absent in reports of other implementations.
+    /// The token breakdown of the window. Reports of other implementations have none.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub ledger: Option<Ledger>,
 }
 
-/// How many items entered and left a stage.
+/// The number of items that entered and left a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StageCount {
     /// The stage.
     pub stage: PipelineStage,
-    /// How many items entered it.
+    /// The number of items that entered it.
     pub items_in: usize,
-    /// How many left it for the next.
+    /// The number of items that it passed on.
     pub items_out: usize,
 }
 
-/// An item in the selection.
+/// A selected item in a report.
+pub type IncludedItem<I = ContextItem> = ReportedItem<I, InclusionReason>;
+
+/// A dropped item in a report.
+pub type ExcludedItem<I = ContextItem> = ReportedItem<I, ExclusionReason>;
+
+/// An item in a report, with its score and its reason.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
-pub struct IncludedItem<I = ContextItem> {
-    /// The item's index in the pool, where the report comes from a run. Not part of the JSON form.
+pub struct ReportedItem<I, R> {
+    /// The item's index in the pool, if the report comes from a run. JSON does not contain it.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub index: Option<usize>,
     /// The item.
     pub item: I,
-    /// Its score; 1 if it is pinned.
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "wire::score"))]
+    /// Its score: 1 if it is pinned, 0 if it was dropped before scoring.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "null::as_nan"))]
     pub score: f64,
-    /// Why it is in.
-    pub reason: InclusionReason,
+    /// Why it is in or out.
+    pub reason: R,
 }
 
-/// An item that is not in the selection.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct ExcludedItem<I = ContextItem> {
-    /// The item's index in the pool, where the report comes from a run. Not part of the JSON form.
-    #[cfg_attr(feature = "serde", serde(skip))]
-    pub index: Option<usize>,
-    /// The item.
-    pub item: I,
-    /// Its score; 0 if it was excluded before it had one.
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "wire::score"))]
-    pub score: f64,
-    /// Why it is out.
-    pub reason: ExclusionReason,
-}
-
-impl<I> IncludedItem<I> {
-    /// An entry made by hand.
-    pub fn new(item: I, score: f64, reason: InclusionReason) -> Self {
+impl<I, R> ReportedItem<I, R> {
+    /// Creates an entry by hand, without an index.
+    pub fn new(item: I, score: f64, reason: R) -> Self {
         Self { index: None, item, score, reason }
     }
 }
 
-impl<I> ExcludedItem<I> {
-    /// An entry made by hand.
-    pub fn new(item: I, score: f64, reason: ExclusionReason) -> Self {
-        Self { index: None, item, score, reason }
+impl<I: Borrow<ContextItem>, R> ReportedItem<I, R> {
+    fn into_owned(self) -> ReportedItem<ContextItem, R> {
+        let Self { index, item, score, reason } = self;
+        ReportedItem { index, item: item.borrow().clone(), score, reason }
     }
 }
 
-impl<I: std::borrow::Borrow<ContextItem>> SelectionReport<I> {
-    /// A report of these lists, with its totals. The lists are kept in the order they are given.
+impl<I: Borrow<ContextItem>> SelectionReport<I> {
+    /// Creates a report of these lists in their order, with the totals.
     pub fn new(included: Vec<IncludedItem<I>>, excluded: Vec<ExcludedItem<I>>) -> Self {
         let included_tokens = included.iter().map(|entry| entry.item.borrow().tokens());
         let excluded_tokens = excluded.iter().map(|entry| entry.item.borrow().tokens());
@@ -129,45 +108,23 @@ impl<I: std::borrow::Borrow<ContextItem>> SelectionReport<I> {
         }
     }
 
-    /// The same report with items of its own, to keep when the pool is gone.
+    /// Clones the items, so that the report can outlive the pool.
     pub fn into_owned(self) -> SelectionReport {
-        let own = |item: I| item.borrow().clone();
-        let included = self.included.into_iter().map(|entry| IncludedItem {
-            index: entry.index,
-            item: own(entry.item),
-            score: entry.score,
-            reason: entry.reason,
-        });
-        let excluded = self.excluded.into_iter().map(|entry| ExcludedItem {
-            index: entry.index,
-            item: own(entry.item),
-            score: entry.score,
-            reason: entry.reason,
+        let overflow = self.overflow.map(|event| OverflowEvent {
+            tokens_over_budget: event.tokens_over_budget,
+            overflowing_items: event.overflowing_items.iter().map(|i| i.borrow().clone()).collect(),
+            budget: event.budget,
         });
         SelectionReport {
             events: self.events,
-            included: included.collect(),
-            excluded: excluded.collect(),
+            included: self.included.into_iter().map(ReportedItem::into_owned).collect(),
+            excluded: self.excluded.into_iter().map(ReportedItem::into_owned).collect(),
             total_candidates: self.total_candidates,
             total_tokens_considered: self.total_tokens_considered,
             stages: self.stages,
             count_requirement_shortfalls: self.count_requirement_shortfalls,
-            overflow: self.overflow.map(|event| OverflowEvent {
-                tokens_over_budget: event.tokens_over_budget,
-                overflowing_items: event.overflowing_items.into_iter().map(own).collect(),
-                budget: event.budget,
-            }),
+            overflow,
             ledger: self.ledger,
         }
-    }
-}
-
-#[cfg(feature = "serde")]
-mod wire {
-    use serde::{Deserialize, Deserializer};
-
-    /// JSON writes a score that is not a number as `null`.
-    pub(super) fn score<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-        Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
     }
 }

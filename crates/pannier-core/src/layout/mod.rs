@@ -54,22 +54,9 @@ pub trait Layout: Send + Sync {
     }
 }
 
-macro_rules! forward {
-    ($($pointer:ty),+) => {
-        $(impl<L: Layout + ?Sized> Layout for $pointer {
-            fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error> {
-                (**self).plan(pool)
-            }
-
-            fn measure(
-                &self,
-                placed: &PlacedItems<'_>,
-                up_to: i64,
-            ) -> Result<Option<RenderCost>, Error> {
-                (**self).measure(placed, up_to)
-            }
-        })+
-    };
+forward! {
+    Layout {
+        fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error>;
+        fn measure(&self, placed: &PlacedItems<'_>, up_to: i64) -> Result<Option<RenderCost>, Error>;
+    }
 }
-
-forward!(&L, Box<L>, std::sync::Arc<L>);

@@ -1,11 +1,13 @@
-//! How many tokens there are, and who may use them.
+//! Token budgets: the limits of a run, and the part of them that a slicer may spend.
 
 use std::collections::BTreeMap;
 
 use super::ContextKind;
+#[cfg(feature = "serde")]
+use super::null;
 use crate::Error;
 
-/// The token budget of a selection. A budget that breaks a rule cannot be built.
+/// The token budget of a selection. A budget is always valid: the builder checks it, and so does reading.
 ///
 /// ```
 /// use pannier_core::{ContextBudget, ContextKind};
@@ -15,57 +17,65 @@ use crate::Error;
 ///     .reserved_slot(ContextKind::MEMORY, 500)
 ///     .estimation_safety_margin_percent(5.0)
 ///     .build()?;
-/// // 128000 - 8000 - 500 = 119500 for items, of which 100000 - 500 are aimed at, less 5 %.
+/// // 128000 - 8000 - 500 = 119500 for items, with a target of 100000 - 500, minus 5 %.
 /// assert_eq!(budget.effective(0).target_tokens, 94_525);
 /// # Ok::<(), pannier_core::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", try_from = "wire::Budget"))]
-pub struct ContextBudget {
+#[cfg_attr(feature = "serde", serde(try_from = "Limits"))]
+pub struct ContextBudget(Limits);
+
+/// The limits of a budget, unchecked.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "camelCase", deny_unknown_fields))]
+#[cfg_attr(feature = "serde", serde(expecting = "a context budget"))]
+struct Limits {
     max_tokens: i64,
     target_tokens: i64,
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "wire::is_zero"))]
+    #[cfg_attr(feature = "serde", serde(default, deserialize_with = "null::as_default"))]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "wire::is_default"))]
     output_reserve: i64,
+    #[cfg_attr(feature = "serde", serde(default, deserialize_with = "wire::slots"))]
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "BTreeMap::is_empty"))]
     reserved_slots: BTreeMap<ContextKind, i64>,
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "wire::is_no_margin"))]
+    #[cfg_attr(feature = "serde", serde(default, deserialize_with = "null::as_default"))]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "wire::is_default"))]
     estimation_safety_margin_percent: f64,
 }
 
-/// What a slicer may spend: the budget that is left once pinned items, reserves and the margin are
-/// taken off.
+/// The budget of a slicer: a [`ContextBudget`] minus pinned items, reserves and the margin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SliceBudget {
-    /// The hard ceiling.
+    /// The hard limit.
     pub max_tokens: i64,
-    /// What to aim for; never above the ceiling.
+    /// The target; at most `max_tokens`.
     pub target_tokens: i64,
-    /// What there was to aim for before pinned items, slots and the margin were taken off. Only shares of the whole are
-    /// measured by it.
+    /// The target before the subtraction of pinned items, slots and the margin. Percentages of the budget refer to it.
     pub whole_tokens: i64,
 }
 
 impl SliceBudget {
-    /// So many tokens, of which nothing was taken off.
+    /// Creates a budget in which limit, target and whole are equal.
     pub fn new(tokens: i64) -> Self {
         Self { max_tokens: tokens, target_tokens: tokens, whole_tokens: tokens }
     }
 }
 
 impl ContextBudget {
-    /// A budget with a window, a target within it and nothing else.
+    /// Creates a budget with a window and a target.
     ///
     /// # Errors
     ///
-    /// [`Error::NegativeTokens`] or [`Error::AboveWindow`] if the numbers break a rule.
+    /// [`Error::NegativeTokens`] or [`Error::AboveWindow`] if a number is out of range.
     pub fn new(max_tokens: i64, target_tokens: i64) -> Result<Self, Error> {
         Self::builder(max_tokens, target_tokens).build()
     }
 
-    /// Starts a budget from its window and its target.
+    /// Starts a budget with its window and its target.
     pub fn builder(max_tokens: i64, target_tokens: i64) -> ContextBudgetBuilder {
-        ContextBudgetBuilder(Self {
+        ContextBudgetBuilder(Limits {
             max_tokens,
             target_tokens,
             output_reserve: 0,
@@ -74,83 +84,79 @@ impl ContextBudget {
         })
     }
 
-    /// The model's context window.
+    /// Returns the model's context window.
     pub fn max_tokens(&self) -> i64 {
-        self.max_tokens
+        self.0.max_tokens
     }
 
-    /// What the selection aims for; pinned and selected items together are held against it. Where the
-    /// output reserve leaves less, the slicer gets less.
+    /// Returns the token count that pinned and selected items together aim for. The slicer gets less if the output
+    /// reserve leaves less.
     pub fn target_tokens(&self) -> i64 {
-        self.target_tokens
+        self.0.target_tokens
     }
 
-    /// Tokens kept free for the model's answer.
+    /// Returns the tokens of the window that are kept free for the model's output.
     pub fn output_reserve(&self) -> i64 {
-        self.output_reserve
+        self.0.output_reserve
     }
 
-    /// Tokens taken off for each kind.
+    /// Returns the tokens that are subtracted for each kind.
     pub fn reserved_slots(&self) -> &BTreeMap<ContextKind, i64> {
-        &self.reserved_slots
+        &self.0.reserved_slots
     }
 
-    /// How much of the budget is held back because token counts are estimates, in percent.
+    /// Returns the percentage of the budget that is held back because token counts are estimates.
     pub fn estimation_safety_margin_percent(&self) -> f64 {
-        self.estimation_safety_margin_percent
+        self.0.estimation_safety_margin_percent
     }
 
-    /// The window less the output reserve: what all items together may never exceed.
+    /// Returns the window minus the output reserve: the hard limit for all items together.
     pub fn input_tokens(&self) -> i64 {
-        self.max_tokens - self.output_reserve
+        self.0.max_tokens - self.0.output_reserve
     }
 
-    /// The same budget with so many tokens less in window and target.
+    /// Returns the budget with `tokens` less in window and target.
     pub(crate) fn shrunk_by(&self, tokens: i64) -> Result<Self, Error> {
         if tokens < 0 {
             return Err(Error::NegativeTokens { field: "slack".to_owned(), tokens });
         }
-        let mut reduced = self.clone();
-        reduced.max_tokens = self.max_tokens.saturating_sub(tokens);
-        reduced.target_tokens = self.target_tokens.saturating_sub(tokens);
-        ContextBudgetBuilder(reduced).build()
+        let shrink = |size: i64| size.saturating_sub(tokens);
+        self.with_sizes(shrink(self.max_tokens()), shrink(self.target_tokens()))
     }
 
-    /// A window and a target of so many tokens, with everything else the same.
+    /// Returns the budget with `tokens` as its window and its target.
     pub(crate) fn with_window(&self, tokens: i64) -> Result<Self, Error> {
         self.with_sizes(tokens, tokens)
     }
 
-    /// Another window and another target, with everything else the same.
+    /// Returns the budget with another window and target.
     pub(crate) fn with_sizes(&self, max_tokens: i64, target_tokens: i64) -> Result<Self, Error> {
-        let mut resized = self.clone();
-        (resized.max_tokens, resized.target_tokens) = (max_tokens, target_tokens);
-        ContextBudgetBuilder(resized).build()
+        ContextBudgetBuilder(Limits { max_tokens, target_tokens, ..self.0.clone() }).build()
     }
 
-    /// What a slicer may spend when pinned items already take `pinned_tokens`.
+    /// Returns the budget of the slicer if pinned items take `pinned_tokens`.
     pub fn effective(&self, pinned_tokens: i64) -> SliceBudget {
-        self.effective_for(self.max_tokens, self.target_tokens, pinned_tokens)
+        self.effective_for(self.max_tokens(), self.target_tokens(), pinned_tokens)
     }
 
-    /// The same for another window and target.
+    /// Returns the budget of the slicer for another window and target.
     pub(crate) fn effective_for(
         &self,
         max_tokens: i64,
         target_tokens: i64,
         pinned_tokens: i64,
     ) -> SliceBudget {
-        let reserved =
-            self.reserved_slots.values().fold(0_i64, |sum, slot| sum.saturating_add(*slot));
-        let taken = pinned_tokens.saturating_add(reserved);
-        let input_tokens = max_tokens - self.output_reserve;
+        let slots = self.0.reserved_slots.values();
+        let taken = slots.fold(pinned_tokens, |sum, slot| sum.saturating_add(*slot));
+        let input_tokens = max_tokens - self.output_reserve();
         let whole_tokens = target_tokens.min(input_tokens).max(0);
         let max_tokens = input_tokens.saturating_sub(taken).max(0);
         let target_tokens = target_tokens.saturating_sub(taken).max(0).min(max_tokens);
-        if self.estimation_safety_margin_percent == 0.0 {
+        let percent = self.estimation_safety_margin_percent();
+        if percent == 0.0 {
             return SliceBudget { max_tokens, target_tokens, whole_tokens };
         }
-        let multiplier = 1.0 - self.estimation_safety_margin_percent / 100.0;
+        let multiplier = 1.0 - percent / 100.0;
         let reduced = |tokens: i64| ((tokens as f64 * multiplier).floor() as i64).min(tokens);
         let max_tokens = reduced(max_tokens);
         let target_tokens = reduced(target_tokens).min(max_tokens);
@@ -158,31 +164,34 @@ impl ContextBudget {
     }
 }
 
+impl TryFrom<Limits> for ContextBudget {
+    type Error = Error;
+
+    fn try_from(limits: Limits) -> Result<Self, Error> {
+        ContextBudgetBuilder(limits).build()
+    }
+}
+
 /// Builds a [`ContextBudget`]; see [`ContextBudget::builder`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
-pub struct ContextBudgetBuilder(ContextBudget);
+pub struct ContextBudgetBuilder(Limits);
 
 impl ContextBudgetBuilder {
-    /// Keeps tokens free for the model's answer.
-    pub fn output_reserve(mut self, tokens: i64) -> Self {
-        self.0.output_reserve = tokens;
-        self
+    setters! {
+        /// Keeps tokens of the window free for the model's output. Default: 0.
+        output_reserve: i64 => output_reserve;
+        /// Holds back a percentage of the budget, from 0 to 100, because token counts are estimates. Default: 0.
+        estimation_safety_margin_percent: f64 => estimation_safety_margin_percent;
     }
 
-    /// Takes tokens off what is selected, for items of a kind that you will add yourself. A second
-    /// call for the same kind replaces the first.
+    /// Subtracts tokens for items of a kind that you will add yourself. A second call for the same kind replaces the
+    /// first.
     ///
-    /// Items of that kind in the pool compete for the rest like all others; to keep a share of the
-    /// selection for a kind, use [`QuotaSlice`](crate::QuotaSlice).
+    /// Items of that kind in the pool compete for the remaining budget like all others. To guarantee a share of the
+    /// selection to a kind, use [`QuotaSlice`](crate::QuotaSlice).
     pub fn reserved_slot(mut self, kind: ContextKind, tokens: i64) -> Self {
         self.0.reserved_slots.insert(kind, tokens);
-        self
-    }
-
-    /// Holds back a share of the budget, from 0 to 100, because counts are estimates.
-    pub fn estimation_safety_margin_percent(mut self, percent: f64) -> Self {
-        self.0.estimation_safety_margin_percent = percent;
         self
     }
 
@@ -190,123 +199,80 @@ impl ContextBudgetBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::NegativeTokens`], [`Error::AboveWindow`] or [`Error::MarginOutOfRange`], for the
-    /// first rule that is broken.
+    /// [`Error::NegativeTokens`], [`Error::AboveWindow`] or [`Error::MarginOutOfRange`], for the first rule that is
+    /// violated.
     pub fn build(self) -> Result<ContextBudget, Error> {
-        let budget = self.0;
-        let within_window =
-            [("targetTokens", budget.target_tokens), ("outputReserve", budget.output_reserve)];
-        for (field, tokens) in [("maxTokens", budget.max_tokens)].into_iter().chain(within_window) {
-            if tokens < 0 {
-                return Err(Error::NegativeTokens { field: field.to_owned(), tokens });
-            }
+        let Limits { max_tokens, target_tokens, output_reserve, .. } = self.0;
+        let within_window = [("targetTokens", target_tokens), ("outputReserve", output_reserve)];
+        let mut sizes = [("maxTokens", max_tokens)].into_iter().chain(within_window);
+        if let Some((field, tokens)) = sizes.find(|(_, tokens)| *tokens < 0) {
+            return Err(Error::NegativeTokens { field: field.to_owned(), tokens });
         }
-        for (field, tokens) in within_window {
-            if tokens > budget.max_tokens {
-                return Err(Error::AboveWindow { field, tokens, max_tokens: budget.max_tokens });
-            }
+        if let Some((field, tokens)) = within_window.into_iter().find(|(_, t)| *t > max_tokens) {
+            return Err(Error::AboveWindow { field, tokens, max_tokens });
         }
-        let percent = budget.estimation_safety_margin_percent;
+        let percent = self.0.estimation_safety_margin_percent;
         if !(0.0..=100.0).contains(&percent) {
             return Err(Error::MarginOutOfRange { percent });
         }
-        for (kind, &tokens) in &budget.reserved_slots {
-            if tokens < 0 {
-                return Err(Error::NegativeTokens {
-                    field: format!("reservedSlots.{kind}"),
-                    tokens,
-                });
+        match self.0.reserved_slots.iter().find(|(_, tokens)| **tokens < 0) {
+            Some((kind, &tokens)) => {
+                Err(Error::NegativeTokens { field: format!("reservedSlots.{kind}"), tokens })
             }
+            None => Ok(ContextBudget(self.0)),
         }
-        Ok(budget)
     }
 }
 
 #[cfg(feature = "serde")]
 mod wire {
-    //! The form a budget is read in, before it is checked.
-
     use std::collections::BTreeMap;
     use std::fmt;
 
-    use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+    use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
-    use super::{ContextBudget, ContextBudgetBuilder, ContextKind};
-    use crate::Error;
-    use crate::model::null;
+    use super::ContextKind;
 
-    #[derive(serde::Deserialize)]
-    #[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "a context budget")]
-    pub(super) struct Budget {
-        max_tokens: i64,
-        target_tokens: i64,
-        #[serde(default, deserialize_with = "null::as_default")]
-        output_reserve: i64,
-        #[serde(default, deserialize_with = "slots")]
-        reserved_slots: BTreeMap<ContextKind, i64>,
-        #[serde(default, deserialize_with = "null::as_default")]
-        estimation_safety_margin_percent: f64,
-    }
+    struct Slots;
 
-    impl TryFrom<Budget> for ContextBudget {
-        type Error = Error;
-
-        fn try_from(budget: Budget) -> Result<Self, Error> {
-            ContextBudgetBuilder(Self {
-                max_tokens: budget.max_tokens,
-                target_tokens: budget.target_tokens,
-                output_reserve: budget.output_reserve,
-                reserved_slots: budget.reserved_slots,
-                estimation_safety_margin_percent: budget.estimation_safety_margin_percent,
-            })
-            .build()
-        }
-    }
-
-    /// Two slots for one kind, also if they differ in case, would lose one of them without a word.
-    fn slots<'de, D: Deserializer<'de>>(
+    /// Reads slots, and refuses two for one kind, because the first would be lost.
+    pub(super) fn slots<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<BTreeMap<ContextKind, i64>, D::Error> {
-        struct Slots;
-
-        impl<'de> Visitor<'de> for Slots {
-            type Value = BTreeMap<ContextKind, i64>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("kinds and their tokens")
-            }
-
-            fn visit_none<E>(self) -> Result<Self::Value, E> {
-                Ok(BTreeMap::new())
-            }
-
-            fn visit_some<D: Deserializer<'de>>(self, value: D) -> Result<Self::Value, D::Error> {
-                value.deserialize_map(self)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut slots = BTreeMap::new();
-                while let Some((kind, tokens)) = map.next_entry::<ContextKind, i64>()? {
-                    if slots.contains_key(&kind) {
-                        return Err(A::Error::custom(format!(
-                            "reservedSlots names the kind '{kind}' twice; kinds do not differ by case"
-                        )));
-                    }
-                    slots.insert(kind, tokens);
-                }
-                Ok(slots)
-            }
-        }
-
         deserializer.deserialize_option(Slots)
     }
 
-    pub(super) fn is_zero(tokens: &i64) -> bool {
-        *tokens == 0
+    impl<'de> Visitor<'de> for Slots {
+        type Value = BTreeMap<ContextKind, i64>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("kinds and their tokens")
+        }
+
+        fn visit_none<E>(self) -> Result<Self::Value, E> {
+            Ok(BTreeMap::new())
+        }
+
+        fn visit_some<D: Deserializer<'de>>(self, value: D) -> Result<Self::Value, D::Error> {
+            value.deserialize_map(self)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut slots = BTreeMap::new();
+            while let Some((kind, tokens)) = map.next_entry::<ContextKind, i64>()? {
+                if slots.contains_key(&kind) {
+                    return Err(A::Error::custom(format!(
+                        "reservedSlots names the kind '{kind}' twice; kinds do not differ by case"
+                    )));
+                }
+                slots.insert(kind, tokens);
+            }
+            Ok(slots)
+        }
     }
 
-    pub(super) fn is_no_margin(percent: &f64) -> bool {
-        *percent == 0.0
+    pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+        *value == T::default()
     }
 }
 
@@ -315,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rule_is_enforced() {
+    fn invalid_budgets_are_refused() {
         let negative =
             |field: &str, tokens| Err(Error::NegativeTokens { field: field.to_owned(), tokens });
         assert_eq!(ContextBudget::new(-1, 0), negative("maxTokens", -1));
@@ -334,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edges_are_valid() {
+    fn limits_of_each_range_are_valid() {
         assert!(ContextBudget::new(0, 0).is_ok());
         let budget = ContextBudget::builder(10, 10).output_reserve(10);
         let budget = budget.estimation_safety_margin_percent(100.0).build().unwrap();
@@ -349,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_is_clamped_to_the_ceiling_and_both_are_floored() {
+    fn the_target_is_clamped_to_the_limit_and_both_are_rounded_down() {
         let budget = ContextBudget::builder(1000, 900).output_reserve(300);
         let budget = budget.estimation_safety_margin_percent(3.0).build().unwrap();
         // min(900, 1000 - 300) = 700, 0.97 * 700 = 679.

@@ -1,29 +1,29 @@
-//! Which items are too much like others to be sent beside them.
+//! The criterion by which stage 3 drops duplicates.
 
-/// What counts as the same, so that only the best of it stays.
+/// Which items count as duplicates. Of each set of duplicates, the pipeline keeps the highest-ranked item.
 ///
-/// `true` and `false` stand for [`Exact`](Self::Exact) and [`Off`](Self::Off).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// `true` converts to [`Exact`](Self::Exact), `false` to [`Off`](Self::Off).
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Deduplication {
-    /// Nothing: every item may be selected.
+    /// No item.
     Off,
-    /// Equal contents.
+    /// Items with equal content.
     Exact,
-    /// Equal contents, and contents of which too large a share is found in a better one.
+    /// Items with equal content, and items of which a higher-ranked item contains too much.
     ///
-    /// What is compared are runs of five words, without regard to case and punctuation; of a content with fewer
-    /// words, the words. [Passages](crate::Passage) of one document are compared by the bytes that they share.
-    /// What a group is compared by is its best member.
-    Near {
-        /// The share, in thousandths, that may still be found in a better one: with 800, an item goes if more than
-        /// four fifths of it are. With 1000, none does.
-        threshold: u16,
+    /// Containment is the share of an item's shingles (runs of five words, without case and punctuation) that occur in
+    /// the other item. Items with fewer words are compared by their words, [passages](crate::Passage) of one document by
+    /// the bytes that they share, and groups by their best members.
+    NearDuplicates {
+        /// The largest containment that is allowed, from 0 to 1. At 0.8, an item is dropped if more than 80 % of it is
+        /// in a higher-ranked item; at 1, none is. Rounded to millionths, and clamped to the range.
+        threshold: f64,
     },
 }
 
 impl From<bool> for Deduplication {
-    fn from(deduplication: bool) -> Self {
-        if deduplication { Self::Exact } else { Self::Off }
+    fn from(is_exact: bool) -> Self {
+        if is_exact { Self::Exact } else { Self::Off }
     }
 }

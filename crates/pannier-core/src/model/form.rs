@@ -1,7 +1,7 @@
-//! In which form an item is sent.
+//! The forms of an item: whole or short.
 //!
-//! A short form is an item of its own that its item holds. So a reader of a selection need not know of forms: it gets
-//! the item that is sent.
+//! A short form is an item that another item contains. A reader of a selection gets the item that is sent, and need not
+//! handle forms.
 
 use crate::ContextItem;
 
@@ -15,7 +15,7 @@ impl Level {
     /// Its [short form](ContextItem::short_form).
     pub const SHORT: Self = Self(1);
 
-    /// Returns the number.
+    /// Returns the level as a number.
     pub fn get(self) -> usize {
         usize::from(self.0)
     }
@@ -40,17 +40,17 @@ impl Levels {
         }
     }
 
-    /// Whether an item is sent whole.
+    /// Returns whether an item is sent whole.
     pub(crate) fn is_whole(&self, index: u32) -> bool {
         self.levels.get(index as usize).copied().unwrap_or_default() == Level::WHOLE
     }
 
-    /// Whether everything is sent whole.
+    /// Returns whether all items are sent whole.
     pub(crate) fn all_whole(&self) -> bool {
         self.levels.is_empty()
     }
 
-    /// The item that is sent for a pool index.
+    /// Returns the item that is sent for a pool index.
     pub(crate) fn sent<'i>(&self, items: &[&'i ContextItem], index: u32) -> &'i ContextItem {
         let item = items[index as usize];
         match self.is_whole(index) {

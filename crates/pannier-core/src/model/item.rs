@@ -1,4 +1,4 @@
-//! One candidate for the context window.
+//! Items: the candidates for the context window.
 
 use std::sync::Arc;
 
@@ -7,10 +7,9 @@ use crate::Error;
 #[cfg(feature = "serde")]
 use crate::TokenCounter;
 
-/// A piece of context that may be selected: a message, a document, a memory, a tool's output.
+/// A piece of text that can be selected: a message, a document, a memory, a tool's output.
 ///
-/// Items do not change once they are built. The token count is the caller's: the engine trusts it
-/// and never looks at the content to second-guess it.
+/// Items are immutable. The engine trusts the caller's token count and never counts the content itself.
 ///
 /// ```
 /// use pannier_core::{ContextItem, ContextKind};
@@ -36,12 +35,12 @@ pub struct ContextItem {
     priority: Option<i64>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     tags: Vec<String>,
-    /// None if there is none. An item and its short form have the same.
+    /// `None` if it is empty. An item and its short form share it.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     metadata: Option<Arc<Metadata>>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     timestamp: Option<Timestamp>,
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "wire::is_not_a_number"))]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "wire::is_non_finite"))]
     future_relevance_hint: Option<f64>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "std::ops::Not::not"))]
     pinned: bool,
@@ -51,14 +50,14 @@ pub struct ContextItem {
     id: Option<String>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     group: Option<String>,
-    /// The same item with less in it, and without another one below.
+    /// The item with a shorter content, and without a short form of its own.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     #[cfg_attr(feature = "serde", serde(serialize_with = "wire::write_short_form"))]
     short_form: Option<Box<ContextItem>>,
 }
 
 impl ContextItem {
-    /// An item with nothing but content and a token count.
+    /// Creates an item with a content and a token count.
     ///
     /// # Errors
     ///
@@ -67,7 +66,7 @@ impl ContextItem {
         Self::builder(content, tokens).build()
     }
 
-    /// Starts an item; every other field has a default.
+    /// Starts an item. Every other field has a default.
     pub fn builder(content: impl Into<String>, tokens: i64) -> ContextItemBuilder {
         ContextItemBuilder(Self {
             content: content.into(),
@@ -135,74 +134,74 @@ impl ContextItem {
         Ok(self)
     }
 
-    /// The text. Empty only if the item [is a reference](Self::is_reference).
+    /// Returns the text. It is empty only if the item [is a reference](Self::is_reference).
     pub fn content(&self) -> &str {
         &self.content
     }
 
-    /// The token count, as the caller gave it. Below zero means invalid: such an item is excluded.
+    /// Returns the caller's token count. The pipeline drops items with a negative count.
     pub fn tokens(&self) -> i64 {
         self.tokens
     }
 
-    /// What sort of thing this is.
+    /// Returns the type of the item.
     pub fn kind(&self) -> &ContextKind {
         &self.kind
     }
 
-    /// Where it came from.
+    /// Returns the origin of the item.
     pub fn source(&self) -> &ContextSource {
         &self.source
     }
 
-    /// Importance given by the caller; higher is more important.
+    /// Returns the caller's priority; higher is more important.
     pub fn priority(&self) -> Option<i64> {
         self.priority
     }
 
-    /// Tags, in the order they were given.
+    /// Returns the tags, in the caller's order.
     pub fn tags(&self) -> &[String] {
         &self.tags
     }
 
-    /// Data of the caller's own.
+    /// Returns the caller's own data.
     pub fn metadata(&self) -> &Metadata {
         static NONE: Metadata = Metadata::new();
         self.metadata.as_deref().unwrap_or(&NONE)
     }
 
-    /// When the item was made or seen.
+    /// Returns the time at which the item was created or seen.
     pub fn timestamp(&self) -> Option<Timestamp> {
         self.timestamp
     }
 
-    /// The caller's own idea of how relevant the item will be, by convention from 0 to 1.
+    /// Returns the caller's estimate of relevance, by convention from 0 to 1.
     pub fn future_relevance_hint(&self) -> Option<f64> {
         self.future_relevance_hint
     }
 
-    /// Whether the item is always included, whatever it scores.
+    /// Returns whether the item is always selected, regardless of its score.
     pub fn is_pinned(&self) -> bool {
         self.pinned
     }
 
-    /// The token count before someone shortened the content. Of a [short form](Self::short_form), that of the item.
-    /// Kept for the caller; not used.
+    /// Returns the token count before the content was shortened; for a [short form](Self::short_form), that of the whole
+    /// item. The engine does not use it.
     pub fn original_tokens(&self) -> Option<i64> {
         self.original_tokens
     }
 
-    /// A name for people and reports. It plays no part in the selection.
+    /// Returns the name for people and reports. It does not affect the selection.
     pub fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
 
-    /// The group the item belongs to. The members of a group are selected or excluded together.
+    /// Returns the item's group. The members of a group are selected or dropped together.
     pub fn group(&self) -> Option<&str> {
         self.group.as_deref()
     }
 
-    /// What may be sent in its place where the whole is too much: the same item with a shorter content.
+    /// Returns the item with a shorter content, which is sent if the whole item does not fit.
     pub fn short_form(&self) -> Option<&ContextItem> {
         self.short_form.as_deref()
     }
@@ -214,22 +213,28 @@ impl ContextItem {
 pub struct ContextItemBuilder(ContextItem);
 
 impl ContextItemBuilder {
-    /// Sets what sort of thing the item is.
-    pub fn kind(mut self, kind: ContextKind) -> Self {
-        self.0.kind = kind;
-        self
-    }
-
-    /// Sets where the item came from.
-    pub fn source(mut self, source: ContextSource) -> Self {
-        self.0.source = source;
-        self
-    }
-
-    /// Sets the importance; higher is more important.
-    pub fn priority(mut self, priority: i64) -> Self {
-        self.0.priority = Some(priority);
-        self
+    setters! {
+        /// Sets the type of the item. Default: `Message`.
+        kind: ContextKind => kind;
+        /// Sets the origin of the item. Default: `Chat`.
+        source: ContextSource => source;
+        /// Sets the priority; higher is more important.
+        priority: i64 => Some(priority);
+        /// Sets the time at which the item was created or seen.
+        timestamp: Timestamp => Some(timestamp);
+        /// Sets the estimate of relevance, by convention from 0 to 1.
+        future_relevance_hint: f64 => Some(future_relevance_hint);
+        /// Sets whether the item is always selected. Default: `false`.
+        pinned: bool => pinned;
+        /// Sets the token count before the content was shortened.
+        original_tokens: i64 => Some(original_tokens);
+        /// Names the item for people and reports.
+        id: impl Into<String> => Some(id.into());
+        /// Adds the item to a group, which is selected or dropped as a whole.
+        ///
+        /// The tokens and the value of a group are the sums over its members. Its rank and its kind are those of its best
+        /// member.
+        group: impl Into<String> => Some(group.into());
     }
 
     /// Adds tags.
@@ -244,47 +249,8 @@ impl ContextItemBuilder {
         self
     }
 
-    /// Sets when the item was made or seen.
-    pub fn timestamp(mut self, timestamp: Timestamp) -> Self {
-        self.0.timestamp = Some(timestamp);
-        self
-    }
-
-    /// Sets the caller's own idea of relevance.
-    pub fn future_relevance_hint(mut self, hint: f64) -> Self {
-        self.0.future_relevance_hint = Some(hint);
-        self
-    }
-
-    /// Pins the item, or not.
-    pub fn pinned(mut self, pinned: bool) -> Self {
-        self.0.pinned = pinned;
-        self
-    }
-
-    /// Sets the token count before shortening.
-    pub fn original_tokens(mut self, tokens: i64) -> Self {
-        self.0.original_tokens = Some(tokens);
-        self
-    }
-
-    /// Names the item for people and reports.
-    pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.0.id = Some(id.into());
-        self
-    }
-
-    /// Puts the item into a group that is selected or excluded as a whole.
-    ///
-    /// A group costs what its members cost together and is worth their scores together. It stands where
-    /// its best member stands, and counts as that member's kind.
-    pub fn group(mut self, group: impl Into<String>) -> Self {
-        self.0.group = Some(group.into());
-        self
-    }
-
-    /// Sets what may be sent in its place where the whole is too much: a title, a summary. Slicers that know of short
-    /// forms, such as [`TieredSlice`](crate::TieredSlice), choose between the two; others know the whole only.
+    /// Sets the short form, such as a title or a summary. Slicers with support for short forms, such as
+    /// [`TieredSlice`](crate::TieredSlice), choose between both forms. Other slicers use the whole item only.
     ///
     /// ```
     /// use pannier_core::ContextItem;
@@ -307,8 +273,8 @@ impl ContextItemBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::EmptyContent`] if there is no content, or its short form has none, [`Error::BlankName`] if the id or the
-    /// group is blank.
+    /// [`Error::EmptyContent`] if the content or the short form is empty, [`Error::BlankName`] if the id or the group is
+    /// blank.
     pub fn build(self) -> Result<ContextItem, Error> {
         let mut item = self.0;
         if item.content.is_empty() {
@@ -320,7 +286,7 @@ impl ContextItemBuilder {
                 return Err(Error::EmptyContent);
             }
             let original_tokens = item.original_tokens.or(Some(item.tokens));
-            // All but the content is the same, and that may be long.
+            // The clone has no content, which may be long.
             let whole = std::mem::take(&mut item.content);
             let short = ContextItem { content, tokens, original_tokens, ..item.clone() };
             item.content = whole;
@@ -330,7 +296,7 @@ impl ContextItemBuilder {
     }
 }
 
-/// An item as it is read, whose tokens, or those of its short form, may not have been counted yet.
+/// A deserialized item whose tokens, or those of its short form, may be missing.
 ///
 /// ```
 /// # #[cfg(feature = "serde")] {
@@ -350,17 +316,17 @@ pub struct UncountedItem {
 
 #[cfg(feature = "serde")]
 impl UncountedItem {
-    /// The text. Never empty.
+    /// Returns the text, which is never empty.
     pub fn content(&self) -> &str {
         &self.item.content
     }
 
-    /// Whether it came with its tokens, and with those of its short form if it has one.
+    /// Returns whether the item has its tokens, and those of its short form if there is one.
     pub fn is_counted(&self) -> bool {
         self.is_counted && self.is_short_form_counted
     }
 
-    /// Its texts that came without tokens, and where those go.
+    /// Returns the texts without tokens, and the fields for their tokens.
     fn uncounted(&mut self) -> impl Iterator<Item = (&str, &mut i64)> {
         let ContextItem { content, tokens, short_form, .. } = &mut self.item;
         let own = (!self.is_counted).then_some((content.as_str(), tokens));
@@ -368,8 +334,7 @@ impl UncountedItem {
         own.into_iter().chain(short.map(|short| (short.content.as_str(), &mut short.tokens)))
     }
 
-    /// The items, with the tokens they came with, or else those that a counter finds in their contents. Equal
-    /// contents are counted once.
+    /// Counts the tokens that are missing, and returns the items. Equal contents are counted once.
     pub fn count(mut items: Vec<Self>, counter: &dyn TokenCounter) -> Vec<ContextItem> {
         let (texts, tokens): (Vec<&str>, Vec<&mut i64>) =
             items.iter_mut().flat_map(Self::uncounted).unzip();
@@ -378,7 +343,7 @@ impl UncountedItem {
         }
         let counted = items.into_iter().map(|UncountedItem { mut item, is_counted, .. }| {
             if let Some(short) = item.short_form.as_deref_mut().filter(|_| !is_counted) {
-                // What it was before it was shortened was not known when it was read.
+                // The original count was unknown during deserialization.
                 short.original_tokens = item.original_tokens.or(Some(item.tokens));
             }
             item
@@ -387,7 +352,7 @@ impl UncountedItem {
     }
 }
 
-/// The index of an item as a user names it: by its id, or else by its index in the pool, as in `#3` or `3`.
+/// Finds an item by its id, or by its index in the pool (`#3` or `3`), and returns the index.
 ///
 /// ```
 /// use pannier_core::{ContextItem, find_item};
@@ -426,7 +391,7 @@ pub struct ScoredItem<'a> {
 
 #[cfg(feature = "serde")]
 mod wire {
-    //! The form an item is read in, before it is checked.
+    //! Reading: an unchecked item, in which tokens may be missing.
 
     use std::fmt;
     use std::sync::Arc;
@@ -471,7 +436,7 @@ mod wire {
         tokens: Option<i64>,
     }
 
-    /// Everything else in it is the item's.
+    /// Writes content and tokens only, because all other fields are those of the whole item.
     pub(super) fn write_short_form<S: Serializer>(
         short: &Option<Box<ContextItem>>,
         serializer: S,
@@ -484,7 +449,7 @@ mod wire {
 
     impl<'de> Deserialize<'de> for UncountedItem {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            /// Takes objects alone: a list of values in the order of the fields is nobody's item.
+            /// Accepts objects only. By default, serde accepts a list of values in field order, too.
             struct Object;
 
             impl<'de> Visitor<'de> for Object {
@@ -540,13 +505,13 @@ mod wire {
         }
     }
 
-    /// Only the default's own spelling may be left out, or another one would be lost.
+    /// Compares the spelling, because reading an absent source gives the default spelling.
     pub(super) fn is_chat(source: &ContextSource) -> bool {
         source.as_str() == ContextSource::CHAT.as_str()
     }
 
-    /// JSON has no spelling for these, and `null` would not say what was there.
-    pub(super) fn is_not_a_number(hint: &Option<f64>) -> bool {
+    /// Skips absent hints and numbers that JSON cannot express.
+    pub(super) fn is_non_finite(hint: &Option<f64>) -> bool {
         !hint.is_some_and(f64::is_finite)
     }
 }
@@ -569,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_items_are_refused() {
+    fn invalid_items_are_refused() {
         assert_eq!(ContextItem::new("", 1), Err(Error::EmptyContent));
         let blank = ContextItem::builder("text", 1).group(" ").build();
         assert_eq!(blank, Err(Error::BlankName { field: "group" }));

@@ -1,9 +1,8 @@
-//! Names that compare without regard to ASCII case: the kind of an item and where it came from.
+//! Names that compare without regard to ASCII case: the kind and the source of an item.
 //!
-//! The spelling that was given is kept, because it is what people read in reports; only
-//! comparison, order and hashing fold case. The well-known names, in their own spelling, are
-//! numbers: the usual item carries no allocation for them, and comparing two is one instruction.
-//! Other names are shared by their copies: whoever makes a thousand items of one kind makes it once.
+//! A name keeps its spelling, because people read it in reports. Comparison, order and hashing ignore ASCII case. A
+//! well-known name in its own spelling is a number: it needs no allocation, and comparing two is one instruction. Copies
+//! of any other name share its text.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -13,54 +12,104 @@ use std::sync::Arc;
 
 use crate::Error;
 
-/// Orders two texts by their bytes after ASCII lower-casing.
-pub(crate) fn compare_folded(left: &str, right: &str) -> Ordering {
+/// Orders two texts by their bytes after ASCII lowercasing.
+pub(crate) fn cmp_ignore_ascii_case(left: &str, right: &str) -> Ordering {
     let left = left.bytes().map(|byte| byte.to_ascii_lowercase());
     left.cmp(right.bytes().map(|byte| byte.to_ascii_lowercase()))
 }
 
 #[derive(Clone)]
-enum Name {
+enum CaseInsensitiveName {
+    /// The position of a well-known name.
     Known(u8),
     Other(Arc<str>),
+}
+
+impl CaseInsensitiveName {
+    /// The well-known kinds, then the well-known sources.
+    const KNOWN: [&'static str; 8] =
+        ["Message", "Document", "ToolOutput", "Memory", "SystemPrompt", "Chat", "Tool", "Rag"];
+
+    /// Returns the name, unless it is blank. `field` is the field it is for.
+    fn new(text: &str, field: &'static str) -> Result<Self, Error> {
+        match Self::KNOWN.iter().position(|known| *known == text) {
+            Some(position) => Ok(Self::Known(position as u8)),
+            None if text.trim().is_empty() => Err(Error::BlankName { field }),
+            None => Ok(Self::Other(text.into())),
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Known(position) => Self::KNOWN[usize::from(*position)],
+            Self::Other(text) => text,
+        }
+    }
+}
+
+impl PartialEq for CaseInsensitiveName {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Known(position), Self::Known(other)) => position == other,
+            _ => self.as_str().eq_ignore_ascii_case(other.as_str()),
+        }
+    }
+}
+
+impl Eq for CaseInsensitiveName {}
+
+impl Ord for CaseInsensitiveName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        cmp_ignore_ascii_case(self.as_str(), other.as_str())
+    }
+}
+
+impl PartialOrd for CaseInsensitiveName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Hash for CaseInsensitiveName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for byte in self.as_str().bytes() {
+            state.write_u8(byte.to_ascii_lowercase());
+        }
+        state.write_u8(0xff);
+    }
+}
+
+impl fmt::Debug for CaseInsensitiveName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
 }
 
 macro_rules! label {
     (
         $(#[$docs:meta])*
         $name:ident, $field:literal, default $default:ident,
-        { $($(#[$known_docs:meta])* $number:literal => $known:ident = $text:literal),+ $(,)? }
+        { $($(#[$known_docs:meta])* $known:ident = $position:literal),+ $(,)? }
     ) => {
         $(#[$docs])*
-        #[derive(Clone)]
-        pub struct $name(Name);
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(CaseInsensitiveName);
 
         impl $name {
-            /// The well-known names, by number.
-            const KNOWN: [&'static str; [$($number),+].len()] = [$($text),+];
-
-            $($(#[$known_docs])* pub const $known: Self = Self(Name::Known($number));)+
+            $($(#[$known_docs])* pub const $known: Self = Self(CaseInsensitiveName::Known($position));)+
 
             /// Makes a name of any text that is not blank.
             ///
             /// # Errors
             ///
-            /// [`Error::BlankName`] if the text is empty or only white space.
+            /// [`Error::BlankName`] if the text is empty or only whitespace.
             pub fn new(text: impl AsRef<str>) -> Result<Self, Error> {
-                let text = text.as_ref();
-                match text {
-                    $($text => Ok(Self::$known),)+
-                    blank if blank.trim().is_empty() => Err(Error::BlankName { field: $field }),
-                    _ => Ok(Self(Name::Other(text.into()))),
-                }
+                CaseInsensitiveName::new(text.as_ref(), $field).map(Self)
             }
 
-            /// The text as it was given.
+            /// Returns the name in its own spelling.
             pub fn as_str(&self) -> &str {
-                match &self.0 {
-                    Name::Known(number) => Self::KNOWN[usize::from(*number)],
-                    Name::Other(text) => text,
-                }
+                self.0.as_str()
             }
         }
 
@@ -70,47 +119,9 @@ macro_rules! label {
             }
         }
 
-        impl PartialEq for $name {
-            fn eq(&self, other: &Self) -> bool {
-                match (&self.0, &other.0) {
-                    (Name::Known(number), Name::Known(other)) => number == other,
-                    _ => self.as_str().eq_ignore_ascii_case(other.as_str()),
-                }
-            }
-        }
-
-        impl Eq for $name {}
-
-        impl Ord for $name {
-            fn cmp(&self, other: &Self) -> Ordering {
-                compare_folded(self.as_str(), other.as_str())
-            }
-        }
-
-        impl PartialOrd for $name {
-            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-                Some(self.cmp(other))
-            }
-        }
-
-        impl Hash for $name {
-            fn hash<H: Hasher>(&self, state: &mut H) {
-                for byte in self.as_str().bytes() {
-                    state.write_u8(byte.to_ascii_lowercase());
-                }
-                state.write_u8(0xff);
-            }
-        }
-
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.pad(self.as_str())
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_tuple(stringify!($name)).field(&self.as_str()).finish()
             }
         }
 
@@ -122,33 +133,13 @@ macro_rules! label {
             }
         }
 
-        impl TryFrom<&str> for $name {
-            type Error = Error;
-
-            fn try_from(text: &str) -> Result<Self, Error> {
-                Self::new(text)
-            }
-        }
-
         #[cfg(feature = "serde")]
-        impl serde::Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.as_str())
-            }
-        }
-
-        #[cfg(feature = "serde")]
-        impl<'de> serde::Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = <String as serde::Deserialize>::deserialize(deserializer)?;
-                Self::new(text).map_err(serde::de::Error::custom)
-            }
-        }
+        serde_as_text!($name);
     };
 }
 
 label! {
-    /// What sort of thing an item is. Any text is a kind; the well-known ones are constants.
+    /// The type of an item. Any text is a kind; the well-known ones are constants.
     ///
     /// ```
     /// use pannier_core::ContextKind;
@@ -159,29 +150,29 @@ label! {
     /// ```
     ContextKind, "kind", default MESSAGE,
     {
-        /// A conversational message; the default.
-        0 => MESSAGE = "Message",
-        /// A document, or a file's content.
-        1 => DOCUMENT = "Document",
-        /// What a tool returned.
-        2 => TOOL_OUTPUT = "ToolOutput",
-        /// A stored memory or fact.
-        3 => MEMORY = "Memory",
-        /// An instruction at system level.
-        4 => SYSTEM_PROMPT = "SystemPrompt",
+        /// `Message`: a conversational message; the default.
+        MESSAGE = 0,
+        /// `Document`: a document, or the content of a file.
+        DOCUMENT = 1,
+        /// `ToolOutput`: the output of a tool.
+        TOOL_OUTPUT = 2,
+        /// `Memory`: a stored memory or fact.
+        MEMORY = 3,
+        /// `SystemPrompt`: an instruction at system level.
+        SYSTEM_PROMPT = 4,
     }
 }
 
 label! {
-    /// Where an item came from. Any text is a source; the well-known ones are constants.
+    /// The origin of an item. Any text is a source; the well-known ones are constants.
     ContextSource, "source", default CHAT,
     {
-        /// A chat with the user; the default.
-        0 => CHAT = "Chat",
-        /// A tool or function call.
-        1 => TOOL = "Tool",
-        /// Retrieval.
-        2 => RAG = "Rag",
+        /// `Chat`: a chat with the user; the default.
+        CHAT = 5,
+        /// `Tool`: a tool or function call.
+        TOOL = 6,
+        /// `Rag`: retrieval.
+        RAG = 7,
     }
 }
 
@@ -190,7 +181,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// What a hash is made of.
+    /// Collects the bytes that are hashed.
     struct Bytes(Vec<u8>);
 
     impl Hasher for Bytes {
@@ -221,9 +212,17 @@ mod tests {
     }
 
     #[test]
-    fn only_ascii_letters_fold() {
+    fn case_of_other_letters_matters() {
         assert_ne!(ContextKind::new("Ä").unwrap(), ContextKind::new("ä").unwrap());
         assert_ne!(ContextKind::new("a[").unwrap(), ContextKind::new("a{").unwrap());
+    }
+
+    #[test]
+    fn constants_have_their_names() {
+        let kinds = [ContextKind::MESSAGE, ContextKind::TOOL_OUTPUT, ContextKind::SYSTEM_PROMPT];
+        assert_eq!(kinds.map(|kind| kind.to_string()), ["Message", "ToolOutput", "SystemPrompt"]);
+        let sources = [ContextSource::CHAT, ContextSource::TOOL, ContextSource::RAG];
+        assert_eq!(sources.map(|source| source.to_string()), ["Chat", "Tool", "Rag"]);
     }
 
     #[test]

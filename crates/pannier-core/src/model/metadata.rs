@@ -1,7 +1,7 @@
-//! Caller-owned data that rides along with an item.
+//! Metadata: data of the caller's own that an item carries.
 //!
-//! The pipeline keeps it and never changes it. Values are those of JSON, with integers kept apart
-//! from floating-point numbers so that nothing is rounded on the way through.
+//! The pipeline keeps it and never changes it. Values are those of JSON. Integers are kept apart from floating-point
+//! numbers, so that reading and writing round nothing.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,30 +9,32 @@ use std::collections::BTreeMap;
 /// An item's metadata: names to values, in name order.
 pub type Metadata = BTreeMap<String, MetadataValue>;
 
-/// One value of an item's metadata: anything that JSON can say.
+/// One value of an item's metadata: any JSON value.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(untagged))]
 #[non_exhaustive]
 pub enum MetadataValue {
-    /// JSON's `null`.
+    /// `null`.
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Integer(i64),
-    /// A whole number above [`i64::MAX`].
+    /// An integer above [`i64::MAX`].
     Unsigned(u64),
-    /// Any other number.
+    /// A floating-point number.
     Float(f64),
-    /// A text.
+    /// A string.
     String(String),
-    /// A list of values.
+    /// An array.
     Array(Vec<MetadataValue>),
-    /// Named values.
+    /// An object.
     Object(Metadata),
 }
 
 impl MetadataValue {
-    /// The value as a number: a number itself, or a text that reads as one.
+    /// Returns the value as a number: a number, or a string that parses as one.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Self::Integer(value) => Some(*value as f64),
@@ -43,15 +45,32 @@ impl MetadataValue {
         }
     }
 
-    /// The value as a text: a text itself, or the shortest spelling of a number or truth value.
-    pub fn as_text(&self) -> Option<Cow<'_, str>> {
+    /// Returns the value if it is an integer.
+    pub(crate) fn as_integer(&self) -> Option<i128> {
         match self {
-            Self::String(text) => Some(Cow::Borrowed(text)),
-            Self::Bool(value) => Some(Cow::Borrowed(if *value { "true" } else { "false" })),
-            Self::Integer(value) => Some(Cow::Owned(value.to_string())),
-            Self::Unsigned(value) => Some(Cow::Owned(value.to_string())),
-            // With a decimal point or an exponent, as JSON tells it from a whole number.
-            Self::Float(value) => Some(Cow::Owned(format!("{value:?}"))),
+            Self::Integer(value) => Some((*value).into()),
+            Self::Unsigned(value) => Some((*value).into()),
+            _ => None,
+        }
+    }
+
+    /// Returns the value if it is a string.
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Returns the value as a text: a string, or the shortest spelling of a number or a Boolean.
+    pub(crate) fn as_text(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Self::String(text) => Some(text.into()),
+            Self::Bool(value) => Some(value.to_string().into()),
+            Self::Integer(value) => Some(value.to_string().into()),
+            Self::Unsigned(value) => Some(value.to_string().into()),
+            // With a decimal point or an exponent, so that it differs from an integer.
+            Self::Float(value) => Some(format!("{value:?}").into()),
             Self::Null | Self::Array(_) | Self::Object(_) => None,
         }
     }
@@ -82,25 +101,10 @@ impl From<u64> for MetadataValue {
 mod wire {
     use std::fmt;
 
+    use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
     use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-    use serde::ser::{Serialize, Serializer};
 
     use super::{Metadata, MetadataValue};
-
-    impl Serialize for MetadataValue {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            match self {
-                Self::Null => serializer.serialize_unit(),
-                Self::Bool(value) => serializer.serialize_bool(*value),
-                Self::Integer(value) => serializer.serialize_i64(*value),
-                Self::Unsigned(value) => serializer.serialize_u64(*value),
-                Self::Float(value) => serializer.serialize_f64(*value),
-                Self::String(value) => serializer.serialize_str(value),
-                Self::Array(values) => values.serialize(serializer),
-                Self::Object(values) => values.serialize(serializer),
-            }
-        }
-    }
 
     impl<'de> Deserialize<'de> for MetadataValue {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -110,8 +114,21 @@ mod wire {
 
     struct AnyValue;
 
+    macro_rules! visit {
+        ($($visit:ident: $type:ty),+ $(,)?) => {
+            $(fn $visit<E: Error>(self, value: $type) -> Result<MetadataValue, E> {
+                Ok(value.into())
+            })+
+        };
+    }
+
     impl<'de> Visitor<'de> for AnyValue {
         type Value = MetadataValue;
+
+        visit! {
+            visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64,
+            visit_str: &str, visit_string: String,
+        }
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a JSON value")
@@ -129,44 +146,12 @@ mod wire {
             MetadataValue::deserialize(value)
         }
 
-        fn visit_bool<E: Error>(self, value: bool) -> Result<MetadataValue, E> {
-            Ok(value.into())
+        fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<MetadataValue, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(seq)).map(MetadataValue::Array)
         }
 
-        fn visit_i64<E: Error>(self, value: i64) -> Result<MetadataValue, E> {
-            Ok(value.into())
-        }
-
-        fn visit_u64<E: Error>(self, value: u64) -> Result<MetadataValue, E> {
-            Ok(value.into())
-        }
-
-        fn visit_f64<E: Error>(self, value: f64) -> Result<MetadataValue, E> {
-            Ok(value.into())
-        }
-
-        fn visit_str<E: Error>(self, value: &str) -> Result<MetadataValue, E> {
-            Ok(value.into())
-        }
-
-        fn visit_string<E: Error>(self, value: String) -> Result<MetadataValue, E> {
-            Ok(value.into())
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<MetadataValue, A::Error> {
-            let mut values = Vec::new();
-            while let Some(value) = seq.next_element()? {
-                values.push(value);
-            }
-            Ok(MetadataValue::Array(values))
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<MetadataValue, A::Error> {
-            let mut values = Metadata::new();
-            while let Some((name, value)) = map.next_entry()? {
-                values.insert(name, value);
-            }
-            Ok(MetadataValue::Object(values))
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<MetadataValue, A::Error> {
+            Metadata::deserialize(MapAccessDeserializer::new(map)).map(MetadataValue::Object)
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What goes in and what is promised about it: items, budgets and the names they carry.
+//! The data model: items, budgets, kinds and sources.
 //!
-//! Every type here checks itself when it is built, and again when it is read with serde, so the
-//! rest of the engine never meets an item without content or a target above its window.
+//! Constructors and deserialization check every value. The rest of the engine relies on it: no item has an empty
+//! content, and no target exceeds its window.
 
 mod budget;
 mod deduplication;
@@ -23,7 +23,7 @@ pub(crate) use form::Levels;
 #[cfg(feature = "serde")]
 pub use item::UncountedItem;
 pub use item::{ContextItem, ContextItemBuilder, ScoredItem, find_item};
-pub(crate) use label::compare_folded;
+pub(crate) use label::cmp_ignore_ascii_case;
 pub use label::{ContextKind, ContextSource};
 pub use metadata::{Metadata, MetadataValue};
 pub use overflow::OverflowStrategy;

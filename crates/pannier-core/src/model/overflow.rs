@@ -1,9 +1,9 @@
-//! What to do when a selection is larger than its target.
+//! The strategies for a selection above its target.
 
-/// What happens when pinned and selected items together exceed the target.
+/// What the pipeline does if pinned and selected items together exceed the target.
 ///
-/// Built-in slicers stay within their budget, so this decides about pinned items above the target,
-/// about counts that were promised whatever they cost, and about slicers of your own.
+/// Built-in slicers stay within their budget. A selection can exceed the target by pinned items, by required counts, or
+/// by a custom slicer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
@@ -11,8 +11,8 @@ pub enum OverflowStrategy {
     /// Fail with [`Error::OverTarget`](crate::Error::OverTarget).
     #[default]
     Throw,
-    /// Drop what does not fit, lowest scores first; pinned items stay.
+    /// Drop items, lowest scores first; never pinned items.
     Truncate,
-    /// Keep everything, and report it as an [`OverflowEvent`](crate::OverflowEvent).
+    /// Keep all items, and report an [`OverflowEvent`](crate::OverflowEvent).
     Proceed,
 }

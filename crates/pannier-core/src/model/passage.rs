@@ -1,15 +1,14 @@
-//! Where in a document an item comes from.
+//! Passages: items that are spans of documents.
 //!
-//! The engine knows nothing of files. It needs this much: which items are of one document, in which order they
-//! stand there, and which bytes they share. That rides along in the metadata, so that an item says it in every
-//! form in which items are written.
+//! The engine does no file access. It needs three facts about a passage: its document, its position in the document and
+//! its byte range. They are entries of the item's metadata, so every format of an item carries them.
 
 use std::ops::Range;
 
 use super::{ContextItem, ContextItemBuilder, MetadataValue};
 
-/// A part of a document, as the metadata of an item tells it: `document`, a text, and `sequence`, `start` and `end`,
-/// whole numbers from 0 up.
+/// A span of a document, from the metadata of an item: `document` (a string), `sequence`, `start` and `end` (integers
+/// from 0).
 ///
 /// ```
 /// use pannier_core::{ContextItem, Passage};
@@ -21,32 +20,26 @@ use super::{ContextItem, ContextItemBuilder, MetadataValue};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passage<'a> {
-    /// The document, by its path or whatever else tells it from others.
+    /// The document's path or another unique name.
     pub document: &'a str,
-    /// Its place among the passages of the document.
+    /// Its position among the passages of the document.
     pub sequence: u64,
-    /// The bytes of the document that it has.
+    /// Its bytes in the document.
     pub range: Range<u64>,
 }
 
 impl<'a> Passage<'a> {
-    /// Where an item comes from. `None` if its metadata does not say, does not say all of it, or says that it ends
-    /// before it starts.
+    /// Returns the span that an item comes from. `None` if its metadata lacks an entry, has one of another type, or ends
+    /// the range before its start.
     pub fn from_item(item: &'a ContextItem) -> Option<Self> {
         let metadata = item.metadata();
-        let Some(MetadataValue::String(document)) = metadata.get("document") else {
-            return None;
-        };
-        let number = |key| match metadata.get(key) {
-            Some(MetadataValue::Integer(number)) => u64::try_from(*number).ok(),
-            Some(MetadataValue::Unsigned(number)) => Some(*number),
-            _ => None,
-        };
+        let document = metadata.get("document")?.as_str()?;
+        let number = |key| u64::try_from(metadata.get(key)?.as_integer()?).ok();
         let (sequence, start, end) = (number("sequence")?, number("start")?, number("end")?);
         (start <= end).then_some(Self { document, sequence, range: start..end })
     }
 
-    /// The entries of metadata that say so.
+    /// Returns the entries of metadata that [`from_item`](Self::from_item) reads.
     pub fn metadata(&self) -> [(&'static str, MetadataValue); 4] {
         [
             ("document", self.document.into()),
@@ -56,12 +49,12 @@ impl<'a> Passage<'a> {
         ]
     }
 
-    /// How many bytes it has.
+    /// Returns its length in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.range.end.saturating_sub(self.range.start)
     }
 
-    /// How many bytes it shares with another of the same document.
+    /// Returns the number of bytes that it shares with another passage of the same document.
     pub(crate) fn overlap_bytes(&self, other: &Passage<'_>) -> u64 {
         let (start, end) =
             (self.range.start.max(other.range.start), self.range.end.min(other.range.end));
@@ -70,7 +63,7 @@ impl<'a> Passage<'a> {
 }
 
 impl ContextItemBuilder {
-    /// Sets where in a document the item comes from, as entries of its metadata.
+    /// Sets the span of a document that the item comes from, as entries of its metadata.
     pub fn passage(self, passage: &Passage<'_>) -> Self {
         passage.metadata().into_iter().fold(self, |item, (key, value)| item.metadata(key, value))
     }
@@ -81,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_a_passage_is_none() {
+    fn an_incomplete_passage_is_none() {
         let whole = |range| {
             let passage = Passage { document: "a.md", sequence: 0, range };
             ContextItem::builder("text", 1).passage(&passage)

@@ -1,54 +1,54 @@
-//! What was sent the last time.
+//! The previous prompt of a conversation, for components that keep its prefix stable.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The contents that were sent the last time, in their order.
+/// The contents of the previous prompt, in order. Empty by default.
 ///
-/// A provider keeps the beginning of what was sent, and what begins in the same way again is cheaper. The
-/// [stability scorer](crate::PrefixStabilityScorer) and the [stable placer](crate::PrefixStablePlacer) work towards that.
-/// Nothing was sent by default.
+/// A provider caches the prefix of a prompt, and a prompt with the same prefix costs less. The
+/// [`PrefixStabilityScorer`](crate::PrefixStabilityScorer) and the [`PrefixStablePlacer`](crate::PrefixStablePlacer) keep
+/// the prefix.
 #[derive(Clone, Debug, Default)]
 pub struct PreviousPrompt {
-    /// The places of each content, from 0.
-    places: Arc<BTreeMap<String, Vec<usize>>>,
+    /// The positions of each content, from 0.
+    positions: Arc<BTreeMap<String, Vec<usize>>>,
     len: usize,
 }
 
 impl PreviousPrompt {
-    /// These contents, in this order.
+    /// Creates a prompt of these contents, in this order.
     pub fn new(contents: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        let mut positions: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         let mut len = 0;
         for content in contents {
-            places.entry(content.into()).or_default().push(len);
+            positions.entry(content.into()).or_default().push(len);
             len += 1;
         }
-        Self { places: Arc::new(places), len }
+        Self { positions: Arc::new(positions), len }
     }
 
-    /// How many there were.
+    /// Returns the number of contents.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there were none.
+    /// Returns whether there are no contents.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The place that each of these contents had, if it had one. Of equal ones, the first has the first place,
-    /// and so on.
+    /// Returns the previous position of each content, if it had one. The first of several equal contents gets the first
+    /// position, the second the second, and so on.
     pub fn positions<'c>(
         &self,
         contents: impl IntoIterator<Item = &'c str>,
     ) -> impl Iterator<Item = Option<usize>> {
         let mut used: BTreeMap<&str, usize> = BTreeMap::new();
         contents.into_iter().map(move |content| {
-            let (key, places) = self.places.get_key_value(content)?;
+            let (key, positions) = self.positions.get_key_value(content)?;
             let next = used.entry(key).or_default();
             *next += 1;
-            places.get(*next - 1).copied()
+            positions.get(*next - 1).copied()
         })
     }
 }

@@ -1,4 +1,4 @@
-//! An instant on the UTC time line. The library behind it stays behind it.
+//! An instant on the UTC time line. It wraps the type of the `jiff` crate, so that the crate can be replaced.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,7 +26,7 @@ impl Timestamp {
     /// 1970-01-01T00:00:00Z.
     pub const UNIX_EPOCH: Self = Self(jiff::Timestamp::UNIX_EPOCH);
 
-    /// The instant so many whole seconds after 1970-01-01T00:00:00Z.
+    /// Returns the instant `seconds` after 1970-01-01T00:00:00Z.
     ///
     /// # Errors
     ///
@@ -38,12 +38,12 @@ impl Timestamp {
         })
     }
 
-    /// Nanoseconds since 1970-01-01T00:00:00Z.
+    /// Returns the nanoseconds since 1970-01-01T00:00:00Z.
     pub fn unix_nanoseconds(self) -> i128 {
         self.0.as_nanosecond()
     }
 
-    /// The time from `earlier` to this instant, or zero if `earlier` is later.
+    /// Returns the time from `earlier` to this instant, or zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         let nanoseconds = self.unix_nanoseconds().saturating_sub(earlier.unix_nanoseconds()).max(0);
         // Twenty thousand years are about 6.3e11 seconds: both parts fit.
@@ -52,7 +52,7 @@ impl Timestamp {
 }
 
 impl From<SystemTime> for Timestamp {
-    /// Converts a reading of the system clock; a time outside the range becomes its nearest end.
+    /// Converts a reading of the system clock; a time outside the range is clamped.
     fn from(time: SystemTime) -> Self {
         let fallback =
             if time < SystemTime::UNIX_EPOCH { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };
@@ -68,7 +68,7 @@ impl From<SystemTime> for Timestamp {
 impl FromStr for Timestamp {
     type Err = Error;
 
-    /// Reads a date and a time with an offset or `Z`: RFC 3339, and the other forms of ISO 8601 that
+    /// Parses a date and a time with an offset or `Z`: RFC 3339, and the other forms of ISO 8601 that
     /// name an instant.
     fn from_str(text: &str) -> Result<Self, Error> {
         text.parse().map(Self).map_err(|error: jiff::Error| Error::InvalidTimestamp {
@@ -91,19 +91,7 @@ impl fmt::Debug for Timestamp {
 }
 
 #[cfg(feature = "serde")]
-impl serde::Serialize for Timestamp {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-#[cfg(feature = "serde")]
-impl<'de> serde::Deserialize<'de> for Timestamp {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = <String as serde::Deserialize>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(Timestamp);
 
 #[cfg(test)]
 mod tests {

@@ -6,16 +6,16 @@ use super::units::Units;
 use crate::layout::PlannedCosts;
 use crate::{ContextItem, sum_tokens};
 
-/// The pool by what happens next.
+/// The pool after classification.
 #[derive(Debug, Default)]
 pub(crate) struct Classified {
-    /// Always included.
+    /// Always selected.
     pub(crate) pinned: Units,
-    /// What competes for the budget.
+    /// Candidates for the budget.
     pub(crate) scoreable: Units,
-    /// Items with a negative token count, items that cannot be sent, and members of a group with such an item.
+    /// Items with a negative token count, items that the format rejects, and members of a group with such an item.
     pub(crate) invalid: Vec<u32>,
-    /// What the pinned items cost together.
+    /// The sum of the pinned items' tokens.
     pub(crate) pinned_tokens: i64,
 }
 
@@ -34,7 +34,7 @@ fn classify_items(items: &[&ContextItem], costs: &PlannedCosts) -> Classified {
         if item.group().is_some() {
             return classify_groups(items, costs);
         }
-        // Before the pin: a pin does not make a count valid.
+        // Checked before the pin, because a pin does not make a count valid.
         if item.tokens() < 0 || costs.rejection_rule(index).is_some() {
             classified.invalid.push(index);
         } else if item.is_pinned() {
@@ -46,11 +46,10 @@ fn classify_items(items: &[&ContextItem], costs: &PlannedCosts) -> Classified {
     classified
 }
 
-/// The same for a pool in which at least one item names a group: one pinned member pins its group, and
-/// one invalid member makes it invalid.
+/// Classifies a pool with groups. One pinned member pins its group, and one invalid member makes it invalid.
 fn classify_groups(items: &[&ContextItem], costs: &PlannedCosts) -> Classified {
     let mut numbers = BTreeMap::new();
-    // Each item's unit: items without a group are a unit of their own.
+    // An item without a group is a unit of its own.
     let mut next = 0_u32;
     let mut fresh = || {
         next += 1;

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use super::near::{Fingerprints, Overlap};
+use super::near_duplicates::{Containment, ShingleIndex};
 use super::units::Units;
 use crate::{ContextItem, Deduplication, order};
 
@@ -22,7 +22,7 @@ pub(crate) struct Duplicate {
     pub(crate) unit: u32,
     pub(crate) kept: u32,
     /// How much of it is found there, if they are not equal.
-    pub(crate) overlap: Option<Overlap>,
+    pub(crate) overlap: Option<Containment>,
 }
 
 /// The units to drop, in ascending order.
@@ -35,8 +35,8 @@ pub(super) fn deduplicate(
     match deduplication {
         Deduplication::Off => Vec::new(),
         Deduplication::Exact => find_duplicates(items, units, scores),
-        Deduplication::Near { threshold } => {
-            let fingerprints = Fingerprints::new(items, units);
+        Deduplication::NearDuplicates { threshold } => {
+            let fingerprints = ShingleIndex::new(items, units);
             find_near_duplicates(items, units, scores, &fingerprints, threshold)
         }
     }
@@ -47,8 +47,8 @@ pub(super) fn find_near_duplicates(
     items: &[&ContextItem],
     units: &Units,
     scores: &[f64],
-    fingerprints: &Fingerprints<'_>,
-    threshold: u16,
+    fingerprints: &ShingleIndex<'_>,
+    threshold: f64,
 ) -> Vec<Duplicate> {
     let mut duplicates = find_duplicates(items, units, scores);
     let mut dropped = duplicates.iter().map(|duplicate| duplicate.unit).peekable();
@@ -141,9 +141,9 @@ impl<'u> UnitContents<'u> {
 
     /// Hashes the lengths and the first bytes of a unit's contents.
     fn sample_hash(&self, unit: u32) -> u64 {
-        self.of(unit).fold(0, |seed, (content, _)| {
-            let sample = &content.as_bytes()[..content.len().min(SAMPLE_BYTES)];
-            xxh3_64_with_seed(sample, seed ^ content.len() as u64)
+        self.of(unit).fold(0, |seed, (text, _)| {
+            let sample = &text.as_bytes()[..text.len().min(SAMPLE_BYTES)];
+            xxh3_64_with_seed(sample, seed ^ text.len() as u64)
         })
     }
 
@@ -155,7 +155,10 @@ impl<'u> UnitContents<'u> {
     }
 
     fn compare(&self, left: u32, right: u32) -> Ordering {
-        let by_group = self.is_group(left).cmp(&self.is_group(right));
+        let by_group = match self.units.has_groups() {
+            true => self.is_group(left).cmp(&self.is_group(right)),
+            false => Ordering::Equal,
+        };
         by_group.then_with(|| self.of(left).cmp(self.of(right)))
     }
 }

@@ -1,16 +1,16 @@
 //! The six stages, in their fixed order: classify, score, deduplicate, sort, slice, place.
 //!
-//! Items are borrowed and never cloned. The stages hand on indices into the pool and scores, and the selection keeps
-//! them. So every decision can be reported afterwards, and a run that nobody asks about pays nothing for it.
+//! Items are borrowed and never cloned. The stages pass on indices into the pool and scores, and the selection keeps
+//! them. It can report every decision afterwards, and a run without a report pays nothing for diagnostics.
 //!
-//! The first four stages do not depend on the size of the budget. [`Prepared`] holds their results, for questions
-//! about many budgets.
+//! The first four stages do not depend on the size of the budget. [`Prepared`] holds their results, for runs with
+//! several budgets. The time is that of the scorer and the slicer, plus one hash and two sorts of `n` items.
 
 mod classify;
 mod close;
 mod deduplicate;
 mod explain;
-mod near;
+mod near_duplicates;
 mod place;
 mod score;
 mod selected;
@@ -18,7 +18,6 @@ mod selection;
 mod sort;
 mod units;
 
-use std::fmt;
 use std::sync::Arc;
 
 pub use explain::{BudgetThreshold, Decision, Explanation, Rank, Rival};
@@ -42,8 +41,8 @@ type OverflowObserver = Arc<dyn Fn(&OverflowEvent<&ContextItem>) + Send + Sync>;
 
 /// Selects and orders items within a budget.
 ///
-/// A pipeline has no state of its own that changes: it may be shared between threads, and the same
-/// items and budget give the same selection every time. A clone shares its components.
+/// A pipeline never changes: threads may share it, and the same items and budget always give the same selection. A
+/// clone shares its components.
 ///
 /// ```
 /// use pannier_core::{ContextBudget, ContextItem, Pipeline, ReflexiveScorer};
@@ -76,32 +75,21 @@ pub struct Pipeline {
     overflow_observer: Option<OverflowObserver>,
 }
 
-/// How the difference between a layout's plan and its measure is closed.
+/// How the pipeline closes the difference between a layout's plan and its measured tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Closing {
-    /// Drops what makes the whole too large, and fills what the plan over-estimated.
+    /// Drops items above the target, and fills tokens that the plan overestimated.
     #[default]
     Fill,
-    /// Only drops. Selections that were recorded before closing could fill are replayed so.
+    /// Only drops. Replays of receipts from before `Fill` existed use it.
     DropOnly,
 }
 
-impl fmt::Debug for Pipeline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pipeline")
-            .field("deduplication", &self.deduplication)
-            .field("overflow_strategy", &self.overflow_strategy)
-            .field("keep_groups_together", &self.keep_groups_together)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Pipeline {
-    /// Starts a pipeline from the scorer that judges its items.
+    /// Starts a pipeline with its scorer.
     ///
-    /// Defaults: [`GreedySlice`], [`ChronologicalPlacer`], items with equal content are dropped, and overflow is an
-    /// error.
+    /// Defaults: [`GreedySlice`], [`ChronologicalPlacer`], [`Deduplication::Exact`], [`OverflowStrategy::Throw`].
     pub fn builder(scorer: impl Scorer + 'static) -> PipelineBuilder {
         PipelineBuilder(Self {
             scorer: Arc::new(scorer),
@@ -121,7 +109,7 @@ impl Pipeline {
         PipelineBuilder(self)
     }
 
-    /// Sets how selections are sent; see [`PipelineBuilder::layout`].
+    /// Sets the layout; see [`PipelineBuilder::layout`].
     #[must_use]
     pub fn with_layout(self, layout: impl Layout + 'static) -> Self {
         self.into_builder().layout(layout).build()
@@ -135,7 +123,7 @@ impl Pipeline {
         &*self.slicer
     }
 
-    /// Selects from `items` what fits `budget`, in the order it should be sent.
+    /// Selects the items that fit `budget`, in the order they should be sent.
     ///
     /// # Errors
     ///
@@ -146,14 +134,10 @@ impl Pipeline {
         items: impl IntoIterator<Item = &'a ContextItem>,
         budget: &ContextBudget,
     ) -> Result<Selection<'a>, Error> {
-        self.run_stages(
-            items.into_iter().collect(),
-            budget,
-            &mut Trace::none(&mut NullTraceCollector),
-        )
+        self.run_traced(items, budget, &mut NullTraceCollector)
     }
 
-    /// As [`run`](Self::run), watched by a collector.
+    /// Runs the pipeline as [`run`](Self::run) does, observed by a collector.
     ///
     /// # Errors
     ///
@@ -169,7 +153,12 @@ impl Pipeline {
         if enabled {
             collector.run_started(items.len(), budget);
         }
-        let result = self.run_stages(items, budget, &mut Trace { enabled, collector });
+        let prepared = self.prepare_run(items, Some(budget), collector);
+        let result =
+            prepared.and_then(|prepared| self.finish(Arc::new(prepared), budget, collector));
+        if let Ok(selection) = &result {
+            self.observe(selection);
+        }
         if enabled {
             match &result {
                 Ok(selection) => collector.run_ended(selection),
@@ -202,8 +191,7 @@ impl Pipeline {
         items: impl IntoIterator<Item = &'a ContextItem>,
     ) -> Result<Prepared<'_, 'a>, Error> {
         let items = items.into_iter().collect();
-        let mut nobody = NullTraceCollector;
-        let data = self.prepare_run(items, None, &mut Trace::none(&mut nobody))?;
+        let data = self.prepare_run(items, None, &mut NullTraceCollector)?;
         Ok(Prepared { pipeline: self, data: Arc::new(data) })
     }
 
@@ -211,7 +199,7 @@ impl Pipeline {
         &self,
         items: Vec<&'a ContextItem>,
         budget: Option<&ContextBudget>,
-        trace: &mut Trace<'_, C>,
+        collector: &mut C,
     ) -> Result<PreparedRun<'a>, Error> {
         if u32::try_from(items.len()).is_err() {
             return Err(Error::PoolTooLarge { items: items.len() });
@@ -219,7 +207,7 @@ impl Pipeline {
         let item_count = items.len();
         let mut run = PreparedRun { items, ..PreparedRun::default() };
 
-        trace.start(&PipelineStage::Classify, item_count);
+        start_stage(collector, &PipelineStage::Classify, item_count);
         if let Some(layout) = self.layout() {
             let plan = layout.plan(&Pool::borrowed(&run.items))?;
             run.costs = PlannedCosts::new(plan, &run.items);
@@ -230,55 +218,46 @@ impl Pipeline {
         }
         let (pinned, scoreable) = (&run.classified.pinned, &run.classified.scoreable);
         let (pinned_items, scored_items) = (pinned.item_count(), scoreable.item_count());
-        trace.end(&PipelineStage::Classify, item_count, pinned_items + scored_items, (&run, None));
+        let counts = (item_count, pinned_items + scored_items);
+        end_stage(collector, &PipelineStage::Classify, counts, &run, None);
 
-        trace.start(&PipelineStage::Score, scored_items);
+        start_stage(collector, &PipelineStage::Score, scored_items);
         run.scores = score::score(&run.items, scoreable, &*self.scorer)?;
         for index in &*pinned.in_pool_order() {
             run.scores[*index as usize] = 1.0;
         }
-        trace.end(&PipelineStage::Score, scored_items, scored_items, (&run, None));
+        end_stage(collector, &PipelineStage::Score, (scored_items, scored_items), &run, None);
 
-        trace.start(&PipelineStage::Deduplicate, scored_items);
+        start_stage(collector, &PipelineStage::Deduplicate, scored_items);
         run.duplicates =
             deduplicate::deduplicate(&run.items, scoreable, &run.scores, self.deduplication);
-        trace.end(&PipelineStage::Deduplicate, scored_items, run.unique_items(), (&run, None));
+        let counts = (scored_items, run.unique_items());
+        end_stage(collector, &PipelineStage::Deduplicate, counts, &run, None);
 
         let Sorted { units, offers } = sort::sort(&run, &run.scores, &run.duplicates);
         (run.sorted, run.offers) = (units, offers);
         Ok(run)
     }
 
-    fn run_stages<'a, C: TraceCollector + ?Sized>(
-        &self,
-        items: Vec<&'a ContextItem>,
-        budget: &ContextBudget,
-        trace: &mut Trace<'_, C>,
-    ) -> Result<Selection<'a>, Error> {
-        let prepared = Arc::new(self.prepare_run(items, Some(budget), trace)?);
-        Ok(self.observe(self.finish(prepared, budget, trace)?))
-    }
-
     /// Calls the observer if the selection overflowed.
-    fn observe<'a>(&self, selection: Selection<'a>) -> Selection<'a> {
+    fn observe(&self, selection: &Selection<'_>) {
         if let (Some(observer), Some(event)) = (&self.overflow_observer, selection.overflow()) {
             observer(&event);
         }
-        selection
     }
 
-    /// The stages that depend on the size of the budget.
+    /// Runs the stages that depend on the size of the budget.
     fn finish<'a, C: TraceCollector + ?Sized>(
         &self,
         prepared: Arc<PreparedRun<'a>>,
         budget: &ContextBudget,
-        trace: &mut Trace<'_, C>,
+        collector: &mut C,
     ) -> Result<Selection<'a>, Error> {
         let mut run = RunState::new(prepared, budget);
         let prepared = &*Arc::clone(&run.prepared);
         let contest = Contest::of(prepared);
         let unique_items = prepared.unique_items();
-        trace.start(&PipelineStage::Slice, unique_items);
+        start_stage(collector, &PipelineStage::Slice, unique_items);
         let mut tally = Tally::new(&prepared.offers, run.effective);
         self.slicer.slice(&mut tally)?;
         let mut closed = None;
@@ -293,21 +272,23 @@ impl Pipeline {
             None => (run.verdicts, moves, run.shortfalls) = tally.into_parts(),
         }
         let sliced_items = run.sliced_items();
-        trace.end(&PipelineStage::Slice, unique_items, sliced_items, (prepared, Some(&run)));
+        let counts = (unique_items, sliced_items);
+        end_stage(collector, &PipelineStage::Slice, counts, prepared, Some(&run));
 
         let merged_items = prepared.classified.pinned.item_count() + sliced_items;
-        trace.start(&PipelineStage::Place, merged_items);
+        start_stage(collector, &PipelineStage::Place, merged_items);
         let outcome = match closed {
             Some(outcome) => outcome,
             None => self.place_plain(&contest, &run.verdicts, &moves, budget)?,
         };
         run.set_outcome(outcome, self.layout.is_some(), self.overflow_strategy);
-        trace.end(&PipelineStage::Place, merged_items, run.placed.len(), (prepared, Some(&run)));
-        Ok(Selection::new(run))
+        let counts = (merged_items, run.placed.len());
+        end_stage(collector, &PipelineStage::Place, counts, prepared, Some(&run));
+        Ok(Selection { run })
     }
 }
 
-/// A pool after the stages that do not depend on the size of the budget: classified, scored, deduplicated, sorted.
+/// A pool that is classified, scored, deduplicated and sorted. Any budget can follow.
 #[derive(Clone)]
 pub struct Prepared<'p, 'a> {
     pub(crate) pipeline: &'p Pipeline,
@@ -315,83 +296,69 @@ pub struct Prepared<'p, 'a> {
 }
 
 impl<'a> Prepared<'_, 'a> {
-    /// Selects what fits a budget, as [`Pipeline::run`] does.
+    /// Selects the items that fit a budget, as [`Pipeline::run`] does.
     ///
     /// # Errors
     ///
     /// As [`Pipeline::run`].
     pub fn select(&self, budget: &ContextBudget) -> Result<Selection<'a>, Error> {
-        Ok(self.pipeline.observe(self.select_unobserved(budget)?))
+        let selection = self.select_unobserved(budget)?;
+        self.pipeline.observe(&selection);
+        Ok(selection)
     }
 
-    /// As [`select`](Self::select), without calling the overflow observer.
+    /// Selects without calling the overflow observer.
     fn select_unobserved(&self, budget: &ContextBudget) -> Result<Selection<'a>, Error> {
         self.data.check_pinned(budget)?;
-        let mut nobody = NullTraceCollector;
-        self.pipeline.finish(Arc::clone(&self.data), budget, &mut Trace::none(&mut nobody))
+        self.pipeline.finish(Arc::clone(&self.data), budget, &mut NullTraceCollector)
     }
 }
 
 opaque_debug!(Prepared<'p, 'a>);
 
-/// The collector, and whether it is to be called.
-pub(crate) struct Trace<'t, C: ?Sized> {
-    enabled: bool,
-    collector: &'t mut C,
-}
-
-impl<'t> Trace<'t, NullTraceCollector> {
-    /// Nobody watches.
-    pub(crate) fn none(collector: &'t mut NullTraceCollector) -> Self {
-        Self { enabled: false, collector }
+fn start_stage<C>(collector: &mut C, stage: &PipelineStage, items_in: usize)
+where
+    C: TraceCollector + ?Sized,
+{
+    if collector.is_enabled() {
+        collector.stage_started(stage, items_in);
     }
 }
 
-impl<C: TraceCollector + ?Sized> Trace<'_, C> {
-    fn start(&mut self, stage: &PipelineStage, items_in: usize) {
-        if self.enabled {
-            self.collector.stage_started(stage, items_in);
+/// Reports the decisions of a stage in the detail that the collector wants, and the end of the stage.
+fn end_stage<C: TraceCollector + ?Sized>(
+    collector: &mut C,
+    stage: &PipelineStage,
+    (items_in, items_out): (usize, usize),
+    prepared: &PreparedRun<'_>,
+    run: Option<&RunState<'_>>,
+) {
+    if !collector.is_enabled() {
+        return;
+    }
+    let level = collector.detail_level();
+    if level >= TraceDetailLevel::Exclusion {
+        let mut record = |index: u32, decision: ItemDecision<'_>| {
+            let index = index as usize;
+            let score = prepared.scores.get(index).copied().unwrap_or_default();
+            let item = prepared.items[index];
+            collector.record_item(&ItemEvent { stage, index, item, score, decision });
+        };
+        let all_items = level >= TraceDetailLevel::Item;
+        if all_items && *stage == PipelineStage::Score {
+            let scored = prepared.classified.scoreable.in_pool_order();
+            scored.iter().for_each(|index| record(*index, ItemDecision::Scored));
+        }
+        let mut exclude = |index, reason| record(index, ItemDecision::Excluded(&reason));
+        match run {
+            Some(run) => run.for_each_excluded(stage, exclude),
+            None => prepared.for_each_excluded(stage, &mut exclude),
+        }
+        if let Some(run) = run.filter(|_| all_items && *stage == PipelineStage::Place) {
+            run.for_each_included(|index, reason| record(index, ItemDecision::Included(reason)));
         }
     }
-
-    fn end(
-        &mut self,
-        stage: &PipelineStage,
-        items_in: usize,
-        items_out: usize,
-        (prepared, run): (&PreparedRun<'_>, Option<&RunState<'_>>),
-    ) {
-        if !self.enabled {
-            return;
-        }
-        let level = self.collector.detail_level();
-        if level >= TraceDetailLevel::Exclusion {
-            let mut record = |index: u32, decision: ItemDecision<'_>| {
-                let index = index as usize;
-                let score = prepared.scores.get(index).copied().unwrap_or_default();
-                let item = prepared.items[index];
-                self.collector.record_item(&ItemEvent { stage, index, item, score, decision });
-            };
-            if level >= TraceDetailLevel::Item && *stage == PipelineStage::Score {
-                let scored = prepared.classified.scoreable.in_pool_order();
-                scored.iter().for_each(|index| record(*index, ItemDecision::Scored));
-            }
-            let mut exclude = |index, reason| record(index, ItemDecision::Excluded(&reason));
-            match run {
-                Some(run) => run.for_each_excluded(stage, exclude),
-                None => prepared.for_each_excluded(stage, &mut exclude),
-            }
-            if let Some(run) = run
-                && level >= TraceDetailLevel::Item
-                && *stage == PipelineStage::Place
-            {
-                run.for_each_included(|index, reason| {
-                    record(index, ItemDecision::Included(reason));
-                });
-            }
-        }
-        self.collector.stage_ended(stage, items_in, items_out);
-    }
+    collector.stage_ended(stage, items_in, items_out);
 }
 
 /// Builds a [`Pipeline`]; see [`Pipeline::builder`].
@@ -399,63 +366,33 @@ impl<C: TraceCollector + ?Sized> Trace<'_, C> {
 pub struct PipelineBuilder(Pipeline);
 
 impl PipelineBuilder {
-    /// Sets the scorer.
-    pub fn scorer(mut self, scorer: impl Scorer + 'static) -> Self {
-        self.0.scorer = Arc::new(scorer);
-        self
+    setters! {
+        /// Sets the scorer.
+        scorer: impl Scorer + 'static => Arc::new(scorer);
+        /// Sets the slicer, which chooses the items that fit.
+        slicer: impl Slicer + 'static => Arc::new(slicer);
+        /// Sets the placer, which orders the selected items.
+        placer: impl Placer + 'static => Arc::new(placer);
+        /// Sets the layout, which renders selections. The budget then limits the rendered text, not only the items.
+        ///
+        /// The pipeline subtracts the layout's fixed tokens from the budget, and charges an item for the text around it. If
+        /// the layout measures the rendered text, the pipeline drops items above the target, for the reason
+        /// [`RenderedOverBudget`](crate::ExclusionReason::RenderedOverBudget), and fills overestimated tokens. It never drops
+        /// pinned items. With [`OverflowStrategy::Proceed`], the limit is the window instead of the target.
+        layout: impl Layout + 'static => Some(Arc::new(layout));
+        /// Sets how the difference between a layout's plan and its measured tokens is closed.
+        closing: Closing => closing;
+        /// Sets which duplicates are dropped. Default: [`Deduplication::Exact`].
+        ///
+        /// Deduplication compares contents only: of two chat messages "yes", it drops one. Switch it off where that matters.
+        deduplication: impl Into<Deduplication> => deduplication.into();
+        /// Sets the strategy for a selection above its target.
+        overflow_strategy: OverflowStrategy => overflow_strategy;
+        /// Places the members of a group together, in pool order, at the position of their best member. Default: off.
+        keep_groups_together: bool => keep_groups_together;
     }
 
-    /// Sets the slicer, which decides which items fit.
-    pub fn slicer(mut self, slicer: impl Slicer + 'static) -> Self {
-        self.0.slicer = Arc::new(slicer);
-        self
-    }
-
-    /// Sets the placer, which orders the selection.
-    pub fn placer(mut self, placer: impl Placer + 'static) -> Self {
-        self.0.placer = Arc::new(placer);
-        self
-    }
-
-    /// Sets how selections are sent. The budget then bounds everything that is sent.
-    ///
-    /// Tokens that the layout sends with any selection are taken off the budget first, and what it sends around an
-    /// item is charged to the item. Where the layout counts the whole, the pipeline drops what is too much, for the
-    /// reason [`RenderedOverBudget`](crate::ExclusionReason::RenderedOverBudget), and fills what was over-estimated.
-    /// Pinned items stay. If the strategy is to proceed on overflow, the whole may go up to the window.
-    pub fn layout(mut self, layout: impl Layout + 'static) -> Self {
-        self.0.layout = Some(Arc::new(layout));
-        self
-    }
-
-    /// Sets how the difference between a layout's plan and its measure is closed.
-    pub fn closing(mut self, closing: Closing) -> Self {
-        self.0.closing = closing;
-        self
-    }
-
-    /// Drops all but the best of items with equal content, or not; or near-duplicates, too.
-    ///
-    /// Only contents are compared: in a chat, of two messages that say "yes", one is dropped. Switch it off
-    /// where that matters.
-    pub fn deduplication(mut self, deduplication: impl Into<Deduplication>) -> Self {
-        self.0.deduplication = deduplication.into();
-        self
-    }
-
-    /// Sets what happens to a selection above its target.
-    pub fn overflow_strategy(mut self, strategy: OverflowStrategy) -> Self {
-        self.0.overflow_strategy = strategy;
-        self
-    }
-
-    /// Places the members of a group together, in pool order, where their best member belongs.
-    pub fn keep_groups_together(mut self, together: bool) -> Self {
-        self.0.keep_groups_together = together;
-        self
-    }
-
-    /// Calls a function when a selection goes over its target and the strategy is to proceed.
+    /// Calls a function if a selection exceeds its target and the strategy is to proceed.
     pub fn on_overflow(
         mut self,
         observer: impl Fn(&OverflowEvent<&ContextItem>) + Send + Sync + 'static,
@@ -470,4 +407,4 @@ impl PipelineBuilder {
     }
 }
 
-opaque_debug!(PipelineBuilder);
+opaque_debug!(Pipeline, PipelineBuilder);

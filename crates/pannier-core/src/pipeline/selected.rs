@@ -1,37 +1,37 @@
-//! A selection as data, in the form that the command and the server write it.
+//! A selection as data, as the command line and the server print it.
 
 use crate::{ContextBudget, ContextItem, Ledger, Selection};
 
-/// The selected items, and totals.
+/// The selected items and totals of a selection.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct SelectionSummary<'a> {
     /// The items, in the order they should be sent.
     pub items: Vec<&'a ContextItem>,
-    /// What they come to.
+    /// The totals.
     pub totals: SelectionTotals<'a>,
 }
 
-/// What a selection comes to.
+/// The totals of a selection.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct SelectionTotals<'a> {
-    /// How many items there were.
+    /// The number of items in the pool.
     pub candidates: usize,
-    /// How many were selected.
+    /// The number of selected items.
     pub selected: usize,
-    /// What they cost.
+    /// The sum of their tokens.
     pub tokens: i64,
-    /// What there was to spend.
+    /// The budget.
     pub budget: &'a ContextBudget,
-    /// Where it went.
+    /// The token breakdown of the window.
     pub ledger: &'a Ledger,
 }
 
 impl<'a> SelectionSummary<'a> {
-    /// The items of a selection, and its totals.
+    /// Summarizes a selection.
     pub fn new(selection: &'a Selection<'_>) -> Self {
         let totals = SelectionTotals {
             candidates: selection.pool().len(),

@@ -1,14 +1,18 @@
-//! The result of a run, and its memory.
+//! The result of a run, with the decisions of all stages.
+//!
+//! The stages keep indices, scores and verdicts, not reasons. A report derives reasons from them when a caller asks for
+//! it, so a run without a report pays nothing for diagnostics.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::iter;
 use std::sync::Arc;
 
 use super::classify::Classified;
 use super::close::{Outcome, RenderDrops};
 use super::deduplicate::Duplicate;
-use super::near::Overlap;
-use super::place::Overflow;
+use super::near_duplicates::Containment;
+use super::place::{Overflow, TruncatedUnit};
 use crate::diagnostics::{
     ExcludedItem, ExclusionReason, ExclusionVariant, IncludedItem, InclusionReason, OverflowEvent,
     PipelineStage, SelectionReport, StageCount, TraceEvent,
@@ -20,21 +24,17 @@ use crate::{
     OverflowStrategy, PlacedItems, RenderCost, SliceBudget, Verdict, order, sum_tokens,
 };
 
-/// The selected items in their final order, and why the others are not among them.
+/// The selected items in their final order, and the decisions about all others.
 ///
-/// A selection borrows from the pool it was made from. It remembers what every stage decided, so a
-/// [report](Self::report) can be asked for at any time, and costs nothing until it is.
+/// A selection borrows its items from the pool. It keeps the decisions of every stage, so it can make a
+/// [report](Self::report) at any time, which costs nothing before.
 #[derive(Debug)]
 pub struct Selection<'a> {
     pub(super) run: RunState<'a>,
 }
 
 impl<'a> Selection<'a> {
-    pub(super) fn new(run: RunState<'a>) -> Self {
-        Self { run }
-    }
-
-    /// Returns the selected items, in the order they should be sent; or their short forms, where those should be.
+    /// Returns the selected items in the order they should be sent, in the form they should be sent in.
     pub fn items(&self) -> impl ExactSizeIterator<Item = &'a ContextItem> + Clone {
         let (items, levels) = (&self.run.prepared.items, &self.run.levels);
         self.run.placed.iter().map(move |index| levels.sent(items, *index))
@@ -51,57 +51,62 @@ impl<'a> Selection<'a> {
         self.run.placed.iter().map(move |index| !levels.is_whole(*index))
     }
 
-    /// Returns what is sent, for a [layout](crate::Layout) to write.
+    /// Returns the selected items with their forms, for a [layout](crate::Layout) to render.
     pub fn placed(&self) -> PlacedItems<'_> {
         PlacedItems::new(&self.run.prepared.items, &self.run.placed, &self.run.levels)
     }
 
-    /// How many items are selected.
+    /// Returns the number of selected items.
     pub fn len(&self) -> usize {
         self.run.placed.len()
     }
 
-    /// Whether nothing is selected.
+    /// Returns whether no item is selected.
     pub fn is_empty(&self) -> bool {
         self.run.placed.is_empty()
     }
 
-    /// What the selected items cost together.
+    /// Returns the sum of the tokens of the selected items.
     pub fn tokens(&self) -> i64 {
         sum_tokens(self.items().map(ContextItem::tokens))
     }
 
-    /// Returns the pool that was selected from.
+    /// Returns the pool.
     pub fn pool(&self) -> &[&'a ContextItem] {
         &self.run.prepared.items
     }
 
-    /// The budget that was kept.
+    /// Returns the budget.
     pub fn budget(&self) -> &ContextBudget {
         &self.run.budget
     }
 
-    /// What was spent before anything was chosen: pinned items, and what is sent whatever is selected.
+    /// Returns the tokens that every selection takes: pinned items, and the fixed text of the layout.
     pub fn committed_tokens(&self) -> i64 {
         self.run.prepared.committed_tokens()
     }
 
-    /// What the slicer could spend.
+    /// Returns the budget of the slicer.
     pub fn effective_budget(&self) -> SliceBudget {
         self.run.effective
     }
 
-    /// Required counts that the pool could not meet.
+    /// Returns the required counts that the pool could not meet.
     pub fn shortfalls(&self) -> &[CountRequirementShortfall] {
         &self.run.shortfalls
     }
 
-    /// How the selection went over its target, if it did and the strategy is to proceed.
+    /// Returns the overflow, if the selection exceeds its target and the strategy is to proceed.
     pub fn overflow(&self) -> Option<OverflowEvent<&'a ContextItem>> {
-        self.run.overflow.tokens_over_budget.map(|tokens| self.run.overflow_event(tokens))
+        let RunState { prepared, budget, merged, overflow, .. } = &self.run;
+        Some(OverflowEvent {
+            tokens_over_budget: overflow.tokens_over_budget?,
+            overflowing_items: merged.iter().map(|index| prepared.items[*index as usize]).collect(),
+            budget: budget.clone(),
+        })
     }
 
-    /// How many items are out for each reason.
+    /// Returns the number of dropped items for each reason.
     pub fn exclusion_counts(&self) -> BTreeMap<ExclusionVariant, usize> {
         let mut counts = BTreeMap::new();
         for stage in RunState::STAGES {
@@ -112,18 +117,17 @@ impl<'a> Selection<'a> {
         counts
     }
 
-    /// Where the tokens of the window go. If the pipeline does not know how its selections are rendered, they
-    /// go into the items.
+    /// Returns the token breakdown of the window. Without a layout, all tokens are those of items.
     pub fn ledger(&self) -> &Ledger {
         &self.run.ledger
     }
 
-    /// Every item of the pool, in or out, with its score and its reason.
+    /// Returns every item of the pool, selected or dropped, with its score and its reason.
     pub fn report(&self) -> SelectionReport<&'a ContextItem> {
         self.report_with(Vec::new())
     }
 
-    /// As [`report`](Self::report), with the events that a collector recorded.
+    /// Returns the [report](Self::report) with the events that a collector recorded.
     pub fn report_with(&self, events: Vec<TraceEvent>) -> SelectionReport<&'a ContextItem> {
         let run = &self.run;
         let mut included = Vec::with_capacity(run.placed.len());
@@ -144,7 +148,7 @@ impl<'a> Selection<'a> {
         let excluded = excluded.into_iter().map(|(_, entry)| entry).collect();
         let mut report = SelectionReport::new(included, excluded);
         if !run.levels.all_whole() {
-            // What was considered is the whole of what is sent in short forms.
+            // The total is that of the pool, not of the short forms.
             report.total_tokens_considered =
                 sum_tokens(run.prepared.items.iter().map(|item| item.tokens()));
         }
@@ -152,74 +156,66 @@ impl<'a> Selection<'a> {
         report.stages = run.stage_counts();
         report.count_requirement_shortfalls.clone_from(&run.shortfalls);
         report.overflow = self.overflow();
-        report.ledger = Some(self.run.ledger.clone());
+        report.ledger = Some(run.ledger.clone());
         report
     }
 }
 
-/// What the stages that do not depend on the size of the budget decided, as far as they have come.
+/// The decisions of the stages that do not depend on the size of the budget, as far as they have run.
 #[derive(Debug, Default)]
 pub(crate) struct PreparedRun<'a> {
     pub(crate) items: Vec<&'a ContextItem>,
     pub(crate) classified: Classified,
-    /// What the layout charges; nothing if there is none.
+    /// The costs of the layout; zero without a layout.
     pub(crate) costs: PlannedCosts,
     /// By pool index: 1 for pinned items, 0 for items that were not scored.
     pub(crate) scores: Vec<f64>,
     pub(super) duplicates: Vec<Duplicate>,
-    /// Units in the order of the sort stage.
+    /// The units that are not duplicates, by descending score.
     pub(crate) sorted: Vec<u32>,
-    /// What they offer, in the same order.
+    /// Their offers, in the same order.
     pub(crate) offers: Offers<'a>,
 }
 
 impl PreparedRun<'_> {
-    /// Fails if the pinned items do not fit the window.
+    /// Returns an error if the pinned items exceed the window.
     pub(super) fn check_pinned(&self, budget: &ContextBudget) -> Result<(), Error> {
         let (pinned_tokens, available_tokens) =
             (self.classified.pinned_tokens, budget.input_tokens());
-        match pinned_tokens > available_tokens {
-            true => Err(Error::PinnedOverBudget { pinned_tokens, available_tokens }),
-            false => Ok(()),
+        if pinned_tokens > available_tokens {
+            return Err(Error::PinnedOverBudget { pinned_tokens, available_tokens });
         }
+        Ok(())
     }
 
-    /// What is spent before anything is selected.
+    /// Returns the tokens that every selection takes.
     pub(crate) fn committed_tokens(&self) -> i64 {
         let around = self.around(&self.classified.pinned.in_pool_order());
         let fixed_tokens = self.costs.plan.fixed;
         self.classified.pinned_tokens.saturating_add(fixed_tokens).saturating_add(around)
     }
 
+    /// Returns the tokens that the layout adds around these items.
     fn around(&self, indices: &[u32]) -> i64 {
-        match self.costs.is_free_of_frames() {
-            true => 0,
-            false => sum_tokens(
-                indices.iter().map(|index| self.costs.around(*index as usize, Level::WHOLE)),
-            ),
+        if self.costs.is_free_of_frames() {
+            return 0;
         }
+        sum_tokens(indices.iter().map(|index| self.costs.around(*index as usize, Level::WHOLE)))
     }
 
-    /// What all candidates and everything that is committed cost together.
+    /// Returns the committed tokens and those of all candidates.
     pub(crate) fn total_tokens(&self) -> i64 {
         let candidates = self.offers.candidates().iter().map(|candidate| candidate.tokens);
         sum_tokens(candidates.chain([self.committed_tokens()]))
     }
 
-    /// What a unit costs, with what is sent around its items.
+    /// Returns the tokens of a unit, with those that the layout adds around its items.
     pub(crate) fn unit_tokens(&self, unit: u32) -> i64 {
         let units = &self.classified.scoreable;
         units.tokens(unit, &self.items).saturating_add(self.around(units.members(unit)))
     }
 
-    pub(super) fn has_short_form(&self, unit: u32) -> bool {
-        match *self.classified.scoreable.members(unit) {
-            [index] => self.items[index as usize].short_form().is_some(),
-            _ => false,
-        }
-    }
-
-    /// The short form of a unit, if it is one item that has one.
+    /// Returns the short form of a unit. Groups have none.
     pub(super) fn short_form(&self, unit: u32, scores: &[f64]) -> Option<Offer> {
         let [index] = *self.classified.scoreable.members(unit) else {
             return None;
@@ -233,14 +229,26 @@ impl PreparedRun<'_> {
         })
     }
 
-    /// How many of the scored items are not dropped as duplicates.
+    /// Returns the number of scored items that are not duplicates.
     pub(super) fn unique_items(&self) -> usize {
         let units = &self.classified.scoreable;
         let dropped = self.duplicates.iter().map(|duplicate| units.members(duplicate.unit).len());
         units.item_count() - dropped.sum::<usize>()
     }
 
-    /// Reports each item that one of these stages dropped, and why.
+    /// Reports each member of a unit with the same reason.
+    fn report_members(
+        &self,
+        unit: u32,
+        reason: ExclusionReason,
+        report: &mut impl FnMut(u32, ExclusionReason),
+    ) {
+        let members = self.classified.scoreable.members(unit);
+        let reasons = iter::repeat_n(reason, members.len());
+        members.iter().zip(reasons).for_each(|(index, reason)| report(*index, reason));
+    }
+
+    /// Reports each item that one of these stages dropped, with the reason.
     pub(super) fn for_each_excluded(
         &self,
         stage: &PipelineStage,
@@ -254,19 +262,18 @@ impl PreparedRun<'_> {
                 }
             }
             PipelineStage::Deduplicate => {
-                // A content that was kept for many is copied once.
+                // A content with many duplicates is copied once.
                 let mut contents = BTreeMap::new();
                 let mut content = |index: u32| -> Arc<str> {
                     let content = || self.items[index as usize].identity().0.into();
                     Arc::clone(contents.entry(index).or_insert_with(content))
                 };
                 for Duplicate { unit, kept, overlap } in &self.duplicates {
-                    if let Some(Overlap { shared, own: total }) = *overlap {
+                    if let Some(Containment { shared, total }) = *overlap {
                         let near_duplicate_of = content(units.best_member(*kept, &self.scores));
                         let reason =
                             ExclusionReason::NearDuplicate { near_duplicate_of, shared, total };
-                        let members = units.members(*unit).iter();
-                        members.for_each(|index| report(*index, reason.clone()));
+                        self.report_members(*unit, reason, report);
                         continue;
                     }
                     for (&index, kept) in units.members(*unit).iter().zip(units.members(*kept)) {
@@ -289,7 +296,7 @@ impl PreparedRun<'_> {
                 let of_group = |index: u32| self.items[index as usize].group() == Some(group);
                 let mut rejected = self.costs.plan.rejected.iter();
                 let is_rejected = rejected.any(|(index, _)| of_group(*index));
-                // Reports name the causes as they did when they were first written.
+                // The names that reports use.
                 let cause = if is_rejected { "Refused" } else { "NegativeTokens" }.to_owned();
                 ExclusionReason::GroupExcluded { group: group.to_owned(), cause }
             }
@@ -298,7 +305,7 @@ impl PreparedRun<'_> {
     }
 }
 
-/// What all stages of a run decided.
+/// The decisions of all stages of a run.
 #[derive(Debug)]
 pub(crate) struct RunState<'a> {
     pub(crate) prepared: Arc<PreparedRun<'a>>,
@@ -308,13 +315,13 @@ pub(crate) struct RunState<'a> {
     pub(super) verdicts: Vec<Verdict>,
     pub(super) shortfalls: Vec<CountRequirementShortfall>,
     pub(super) overflow: Overflow,
-    /// What was dropped when the rest was rendered, and the numbers.
+    /// The units that were dropped after rendering.
     pub(super) drops: RenderDrops,
     pub(super) ledger: Ledger,
-    /// Everything that overflowed, before it was placed.
+    /// All selected items in the order before placing, if they overflowed.
     pub(super) merged: Vec<u32>,
     pub(super) placed: Vec<u32>,
-    /// In which form items are sent.
+    /// The form that each item is sent in.
     pub(super) levels: Levels,
 }
 
@@ -343,7 +350,7 @@ impl<'a> RunState<'a> {
         }
     }
 
-    /// Takes over how the run ended.
+    /// Sets the results of the last stage.
     pub(super) fn set_outcome(
         &mut self,
         outcome: Outcome,
@@ -361,21 +368,13 @@ impl<'a> RunState<'a> {
         }
     }
 
-    pub(super) fn overflow_event(&self, tokens_over_budget: i64) -> OverflowEvent<&'a ContextItem> {
-        let items = &self.prepared.items;
-        OverflowEvent {
-            tokens_over_budget,
-            overflowing_items: self.merged.iter().map(|index| items[*index as usize]).collect(),
-            budget: self.budget.clone(),
-        }
-    }
-
+    /// Returns the pool index, the item and its score.
     pub(super) fn entry(&self, index: u32) -> (usize, &'a ContextItem, f64) {
         let index = index as usize;
         (index, self.prepared.items[index], self.prepared.scores[index])
     }
 
-    /// How many items the slicer took.
+    /// Returns the number of items that the slicer took.
     pub(super) fn sliced_items(&self) -> usize {
         let units = &self.prepared.classified.scoreable;
         let decided = self.prepared.sorted.iter().zip(&self.verdicts);
@@ -383,7 +382,7 @@ impl<'a> RunState<'a> {
         taken.map(|(unit, _)| units.members(*unit).len()).sum()
     }
 
-    /// Reports each selected item and why it is in, in placed order.
+    /// Reports each selected item with its reason, in placed order.
     pub(super) fn for_each_included(&self, mut report: impl FnMut(u32, InclusionReason)) {
         let pinned = self.prepared.classified.pinned.in_pool_order();
         for &index in &self.placed {
@@ -400,89 +399,77 @@ impl<'a> RunState<'a> {
         }
     }
 
-    /// Reports each item that a stage dropped and why.
+    /// Reports each item that a stage dropped, with the reason.
     pub(super) fn for_each_excluded(
         &self,
         stage: &PipelineStage,
         mut report: impl FnMut(u32, ExclusionReason),
     ) {
-        let units = &self.prepared.classified.scoreable;
+        let run = &*self.prepared;
         let pin: OnceCell<Arc<str>> = OnceCell::new();
+        let mut report_verdict = |unit, verdict: &Verdict| {
+            if let Some(reason) = self.exclusion_reason(unit, verdict, &pin) {
+                run.report_members(unit, reason, &mut report);
+            }
+        };
         match stage {
             PipelineStage::Slice => {
-                for (&unit, verdict) in self.prepared.sorted.iter().zip(&self.verdicts) {
-                    self.report_unit(unit, verdict, &pin, &mut report);
-                }
+                let decided = run.sorted.iter().zip(&self.verdicts);
+                decided.for_each(|(unit, verdict)| report_verdict(*unit, verdict));
             }
             PipelineStage::Place => {
-                for truncated in &self.overflow.truncated {
-                    let available_tokens = truncated.available_tokens;
-                    let verdict = Verdict::Left { available_tokens };
-                    self.report_unit(truncated.unit, &verdict, &pin, &mut report);
+                for &TruncatedUnit { unit, available_tokens } in &self.overflow.truncated {
+                    report_verdict(unit, &Verdict::Left { available_tokens });
                 }
                 let RenderDrops { over, rendered_tokens, target_tokens, rejected } = &self.drops;
-                for index in over.iter().flat_map(|unit| units.members(*unit)) {
-                    let (rendered_tokens, target_tokens) = (*rendered_tokens, *target_tokens);
-                    let reason =
-                        ExclusionReason::RenderedOverBudget { rendered_tokens, target_tokens };
-                    report(*index, reason);
+                let (rendered_tokens, target_tokens) = (*rendered_tokens, *target_tokens);
+                let over_budget =
+                    ExclusionReason::RenderedOverBudget { rendered_tokens, target_tokens };
+                for unit in over {
+                    run.report_members(*unit, over_budget.clone(), &mut report);
                 }
                 for (unit, rule) in rejected {
-                    for index in units.members(*unit) {
-                        report(*index, ExclusionReason::RejectedByFormat { rule: rule.clone() });
-                    }
+                    let reason = ExclusionReason::RejectedByFormat { rule: rule.clone() };
+                    run.report_members(*unit, reason, &mut report);
                 }
             }
-            _ => self.prepared.for_each_excluded(stage, &mut report),
+            _ => run.for_each_excluded(stage, &mut report),
         }
     }
 
-    fn report_unit(
+    /// Returns why the slicer left a unit out. `pin` caches the content of the first pinned item.
+    fn exclusion_reason(
         &self,
         unit: u32,
         verdict: &Verdict,
         pin: &OnceCell<Arc<str>>,
-        report: &mut impl FnMut(u32, ExclusionReason),
-    ) {
-        if verdict.is_taken() {
-            return;
-        }
+    ) -> Option<ExclusionReason> {
         let run = &self.prepared;
-        let units = &run.classified.scoreable;
         let item_tokens = run.unit_tokens(unit);
-        let best = units.best_member(unit, &run.scores);
-        for &index in units.members(unit) {
-            let reason = match verdict {
-                Verdict::Left { .. } if self.is_displaced(item_tokens) => {
-                    let displaced_by = pin.get_or_init(|| {
-                        let first = run.classified.pinned.members(0)[0];
-                        run.items[first as usize].content().into()
-                    });
-                    ExclusionReason::PinnedOverride { displaced_by: Arc::clone(displaced_by) }
-                }
-                Verdict::Capped { cap, count } => ExclusionReason::CountCapExceeded {
-                    kind: run.items[best as usize].kind().to_string(),
-                    cap: *cap,
-                    count: *count,
-                },
-                Verdict::Excluded(reason) => (**reason).clone(),
-                Verdict::Outcompeted { available_tokens } => ExclusionReason::BudgetExceeded {
-                    item_tokens,
-                    available_tokens: *available_tokens,
-                    outcompeted: true,
-                },
-                Verdict::Left { available_tokens } => ExclusionReason::BudgetExceeded {
-                    item_tokens,
-                    available_tokens: *available_tokens,
-                    outcompeted: false,
-                },
-                Verdict::Taken(_) => return,
-            };
-            report(index, reason);
-        }
+        let exceeded = |available_tokens, outcompeted| ExclusionReason::BudgetExceeded {
+            item_tokens,
+            available_tokens,
+            outcompeted,
+        };
+        Some(match verdict {
+            Verdict::Taken(_) => return None,
+            Verdict::Left { .. } if self.is_displaced(item_tokens) => {
+                let first = || run.classified.pinned.members(0)[0] as usize;
+                let displaced_by = pin.get_or_init(|| run.items[first()].content().into());
+                ExclusionReason::PinnedOverride { displaced_by: Arc::clone(displaced_by) }
+            }
+            Verdict::Left { available_tokens } => exceeded(*available_tokens, false),
+            Verdict::Outcompeted { available_tokens } => exceeded(*available_tokens, true),
+            Verdict::Capped { cap, count } => {
+                let best = run.classified.scoreable.best_member(unit, &run.scores);
+                let kind = run.items[best as usize].kind().to_string();
+                ExclusionReason::CountCapExceeded { kind, cap: *cap, count: *count }
+            }
+            Verdict::Excluded(reason) => (**reason).clone(),
+        })
     }
 
-    /// Whether a unit is too large for what pinned items leave, and would not be without them.
+    /// Returns whether a unit exceeds the target with the pinned items, and fits without them.
     fn is_displaced(&self, tokens: i64) -> bool {
         let run = &self.prepared;
         run.classified.pinned_tokens > 0
@@ -502,9 +489,7 @@ impl<'a> RunState<'a> {
             (unique, sliced),
             (pinned + sliced, self.placed.len()),
         ];
-        let counts = Self::STAGES.into_iter().zip(counts);
-        counts
-            .map(|(stage, (items_in, items_out))| StageCount { stage, items_in, items_out })
-            .collect()
+        let count = |(stage, (items_in, items_out))| StageCount { stage, items_in, items_out };
+        Self::STAGES.into_iter().zip(counts).map(count).collect()
     }
 }

@@ -14,30 +14,27 @@ pub(super) fn sort<'a>(run: &PreparedRun<'a>, scores: &[f64], dropped: &[Duplica
     let (items, units) = (&run.items, &run.classified.scoreable);
     let mut dropped = dropped.iter().map(|duplicate| duplicate.unit).peekable();
     let mut keys = Vec::with_capacity(units.len());
-    // Read in pool order and kept apart: after the sort, looking into the items again would be one
-    // cache miss for each.
-    let mut tokens = Vec::with_capacity(units.len());
+    // Read in pool order and kept together: after the sort, each candidate is one cache miss.
+    let mut candidates = Vec::with_capacity(units.len());
     let mut has_short_forms = false;
     for unit in 0..units.len() as u32 {
-        tokens.push(run.unit_tokens(unit));
-        has_short_forms |= run.has_short_form(unit);
+        let best = units.best_member(unit, scores);
+        let score = scores[best as usize];
+        candidates.push(Candidate {
+            item: items[best as usize],
+            tokens: run.unit_tokens(unit),
+            score,
+            value: units.value(unit, scores),
+            section: run.costs.section(best as usize, Level::WHOLE),
+        });
+        has_short_forms |= run.short_form(unit, scores).is_some();
         if dropped.next_if_eq(&unit).is_none() {
-            let best = units.best_member(unit, scores);
-            keys.push(order::key(scores[best as usize], best, unit));
+            keys.push(order::key(score, best, unit));
         }
     }
     order::sort(&mut keys);
-    let candidates = keys.iter().map(|key| {
-        let (best, unit) = (order::first(*key) as usize, order::second(*key));
-        Candidate {
-            item: items[best],
-            tokens: tokens[unit as usize],
-            score: scores[best],
-            value: units.value(unit, scores),
-            section: run.costs.section(best, Level::WHOLE),
-        }
-    });
-    let mut offers = Offers::new(candidates);
+    let in_order = keys.iter().map(|key| candidates[order::second(*key) as usize]);
+    let mut offers = Offers::new(in_order);
     if has_short_forms {
         let short_form = |key: &u128| run.short_form(order::second(*key), scores);
         offers = offers.with_short_forms(keys.iter().map(short_form));

@@ -1,11 +1,10 @@
-//! What is selected or excluded as one: an item, or the members of a group.
+//! Units: items or groups that are selected or dropped as one.
 
 use std::borrow::Cow;
 
 use crate::{ContextItem, order, sum_tokens};
 
-/// Units in pool order of their first members. Without groups a unit is an item, and costs nothing
-/// beyond its index.
+/// Units, in pool order of their first members. Without groups, each unit is one index.
 #[derive(Debug, Default)]
 pub(crate) struct Units {
     /// The members of all units, one unit after the other, each in pool order.
@@ -33,17 +32,23 @@ impl Units {
         ends.push(self.members.len() as u32);
     }
 
-    /// How many units there are.
+    /// Returns whether any unit may have several members.
+    pub(crate) fn has_groups(&self) -> bool {
+        self.ends.is_some()
+    }
+
+    /// Returns the number of units.
     pub(crate) fn len(&self) -> usize {
         self.ends.as_ref().unwrap_or(&self.members).len()
     }
 
-    /// How many items they have together.
+    /// Returns the number of items in all units.
     pub(crate) fn item_count(&self) -> usize {
         self.members.len()
     }
 
-    /// The pool indices of a unit's members, in pool order.
+    /// Returns the pool indices of a unit's members, in pool order.
+    #[inline]
     pub(crate) fn members(&self, unit: u32) -> &[u32] {
         let unit = unit as usize;
         match &self.ends {
@@ -55,18 +60,18 @@ impl Units {
         }
     }
 
-    /// The unit of the item with this pool index, if it is among them.
+    /// Returns the unit of an item, by its pool index.
     pub(crate) fn unit_of(&self, index: u32) -> Option<u32> {
         match &self.ends {
             None => self.members.binary_search(&index).ok().map(|unit| unit as u32),
             Some(ends) => {
-                let place = self.members.iter().position(|member| *member == index)?;
-                Some(ends.partition_point(|end| *end as usize <= place) as u32)
+                let position = self.members.iter().position(|member| *member == index)?;
+                Some(ends.partition_point(|end| *end as usize <= position) as u32)
             }
         }
     }
 
-    /// The pool indices of all members, in pool order.
+    /// Returns the pool indices of all members, in pool order.
     pub(crate) fn in_pool_order(&self) -> Cow<'_, [u32]> {
         match &self.ends {
             None => self.members.as_slice().into(),
@@ -78,7 +83,7 @@ impl Units {
         }
     }
 
-    /// The best member, the first in the pool on ties. It stands for the unit in every order.
+    /// Returns the member with the highest score, the first in the pool on ties. It represents the unit in every order.
     pub(crate) fn best_member(&self, unit: u32, scores: &[f64]) -> u32 {
         match *self.members(unit) {
             [only] => only,
@@ -89,7 +94,7 @@ impl Units {
         }
     }
 
-    /// All members' scores together.
+    /// Returns the sum of the members' scores.
     pub(crate) fn value(&self, unit: u32, scores: &[f64]) -> f64 {
         match *self.members(unit) {
             [only] => scores[only as usize],
@@ -97,7 +102,7 @@ impl Units {
         }
     }
 
-    /// All members' tokens together.
+    /// Returns the sum of the members' tokens.
     pub(crate) fn tokens(&self, unit: u32, items: &[&ContextItem]) -> i64 {
         if let [only] = *self.members(unit) {
             return items[only as usize].tokens();

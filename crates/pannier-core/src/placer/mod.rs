@@ -7,8 +7,6 @@ mod rank;
 mod slice_order;
 mod u_shaped;
 
-use std::sync::Arc;
-
 pub use chronological::ChronologicalPlacer;
 pub use document::DocumentPlacer;
 pub use prefix_stable::PrefixStablePlacer;
@@ -55,14 +53,8 @@ pub trait Placer: Send + Sync {
     fn place(&self, items: &[Placing<'_>]) -> Result<Vec<u32>, Error>;
 }
 
-macro_rules! forward {
-    ($($pointer:ty),+) => {
-        $(impl<P: Placer + ?Sized> Placer for $pointer {
-            fn place(&self, items: &[Placing<'_>]) -> Result<Vec<u32>, Error> {
-                (**self).place(items)
-            }
-        })+
-    };
+forward! {
+    Placer {
+        fn place(&self, items: &[Placing<'_>]) -> Result<Vec<u32>, Error>;
+    }
 }
-
-forward!(&P, Box<P>, Arc<P>);

@@ -1,21 +1,20 @@
-//! Scores by the words of a query.
+//! Scores by the terms of a query, with BM25.
 //!
-//! One pass over all contents finds where the terms of the query are; how many items have a term and
-//! how long contents are is only known behind it, so scores follow, term by term. That order is fixed,
-//! and with it the bits of every sum.
+//! One pass over all contents builds posting lists for the terms of the query. Document frequencies and lengths are
+//! known only after that pass, so scores follow, term by term. The order of additions is fixed, and with it the bits of
+//! every sum. The time is linear in the contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Pool, ScoreExplanation, Scorer};
 use crate::Error;
-use crate::terms::{each_term, each_term_beginning, rarity, says_little, worth};
+use crate::analysis::{for_each_term, for_each_term_starting_with, idf, is_stop_word, tf_factor};
 
-/// How well contents answer a query, by BM25 among the items of the pool: the best has 1.
+/// The BM25 score of each content for a query, divided by the best score of the pool.
 ///
-/// Texts are compared by their [terms](crate::terms), so `deploying` finds `deployment`, and
-/// `http_header` finds `HttpHeader`. A term that few items have counts for more, and so does one that
-/// the query repeats. Words that say little, such as `the` and `how`, do not count. An item without any
-/// term scores 0; so do all, if the query has none.
+/// Texts match by their [terms](crate::analysis): `deploying` matches `deployment`, and `http_header` matches
+/// `HttpHeader`. Rare terms and terms that the query repeats count for more. Stop words such as `the` do not count. An
+/// item without any term of the query scores 0.
 ///
 /// ```
 /// use pannier_core::{ContextItem, Bm25Scorer, Pool};
@@ -34,23 +33,23 @@ use crate::terms::{each_term, each_term_beginning, rarity, says_little, worth};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Bm25Scorer {
-    /// The distinct terms that count, in their order, with how often the query has them.
+    /// The distinct terms of the query, ascending, with their frequencies.
     terms: Vec<(String, u32)>,
-    /// With which bytes they begin.
+    /// The first bytes of the terms.
     beginnings: Box<[bool; 256]>,
 }
 
-/// The items that have a term, in the order of the pool, with how often.
-type Found = Vec<(usize, u32)>;
+/// The posting list of a term: items in pool order, with term frequencies.
+type Postings = Vec<(usize, u32)>;
 
 impl Bm25Scorer {
-    /// A scorer by this query. Any text is one; quotes mean nothing.
+    /// Creates a scorer for a query. The query is plain text; quotes have no meaning.
     pub fn new(query: &str) -> Self {
-        // A whole identifier may be the same as its first part, and is then no second occurrence.
+        // A whole identifier may equal its first subword, and is then not a second occurrence.
         let mut occurrences = BTreeSet::new();
-        each_term(query, 0, |term| {
-            if !says_little(term.text) {
-                occurrences.insert((term.text.to_owned(), term.place));
+        for_each_term(query, 0, |term| {
+            if !is_stop_word(term.text) {
+                occurrences.insert((term.text.to_owned(), term.position));
             }
         });
         let mut counts: BTreeMap<String, u32> = BTreeMap::new();
@@ -64,50 +63,50 @@ impl Bm25Scorer {
         Self { terms: counts.into_iter().collect(), beginnings }
     }
 
-    /// The terms that are looked for, each once.
+    /// Returns the distinct terms of the query.
     pub fn terms(&self) -> impl Iterator<Item = &str> {
         self.terms.iter().map(|(term, _)| term.as_str())
     }
 
-    /// Calls a function with every part of a score: which term gives it, to which item, and how much.
-    /// For each item, terms come in their order.
-    fn each_part(&self, pool: &Pool<'_>, mut f: impl FnMut(usize, usize, f64)) {
+    /// Calls a function with the index of a term, an item and the term's score for it. The terms of each item ascend.
+    fn for_each_term_score(&self, pool: &Pool<'_>, mut f: impl FnMut(usize, usize, f64)) {
         if self.terms.is_empty() {
             return;
         }
-        let mut found: Vec<Found> = vec![Vec::new(); self.terms.len()];
+        let mut postings: Vec<Postings> = vec![Vec::new(); self.terms.len()];
         let mut occurrences = Vec::new();
         let mut lengths = Vec::with_capacity(pool.len());
-        for (place, item) in pool.items().iter().enumerate() {
+        for (index, item) in pool.items().iter().enumerate() {
             lengths.push(self.occurrences(item.content(), &mut occurrences));
             for (term, _) in &occurrences {
-                match found[*term].last_mut() {
-                    Some((last, count)) if *last == place => *count = count.saturating_add(1),
-                    _ => found[*term].push((place, 1)),
+                match postings[*term].last_mut() {
+                    Some((last, tf)) if *last == index => *tf = tf.saturating_add(1),
+                    _ => postings[*term].push((index, 1)),
                 }
             }
         }
         let total: u64 = lengths.iter().copied().map(u64::from).sum();
-        let mean = total as f64 / (pool.len() as f64).max(1.0);
-        for (term, found) in found.iter().enumerate() {
-            let repeated = f64::from(self.terms[term].1);
-            let weight = repeated * rarity(found.len() as u32, pool.len());
-            for (item, count) in found {
-                f(term, *item, weight * worth(*count, lengths[*item], mean));
+        let avg_len = total as f64 / (pool.len() as f64).max(1.0);
+        for (term, postings) in postings.iter().enumerate() {
+            let query_tf = f64::from(self.terms[term].1);
+            let weight = query_tf * idf(postings.len() as u32, pool.len());
+            for (item, tf) in postings {
+                f(term, *item, weight * tf_factor(*tf, lengths[*item], avg_len));
             }
         }
     }
 
-    /// Finds the terms in a text, each with its place, and returns how many words the text has.
+    /// Finds the terms of the query in a text, with their positions, and returns the number of words in the text.
     fn occurrences(&self, text: &str, found: &mut Vec<(usize, u32)>) -> u32 {
         found.clear();
-        each_term_beginning(&self.beginnings, text, 0, |term| {
+        for_each_term_starting_with(&self.beginnings, text, 0, |term| {
             let known = self.terms.binary_search_by(|(known, _)| known.as_str().cmp(term.text));
             let Ok(known) = known else { return };
-            // A whole identifier comes behind its parts, and may be the same as the first of them.
-            let mut parts = found.iter().rev().take_while(|(_, place)| *place >= term.place);
-            if !term.is_extra || parts.all(|part| *part != (known, term.place)) {
-                found.push((known, term.place));
+            // A whole identifier follows its subwords, and may equal the first of them.
+            let mut parts =
+                found.iter().rev().take_while(|(_, position)| *position >= term.position);
+            if !term.shares_position || parts.all(|part| *part != (known, term.position)) {
+                found.push((known, term.position));
             }
         })
     }
@@ -116,7 +115,7 @@ impl Bm25Scorer {
 impl Scorer for Bm25Scorer {
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         scores.fill(0.0);
-        self.each_part(pool, |_, item, part| scores[item] += part);
+        self.for_each_term_score(pool, |_, item, part| scores[item] += part);
         let best = best(scores);
         if best > 0.0 {
             scores.iter_mut().for_each(|score| *score /= best);
@@ -128,10 +127,10 @@ impl Scorer for Bm25Scorer {
         "lexical"
     }
 
-    /// Tells what each term gives; the parts add up to the score, but for rounding.
+    /// Explains the score by one child for each term. The children add up to the score, apart from rounding.
     fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
         let (mut scores, mut parts) = (vec![0.0; pool.len()], Vec::new());
-        self.each_part(pool, |term, other, part| {
+        self.for_each_term_score(pool, |term, other, part| {
             scores[other] += part;
             if other == item {
                 parts.push((term, part));
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_has_terms_and_counts_them() {
+    fn the_terms_of_a_query_have_frequencies() {
         let terms = |query| Bm25Scorer::new(query).terms;
         let expected = |terms: &[(&str, u32)]| -> Vec<(String, u32)> {
             terms.iter().map(|(term, count)| ((*term).to_owned(), *count)).collect()
@@ -179,13 +178,13 @@ mod tests {
         let rolled = expected(&[("back", 1), ("deploy", 2), ("roll", 1)]);
         assert_eq!(terms("Roll \"back\" the deployments, deployed"), rolled);
         assert_eq!(terms("getHttp"), expected(&[("get", 1), ("gethttp", 1), ("http", 1)]));
-        // The whole is the stem of its first part here, and stands at the same place.
+        // The whole has the same stem and position as its first subword.
         assert_eq!(terms("ing_ing"), expected(&[("ing", 2)]));
         assert!(terms("how would the").is_empty() && terms("?").is_empty());
     }
 
     #[test]
-    fn the_best_has_1_and_what_has_no_term_0() {
+    fn the_best_item_scores_1_and_items_without_terms_0() {
         // Two words each, and both terms in two of four.
         let found = scores("c d", &["x c", "c d", "x x", "x d"]);
         assert!(close(found[0], 0.5) && close(found[3], 0.5), "{found:?}");
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn rare_terms_short_contents_and_repetitions_count_for_more() {
+    fn rare_terms_short_contents_and_repetitions_score_higher() {
         let found = scores("rare common", &["rare x", "common x", "common x", "common x"]);
         assert!(found[0] == 1.0 && found[1] < 0.5, "{found:?}");
         let found = scores("c", &["c", "c x x x", "c c c x"]);
@@ -207,23 +206,24 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_that_is_the_same_as_its_part_counts_once() {
+    fn an_identifier_that_equals_its_subword_counts_once() {
         // Twice "ing" and two words, both times.
         let found = scores("ing", &["ing_ing", "ing ing"]);
         assert_eq!(found, [1.0, 1.0]);
     }
 
     #[test]
-    fn an_explanation_tells_the_part_of_each_term() {
+    fn an_explanation_has_the_score_of_each_term() {
         let items = items(&["c d d", "d x", "x"]);
         let pool = Pool::new(&items);
         let scorer = Bm25Scorer::new("d c y");
-        for (place, score) in pool.scores(&scorer).unwrap().into_iter().enumerate() {
-            let told = scorer.explain(&pool, place).unwrap();
-            assert_eq!(told.score.to_bits(), score.to_bits());
-            let names: Vec<&str> = told.children.iter().map(|part| part.scorer.as_str()).collect();
-            assert_eq!(names, [&["c", "d"][..], &["d"], &[]][place]);
-            assert!(close(told.children.iter().map(|part| part.score).sum(), score));
+        for (index, score) in pool.scores(&scorer).unwrap().into_iter().enumerate() {
+            let ScoreExplanation { score: explained, children, .. } =
+                scorer.explain(&pool, index).unwrap();
+            assert_eq!(explained.to_bits(), score.to_bits());
+            let names: Vec<&str> = children.iter().map(|child| child.scorer.as_str()).collect();
+            assert_eq!(names, [&["c", "d"][..], &["d"], &[]][index]);
+            assert!(close(children.iter().map(|child| child.score).sum(), score));
         }
     }
 }

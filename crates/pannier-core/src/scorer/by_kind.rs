@@ -1,19 +1,17 @@
-//! A scorer of its own for each kind.
+//! Different scorers for different kinds.
 //!
-//! What makes a task worth keeping says little about a document, so each kind is judged by its own
-//! measure, and among its own: a scorer that ranks sees the items of its kinds as the whole pool.
-//! How the measures compare is up to whoever chooses them; scores are passed on as they are.
+//! The criteria for a task say little about a document. Each kind therefore has its own scorer, which sees only the
+//! items of its kinds as its pool. Scores are passed on unchanged, so the caller must choose comparable scorers.
 
 use super::{Pool, ScoreExplanation, Scorer, leaf};
 use crate::{ContextItem, ContextKind, Error};
 
 const NAME: &str = "ByKindScorer";
 
-/// Scores each kind by its own scorer, over a pool of only the items of that kind.
+/// Scores the items of each kind by another scorer, as a pool of their own.
 ///
-/// Several kinds may share a scorer; they are then ranked together. What has none of the kinds goes
-/// to the scorer of [`otherwise`](ByKindScorerBuilder::otherwise), all of it together, and scores 0
-/// if there is none.
+/// Kinds that share a scorer form one pool. All other kinds form the pool of the
+/// [default scorer](ByKindScorerBuilder::default_scorer). Without one, their items score 0.
 ///
 /// ```
 /// use pannier_core::{ByKindScorer, ContextKind, PriorityScorer, RecencyScorer, ReflexiveScorer};
@@ -21,51 +19,49 @@ const NAME: &str = "ByKindScorer";
 /// let scorer = ByKindScorer::builder()
 ///     .kind(ContextKind::MESSAGE, RecencyScorer)
 ///     .kinds([ContextKind::DOCUMENT, ContextKind::MEMORY], ReflexiveScorer)
-///     .otherwise(PriorityScorer)
+///     .default_scorer(PriorityScorer)
 ///     .build()?;
 /// # Ok::<(), pannier_core::Error>(())
 /// ```
 pub struct ByKindScorer {
-    /// No kind twice, each with the index of its child. A handful: walking them is faster than any map.
+    /// Unique kinds with the indices of their children. A linear scan of few kinds is faster than a map.
     kinds: Vec<(ContextKind, usize)>,
     children: Vec<Box<dyn Scorer>>,
-    /// The child of all other kinds.
-    otherwise: Option<usize>,
+    /// The index of the child for all other kinds.
+    default_scorer: Option<usize>,
 }
 
 impl ByKindScorer {
     /// Starts a scorer without kinds.
     pub fn builder() -> ByKindScorerBuilder {
-        ByKindScorerBuilder { entries: Vec::new(), otherwise: None }
+        ByKindScorerBuilder { entries: Vec::new(), default_scorer: None }
     }
 
-    /// Which child scores an item.
+    /// Returns the index of the child that scores an item.
     fn child_of(&self, item: &ContextItem) -> Option<usize> {
         let listed = self.kinds.iter().find(|(kind, _)| kind == item.kind());
-        listed.map(|(_, child)| *child).or(self.otherwise)
+        listed.map(|(_, child)| *child).or(self.default_scorer)
     }
 }
 
-/// The items of a pool at these places, as a pool.
-fn part<'a>(pool: &Pool<'a>, places: &[usize]) -> Pool<'a> {
-    Pool::new(places.iter().map(|place| pool.items()[*place]))
+/// Returns the items at these positions as a pool.
+fn subpool<'a>(pool: &Pool<'a>, positions: &[usize]) -> Pool<'a> {
+    Pool::new(positions.iter().map(|position| pool.items()[*position]))
 }
 
 impl Scorer for ByKindScorer {
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         scores.fill(0.0);
         let mut members = vec![Vec::new(); self.children.len()];
-        for (place, item) in pool.items().iter().enumerate() {
+        for (position, item) in pool.items().iter().enumerate() {
             if let Some(child) = self.child_of(item) {
-                members[child].push(place);
+                members[child].push(position);
             }
         }
-        for (child, places) in self.children.iter().zip(&members) {
-            if places.is_empty() {
-                continue;
-            }
-            for (place, score) in places.iter().zip(part(pool, places).scores(child)?) {
-                scores[*place] = score;
+        let members = self.children.iter().zip(&members).filter(|(_, members)| !members.is_empty());
+        for (child, positions) in members {
+            for (position, score) in positions.iter().zip(subpool(pool, positions).scores(child)?) {
+                scores[*position] = score;
             }
         }
         Ok(())
@@ -80,10 +76,10 @@ impl Scorer for ByKindScorer {
         let Some(child) = items.get(item).and_then(|item| self.child_of(item)) else {
             return leaf(self, pool, item);
         };
-        let is_member = |place: &usize| self.child_of(items[*place]) == Some(child);
-        let places: Vec<usize> = (0..items.len()).filter(is_member).collect();
-        let own = places.partition_point(|place| *place < item);
-        let inner = self.children[child].explain(&part(pool, &places), own)?;
+        let is_member = |position: &usize| self.child_of(items[*position]) == Some(child);
+        let positions: Vec<usize> = (0..items.len()).filter(is_member).collect();
+        let own = positions.partition_point(|position| *position < item);
+        let inner = self.children[child].explain(&subpool(pool, &positions), own)?;
         Ok(ScoreExplanation::new(self.name(), inner.score).with_children(vec![inner]))
     }
 }
@@ -92,16 +88,16 @@ impl Scorer for ByKindScorer {
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct ByKindScorerBuilder {
     entries: Vec<(Vec<ContextKind>, Box<dyn Scorer>)>,
-    otherwise: Option<Box<dyn Scorer>>,
+    default_scorer: Option<Box<dyn Scorer>>,
 }
 
 impl ByKindScorerBuilder {
-    /// Scores a kind by this scorer.
+    /// Adds a scorer for a kind.
     pub fn kind(self, kind: ContextKind, scorer: impl Scorer + 'static) -> Self {
         self.kinds([kind], scorer)
     }
 
-    /// Scores several kinds by this scorer, as one pool.
+    /// Adds a scorer for several kinds, which form one pool.
     pub fn kinds(
         mut self,
         kinds: impl IntoIterator<Item = ContextKind>,
@@ -111,9 +107,9 @@ impl ByKindScorerBuilder {
         self
     }
 
-    /// Scores all kinds that are not listed by this scorer, as one pool.
-    pub fn otherwise(mut self, scorer: impl Scorer + 'static) -> Self {
-        self.otherwise = Some(Box::new(scorer));
+    /// Sets the scorer for all other kinds, which form one pool.
+    pub fn default_scorer(mut self, scorer: impl Scorer + 'static) -> Self {
+        self.default_scorer = Some(Box::new(scorer));
         self
     }
 
@@ -121,8 +117,7 @@ impl ByKindScorerBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidScorer`] if a kind is listed twice, a scorer has no kinds, or no kind is listed
-    /// at all.
+    /// [`Error::InvalidScorer`] if a kind is listed twice, a scorer has no kinds, or there is no kind.
     pub fn build(self) -> Result<ByKindScorer, Error> {
         let refuse = |problem: String| Err(Error::InvalidScorer { scorer: NAME, problem });
         if self.entries.is_empty() {
@@ -141,11 +136,11 @@ impl ByKindScorerBuilder {
             }
             children.push(scorer);
         }
-        let otherwise = self.otherwise.map(|scorer| {
+        let default_scorer = self.default_scorer.map(|scorer| {
             children.push(scorer);
             children.len() - 1
         });
-        Ok(ByKindScorer { kinds, children, otherwise })
+        Ok(ByKindScorer { kinds, children, default_scorer })
     }
 }
 
@@ -177,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_ranks_among_the_own_kinds() {
+    fn ranks_are_relative_to_items_of_the_same_kinds() {
         let scorer = ByKindScorer::builder()
             .kind(kind("Task"), PriorityScorer)
             .kinds([kind("note"), kind("learning")], PriorityScorer);
@@ -187,30 +182,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_listed_goes_to_the_last_scorer() {
+    fn the_default_scorer_scores_all_other_kinds() {
         let scorer = ByKindScorer::builder()
             .kind(kind("task"), ReflexiveScorer)
             .kind(kind("nowhere"), ReflexiveScorer)
-            .otherwise(PriorityScorer)
+            .default_scorer(PriorityScorer)
             .build()
             .unwrap();
         let items = pool();
         let pool = Pool::new(&items);
         assert_eq!(pool.scores(&scorer).unwrap(), [0.25, 0.5, 0.25, 1.0, 0.0, 0.25]);
         for (place, score) in pool.scores(&scorer).unwrap().into_iter().enumerate() {
-            let told = scorer.explain(&pool, place).unwrap();
-            assert_eq!((told.scorer.as_str(), told.score), ("by_kind", score));
+            let explanation = scorer.explain(&pool, place).unwrap();
+            assert_eq!((explanation.scorer.as_str(), explanation.score), ("by_kind", score));
             let child = if score == 0.25 { "reflexive" } else { "priority" };
-            assert_eq!(told.children, [ScoreExplanation::new(child, score)]);
+            assert_eq!(explanation.children, [ScoreExplanation::new(child, score)]);
         }
     }
 
     #[test]
-    fn what_nobody_scores_is_0_and_has_nothing_to_tell() {
+    fn a_kind_without_a_scorer_scores_0() {
         let scorer = ByKindScorer::builder().kind(kind("task"), ReflexiveScorer).build().unwrap();
         let items = pool();
-        let told = scorer.explain(&Pool::new(&items), 3).unwrap();
-        assert_eq!(told, ScoreExplanation::new("by_kind", 0.0));
+        let explanation = scorer.explain(&Pool::new(&items), 3).unwrap();
+        assert_eq!(explanation, ScoreExplanation::new("by_kind", 0.0));
         assert!(Pool::new([]).scores(&scorer).unwrap().is_empty());
     }
 
@@ -227,7 +222,7 @@ mod tests {
             "ByKindScorer: scorer 1 has no kinds; give it at least one"
         );
         assert_eq!(
-            problem(ByKindScorer::builder().otherwise(PriorityScorer)),
+            problem(ByKindScorer::builder().default_scorer(PriorityScorer)),
             "ByKindScorer: it lists no kinds; add at least one"
         );
     }

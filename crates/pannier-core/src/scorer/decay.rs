@@ -1,23 +1,21 @@
 //! Scores by age.
 //!
-//! Unlike recency, which ranks items against each other, decay looks at each item's age alone. It
-//! needs to know what time it is, and the engine reads no clock: the caller provides the time, and each
-//! scorer reads it once a run, so that all items are judged at the same instant. Two decay scorers that
-//! must agree to the nanosecond are given the same [`Timestamp`].
+//! Recency ranks items against each other; decay depends on each item's age alone. The engine reads no clock, so the
+//! caller provides the time. Each scorer reads it once per run, so that all items are scored at the same instant. Two
+//! decay scorers that must agree to the nanosecond need the same [`Timestamp`].
 
 use std::time::Duration;
 
-use super::{Pool, Scorer, check_unit, score_each};
+use super::{Pool, Scorer, check_unit_interval, score_independently};
 use crate::{Error, Timestamp};
 
 const NAME: &str = "DecayScorer";
 
-/// Tells a [`DecayScorer`] what time it is.
+/// The clock of a [`DecayScorer`].
 ///
-/// A [`Timestamp`] is a clock that stands still, which makes runs repeatable; a closure may read
-/// the real one.
+/// A [`Timestamp`] is a fixed time, which makes runs repeatable. A closure may read the system clock.
 pub trait TimeProvider: Send + Sync {
-    /// The time that ages are measured to.
+    /// Returns the time that ages are measured from.
     fn now(&self) -> Timestamp;
 }
 
@@ -33,19 +31,18 @@ impl<F: Fn() -> Timestamp + Send + Sync> TimeProvider for F {
     }
 }
 
-/// How a score falls as an item ages.
+/// The score of an item as a function of its age.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecayCurve(Shape);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Shape {
     Exponential { half_life: Duration },
-    Window { max_age: Duration },
     Step { windows: Vec<(Duration, f64)> },
 }
 
 impl DecayCurve {
-    /// Halves with every `half_life`.
+    /// Creates a curve that halves with every `half_life`.
     ///
     /// # Errors
     ///
@@ -55,22 +52,21 @@ impl DecayCurve {
         Ok(Self(Shape::Exponential { half_life }))
     }
 
-    /// 1 while the age is below `max_age`, then 0.
+    /// Creates a curve that is 1 below `max_age` and 0 from there on.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidScorer`] if the age is zero.
     pub fn window(max_age: Duration) -> Result<Self, Error> {
         not_zero("maxAge", max_age)?;
-        Ok(Self(Shape::Window { max_age }))
+        Ok(Self(Shape::Step { windows: vec![(max_age, 1.0), (Duration::MAX, 0.0)] }))
     }
 
-    /// The score of the first window whose age is above the item's; the last one's beyond them all.
+    /// Creates a step curve: an item gets the score of the first window with a greater age, or of the last window.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidScorer`] if there is no window, one has no width, they are not in order of
-    /// age, or a score is not a finite number.
+    /// [`Error::InvalidScorer`] if there is no window, an age is zero, ages do not ascend, or a score is not a finite number.
     pub fn step(windows: impl IntoIterator<Item = (Duration, f64)>) -> Result<Self, Error> {
         let windows: Vec<_> = windows.into_iter().collect();
         let invalid = |problem: String| Err(Error::InvalidScorer { scorer: NAME, problem });
@@ -89,13 +85,12 @@ impl DecayCurve {
         Ok(Self(Shape::Step { windows }))
     }
 
-    /// The score at an age.
-    pub fn at(&self, age: Duration) -> f64 {
+    /// Returns the score at an age.
+    pub fn score_at_age(&self, age: Duration) -> f64 {
         match &self.0 {
             Shape::Exponential { half_life } => {
                 libm::exp2(-(age.as_secs_f64() / half_life.as_secs_f64()))
             }
-            Shape::Window { max_age } => f64::from(u8::from(age < *max_age)),
             Shape::Step { windows } => {
                 let reached = windows.partition_point(|(max_age, _)| *max_age <= age);
                 windows[reached.min(windows.len() - 1)].1
@@ -112,10 +107,9 @@ fn not_zero(parameter: &str, duration: Duration) -> Result<(), Error> {
     Err(Error::InvalidScorer { scorer: NAME, problem })
 }
 
-/// Fresher is better: a curve over each item's age.
+/// Scores each item by a [curve](DecayCurve) over its age.
 ///
-/// Items dated after the reference time count as new. Items without a timestamp get a score of
-/// their own, 0.5 unless set.
+/// Items dated after the reference time have age 0. Items without a timestamp get a fixed score, 0.5 unless set.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -136,7 +130,7 @@ pub struct DecayScorer {
 }
 
 impl DecayScorer {
-    /// A scorer that asks `time` once a run.
+    /// Creates a scorer that reads `time` once per run.
     pub fn new(time: impl TimeProvider + 'static, curve: DecayCurve) -> Self {
         Self { time: Box::new(time), curve, null_timestamp_score: 0.5 }
     }
@@ -147,7 +141,7 @@ impl DecayScorer {
     ///
     /// [`Error::InvalidScorer`] if the score is not between 0 and 1.
     pub fn with_null_timestamp_score(mut self, score: f64) -> Result<Self, Error> {
-        self.null_timestamp_score = check_unit(NAME, "nullTimestampScore", score)?;
+        self.null_timestamp_score = check_unit_interval(NAME, "nullTimestampScore", score)?;
         Ok(self)
     }
 }
@@ -159,35 +153,28 @@ impl Scorer for DecayScorer {
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         let now = self.time.now();
-        score_each(pool, scores, |item| match item.timestamp() {
-            Some(timestamp) => self.curve.at(now.since(timestamp)),
+        score_independently(pool, scores, |item| match item.timestamp() {
+            Some(timestamp) => self.curve.score_at_age(now.since(timestamp)),
             None => self.null_timestamp_score,
         });
         Ok(())
     }
 }
 
-impl std::fmt::Debug for DecayScorer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DecayScorer")
-            .field("curve", &self.curve)
-            .field("null_timestamp_score", &self.null_timestamp_score)
-            .finish_non_exhaustive()
-    }
-}
+opaque_debug!(DecayScorer);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_exponential_curve_is_the_power_of_two_that_the_specification_states() {
+    fn the_exponential_curve_is_the_power_of_two_of_the_specification() {
         for half_life in [1, 7, 86_400] {
             let curve = DecayCurve::exponential(Duration::from_secs(half_life)).unwrap();
             for tenths in 0..5_000_u64 {
                 let age = Duration::from_millis(100 * tenths);
                 let power = libm::pow(2.0, -age.as_secs_f64() / half_life as f64);
-                assert!((curve.at(age) - power).abs() < 1e-12, "{half_life} {age:?}");
+                assert!((curve.score_at_age(age) - power).abs() < 1e-12, "{half_life} {age:?}");
             }
         }
     }

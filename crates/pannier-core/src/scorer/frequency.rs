@@ -18,7 +18,7 @@ use std::ops::Range;
 use super::pool::Interner;
 use super::{Pool, Scorer};
 use crate::Error;
-use crate::model::compare_folded;
+use crate::model::cmp_ignore_ascii_case;
 
 /// The share of peers with at least one tag in common, without regard to ASCII case.
 ///
@@ -40,13 +40,10 @@ impl Scorer for FrequencyScorer {
         counter.add(0..counter.members.len(), weight, 1)?;
 
         let peers = pool.len().saturating_sub(1) as f64;
-        let share = |shared: i64| {
-            // Every tagged item shares its tags with itself, and is no peer of itself.
-            if shared > 1 { (shared - 1) as f64 / peers } else { 0.0 }
-        };
-        let shares: Vec<f64> = counter.shared.into_iter().map(share).collect();
         for (score, set) in scores.iter_mut().zip(set_of) {
-            *score = shares[set as usize];
+            // Every tagged item shares its tags with itself, and is no peer of itself.
+            let others = counter.shared[set as usize] - 1;
+            *score = if others > 0 { others as f64 / peers } else { 0.0 };
         }
         Ok(())
     }
@@ -60,39 +57,37 @@ struct TagRows {
 }
 
 impl TagRows {
+    const NOT_SHARED: u32 = u32::MAX;
+
     fn new(pool: &Pool<'_>) -> Self {
         let index = pool.tags();
         let names = &index.names;
         let mut by_folded: Vec<u32> = (0..names.len() as u32).collect();
-        let compare = |a: &u32, b: &u32| compare_folded(names[*a as usize], names[*b as usize]);
+        let compare =
+            |a: &u32, b: &u32| cmp_ignore_ascii_case(names[*a as usize], names[*b as usize]);
         by_folded.sort_unstable_by(compare);
         let mut folded = vec![0; names.len()];
         let mut distinct = 0;
         for spellings in by_folded.chunk_by(|a, b| compare(a, b).is_eq()) {
+            // A tag that occurs once is shared with nobody.
+            let is_single = matches!(spellings, [only] if index.occurrences[*only as usize] == 1);
             for spelling in spellings {
-                folded[*spelling as usize] = distinct as u32;
+                folded[*spelling as usize] = if is_single { Self::NOT_SHARED } else { distinct };
             }
-            distinct += 1;
+            distinct += u32::from(!is_single);
         }
 
-        let mut occurrences = vec![0_u32; distinct];
-        for item in 0..pool.len() {
-            for tag in index.of(item) {
-                let occurrences = &mut occurrences[folded[*tag as usize] as usize];
-                *occurrences = occurrences.saturating_add(1);
-            }
-        }
         let mut starts = Vec::with_capacity(pool.len() + 1);
-        let mut tags = Vec::with_capacity(index.total());
+        let mut tags: Vec<u32> = Vec::with_capacity(index.total());
         starts.push(0);
         for item in 0..pool.len() {
             let start = tags.len();
             let row = index.of(item).iter().map(|tag| folded[*tag as usize]);
-            // A tag that occurs once is shared with nobody.
-            tags.extend(row.filter(|tag| occurrences[*tag as usize] > 1));
+            tags.extend(row.filter(|tag| *tag != Self::NOT_SHARED));
             sort_and_deduplicate(&mut tags, start);
             starts.push(tags.len() as u32);
         }
+        let distinct = distinct as usize;
         Self { starts, tags, distinct }
     }
 }
@@ -122,10 +117,11 @@ struct TagSets {
 
 impl TagSets {
     fn new(rows: &TagRows) -> Self {
-        let mut interner = Interner::default();
+        let mut interner = Interner::with_capacity(rows.tags.len() / 2);
         // Sets of no tag and of one tag are numbered first: they need no hash.
         let short = |tail, end| Member { set: 0, weight: 0, tail, end };
-        let mut sets = vec![short(0, 0); rows.distinct + 1];
+        let mut sets = Vec::with_capacity(rows.distinct + 1 + rows.tags.len() / 2);
+        sets.resize(rows.distinct + 1, short(0, 0));
         let ranges = rows.starts.windows(2).map(|range| (range[0], range[1]));
         let set_of = ranges.map(|(tail, end)| {
             let set = match rows.tags[tail as usize..end as usize] {
@@ -197,10 +193,13 @@ impl<'r> SharedTagCounter<'r> {
     const MAX_BITMAP_STEPS: u64 = 1 << 40;
 
     fn new(rows: &'r TagRows, sets: Vec<Member>) -> Self {
+        // Room for the subgroups of all sets, and for those of the largest of them.
+        let mut members = Vec::with_capacity(sets.len() + 2 * rows.tags.len());
+        members.extend(sets.iter().filter(|set| set.tail < set.end));
         Self {
             tags: &rows.tags,
             shared: vec![0; sets.len()],
-            members: sets.into_iter().filter(|set| set.tail < set.end).collect(),
+            members,
             buckets: Vec::with_capacity(2 * rows.distinct),
             bucket_of: vec![Self::NO_BUCKET; rows.distinct],
             bitmaps: Vec::with_capacity(rows.distinct),

@@ -1,7 +1,7 @@
-//! Scores by the words that occur in a content.
+//! Scores by keywords in the content.
 //!
-//! A word is looked up in the sorted keywords, so a content is read once, however many keywords there
-//! are, and only as far as its score can still grow.
+//! Each word of a content is looked up in the sorted keywords: `O(words * log(keywords))`. Reading a content stops once
+//! its score is saturated.
 
 use std::collections::BTreeSet;
 use std::iter;
@@ -9,12 +9,11 @@ use std::iter;
 use super::{Pool, ScoreExplanation, Scorer};
 use crate::Error;
 
-/// How many of some keywords occur in an item's content, over how many are enough; at most 1.
+/// The number of distinct keywords in an item's content, divided by the saturation; at most 1.
 ///
-/// Keywords are whole words, and case does not matter. The words of a content are what stands between
-/// white space, without what is neither letter nor digit at its ends; and the parts of such a word
-/// between characters that are no letters, digits or underscores. So `(auth/login.rs)` has the words
-/// `auth/login.rs`, `auth`, `login` and `rs`. A keyword that occurs often counts once.
+/// Keywords match whole words, without regard to case. The words of a content are separated by whitespace and lose
+/// punctuation at both ends. Parts of a word between punctuation are words, too: `(auth/login.rs)` has the words
+/// `auth/login.rs`, `auth`, `login` and `rs`. A repeated keyword counts once.
 ///
 /// ```
 /// use pannier_core::{ContextItem, KeywordScorer, Pool};
@@ -30,72 +29,72 @@ use crate::Error;
 /// ```
 #[derive(Clone, Debug)]
 pub struct KeywordScorer {
-    /// In the order they were given, as they are looked for.
+    /// Normalized, in the order of the caller.
     keywords: Vec<String>,
-    /// Their places, by their texts.
+    /// Their positions, in the order of their texts.
     sorted: Vec<usize>,
-    enough: usize,
+    saturation: usize,
 }
 
 impl KeywordScorer {
-    /// A scorer that gives 1 to an item with `enough` of these keywords, and to one with fewer its share.
+    /// Creates a scorer that gives 1 to items with at least `saturation` of these keywords, and a share to others.
     ///
-    /// Keywords lose what is neither letter nor digit at their ends. Those that are then empty, or the
-    /// same as another but for case, do not count. One with white space inside is found nowhere.
-    /// Without keywords every score is 0.
+    /// Keywords lose punctuation at both ends. Empty and repeated keywords are ignored. A keyword with whitespace inside
+    /// never matches. Without keywords, every score is 0.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidScorer`] if `enough` is 0.
+    /// [`Error::InvalidScorer`] if `saturation` is 0.
     pub fn new<K: AsRef<str>>(
         keywords: impl IntoIterator<Item = K>,
-        enough: usize,
+        saturation: usize,
     ) -> Result<Self, Error> {
-        if enough == 0 {
-            let problem = "enough is 0; it must be 1 or more".to_owned();
+        if saturation == 0 {
+            let problem = "saturation is 0; it must be 1 or more".to_owned();
             return Err(Error::InvalidScorer { scorer: "KeywordScorer", problem });
         }
         let mut known = BTreeSet::new();
-        let keywords = keywords.into_iter().map(|keyword| trimmed(keyword.as_ref()).to_lowercase());
+        let keywords =
+            keywords.into_iter().map(|keyword| trim_punctuation(keyword.as_ref()).to_lowercase());
         let is_new = |keyword: &String| !keyword.is_empty() && known.insert(keyword.clone());
         let keywords: Vec<String> = keywords.filter(is_new).collect();
         let mut sorted: Vec<usize> = (0..keywords.len()).collect();
-        sorted.sort_unstable_by_key(|place| &keywords[*place]);
-        Ok(Self { keywords, sorted, enough })
+        sorted.sort_unstable_by_key(|position| &keywords[*position]);
+        Ok(Self { keywords, sorted, saturation })
     }
 
-    /// The keywords as they are looked for, in the order they were given.
+    /// Returns the normalized keywords, in the order of the caller.
     pub fn keywords(&self) -> &[String] {
         &self.keywords
     }
 
-    /// The place of the keyword that a word is.
+    /// Returns the position of the keyword that equals a word.
     fn find(&self, word: &str) -> Option<usize> {
-        // Most words are ASCII, and compare without a copy in lower case.
+        // Most words are ASCII, and compare without a lowercased copy.
         let found = if word.is_ascii() {
             let lower = || word.bytes().map(|byte| byte.to_ascii_lowercase());
-            self.sorted.binary_search_by(|place| self.keywords[*place].bytes().cmp(lower()))
+            self.sorted.binary_search_by(|keyword| self.keywords[*keyword].bytes().cmp(lower()))
         } else {
             let lower = word.to_lowercase();
-            self.sorted.binary_search_by(|place| self.keywords[*place].cmp(&lower))
+            self.sorted.binary_search_by(|keyword| self.keywords[*keyword].cmp(&lower))
         };
-        found.ok().map(|at| self.sorted[at])
+        found.ok().map(|index| self.sorted[index])
     }
 
-    /// The places of the keywords in a content, as often as they occur.
-    fn found(&self, content: &str) -> impl Iterator<Item = usize> {
+    /// Returns the positions of the keywords in a content, with repetitions.
+    fn matched_keywords(&self, content: &str) -> impl Iterator<Item = usize> {
         words(content).filter_map(|word| self.find(word))
     }
 }
 
-/// Without what is neither letter nor digit at its ends.
-fn trimmed(word: &str) -> &str {
+/// Removes everything but letters and digits from both ends.
+fn trim_punctuation(word: &str) -> &str {
     word.trim_matches(|c: char| !c.is_alphanumeric())
 }
 
-/// The words of a text, and their parts.
+/// Returns the words of a text, and their parts.
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split_whitespace().map(trimmed).filter(|word| !word.is_empty()).flat_map(|word| {
+    text.split_whitespace().map(trim_punctuation).filter(|word| !word.is_empty()).flat_map(|word| {
         let parts = word.split(|c: char| !c.is_alphanumeric() && c != '_');
         // A word without parts is its own only part.
         let parts = parts.filter(|part| !part.is_empty() && part.len() < word.len());
@@ -105,17 +104,19 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 impl Scorer for KeywordScorer {
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-        let most = self.enough.min(self.keywords.len());
-        if most == 0 {
+        let max_matches = self.saturation.min(self.keywords.len());
+        if max_matches == 0 {
             scores.fill(0.0);
             return Ok(());
         }
-        // The last item that each keyword was found in.
+        // The last item that each keyword occurs in.
         let mut last = vec![usize::MAX; self.keywords.len()];
-        for (place, (score, item)) in scores.iter_mut().zip(pool.items()).enumerate() {
-            let is_new = |keyword: &usize| std::mem::replace(&mut last[*keyword], place) != place;
-            let matches = self.found(item.content()).filter(is_new).take(most).count();
-            *score = matches as f64 / self.enough as f64;
+        for (position, (score, item)) in scores.iter_mut().zip(pool.items()).enumerate() {
+            let is_new =
+                |keyword: &usize| std::mem::replace(&mut last[*keyword], position) != position;
+            let matches =
+                self.matched_keywords(item.content()).filter(is_new).take(max_matches).count();
+            *score = matches as f64 / self.saturation as f64;
         }
         Ok(())
     }
@@ -124,15 +125,15 @@ impl Scorer for KeywordScorer {
         "keyword"
     }
 
-    /// Tells every keyword that occurs, also those beyond what is enough.
+    /// Returns every keyword that occurs, including those beyond the saturation.
     fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
         let content = pool.items().get(item).map_or("", |item| item.content());
-        let matches: BTreeSet<usize> = self.found(content).collect();
-        let each = 1.0 / self.enough as f64;
+        let matches: BTreeSet<usize> = self.matched_keywords(content).collect();
+        let each = 1.0 / self.saturation as f64;
         let children = matches
             .iter()
             .map(|keyword| ScoreExplanation::new(self.keywords[*keyword].as_str(), each));
-        let score = matches.len().min(self.enough) as f64 / self.enough as f64;
+        let score = matches.len().min(self.saturation) as f64 / self.saturation as f64;
         Ok(ScoreExplanation::new(self.name(), score).with_children(children.collect()))
     }
 }
@@ -142,14 +143,14 @@ mod tests {
     use super::*;
     use crate::ContextItem;
 
-    fn score(keywords: &[&str], enough: usize, content: &str) -> f64 {
+    fn score(keywords: &[&str], saturation: usize, content: &str) -> f64 {
         let item = ContextItem::new(content, 1).unwrap();
-        let scorer = KeywordScorer::new(keywords, enough).unwrap();
+        let scorer = KeywordScorer::new(keywords, saturation).unwrap();
         Pool::new([&item]).scores(&scorer).unwrap()[0]
     }
 
     #[test]
-    fn words_are_what_stands_between_blanks_and_their_parts() {
+    fn words_are_split_at_whitespace_and_punctuation() {
         let shown = |text| words(text).collect::<Vec<_>>().join(" ");
         assert_eq!(shown("(auth/login.rs)"), "auth/login.rs auth login rs");
         assert_eq!(shown("snake_case _x_ don't -- é"), "snake_case x don't don t é");
@@ -158,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn keywords_are_looked_for_in_one_form() {
+    fn keywords_are_normalized() {
         let given = ["  Deploy,", "DEPLOY", "", "--", "Größe", "auth/Login.rs", "a b"];
         let scorer = KeywordScorer::new(given, 1).unwrap();
         assert_eq!(scorer.keywords(), ["deploy", "größe", "auth/login.rs", "a b"]);
     }
 
     #[test]
-    fn distinct_keywords_count_up_to_what_is_enough() {
+    fn distinct_keywords_count_up_to_the_saturation() {
         let keywords = ["deploy", "rollback", "friday", "größe"];
         assert_eq!(score(&keywords, 3, "deploy deploy DEPLOY deploy/deploy"), 1.0 / 3.0);
         assert_eq!(score(&keywords, 3, "Deploy, then rollback."), 2.0 / 3.0);
@@ -179,18 +180,19 @@ mod tests {
     }
 
     #[test]
-    fn an_explanation_tells_all_keywords_that_occur() {
+    fn an_explanation_has_all_matched_keywords() {
         let item = ContextItem::new("b/a c", 1).unwrap();
         let pool = Pool::new([&item]);
-        let told = KeywordScorer::new(["c", "x", "a", "b"], 2).unwrap().explain(&pool, 0).unwrap();
+        let explanation =
+            KeywordScorer::new(["c", "x", "a", "b"], 2).unwrap().explain(&pool, 0).unwrap();
         let part = |keyword| ScoreExplanation::new(keyword, 0.5);
         let expected = ScoreExplanation::new("keyword", 1.0);
-        assert_eq!(told, expected.with_children(vec![part("c"), part("a"), part("b")]));
+        assert_eq!(explanation, expected.with_children(vec![part("c"), part("a"), part("b")]));
     }
 
     #[test]
-    fn nothing_is_never_enough() {
+    fn a_saturation_of_0_is_refused() {
         let error = KeywordScorer::new(["a"], 0).unwrap_err();
-        assert_eq!(error.to_string(), "KeywordScorer: enough is 0; it must be 1 or more");
+        assert_eq!(error.to_string(), "KeywordScorer: saturation is 0; it must be 1 or more");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Pool, Scorer, check_weight, score_each};
+use super::{Pool, Scorer, check_weight, score_independently};
 use crate::{ContextKind, Error};
 
 const NAME: &str = "KindScorer";
@@ -70,12 +70,12 @@ impl Scorer for KindScorer {
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         if self.by_kind.is_empty() {
-            score_each(pool, scores, |item| {
+            score_independently(pool, scores, |item| {
                 let weight = self.weights.iter().find(|(kind, _)| kind == item.kind());
                 weight.map_or(0.0, |(_, weight)| *weight)
             });
         } else {
-            score_each(pool, scores, |item| {
+            score_independently(pool, scores, |item| {
                 self.by_kind.get(item.kind()).copied().unwrap_or_default()
             });
         }

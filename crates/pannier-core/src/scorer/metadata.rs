@@ -1,34 +1,34 @@
-//! Scores by what the caller wrote into an item's metadata.
+//! Scores by an item's metadata.
 
-use super::{Pool, Scorer, check_unit, score_each};
+use super::{Pool, Scorer, check_unit_interval, score_independently};
 use crate::Error;
 
-/// The trust that `metadata["cupel:trust"]` states, clamped to 0..1.
+/// The trust in `metadata["cupel:trust"]`, clamped to the range 0 to 1.
 ///
-/// The value is a number or a text that reads as one. Items without it, or with one that is not a
-/// finite number, get a default.
+/// The value is a number, or a string that parses as one. Items without a finite value get the default, 0.5 unless set.
 #[derive(Clone, Debug)]
 pub struct MetadataTrustScorer {
     default_score: f64,
 }
 
 impl MetadataTrustScorer {
-    /// The metadata key that is read.
+    /// The metadata key.
     pub const KEY: &'static str = "cupel:trust";
 
-    /// A scorer that gives items without a usable value this score.
+    /// Creates a scorer with a score for items without a finite value.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidScorer`] if the score is not between 0 and 1.
     pub fn new(default_score: f64) -> Result<Self, Error> {
-        let default_score = check_unit("MetadataTrustScorer", "defaultScore", default_score)?;
+        let default_score =
+            check_unit_interval("MetadataTrustScorer", "defaultScore", default_score)?;
         Ok(Self { default_score })
     }
 }
 
 impl Default for MetadataTrustScorer {
-    /// Items without a value get 0.5.
+    /// Creates a scorer that gives 0.5 to items without a finite value.
     fn default() -> Self {
         Self { default_score: 0.5 }
     }
@@ -40,18 +40,16 @@ impl Scorer for MetadataTrustScorer {
     }
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-        score_each(pool, scores, |item| {
+        score_independently(pool, scores, |item| {
             let trust = item.metadata().get(Self::KEY).and_then(|value| value.as_f64());
-            match trust {
-                Some(trust) if trust.is_finite() => trust.clamp(0.0, 1.0),
-                _ => self.default_score,
-            }
+            let trust = trust.filter(|trust| trust.is_finite());
+            trust.map_or(self.default_score, |trust| trust.clamp(0.0, 1.0))
         });
         Ok(())
     }
 }
 
-/// A multiplier for items whose metadata has a certain value; all others get 1.
+/// A multiplier for items whose metadata has a given value. All other items get 1.
 #[derive(Clone, Debug)]
 pub struct MetadataKeyScorer {
     key: String,
@@ -60,7 +58,7 @@ pub struct MetadataKeyScorer {
 }
 
 impl MetadataKeyScorer {
-    /// Boosts items whose metadata has `value` under `key`. Numbers and truth values compare by their
+    /// Creates a scorer that boosts items whose metadata has `value` under `key`. Numbers and Booleans compare by their
     /// shortest spelling: `true`, `3`, `3.0`, `1.5`.
     ///
     /// # Errors
@@ -85,7 +83,7 @@ impl Scorer for MetadataKeyScorer {
     }
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-        score_each(pool, scores, |item| {
+        score_independently(pool, scores, |item| {
             let value = item.metadata().get(&self.key).and_then(|value| value.as_text());
             if value.is_some_and(|value| value == self.value) { self.boost } else { 1.0 }
         });

@@ -10,41 +10,36 @@
 
 mod bm25;
 mod by_kind;
-mod children;
 mod composite;
 mod decay;
 mod explanation;
+mod fold;
 mod frequency;
 mod keyword;
 mod kind;
 mod metadata;
 mod pool;
 mod prefix_stability;
-mod product;
 mod rank;
 mod reflexive;
 mod scaled;
-mod sum;
 mod tag;
-
-use std::sync::Arc;
 
 pub use bm25::Bm25Scorer;
 pub use by_kind::{ByKindScorer, ByKindScorerBuilder};
 pub use composite::{CompositeScorer, CompositeScorerBuilder};
 pub use decay::{DecayCurve, DecayScorer, TimeProvider};
 pub use explanation::ScoreExplanation;
+pub use fold::{ProductScorer, ProductScorerBuilder, SumScorer, SumScorerBuilder};
 pub use frequency::FrequencyScorer;
 pub use keyword::KeywordScorer;
 pub use kind::KindScorer;
 pub use metadata::{MetadataKeyScorer, MetadataTrustScorer};
 pub use pool::Pool;
 pub use prefix_stability::PrefixStabilityScorer;
-pub use product::{ProductScorer, ProductScorerBuilder};
 pub use rank::{PriorityScorer, RecencyScorer};
 pub use reflexive::ReflexiveScorer;
 pub use scaled::ScaledScorer;
-pub use sum::{SumScorer, SumScorerBuilder};
 pub use tag::TagScorer;
 
 use crate::{ContextItem, Error};
@@ -100,25 +95,13 @@ fn leaf<S: Scorer + ?Sized>(
     Ok(ScoreExplanation::new(scorer.name(), score))
 }
 
-macro_rules! forward {
-    ($($pointer:ty),+) => {
-        $(impl<S: Scorer + ?Sized> Scorer for $pointer {
-            fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-                (**self).score(pool, scores)
-            }
-
-            fn name(&self) -> &str {
-                (**self).name()
-            }
-
-            fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
-                (**self).explain(pool, item)
-            }
-        })+
-    };
+forward! {
+    Scorer {
+        fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error>;
+        fn name(&self) -> &str;
+        fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error>;
+    }
 }
-
-forward!(&S, Box<S>, Arc<S>);
 
 /// A scorer made of a function of one item.
 ///
@@ -135,13 +118,13 @@ pub struct FnScorer<F>(pub F);
 
 impl<F: Fn(&ContextItem) -> f64 + Send + Sync> Scorer for FnScorer<F> {
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-        score_each(pool, scores, &self.0);
+        score_independently(pool, scores, &self.0);
         Ok(())
     }
 }
 
 /// Scores every item by itself.
-fn score_each(pool: &Pool<'_>, scores: &mut [f64], score: impl Fn(&ContextItem) -> f64) {
+fn score_independently(pool: &Pool<'_>, scores: &mut [f64], score: impl Fn(&ContextItem) -> f64) {
     for (slot, item) in scores.iter_mut().zip(pool.items()) {
         *slot = score(item);
     }
@@ -158,7 +141,7 @@ fn check_weight(scorer: &'static str, name: &str, weight: f64) -> Result<(), Err
 }
 
 /// Refuses a score that is not between 0 and 1.
-fn check_unit(scorer: &'static str, parameter: &str, score: f64) -> Result<f64, Error> {
+fn check_unit_interval(scorer: &'static str, parameter: &str, score: f64) -> Result<f64, Error> {
     if (0.0..=1.0).contains(&score) {
         return Ok(score);
     }

@@ -63,6 +63,8 @@ impl<'a> Pool<'a> {
 pub(super) struct TagIndex<'a> {
     /// The text of each number.
     pub(super) names: Vec<&'a str>,
+    /// How often each number occurs.
+    pub(super) occurrences: Vec<u32>,
     /// The start of each item's numbers in `numbers`, and a last entry for the end.
     starts: Vec<usize>,
     numbers: Vec<u32>,
@@ -73,10 +75,12 @@ impl<'a> TagIndex<'a> {
     const BLOCK_ITEMS: usize = 64;
 
     fn new(items: &[&'a ContextItem]) -> Self {
-        let mut interner = Interner::default();
+        let mut interner = Interner::with_capacity(256);
         let mut starts = Vec::with_capacity(items.len() + 1);
-        let mut numbers = Vec::new();
-        let (mut tags, mut hashes): (Vec<&'a str>, Vec<u64>) = (Vec::new(), Vec::new());
+        let mut numbers = Vec::with_capacity(2 * items.len());
+        let mut tags = Vec::with_capacity(4 * Self::BLOCK_ITEMS);
+        let mut hashes = Vec::with_capacity(4 * Self::BLOCK_ITEMS);
+        let mut occurrences: Vec<u32> = Vec::with_capacity(256);
         starts.push(0);
         for block in items.chunks(Self::BLOCK_ITEMS) {
             let before = numbers.len();
@@ -87,8 +91,10 @@ impl<'a> TagIndex<'a> {
             hashes.extend(tags.iter().map(|tag| xxh3_64(tag.as_bytes())));
             let hashed = tags.drain(..).zip(hashes.drain(..));
             numbers.extend(hashed.map(|(tag, hash)| interner.number(tag, hash)));
+            occurrences.resize(interner.keys.len(), 0);
+            numbers[before..].iter().for_each(|number| occurrences[*number as usize] += 1);
         }
-        Self { names: interner.keys, starts, numbers }
+        Self { names: interner.keys, occurrences, starts, numbers }
     }
 
     /// Returns the numbers of one item's tags, in the item's order.
@@ -114,15 +120,17 @@ pub(super) struct Interner<K> {
     crowded: BTreeMap<K, u32>,
 }
 
-impl<K> Default for Interner<K> {
-    fn default() -> Self {
-        let (keys, hashes) = (Vec::with_capacity(256), Vec::with_capacity(256));
-        Self { keys, hashes, slots: vec![0; 512], crowded: BTreeMap::new() }
-    }
-}
-
 impl<K: Copy + Ord> Interner<K> {
     const MAX_PROBES: usize = 32;
+
+    pub(super) fn with_capacity(keys: usize) -> Self {
+        Self {
+            keys: Vec::with_capacity(keys),
+            hashes: Vec::with_capacity(keys),
+            slots: vec![0; (keys * 2 + 1).next_power_of_two()],
+            crowded: BTreeMap::new(),
+        }
+    }
 
     pub(super) fn number(&mut self, key: K, hash: u64) -> u32 {
         let free = match self.probe(hash, |number| self.keys[number as usize] == key) {
@@ -184,7 +192,7 @@ mod tests {
 
     #[test]
     fn equal_keys_get_equal_numbers() {
-        let mut interner = Interner::default();
+        let mut interner = Interner::with_capacity(8);
         for i in 0..5_000_u64 {
             let key = i % 1_370;
             assert_eq!(u64::from(interner.number(key, xxh3_64(&key.to_le_bytes()))), key);
@@ -195,7 +203,7 @@ mod tests {
 
     #[test]
     fn keys_whose_hashes_collide_get_numbers_of_their_own() {
-        let mut interner = Interner::default();
+        let mut interner = Interner::with_capacity(8);
         for i in 0..3_000_u32 {
             assert_eq!(interner.number(i % 1_000, 7), i % 1_000);
         }

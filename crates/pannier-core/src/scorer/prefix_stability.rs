@@ -1,20 +1,19 @@
-//! Scores by what was sent before.
+//! Scores by the position in the previous prompt.
 
 use super::{Pool, Scorer};
 use crate::{Error, PreviousPrompt};
 
-/// A bonus for what was sent the last time: 1 for what stood first, less and less for what stood behind it, and 0
-/// for what was not sent.
+/// A bonus for items of the previous prompt: 1 for the first item, linearly less for each later one, 0 for new items.
 ///
-/// What stands first is worth most, because everything behind it can be used again only if it is still there. Give
-/// it a weight beside other scorers; without anything that was sent before, it changes nothing.
+/// Earlier items get more, because a provider can reuse an item only if everything before it is unchanged. Combine this
+/// scorer with others, by weight. Without a previous prompt, all scores are 0.
 #[derive(Clone, Debug, Default)]
 pub struct PrefixStabilityScorer {
     previous: PreviousPrompt,
 }
 
 impl PrefixStabilityScorer {
-    /// A scorer that knows what was sent.
+    /// Creates a scorer for a previous prompt.
     pub fn new(previous: PreviousPrompt) -> Self {
         Self { previous }
     }
@@ -27,9 +26,9 @@ impl Scorer for PrefixStabilityScorer {
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         let sent = self.previous.len();
-        let places = self.previous.positions(pool.items().iter().map(|item| item.content()));
-        for (score, place) in scores.iter_mut().zip(places) {
-            *score = place.map_or(0.0, |place| (sent - place) as f64 / sent as f64);
+        let positions = self.previous.positions(pool.items().iter().map(|item| item.content()));
+        for (score, position) in scores.iter_mut().zip(positions) {
+            *score = position.map_or(0.0, |position| (sent - position) as f64 / sent as f64);
         }
         Ok(())
     }
@@ -41,7 +40,7 @@ mod tests {
     use crate::ContextItem;
 
     #[test]
-    fn the_first_is_worth_most_and_equal_contents_take_turns() {
+    fn earlier_positions_score_higher_and_equal_contents_get_one_each() {
         let items = ["new", "b", "a", "a", "a"].map(|text| ContextItem::new(text, 1).unwrap());
         let scorer = PrefixStabilityScorer::new(PreviousPrompt::new(["a", "b", "a", "gone"]));
         assert_eq!(Pool::new(&items).scores(&scorer).unwrap(), [0.0, 0.75, 1.0, 0.5, 0.0]);

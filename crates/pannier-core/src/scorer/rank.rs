@@ -5,7 +5,7 @@
 //! that only one item has scores 1.
 
 use super::{Pool, Scorer};
-use crate::{Error, order};
+use crate::{Error, Timestamp, order};
 
 /// Newer is better: an item's rank among the timestamps of the pool, from 0 for the oldest to 1 for the
 /// newest. Items without a timestamp score 0.
@@ -18,14 +18,10 @@ impl Scorer for RecencyScorer {
     }
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-        let items = pool.items().iter();
-        let nanoseconds = items.map(|item| item.timestamp().map(|time| time.unix_nanoseconds()));
-        // Between 1677 and 2262 nanoseconds fit 64 bits.
-        let is_usual = |time: Option<i128>| time.is_none_or(|time| i64::try_from(time).is_ok());
-        if nanoseconds.clone().all(is_usual) {
-            score_ranks(nanoseconds.map(|time| time.map(|time| time as i64)), scores);
-        } else {
-            score_far_ranks(nanoseconds, scores);
+        let times = pool.items().iter().map(|item| item.timestamp());
+        if !score_ranks(times.clone().map(|time| time.map(|time| time.unix_nanoseconds())), scores)
+        {
+            score_far_ranks(times, scores);
         }
         Ok(())
     }
@@ -47,24 +43,27 @@ impl Scorer for PriorityScorer {
     }
 }
 
-/// Scores numbers by rank, with one radix sort.
-fn score_ranks(numbers: impl Iterator<Item = Option<i64>>, scores: &mut [f64]) {
+/// Scores numbers by rank, with one radix sort. Returns whether all of them fit 64 bits; nothing is scored otherwise.
+fn score_ranks<N: TryInto<i64>>(
+    numbers: impl Iterator<Item = Option<N>>,
+    scores: &mut [f64],
+) -> bool {
+    scores.fill(0.0);
     let mut keys: Vec<u128> = Vec::with_capacity(scores.len());
-    for ((number, score), position) in numbers.zip(scores.iter_mut()).zip(0_u32..) {
-        *score = 0.0;
+    for (number, position) in numbers.zip(0_u32..) {
+        let Some(number) = number else { continue };
+        let Ok(number) = number.try_into() else { return false };
         // The flipped sign bit puts negative numbers below the others.
-        keys.extend(
-            number.map(|number| u128::from(number as u64 ^ 1 << 63) << 64 | u128::from(position)),
-        );
+        keys.push(u128::from(number as u64 ^ 1 << 63) << 64 | u128::from(position));
     }
     order::sort(&mut keys);
     score_sorted(&keys, |key| (key >> 64) as u64, |key| key as u32, scores);
+    true
 }
 
-/// Scores timestamps of any year by rank.
-fn score_far_ranks(times: impl Iterator<Item = Option<i128>>, scores: &mut [f64]) {
-    scores.fill(0.0);
-    let mut keys: Vec<(i128, u32)> =
+/// Scores timestamps of any year by rank. Nanoseconds before 1677 and after 2262 do not fit 64 bits.
+fn score_far_ranks(times: impl Iterator<Item = Option<Timestamp>>, scores: &mut [f64]) {
+    let mut keys: Vec<(Timestamp, u32)> =
         times.zip(0..).filter_map(|(time, position)| Some((time?, position))).collect();
     keys.sort_unstable();
     score_sorted(&keys, |key| key.0, |key| key.1, scores);

@@ -1,6 +1,6 @@
 //! Scores by what the caller already knows.
 
-use super::{Pool, Scorer, score_each};
+use super::{Pool, Scorer, score_independently};
 use crate::Error;
 
 /// The item's own hint, clamped to 0..1; no hint, or one that is not a finite number, scores 0.
@@ -13,7 +13,7 @@ impl Scorer for ReflexiveScorer {
     }
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-        score_each(pool, scores, |item| match item.future_relevance_hint() {
+        score_independently(pool, scores, |item| match item.future_relevance_hint() {
             Some(hint) if hint.is_finite() => hint.clamp(0.0, 1.0),
             _ => 0.0,
         });

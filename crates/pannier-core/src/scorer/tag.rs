@@ -2,7 +2,7 @@
 
 use super::{Pool, Scorer, check_weight};
 use crate::Error;
-use crate::model::compare_folded;
+use crate::model::cmp_ignore_ascii_case;
 
 const NAME: &str = "TagScorer";
 
@@ -68,7 +68,7 @@ impl TagScorer {
 
     /// Where the tag is, or where it would be.
     fn find(&self, tag: &str) -> Result<usize, usize> {
-        let compare = if self.fold_case { compare_folded } else { <str as Ord>::cmp };
+        let compare = if self.fold_case { cmp_ignore_ascii_case } else { <str as Ord>::cmp };
         self.weights.binary_search_by(|(known, _)| compare(known, tag))
     }
 

@@ -12,11 +12,36 @@ use crate::{Error, Level, MAX_SWEEP_RANGES, Search, order};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GreedySlice;
 
+/// How many candidates are sorted at first; then four times as many, and so on.
+const MIN_SORTED: usize = 1024;
+
 impl Slicer for GreedySlice {
     fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
-        if tally.budget().target_tokens > 0 {
-            for position in by_density(tally.offers()) {
-                tally.take(position as usize, Level::WHOLE);
+        if tally.budget().target_tokens <= 0 {
+            return Ok(());
+        }
+        let mut keys: Vec<u128> = density_keys(tally.offers()).collect();
+        // Once the remaining budget is below every cost, the order does not matter: usually only a part must be sorted.
+        let costs = tally.candidates().iter().map(|candidate| candidate.tokens);
+        let min_tokens = costs.min().unwrap_or_default();
+        let mut is_decided = vec![false; keys.len()];
+        let (mut rest, mut count) = (&mut keys[..], MIN_SORTED);
+        while !rest.is_empty() && tally.remaining() >= min_tokens {
+            count = count.min(rest.len());
+            if count < rest.len() {
+                rest.select_nth_unstable(count);
+            }
+            let (next, others) = rest.split_at_mut(count);
+            next.sort_unstable();
+            for position in next.iter().map(|key| order::second(*key) as usize) {
+                tally.take(position, Level::WHOLE);
+                is_decided[position] = true;
+            }
+            (rest, count) = (others, count * 4);
+        }
+        if !rest.is_empty() {
+            for (position, _) in is_decided.iter().enumerate().filter(|(_, decided)| !**decided) {
+                tally.take(position, Level::WHOLE);
             }
         }
         Ok(())
@@ -37,12 +62,21 @@ impl Slicer for GreedySlice {
     }
 }
 
-/// Positions by value per token, ties by position. Candidates that cost nothing come first.
+/// Returns the positions by value per token, ties by position. Candidates that cost nothing come first.
 fn by_density(offers: &Offers<'_>) -> Vec<u32> {
-    order::rank(offers.candidates().iter().map(|candidate| match candidate.tokens {
-        0 => f64::MAX,
-        tokens => candidate.value / tokens as f64,
-    }))
+    let mut keys = density_keys(offers).collect();
+    order::sort(&mut keys);
+    keys.into_iter().map(order::second).collect()
+}
+
+fn density_keys(offers: &Offers<'_>) -> impl Iterator<Item = u128> {
+    offers.candidates().iter().zip(0..).map(|(candidate, position)| {
+        let density = match candidate.tokens {
+            0 => f64::MAX,
+            tokens => candidate.value / tokens as f64,
+        };
+        order::key(density, 0, position)
+    })
 }
 
 /// At which targets a fill in this order takes each of the candidates at `positions`.

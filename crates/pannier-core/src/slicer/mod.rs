@@ -17,9 +17,6 @@ mod sweep;
 mod tally;
 mod tiered;
 
-use std::ops::RangeInclusive;
-use std::sync::Arc;
-
 pub use count::{
     CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, CountRequirementShortfall,
     ScarcityBehavior,
@@ -29,6 +26,7 @@ pub use greedy::GreedySlice;
 pub use knapsack::KnapsackSlice;
 pub use offers::{Candidate, Offer, Offers};
 pub use quota::{Quota, QuotaSlice};
+use std::ops::RangeInclusive;
 pub use stream::{StreamOutcome, StreamSlice};
 pub use sweep::TargetRanges;
 pub use tally::{Move, Tally, Verdict};
@@ -130,28 +128,16 @@ pub trait Slicer: Send + Sync {
     }
 }
 
-macro_rules! forward {
-    ($($pointer:ty),+) => {
-        $(impl<S: Slicer + ?Sized> Slicer for $pointer {
-            fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
-                (**self).slice(tally)
-            }
-
-            fn properties(&self) -> SlicerProperties {
-                (**self).properties()
-            }
-
-            fn sweep(
-                &self,
-                offers: &Offers<'_>,
-                targets: RangeInclusive<i64>,
-                positions: &[usize],
-                search: &mut Search<'_>,
-            ) -> Option<Result<Vec<TargetRanges>, Error>> {
-                (**self).sweep(offers, targets, positions, search)
-            }
-        })+
-    };
+forward! {
+    Slicer {
+        fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error>;
+        fn properties(&self) -> SlicerProperties;
+        fn sweep(
+            &self,
+            offers: &Offers<'_>,
+            targets: RangeInclusive<i64>,
+            positions: &[usize],
+            search: &mut Search<'_>,
+        ) -> Option<Result<Vec<TargetRanges>, Error>>;
+    }
 }
-
-forward!(&S, Box<S>, Arc<S>);

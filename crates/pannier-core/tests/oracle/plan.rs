@@ -169,7 +169,7 @@ impl ScorerPlan {
                     by_kind = by_kind.kinds(kinds, child.build());
                 }
                 if let Some(child) = otherwise {
-                    by_kind = by_kind.otherwise(child.build());
+                    by_kind = by_kind.default_scorer(child.build());
                 }
                 Box::new(by_kind.build().unwrap())
             }

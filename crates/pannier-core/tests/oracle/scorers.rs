@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use pannier_core::terms::{each_term, says_little};
+use pannier_core::analysis::{for_each_term, is_stop_word};
 use pannier_core::{ContextItem, MetadataTrustScorer, MetadataValue};
 
 use super::plan::{CurvePlan, ScorerPlan, now};
@@ -264,7 +264,8 @@ fn keyword(item: &ContextItem, keywords: &[&str], enough: usize) -> f64 {
 
 /// What terms are is not the scorer's business, and is the one thing taken from the engine.
 fn lexical(query: &str, index: usize, items: &[&ContextItem]) -> f64 {
-    let query: Vec<String> = terms(query).0.into_iter().filter(|term| !says_little(term)).collect();
+    let query: Vec<String> =
+        terms(query).0.into_iter().filter(|term| !is_stop_word(term)).collect();
     let mut distinct = query.clone();
     distinct.sort();
     distinct.dedup();
@@ -294,8 +295,8 @@ fn lexical(query: &str, index: usize, items: &[&ContextItem]) -> f64 {
 /// The terms of a text, each once for each place, and how many words there are.
 fn terms(text: &str) -> (Vec<String>, u32) {
     let mut terms = BTreeSet::new();
-    let words = each_term(text, 0, |term| {
-        terms.insert((term.place, term.text.to_owned()));
+    let words = for_each_term(text, 0, |term| {
+        terms.insert((term.position, term.text.to_owned()));
     });
     (terms.into_iter().map(|(_, term)| term).collect(), words)
 }

@@ -1,42 +1,22 @@
 //! Short ways to make pools for tests.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
+mod items;
+
+pub(crate) use items::*;
+
 use std::sync::Arc;
 
 use pannier_core::{
-    Candidate, ContextBudget, ContextItem, ContextItemBuilder, ContextKind, Error, Exactness,
-    FillOrder, FillSlice, Headings, Layout, Move, Offers, Pipeline, PipelineBuilder, PlacedItems,
-    Plan, Pool, ReflexiveScorer, RenderCost, Selection, SelectionReport, SliceBudget, Slicer,
-    Tally, TokenCounter,
+    Candidate, ContextItem, Error, Exactness, FillOrder, FillSlice, Headings, Layout, Move, Offers,
+    Pipeline, PipelineBuilder, PlacedItems, Plan, Pool, ReflexiveScorer, RenderCost,
+    SelectionReport, SliceBudget, Slicer, Tally, TokenCounter,
 };
 use pannier_layout::{DocumentLayout, Template, TextLayout};
-
-/// An item whose hint, and so its reflexive score, is `score`.
-pub(crate) fn scored(content: &str, tokens: i64, score: f64) -> ContextItemBuilder {
-    ContextItem::builder(content, tokens).future_relevance_hint(score)
-}
-
-/// The item as it stands.
-pub(crate) fn item(content: &str, tokens: i64, score: f64) -> ContextItem {
-    scored(content, tokens, score).build().unwrap()
-}
-
-pub(crate) fn kind(text: &str) -> ContextKind {
-    ContextKind::new(text).unwrap()
-}
-
-pub(crate) fn budget(tokens: i64) -> ContextBudget {
-    ContextBudget::new(tokens, tokens).unwrap()
-}
 
 /// A pipeline that scores by hints.
 pub(crate) fn pipeline() -> PipelineBuilder {
     Pipeline::builder(ReflexiveScorer)
-}
-
-/// Contents in placed order.
-pub(crate) fn placed<'a>(selection: &Selection<'a>) -> Vec<&'a str> {
-    selection.items().map(ContextItem::content).collect()
 }
 
 /// What a pipeline selects, in placed order.
@@ -68,25 +48,6 @@ impl TokenCounter for BytesOverFour {
 
     fn count(&self, text: &str) -> usize {
         text.len().div_ceil(4)
-    }
-}
-
-/// Counts characters in groups of so many, so that parts do not add up to the whole: short of it where a group
-/// ends with its part, and beyond it where parts share one.
-#[derive(Debug)]
-pub(crate) struct Groups(pub(crate) usize);
-
-impl TokenCounter for Groups {
-    fn name(&self) -> &str {
-        "groups"
-    }
-
-    fn exactness(&self) -> Exactness {
-        Exactness::Exact
-    }
-
-    fn count(&self, text: &str) -> usize {
-        text.chars().count().div_ceil(self.0)
     }
 }
 

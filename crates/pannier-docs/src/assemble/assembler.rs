@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pannier_core::TokenCounter;
 use pannier_policy::Receipt;
 use pannier_tokens::BytesOverFour;
+use serde_json::Value;
 
 use super::candidates::KIND;
 use crate::{
@@ -80,7 +81,7 @@ impl<'c> Assembler<'c> {
         self.candidates(query, vector)?.assemble(budget)
     }
 
-    /// Returns the configuration that a receipt records.
+    /// Returns the configuration that a receipt records. `null` counts as absent.
     ///
     /// # Errors
     ///
@@ -91,9 +92,20 @@ impl<'c> Assembler<'c> {
         if source.kind != KIND {
             return Err(mismatch("its items are not passages of an index"));
         }
-        let options = serde_json::to_value(&source.options);
+        let options = serde_json::to_value(&source.options).map(without_nulls);
         let config = options.and_then(serde_json::from_value);
         config.map_err(|error| mismatch(&error.to_string()))
+    }
+}
+
+/// Removes the keys whose value is `null`, at every depth.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(fields.map(|(key, value)| (key, without_nulls(value))).collect())
+        }
+        value => value,
     }
 }
 

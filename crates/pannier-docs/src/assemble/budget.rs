@@ -33,11 +33,10 @@ impl TokenBudget {
     /// Creates a budget with reserves of 200 tokens for a system prompt, 100 for the query and 500 for the answer.
     pub fn new(total_tokens: usize) -> Self {
         Self {
-            total_tokens,
             reserved_system: 200,
             reserved_query: 100,
             reserved_response: 500,
-            per_doc_overhead: 10,
+            ..Self::available(total_tokens)
         }
     }
 

@@ -56,6 +56,8 @@ impl AssemblyConfig {
                 max_per_document: self.max_chunks_per_doc,
             })
             .with_placer(placer)
-            .with_deduplication(Deduplication::Near { threshold: self.dedup_threshold.min(1_000) })
+            .with_deduplication(Deduplication::NearDuplicates {
+                threshold: f64::from(self.dedup_threshold.min(1_000)) / 1_000.0,
+            })
     }
 }

@@ -3,7 +3,7 @@
 use pannier_core::{ContextItem, ExcludedItem, ExclusionReason, Passage};
 use serde::Serialize;
 
-use crate::{Hit, LexicalScore, SemanticScore};
+use crate::Hit;
 
 /// An assembled context.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -122,18 +122,6 @@ pub enum OmittedReason {
     Other(ExclusionReason),
 }
 
-impl From<&LexicalScore> for RankedScore {
-    fn from(score: &LexicalScore) -> Self {
-        Self { rank: score.rank, score: score.score }
-    }
-}
-
-impl From<&SemanticScore> for RankedScore {
-    fn from(score: &SemanticScore) -> Self {
-        Self { rank: score.rank, score: score.score }
-    }
-}
-
 impl ContextChunk {
     pub(crate) fn new(hit: &Hit, item: &ContextItem, include_metadata: bool) -> Self {
         let metadata = || ChunkMetadata {
@@ -150,8 +138,14 @@ impl ContextChunk {
             end: Passage::from_item(item)
                 .map_or(hit.range.end, |passage| passage.range.end as usize),
             score: hit.score,
-            lexical: hit.lexical.as_ref().map(RankedScore::from),
-            semantic: hit.semantic.as_ref().map(RankedScore::from),
+            lexical: hit
+                .lexical
+                .as_ref()
+                .map(|hit| RankedScore { rank: hit.rank, score: hit.score }),
+            semantic: hit
+                .semantic
+                .as_ref()
+                .map(|hit| RankedScore { rank: hit.rank, score: hit.score }),
             tokens: item.tokens(),
             text: item.content().to_owned(),
             metadata: include_metadata.then(metadata),

@@ -17,17 +17,9 @@ pub struct ContextCache {
 
 #[derive(Debug, Default)]
 struct CacheState {
-    entries: BTreeMap<[u8; 32], CacheEntry>,
-    /// The keys by the time of their last use.
-    by_last_use: BTreeMap<u64, [u8; 32]>,
-    /// A logical clock.
+    /// The contexts, each with its last use.
+    entries: BTreeMap<[u8; 32], (u64, Arc<AssembledContext>)>,
     next: u64,
-}
-
-#[derive(Debug)]
-struct CacheEntry {
-    last_use: u64,
-    context: Arc<AssembledContext>,
 }
 
 impl ContextCache {
@@ -76,24 +68,21 @@ impl ContextCache {
 
 impl CacheState {
     fn get(&mut self, key: &[u8; 32]) -> Option<Arc<AssembledContext>> {
-        let entry = self.entries.get_mut(key)?;
-        self.by_last_use.remove(&entry.last_use);
-        entry.last_use = self.next;
-        self.by_last_use.insert(self.next, *key);
+        let (last_use, context) = self.entries.get_mut(key)?;
+        *last_use = self.next;
         self.next += 1;
-        Some(Arc::clone(&entry.context))
+        Some(Arc::clone(context))
     }
 
     fn insert(&mut self, key: [u8; 32], context: Arc<AssembledContext>, max_contexts: usize) {
-        let entry = CacheEntry { last_use: self.next, context };
-        if let Some(replaced) = self.entries.insert(key, entry) {
-            self.by_last_use.remove(&replaced.last_use);
-        }
-        self.by_last_use.insert(self.next, key);
+        self.entries.insert(key, (self.next, context));
         self.next += 1;
+        // Scanning costs little, compared with assembling a context.
         while self.entries.len() > max_contexts
-            && let Some((_, oldest)) = self.by_last_use.pop_first()
+            && let Some((oldest, _)) =
+                self.entries.iter().min_by_key(|(_, (last_use, _))| *last_use)
         {
+            let oldest = *oldest;
             self.entries.remove(&oldest);
         }
     }

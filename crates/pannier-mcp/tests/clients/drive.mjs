@@ -12,8 +12,8 @@ const [program, folder, url, packages] = process.argv.slice(2);
 const cases = JSON.parse(readFileSync(new URL("cases.json", import.meta.url), "utf8"));
 const resolve = createRequire(pathToFileURL(`${packages}/package.json`)).resolve;
 const load = (name) => import(pathToFileURL(resolve(name)).href);
-const told = [];
-console.warn = (...words) => told.push(words.join(" "));
+const warnings = [];
+console.warn = (...words) => warnings.push(words.join(" "));
 
 const present = { ...(await load("@modelcontextprotocol/client")), ...(await load("@modelcontextprotocol/client/stdio")) };
 const before = {
@@ -79,5 +79,5 @@ for (const [name, sdk, options] of [
     console.log(`${name}, ${over}: ${cases.length} tools' answers are the command's`);
   }
 }
-assert.deepEqual(told, []);
+assert.deepEqual(warnings, []);
 process.exit(0);

@@ -17,12 +17,12 @@ from mcp import Client, StdioServerParameters
 
 program, folder, url = sys.argv[1:4]
 cases = json.loads((pathlib.Path(__file__).parent / "cases.json").read_text())
-told = []
+warnings_seen = []
 
 
 class Keep(logging.Handler):
     def emit(self, record):
-        told.append(f"{record.name}: {record.getMessage()}")
+        warnings_seen.append(f"{record.name}: {record.getMessage()}")
 
 
 def printed(arguments):
@@ -89,5 +89,5 @@ logging.getLogger().addHandler(Keep(level=logging.WARNING))
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     asyncio.run(asyncio.wait_for(main(), 120))
-told += [str(warning.message) for warning in caught if "pannier" in str(warning.message)]
-assert not told, told
+warnings_seen += [str(warning.message) for warning in caught if "pannier" in str(warning.message)]
+assert not warnings_seen, warnings_seen

@@ -17,8 +17,8 @@ function inspect(config, ...words) {
   const ran = spawnSync(process.execPath, args, { cwd: folder, env, encoding: "utf8", timeout: 60_000 });
   assert.equal(ran.status, 0, `${words}: ${ran.stdout}${ran.stderr}`);
   // What it says about itself is not about the server.
-  const told = ran.stderr.split("\n").filter((line) => line.trim() && !line.startsWith("[mcp-inspector]"));
-  return [JSON.parse(ran.stdout), told];
+  const warnings = ran.stderr.split("\n").filter((line) => line.trim() && !line.startsWith("[mcp-inspector]"));
+  return [JSON.parse(ran.stdout), warnings];
 }
 
 // What the document says for hosts that read `mcpServers`, with the paths of this machine.
@@ -32,9 +32,9 @@ entry.args = ["mcp", "--cache", "handbook", "--docs", "examples/snippets", "--co
 const overHttp = { mcpServers: { pannier: { type: "streamable-http", url } } };
 
 for (const [over, config] of [["stdio", registered], ["HTTP", overHttp]]) {
-  const [{ tools }, told] = inspect(config, "--method", "tools/list", "--strict");
+  const [{ tools }, warnings] = inspect(config, "--method", "tools/list", "--strict");
   assert.equal(tools.length, 5);
-  assert.deepEqual(told, []);
+  assert.deepEqual(warnings, []);
   const call = ["--method", "tools/call", "--tool-name", "resolve_context", "--tool-arg", "query=deploy", "budget=80"];
   const [result] = inspect(config, ...call);
   const args = ["resolve", "--cache", "handbook", "--query", "deploy", "--budget", "80"];

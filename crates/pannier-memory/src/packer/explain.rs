@@ -20,7 +20,7 @@ impl PacketBuilder<'_> {
         &self,
         indices: &[usize],
     ) -> Result<Vec<Explanation<&ContextItem>>, MemoryError> {
-        let packet = self.select(self.effective_budget()?)?;
+        let packet = self.select(self.effective_budget())?;
         let mut explanations = packet.pipeline.explain_all(&*self.pool, &packet.budget, indices)?;
         for explanation in &mut explanations {
             (explanation.smallest_budget, explanation.smaller_budget) =
@@ -31,7 +31,7 @@ impl PacketBuilder<'_> {
 
     /// Returns whether the packet contains the whole entry.
     fn is_whole(&self, index: usize) -> Result<bool, MemoryError> {
-        let packet = self.select(self.effective_budget()?)?;
+        let packet = self.select(self.effective_budget())?;
         Ok(whole_entries(&packet.selection).any(|other| other == index))
     }
 

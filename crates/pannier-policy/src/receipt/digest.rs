@@ -1,7 +1,7 @@
 //! A BLAKE3 hash.
 
 use std::fmt;
-use std::io;
+use std::io::BufWriter;
 
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::ser::{Serialize, Serializer};
@@ -39,42 +39,20 @@ impl Digest {
 
     /// Hashes a value as one line of JSON, without a line end.
     pub(super) fn of_json(value: &impl Serialize) -> Self {
-        /// Collects small writes: JSON is written a few bytes at a time, and BLAKE3 is fast on long inputs.
-        struct BufferedHasher {
-            hasher: blake3::Hasher,
-            buffer: Vec<u8>,
-        }
-
-        impl io::Write for BufferedHasher {
-            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-                self.buffer.extend_from_slice(bytes);
-                if self.buffer.len() > 16 * 1_024 {
-                    self.flush()?;
-                }
-                Ok(bytes.len())
-            }
-
-            fn flush(&mut self) -> io::Result<()> {
-                self.hasher.update(&self.buffer);
-                self.buffer.clear();
-                Ok(())
-            }
-        }
-
-        let mut buffered =
-            BufferedHasher { hasher: blake3::Hasher::new(), buffer: Vec::with_capacity(1_024) };
+        // Buffered: JSON is written a few bytes at a time, and BLAKE3 is fast on long inputs.
+        let mut buffered = BufWriter::with_capacity(16 << 10, blake3::Hasher::new());
         // Writing to memory does not fail, and everything that is hashed here can be written as JSON: its
         // names are texts.
         let written = serde_json::to_writer(&mut buffered, value);
         debug_assert!(written.is_ok(), "{written:?}");
-        buffered.hasher.update(&buffered.buffer);
-        Self(buffered.hasher.finalize().into())
+        let hasher = buffered.into_inner().unwrap_or_else(|_| blake3::Hasher::new());
+        Self(hasher.finalize().into())
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&blake3::Hash::from(self.0).to_hex())
     }
 }
 
@@ -93,18 +71,8 @@ impl Serialize for Digest {
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
-        let mut bytes = [0; 32];
-        let pairs = text.as_bytes().chunks_exact(2);
-        for (byte, pair) in bytes.iter_mut().zip(pairs) {
-            let (Some(high), Some(low)) = (digit(pair[0]), digit(pair[1])) else {
-                return Err(D::Error::custom("a hash is 64 hexadecimal digits"));
-            };
-            *byte = high << 4 | low;
-        }
-        if text.len() != 64 {
-            return Err(D::Error::custom("a hash is 64 hexadecimal digits"));
-        }
-        Ok(Self(bytes))
+        let hash = blake3::Hash::from_hex(text);
+        hash.map(|hash| Self(hash.into()))
+            .map_err(|_| D::Error::custom("a hash is 64 hexadecimal digits"))
     }
 }

@@ -58,13 +58,6 @@ fn write(scratch: &Scratch, corpus: &[Written]) -> Vec<String> {
     ids
 }
 
-/// The results of all subsets.
-struct Plain {
-    /// The maximum number of kept requests, without and with dropped requests that remain as dependencies.
-    most_gone: Option<usize>,
-    most: Option<usize>,
-}
-
 fn check(
     corpus: &[Written],
     requested: usize,
@@ -112,46 +105,39 @@ fn check(
             kept & (1 << place) == 0 && added.iter().any(|added| added == id.as_str())
         })
     };
-    let mut plain = Plain { most_gone: None, most: None };
+    // The maximum number of requests that fit without another one among their dependencies.
+    let mut most = None;
     for kept in 1..all {
         let (tokens, added) = tokens(options, kept);
-        if tokens <= budget {
-            let len = Some(kept.count_ones() as usize);
-            plain.most = plain.most.max(len);
-            if !comes_back(kept, &added) {
-                plain.most_gone = plain.most_gone.max(len);
-            }
+        if tokens <= budget && !comes_back(kept, &added) {
+            most = most.max(Some(kept.count_ones() as usize));
         }
     }
     let numbers: Vec<u32> = ids.iter().map(|id| catalog.find(id.as_str()).unwrap()).collect();
-    for most_exact in [MAX_EXACT_REQUESTS, 0] {
+    for max_exact in [MAX_EXACT_REQUESTS, 0] {
         let mut bodies = BodyStore::new(&catalog, options, counter);
-        let context = catalog.bundle(&numbers, &mut bodies);
-        let question = Question::new(&catalog, &numbers, &context, &bodies, budget);
-        let advice = question.advice(&mut bodies, most_exact);
-        let Some(advice) = advice else {
-            prop_assert_eq!(plain.most, None, "with {}", most_exact);
+        let bundle = catalog.bundle(&numbers, &mut bodies);
+        let mut search = Search::new(&catalog, &numbers, &mut bodies, &bundle, (total, budget));
+        let (found, is_smallest) = search.drop_set(max_exact);
+        let Some((dropped, left)) = found else {
+            prop_assert_eq!(most, None, "with {}", max_exact);
+            prop_assert_eq!(is_smallest, max_exact > 0);
             continue;
         };
-        // The token count is exact, and dropped requests do not remain as dependencies if that is possible.
-        let number = |place: usize| question.requests[place];
-        let kept = numbers.iter().enumerate().filter(|(_, wanted)| {
-            (0..count).any(|place| number(place) == **wanted && advice.kept.contains(place))
-        });
-        let kept: usize = kept.map(|(place, _)| 1 << place).sum();
-        let (left, added) = tokens(options, kept);
-        prop_assert_eq!(left, advice.tokens);
-        prop_assert!(left <= budget);
-        let back = comes_back(kept, &added);
-        let (most, dropped) = (plain.most_gone.or(plain.most).unwrap(), count - advice.kept.len());
-        if most_exact > 0 {
-            prop_assert_eq!(back, plain.most_gone.is_none());
-            prop_assert!(advice.is_smallest);
-            prop_assert_eq!(dropped, count - most);
+        // The token count is exact, and no dropped request remains as a dependency.
+        let kept = (0..count).filter(|request| !dropped.contains(request));
+        let kept: usize = kept.map(|request| 1 << request).sum();
+        let (tokens, added) = tokens(options, kept);
+        prop_assert_eq!(tokens, left);
+        prop_assert!(tokens <= budget);
+        prop_assert!(!comes_back(kept, &added));
+        let fewest = count - most.unwrap();
+        if max_exact > 0 {
+            prop_assert!(is_smallest);
+            prop_assert_eq!(dropped.len(), fewest);
         } else {
-            prop_assert!(!back || plain.most_gone.is_none());
-            prop_assert!(dropped <= 2 * (count - most), "{dropped} of {}", count - most);
-            prop_assert!(!advice.is_smallest || dropped == count - most);
+            prop_assert!(dropped.len() <= 2 * fewest, "{} of {fewest}", dropped.len());
+            prop_assert!(!is_smallest || dropped.len() == fewest);
         }
     }
     // The same through the public API.
@@ -161,7 +147,7 @@ fn check(
         Err(SnippetsError::OverBudget(over)) => {
             let texts: usize = over.snippets.iter().map(|snippet| snippet.tokens).sum();
             prop_assert_eq!(over.tokens_around() + texts as i128, total as i128);
-            prop_assert_eq!(over.drop.is_empty(), plain.most.is_none());
+            prop_assert_eq!(over.drop.is_empty(), most.is_none());
         }
         other => prop_assert!(false, "{:?}", other),
     }

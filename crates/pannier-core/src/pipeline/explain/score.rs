@@ -4,23 +4,23 @@
 //! deduplication on, by the same code as any run.
 
 use super::super::deduplicate::find_near_duplicates;
-use super::super::near::Fingerprints;
+use super::super::near_duplicates::ShingleIndex;
 use super::super::sort::{self, Sorted};
 use super::super::{Contest, Pipeline, PreparedRun, RunState};
 use crate::{Candidate, Deduplication, ExclusionReason, Level, Offers, order};
 
 /// How near-duplicates are found, if they are dropped. The same for every item of a run, at any score.
 pub(super) struct NearDuplicateInputs<'r> {
-    fingerprints: Fingerprints<'r>,
-    threshold: u16,
+    fingerprints: ShingleIndex<'r>,
+    threshold: f64,
 }
 
 impl<'r> NearDuplicateInputs<'r> {
     pub(super) fn new(pipeline: &Pipeline, run: &'r PreparedRun<'_>) -> Option<Self> {
-        let Deduplication::Near { threshold } = pipeline.deduplication else {
+        let Deduplication::NearDuplicates { threshold } = pipeline.deduplication else {
             return None;
         };
-        let fingerprints = Fingerprints::new(&run.items, &run.classified.scoreable);
+        let fingerprints = ShingleIndex::new(&run.items, &run.classified.scoreable);
         Some(Self { fingerprints, threshold })
     }
 }

@@ -1,27 +1,28 @@
-//! What different forms of an English word have in common, after Porter (1980), but for one rule.
+//! The Porter stemmer (1980), with one later revision.
 //!
-//! Endings go in five steps, each only if what is left is long enough. How long a stem is, is told by its measure: how
-//! often a consonant follows a vowel. The steps are tables, so that they can be held against the paper line by line.
+//! Five steps remove or replace suffixes, each only if the remaining stem is long enough. The length of a stem is its
+//! measure: the number of vowel-consonant sequences. The steps are tables that follow the paper line by line. The time
+//! is linear in the word.
 
-/// Cuts a word down to its stem. Words of other letters than a to z stay as they are.
+/// Reduces a word to its stem. Words with characters other than `a` to `z` do not change.
 pub(super) fn stem(word: &mut Vec<u8>) {
     if word.len() < 3 || !word.iter().all(u8::is_ascii_lowercase) {
         return;
     }
-    plurals(word);
-    past_forms(word);
-    last_y(word);
-    replace_first(word, DOUBLE_ENDINGS, 1);
-    replace_first(word, SINGLE_ENDINGS, 1);
-    cut_ending(word);
-    last_letters(word);
+    step_1a(word);
+    step_1b(word);
+    step_1c(word);
+    replace_suffix(word, STEP_2_SUFFIXES);
+    replace_suffix(word, STEP_3_SUFFIXES);
+    step_4(word);
+    step_5(word);
 }
 
-/// Endings and what they become, if a stem of measure 1 is left. Of several, the longest is the one that counts.
-type Endings = &'static [(&'static [u8], &'static [u8])];
+/// Suffixes and their replacements, which need a stem of measure 1 or more. Longer suffixes come first.
+type Suffixes = &'static [(&'static [u8], &'static [u8])];
 
-/// Step 1c, as Porter revised it later: not behind a vowel, so that `deploy` and `deployment` stay together.
-fn last_y(word: &mut [u8]) {
+/// Step 1c as Porter revised it later: not after a vowel, so that `deploy` and `deployment` have one stem.
+fn step_1c(word: &mut [u8]) {
     if let [_, .., before, last @ b'y'] = word
         && !matches!(before, b'a' | b'e' | b'i' | b'o' | b'u')
     {
@@ -29,8 +30,7 @@ fn last_y(word: &mut [u8]) {
     }
 }
 
-/// Step 2.
-const DOUBLE_ENDINGS: Endings = &[
+const STEP_2_SUFFIXES: Suffixes = &[
     (b"ational", b"ate"),
     (b"ization", b"ize"),
     (b"iveness", b"ive"),
@@ -53,8 +53,7 @@ const DOUBLE_ENDINGS: Endings = &[
     (b"eli", b"e"),
 ];
 
-/// Step 3.
-const SINGLE_ENDINGS: Endings = &[
+const STEP_3_SUFFIXES: Suffixes = &[
     (b"icate", b"ic"),
     (b"ative", b""),
     (b"alize", b"al"),
@@ -64,14 +63,14 @@ const SINGLE_ENDINGS: Endings = &[
     (b"ful", b""),
 ];
 
-/// Step 4: these go, if a stem of measure 2 is left.
-const CUT_ENDINGS: &[&[u8]] = &[
+/// Removed if the stem has measure 2 or more.
+const STEP_4_SUFFIXES: &[&[u8]] = &[
     b"ement", b"ance", b"ence", b"able", b"ible", b"ment", b"ant", b"ent", b"ion", b"ism", b"ate",
     b"iti", b"ous", b"ive", b"ize", b"al", b"er", b"ic", b"ou",
 ];
 
-/// Step 1a.
-fn plurals(word: &mut Vec<u8>) {
+/// Plurals.
+fn step_1a(word: &mut Vec<u8>) {
     if word.ends_with(b"sses") || word.ends_with(b"ies") {
         replace(word, 2, b"");
     } else if word.ends_with(b"s") && !word.ends_with(b"ss") {
@@ -79,20 +78,20 @@ fn plurals(word: &mut Vec<u8>) {
     }
 }
 
-/// Step 1b.
-fn past_forms(word: &mut Vec<u8>) {
+/// Past forms and gerunds.
+fn step_1b(word: &mut Vec<u8>) {
     if let Some(stem) = word.strip_suffix(b"eed") {
         if measure(stem) > 0 {
             replace(word, 1, b"");
         }
         return;
     }
-    let ending = [&b"ed"[..], b"ing"].into_iter().find(|ending| word.ends_with(ending));
-    let Some(ending) = ending.filter(|ending| has_vowel(&word[..word.len() - ending.len()])) else {
+    let suffix = [&b"ed"[..], b"ing"].into_iter().find(|suffix| word.ends_with(suffix));
+    let Some(suffix) = suffix.filter(|suffix| has_vowel(&word[..word.len() - suffix.len()])) else {
         return;
     };
-    replace(word, ending.len(), b"");
-    if [b"at", b"bl", b"iz"].into_iter().any(|ending| word.ends_with(ending)) {
+    replace(word, suffix.len(), b"");
+    if [b"at", b"bl", b"iz"].into_iter().any(|suffix| word.ends_with(suffix)) {
         word.push(b'e');
     } else if ends_double(word) && !matches!(word.last(), Some(b'l' | b's' | b'z')) {
         word.pop();
@@ -101,19 +100,18 @@ fn past_forms(word: &mut Vec<u8>) {
     }
 }
 
-/// Step 4.
-fn cut_ending(word: &mut Vec<u8>) {
-    let ending = CUT_ENDINGS.iter().find(|ending| word.ends_with(ending));
-    let Some(ending) = ending else { return };
-    let stem = &word[..word.len() - ending.len()];
-    let is_allowed = **ending != *b"ion" || matches!(stem.last(), Some(b's' | b't'));
+fn step_4(word: &mut Vec<u8>) {
+    let suffix = STEP_4_SUFFIXES.iter().find(|suffix| word.ends_with(suffix));
+    let Some(suffix) = suffix else { return };
+    let stem = &word[..word.len() - suffix.len()];
+    let is_allowed = **suffix != *b"ion" || matches!(stem.last(), Some(b's' | b't'));
     if is_allowed && measure(stem) > 1 {
-        replace(word, ending.len(), b"");
+        replace(word, suffix.len(), b"");
     }
 }
 
-/// Step 5.
-fn last_letters(word: &mut Vec<u8>) {
+/// A final `e`, and one of two final `l`.
+fn step_5(word: &mut Vec<u8>) {
     if let Some(stem) = word.strip_suffix(b"e") {
         let measure = measure(stem);
         if measure > 1 || measure == 1 && !ends_short(stem) {
@@ -125,43 +123,43 @@ fn last_letters(word: &mut Vec<u8>) {
     }
 }
 
-fn replace_first(word: &mut Vec<u8>, endings: Endings, least: usize) {
-    let ending = endings.iter().find(|(ending, _)| word.ends_with(ending));
-    if let Some((ending, replacement)) = ending
-        && measure(&word[..word.len() - ending.len()]) >= least
+fn replace_suffix(word: &mut Vec<u8>, suffixes: Suffixes) {
+    let suffix = suffixes.iter().find(|(suffix, _)| word.ends_with(suffix));
+    if let Some((suffix, replacement)) = suffix
+        && measure(&word[..word.len() - suffix.len()]) > 0
     {
-        replace(word, ending.len(), replacement);
+        replace(word, suffix.len(), replacement);
     }
 }
 
-fn replace(word: &mut Vec<u8>, ending: usize, replacement: &[u8]) {
-    word.truncate(word.len() - ending);
+fn replace(word: &mut Vec<u8>, suffix_len: usize, replacement: &[u8]) {
+    word.truncate(word.len() - suffix_len);
     word.extend_from_slice(replacement);
 }
 
-/// A `y` is a vowel behind a consonant, so in a run of them every other one is.
-fn is_consonant(word: &[u8], at: usize) -> bool {
+/// A `y` is a vowel after a consonant, so in a run of them every other one is a vowel.
+fn is_consonant(word: &[u8], index: usize) -> bool {
     let is_vowel = |letter: u8| matches!(letter, b'a' | b'e' | b'i' | b'o' | b'u');
-    if word[at] != b'y' {
-        return !is_vowel(word[at]);
+    if word[index] != b'y' {
+        return !is_vowel(word[index]);
     }
-    let before = word[..at].iter().rev().take_while(|letter| **letter == b'y').count();
-    let first = at - before;
+    let before = word[..index].iter().rev().take_while(|letter| **letter == b'y').count();
+    let first = index - before;
     let is_first = first == 0 || is_vowel(word[first - 1]);
     is_first == before.is_multiple_of(2)
 }
 
 fn has_vowel(word: &[u8]) -> bool {
-    (0..word.len()).any(|at| !is_consonant(word, at))
+    (0..word.len()).any(|index| !is_consonant(word, index))
 }
 
-/// How often a consonant follows a vowel.
+/// Counts the vowel-consonant sequences of a stem.
 fn measure(word: &[u8]) -> usize {
     let (mut measure, mut was_vowel, mut was_consonant) = (0, false, false);
-    for (at, letter) in word.iter().enumerate() {
+    for (index, letter) in word.iter().enumerate() {
         let is_consonant = match letter {
             b'a' | b'e' | b'i' | b'o' | b'u' => false,
-            b'y' => at == 0 || !was_consonant,
+            b'y' => index == 0 || !was_consonant,
             _ => true,
         };
         measure += usize::from(was_vowel && is_consonant);
@@ -174,7 +172,7 @@ fn ends_double(word: &[u8]) -> bool {
     matches!(word, [.., a, b] if a == b) && is_consonant(word, word.len() - 1)
 }
 
-/// Whether it ends with consonant, vowel, consonant, the last of which is not w, x or y.
+/// Returns whether a stem ends with consonant, vowel, consonant, the last of which is not w, x or y.
 fn ends_short(word: &[u8]) -> bool {
     let Some(last) = word.len().checked_sub(1).filter(|last| *last >= 2) else { return false };
     is_consonant(word, last)
@@ -194,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_paper() {
+    fn examples_of_the_paper() {
         let examples = "caresses caress ponies poni ties ti caress caress cats cat feed feed agreed agre plastered \
              plaster bled bled motoring motor sing sing conflated conflat troubled troubl sized size hopping hop \
              tanned tan falling fall hissing hiss fizzed fizz failing fail filing file happy happi sky ski deploy deploy deployment deploy deployed deploy says say by by \

@@ -109,6 +109,11 @@ fn pools() -> impl Strategy<Value = Vec<ContextItem>> {
     })
 }
 
+/// The threshold is in thousandths.
+fn near_duplicates(threshold: u16) -> Deduplication {
+    Deduplication::NearDuplicates { threshold: f64::from(threshold) / 1_000.0 }
+}
+
 fn thresholds() -> impl Strategy<Value = u16> {
     prop_oneof![Just(0), Just(500), Just(800), Just(999), Just(1_000), 0..=1_000_u16]
 }
@@ -118,7 +123,7 @@ proptest! {
 
     #[test]
     fn near_duplicates_are_found_as_defined(items in pools(), threshold in thresholds()) {
-        let pipeline = pipeline().deduplication(Deduplication::Near { threshold }).build();
+        let pipeline = pipeline().deduplication(near_duplicates(threshold)).build();
         let expected = oracle(&items, u64::from(threshold));
         prop_assert_eq!(dropped(&pipeline, &items, 10_000), expected);
     }
@@ -139,7 +144,7 @@ proptest! {
         }
         let index = index.index(items.len());
         let scorer = FnScorer(|item: &ContextItem| item.future_relevance_hint().unwrap());
-        let near = Deduplication::Near { threshold };
+        let near = near_duplicates(threshold);
         let pipeline = Pipeline::builder(scorer).slicer(FillSlice::default()).deduplication(near).build();
         let with_score = |score: f64| {
             let mut items = items.clone();
@@ -191,7 +196,7 @@ fn the_best_of_what_is_nearly_equal_stays_and_the_reason_says_why() {
         item("Quick! Fox!", 2, 0.3),
         item("---", 1, 0.2),
     ];
-    let near = Deduplication::Near { threshold: 800 };
+    let near = Deduplication::NearDuplicates { threshold: 0.8 };
     let pipeline = pipeline().deduplication(near).placer(RankPlacer).build();
     let selection = pipeline.run(&items, &budget(100)).unwrap();
     assert_eq!(selection.indices().collect::<Vec<_>>(), [1, 2, 4]);
@@ -210,7 +215,7 @@ fn a_group_goes_by_its_best_member_and_as_a_whole() {
         scored("One, two, three, four, five, six!", 6, 0.5).group("g").build().unwrap(),
         scored("what else it says", 4, 0.4).group("g").build().unwrap(),
     ];
-    let near = Deduplication::Near { threshold: 800 };
+    let near = Deduplication::NearDuplicates { threshold: 0.8 };
     let report = pipeline().deduplication(near).build().dry_run(&items, &budget(100)).unwrap();
     assert_eq!(report.included.len(), 1);
     assert!(report.excluded.iter().all(|entry| entry.reason.name() == "NearDuplicate"));
@@ -227,7 +232,7 @@ fn many_that_are_alike_are_not_compared_with_each_other() {
             item(&format!("{template}{own}{i}"), 1, f64::from(i % 10) / 10.0)
         })
         .collect();
-    let near = Deduplication::Near { threshold: 800 };
+    let near = Deduplication::NearDuplicates { threshold: 0.8 };
     let pipeline = pipeline().deduplication(near).build();
     let counts = pipeline.run(&items, &budget(10_000)).unwrap().exclusion_counts();
     assert_eq!(counts.get(&ExclusionVariant::NearDuplicate), Some(&600));

@@ -1,0 +1,406 @@
+//! Text analysis: turns a text into the normalized terms that it is searched by, and weighs them by BM25.
+//!
+//! A word is a run of letters, digits and underscores. Analysis removes case and accents, and stems English words
+//! after Porter. An identifier gives one term per subword and one for the whole without underscores. So
+//! `parse_http_header` and `parseHttpHeader` match each other, match `http`, and match themselves best. Scripts without
+//! spaces between words give characters and bigrams.
+//!
+//! One pass over the bytes, in time linear in the text. ASCII words of a single subword take a fast path, because
+//! nearly all words are such words. Unicode normalization runs only on words that are not ASCII.
+//!
+//! [`Bm25Scorer`](crate::Bm25Scorer) and the index of a document folder share these terms and weights ([`idf`],
+//! [`tf_factor`]), so they agree about the relevance of a text.
+//!
+//! ```
+//! use pannier_core::analysis::for_each_term;
+//!
+//! let mut terms = Vec::new();
+//! let words = for_each_term("Rolling back deployments", 0, |term| terms.push(term.text.to_owned()));
+//! assert_eq!(words, 3);
+//! assert_eq!(terms, ["roll", "back", "deploy"]);
+//! ```
+
+mod bm25;
+mod stem;
+
+pub use bm25::{MAX_TF_FACTOR, idf, tf_factor};
+
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+use stem::stem;
+
+/// Longer words are truncated: they are data, not words that somebody searches for.
+const MAX_TERM_BYTES: usize = 256;
+
+/// Stop words, by their stems. Words that programs are made of (if, not, from, with) are not stop words.
+const STOP_WORDS: [&str; 47] = [
+    "a", "an", "ar", "be", "been", "can", "could", "did", "do", "doe", "ha", "had", "have", "he",
+    "her", "hi", "how", "i", "it", "my", "of", "our", "s", "she", "should", "t", "that", "the",
+    "their", "they", "these", "thi", "those", "to", "wa", "we", "were", "what", "which", "who",
+    "whose", "why", "will", "would", "you", "your", "am",
+];
+
+/// Returns whether a term is a stop word: `the`, `how`, `would` and some forty others.
+pub fn is_stop_word(term: &str) -> bool {
+    STOP_WORDS.contains(&term)
+}
+
+/// Returns the version of the analyzer. Two builds with equal versions give the same terms for any text, apart from the
+/// Unicode tables of the standard library.
+pub fn analyzer_version() -> String {
+    let (major, minor, patch) = unicode_normalization::UNICODE_VERSION;
+    format!("terms 1: Porter, identifiers, pairs; normalized by Unicode {major}.{minor}.{patch}")
+}
+
+/// A term of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Term<'t> {
+    /// The normalized text.
+    pub text: &'t str,
+    /// Its position among the words of the text.
+    pub position: u32,
+    /// Whether another term has the same position (a position increment of 0): a whole identifier, a bigram.
+    pub shares_position: bool,
+}
+
+/// Calls `f` with every term of a text, and returns the position after the last word. If the first position is 0, that
+/// is the number of words. A whole identifier follows its subwords and has the position of the first one.
+pub fn for_each_term(text: &str, first_position: u32, f: impl FnMut(Term<'_>)) -> u32 {
+    for_each_term_starting_with(&[true; 256], text, first_position, f)
+}
+
+/// Calls `f` with the terms whose first byte is marked, and with others where skipping them would cost more. Words
+/// count towards positions either way. The first byte of a lowercased word is the first byte of its term.
+pub(crate) fn for_each_term_starting_with(
+    first_bytes: &[bool; 256],
+    text: &str,
+    first_position: u32,
+    f: impl FnMut(Term<'_>),
+) -> u32 {
+    let (term, whole) = (Vec::new(), Vec::new());
+    let mut analyzer = Analyzer { term, whole, position: first_position, first_bytes, f };
+    let mut rest = text;
+    while let Some(start) = rest.bytes().position(|byte| class(byte) != ByteClass::Separator) {
+        rest = &rest[start..];
+        let end = ascii_word_end(rest.as_bytes());
+        if end > 0 {
+            analyzer.ascii_word(&rest[..end]);
+            rest = &rest[end..];
+            continue;
+        }
+        let Some(start) = rest.find(is_word) else { break };
+        rest = &rest[start..];
+        let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        analyzer.run(&rest[..end]);
+        rest = &rest[end..];
+    }
+    analyzer.position
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ByteClass {
+    Separator,
+    LowercaseOrDigit,
+    Uppercase,
+    /// An underscore, or a byte of a character that is not ASCII.
+    Other,
+}
+
+fn class(byte: u8) -> ByteClass {
+    match byte {
+        b'a'..=b'z' | b'0'..=b'9' => ByteClass::LowercaseOrDigit,
+        b'A'..=b'Z' => ByteClass::Uppercase,
+        b'_' | 128.. => ByteClass::Other,
+        _ => ByteClass::Separator,
+    }
+}
+
+/// Returns the end of a word of lowercase ASCII letters and digits, of which the first may be uppercase: such a word has
+/// one subword. 0 if the text starts with anything else.
+fn ascii_word_end(text: &[u8]) -> usize {
+    let is_ascii_word = text.first().is_some_and(|byte| class(*byte) != ByteClass::Other);
+    let after = text.get(1..).unwrap_or_default();
+    let end =
+        1 + after.iter().take_while(|byte| class(**byte) == ByteClass::LowercaseOrDigit).count();
+    let ends = text.get(end).is_none_or(|byte| class(*byte) == ByteClass::Separator);
+    if is_ascii_word && ends { end } else { 0 }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric()
+        || c == '_'
+        || !c.is_ascii() && (c.is_alphanumeric() || is_combining_mark(c))
+}
+
+/// Returns whether a letter belongs to a script with few or no spaces between words.
+fn is_unsegmented_script(c: char) -> bool {
+    matches!(
+        u32::from(c),
+        0x0e00..=0x0eff         // Thai, Lao
+        | 0x1000..=0x109f       // Myanmar
+        | 0x1780..=0x17ff       // Khmer
+        | 0x3040..=0x30ff       // Kana
+        | 0x3400..=0x4dbf
+        | 0x4e00..=0x9fff       // Han
+        | 0xac00..=0xd7af       // Hangul
+        | 0xf900..=0xfaff
+        | 0x20000..=0x3ffff
+    )
+}
+
+/// Splits runs of word characters into terms.
+struct Analyzer<'b, F> {
+    term: Vec<u8>,
+    whole: Vec<u8>,
+    position: u32,
+    /// The first bytes of the terms that the caller wants.
+    first_bytes: &'b [bool; 256],
+    f: F,
+}
+
+impl<F: FnMut(Term<'_>)> Analyzer<'_, F> {
+    fn run(&mut self, run: &str) {
+        if run.is_ascii() {
+            return self.word(run);
+        }
+        let composed: String = run.nfkc().collect();
+        let mut rest = composed.as_str();
+        while let Some(first) = rest.chars().next() {
+            let is_unsegmented = is_unsegmented_script(first);
+            let is_other =
+                |c: char| is_unsegmented_script(c) != is_unsegmented && !is_combining_mark(c);
+            let end = rest.find(is_other).unwrap_or(rest.len());
+            let (part, after) = rest.split_at(end);
+            if is_unsegmented {
+                self.bigrams(part);
+            } else {
+                self.word(part);
+            }
+            rest = after;
+        }
+    }
+
+    /// Emits an ASCII word of one subword.
+    fn ascii_word(&mut self, word: &str) {
+        let mut letters = word.bytes().map(|byte| byte.to_ascii_lowercase());
+        if letters.clone().next().is_some_and(|byte| self.first_bytes[usize::from(byte)]) {
+            self.term.clear();
+            self.term.extend(letters.by_ref().take(MAX_TERM_BYTES));
+            stem(&mut self.term);
+            emit_term(&mut self.f, &self.term, self.position, false);
+        }
+        self.position = self.position.saturating_add(1);
+    }
+
+    /// Emits the subwords of a word, and the whole if it is an identifier of several.
+    fn word(&mut self, word: &str) {
+        let first_position = self.position;
+        self.whole.clear();
+        let mut rest = word;
+        while !rest.is_empty() {
+            let (subword, after) = rest.split_at(subword_end(rest));
+            self.subword(subword);
+            rest = after;
+        }
+        if self.position > first_position + 1 && self.is_wanted(&self.whole) {
+            self.whole.truncate(MAX_TERM_BYTES);
+            stem(&mut self.whole);
+            emit_term(&mut self.f, &self.whole, first_position, true);
+        }
+    }
+
+    fn subword(&mut self, subword: &str) {
+        let subword = subword.trim_matches('_');
+        if subword.is_empty() {
+            return;
+        }
+        self.term.clear();
+        if subword.is_ascii() {
+            self.term.extend(subword.bytes().map(|byte| byte.to_ascii_lowercase()));
+        } else {
+            let mut bytes = [0; 4];
+            let letters = subword.nfkd().filter(|c| !is_combining_mark(*c));
+            for c in letters.flat_map(char::to_lowercase) {
+                // Two letters with more than one lowercase form.
+                self.term.extend_from_slice(match c {
+                    'ς' => "σ".as_bytes(),
+                    'ß' => b"ss",
+                    c => c.encode_utf8(&mut bytes).as_bytes(),
+                });
+            }
+        }
+        if self.term.is_empty() {
+            return;
+        }
+        // Truncated before stemming, which takes time that grows with the word.
+        self.term.truncate(MAX_TERM_BYTES);
+        self.whole.extend_from_slice(&self.term);
+        if self.is_wanted(&self.term) {
+            stem(&mut self.term);
+            emit_term(&mut self.f, &self.term, self.position, false);
+        }
+        self.position = self.position.saturating_add(1);
+    }
+
+    fn is_wanted(&self, word: &[u8]) -> bool {
+        word.first().is_some_and(|byte| self.first_bytes[usize::from(*byte)])
+    }
+
+    /// Emits the characters and the bigrams of a text in an unsegmented script.
+    fn bigrams(&mut self, text: &str) {
+        let mut previous: Option<usize> = None;
+        for (start, c) in text.char_indices() {
+            let end = start + c.len_utf8();
+            if let Some(previous) = previous {
+                let bigram = &text.as_bytes()[previous..end];
+                emit_term(&mut self.f, bigram, self.position.saturating_sub(1), true);
+            }
+            emit_term(&mut self.f, &text.as_bytes()[start..end], self.position, false);
+            self.position = self.position.saturating_add(1);
+            previous = Some(start);
+        }
+    }
+}
+
+/// Returns the end of the first subword of an identifier: after an underscore, before an uppercase letter that follows
+/// a lowercase one, and before the last of several uppercase letters if a lowercase letter follows. The lowercase `s` of
+/// a plural such as `IDs` does not start a subword.
+fn subword_end(word: &str) -> usize {
+    let mut previous = None;
+    let mut has_letters = false;
+    for (start, c) in word.char_indices() {
+        if c == '_' && has_letters {
+            return start + 1;
+        }
+        has_letters |= c != '_';
+        if c.is_uppercase() {
+            let starts_subword = match previous {
+                Some(previous) if char::is_lowercase(previous) => true,
+                Some(previous) if char::is_uppercase(previous) => {
+                    let after = &word[start + c.len_utf8()..];
+                    let plural = after.strip_prefix('s');
+                    let is_plural =
+                        plural.is_some_and(|rest| !rest.starts_with(char::is_lowercase));
+                    after.starts_with(char::is_lowercase) && !is_plural
+                }
+                _ => false,
+            };
+            if starts_subword {
+                return start;
+            }
+        }
+        previous = Some(c);
+    }
+    word.len()
+}
+
+fn emit_term(f: &mut impl FnMut(Term<'_>), term: &[u8], position: u32, shares_position: bool) {
+    let text = match std::str::from_utf8(term) {
+        Ok(text) => text,
+        // Truncated inside a character.
+        Err(error) => std::str::from_utf8(&term[..error.valid_up_to()]).unwrap_or_default(),
+    };
+    if !text.is_empty() {
+        f(Term { text, position, shares_position });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn terms(text: &str) -> Vec<(String, u32)> {
+        let mut terms = Vec::new();
+        for_each_term(text, 0, |term| terms.push((term.text.to_owned(), term.position)));
+        terms
+    }
+
+    fn term_texts(text: &str) -> String {
+        terms(text).into_iter().map(|(term, _)| term).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn analysis_removes_case_accents_and_suffixes() {
+        assert_eq!(
+            term_texts("Running the runners' café, naïve ﬁles."),
+            "run the runner cafe naiv file"
+        );
+        assert_eq!(term_texts("ΣΑΣ σας Straße ÅNGSTRÖM"), "σασ σασ strass angstrom");
+        assert_eq!(term_texts("x = [1, 2.5];"), "x 1 2 5");
+        assert_eq!(term_texts(" \n--"), "");
+    }
+
+    #[test]
+    fn identifiers_give_subwords_and_the_whole() {
+        for identifier in
+            ["parse_http_header", "parseHttpHeader", "ParseHTTPHeader", "__parse_HTTPHeader_"]
+        {
+            assert_eq!(term_texts(identifier), "pars http header parsehttphead", "{identifier}");
+        }
+        assert_eq!(term_texts("mRNAs APIsOf IDs"), "m rna mrna api of apisof id");
+        assert_eq!(term_texts("sha256 HTTP2 ALDH1 __init__"), "sha256 http2 aldh1 init");
+        assert_eq!(
+            terms("a parseIt b"),
+            [("a", 0), ("pars", 1), ("it", 2), ("parseit", 1), ("b", 3)]
+                .map(|(term, position)| (term.to_owned(), position))
+        );
+    }
+
+    #[test]
+    fn unsegmented_scripts_give_characters_and_bigrams() {
+        assert_eq!(term_texts("東京都"), "東 東京 京 京都 都");
+        assert_eq!(term_texts("Rust言語x"), "rust 言 言語 語 x");
+    }
+
+    proptest! {
+        #[test]
+        fn words_with_other_first_bytes_still_count(text in "(\\PC|[ a-zA-Z_])*", byte in 0..=255_u8) {
+            let mut first_bytes = [false; 256];
+            first_bytes[usize::from(byte)] = true;
+            let is_wanted = |term: &Term<'_>| term.text.as_bytes()[0] == byte;
+            let (mut all, mut some) = (Vec::new(), Vec::new());
+            let words = for_each_term(&text, 0, |term| {
+                if is_wanted(&term) {
+                    all.push((term.text.to_owned(), term.position));
+                }
+            });
+            let counted = for_each_term_starting_with(&first_bytes, &text, 0, |term| {
+                if is_wanted(&term) {
+                    some.push((term.text.to_owned(), term.position));
+                }
+            });
+            prop_assert_eq!((words, all), (counted, some));
+        }
+
+        #[test]
+        fn the_fast_path_for_ascii_words_gives_the_same_terms(text in "(\\PC|[ a-zA-Z0-9_]|é|e\u{301}|—|東)*") {
+            let mut expected = Vec::new();
+            let mut analyzer = Analyzer {
+                term: Vec::new(),
+                whole: Vec::new(),
+                position: 0,
+                first_bytes: &[true; 256],
+                f: |term: Term<'_>| expected.push((term.text.to_owned(), term.position)),
+            };
+            text.split(|c| !is_word(c)).for_each(|run| analyzer.run(run));
+            prop_assert_eq!(terms(&text), expected);
+        }
+
+        #[test]
+        fn positions_ascend_for_any_text(text in "\\PC*") {
+            let mut last = 0;
+            let words = for_each_term(&text, 0, |term| {
+                assert!(!term.text.is_empty() && term.text.len() <= MAX_TERM_BYTES);
+                if !term.shares_position {
+                    assert!(term.position >= last);
+                    last = term.position;
+                }
+            });
+            prop_assert!(words == 0 || last == words - 1);
+        }
+    }
+}
