@@ -21,7 +21,7 @@ fn references_are_duplicates_by_id_and_never_of_contents() {
     let duplicate = ExclusionReason::Deduplicated { deduplicated_against: "a".into() };
     let expected = (vec![0, 1, 3], vec![duplicate]);
     assert_eq!(select(true), expected);
-    assert_eq!(select(Deduplication::Near { threshold: 0 }), expected);
+    assert_eq!(select(Deduplication::NearDuplicates { threshold: 0.0 }), expected);
     assert_eq!(select(false).0, [0, 1, 2, 3]);
 }
 
