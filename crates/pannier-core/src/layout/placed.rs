@@ -1,5 +1,5 @@
 use crate::model::Levels;
-use crate::{ContextItem, sum_tokens};
+use crate::{ContextItem, Level, sum_tokens};
 
 /// Items of a pool in the order they are sent.
 #[derive(Clone, Copy, Debug)]
@@ -20,10 +20,14 @@ impl<'p> PlacedItems<'p> {
         self.indices.iter().map(move |index| levels.sent(pool, *index))
     }
 
+    pub(super) fn levels(&self) -> impl ExactSizeIterator<Item = Level> + Clone {
+        let levels = self.levels;
+        self.indices.iter().map(move |index| levels.get(*index))
+    }
+
     /// Returns for each of them whether its short form is sent.
     pub fn shortened(&self) -> impl ExactSizeIterator<Item = bool> + Clone {
-        let levels = self.levels;
-        self.indices.iter().map(move |index| !levels.is_whole(*index))
+        self.levels().map(|level| level != Level::WHOLE)
     }
 
     /// Returns their indices in the pool.

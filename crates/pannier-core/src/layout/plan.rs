@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
 use super::{PlacedItems, RenderCost};
-use crate::{ContextItem, Level, sum_tokens};
+use crate::{ContextItem, Level, Offer, sum_tokens};
 
 /// The number of a section among the sections of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,13 +109,13 @@ impl PlannedCosts {
         }
     }
 
-    /// What is sent around an item in a form. Negative numbers count as 0.
+    /// The tokens around an item in a form. Negative numbers count as 0.
     pub(crate) fn around(&self, index: usize, level: Level) -> i64 {
         match &self.plan.around {
             Around::Nothing => 0,
             Around::Each(tokens) => (*tokens).max(0),
-            Around::Forms(tokens) => {
-                tokens.get(self.entry(index, level)).map_or(0, |tokens| (*tokens).max(0))
+            Around::Forms(list) => {
+                list.get(self.entry(index, level)).copied().unwrap_or_default().max(0)
             }
         }
     }
@@ -126,12 +126,17 @@ impl PlannedCosts {
             return SectionId::NONE;
         }
         let section = self.plan.section_of.get(self.entry(index, level)).copied();
-        section
-            .filter(|section| (section.0 as usize) < self.plan.sections.len())
-            .unwrap_or_default()
+        let is_known = |section: &SectionId| (section.0 as usize) < self.plan.sections.len();
+        section.filter(is_known).unwrap_or_default()
     }
 
-    /// Whether the plan charges nothing but items.
+    /// A form of an item with this many tokens of its own.
+    pub(crate) fn offer(&self, index: usize, level: Level, tokens: i64, value: f64) -> Offer {
+        let tokens = tokens.saturating_add(self.around(index, level));
+        Offer { tokens, value, section: self.section(index, level) }
+    }
+
+    /// Whether nothing is sent around items.
     pub(crate) fn is_free_of_frames(&self) -> bool {
         self.plan.around == Around::Nothing
     }
@@ -146,31 +151,28 @@ impl PlannedCosts {
         rule(&self.plan.not_first, index)
     }
 
-    /// What placed items cost by the plan.
+    /// The cost of placed items by the plan.
     pub(crate) fn cost(&self, placed: &PlacedItems<'_>) -> RenderCost {
-        let (mut framing, mut last, mut is_first) = (0_i64, SectionId::NONE, true);
+        let (mut framing, mut last) = (0_i64, SectionId::NONE);
         let mut is_open = vec![false; self.plan.sections.len()];
-        for (index, is_short) in placed.indices().zip(placed.shortened()) {
-            let level = if is_short { Level::SHORT } else { Level::WHOLE };
-            framing = framing.saturating_add(self.around(index, level));
-            if !std::mem::take(&mut is_first) {
-                framing = framing.saturating_add(self.plan.separator);
-            }
+        for (number, (index, level)) in placed.indices().zip(placed.levels()).enumerate() {
             let section = self.section(index, level);
-            if let Some(position) = section.position() {
-                let opens = match self.plan.headings {
-                    Headings::Once => !is_open[position],
-                    Headings::AtEveryChange => last != section,
-                };
-                if opens {
-                    framing = framing.saturating_add(self.plan.sections[position]);
+            let opens = match self.plan.headings {
+                Headings::Once => {
+                    let open = section.position().map(|position| &mut is_open[position]);
+                    open.is_some_and(|open| !std::mem::replace(open, true))
                 }
-                is_open[position] = true;
-            }
+                Headings::AtEveryChange => section != last,
+            };
             last = section;
+            let heading = section.position().filter(|_| opens);
+            let heading = heading.map_or(0, |position| self.plan.sections[position]);
+            let separator = if number > 0 { self.plan.separator } else { 0 };
+            framing =
+                sum_tokens([framing, self.around(index, level), heading, separator].into_iter());
         }
-        let items = sum_tokens(placed.items().map(ContextItem::tokens));
-        RenderCost { fixed: self.plan.fixed, framing, items, ..RenderCost::default() }
+        let fixed = self.plan.fixed;
+        RenderCost { fixed, framing, items: placed.tokens(), ..RenderCost::default() }
     }
 }
 

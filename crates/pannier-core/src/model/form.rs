@@ -40,9 +40,14 @@ impl Levels {
         }
     }
 
+    /// Returns the form in which an item is sent.
+    pub(crate) fn get(&self, index: u32) -> Level {
+        self.levels.get(index as usize).copied().unwrap_or_default()
+    }
+
     /// Returns whether an item is sent whole.
     pub(crate) fn is_whole(&self, index: u32) -> bool {
-        self.levels.get(index as usize).copied().unwrap_or_default() == Level::WHOLE
+        self.get(index) == Level::WHOLE
     }
 
     /// Returns whether all items are sent whole.

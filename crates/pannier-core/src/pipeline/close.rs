@@ -1,34 +1,34 @@
-//! Closes the difference between what a layout planned and what it measures.
+//! Closes the difference between a layout's plan and its measure.
 //!
-//! Tokens of parts do not add up to the tokens of the whole: encodings merge across borders, and a plan charges what
-//! may not be needed. So a slice by the plan may be too much, or leave room. This is the only place that renders in
-//! order to decide:
+//! Tokens of components do not add up to the tokens of the whole: encodings merge across borders, and a plan charges
+//! what may not be needed. So a slice by the plan may exceed the limit, or leave budget unused. Only this module
+//! renders in order to decide:
 //!
-//! 1. Measure what was sliced. If it is too much, drop the lowest scores, or the last moves, until it fits: the number
-//!    is found by galloping and then by halving.
-//! 2. If it leaves room that could turn a refusal, slice again with that much more, so that the best gets it. Then let
-//!    the slicer go on with what is still left. The first move that
-//!    is too much then, again found by halving, is refused, and the slicer goes on without it.
+//! 1. Measure the slice. If it exceeds the limit, drop the lowest scores, or the last moves, until it fits. Galloping
+//!    and then bisection find their number.
+//! 2. If budget remains that could turn a refusal, slice again with that much more, so that the best candidates get it.
+//!    Then let the slicer go on. The first move that exceeds the limit, found by bisection, is blocked, and the slicer
+//!    goes on without it.
 //!
-//! For `m` moves both end after at most `4 + 2 * log2(m)` renderings. A selection that is returned was measured.
+//! For `m` moves both end after at most `4 + 2 * log2(m)` renderings. Every selection that is returned was measured.
 
 use super::place::{MergedUnits, Overflow};
+use super::units::Units;
 use super::{Closing, Pipeline, PreparedRun};
 use crate::layout::PlacedItems;
 use crate::model::Levels;
 use crate::slicer::{Move, Release};
 use crate::{
-    ContextBudget, CountRequirementShortfall, Error, Layout, Level, Offers, OverflowStrategy,
-    RenderCost, SliceBudget, Tally, Verdict,
+    ContextBudget, Error, Layout, Offers, OverflowStrategy, RenderCost, SliceBudget, Tally, Verdict,
 };
 
-/// Who competes for the budget: a prepared run, with its own scores or with others.
+/// The candidates of a prepared run, with its own scores or with others.
 pub(crate) struct Contest<'c, 'a> {
     pub(crate) prepared: &'c PreparedRun<'a>,
     pub(crate) scores: &'c [f64],
     /// Units in order of score.
     pub(crate) sorted: &'c [u32],
-    /// What they offer, in the same order.
+    /// Their offers, in the same order.
     pub(crate) offers: &'c Offers<'a>,
 }
 
@@ -38,38 +38,31 @@ impl<'c, 'a> Contest<'c, 'a> {
         Self { prepared, scores, sorted, offers }
     }
 
-    /// What is merged if these moves are made.
-    fn merge(&self, moves: &[Move]) -> MergedUnits<'_> {
-        let run = self.prepared;
-        let scoreable = &run.classified.scoreable;
+    pub(super) fn scoreable(&self) -> &'c Units {
+        &self.prepared.classified.scoreable
+    }
+
+    fn unit(&self, made: &Move) -> u32 {
+        self.sorted[made.position as usize]
+    }
+
+    /// Merges pinned units and the units of these moves.
+    fn merge(&self, moves: &[Move]) -> MergedUnits<'_, 'a> {
         let mut is_in = vec![false; self.sorted.len()];
         let mut levels = Levels::default();
         let mut taken = Vec::with_capacity(moves.len());
-        for Move { position, level } in moves {
-            let unit = self.sorted[*position as usize];
-            if !std::mem::replace(&mut is_in[*position as usize], true) {
+        for made in moves {
+            let unit = self.unit(made);
+            if !std::mem::replace(&mut is_in[made.position as usize], true) {
                 taken.push(unit);
             }
-            levels.set(run.items.len(), scoreable.members(unit), *level);
+            let members = self.scoreable().members(unit);
+            levels.set(self.prepared.items.len(), members, made.level);
         }
+        let mut sliced = Vec::with_capacity(taken.len());
         let in_order = self.sorted.iter().zip(is_in).filter(|(_, is_in)| *is_in);
-        let sliced = in_order.map(|(unit, _)| *unit).collect();
-        self.merged(sliced, taken, levels)
-    }
-
-    fn merged(&self, sliced: Vec<u32>, taken: Vec<u32>, levels: Levels) -> MergedUnits<'_> {
-        let run = self.prepared;
-        MergedUnits {
-            items: &run.items,
-            scores: self.scores,
-            costs: &run.costs,
-            pinned: &run.classified.pinned,
-            pinned_tokens: run.classified.pinned_tokens,
-            scoreable: &run.classified.scoreable,
-            sliced,
-            taken,
-            levels,
-        }
+        sliced.extend(in_order.map(|(unit, _)| *unit));
+        MergedUnits { contest: self, sliced, taken, levels }
     }
 }
 
@@ -78,9 +71,9 @@ impl<'c, 'a> Contest<'c, 'a> {
 pub(crate) struct RenderDrops {
     /// Units that made the whole exceed its limit, highest rank first.
     pub(crate) over: Vec<u32>,
-    /// What the whole cost with them.
+    /// The cost of the whole with them.
     pub(crate) rendered_tokens: i64,
-    /// What it may cost.
+    /// The limit of the whole.
     pub(crate) target_tokens: i64,
     /// Units that would be sent before all others and cannot be, with the rule.
     pub(crate) rejected: Vec<(u32, String)>,
@@ -89,9 +82,9 @@ pub(crate) struct RenderDrops {
 /// Up to where larger budgets decide the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Certificate {
-    /// The smallest larger sum of committed tokens and effective target at which something may change.
+    /// The smallest larger sum of committed tokens and effective target at which a decision may change.
     pub(crate) fill_tokens: i64,
-    /// The smallest larger limit of the whole at which something may change.
+    /// The smallest larger limit of the whole at which a decision may change.
     pub(crate) limit_tokens: i64,
 }
 
@@ -104,23 +97,31 @@ impl Certificate {
     }
 }
 
-/// The stages that depend on the budget, decided.
-pub(crate) struct Outcome {
-    pub(crate) verdicts: Vec<Verdict>,
-    pub(crate) shortfalls: Vec<CountRequirementShortfall>,
-    pub(crate) overflow: Overflow,
-    pub(crate) drops: RenderDrops,
+/// A selection that was placed and measured.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
     /// Pool indices, in the order they are sent.
     pub(crate) placed: Vec<u32>,
-    /// Everything that overflowed, before it was placed.
-    pub(crate) merged: Vec<u32>,
     pub(crate) levels: Levels,
     pub(crate) cost: RenderCost,
-    pub(crate) certificate: Certificate,
+    /// Selected units, highest score first.
+    sliced: Vec<u32>,
+    /// The placer's order, with units that cannot be first.
+    order: Vec<u32>,
+    /// Units that cannot be first and would be, with the rule.
+    rejected: Vec<(u32, String)>,
+}
+
+/// The decisions that depend on the budget.
+pub(crate) struct Outcome {
+    pub(crate) overflow: Overflow,
+    pub(crate) drops: RenderDrops,
+    pub(crate) draft: Draft,
+    certificate: Certificate,
 }
 
 impl Pipeline {
-    /// What the whole may cost: the target, or the window where overflow is accepted.
+    /// The maximum cost of the whole: the target, or the window where overflow is accepted.
     pub(crate) fn limit(&self, budget: &ContextBudget) -> i64 {
         match self.overflow_strategy {
             OverflowStrategy::Proceed => budget.input_tokens(),
@@ -128,8 +129,8 @@ impl Pipeline {
         }
     }
 
-    /// The units that are selected whole, and up to where larger budgets select the same; and about how many steps
-    /// that took.
+    /// Selects units. Returns those that are whole, up to where larger budgets select the same, and an estimate of the
+    /// steps that it took.
     pub(crate) fn select_units(
         &self,
         contest: &Contest<'_, '_>,
@@ -139,87 +140,67 @@ impl Pipeline {
         let committed = run.committed_tokens();
         let mut tally = Tally::new(contest.offers, budget.effective(committed));
         let sliced = self.slicer.slice(&mut tally);
-        let steps = (16 * (contest.sorted.len() as u64 + 16)).saturating_add(tally.steps());
-        let units = |levels: &Levels, sliced: Vec<u32>| -> Vec<u32> {
-            let is_whole = |index: &u32| levels.is_whole(*index);
-            let members = |unit: &u32| run.classified.scoreable.members(*unit).iter();
-            sliced.into_iter().filter(|unit| members(unit).all(is_whole)).collect()
-        };
-        if let Err(error) = sliced.and_then(|()| run.check_pinned(budget)) {
-            return (Err(error), steps);
+        let mut steps = (16 * (contest.sorted.len() as u64 + 16)).saturating_add(tally.steps());
+        if self.layout.is_some() {
+            // Counters read the text several times.
+            let tokens = self.limit(budget).min(run.total_tokens()).unsigned_abs();
+            steps = steps.saturating_add(tokens.saturating_mul(64));
         }
-        let Some(layout) = self.layout() else {
-            let fill_tokens = committed.saturating_add(tally.holds_below());
-            let mut merge = contest.merge(tally.moves());
-            let selected = merge.handle_overflow(budget, self.overflow_strategy).map(|_| {
-                let certificate = Certificate { fill_tokens, ..Certificate::UNLIMITED };
-                (units(&merge.levels, std::mem::take(&mut merge.sliced)), certificate)
-            });
-            return (selected, steps);
+        let select = || {
+            sliced?;
+            run.check_pinned(budget)?;
+            let (mut units, levels, certificate) = match self.layout() {
+                None => {
+                    let (merge, _) = self.merge(contest, tally.moves(), budget)?;
+                    let fill_tokens = committed.saturating_add(tally.holds_below());
+                    let certificate = Certificate { fill_tokens, ..Certificate::UNLIMITED };
+                    (merge.sliced, merge.levels, certificate)
+                }
+                Some(layout) => {
+                    let outcome = self.close(layout, contest, &mut tally, budget)?;
+                    let (Draft { mut sliced, levels, .. }, drops) = (outcome.draft, outcome.drops);
+                    sliced.retain(|unit| drops.rejected.iter().all(|(other, _)| other != unit));
+                    (sliced, levels, outcome.certificate)
+                }
+            };
+            let members = |unit: &u32| contest.scoreable().members(*unit).iter();
+            units.retain(|unit| members(unit).all(|index| levels.is_whole(*index)));
+            Ok((units, certificate))
         };
-        // What is counted is read several times.
-        let tokens = self.limit(budget).min(run.total_tokens()).unsigned_abs();
-        let rendered = tokens.saturating_mul(64);
-        let outcome = self.close(layout, contest, tally, budget).map(|outcome| {
-            let mut is_placed = vec![false; run.items.len()];
-            outcome.placed.iter().for_each(|index| is_placed[*index as usize] = true);
-            let is_in = |unit: &u32| is_placed[run.classified.scoreable.members(*unit)[0] as usize];
-            let sliced = contest.sorted.iter().copied().filter(is_in).collect();
-            (units(&outcome.levels, sliced), outcome.certificate)
-        });
-        (outcome, steps.saturating_add(rendered))
+        (select(), steps)
     }
 
-    /// The order of what was merged.
-    pub(crate) fn place(&self, merge: &MergedUnits<'_>) -> Result<Vec<u32>, Error> {
-        match self.keep_groups_together {
-            true => merge.place_units(&*self.placer),
-            false => merge.place_items(&*self.placer),
-        }
+    /// Merges pinned units and the units of these moves, and handles overflow.
+    fn merge<'c, 'a>(
+        &self,
+        contest: &'c Contest<'c, 'a>,
+        moves: &[Move],
+        budget: &ContextBudget,
+    ) -> Result<(MergedUnits<'c, 'a>, Overflow), Error> {
+        let mut merge = contest.merge(moves);
+        let overflow = merge.handle_overflow(budget, self.overflow_strategy)?;
+        Ok((merge, overflow))
     }
 
-    /// Places what was sliced, where nothing is sent but items.
+    fn place(&self, merge: &MergedUnits<'_, '_>) -> Result<Vec<u32>, Error> {
+        merge.place(&*self.placer, self.keep_groups_together)
+    }
+
+    /// Places a slice for which nothing is sent but items.
     pub(super) fn place_plain(
         &self,
         contest: &Contest<'_, '_>,
-        verdicts: &[Verdict],
         moves: &[Move],
         budget: &ContextBudget,
     ) -> Result<Outcome, Error> {
-        let run = contest.prepared;
-        let mut levels = Levels::default();
-        let decided = contest.sorted.iter().zip(verdicts);
-        let mut sliced = Vec::with_capacity(moves.len());
-        sliced.extend(decided.filter_map(|(unit, verdict)| match verdict {
-            Verdict::Taken(level) => {
-                if *level != Level::WHOLE {
-                    let members = run.classified.scoreable.members(*unit);
-                    levels.set(run.items.len(), members, *level);
-                }
-                Some(*unit)
-            }
-            _ => None,
-        }));
-        let taken = moves.iter().map(|made| contest.sorted[made.position as usize]).collect();
-        let mut merge = contest.merged(sliced, taken, levels);
-        let overflow = merge.handle_overflow(budget, self.overflow_strategy)?;
+        let (merge, overflow) = self.merge(contest, moves, budget)?;
         let placed = self.place(&merge)?;
-        let merged = match overflow.tokens_over_budget {
-            Some(_) => merge.indices(),
-            None => Vec::new(),
-        };
-        let items = PlacedItems::new(&run.items, &placed, &merge.levels).tokens();
-        Ok(Outcome {
-            verdicts: Vec::new(),
-            shortfalls: Vec::new(),
-            overflow,
-            drops: RenderDrops::default(),
-            placed,
-            merged,
-            levels: merge.levels,
-            cost: RenderCost { items, ..RenderCost::default() },
-            certificate: Certificate::UNLIMITED,
-        })
+        let levels = merge.levels;
+        let items = PlacedItems::new(&contest.prepared.items, &placed, &levels).tokens();
+        let cost = RenderCost { items, ..RenderCost::default() };
+        let draft = Draft { placed, levels, cost, ..Draft::default() };
+        let (drops, certificate) = (RenderDrops::default(), Certificate::UNLIMITED);
+        Ok(Outcome { overflow, drops, draft, certificate })
     }
 
     /// Closes a slice for a layout.
@@ -227,10 +208,11 @@ impl Pipeline {
         &self,
         layout: &dyn Layout,
         contest: &Contest<'_, '_>,
-        mut tally: Tally<'_, '_>,
+        tally: &mut Tally<'_, '_>,
         budget: &ContextBudget,
     ) -> Result<Outcome, Error> {
         let committed = contest.prepared.committed_tokens();
+        let fill_tokens = committed.saturating_add(tally.holds_below());
         let mut close = Close {
             pipeline: self,
             layout,
@@ -239,364 +221,267 @@ impl Pipeline {
             // Reserved slots and the safety margin stay free.
             fill_limit: committed.saturating_add(tally.budget().target_tokens),
             renderings: 0,
-            certificate: Certificate::UNLIMITED,
+            certificate: Certificate { fill_tokens, ..Certificate::UNLIMITED },
         };
-        close.fill_changes_at(committed.saturating_add(tally.holds_below()));
-        let release = self.slicer.properties().release;
-        let mut is_measured = None;
-        if release == Release::LastTaken && self.closing == Closing::Fill {
-            is_measured = close.everything(&mut tally)?;
-        }
-        let mut overflow = Overflow::default();
-        let mut draft = match is_measured {
-            Some(draft) => draft,
-            None => {
-                let mut merge = contest.merge(tally.moves());
-                overflow = merge.handle_overflow(budget, self.overflow_strategy)?;
-                close.draft(merge, i64::MAX)?
-            }
-        };
-        let mut merged = Vec::new();
-        if overflow.tokens_over_budget.is_some() {
-            merged = contest.merge(tally.moves()).indices();
-        }
         let mut drops = RenderDrops { target_tokens: close.limit, ..RenderDrops::default() };
+        let release = self.slicer.properties().release;
+        let can_fill = self.closing == Closing::Fill;
+        if can_fill
+            && release == Release::LastTaken
+            && let Some(mut draft) = close.everything(tally)?
+        {
+            drops.rejected = std::mem::take(&mut draft.rejected);
+            let (overflow, certificate) = (Overflow::default(), close.certificate);
+            return Ok(Outcome { overflow, drops, draft, certificate });
+        }
+        let (merge, overflow) = self.merge(contest, tally.moves(), budget)?;
+        let order = self.place(&merge)?;
+        let mut draft = close.measure(merge, order, i64::MAX)?;
+        let is_exact = contest.prepared.costs.plan.is_exact || close.renderings == 0;
         if draft.cost.bound() > close.limit {
             drops.rendered_tokens = draft.cost.bound();
-            (draft, drops.over) = close.drop_moves(draft, &tally, release)?;
-        } else if self.closing == Closing::Fill
-            && !contest.prepared.costs.plan.is_exact
-            && overflow.truncated.is_empty()
-        {
-            draft = close.slice_again(draft, &mut tally)?;
-            draft = close.fill(draft, &mut tally)?;
+            (draft, drops.over) = close.drop_moves(draft, tally, release)?;
+        } else if can_fill && !is_exact && overflow.truncated.is_empty() {
+            draft = close.slice_again(draft, tally)?;
+            draft = close.fill(draft, tally)?;
         }
-        drops.rejected = draft.rejected;
-        let certificate = close.certificate;
-        let (verdicts, _, shortfalls) = tally.into_parts();
-        let Draft { placed, levels, cost, .. } = draft;
-        Ok(Outcome {
-            verdicts,
-            shortfalls,
-            overflow,
-            drops,
-            placed,
-            merged,
-            levels,
-            cost,
-            certificate,
-        })
+        drops.rejected = std::mem::take(&mut draft.rejected);
+        Ok(Outcome { overflow, drops, draft, certificate: close.certificate })
     }
-}
-
-/// A selection that was placed and measured.
-struct Draft {
-    /// The order of everything that was merged.
-    order: Vec<u32>,
-    /// The units that were merged, highest score first.
-    sliced: Vec<u32>,
-    /// The order of what is sent.
-    placed: Vec<u32>,
-    levels: Levels,
-    /// Units that cannot be first and would be, with the rule.
-    rejected: Vec<(u32, String)>,
-    cost: RenderCost,
 }
 
 struct Close<'c, 'a> {
     pipeline: &'c Pipeline,
     layout: &'c dyn Layout,
     contest: &'c Contest<'c, 'a>,
-    /// What the whole may cost.
+    /// The maximum cost of the whole.
     limit: i64,
-    /// Up to where a slicer may fill.
+    /// The cost up to which a slicer may fill.
     fill_limit: i64,
     renderings: u32,
     certificate: Certificate,
 }
 
 impl Close<'_, '_> {
-    /// How often a slice begins again.
+    /// How often a slice may begin again.
     const MAX_RESLICES: usize = 4;
 
-    /// What is added to the room that is left, because the plan rounds the next move up, too.
+    /// Tokens beyond the remaining budget that a slicer may plan with, because plans round up.
     const ROUNDING_TOKENS: i64 = 3;
 
+    fn can_render(&self, moves: usize) -> bool {
+        self.renderings < 4 + 2 * moves.max(1).ilog2()
+    }
+
     fn fill_changes_at(&mut self, tokens: i64) {
-        let next = &mut self.certificate.fill_tokens;
-        *next = (*next).min(tokens);
+        self.certificate.fill_tokens = self.certificate.fill_tokens.min(tokens);
     }
 
-    /// The maximum number of renderings of a run with `moves` moves.
-    fn max_renderings(moves: usize) -> u32 {
-        4 + 2 * moves.max(1).ilog2()
+    fn spare(&self, draft: &Draft) -> i64 {
+        self.fill_limit.saturating_sub(draft.cost.bound())
     }
 
-    /// Places what is merged, and measures it.
-    fn draft(&mut self, merge: MergedUnits<'_>, up_to: i64) -> Result<Draft, Error> {
-        let order = self.pipeline.place(&merge)?;
-        let (placed, rejected) = self.without_first(&order, |_| true);
-        let MergedUnits { levels, sliced, .. } = merge;
-        let cost = self.measure(&placed, &levels, up_to)?;
-        Ok(Draft { order, sliced, placed, levels, rejected, cost })
-    }
-
+    /// Measures merged units in an order. Drops the units that would be first and cannot be. A pinned item is sent
+    /// under any rule; the next item is then checked as the first.
     fn measure(
         &mut self,
-        placed: &[u32],
-        levels: &Levels,
+        merge: MergedUnits<'_, '_>,
+        order: Vec<u32>,
         up_to: i64,
-    ) -> Result<RenderCost, Error> {
-        let run = self.contest.prepared;
-        let placed = PlacedItems::new(&run.items, placed, levels);
-        match self.layout.measure(&placed, up_to)? {
-            Some(cost) => {
-                self.renderings += 1;
-                Ok(cost)
-            }
-            None => Ok(run.costs.cost(&placed)),
-        }
-    }
-
-    /// What of an order is sent if some units stay: without those that would be first and cannot be. A pinned item is
-    /// sent under any rule; then it is not the first that the others need.
-    fn without_first(
-        &self,
-        order: &[u32],
-        stays: impl Fn(u32) -> bool,
-    ) -> (Vec<u32>, Vec<(u32, String)>) {
-        let run = self.contest.prepared;
-        let scoreable = &run.classified.scoreable;
-        let mut rejected: Vec<(u32, String)> = Vec::new();
-        // By pool index: whether it is of a rejected unit. Empty while there is none.
-        let mut is_rejected: Vec<bool> = Vec::new();
-        for &index in order {
-            if !stays(index) || is_rejected.get(index as usize) == Some(&true) {
+    ) -> Result<Draft, Error> {
+        let (run, scoreable) = (self.contest.prepared, self.contest.scoreable());
+        let mut rejected = Vec::new();
+        let mut is_rejected = vec![false; run.items.len()];
+        for &index in &order {
+            if is_rejected[index as usize] {
                 continue;
             }
             let Some(rule) = run.costs.first_position_rule(index) else {
                 break;
             };
             if let Some(unit) = scoreable.unit_of(index) {
-                is_rejected.resize(run.items.len(), false);
                 let members = scoreable.members(unit).iter();
                 members.for_each(|member| is_rejected[*member as usize] = true);
                 rejected.push((unit, rule.to_owned()));
             }
         }
-        let is_sent =
-            |index: &u32| stays(*index) && is_rejected.get(*index as usize) != Some(&true);
-        (order.iter().copied().filter(is_sent).collect(), rejected)
+        let is_sent = |index: &u32| !is_rejected[*index as usize];
+        let placed: Vec<u32> = order.iter().copied().filter(is_sent).collect();
+        let items = PlacedItems::new(&run.items, &placed, &merge.levels);
+        let measured = self.layout.measure(&items, up_to)?;
+        self.renderings += u32::from(measured.is_some());
+        let cost = measured.unwrap_or_else(|| run.costs.cost(&items));
+        let MergedUnits { levels, sliced, .. } = merge;
+        Ok(Draft { placed, levels, cost, sliced, order, rejected })
     }
 
-    /// Drops as few as possible, so that the whole costs no more than its limit. Returns what is left, and the units
-    /// that are out, highest rank first.
+    /// Places and measures the units of these moves. Returns `None` if they exceed the fill limit.
+    fn try_moves(&mut self, moves: &[Move]) -> Result<Option<Draft>, Error> {
+        let merge = self.contest.merge(moves);
+        let order = self.pipeline.place(&merge)?;
+        let draft = self.measure(merge, order, self.fill_limit)?;
+        let tokens = draft.cost.bound();
+        if tokens > self.fill_limit {
+            self.fill_changes_at(tokens);
+            return Ok(None);
+        }
+        Ok(Some(draft))
+    }
+
+    /// Drops as few moves as possible, so that the whole fits its limit. Returns the rest in its order, and the dropped
+    /// units, highest rank first.
     fn drop_moves(
         &mut self,
-        draft: Draft,
+        full: Draft,
         tally: &Tally<'_, '_>,
         release: Release,
     ) -> Result<(Draft, Vec<u32>), Error> {
-        let run = self.contest.prepared;
-        let scoreable = &run.classified.scoreable;
-        // Moves in the order in which they are kept, of units that are still in.
-        let mut is_in = vec![false; scoreable.len()];
-        draft.sliced.iter().for_each(|unit| is_in[*unit as usize] = true);
-        let unit_at = |position: u32| self.contest.sorted[position as usize];
-        let mut moves: Vec<(u32, Level)> = match release {
-            Release::LowestScore => {
-                let level = |unit: &u32| match draft.levels.is_whole(scoreable.members(*unit)[0]) {
-                    true => Level::WHOLE,
-                    false => Level::SHORT,
-                };
-                draft.sliced.iter().map(|unit| (*unit, level(unit))).collect()
-            }
-            Release::LastTaken => {
-                tally.moves().iter().map(|made| (unit_at(made.position), made.level)).collect()
-            }
+        let (contest, scoreable) = (self.contest, self.contest.scoreable());
+        let flags = |units: &[u32]| {
+            let mut flags = vec![false; scoreable.len()];
+            units.iter().for_each(|unit| flags[*unit as usize] = true);
+            flags
         };
-        moves.retain(|(unit, _)| is_in[*unit as usize]);
-        // The first move of each item's unit. Pinned items have none.
-        let mut first_move = vec![u32::MAX; run.items.len()];
-        let mut units = Vec::new();
-        for ((unit, _), number) in moves.iter().zip(0..) {
-            let members = scoreable.members(*unit);
-            if first_move[members[0] as usize] == u32::MAX {
-                members.iter().for_each(|member| first_move[*member as usize] = number);
-                units.push(*unit);
+        let mut moves: Vec<Move> = match release {
+            Release::LowestScore => {
+                let levels = (0..contest.sorted.len()).map(|position| tally.level(position));
+                let taken = levels
+                    .zip(0..)
+                    .filter_map(|(level, position)| level.map(|level| Move { position, level }));
+                taken.collect()
             }
-        }
-        let limit = self.limit;
-        let mut best = None;
-        let mut smallest_total = draft.cost.bound();
-        let mut next_limit = draft.cost.bound();
-        let order = draft.order;
-        let mut keeps = |close: &mut Self, dropped: usize| -> Result<bool, Error> {
-            let kept = (moves.len() - dropped) as u32;
-            let stays = |index: u32| {
-                let number = first_move[index as usize];
-                number == u32::MAX || number < kept
-            };
-            let (placed, rejected) = close.without_first(&order, stays);
-            let mut levels = Levels::default();
-            for (unit, level) in &moves[..kept as usize] {
-                levels.set(run.items.len(), scoreable.members(*unit), *level);
-            }
-            // Where nothing fits, the error states what the smallest selection costs.
-            let up_to = if kept == 0 { i64::MAX } else { limit };
-            let cost = close.measure(&placed, &levels, up_to)?;
-            let fits = cost.bound() <= limit;
-            if !fits {
-                next_limit = next_limit.min(cost.bound());
-            }
-            if kept == 0 {
-                smallest_total = cost.bound();
-            }
-            if fits {
-                best = Some((kept, placed, levels, rejected, cost));
+            Release::LastTaken => tally.moves().to_vec(),
+        };
+        // Without units that overflow handling truncated.
+        let is_in = flags(&full.sliced);
+        moves.retain(|made| is_in[contest.unit(made) as usize]);
+        let (limit, mut smallest_tokens) = (self.limit, full.cost.bound());
+        self.certificate.limit_tokens = smallest_tokens;
+        let mut rest = None;
+        let mut fits = |dropped: usize| -> Result<bool, Error> {
+            let kept = &moves[..moves.len() - dropped];
+            let merge = contest.merge(kept);
+            let is_in = flags(&merge.sliced);
+            let stays =
+                |index: &u32| scoreable.unit_of(*index).is_none_or(|unit| is_in[unit as usize]);
+            let order = full.order.iter().copied().filter(stays).collect();
+            // If not even the smallest selection fits, the error states its cost.
+            let up_to = if kept.is_empty() { i64::MAX } else { limit };
+            let draft = self.measure(merge, order, up_to)?;
+            let fits = draft.cost.bound() <= limit;
+            match fits {
+                true => rest = Some(draft),
+                false => {
+                    smallest_tokens = draft.cost.bound();
+                    let next = &mut self.certificate.limit_tokens;
+                    *next = smallest_tokens.min(*next);
+                }
             }
             Ok(fits)
         };
-        let found = min_drops(moves.len(), |dropped| match dropped {
-            0 => Ok(false),
-            _ => keeps(self, dropped),
-        })?;
-        let next = &mut self.certificate.limit_tokens;
-        *next = (*next).min(next_limit);
-        let Some((kept, placed, levels, rejected, cost)) = best.filter(|_| found.is_some()) else {
-            // Everything that may be dropped is dropped, and it is not enough.
-            return Err(Error::RequiredTextOverBudget {
-                fixed_tokens: smallest_total,
-                target_tokens: limit,
-            });
+        let mut too_few = 0;
+        while too_few < moves.len() {
+            let dropped = (2 * too_few + 1).min(moves.len());
+            if fits(dropped)? {
+                first_false(too_few, dropped, |dropped| fits(dropped).map(|fits| !fits))?;
+                break;
+            }
+            too_few = dropped;
+        }
+        let Some(rest) = rest else {
+            let (fixed_tokens, target_tokens) = (smallest_tokens, limit);
+            return Err(Error::RequiredTextOverBudget { fixed_tokens, target_tokens });
         };
-        let is_out = |unit: &u32| first_move[scoreable.members(*unit)[0] as usize] >= kept;
-        let over = units.into_iter().filter(is_out).collect();
-        let sliced = draft.sliced;
-        Ok((Draft { order, sliced, placed, levels, rejected, cost }, over))
+        let mut is_reported = flags(&rest.sliced);
+        let mut over: Vec<u32> = moves.iter().map(|made| contest.unit(made)).collect();
+        over.retain(|unit| !std::mem::replace(&mut is_reported[*unit as usize], true));
+        Ok((rest, over))
     }
 
-    /// Takes everything whole, if a slicer would and that fits as it is rendered.
+    /// Takes everything whole, if the slicer would and the rendered text fits.
     fn everything(&mut self, tally: &mut Tally<'_, '_>) -> Result<Option<Draft>, Error> {
-        let offers = tally.offers();
         let is_whole = |tally: &Tally<'_, '_>| {
             tally.verdicts().iter().all(|verdict| *verdict == Verdict::WHOLE)
         };
         if is_whole(tally) {
             return Ok(None);
         }
-        let mut all = Tally::new(offers, SliceBudget::new(i64::MAX));
+        let mut all = Tally::new(tally.offers(), SliceBudget::new(i64::MAX));
         self.pipeline.slicer.slice(&mut all)?;
-        // Together, parts may cost less than by themselves, but hardly less than half.
+        // Items may cost less together than alone, but hardly less than half.
         if !is_whole(&all) || all.used() / 2 > self.fill_limit {
             return Ok(None);
         }
-        let draft = self.draft(self.contest.merge(all.moves()), self.fill_limit)?;
-        if draft.cost.bound() > self.fill_limit {
-            self.fill_changes_at(draft.cost.bound());
-            return Ok(None);
-        }
-        let mut all = all.into_parts().1;
-        for Move { position, level } in all.drain(..) {
-            tally.commit(position as usize, level);
-        }
-        Ok(Some(draft))
+        let draft = self.try_moves(all.moves())?;
+        Ok(draft.inspect(|_| *tally = all))
     }
 
-    /// Slices from the start with as much more as the plan over-estimated, as long as that fits and uses more: what is
-    /// best gets the room first.
-    fn slice_again<'o, 'a>(
-        &mut self,
-        mut draft: Draft,
-        tally: &mut Tally<'o, 'a>,
-    ) -> Result<Draft, Error> {
-        let mut spare = self.fill_limit.saturating_sub(draft.cost.bound());
+    /// Slices from the start with as much more as the plan over-estimated, while that fits and uses more: the best
+    /// candidates get the remaining budget first.
+    fn slice_again(&mut self, mut draft: Draft, tally: &mut Tally<'_, '_>) -> Result<Draft, Error> {
+        let mut spare = self.spare(&draft);
         for _ in 0..Self::MAX_RESLICES {
-            let mut budget = tally.budget();
-            let missing = tally.holds_below().saturating_sub(budget.target_tokens);
             if tally.holds_below() == i64::MAX {
                 break;
             }
-            // With a token more to fill, both the target and the spare room have one more, and so on: what another slice
-            // decides is known for this limit only.
+            // A limit of one token more raises the target and the spare tokens: another slice is known for this
+            // limit only.
             self.fill_changes_at(self.fill_limit.saturating_add(1));
-            let max_renderings = Self::max_renderings(tally.moves().len());
-            if spare < missing || self.renderings >= max_renderings {
+            let target_tokens = tally.budget().target_tokens.saturating_add(spare);
+            if target_tokens < tally.holds_below() || !self.can_render(tally.moves().len()) {
                 break;
             }
-            budget.target_tokens = budget.target_tokens.saturating_add(spare);
-            budget.max_tokens = budget.max_tokens.max(budget.target_tokens);
-            let mut again = Tally::new(tally.offers(), budget);
+            let mut again = tally.restart(target_tokens);
             self.pipeline.slicer.slice(&mut again)?;
-            let next = self.draft(self.contest.merge(again.moves()), self.fill_limit)?;
-            let tokens = next.cost.bound();
-            if tokens > self.fill_limit {
-                spare /= 2;
-            } else if tokens > draft.cost.bound() {
-                (draft, *tally) = (next, again);
-                spare = self.fill_limit.saturating_sub(draft.cost.bound());
-            } else {
-                break;
+            match self.try_moves(again.moves())? {
+                None => spare /= 2,
+                Some(next) if next.cost.bound() > draft.cost.bound() => {
+                    (draft, *tally) = (next, again);
+                    spare = self.spare(&draft);
+                }
+                Some(_) => break,
             }
         }
         Ok(draft)
     }
 
-    /// Lets the slicer go on while there is room that could turn a refusal. A move that is too much is refused, and the
-    /// slicer goes on without it.
+    /// Lets the slicer go on while remaining budget could turn a refusal. A move that exceeds the limit is blocked, and
+    /// the slicer goes on without it.
     fn fill(&mut self, mut draft: Draft, tally: &mut Tally<'_, '_>) -> Result<Draft, Error> {
-        // Moves that fit by the plan are tried first: those are rarely too much.
+        // Moves that fit by the plan are tried first: those rarely exceed the limit.
         let mut rounding = 0;
         loop {
-            let spare = self.fill_limit.saturating_sub(draft.cost.bound());
-            let room = spare.saturating_add(rounding);
-            let missing = tally.holds_below().saturating_sub(tally.used().saturating_add(room));
-            if spare <= 0 || missing > 0 || tally.holds_below() == i64::MAX {
-                self.fill_changes_at(self.fill_limit.saturating_add(missing.max(1)));
-                if spare > 0 && rounding == 0 && missing <= Self::ROUNDING_TOKENS {
-                    rounding = Self::ROUNDING_TOKENS;
-                    continue;
-                }
-                return Ok(draft);
-            }
+            let spare = self.spare(&draft);
+            let target_tokens = tally.used().saturating_add(spare).saturating_add(rounding);
             let before = tally.moves().len();
-            tally.raise_target(room);
-            self.pipeline.slicer.slice(tally)?;
-            let more = tally.holds_below().saturating_sub(tally.budget().target_tokens);
-            self.fill_changes_at(self.fill_limit.saturating_add(more));
-            let after = tally.moves().len();
-            if after == before {
-                if rounding == 0 {
-                    rounding = Self::ROUNDING_TOKENS;
-                    continue;
-                }
-                return Ok(draft);
+            if spare > 0 && tally.holds_below() <= target_tokens {
+                tally.raise_target(target_tokens);
+                self.pipeline.slicer.slice(tally)?;
             }
-            let (mut fits, mut too_much) = (before, after + 1);
-            // The whole first, then by halving.
-            let mut tried = after;
-            while self.renderings < Self::max_renderings(after) {
-                let merge = self.contest.merge(&tally.moves()[..tried]);
-                let next = self.draft(merge, self.fill_limit)?;
-                if next.cost.bound() <= self.fill_limit {
-                    (draft, fits) = (next, tried);
-                } else {
-                    self.fill_changes_at(next.cost.bound());
-                    too_much = tried;
+            let moves = tally.moves();
+            if moves.len() == before {
+                if spare <= 0 || rounding > 0 {
+                    return Ok(draft);
                 }
-                if too_much - fits == 1 || fits == after {
-                    break;
-                }
-                tried = fits + (too_much - fits) / 2;
-            }
-            if fits == after {
+                rounding = Self::ROUNDING_TOKENS;
                 continue;
             }
-            let refused = tally.moves()[fits];
-            tally.truncate_moves(fits, spare);
-            if self.renderings >= Self::max_renderings(after) {
-                // A larger budget may stop elsewhere.
-                self.fill_changes_at(self.fill_limit.saturating_add(1));
+            let mut fits = |len: usize| -> Result<bool, Error> {
+                let next = match self.can_render(moves.len()) {
+                    true => self.try_moves(&moves[..len])?,
+                    false => None,
+                };
+                let fits = next.is_some();
+                draft = next.unwrap_or_else(|| std::mem::take(&mut draft));
+                Ok(fits)
+            };
+            if fits(moves.len())? {
+                continue;
+            }
+            let kept = first_false(before, moves.len(), fits)? - 1;
+            let (refused, is_last) = (moves[kept], !self.can_render(moves.len()));
+            tally.truncate_moves(kept, spare);
+            if is_last {
                 return Ok(draft);
             }
             tally.block(refused);
@@ -604,30 +489,15 @@ impl Close<'_, '_> {
     }
 }
 
-/// The smallest number of drops after which the rest fits, if there is one: found by galloping and then by halving.
-/// The number that is returned was tried last among those that fit.
-fn min_drops(
-    max: usize,
-    mut fits: impl FnMut(usize) -> Result<bool, Error>,
-) -> Result<Option<usize>, Error> {
-    if fits(0)? {
-        return Ok(Some(0));
+/// Bisects to the first number at which `is_low` is false, if it is true at `low` and false at `high`.
+fn first_false(
+    mut low: usize,
+    mut high: usize,
+    mut is_low: impl FnMut(usize) -> Result<bool, Error>,
+) -> Result<usize, Error> {
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if is_low(middle)? { low = middle } else { high = middle }
     }
-    let (mut over, mut step) = (0, 1);
-    let mut enough = loop {
-        if over == max {
-            return Ok(None);
-        }
-        let dropped = (over + step).min(max);
-        if fits(dropped)? {
-            break dropped;
-        }
-        over = dropped;
-        step *= 2;
-    };
-    while enough - over > 1 {
-        let middle = over + (enough - over) / 2;
-        if fits(middle)? { enough = middle } else { over = middle }
-    }
-    Ok(Some(enough))
+    Ok(high)
 }

@@ -260,17 +260,11 @@ impl Pipeline {
         start_stage(collector, &PipelineStage::Slice, unique_items);
         let mut tally = Tally::new(&prepared.offers, run.effective);
         self.slicer.slice(&mut tally)?;
-        let mut closed = None;
-        let mut moves = Vec::new();
-        match self.layout() {
-            Some(layout) => {
-                let mut outcome = self.close(layout, &contest, tally, budget)?;
-                run.verdicts = std::mem::take(&mut outcome.verdicts);
-                run.shortfalls = std::mem::take(&mut outcome.shortfalls);
-                closed = Some(outcome);
-            }
-            None => (run.verdicts, moves, run.shortfalls) = tally.into_parts(),
-        }
+        let layout = self.layout();
+        let closed = layout.map(|layout| self.close(layout, &contest, &mut tally, budget));
+        let closed = closed.transpose()?;
+        let moves;
+        (run.verdicts, moves, run.shortfalls) = tally.into_parts();
         let sliced_items = run.sliced_items();
         let counts = (unique_items, sliced_items);
         end_stage(collector, &PipelineStage::Slice, counts, prepared, Some(&run));
@@ -279,7 +273,7 @@ impl Pipeline {
         start_stage(collector, &PipelineStage::Place, merged_items);
         let outcome = match closed {
             Some(outcome) => outcome,
-            None => self.place_plain(&contest, &run.verdicts, &moves, budget)?,
+            None => self.place_plain(&contest, &moves, budget)?,
         };
         run.set_outcome(outcome, self.layout.is_some(), self.overflow_strategy);
         let counts = (merged_items, run.placed.len());

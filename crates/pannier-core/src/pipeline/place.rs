@@ -1,25 +1,17 @@
 //! Stage 6: merges pinned and sliced items, handles overflow, and orders what stays.
 
-use super::units::Units;
-use crate::layout::PlannedCosts;
+use super::close::Contest;
 use crate::model::Levels;
-use crate::{
-    ContextBudget, ContextItem, Error, Level, OverflowStrategy, Placer, Placing, sum_tokens,
-};
+use crate::{ContextBudget, Error, OverflowStrategy, Placer, Placing, sum_tokens};
 
-/// The units that may go into the window.
-pub(crate) struct MergedUnits<'m> {
-    pub(crate) items: &'m [&'m ContextItem],
-    pub(crate) scores: &'m [f64],
-    pub(crate) costs: &'m PlannedCosts,
-    pub(crate) pinned: &'m Units,
-    pub(crate) pinned_tokens: i64,
-    pub(crate) scoreable: &'m Units,
-    /// Selected units of `scoreable`, highest score first.
+/// Pinned units and selected units.
+pub(crate) struct MergedUnits<'m, 'a> {
+    pub(crate) contest: &'m Contest<'m, 'a>,
+    /// Selected units, highest score first.
     pub(crate) sliced: Vec<u32>,
-    /// Units in the order of the slicer's moves: some twice, some dropped since.
+    /// The same units and those that were dropped since, in the order in which the slicer took them.
     pub(crate) taken: Vec<u32>,
-    /// In which form items are sent.
+    /// The forms in which items are sent.
     pub(crate) levels: Levels,
 }
 
@@ -30,32 +22,38 @@ pub(crate) struct TruncatedUnit {
     pub(crate) available_tokens: i64,
 }
 
-/// What overflow handling did.
+/// The result of overflow handling.
 #[derive(Debug, Default)]
 pub(crate) struct Overflow {
     /// Units that were dropped, highest score first.
     pub(crate) truncated: Vec<TruncatedUnit>,
     /// How far over the target the selection is allowed to be.
     pub(crate) tokens_over_budget: Option<i64>,
+    /// Everything that overflowed, before it was placed.
+    pub(crate) merged: Vec<u32>,
 }
 
-impl MergedUnits<'_> {
+impl MergedUnits<'_, '_> {
     fn tokens(&self) -> i64 {
         let sliced = self.sliced.iter().map(|unit| self.unit_tokens(*unit));
-        sum_tokens(sliced.chain([self.pinned_tokens]))
+        sum_tokens(sliced.chain([self.contest.prepared.classified.pinned_tokens]))
     }
 
-    /// What a unit costs, as it is sent.
+    /// Counts the tokens of a unit in its form.
     fn unit_tokens(&self, unit: u32) -> i64 {
+        let (items, scoreable) = (&self.contest.prepared.items, self.contest.scoreable());
         if self.levels.all_whole() {
-            return self.scoreable.tokens(unit, self.items);
+            return scoreable.tokens(unit, items);
         }
-        let members = self.scoreable.members(unit).iter();
-        sum_tokens(members.map(|index| self.levels.sent(self.items, *index).tokens()))
+        let members = scoreable.members(unit).iter();
+        sum_tokens(members.map(|index| self.levels.sent(items, *index).tokens()))
     }
 
-    /// Applies the strategy if the units are over the target, and refuses what the window cannot
-    /// hold under any strategy.
+    /// Applies the strategy if the units exceed the target.
+    ///
+    /// # Errors
+    ///
+    /// If the strategy is to throw, or the rest exceeds the window.
     pub(super) fn handle_overflow(
         &mut self,
         budget: &ContextBudget,
@@ -71,6 +69,7 @@ impl MergedUnits<'_> {
                 OverflowStrategy::Truncate => overflow.truncated = self.truncate(target_tokens),
                 OverflowStrategy::Proceed => {
                     overflow.tokens_over_budget = Some(selected_tokens - target_tokens);
+                    overflow.merged = self.indices();
                 }
             }
         }
@@ -83,9 +82,9 @@ impl MergedUnits<'_> {
         Ok(overflow)
     }
 
-    /// Keeps pinned units, and of the others what fits the target, highest score first.
+    /// Keeps pinned units, and of the others those that fit the target, highest score first.
     fn truncate(&mut self, target_tokens: i64) -> Vec<TruncatedUnit> {
-        let mut kept_tokens = self.pinned_tokens;
+        let mut kept_tokens = self.contest.prepared.classified.pinned_tokens;
         let mut truncated = Vec::new();
         let mut sliced = std::mem::take(&mut self.sliced);
         sliced.retain(|&unit| {
@@ -104,70 +103,61 @@ impl MergedUnits<'_> {
         truncated
     }
 
-    /// The pool indices of what is left: pinned items in pool order, then unit after unit.
-    pub(super) fn indices(&self) -> Vec<u32> {
-        let mut indices = self.pinned.in_pool_order().into_owned();
-        indices.reserve(self.sliced.len());
-        for unit in &self.sliced {
-            indices.extend(self.scoreable.members(*unit));
-        }
+    /// The pool indices of all members: pinned items in pool order, then unit after unit.
+    fn indices(&self) -> Vec<u32> {
+        let mut indices = self.contest.prepared.classified.pinned.in_pool_order().into_owned();
+        let members = |unit: &u32| self.contest.scoreable().members(*unit);
+        indices.extend(self.sliced.iter().flat_map(members));
         indices
     }
 
-    /// The position of each unit in the order in which the slicer took it.
-    fn taken_positions(&self) -> Vec<u32> {
-        let mut positions = vec![u32::MAX; self.scoreable.len()];
+    /// Orders all members. Members of a group may be kept together, in pool order; the group is then placed by its
+    /// best member.
+    pub(super) fn place(
+        &self,
+        placer: &dyn Placer,
+        keep_groups_together: bool,
+    ) -> Result<Vec<u32>, Error> {
+        let (pinned, scoreable) =
+            (&self.contest.prepared.classified.pinned, self.contest.scoreable());
+        let mut taken_at = vec![0; scoreable.len()];
         for (unit, position) in self.taken.iter().zip(0..) {
-            let first = &mut positions[*unit as usize];
-            *first = (*first).min(position);
+            taken_at[*unit as usize] = position;
         }
-        positions
-    }
-
-    /// The order of single items.
-    pub(super) fn place_items(&self, placer: &dyn Placer) -> Result<Vec<u32>, Error> {
-        let taken = self.taken_positions();
-        let pinned = self.pinned.in_pool_order();
-        let mut placings = Vec::with_capacity(pinned.len() + self.sliced.len());
-        let mut indices = Vec::with_capacity(pinned.len() + self.sliced.len());
-        for &index in &*pinned {
-            indices.push(index);
-            placings.push(self.placing(index, None));
+        let pinned_items = pinned.in_pool_order();
+        let mut units: Vec<&[u32]> = Vec::with_capacity(pinned_items.len() + self.sliced.len());
+        let mut placings = Vec::with_capacity(pinned_items.len() + self.sliced.len());
+        let mut add = |members, best, taken| {
+            units.push(members);
+            placings.push(self.placing(best, taken));
+        };
+        if keep_groups_together {
+            let members = (0..pinned.len() as u32).map(|unit| pinned.members(unit));
+            members.for_each(|members| add(members, members[0], None));
+        } else {
+            pinned_items.chunks(1).for_each(|item| add(item, item[0], None));
         }
         for &unit in &self.sliced {
-            for &index in self.scoreable.members(unit) {
-                indices.push(index);
-                placings.push(self.placing(index, Some(taken[unit as usize])));
+            let (members, taken) = (scoreable.members(unit), Some(taken_at[unit as usize]));
+            if keep_groups_together {
+                add(members, scoreable.best_member(unit, self.contest.scores), taken);
+            } else {
+                members.chunks(1).for_each(|item| add(item, item[0], taken));
             }
         }
         let order = call_placer(placer, &placings)?;
-        Ok(order.into_iter().map(|position| indices[position as usize]).collect())
-    }
-
-    /// The order of units, each by its best member, with its members together in pool order.
-    pub(super) fn place_units(&self, placer: &dyn Placer) -> Result<Vec<u32>, Error> {
-        let taken = self.taken_positions();
-        let mut units: Vec<&[u32]> = Vec::with_capacity(self.pinned.len() + self.sliced.len());
-        let mut placings = Vec::with_capacity(self.pinned.len() + self.sliced.len());
-        for unit in 0..self.pinned.len() as u32 {
-            let members = self.pinned.members(unit);
-            units.push(members);
-            placings.push(self.placing(members[0], None));
-        }
-        for &unit in &self.sliced {
-            units.push(self.scoreable.members(unit));
-            let best = self.scoreable.best_member(unit, self.scores);
-            placings.push(self.placing(best, Some(taken[unit as usize])));
-        }
-        let order = call_placer(placer, &placings)?;
-        Ok(order.into_iter().flat_map(|position| units[position as usize]).copied().collect())
+        let members = order.into_iter().map(|position| units[position as usize]);
+        Ok(match keep_groups_together {
+            true => members.flatten().copied().collect(),
+            false => members.map(|item| item[0]).collect(),
+        })
     }
 
     fn placing(&self, index: u32, taken: Option<u32>) -> Placing<'_> {
-        let level = if self.levels.is_whole(index) { Level::WHOLE } else { Level::SHORT };
-        let section = self.costs.section(index as usize, level);
+        let (run, level) = (self.contest.prepared, self.levels.get(index));
         let index = index as usize;
-        Placing { item: self.items[index], score: self.scores[index], level, section, taken }
+        let (score, section) = (self.contest.scores[index], run.costs.section(index, level));
+        Placing { item: run.items[index], score, level, section, taken }
     }
 }
 

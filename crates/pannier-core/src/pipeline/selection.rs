@@ -98,10 +98,14 @@ impl<'a> Selection<'a> {
 
     /// Returns the overflow, if the selection exceeds its target and the strategy is to proceed.
     pub fn overflow(&self) -> Option<OverflowEvent<&'a ContextItem>> {
-        let RunState { prepared, budget, merged, overflow, .. } = &self.run;
+        let RunState { prepared, budget, overflow, .. } = &self.run;
         Some(OverflowEvent {
             tokens_over_budget: overflow.tokens_over_budget?,
-            overflowing_items: merged.iter().map(|index| prepared.items[*index as usize]).collect(),
+            overflowing_items: overflow
+                .merged
+                .iter()
+                .map(|index| prepared.items[*index as usize])
+                .collect(),
             budget: budget.clone(),
         })
     }
@@ -222,11 +226,7 @@ impl PreparedRun<'_> {
         };
         let index = index as usize;
         let tokens = self.items[index].short_form()?.tokens();
-        (tokens >= 0).then(|| Offer {
-            tokens: tokens.saturating_add(self.costs.around(index, Level::SHORT)),
-            value: scores[index],
-            section: self.costs.section(index, Level::SHORT),
-        })
+        (tokens >= 0).then(|| self.costs.offer(index, Level::SHORT, tokens, scores[index]))
     }
 
     /// Returns the number of scored items that are not duplicates.
@@ -318,8 +318,6 @@ pub(crate) struct RunState<'a> {
     /// The units that were dropped after rendering.
     pub(super) drops: RenderDrops,
     pub(super) ledger: Ledger,
-    /// All selected items in the order before placing, if they overflowed.
-    pub(super) merged: Vec<u32>,
     pub(super) placed: Vec<u32>,
     /// The form that each item is sent in.
     pub(super) levels: Levels,
@@ -344,7 +342,6 @@ impl<'a> RunState<'a> {
             overflow: Overflow::default(),
             drops: RenderDrops::default(),
             ledger: Ledger::new(budget, RenderCost::default()),
-            merged: Vec::new(),
             placed: Vec::new(),
             levels: Levels::default(),
         }
@@ -357,14 +354,14 @@ impl<'a> RunState<'a> {
         has_layout: bool,
         strategy: OverflowStrategy,
     ) {
-        let Outcome { overflow, drops, placed, merged, levels, cost, .. } = outcome;
-        self.ledger = Ledger::new(&self.budget, cost);
-        (self.overflow, self.drops, self.merged) = (overflow, drops, merged);
-        (self.placed, self.levels) = (placed, levels);
+        let Outcome { overflow, drops, draft, .. } = outcome;
+        self.ledger = Ledger::new(&self.budget, draft.cost);
+        (self.overflow, self.drops) = (overflow, drops);
+        (self.placed, self.levels) = (draft.placed, draft.levels);
         let over = self.ledger.sent().saturating_sub(self.budget.target_tokens());
         if has_layout && over > 0 && strategy == OverflowStrategy::Proceed {
             self.overflow.tokens_over_budget = Some(over);
-            self.merged.clone_from(&self.placed);
+            self.overflow.merged.clone_from(&self.placed);
         }
     }
 

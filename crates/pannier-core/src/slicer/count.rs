@@ -1,16 +1,15 @@
-//! Absolute numbers of items for each kind.
+//! Minimum and maximum numbers of items for each kind.
 //!
-//! Both slicers work in three steps: take the best candidates of each kind that has a requirement,
-//! whatever they cost; let another slicer spend what is left on the rest; and drop what exceeds a
-//! cap. They differ only in the slicer of the second step, and in that the knapsack's answer, which
-//! comes in no useful order, is put in order of score before the caps are applied.
+//! Both slicers work in three steps. They take the best candidates of each kind that has a requirement, at any cost.
+//! Another slicer spends the remaining budget on the others. Candidates above a cap are then taken back. The two differ
+//! in the slicer of the second step. A knapsack has no useful order, so its choice is sorted by score before caps apply.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{KnapsackSlice, Release, Slicer, SlicerProperties, Tally, Verdict};
+use super::{Candidate, KnapsackSlice, Release, Slicer, SlicerProperties, Tally, Verdict};
 use crate::{ContextKind, Error, Level, SliceBudget, order};
 
-/// How many items of a kind are selected at least and at most.
+/// The minimum and maximum number of items of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountQuotaEntry {
     kind: ContextKind,
@@ -34,28 +33,28 @@ impl CountQuotaEntry {
         Ok(Self { kind, require_count, cap_count })
     }
 
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(&self) -> &ContextKind {
         &self.kind
     }
 
-    /// How many items are taken at least, if there are so many.
+    /// Returns the minimum number of items, if the pool has them.
     pub fn require_count(&self) -> usize {
         self.require_count
     }
 
-    /// How many items are taken at most.
+    /// Returns the maximum number of items.
     pub fn cap_count(&self) -> usize {
         self.cap_count
     }
 }
 
-/// What happens when there are fewer candidates of a kind than required.
+/// The reaction to fewer candidates of a kind than required.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum ScarcityBehavior {
-    /// Take what there is, and report the shortfall.
+    /// Take those that exist, and report the shortfall.
     #[default]
     Degrade,
     /// Fail with [`Error::Scarcity`].
@@ -68,15 +67,18 @@ pub enum ScarcityBehavior {
 pub struct CountRequirementShortfall {
     /// The kind.
     pub kind: ContextKind,
-    /// How many were required.
+    /// The required number.
     pub required_count: usize,
-    /// How many there were.
+    /// The number that was found.
     pub satisfied_count: usize,
 }
 
 /// Guarantees and limits the number of items of each kind, and lets another slicer do the rest.
 pub struct CountQuotaSlice {
-    counted: CountQuotaSteps<Box<dyn Slicer>>,
+    name: &'static str,
+    entries: Vec<CountQuotaEntry>,
+    inner: Box<dyn Slicer>,
+    scarcity: ScarcityBehavior,
 }
 
 impl CountQuotaSlice {
@@ -98,94 +100,13 @@ impl CountQuotaSlice {
                            does not; use GreedySlice inside, or CountConstrainedKnapsackSlice instead";
             return Err(Error::InvalidSlicer { slicer: Self::NAME, problem: problem.to_owned() });
         }
-        let inner: Box<dyn Slicer> = Box::new(inner);
-        Ok(Self { counted: CountQuotaSteps::new(Self::NAME, entries, inner, scarcity)? })
+        Self::named(Self::NAME, entries, inner, scarcity)
     }
 
-    /// The entries, in the order they were given.
-    pub fn entries(&self) -> &[CountQuotaEntry] {
-        &self.counted.entries
-    }
-}
-
-impl Slicer for CountQuotaSlice {
-    fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
-        self.counted.slice(tally)
-    }
-
-    fn properties(&self) -> SlicerProperties {
-        self.counted.properties()
-    }
-}
-
-/// Guarantees and limits the number of items of each kind, and fills the rest with a knapsack.
-pub struct CountConstrainedKnapsackSlice {
-    counted: CountQuotaSteps<ScoreOrdered<KnapsackSlice>>,
-}
-
-impl CountConstrainedKnapsackSlice {
-    const NAME: &'static str = "CountConstrainedKnapsackSlice";
-
-    /// Applies these counts around a knapsack. Kinds without an entry are not limited.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidSlicer`] if a kind has two entries.
-    pub fn new(
-        entries: impl IntoIterator<Item = CountQuotaEntry>,
-        knapsack: KnapsackSlice,
-        scarcity: ScarcityBehavior,
-    ) -> Result<Self, Error> {
-        Ok(Self {
-            counted: CountQuotaSteps::new(Self::NAME, entries, ScoreOrdered(knapsack), scarcity)?,
-        })
-    }
-
-    /// The entries, in the order they were given.
-    pub fn entries(&self) -> &[CountQuotaEntry] {
-        &self.counted.entries
-    }
-}
-
-impl Slicer for CountConstrainedKnapsackSlice {
-    fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
-        self.counted.slice(tally)
-    }
-
-    fn properties(&self) -> SlicerProperties {
-        self.counted.properties()
-    }
-}
-
-/// A slicer whose selection comes in order of score, ties by position.
-struct ScoreOrdered<S>(S);
-
-impl<S: Slicer> Slicer for ScoreOrdered<S> {
-    fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
-        self.0.slice(tally)?;
-        let candidates = tally.candidates();
-        tally.sort_moves(|position| order::descending(candidates[position].score));
-        Ok(())
-    }
-
-    fn properties(&self) -> SlicerProperties {
-        SlicerProperties { is_score_ordered: true, ..self.0.properties() }
-    }
-}
-
-/// The three steps.
-struct CountQuotaSteps<S> {
-    name: &'static str,
-    entries: Vec<CountQuotaEntry>,
-    inner: S,
-    scarcity: ScarcityBehavior,
-}
-
-impl<S: Slicer> CountQuotaSteps<S> {
-    fn new(
+    fn named(
         name: &'static str,
         entries: impl IntoIterator<Item = CountQuotaEntry>,
-        inner: S,
+        inner: impl Slicer + 'static,
         scarcity: ScarcityBehavior,
     ) -> Result<Self, Error> {
         let entries: Vec<_> = entries.into_iter().collect();
@@ -194,38 +115,58 @@ impl<S: Slicer> CountQuotaSteps<S> {
             let problem = format!("kind '{}' has two entries; give it one", twice.kind);
             return Err(Error::InvalidSlicer { slicer: name, problem });
         }
-        Ok(Self { name, entries, inner, scarcity })
+        Ok(Self { name, entries, inner: Box::new(inner), scarcity })
     }
 
+    /// Returns the entries, in the order they were given.
+    pub fn entries(&self) -> &[CountQuotaEntry] {
+        &self.entries
+    }
+
+    /// Reports a requirement that is not met, or fails for it.
+    fn check_requirement(
+        &self,
+        entry: &CountQuotaEntry,
+        satisfied: usize,
+        tally: &mut Tally<'_, '_>,
+    ) -> Result<(), Error> {
+        let CountQuotaEntry { kind, require_count: required, .. } = entry.clone();
+        match self.scarcity {
+            _ if satisfied >= required => {}
+            ScarcityBehavior::Throw => {
+                return Err(Error::Scarcity { slicer: self.name, kind, satisfied, required });
+            }
+            ScarcityBehavior::Degrade => tally.report_shortfall(CountRequirementShortfall {
+                kind,
+                required_count: required,
+                satisfied_count: satisfied,
+            }),
+        }
+        Ok(())
+    }
+}
+
+impl Slicer for CountQuotaSlice {
     fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
         let (candidates, budget) = (tally.candidates(), tally.budget());
         if candidates.is_empty() || budget.target_tokens <= 0 {
             return Ok(());
         }
-
         let entry_of: BTreeMap<&ContextKind, usize> =
-            self.entries.iter().enumerate().map(|(i, entry)| (&entry.kind, i)).collect();
-        let entries: Vec<Option<usize>> = candidates
-            .iter()
-            .map(|candidate| entry_of.get(candidate.item.kind()).copied())
-            .collect();
-        // The candidates of each kind that has an entry, and how many of them are taken.
-        let mut of_entry: Vec<Vec<(u64, usize)>> = vec![Vec::new(); self.entries.len()];
+            self.entries.iter().zip(0..).map(|(entry, number)| (&entry.kind, number)).collect();
+        let entry_of = |candidate: &Candidate<'_>| entry_of.get(candidate.item.kind()).copied();
+        let entries: Vec<Option<usize>> = candidates.iter().map(entry_of).collect();
+        // For each entry, its open candidates and the number of those that are taken.
+        let mut open: Vec<Vec<(u64, usize)>> = vec![Vec::new(); self.entries.len()];
         let mut counts = vec![0; self.entries.len()];
         for (position, candidate) in candidates.iter().enumerate() {
-            if let Some(entry) = entries[position]
-                && candidate.tokens >= 0
-            {
-                match tally.level(position) {
-                    Some(_) => counts[entry] += 1,
-                    None => {
-                        of_entry[entry].push((order::descending(candidate.score), position));
-                    }
-                }
+            match entries[position].filter(|_| candidate.tokens >= 0) {
+                Some(entry) if tally.level(position).is_some() => counts[entry] += 1,
+                Some(entry) => open[entry].push((order::descending(candidate.score), position)),
+                None => {}
             }
         }
-
-        for ((entry, count), mut best) in self.entries.iter().zip(&mut counts).zip(of_entry) {
+        for ((entry, count), mut best) in self.entries.iter().zip(&mut counts).zip(open) {
             let missing = entry.require_count.saturating_sub(*count);
             if missing > 0 {
                 best.sort_unstable();
@@ -240,48 +181,71 @@ impl<S: Slicer> CountQuotaSteps<S> {
         let is_open = |position: &u32| tally.level(*position as usize).is_none();
         let rest: Vec<u32> = (0..candidates.len() as u32).filter(is_open).collect();
         let target_tokens = tally.remaining().max(0).min(budget.max_tokens);
-        let rest_budget = SliceBudget { target_tokens, ..budget };
-        tally.within(&rest, rest_budget, |inner| {
+        tally.within(&rest, SliceBudget { target_tokens, ..budget }, |inner| {
             self.inner.slice(inner)?;
             inner.take_back(|made| {
                 let entry = entries[rest[made.position as usize] as usize]?;
                 let (cap, count) = (self.entries[entry].cap_count, counts[entry]);
-                if count >= cap {
-                    return Some(Verdict::Capped { cap, count });
-                }
-                counts[entry] += 1;
-                None
+                counts[entry] += usize::from(count < cap);
+                (count >= cap).then_some(Verdict::Capped { cap, count })
             });
             Ok(())
         })
     }
 
-    /// Reports a requirement that is not met, or fails for it.
-    fn check_requirement(
-        &self,
-        entry: &CountQuotaEntry,
-        satisfied: usize,
-        tally: &mut Tally<'_, '_>,
-    ) -> Result<(), Error> {
-        let CountQuotaEntry { kind, require_count: required, .. } = entry.clone();
-        if satisfied < required {
-            match self.scarcity {
-                ScarcityBehavior::Throw => {
-                    return Err(Error::Scarcity { slicer: self.name, kind, satisfied, required });
-                }
-                ScarcityBehavior::Degrade => tally.report_shortfall(CountRequirementShortfall {
-                    kind,
-                    required_count: required,
-                    satisfied_count: satisfied,
-                }),
-            }
-        }
+    fn properties(&self) -> SlicerProperties {
+        let release = Release::LowestScore;
+        SlicerProperties { guarantees_counts: true, release, ..self.inner.properties() }
+    }
+}
+
+/// Guarantees and limits the number of items of each kind, and fills the rest with a knapsack.
+pub struct CountConstrainedKnapsackSlice(CountQuotaSlice);
+
+impl CountConstrainedKnapsackSlice {
+    /// Applies these counts around a knapsack. Kinds without an entry are not limited.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidSlicer`] if a kind has two entries.
+    pub fn new(
+        entries: impl IntoIterator<Item = CountQuotaEntry>,
+        knapsack: KnapsackSlice,
+        scarcity: ScarcityBehavior,
+    ) -> Result<Self, Error> {
+        let name = "CountConstrainedKnapsackSlice";
+        CountQuotaSlice::named(name, entries, ScoreOrdered(knapsack), scarcity).map(Self)
+    }
+
+    /// Returns the entries, in the order they were given.
+    pub fn entries(&self) -> &[CountQuotaEntry] {
+        self.0.entries()
+    }
+}
+
+impl Slicer for CountConstrainedKnapsackSlice {
+    fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
+        self.0.slice(tally)
+    }
+
+    fn properties(&self) -> SlicerProperties {
+        self.0.properties()
+    }
+}
+
+/// A knapsack whose choice is sorted by score, ties by position.
+struct ScoreOrdered(KnapsackSlice);
+
+impl Slicer for ScoreOrdered {
+    fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
+        self.0.slice(tally)?;
+        let candidates = tally.candidates();
+        tally.sort_moves(|position| order::descending(candidates[position].score));
         Ok(())
     }
 
     fn properties(&self) -> SlicerProperties {
-        let release = Release::LowestScore;
-        SlicerProperties { guarantees_counts: true, release, ..self.inner.properties() }
+        SlicerProperties::SCORE_ORDERED
     }
 }
 

@@ -1,16 +1,16 @@
-//! Fills the budget in order of score, or with the sections in turns, and may limit how many come from one section.
+//! Fills the budget in order of score or with sections in turns, and may limit the candidates of one section.
 //!
-//! A heading costs as much as a short passage, so whether a passage fits depends on what was taken before it. The
-//! tally knows which headings are paid; this slicer is only the order and the cap.
+//! A heading costs as much as a short passage, so whether a passage fits depends on those taken before it. The tally
+//! knows which headings are paid; this slicer is only the order and the cap.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::{Offers, Slicer, SlicerProperties, Tally, TargetRanges, Verdict};
+use super::{Candidate, Offers, Slicer, SlicerProperties, Tally, TargetRanges, Verdict};
 use crate::{Error, ExclusionReason, Level, Passage, Search, order};
 
-/// In which order candidates are looked at.
+/// The order in which candidates are visited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FillOrder {
@@ -23,8 +23,8 @@ pub enum FillOrder {
 
 /// Takes candidates in an order, each one if it still fits together with the heading that it needs.
 ///
-/// By score, the best comes first at any cost: in a conversation, the last tool output is worth its tokens, although
-/// ten old greetings have a higher value per token. A candidate that does not fit is skipped.
+/// By score, the best comes first at any cost: in a conversation, the last tool output matters more than ten old
+/// greetings, although those have a higher value per token. A candidate that does not fit is skipped.
 ///
 /// ```
 /// use pannier_core::{FillOrder, FillSlice};
@@ -43,8 +43,8 @@ impl FillSlice {
         Self { order, max_per_section: None }
     }
 
-    /// Sets how many candidates of one section may be taken. A layout without sections leaves the documents of
-    /// [passages](Passage) as sections.
+    /// Sets the maximum number of candidates of one section. If the layout has no sections, the documents of
+    /// [passages](Passage) are the sections.
     #[must_use]
     pub fn with_max_per_section(mut self, candidates: usize) -> Self {
         self.max_per_section = Some(candidates);
@@ -52,21 +52,20 @@ impl FillSlice {
     }
 
     /// The section of each candidate, numbered in order of appearance.
-    fn sections(offers: &Offers<'_>) -> Vec<Option<usize>> {
+    fn sections<'a>(offers: &Offers<'a>) -> Vec<Option<usize>> {
         let candidates = offers.candidates().iter();
         if offers.section_count() > 0 {
             return candidates.map(|candidate| candidate.section.position()).collect();
         }
         let mut documents = BTreeMap::new();
-        let number = |passage: Passage<'_>| {
-            let next = documents.len();
-            *documents.entry(passage.document.to_owned()).or_insert(next)
+        let number = |candidate: &Candidate<'a>| {
+            let (document, next) = (Passage::from_item(candidate.item)?.document, documents.len());
+            Some(*documents.entry(document).or_insert(next))
         };
-        let mut number = { number };
-        candidates.map(|candidate| Passage::from_item(candidate.item).map(&mut number)).collect()
+        candidates.map(number).collect()
     }
 
-    /// Positions in the order in which they are looked at.
+    /// Positions in the order in which they are visited.
     fn order(self, offers: &Offers<'_>, sections: &[Option<usize>]) -> Vec<u32> {
         let candidates = offers.candidates();
         match self.order {
@@ -78,17 +77,17 @@ impl FillSlice {
                 }
             }
             FillOrder::Turns => {
-                // How many of each section came before, and where its first was.
+                // The number of earlier candidates of each section, and the position of its first.
                 let mut seen: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
-                let round = |(position, section): (usize, &Option<usize>)| match section {
-                    Some(section) => {
-                        let (count, first) = seen.entry(*section).or_insert((0, position));
-                        *count += 1;
-                        (*count - 1, *first)
-                    }
-                    None => (0, position),
-                };
-                let rounds: Vec<(usize, usize)> = sections.iter().enumerate().map(round).collect();
+                let rounds = sections.iter().enumerate().map(|(position, section)| {
+                    let Some(section) = section else {
+                        return (0, position);
+                    };
+                    let (count, first) = seen.entry(*section).or_insert((0, position));
+                    *count += 1;
+                    (*count - 1, *first)
+                });
+                let rounds: Vec<(usize, usize)> = rounds.collect();
                 let mut order: Vec<u32> = (0..candidates.len() as u32).collect();
                 order.sort_by_key(|position| rounds[*position as usize]);
                 order
@@ -108,33 +107,31 @@ impl Slicer for FillSlice {
         }
         let offers = tally.offers();
         let sections = if self.needs_sections() { Self::sections(offers) } else { Vec::new() };
-        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
         let order = self.order(offers, &sections);
-        let Some(cap) = self.max_per_section else {
-            order.into_iter().for_each(|position| {
-                tally.take(position as usize, Level::WHOLE);
-            });
-            return Ok(());
-        };
-        let taken = |position: &usize| tally.level(*position).is_some();
-        for section in (0..sections.len()).filter(taken).filter_map(|position| sections[position]) {
+        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+        let taken = (0..sections.len()).filter(|position| tally.level(*position).is_some());
+        for section in taken.filter_map(|position| sections[position]) {
             *counts.entry(section).or_default() += 1;
         }
         for position in order {
             let position = position as usize;
-            let Some(section) = sections[position] else {
+            let (Some(cap), Some(Some(section))) = (self.max_per_section, sections.get(position))
+            else {
                 tally.take(position, Level::WHOLE);
                 continue;
             };
-            let count = counts.entry(section).or_default();
-            if tally.level(position).is_none() && *count >= cap {
-                let passage = Passage::from_item(offers.candidates()[position].item);
-                let document = passage.map_or("", |passage| passage.document).to_owned();
-                let reason = ExclusionReason::DocumentCapExceeded { document, cap, count: *count };
-                tally.exclude(position, Verdict::Excluded(Arc::new(reason)));
-            } else if tally.level(position).is_none() && tally.take(position, Level::WHOLE) {
-                *count += 1;
+            let count = counts.entry(*section).or_default();
+            if tally.level(position).is_some() {
+                continue;
             }
+            if *count < cap {
+                *count += usize::from(tally.take(position, Level::WHOLE));
+                continue;
+            }
+            let passage = Passage::from_item(offers.candidates()[position].item);
+            let document = passage.map_or("", |passage| passage.document).to_owned();
+            let reason = ExclusionReason::DocumentCapExceeded { document, cap, count: *count };
+            tally.exclude(position, Verdict::Excluded(Arc::new(reason)));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What a slicer chooses from.
+//! The candidates of a slice, with the costs of their forms.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{ContextItem, Headings, Level, Plan, ScoredItem, SectionId};
 pub struct Candidate<'a> {
     /// The item; of a group, its best member.
     pub item: &'a ContextItem,
-    /// What the whole costs, with what the layout sends around it.
+    /// The tokens of the whole, with the text that the layout sends around it.
     pub tokens: i64,
     /// Its score, which decides its position in the order.
     pub score: f64,
@@ -29,7 +29,7 @@ impl<'a> From<ScoredItem<'a>> for Candidate<'a> {
 /// One form of a candidate, and what it costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Offer {
-    /// Its tokens, with what the layout sends around it.
+    /// Its tokens, with the text that the layout sends around it.
     pub tokens: i64,
     /// Its value.
     pub value: f64,
@@ -37,13 +37,13 @@ pub struct Offer {
     pub section: SectionId,
 }
 
-/// Candidates in order of score, with their forms and with what headings and separators cost.
+/// Candidates in order of score, with their forms and the tokens of headings and separators.
 #[derive(Clone, Debug, Default)]
 pub struct Offers<'a> {
     candidates: Vec<Candidate<'a>>,
-    /// The short form of each candidate. Empty if nobody has one.
+    /// The short form of each candidate. Empty if no candidate has one.
     short_forms: Vec<Option<Offer>>,
-    /// What the heading of each section costs.
+    /// The tokens of each section's heading.
     headings: Arc<[i64]>,
     headings_are: Headings,
     separator: i64,
@@ -60,18 +60,15 @@ impl<'a> Offers<'a> {
     pub fn planned(items: &[ScoredItem<'a>], plan: Plan) -> Self {
         let pool: Vec<&ContextItem> = items.iter().map(|scored| scored.item).collect();
         let costs = PlannedCosts::new(plan, &pool);
-        let candidate = |(index, scored): (usize, &ScoredItem<'a>)| Candidate {
-            tokens: scored.item.tokens().saturating_add(costs.around(index, Level::WHOLE)),
-            section: costs.section(index, Level::WHOLE),
-            ..Candidate::from(*scored)
+        let candidate = |(index, scored): (usize, &ScoredItem<'a>)| {
+            let ScoredItem { item, score } = *scored;
+            let Offer { tokens, value, section } =
+                costs.offer(index, Level::WHOLE, item.tokens(), score);
+            Candidate { item, tokens, score, value, section }
         };
         let short_form = |(index, scored): (usize, &ScoredItem<'a>)| {
             let tokens = scored.item.short_form()?.tokens();
-            (tokens >= 0).then(|| Offer {
-                tokens: tokens.saturating_add(costs.around(index, Level::SHORT)),
-                value: scored.score,
-                section: costs.section(index, Level::SHORT),
-            })
+            (tokens >= 0).then(|| costs.offer(index, Level::SHORT, tokens, scored.score))
         };
         Self::new(items.iter().enumerate().map(candidate))
             .with_short_forms(items.iter().enumerate().map(short_form))
@@ -93,14 +90,14 @@ impl<'a> Offers<'a> {
         self
     }
 
-    /// Sets what the heading of each section costs, and when headings are sent.
+    /// Sets the tokens of each section's heading, and when headings are sent.
     #[must_use]
     pub fn with_headings(mut self, tokens: impl Into<Arc<[i64]>>, headings: Headings) -> Self {
         (self.headings, self.headings_are) = (tokens.into(), headings);
         self
     }
 
-    /// Sets what is sent between two items.
+    /// Sets the tokens between two items.
     #[must_use]
     pub fn with_separator(mut self, tokens: i64) -> Self {
         self.separator = tokens.max(0);
@@ -121,7 +118,7 @@ impl<'a> Offers<'a> {
         self.short_forms.get(position).copied().flatten().filter(|_| level == Level::SHORT)
     }
 
-    /// Returns what the heading of a section costs.
+    /// Returns the tokens of a section's heading.
     pub fn heading(&self, section: SectionId) -> i64 {
         section.position().and_then(|section| self.headings.get(section)).copied().unwrap_or(0)
     }
@@ -131,7 +128,7 @@ impl<'a> Offers<'a> {
         self.headings_are
     }
 
-    /// Returns what is sent between two items.
+    /// Returns the tokens between two items.
     pub fn separator(&self) -> i64 {
         self.separator
     }
@@ -148,36 +145,30 @@ impl<'a> Offers<'a> {
     /// The candidates at these positions.
     pub(super) fn subset(&self, positions: &[u32]) -> Self {
         let candidates = positions.iter().map(|position| self.candidates[*position as usize]);
-        let short_forms = match self.short_forms.is_empty() {
-            true => Vec::new(),
-            false => positions.iter().map(|p| self.short_forms[*p as usize]).collect(),
-        };
+        let short_forms = positions.iter().filter_map(|p| self.short_forms.get(*p as usize));
         Self {
             candidates: candidates.collect(),
-            short_forms,
+            short_forms: short_forms.copied().collect(),
             headings: Arc::clone(&self.headings),
-            headings_are: self.headings_are,
-            separator: self.separator,
+            ..*self
         }
     }
 
-    /// Puts a candidate at a position.
+    /// Inserts a candidate at a position.
     pub(crate) fn insert(
         &mut self,
         position: usize,
         candidate: Candidate<'a>,
         short_form: Option<Offer>,
     ) {
-        if short_form.is_some() && self.short_forms.is_empty() {
-            self.short_forms.resize(self.candidates.len(), None);
-        }
         if short_form.is_some() || !self.short_forms.is_empty() {
+            self.short_forms.resize(self.candidates.len(), None);
             self.short_forms.insert(position, short_form);
         }
         self.candidates.insert(position, candidate);
     }
 
-    /// Takes the candidate at a position out again.
+    /// Removes the candidate at a position.
     pub(crate) fn remove(&mut self, position: usize) {
         self.candidates.remove(position);
         if !self.short_forms.is_empty() {

@@ -7,27 +7,25 @@ use crate::{ContextKind, Error, SliceBudget, sum_tokens};
 
 const NAME: &str = "QuotaSlice";
 
-/// How much of the budget a kind gets at least and at most, in percent.
+/// The minimum and maximum share of the budget for a kind, in percent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quota {
     /// The kind.
     pub kind: ContextKind,
-    /// At least this share is kept for the kind.
+    /// The minimum share, from 0 to 100. It stays unused if the kind has too few candidates.
     pub require_percent: f64,
-    /// At most this share goes to the kind.
+    /// The maximum share, from 0 to 100.
     pub cap_percent: f64,
 }
 
 /// Splits the budget among kinds and lets another slicer fill each share.
 ///
-/// Every kind gets what it requires. What nobody requires is divided among the kinds in proportion to
-/// the tokens of their candidates, up to each cap. A kind without a quota requires nothing and has no
-/// cap.
+/// Every kind gets its required share. The rest is divided among the kinds in proportion to the tokens of their
+/// candidates, up to each cap. A kind without a quota requires nothing and has no cap.
 ///
-/// Shares are fixed before anything is selected, and what a kind does not use goes to nobody else: a
-/// kind with few tokens next to one with very many gets a small share, a requirement without
-/// candidates stays unused, and so does what a cap cuts off. A group belongs to the kind of its best
-/// member.
+/// Shares are fixed before anything is selected, and no other kind gets the unused part of a share. So a kind with few
+/// tokens next to one with very many gets a small share, a requirement without candidates stays unused, and so does
+/// the share above a cap. A group belongs to the kind of its best member.
 pub struct QuotaSlice {
     quotas: Vec<Quota>,
     inner: Box<dyn Slicer>,
@@ -73,45 +71,39 @@ impl QuotaSlice {
             }
             total += require_percent;
         }
-        // A hundred split evenly may add up to a hair more.
+        // Fractions of 100 may add up to slightly more.
         if total > 100.0 + 1e-9 {
             return invalid(format!("all kinds together require {total} percent, above 100"));
         }
         Ok(Self { quotas, inner: Box::new(inner) })
     }
 
-    /// The quotas, in the order they were given.
+    /// Returns the quotas, in the order they were given.
     pub fn quotas(&self) -> &[Quota] {
         &self.quotas
     }
 
-    /// The target split among the kinds that have candidates: for each, its ceiling and its share.
+    /// Splits the target among the kinds that have candidates: for each, its cap and its share.
     fn allocate(&self, kinds: &[Partition<'_>], budget: SliceBudget) -> Vec<SliceBudget> {
         let target = budget.target_tokens;
         let share = |percent: f64| (percent / 100.0 * target as f64).floor() as i64;
-        let required = sum_tokens(self.quotas.iter().map(|quota| share(quota.require_percent)));
-        let unassigned = target.saturating_sub(required).max(0);
-        let by_kind: BTreeMap<&ContextKind, &Quota> =
-            self.quotas.iter().map(|quota| (&quota.kind, quota)).collect();
-        let limits: Vec<(i64, i64)> = kinds
+        let limits: BTreeMap<&ContextKind, (i64, i64)> = self
+            .quotas
             .iter()
-            .map(|partition| {
-                by_kind.get(partition.kind).map_or((0, target), |quota| {
-                    (share(quota.require_percent), share(quota.cap_percent))
-                })
-            })
+            .map(|quota| (&quota.kind, (share(quota.require_percent), share(quota.cap_percent))))
             .collect();
-        let open = |(require, cap): &(i64, i64)| cap > require;
-        let total_mass: i128 =
-            kinds.iter().zip(&limits).filter(|(_, limit)| open(limit)).map(|(p, _)| p.mass).sum();
-        let budgets = kinds.iter().zip(&limits).map(|(partition, limit)| {
-            let (require, cap) = *limit;
-            let proportional = if total_mass > 0 && open(limit) {
-                proportion(unassigned, partition.mass, total_mass)
-            } else {
-                0
-            };
-            let target_tokens = require.saturating_add(proportional).min(cap);
+        let required = sum_tokens(limits.values().map(|(require, _)| *require));
+        let unassigned = target.saturating_sub(required).max(0);
+        let limit = |partition: &Partition<'_>| {
+            let (require, cap) = limits.get(partition.kind).copied().unwrap_or((0, target));
+            // A kind that can use more than it requires gets a part of the rest.
+            (require, cap, if cap > require { partition.mass } else { 0 })
+        };
+        let total_mass = kinds.iter().map(|partition| limit(partition).2).sum::<i128>().max(1);
+        let budgets = kinds.iter().map(|partition| {
+            let (require, cap, mass) = limit(partition);
+            let target_tokens =
+                require.saturating_add(proportion(unassigned, mass, total_mass)).min(cap);
             SliceBudget { max_tokens: cap, target_tokens, ..budget }
         });
         budgets.collect()
@@ -120,7 +112,7 @@ impl QuotaSlice {
 
 /// `tokens * part / whole`, rounded down, for a part that is not larger than the whole.
 fn proportion(tokens: i64, part: i128, whole: i128) -> i64 {
-    // Sums of absurd counts lose their lowest bits here, so that the product is a number.
+    // Sums of huge counts lose their lowest bits here, so that the product does not overflow.
     let excess = (i128::BITS - whole.leading_zeros()).saturating_sub(63);
     (i128::from(tokens) * (part >> excess) / (whole >> excess)) as i64
 }

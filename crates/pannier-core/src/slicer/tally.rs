@@ -1,13 +1,12 @@
 //! The running account of a selection.
 //!
-//! Three questions meet in a slice: what something costs where it is sent, who gets in, and what is left for the
-//! others. A slicer answers the second. The tally answers the other two, each in constant time: it knows which
-//! headings are paid and which form of a candidate is in, it refuses what does not fit, and it writes down every
-//! decision. So no slicer can overspend by mistake, forget a candidate, or take a form that does not exist.
+//! A slicer decides which candidates get in. The tally charges them, in constant time: it knows which headings are
+//! paid and which form of a candidate is in, refuses candidates that do not fit, and records every decision. So no
+//! slicer can overspend by mistake, forget a candidate, or take a form that does not exist.
 //!
-//! Two records come with it. The *log* lists the moves in their order, so that the engine can take the last ones back.
-//! The *certificate* [`holds_below`](Tally::holds_below) is the smallest larger target at which a refusal would not
-//! have been one: below it, the same slice decides the same.
+//! The *log* lists the moves in their order, so that the engine can take the last ones back. The *certificate*
+//! [`holds_below`](Tally::holds_below) is the smallest larger target at which a refused candidate would fit: below it,
+//! the same slice decides the same.
 
 use std::sync::Arc;
 
@@ -22,22 +21,22 @@ use crate::{
 pub enum Verdict {
     /// It is selected, in this form.
     Taken(Level),
-    /// It did not fit what was left of its budget when the slicer looked at it.
+    /// It did not fit the remaining budget when the slicer looked at it.
     Left {
-        /// What was left.
+        /// The remaining budget.
         available_tokens: i64,
     },
-    /// It would fit what is left, and yet the slicer's choice does without it: another combination
+    /// It fits the remaining budget, but the slicer prefers a choice without it: another combination
     /// has a higher value, its tokens are rounded up to a whole bucket, or its value is 0.
     Outcompeted {
-        /// What is left.
+        /// The remaining budget.
         available_tokens: i64,
     },
     /// Enough others of its kind were selected.
     Capped {
-        /// How many of the kind may be selected.
+        /// The maximum number of the kind.
         cap: usize,
-        /// How many were when this one's turn came.
+        /// The number that was selected when the slicer looked at this one.
         count: usize,
     },
     /// Another reason.
@@ -76,10 +75,11 @@ pub struct Tally<'o, 'a> {
     /// How many forms are taken in each section.
     open: Vec<u32>,
     last_section: SectionId,
-    taken: usize,
+    /// Whether a separator precedes the next candidate.
+    has_taken: bool,
     holds_below: i64,
     steps: u64,
-    /// Moves that are refused at any cost.
+    /// Moves that are refused, also if they fit.
     blocked: Vec<Move>,
 }
 
@@ -97,7 +97,7 @@ impl<'o, 'a> Tally<'o, 'a> {
             shortfalls: Vec::new(),
             open: vec![0; offers.section_count()],
             last_section: SectionId::NONE,
-            taken: 0,
+            has_taken: false,
             // Nothing is taken for a target of 0.
             holds_below: if budget.target_tokens > 0 { i64::MAX } else { 1 },
             steps: 0,
@@ -120,7 +120,7 @@ impl<'o, 'a> Tally<'o, 'a> {
         self.budget
     }
 
-    /// Returns what is left of the target. Negative if more was committed.
+    /// Returns the remaining part of the target. Negative if more was committed.
     pub fn remaining(&self) -> i64 {
         self.budget.target_tokens.saturating_sub(self.used)
     }
@@ -169,27 +169,30 @@ impl<'o, 'a> Tally<'o, 'a> {
     fn overhead(&self, position: usize, section: SectionId) -> i64 {
         let heading = if self.opens(section) { self.offers.heading(section) } else { 0 };
         match self.verdicts[position] {
-            Verdict::Taken(level) => {
-                let tokens = self.offers.offer(position, level).map_or(0, |offer| offer.tokens);
-                heading - tokens
-            }
-            _ if self.taken > 0 => heading.saturating_add(self.offers.separator()),
+            Verdict::Taken(level) => heading - self.offer_tokens(position, level),
+            _ if self.has_taken => heading.saturating_add(self.offers.separator()),
             _ => heading,
         }
     }
 
-    fn opens(&self, section: SectionId) -> bool {
-        let Some(position) = section.position() else {
-            return false;
-        };
-        match self.offers.headings() {
-            Headings::Once => self.open.get(position) == Some(&0),
-            Headings::AtEveryChange => self.last_section != section,
-        }
+    fn offer_tokens(&self, position: usize, level: Level) -> i64 {
+        self.offers.offer(position, level).map_or(0, |offer| offer.tokens)
     }
 
-    /// Takes a candidate in a form if it fits, and returns whether it is in. Otherwise records what was left. A
-    /// candidate that is in already, in this form or a longer one, stays as it is.
+    fn opens(&self, section: SectionId) -> bool {
+        section.position().is_some_and(|position| match self.offers.headings() {
+            Headings::Once => self.open.get(position) == Some(&0),
+            Headings::AtEveryChange => self.last_section != section,
+        })
+    }
+
+    /// How many forms of a section are taken.
+    fn open_mut(&mut self, section: SectionId) -> Option<&mut u32> {
+        self.open.get_mut(section.position()?)
+    }
+
+    /// Takes a candidate in a form if it fits, and returns whether it is in. Otherwise records the remaining budget. A
+    /// candidate that is in already, in this form or a longer one, does not change.
     ///
     /// # Panics
     ///
@@ -218,26 +221,20 @@ impl<'o, 'a> Tally<'o, 'a> {
     }
 
     fn take_form(&mut self, position: usize, level: Level) -> bool {
-        let current = self.level(position);
-        if current.is_some_and(|current| current <= level) {
+        if self.level(position).is_some_and(|current| current <= level) {
             return true;
         }
         let Some(offer) = self.offers.offer(position, level) else {
             return false;
         };
-        if self.blocked.iter().any(|made| made.position as usize == position && made.level == level)
-        {
+        if self.blocked.contains(&Move { position: position as u32, level }) {
             return false;
         }
         let overhead = self.overhead(position, offer.section);
         let available_tokens = self.remaining().saturating_sub(overhead);
-        // A form of no tokens needs its heading, too.
-        if offer.tokens < 0 || available_tokens < 0 || offer.tokens > available_tokens {
+        if !(0..=available_tokens).contains(&offer.tokens) {
             let cost = offer.tokens.saturating_add(overhead);
-            match current {
-                None => self.refuse(position, cost, available_tokens.max(0)),
-                Some(_) => self.changes_at(self.used.saturating_add(cost)),
-            }
+            self.refuse(position, cost, available_tokens.max(0));
             return false;
         }
         self.enter(position, level, offer, overhead);
@@ -246,7 +243,7 @@ impl<'o, 'a> Tally<'o, 'a> {
 
     #[inline]
     fn refuse(&mut self, position: usize, cost: i64, available_tokens: i64) {
-        self.verdicts[position] = Verdict::Left { available_tokens };
+        self.exclude(position, Verdict::Left { available_tokens });
         if cost >= 0 {
             self.changes_at(self.used.saturating_add(cost));
         }
@@ -268,29 +265,20 @@ impl<'o, 'a> Tally<'o, 'a> {
     }
 
     fn enter(&mut self, position: usize, level: Level, offer: Offer, overhead: i64) {
-        match self.verdicts[position] {
-            Verdict::Taken(current) => {
-                let section = self.offers.offer(position, current).map(|offer| offer.section);
-                if let Some(count) = section
-                    .and_then(SectionId::position)
-                    .and_then(|section| self.open.get_mut(section))
-                {
-                    *count -= 1;
-                }
-            }
-            _ => self.taken += 1,
+        let current = self.level(position).and_then(|level| self.offers.offer(position, level));
+        if let Some(count) = current.and_then(|current| self.open_mut(current.section)) {
+            *count -= 1;
         }
-        if let Some(count) = offer.section.position().and_then(|section| self.open.get_mut(section))
-        {
+        if let Some(count) = self.open_mut(offer.section) {
             *count += 1;
         }
-        self.last_section = offer.section;
+        (self.last_section, self.has_taken) = (offer.section, true);
         self.used = self.used.saturating_add(offer.tokens).saturating_add(overhead);
         self.verdicts[position] = Verdict::Taken(level);
         self.moves.push(Move { position: position as u32, level });
     }
 
-    /// Leaves a candidate out, for a reason. Has no effect on one that is in already, or if the reason is none.
+    /// Excludes a candidate with a verdict. Has no effect on one that is in already, or if the verdict is to take it.
     ///
     /// # Panics
     ///
@@ -320,8 +308,8 @@ impl<'o, 'a> Tally<'o, 'a> {
         self.steps = self.steps.saturating_add(steps);
     }
 
-    /// Slices the candidates at these positions by themselves, within a budget of their own. What is taken among them
-    /// already counts towards it; headings that are paid stay paid.
+    /// Slices the candidates at these positions, in ascending order, within a budget of their own. Those that are taken
+    /// already count towards it; headings that are paid stay paid.
     ///
     /// # Errors
     ///
@@ -336,93 +324,95 @@ impl<'o, 'a> Tally<'o, 'a> {
         let mut inner = Tally::new(&offers, budget);
         for (verdict, position) in inner.verdicts.iter_mut().zip(positions) {
             if let taken @ Verdict::Taken(level) = &self.verdicts[*position as usize] {
-                let tokens = self.offers.offer(*position as usize, *level).map(|o| o.tokens);
-                inner.used = inner.used.saturating_add(tokens.unwrap_or_default());
+                let tokens = self.offer_tokens(*position as usize, *level);
+                inner.used = inner.used.saturating_add(tokens);
                 *verdict = taken.clone();
             }
         }
-        let carried = inner.used;
-        inner.open.clone_from(&self.open);
         for blocked in &self.blocked {
             if let Ok(position) = positions.binary_search(&blocked.position) {
                 inner.block(Move { position: position as u32, ..*blocked });
             }
         }
-        (inner.last_section, inner.taken) = (self.last_section, self.taken);
+        let carried = inner.used;
+        inner.open.clone_from(&self.open);
+        (inner.last_section, inner.has_taken) = (self.last_section, self.has_taken);
         let result = slice(&mut inner)?;
         self.used = self.used.saturating_add(inner.used - carried);
-        (self.last_section, self.taken) = (inner.last_section, inner.taken);
         self.open = inner.open;
-        self.steps = self.steps.saturating_add(inner.steps);
+        (self.last_section, self.has_taken) = (inner.last_section, inner.has_taken);
+        self.spend(inner.steps);
         if inner.holds_below != i64::MAX {
             let more = inner.holds_below.saturating_sub(budget.target_tokens);
             self.changes_at(self.budget.target_tokens.saturating_add(more));
         }
-        let moves = inner.moves.into_iter();
-        self.moves.extend(moves.map(|Move { position, level }| Move {
-            position: positions[position as usize],
-            level,
-        }));
+        let outer = |made: Move| Move { position: positions[made.position as usize], ..made };
+        self.moves.extend(inner.moves.into_iter().map(outer));
         for (verdict, position) in inner.verdicts.into_iter().zip(positions) {
             self.verdicts[*position as usize] = verdict;
         }
-        for shortfall in inner.shortfalls {
-            self.report_shortfall(shortfall);
-        }
+        inner.shortfalls.into_iter().for_each(|shortfall| self.report_shortfall(shortfall));
         Ok(result)
     }
 
-    /// Goes through the moves in their order and takes back those for which `verdict` returns a reason. What they
-    /// cost is not available to others.
+    /// Visits the moves in their order and takes back those for which `verdict` returns a reason. Their cost stays
+    /// charged.
     pub fn take_back(&mut self, mut verdict: impl FnMut(Move) -> Option<Verdict>) {
         let mut moves = std::mem::take(&mut self.moves);
-        moves.retain(|made| match verdict(*made).filter(|verdict| !verdict.is_taken()) {
-            Some(verdict) => {
-                self.verdicts[made.position as usize] = verdict;
-                false
-            }
-            None => true,
+        moves.retain(|made| {
+            let verdict = verdict(*made).filter(|verdict| !verdict.is_taken());
+            let is_kept = verdict.is_none();
+            verdict.into_iter().for_each(|reason| self.verdicts[made.position as usize] = reason);
+            is_kept
         });
         self.moves = moves;
     }
 
-    /// Puts the moves into another order.
+    /// Sorts the moves by a key of their position.
     pub(super) fn sort_moves(&mut self, key: impl Fn(usize) -> u64) {
         self.moves.sort_unstable_by_key(|made| (key(made.position as usize), made.position));
     }
 
-    /// Refuses a move from now on, because the whole is too much with it.
+    /// Refuses a move from now on, because the whole exceeds its limit with it.
     pub(crate) fn block(&mut self, refused: Move) {
         self.is_plain = false;
         self.blocked.push(refused);
     }
 
-    /// Gives the slicer more room: a target of what is used and this much more.
-    pub(crate) fn raise_target(&mut self, spare_tokens: i64) {
-        let target_tokens = self.used.saturating_add(spare_tokens);
-        self.budget.target_tokens = target_tokens;
-        self.budget.max_tokens = self.budget.max_tokens.max(target_tokens);
+    /// Raises the target. The certificate starts anew.
+    pub(crate) fn raise_target(&mut self, target_tokens: i64) {
+        self.budget = self.raised_budget(target_tokens);
         self.holds_below = i64::MAX;
     }
 
-    /// Returns what is used.
+    /// Returns an empty tally of the same offers with a larger target.
+    pub(crate) fn restart(&self, target_tokens: i64) -> Self {
+        Self::new(self.offers, self.raised_budget(target_tokens))
+    }
+
+    fn raised_budget(&self, target_tokens: i64) -> SliceBudget {
+        let max_tokens = self.budget.max_tokens.max(target_tokens);
+        SliceBudget { target_tokens, max_tokens, ..self.budget }
+    }
+
+    /// Returns the tokens that the moves cost.
     pub(crate) fn used(&self) -> i64 {
         self.used
     }
 
-    /// Takes back all but the first `len` moves: the others are left, with this much available to them.
+    /// Takes back all but the first `len` moves. The others are left, with `available_tokens`.
     pub(crate) fn truncate_moves(&mut self, len: usize, available_tokens: i64) {
         let mut moves = std::mem::take(&mut self.moves);
         for made in &moves {
             self.verdicts[made.position as usize] = Verdict::Left { available_tokens };
         }
         moves.truncate(len);
-        (self.used, self.taken, self.last_section) = (0, 0, SectionId::NONE);
+        (self.used, self.has_taken, self.last_section) = (0, false, SectionId::NONE);
         self.open.fill(0);
         for Move { position, level } in moves {
             self.commit(position as usize, level);
         }
-        // What was refused was refused for another sum.
+        // Refusals were for another sum.
         self.holds_below = self.used.saturating_add(1);
     }
 

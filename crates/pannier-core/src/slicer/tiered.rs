@@ -1,13 +1,13 @@
 //! Fills the budget tier by tier, and sends titles where texts do not fit.
 //!
-//! Some context comes before other context, whatever it scores: open tasks before conventions, those before old
-//! decisions. A tier is one or more kinds with a cap, and gets what the tiers before it left. Where a tier does not fit,
-//! its best candidates are taken whole and the others in their short form, so that at least their titles are known.
+//! A tier is one or more kinds with a cap, and gets the budget that the tiers before it left: open tasks come before
+//! conventions, those before old decisions. If a tier does not fit, its best candidates are taken whole and the others
+//! in their short form, so that at least their titles are sent.
 //!
-//! Whole candidates may fill a part of a share only, or the first long text would leave no room for any title. What
-//! titles do not need goes back: a candidate is shortened only if all of it does not fit what is left in the end.
+//! Whole candidates may fill only a part of a share, or the first long text would leave no budget for titles. Budget
+//! that titles do not need is returned: a candidate is shortened only if its whole does not fit the remaining budget.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Candidate, Release, Slicer, SlicerProperties, Tally, Verdict};
@@ -15,21 +15,21 @@ use crate::{ContextKind, Error, ExclusionReason, Level, sum_tokens};
 
 const NAME: &str = "TieredSlice";
 
-/// Kinds that get their turn together.
+/// Kinds that are filled together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tier {
-    /// The kinds. Of a share that they have together, each gets a part in proportion to what its candidates cost.
+    /// The kinds. Each gets a part of their common share, in proportion to the cost of its candidates.
     pub kinds: Vec<ContextKind>,
-    /// How much of the whole budget they may use, in percent. Never more than what is left.
+    /// The maximum share of the whole budget, in percent. Never more than the remaining budget.
     pub cap_percent: f64,
-    /// How much of a share each kind gets at least, in percent, if it can use it.
+    /// The minimum part of the share for each kind, in percent, if the kind can use it.
     pub floor_percent: f64,
-    /// Whether candidates with a score of 0 or less are left out, title and all, unless the whole tier fits.
+    /// Whether candidates with a score of 0 or less are excluded, also their titles, unless the whole tier fits.
     pub drop_zero_score: bool,
 }
 
 impl Tier {
-    /// A tier of these kinds, which may use all that is left.
+    /// A tier of these kinds, which may use all of the remaining budget.
     pub fn new(kinds: impl IntoIterator<Item = ContextKind>) -> Self {
         Self {
             kinds: kinds.into_iter().collect(),
@@ -43,7 +43,7 @@ impl Tier {
 /// Takes candidates tier by tier, whole where they fit and in their [short form](crate::ContextItem::short_form) where
 /// they do not.
 ///
-/// Kinds of no tier are one more tier, the last. If everything fits, everything is taken, whatever the caps.
+/// Kinds of no tier are one more tier, the last. If everything fits, everything is taken, regardless of caps.
 ///
 /// ```
 /// use pannier_core::{ContextKind, Tier, TieredSlice};
@@ -59,7 +59,7 @@ pub struct TieredSlice {
 }
 
 impl TieredSlice {
-    /// How much of a share whole candidates may fill before titles, unless set.
+    /// The default part of a share that whole candidates may fill before titles, in percent.
     pub const FULL_TEXT_PERCENT: f64 = 80.0;
 
     /// Fills these tiers, the first one first.
@@ -70,13 +70,11 @@ impl TieredSlice {
     pub fn new(tiers: impl IntoIterator<Item = Tier>) -> Result<Self, Error> {
         let slicer =
             Self { tiers: tiers.into_iter().collect(), full_text_percent: Self::FULL_TEXT_PERCENT };
-        let mut kinds = BTreeMap::new();
+        let mut kinds = BTreeSet::new();
         for (number, tier) in slicer.tiers.iter().enumerate() {
             if tier.kinds.is_empty() {
-                return Err(invalid(format!(
-                    "tier {} has no kinds; name at least one",
-                    number + 1
-                )));
+                let number = number + 1;
+                return Err(invalid(format!("tier {number} has no kinds; name at least one")));
             }
             check_percent("cap", tier.cap_percent)?;
             check_percent("floor", tier.floor_percent)?;
@@ -87,7 +85,7 @@ impl TieredSlice {
                 )));
             }
             for kind in &tier.kinds {
-                if kinds.insert(kind, number).is_some() {
+                if !kinds.insert(kind) {
                     return Err(invalid(format!("kind '{kind}' is named twice; name it once")));
                 }
             }
@@ -95,7 +93,7 @@ impl TieredSlice {
         Ok(slicer)
     }
 
-    /// Sets how much of a share whole candidates may fill before titles, where not everything fits.
+    /// Sets the part of a share that whole candidates may fill before titles, in percent, where not everything fits.
     ///
     /// # Errors
     ///
@@ -110,42 +108,22 @@ impl TieredSlice {
         let mut sections: Vec<Vec<Vec<usize>>> =
             self.tiers.iter().map(|tier| vec![Vec::new(); tier.kinds.len()]).collect();
         sections.push(vec![Vec::new()]);
-        let mut lookup = KindLookup::new(&self.tiers);
+        let mut known = BTreeMap::new();
         for (position, candidate) in candidates.iter().enumerate() {
-            let (tier, section) = lookup.find(candidate.item.kind());
+            let kind = candidate.item.kind();
+            // Kinds compare without regard to case, spellings do not: finding the same one again is cheap.
+            let (tier, section) = *known.entry(kind.as_str()).or_insert_with(|| self.find(kind));
             sections[tier][section].push(position);
         }
         sections
     }
-}
 
-/// Finds the tier of a kind, and its position in the tier.
-struct KindLookup<'p> {
-    tiers: &'p [Tier],
-    /// Those that were asked for. There are few, and to find the same spelling again takes no folding of case.
-    known: Vec<(&'p str, (usize, usize))>,
-}
-
-impl<'p> KindLookup<'p> {
-    fn new(tiers: &'p [Tier]) -> Self {
-        Self { tiers, known: Vec::new() }
-    }
-
-    fn find(&mut self, kind: &'p ContextKind) -> (usize, usize) {
-        let spelling = kind.as_str();
-        if let Some((_, place)) = self.known.iter().find(|(known, _)| *known == spelling) {
-            return *place;
-        }
+    /// The tier of a kind, and its position in the tier.
+    fn find(&self, kind: &ContextKind) -> (usize, usize) {
+        let section = |tier: &Tier| tier.kinds.iter().position(|other| other == kind);
         let mut tiers = self.tiers.iter().enumerate();
-        let place = tiers.find_map(|(tier, of)| {
-            of.kinds.iter().position(|other| other == kind).map(|section| (tier, section))
-        });
-        let place = place.unwrap_or((self.tiers.len(), 0));
-        // Beyond a few, to look through them takes longer than it saves.
-        if self.known.len() < 16 {
-            self.known.push((spelling, place));
-        }
-        place
+        let found = tiers.find_map(|(number, tier)| Some((number, section(tier)?)));
+        found.unwrap_or((self.tiers.len(), 0))
     }
 }
 
@@ -209,46 +187,35 @@ struct TierFill<'t, 'o, 'a> {
 }
 
 impl TierFill<'_, '_, '_> {
-    /// What a section costs if all of it is whole. A section is the positions of one kind, in order of score.
+    /// The cost of a section if all of it is whole. A section is the positions of one kind, in order of score.
     fn need(&self, section: &[usize]) -> i64 {
-        let candidates = section.iter().map(|position| &self.tally.candidates()[*position]);
-        let offers = self.tally.offers();
-        let heading = candidates.clone().map(|candidate| offers.heading(candidate.section)).max();
-        sum_tokens(candidates.map(|candidate| candidate.tokens).chain(heading))
+        self.cost(section, |_| Some(Level::WHOLE))
     }
 
-    /// What is taken of a section costs already.
+    /// The cost of the forms that are taken of a section.
     fn used(&self, section: &[usize]) -> i64 {
+        self.cost(section, |position| self.tally.level(position))
+    }
+
+    fn cost(&self, section: &[usize], level: impl Fn(usize) -> Option<Level>) -> i64 {
         let (offers, mut heading) = (self.tally.offers(), 0);
-        let taken = section.iter().filter_map(|position| {
-            let offer = offers.offer(*position, self.tally.level(*position)?)?;
+        let tokens = section.iter().filter_map(|position| {
+            let offer = offers.offer(*position, level(*position)?)?;
             heading = heading.max(offers.heading(offer.section));
             Some(offer.tokens)
         });
-        sum_tokens(taken).saturating_add(heading)
+        sum_tokens(tokens).saturating_add(heading)
     }
 
-    /// Fills a tier, and returns what it uses.
+    /// Fills a tier, and returns the tokens that it uses.
     fn fill(&mut self, tier: &Tier, sections: &mut [Vec<usize>], tokens: i64) -> i64 {
         let needed = sum_tokens(sections.iter().map(|section| self.need(section)));
         if tier.drop_zero_score && (needed > tokens || !self.is_first) {
-            // Reports name the filter as policies did when they were first written.
-            let filter_name = "drop_worthless".to_owned();
-            let zero_score = Arc::new(ExclusionReason::Filtered { filter_name });
-            for section in &mut *sections {
-                section.retain(|position| {
-                    let has_score = self.tally.candidates()[*position].score > 0.0
-                        || self.tally.level(*position).is_some();
-                    if !has_score {
-                        self.tally.exclude(*position, Verdict::Excluded(Arc::clone(&zero_score)));
-                    }
-                    has_score
-                });
-            }
+            sections.iter_mut().for_each(|section| self.drop_zero_score(section));
         }
         let needs: Vec<i64> = sections.iter().map(|section| self.need(section)).collect();
         let shares = allocate(tokens, &needs, tier.floor_percent);
-        // What one section does not use, the next may; and what the last does not, all of them.
+        // The next section may use the tokens that one leaves, and all of them those that the last leaves.
         let mut left = tokens - sum_tokens(shares.iter().copied());
         for (section, share) in sections.iter().zip(&shares) {
             left = self.fill_section(section, left.saturating_add(*share));
@@ -260,7 +227,20 @@ impl TierFill<'_, '_, '_> {
         tokens - left
     }
 
-    /// Fills a section, and returns what is left of its share.
+    /// Excludes candidates of a section that have no score and are not taken yet.
+    fn drop_zero_score(&mut self, section: &mut Vec<usize>) {
+        // Reports name the filter as policies did when they were first written.
+        let filter_name = "drop_worthless".to_owned();
+        let reason = Verdict::Excluded(Arc::new(ExclusionReason::Filtered { filter_name }));
+        section.retain(|position| {
+            self.tally.candidates()[*position].score > 0.0 || {
+                self.tally.exclude(*position, reason.clone());
+                self.tally.level(*position).is_some()
+            }
+        });
+    }
+
+    /// Fills a section, and returns the unused part of its share.
     fn fill_section(&mut self, section: &[usize], share: i64) -> i64 {
         let used = self.used(section);
         let mut left = share.saturating_sub(used);
@@ -276,7 +256,8 @@ impl TierFill<'_, '_, '_> {
         self.take_full_forms(section, left, 0)
     }
 
-    /// Takes whole what is not whole yet, best first, while `reserved` tokens stay free. Returns what is left.
+    /// Takes candidates whole that are not whole yet, best first, while `reserved` tokens stay free. Returns the
+    /// remaining tokens.
     fn take_full_forms(&mut self, section: &[usize], mut left: i64, reserved: i64) -> i64 {
         for &position in section {
             let level = self.tally.level(position);
@@ -296,16 +277,13 @@ impl TierFill<'_, '_, '_> {
         left
     }
 
-    /// Takes the short forms of what is not taken yet, best first. Returns what is left.
+    /// Takes the short forms of candidates that are not taken yet, best first. Returns the remaining tokens.
     fn take_short_forms(&mut self, section: &[usize], mut left: i64) -> i64 {
         for &position in section {
-            let Some(short) = self.tally.offers().offer(position, Level::SHORT) else {
-                continue;
-            };
             // A short form that is not shorter is of no use.
-            let is_shorter = short.tokens < self.tally.candidates()[position].tokens;
-            if self.tally.level(position).is_none()
-                && is_shorter
+            if let Some(short) = self.tally.offers().offer(position, Level::SHORT)
+                && short.tokens < self.tally.candidates()[position].tokens
+                && self.tally.level(position).is_none()
                 && let Some(cost) = self.tally.cost(position, Level::SHORT)
                 && cost <= left
                 && self.tally.take(position, Level::SHORT)
@@ -317,33 +295,34 @@ impl TierFill<'_, '_, '_> {
     }
 }
 
-/// Splits tokens among sections in proportion to what they need. None gets less than its floor, unless it needs less;
-/// and if all needs can be met, they are.
+/// Splits tokens among sections in proportion to their needs. No section gets less than its floor, unless it needs
+/// less. If all needs can be met, they are.
 fn allocate(tokens: i64, needs: &[i64], floor_percent: f64) -> Vec<i64> {
     if sum_tokens(needs.iter().copied()) <= tokens {
         return needs.to_vec();
     }
     let floor = share(floor_percent, tokens);
-    let mut shares: Vec<Option<i64>> = vec![None; needs.len()];
+    let mut is_fixed = vec![false; needs.len()];
     loop {
-        let given = sum_tokens(shares.iter().flatten().copied());
-        let left = i128::from(tokens.saturating_sub(given).max(0));
-        let open = shares.iter().zip(needs).filter(|(share, _)| share.is_none());
-        let needed: i128 = open.map(|(_, need)| i128::from(*need)).sum();
-        let proportion = |need: i64| match needed {
-            0 => 0,
-            // A part of `left`, so it is not larger.
-            needed => (left * i128::from(need) / needed) as i64,
-        };
-        let low = shares
-            .iter()
-            .zip(needs)
-            .position(|(share, need)| share.is_none() && proportion(*need) < floor.min(*need));
-        match low {
-            Some(low) => shares[low] = Some(floor.min(needs[low])),
+        let sections = || needs.iter().zip(&is_fixed);
+        let fixed = sum_tokens(
+            sections().filter(|(_, is_fixed)| **is_fixed).map(|(need, _)| floor.min(*need)),
+        );
+        let left = i128::from(tokens.saturating_sub(fixed).max(0));
+        let open = sections().filter(|(_, is_fixed)| !**is_fixed);
+        let needed: i128 = open.map(|(need, _)| i128::from(*need)).sum();
+        // A part of `left`, so it is not larger.
+        let proportion = |need: i64| (left * i128::from(need) / needed.max(1)) as i64;
+        let is_low =
+            |(need, is_fixed): (&i64, &bool)| !is_fixed && proportion(*need) < floor.min(*need);
+        match sections().position(is_low) {
+            Some(low) => is_fixed[low] = true,
             None => {
-                let shares = shares.iter().zip(needs);
-                return shares.map(|(share, need)| share.unwrap_or(proportion(*need))).collect();
+                let share = |(need, is_fixed): (&i64, &bool)| match is_fixed {
+                    true => floor.min(*need),
+                    false => proportion(*need),
+                };
+                return sections().map(share).collect();
             }
         }
     }

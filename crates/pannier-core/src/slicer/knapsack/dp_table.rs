@@ -1,9 +1,9 @@
-//! The dynamic programme over the items that are still open.
+//! The dynamic program over the undecided items.
 //!
-//! `best[capacity_left]` is what the items so far are worth at most in so much capacity_left, and one bit a item and
-//! capacity_left remembers whether the item was needed for it. The bits are walked back from the last item
-//! to find the choice. Two observations keep the rows short: in more capacity_left than all items so far
-//! need, all are taken; and of the smaller capacities, only those matter that the later items can leave.
+//! `best[capacity]` is the highest value of the items so far within a capacity. One bit for each item and capacity
+//! records whether the item was needed for it. Backtracking from the last item reads the choice from the bits. Two
+//! observations keep the rows short: a capacity above the weight of all items so far holds them all, and only those
+//! smaller capacities matter that the later items can leave.
 
 use std::ops::{Add, RangeInclusive};
 
@@ -21,7 +21,7 @@ pub(super) fn solve(items: &[KnapsackItem], capacity: u64, limit: u64) -> Result
 
 /// The choice for every capacity up to the largest.
 pub(super) struct Solutions {
-    /// Sizes that share a factor need only every so many capacities.
+    /// The common factor of all weights: only its multiples are capacities.
     unit: u64,
     rows: Rows,
     bits: Vec<u64>,
@@ -50,7 +50,7 @@ impl Solutions {
             let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
             return Err(Error::TableTooLarge { items: items.len(), capacity, bytes, limit });
         }
-        // Four bytes a capacity_left, where the numbers allow it: twice as many of them in a register.
+        // Four bytes for each capacity, where the values allow it: a register then holds twice as many.
         let bits = if narrow {
             rows.fill::<i32>(items.iter().map(|item| item.value as i32))
         } else {
@@ -82,7 +82,7 @@ struct Rows {
 
 struct Row {
     weight: usize,
-    /// The weight of this item and all before it.
+    /// The weight of this item and all preceding ones.
     sum: u128,
     /// The capacities for which it has to be decided; empty if there are none.
     capacities: RangeInclusive<usize>,
@@ -94,7 +94,7 @@ impl Rows {
     /// Rows from which the choice for the whole capacity can be read.
     fn for_one(weights: &[u64], capacity: u64) -> Self {
         let total: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
-        // Of the smaller capacities, only those matter that the later items can leave.
+        // Only those smaller capacities matter that the later items can leave.
         Self::plan(weights, capacity, |capacity, sum| capacity.saturating_sub(total - sum))
     }
 
@@ -103,10 +103,10 @@ impl Rows {
         Self::plan(weights, capacity, |_, _| 0)
     }
 
-    /// `lowest` tells, from the capacity and the weight of the items so far, the smallest capacity_left of a row.
+    /// `lowest` returns the smallest capacity of a row, from the whole capacity and the weight of the items so far.
     fn plan(weights: &[u64], capacity: u64, lowest: impl Fn(u128, u128) -> u128) -> Self {
         let total: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
-        // Capacities above the weight of everything are alike.
+        // All capacities above the total weight have the same solution.
         let capacity = u128::from(capacity).min(total);
         let (mut sum, mut words) = (0, 0);
         let rows = weights.iter().map(|&weight| {
@@ -121,17 +121,17 @@ impl Rows {
         Self { rows: rows.collect(), words, capacity: capacity as usize }
     }
 
-    fn bytes(&self, capacity_left: usize) -> u128 {
-        self.words * 8 + (self.capacity as u128 + 1) * capacity_left as u128
+    fn bytes(&self, value_bytes: usize) -> u128 {
+        self.words * 8 + (self.capacity as u128 + 1) * value_bytes as u128
     }
 
-    /// Runs the programme and returns its bits.
+    /// Runs the dynamic program and returns its bits.
     fn fill<V: Value>(&self, values: impl Iterator<Item = V>) -> Vec<u64> {
         let mut bits = vec![0; self.words as usize];
         let mut best = vec![V::default(); self.capacity + 1];
         let (mut reached, mut all_so_far) = (0, V::default());
         for (row, value) in self.rows.iter().zip(values) {
-            // Capacities that this row reaches first held, so far, everything.
+            // Capacities that no earlier row reached hold all earlier items.
             let high = *row.capacities.end();
             if high > reached {
                 best[reached + 1..=high].fill(all_so_far);
@@ -182,7 +182,7 @@ fn fill_row<V: Value>(best: &mut [V], row: &Row, value: V, bits: &mut [u64]) {
     while let Some(start) = end.checked_sub(BLOCK).filter(|start| *start >= low)
         && let Some(word) = words.next()
     {
-        // Of fixed size and with its own copy of the source, the block becomes vector code.
+        // A fixed size and a copy of the source let the compiler vectorize the block.
         let mut with = [V::default(); BLOCK];
         with.copy_from_slice(&best[start - weight..end - weight]);
         let mut needed = [0_u8; BLOCK];
@@ -192,7 +192,7 @@ fn fill_row<V: Value>(best: &mut [V], row: &Row, value: V, bits: &mut [u64]) {
             *needed = u8::from(with > *capacity_left);
             *capacity_left = if with > *capacity_left { with } else { *capacity_left };
         }
-        *word = pack(&needed);
+        *word = pack_bits(&needed);
         end = start;
     }
     let Some(word) = words.next().filter(|_| end > low) else {
@@ -207,11 +207,11 @@ fn fill_row<V: Value>(best: &mut [V], row: &Row, value: V, bits: &mut [u64]) {
     }
 }
 
-/// Sixty-four flags as bits, the last one on top.
-fn pack(flags: &[u8; BLOCK]) -> u64 {
+/// Packs sixty-four flags into bits, the last one at the top.
+fn pack_bits(flags: &[u8; BLOCK]) -> u64 {
     let mut word = 0;
     for (byte, flags) in flags.as_chunks::<8>().0.iter().enumerate() {
-        // Moves the lowest bit of each byte to its place in the top byte.
+        // Moves the lowest bit of each byte to its position in the top byte.
         let gathered = u64::from_le_bytes(*flags).wrapping_mul(0x0102_0408_1020_4080) >> 56;
         word |= gathered << (8 * byte);
     }
@@ -230,9 +230,9 @@ mod tests {
         for bit in 0..BLOCK {
             let mut flags = [0; BLOCK];
             flags[bit] = 1;
-            assert_eq!(pack(&flags), 1 << bit);
+            assert_eq!(pack_bits(&flags), 1 << bit);
         }
-        assert_eq!(pack(&[1; BLOCK]), u64::MAX);
+        assert_eq!(pack_bits(&[1; BLOCK]), u64::MAX);
     }
 
     #[test]

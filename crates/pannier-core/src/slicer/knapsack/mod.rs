@@ -1,9 +1,8 @@
-//! Finds the combination of candidates that is worth most.
+//! Finds the combination of candidates with the highest total value.
 //!
-//! The result is that of the textbook dynamic programme over all items and all capacities, ties
-//! included, but most of that table is never computed. `reduce` proves for most items that they are
-//! in, or out of, every optimal selection; `table` runs the dynamic programme over the few that are
-//! left, one bit a cell.
+//! The result is that of the textbook dynamic program over all items and all capacities, ties included, but most of
+//! that table is never computed. `reduce` proves for most items that they are in, or out of, every optimal selection;
+//! `dp_table` runs the dynamic program over the others, with one bit for each cell.
 
 mod dp_table;
 mod reduce;
@@ -13,19 +12,18 @@ use std::ops::RangeInclusive;
 use super::{Offers, Slicer, SlicerProperties, Tally, TargetRanges, Verdict};
 use crate::{Error, Level, Search, SliceBudget};
 
-/// Selects the candidates whose values add up to the most within the budget.
+/// Selects the candidates with the highest sum of values within the budget.
 ///
-/// [`exact`](Self::exact) counts single tokens, and is usually what you want. Larger buckets round
-/// every item up to whole buckets; the default of the specification is 100 tokens, in which ten items of
-/// ten tokens cost a thousand. Values are scores to four decimal places; candidates worth less than
-/// 0.0001 are not taken unless they cost nothing.
+/// [`exact`](Self::exact) counts single tokens, and usually fits best. Larger buckets round every item up to whole
+/// buckets. The specification's default is 100 tokens: ten items of ten tokens then cost a thousand. Values are scores
+/// to four decimal places; candidates with a value below 0.0001 are not taken unless they have no tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct KnapsackSlice {
     bucket_size: i64,
     memory_limit: u64,
 }
 
-/// One thing to pack: its cost in buckets, and its worth.
+/// A candidate: its cost in buckets, and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct KnapsackItem {
     weight: u64,
@@ -33,13 +31,13 @@ struct KnapsackItem {
 }
 
 impl KnapsackSlice {
-    /// Memory that the table may take unless set otherwise: 1 GiB.
+    /// The default memory limit of the table: 1 GiB.
     pub const DEFAULT_MEMORY_LIMIT: u64 = 1 << 30;
 
-    /// How many integer steps a score of 1 is worth.
+    /// The integer value of a score of 1.
     const SCALE: f64 = 10_000.0;
 
-    /// Counts in buckets of so many tokens.
+    /// Counts in buckets of `bucket_size` tokens.
     ///
     /// # Errors
     ///
@@ -49,7 +47,7 @@ impl KnapsackSlice {
             let problem = format!("bucketSize is {bucket_size}; it must be above 0");
             return Err(Error::InvalidSlicer { slicer: "KnapsackSlice", problem });
         }
-        Ok(Self { bucket_size, memory_limit: Self::DEFAULT_MEMORY_LIMIT })
+        Ok(Self { bucket_size, ..Self::exact() })
     }
 
     /// Counts single tokens.
@@ -57,15 +55,14 @@ impl KnapsackSlice {
         Self { bucket_size: 1, memory_limit: Self::DEFAULT_MEMORY_LIMIT }
     }
 
-    /// Sets how many bytes the table may take before the slicer gives up with
-    /// [`Error::TableTooLarge`].
+    /// Sets the maximum size of the table. A larger one fails with [`Error::TableTooLarge`].
     #[must_use]
     pub fn with_memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = bytes;
         self
     }
 
-    /// The size of a bucket, in tokens.
+    /// Returns the size of a bucket, in tokens.
     pub fn bucket_size(&self) -> i64 {
         self.bucket_size
     }
@@ -77,21 +74,21 @@ impl KnapsackSlice {
         capacity: u64,
     ) -> (Vec<u32>, Vec<KnapsackItem>) {
         let (candidates, is_plain) = (tally.candidates(), tally.offers().is_plain());
-        // So that the values of all candidates together are a number.
+        // The sum of all values must not overflow.
         let max_value = i64::MAX as u64 / candidates.len().max(1) as u64;
         let mut positions = Vec::with_capacity(candidates.len());
         let mut items = Vec::with_capacity(candidates.len());
         for (position, candidate) in candidates.iter().enumerate() {
-            let mut tokens = candidate.tokens;
-            if !is_plain || tally.level(position).is_some() {
-                if tally.level(position).is_some() {
-                    continue;
-                }
-                // Every item is charged its heading, also if another pays for it: an over-estimate.
-                tokens = tally.cost(position, Level::WHOLE).unwrap_or(tokens);
+            if tally.level(position).is_some() {
+                continue;
             }
+            let tokens = match is_plain {
+                true => candidate.tokens,
+                // Every item is charged its heading, also if another pays for it: an over-estimate.
+                false => tally.cost(position, Level::WHOLE).unwrap_or(candidate.tokens),
+            };
             let weight = (tokens as u64).div_ceil(self.bucket_size as u64);
-            // A cast from a float saturates, and makes 0 of what is negative or not a number.
+            // A cast from a float saturates, and turns negative numbers and NaN into 0.
             let value = ((candidate.value * Self::SCALE).floor() as u64).min(max_value);
             if tokens > 0 && weight <= capacity && value > 0 {
                 positions.push(position as u32);
@@ -105,13 +102,12 @@ impl KnapsackSlice {
 impl Default for KnapsackSlice {
     /// Buckets of 100 tokens.
     fn default() -> Self {
-        Self { bucket_size: 100, memory_limit: Self::DEFAULT_MEMORY_LIMIT }
+        Self { bucket_size: 100, ..Self::exact() }
     }
 }
 
-/// The items that are worth most together, in ascending order. Of several best solutions it is the
-/// one that leaves out the last item if any of them does, of those the one that leaves out the
-/// item before, and so on.
+/// Returns the items of the best solution, in ascending order. Of several best solutions it is the one that omits the
+/// last item if any of them does, of those the one that omits the item before, and so on.
 fn solve_exact(
     items: &[KnapsackItem],
     capacity: u64,
@@ -138,25 +134,23 @@ impl Slicer for KnapsackSlice {
                 tally.take(position, Level::WHOLE);
             }
         }
-        let room = tally.remaining().max(0);
-        let capacity = room as u64 / self.bucket_size as u64;
+        let remaining = tally.remaining().max(0);
+        let capacity = remaining as u64 / self.bucket_size as u64;
         let (positions, items) = self.knapsack_items(tally, capacity);
         tally.spend((items.len() as u64).saturating_mul(capacity) / 64);
         for item in solve_exact(&items, capacity, self.memory_limit)?.into_iter().rev() {
-            tally.commit(positions[item as usize] as usize, Level::WHOLE);
+            tally.take(positions[item as usize] as usize, Level::WHOLE);
         }
         let available_tokens = tally.remaining();
         for (position, candidate) in candidates.iter().enumerate() {
-            tally.exclude(
-                position,
-                match candidate.tokens <= available_tokens {
-                    true => Verdict::Outcompeted { available_tokens },
-                    false => Verdict::Left { available_tokens },
-                },
-            );
+            let verdict = match candidate.tokens <= available_tokens {
+                true => Verdict::Outcompeted { available_tokens },
+                false => Verdict::Left { available_tokens },
+            };
+            tally.exclude(position, verdict);
         }
         // The next bucket may change the choice.
-        tally.changes_at(target.saturating_add(self.bucket_size - room % self.bucket_size));
+        tally.changes_at(target.saturating_add(self.bucket_size - remaining % self.bucket_size));
         Ok(())
     }
 

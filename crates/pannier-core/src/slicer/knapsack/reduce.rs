@@ -1,23 +1,22 @@
 //! Decides most items without a table.
 //!
-//! Filling the knapsack by density and cutting the first item that does not fit gives an upper
-//! bound on what any choice is worth; filling it by density with whole items gives a choice, and so
-//! a lower bound. If the upper bound *without* a item is below the lower bound, no optimal choice
-//! goes without it; if the upper bound *with* it is below, none has it. The comparison is strict, so
-//! items on which optimal solutions differ stay open, and whoever decides about those decides as if
-//! nothing had been taken away. Where scores and sizes vary, a few dozen items of thousands remain.
+//! Filling the knapsack by density and cutting the first item that does not fit, the break item, gives an upper bound
+//! on the value of any choice (Dantzig). Filling it with whole items gives a choice, and so a lower bound. If the upper
+//! bound *without* an item is below the lower bound, every optimal choice has the item. If the upper bound *with* it is
+//! below, none has. The comparison is strict, so items on which optimal choices differ stay undecided, and ties are
+//! decided as in the full problem. Where scores and sizes vary, a few dozen items of thousands remain.
 
 use std::cmp::Reverse;
 
 use super::KnapsackItem;
 
-/// What is decided, and what is left to decide.
+/// Decided items, and the problem that remains.
 pub(super) struct Reduced {
     /// Items of every optimal choice.
     pub(super) taken: Vec<u32>,
     /// Items of some optimal solutions, in ascending order.
     pub(super) undecided: Vec<u32>,
-    /// The capacity that the open items share.
+    /// The capacity for the undecided items.
     pub(super) capacity: u64,
 }
 
@@ -52,11 +51,11 @@ struct Bounds<'p> {
     items: &'p [KnapsackItem],
     capacity: u128,
     by_density: Vec<u32>,
-    /// Weight and value of the first so many items by density.
+    /// Weight and value of the first `n` items by density.
     sums: Vec<(u128, u128)>,
-    /// How many of them fit: the next one is cut.
+    /// The rank of the first item that does not fit whole.
     break_item: usize,
-    /// What the best choice is worth at least.
+    /// A lower bound on the value of the best choice.
     lower: u128,
 }
 
@@ -72,14 +71,14 @@ impl<'p> Bounds<'p> {
         let mut sums = Vec::with_capacity(items.len() + 1);
         let (mut weight, mut value) = (0, 0);
         sums.push((weight, value));
-        let (mut room, mut lower) = (capacity, 0);
+        let (mut remaining, mut lower) = (capacity, 0);
         for &index in &by_density {
             let item = items[index as usize];
             weight += u128::from(item.weight);
             value += u128::from(item.value);
             sums.push((weight, value));
-            if item.weight <= room {
-                room -= item.weight;
+            if item.weight <= remaining {
+                remaining -= item.weight;
                 lower += u128::from(item.value);
             }
         }
@@ -88,7 +87,7 @@ impl<'p> Bounds<'p> {
         Self { items, capacity, by_density, sums, break_item, lower }
     }
 
-    /// What the items are worth at most that fit a capacity, in order of density, the last one cut.
+    /// The value of the items that fit a capacity in order of density, with a fraction of the break item.
     fn fractional_bound(&self, capacity: u128) -> u128 {
         let whole = self.sums.partition_point(|(weight, _)| *weight <= capacity) - 1;
         let (weight, value) = self.sums[whole];
@@ -99,15 +98,15 @@ impl<'p> Bounds<'p> {
         value + (capacity - weight) * u128::from(item.value) / u128::from(item.weight)
     }
 
-    /// What any choice without this item, one of those that fit, is worth at most.
+    /// An upper bound on the value of choices without this item, one of those that fit.
     fn bound_without(&self, item: KnapsackItem) -> u128 {
         // Filling a larger knapsack takes the item as well, whole; take it out again.
         self.fractional_bound(self.capacity + u128::from(item.weight)) - u128::from(item.value)
     }
 
-    /// What any choice with this item, one of those that do not fit, is worth at most.
+    /// An upper bound on the value of choices with this item, one of those that do not fit.
     fn bound_with(&self, item: KnapsackItem) -> u128 {
-        // What is left for the others is filled before the item's turn would come.
+        // The remaining capacity is full before this item's rank.
         self.fractional_bound(self.capacity - u128::from(item.weight)) + u128::from(item.value)
     }
 }

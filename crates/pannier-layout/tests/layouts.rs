@@ -1,0 +1,215 @@
+//! Plans and measures of both layouts, line by line. One byte is one token, so every number can be counted by hand.
+
+use std::sync::Arc;
+
+use pannier_core::*;
+use pannier_layout::{DocumentLayout, Template, TextLayout, render_documents};
+
+struct Bytes;
+
+impl TokenCounter for Bytes {
+    fn name(&self) -> &str {
+        "bytes"
+    }
+
+    fn exactness(&self) -> Exactness {
+        Exactness::Exact
+    }
+
+    fn count(&self, text: &str) -> usize {
+        text.len()
+    }
+}
+
+fn item(content: &str) -> ContextItemBuilder {
+    ContextItem::builder(content, content.len() as i64)
+}
+
+fn passage(content: &str, document: &str, sequence: u64, start: u64) -> ContextItem {
+    let range = start..start + content.len() as u64;
+    item(content).passage(&Passage { document, sequence, range }).build().unwrap()
+}
+
+fn text_layout(template: Template) -> TextLayout {
+    TextLayout::new(template, Arc::new(Bytes))
+}
+
+fn template(before: &str, item: &str, separator: &str, after: &str) -> Template {
+    let mut template = Template::default();
+    (template.before, template.after) = (before.to_owned(), after.to_owned());
+    (template.item, template.separator) = (item.parse().unwrap(), separator.to_owned());
+    template
+}
+
+fn plan(layout: &dyn Layout, items: &[ContextItem]) -> Plan {
+    layout.plan(&Pool::new(items)).unwrap()
+}
+
+/// Measures all items, in pool order.
+fn measure(layout: &dyn Layout, items: &[ContextItem], up_to: i64) -> Option<RenderCost> {
+    let pipeline = Pipeline::builder(ReflexiveScorer).deduplication(false).build();
+    let budget = ContextBudget::new(1_000, 1_000).unwrap();
+    let selection = pipeline.run(items, &budget).unwrap();
+    assert_eq!(selection.len(), items.len());
+    layout.measure(&selection.placed(), up_to).unwrap()
+}
+
+#[test]
+fn a_template_without_frames_charges_a_separator_for_each_item() {
+    let layout = text_layout(Template::default());
+    let items = [item("one").build().unwrap(), item("three").build().unwrap()];
+    let plan = plan(&layout, &items);
+    assert_eq!((plan.fixed, plan.around), (0, Around::Each(2)));
+    // "one\n\nthree\n"
+    let cost = measure(&layout, &items, i64::MAX).unwrap();
+    let expected =
+        RenderCost { framing: 2, items: 8, merge_adjustment: 1, ..RenderCost::default() };
+    assert_eq!(cost, expected);
+}
+
+#[test]
+fn a_template_with_frames_charges_each_form_its_frame() {
+    let items = [
+        item("one").short_form("1", 1).build().unwrap(),
+        item("document").kind(ContextKind::DOCUMENT).build().unwrap(),
+    ];
+    let framed = template("<", "* {content}", "--", ">");
+    let around = |template: Template| plan(&text_layout(template), &items).around;
+    assert_eq!(around(framed.clone()), Around::Forms(vec![4, 4, 4]));
+    let mut by_kind = template("", "{content}", "--", "");
+    by_kind.kinds.insert(ContextKind::DOCUMENT, "[{content}]".parse().unwrap());
+    assert_eq!(around(by_kind), Around::Forms(vec![2, 2, 4]));
+    // "<>\n", and "<* one--* document>\n"
+    let layout = text_layout(framed);
+    assert_eq!(plan(&layout, &items).fixed, 3);
+    let cost = measure(&layout, &items, i64::MAX).unwrap();
+    let expected = RenderCost { fixed: 3, framing: 6, items: 11, ..RenderCost::default() };
+    assert_eq!((cost.total(), cost), (20, expected));
+}
+
+#[test]
+fn measuring_stops_above_a_limit() {
+    let items = [passage("one", "a.md", 0, 0)];
+    // "one\n", and "[DOC: a.md]\none\n"
+    let text: Box<dyn Layout> = Box::new(text_layout(Template::default()));
+    let documents: Box<dyn Layout> = Box::new(DocumentLayout::new(Arc::new(Bytes)));
+    for (layout, total) in [(text, 4), (documents, 16)] {
+        for up_to in [total, total + 1, i64::MAX] {
+            assert_eq!(measure(&*layout, &items, up_to).unwrap().total(), total);
+        }
+        for up_to in [-1, 0, total - 1] {
+            assert!(measure(&*layout, &items, up_to).unwrap().total() > up_to, "{up_to}");
+        }
+    }
+}
+
+#[test]
+fn a_text_layout_returns_its_components() {
+    let layout = text_layout(template("<", "{content}", "", ">"));
+    assert_eq!(layout.template().before, "<");
+    assert_eq!(layout.counter().name(), "bytes");
+    assert!(format!("{layout:?}").starts_with("TextLayout { template: "), "{layout:?}");
+}
+
+#[test]
+fn documents_are_sections_and_headings_cost_at_least_the_minimum() {
+    let short = Passage { document: "long/name.md", sequence: 0, range: 0..3 };
+    let items = [
+        passage("one", "a.md", 0, 0),
+        item("note").short_form("n", 1).build().unwrap(),
+        item("two").passage(&short).short_form("2", 1).build().unwrap(),
+        passage("three", "a.md", 1, 3),
+    ];
+    // "\n[DOC: a.md]\n" has 13 bytes, "\n[DOC: long/name.md]\n" has 21.
+    let layout = DocumentLayout::new(Arc::new(Bytes)).with_headings(Headings::AtEveryChange);
+    let layout = layout.with_min_heading_tokens(15);
+    let charges = items.each_ref().map(|item| layout.heading_tokens(item));
+    assert_eq!(charges, [15, 0, 21, 15]);
+    let planned = plan(&layout, &items);
+    assert_eq!((planned.sections, planned.headings), (vec![15, 21], Headings::AtEveryChange));
+    let (none, first, second) = (SectionId::NONE, SectionId::new(0), SectionId::new(1));
+    assert_eq!(planned.section_of, [first, none, none, second, second, first]);
+    assert!(!planned.is_exact);
+    assert!(plan(&layout, &items[1..2]).section_of.is_empty());
+    assert!(format!("{layout:?}").contains("min_heading_tokens: 15"), "{layout:?}");
+}
+
+#[test]
+fn an_uncounted_layout_charges_the_minimum_and_measures_nothing() {
+    let items = [passage("one", "a/long/name.md", 0, 0)];
+    let layout = DocumentLayout::uncounted();
+    let planned = plan(&layout, &items);
+    assert_eq!(
+        (planned.sections, planned.headings, planned.is_exact),
+        (vec![10], Headings::Once, true)
+    );
+    assert_eq!(plan(&layout.clone().with_min_heading_tokens(-1), &items).sections, [0]);
+    assert_eq!(measure(&layout, &items, i64::MAX), None);
+}
+
+#[test]
+fn a_measured_text_of_documents_counts_a_heading_at_every_change() {
+    let items = [
+        passage("one\n", "a.md", 0, 0),
+        passage("two\n", "a.md", 5, 50),
+        passage("three\n", "b.md", 0, 0),
+        item("note\n").build().unwrap(),
+        passage("four\n", "b.md", 5, 50),
+    ];
+    let layout = DocumentLayout::new(Arc::new(Bytes));
+    let text = "[DOC: a.md]\none\ntwo\n\n[DOC: b.md]\nthree\n\nnote\n\n[DOC: b.md]\nfour\n";
+    assert_eq!(layout.render(items.iter()), text);
+    let cost = measure(&layout, &items, i64::MAX).unwrap();
+    assert_eq!((cost.total(), cost.framing, cost.items), (text.len() as i64, 3 * 13, 24));
+    assert_eq!(cost.other_limit_tokens, Some(24));
+    let pipeline = Pipeline::builder(ReflexiveScorer).deduplication(false).build();
+    let selection = pipeline.run(&items, &ContextBudget::new(100, 100).unwrap()).unwrap();
+    assert_eq!(layout.text(&selection.placed()), text);
+}
+
+#[test]
+fn a_passage_is_merged_only_after_passages_of_lower_sequence() {
+    let first = passage("abcdefgh", "a.md", 1, 0);
+    let last = passage("ijkl", "a.md", 2, 8);
+    let render = |second: &ContextItem| render_documents([&first, second, &last].into_iter());
+    // Merged with the first, the second has sequence 3, and the last comes too late.
+    let longer = passage("ghij", "a.md", 3, 6);
+    assert_eq!(render(&longer), "[DOC: a.md]\nabcdefghij\nijkl\n");
+    let contained = passage("cd", "a.md", 3, 2);
+    assert_eq!(render(&contained), "[DOC: a.md]\nabcdefgh\nijkl\n");
+    let contained = passage("cd", "a.md", 1, 2);
+    assert_eq!(render(&contained), "[DOC: a.md]\nabcdefgh\ncd\nijkl\n");
+}
+
+#[test]
+fn placeholders_show_metadata_of_every_plain_type() {
+    let item = item("x")
+        .metadata("text", "t")
+        .metadata("integer", -3_i64)
+        .metadata("unsigned", u64::MAX)
+        .metadata("float", 0.5)
+        .metadata("flag", true)
+        .build()
+        .unwrap();
+    let keys = ["text", "integer", "unsigned", "float", "flag", "absent"];
+    let placeholders = keys.map(|key| format!("{{metadata.{key}}}")).join(" ");
+    let layout = text_layout(template("", &format!("{placeholders} {{content}}"), "", ""));
+    let pipeline = Pipeline::builder(ReflexiveScorer).build();
+    let items = [item];
+    let selection = pipeline.run(&items, &ContextBudget::new(9, 9).unwrap()).unwrap();
+    let text = layout.template().render(&selection);
+    assert_eq!(text, format!("t -3 {} 0.5 true  x\n", u64::MAX));
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn an_item_template_is_a_string_in_json() {
+    use pannier_layout::ItemTemplate;
+
+    let text = r#""[{id}] {content}""#;
+    let template: ItemTemplate = serde_json::from_str(text).unwrap();
+    assert_eq!(serde_json::to_string(&template).unwrap(), text);
+    assert!(serde_json::from_str::<ItemTemplate>(r#""no content""#).is_err());
+    let default = serde_json::to_string(&Template::default()).unwrap();
+    assert_eq!(default, r#"{"separator":"\n\n"}"#);
+}
