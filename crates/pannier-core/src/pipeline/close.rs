@@ -240,7 +240,7 @@ impl Pipeline {
         let is_exact = contest.prepared.costs.plan.is_exact || close.renderings == 0;
         if draft.cost.bound() > close.limit {
             drops.rendered_tokens = draft.cost.bound();
-            (draft, drops.over) = close.drop_moves(draft, tally, release)?;
+            (draft, drops.over) = close.drop_moves(&draft, tally, release)?;
         } else if can_fill && !is_exact && overflow.truncated.is_empty() {
             draft = close.slice_again(draft, tally)?;
             draft = close.fill(draft, tally)?;
@@ -332,7 +332,7 @@ impl Close<'_, '_> {
     /// units, highest rank first.
     fn drop_moves(
         &mut self,
-        full: Draft,
+        full: &Draft,
         tally: &Tally<'_, '_>,
         release: Release,
     ) -> Result<(Draft, Vec<u32>), Error> {

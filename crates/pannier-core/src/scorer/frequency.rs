@@ -35,7 +35,7 @@ impl Scorer for FrequencyScorer {
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         let rows = TagRows::new(pool);
         let TagSets { set_of, sets } = TagSets::new(&rows);
-        let mut counter = SharedTagCounter::new(&rows, sets);
+        let mut counter = SharedTagCounter::new(&rows, &sets);
         let weight = counter.members.iter().map(|member| member.weight as usize).sum();
         counter.add(0..counter.members.len(), weight, 1)?;
 
@@ -80,32 +80,18 @@ impl TagRows {
         let mut starts = Vec::with_capacity(pool.len() + 1);
         let mut tags: Vec<u32> = Vec::with_capacity(index.total());
         starts.push(0);
+        let mut row = Vec::new();
         for item in 0..pool.len() {
-            let start = tags.len();
-            let row = index.of(item).iter().map(|tag| folded[*tag as usize]);
-            tags.extend(row.filter(|tag| *tag != Self::NOT_SHARED));
-            sort_and_deduplicate(&mut tags, start);
+            let shared = index.of(item).iter().map(|tag| folded[*tag as usize]);
+            row.extend(shared.filter(|tag| *tag != Self::NOT_SHARED));
+            row.sort_unstable();
+            row.dedup();
+            tags.append(&mut row);
             starts.push(tags.len() as u32);
         }
         let distinct = distinct as usize;
         Self { starts, tags, distinct }
     }
-}
-
-/// Sorts the elements from `start` on, and drops repeats among them.
-fn sort_and_deduplicate(tags: &mut Vec<u32>, start: usize) {
-    if tags.len() - start < 2 {
-        return;
-    }
-    tags[start..].sort_unstable();
-    let mut kept = start + 1;
-    for i in start + 1..tags.len() {
-        if tags[i] != tags[kept - 1] {
-            tags[kept] = tags[i];
-            kept += 1;
-        }
-    }
-    tags.truncate(kept);
 }
 
 /// The distinct rows.
@@ -192,7 +178,7 @@ impl<'r> SharedTagCounter<'r> {
     /// A few minutes.
     const MAX_BITMAP_STEPS: u64 = 1 << 40;
 
-    fn new(rows: &'r TagRows, sets: Vec<Member>) -> Self {
+    fn new(rows: &'r TagRows, sets: &[Member]) -> Self {
         // Room for the subgroups of all sets, and for those of the largest of them.
         let mut members = Vec::with_capacity(sets.len() + 2 * rows.tags.len());
         members.extend(sets.iter().filter(|set| set.tail < set.end));
