@@ -19,7 +19,8 @@ use crate::layout::PlacedItems;
 use crate::model::Levels;
 use crate::slicer::{Move, Release};
 use crate::{
-    ContextBudget, Error, Layout, Offers, OverflowStrategy, RenderCost, SliceBudget, Tally, Verdict,
+    ContextBudget, Error, Layout, Level, Offers, OverflowStrategy, RenderCost, SliceBudget, Tally,
+    Verdict,
 };
 
 /// The candidates of a prepared run, with its own scores or with others.
@@ -56,8 +57,10 @@ impl<'c, 'a> Contest<'c, 'a> {
             if !std::mem::replace(&mut is_in[made.position as usize], true) {
                 taken.push(unit);
             }
-            let members = self.scoreable().members(unit);
-            levels.set(self.prepared.items.len(), members, made.level);
+            if made.level != Level::WHOLE || !levels.all_whole() {
+                let members = self.scoreable().members(unit);
+                levels.set(self.prepared.items.len(), members, made.level);
+            }
         }
         let mut sliced = Vec::with_capacity(taken.len());
         let in_order = self.sorted.iter().zip(is_in).filter(|(_, is_in)| *is_in);
@@ -240,7 +243,7 @@ impl Pipeline {
         let is_exact = contest.prepared.costs.plan.is_exact || close.renderings == 0;
         if draft.cost.bound() > close.limit {
             drops.rendered_tokens = draft.cost.bound();
-            (draft, drops.over) = close.drop_moves(draft, tally, release)?;
+            (draft, drops.over) = close.drop_moves(&draft, tally, release)?;
         } else if can_fill && !is_exact && overflow.truncated.is_empty() {
             draft = close.slice_again(draft, tally)?;
             draft = close.fill(draft, tally)?;
@@ -332,7 +335,7 @@ impl Close<'_, '_> {
     /// units, highest rank first.
     fn drop_moves(
         &mut self,
-        full: Draft,
+        full: &Draft,
         tally: &Tally<'_, '_>,
         release: Release,
     ) -> Result<(Draft, Vec<u32>), Error> {
