@@ -19,7 +19,8 @@ use crate::layout::PlacedItems;
 use crate::model::Levels;
 use crate::slicer::{Move, Release};
 use crate::{
-    ContextBudget, Error, Layout, Offers, OverflowStrategy, RenderCost, SliceBudget, Tally, Verdict,
+    ContextBudget, Error, Layout, Level, Offers, OverflowStrategy, RenderCost, SliceBudget, Tally,
+    Verdict,
 };
 
 /// The candidates of a prepared run, with its own scores or with others.
@@ -56,8 +57,10 @@ impl<'c, 'a> Contest<'c, 'a> {
             if !std::mem::replace(&mut is_in[made.position as usize], true) {
                 taken.push(unit);
             }
-            let members = self.scoreable().members(unit);
-            levels.set(self.prepared.items.len(), members, made.level);
+            if made.level != Level::WHOLE || !levels.all_whole() {
+                let members = self.scoreable().members(unit);
+                levels.set(self.prepared.items.len(), members, made.level);
+            }
         }
         let mut sliced = Vec::with_capacity(taken.len());
         let in_order = self.sorted.iter().zip(is_in).filter(|(_, is_in)| *is_in);

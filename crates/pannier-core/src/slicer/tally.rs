@@ -283,6 +283,7 @@ impl<'o, 'a> Tally<'o, 'a> {
     /// # Panics
     ///
     /// If there is no candidate at this position.
+    #[inline]
     pub fn exclude(&mut self, position: usize, verdict: Verdict) {
         if !self.verdicts[position].is_taken() && !verdict.is_taken() {
             self.verdicts[position] = verdict;
