@@ -49,6 +49,9 @@
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
+#[macro_use(forward)]
+extern crate pannier_text;
+
 /// Implements `Debug` by name, for types with fields that have no `Debug`.
 macro_rules! opaque_debug {
     ($($name:ident $(<$($generic:tt),+>)?),+ $(,)?) => {
@@ -71,26 +74,6 @@ macro_rules! setters {
     };
 }
 
-/// Implements a trait for references, boxes and shared pointers to its implementors.
-macro_rules! forward {
-    ($trait:ident $methods:tt) => {
-        forward!(@ $trait, &T, $methods);
-        forward!(@ $trait, Box<T>, $methods);
-        forward!(@ $trait, std::sync::Arc<T>, $methods);
-    };
-    (@ $trait:ident, $pointer:ty, { $(
-        fn $method:ident$(<$lifetime:lifetime>)?(
-            &$self:ident $(, $argument:ident: $type:ty)* $(,)?
-        ) -> $output:ty;
-    )+ }) => {
-        impl<T: $trait + ?Sized> $trait for $pointer {
-            $(fn $method$(<$lifetime>)?(&$self $(, $argument: $type)*) -> $output {
-                (**$self).$method($($argument),*)
-            })+
-        }
-    };
-}
-
 /// Writes a type as its text (`Display`) and reads it back (`FromStr`).
 #[cfg(feature = "serde")]
 macro_rules! serde_as_text {
@@ -110,7 +93,6 @@ macro_rules! serde_as_text {
     };
 }
 
-pub mod analysis;
 mod analytics;
 mod diagnostics;
 mod error;
@@ -121,7 +103,6 @@ mod pipeline;
 mod placer;
 mod scorer;
 mod slicer;
-mod tokens;
 mod whatif;
 
 pub use analytics::{QuotaLimit, QuotaUnit, QuotaUtilization};
@@ -142,7 +123,7 @@ pub use model::{
 };
 pub use pipeline::{
     BudgetThreshold, Closing, Decision, Explanation, Pipeline, PipelineBuilder, Prepared, Rank,
-    Rival, Selection, SelectionSummary, SelectionTotals,
+    Rival, Selection,
 };
 pub use placer::{
     ChronologicalPlacer, DocumentPlacer, Placer, Placing, PrefixStablePlacer, RankPlacer,
@@ -161,12 +142,9 @@ pub use slicer::{
     Offers, Quota, QuotaSlice, Release, ScarcityBehavior, Slicer, SlicerProperties, StreamOutcome,
     StreamSlice, Tally, TargetRanges, Tier, TieredSlice, Verdict,
 };
-pub use whatif::{
-    BudgetSweep, Found, ItemStatus, PolicySensitivityDiffEntry, PolicySensitivityReport, Search,
-    policy_sensitivity,
-};
+pub use whatif::{BudgetSweep, Found, Search};
 
-pub use tokens::{Exactness, TokenCounter};
+pub use pannier_text::{Exactness, TokenCounter};
 
 /// Adds token counts, and clamps the sum to the range of `i64`. Callers may pass any counts. The clamped sum compares
 /// with every budget below `i64::MAX` as the true sum does.

@@ -25,19 +25,6 @@ fn references_are_duplicates_by_id_and_never_of_contents() {
     assert_eq!(select(false).0, [0, 1, 2, 3]);
 }
 
-#[test]
-fn sensitivity_distinguishes_references_by_id() {
-    let items = pool();
-    let all = Pipeline::builder(ReflexiveScorer).deduplication(false).build();
-    let second = FnScorer(|item: &ContextItem| f64::from(u8::from(item.id() == Some("b"))));
-    let second = Pipeline::builder(second).slicer(FillSlice::default()).build();
-    let budget = ContextBudget::new(2, 2).unwrap();
-    let report =
-        policy_sensitivity(&items, &budget, &[("all", &all), ("second", &second)]).unwrap();
-    let contents: Vec<_> = report.diffs.iter().map(|entry| entry.content.as_str()).collect();
-    assert_eq!(contents, ["a", "b"]);
-}
-
 #[cfg(feature = "serde")]
 #[test]
 fn references_are_written_by_id_and_not_read() {

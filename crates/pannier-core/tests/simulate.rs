@@ -60,33 +60,6 @@ fn shares_have_no_marginal_items_at_any_depth() {
 }
 
 #[test]
-fn c23_policies_are_compared_by_content_in_pool_order() {
-    let items = contested_pool();
-    let by_priority = Pipeline::builder(PriorityScorer).build();
-    let by_hint = Pipeline::builder(ReflexiveScorer).build();
-    let variants = [("priority", &by_priority), ("reflexive", &by_hint)];
-    let report = policy_sensitivity(&items, &budget(80), &variants).unwrap();
-    let labels: Vec<_> = report.variants.iter().map(|(label, _)| label.as_str()).collect();
-    assert_eq!(labels, ["priority", "reflexive"]);
-    use ItemStatus::{Excluded, Included};
-    let diff = |content: &str, first, second| PolicySensitivityDiffEntry {
-        content: content.to_owned(),
-        statuses: vec![("priority".to_owned(), first), ("reflexive".to_owned(), second)],
-    };
-    let expected = [diff("item-a", Included, Excluded), diff("item-b", Excluded, Included)];
-    assert_eq!(report.diffs, expected);
-}
-
-#[test]
-fn c23_a_comparison_needs_two_variants() {
-    let pipeline = Pipeline::builder(RecencyScorer).build();
-    for variants in [&[][..], &[("only", &pipeline)]] {
-        let error = policy_sensitivity(&pool(), &budget(80), variants).unwrap_err();
-        assert_eq!(error.to_string(), "policy_sensitivity requires at least 2 variants");
-    }
-}
-
-#[test]
 fn c19_the_minimum_is_true_although_inclusion_comes_and_goes() {
     // c is in at 40-49, out at 50-99, in at 100-109, and in again from 150.
     let items = pool();

@@ -25,7 +25,7 @@ pub(crate) fn chunker_version() -> String {
     let (major, minor, patch) = char::UNICODE_VERSION;
     format!(
         "markdown sections, target 256, at most 512, overlap 32 by lines, bytes/4; pulldown-cmark 0.13; Unicode {major}.{minor}.{patch}; {}",
-        pannier_core::analysis::analyzer_version()
+        pannier_text::analyzer_version()
     )
 }
 

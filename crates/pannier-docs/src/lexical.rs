@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pannier_core::analysis::{MAX_TF_FACTOR, for_each_term, idf, is_stop_word, tf_factor};
+use pannier_text::{MAX_TF_FACTOR, for_each_term, idf, is_stop_word, tf_factor};
 use serde::Serialize;
 
 use crate::document_index::ChunkTable;

@@ -107,7 +107,7 @@ pub fn fuzz(data: &[u8]) {
         let metadata = DocumentMetadata::default().or_else(metadata::front_matter(text));
         assert!(metadata.title.is_none_or(|title| !title.is_empty() && title.len() <= 256));
         let mut positions = 0;
-        let words = pannier_core::analysis::for_each_term(text, 0, |term| {
+        let words = pannier_text::for_each_term(text, 0, |term| {
             assert!(!term.text.is_empty());
             positions = positions.max(term.position + 1);
         });

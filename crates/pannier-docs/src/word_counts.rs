@@ -3,7 +3,7 @@
 //! The words of a document are separated by whitespace, lowercased and counted. The terms of a chunk come from text analysis
 //! and have positions, for phrases.
 
-use pannier_core::analysis::for_each_term;
+use pannier_text::for_each_term;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The distinct terms of a text with their counts, and with their positions in a chunk.

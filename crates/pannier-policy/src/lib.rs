@@ -35,7 +35,10 @@ pub use scorer::{
     ProductOptions, ScaledOptions, ScorerPolicy, StepOptions, StepWindow, SumOptions, TagOptions,
     TagWeight, WeightedScorer, WindowOptions,
 };
-pub use sensitivity::policy_sensitivity;
+pub use sensitivity::{
+    ItemStatus, PolicySensitivityDiffEntry, PolicySensitivityReport, pipeline_sensitivity,
+    policy_sensitivity,
+};
 pub use slicer::{
     CountConstrainedKnapsackOptions, CountQuotaOptions, DocumentOptions, KindCount, KindQuota,
     KnapsackOptions, Packing, QuotaOptions, SlicerPolicy, TierOptions, TieredOptions,

@@ -7,7 +7,7 @@ mod support;
 use std::collections::BTreeSet;
 
 use pannier_core::*;
-use pannier_policy::{policy_sensitivity, *};
+use pannier_policy::*;
 use proptest::prelude::*;
 use support::*;
 
@@ -931,6 +931,47 @@ fn c23_policies_compare_as_their_pipelines_do() {
     assert_eq!(contents, ["item-a", "item-b"]);
     let pipelines = [by_priority.pipeline().unwrap(), by_hint.pipeline().unwrap()];
     let variants = [("priority", &pipelines[0]), ("reflexive", &pipelines[1])];
-    let same = pannier_core::policy_sensitivity(&items, &budget(80), &variants).unwrap();
+    let same = pipeline_sensitivity(&items, &budget(80), &variants).unwrap();
     assert_eq!(same, report);
+}
+
+#[test]
+fn c23_policies_are_compared_by_content_in_pool_order() {
+    let items = contested_pool();
+    let by_priority = Pipeline::builder(PriorityScorer).build();
+    let by_hint = Pipeline::builder(ReflexiveScorer).build();
+    let variants = [("priority", &by_priority), ("reflexive", &by_hint)];
+    let report = pipeline_sensitivity(&items, &budget(80), &variants).unwrap();
+    let labels: Vec<_> = report.variants.iter().map(|(label, _)| label.as_str()).collect();
+    assert_eq!(labels, ["priority", "reflexive"]);
+    use ItemStatus::{Excluded, Included};
+    let diff = |content: &str, first, second| PolicySensitivityDiffEntry {
+        content: content.to_owned(),
+        statuses: vec![("priority".to_owned(), first), ("reflexive".to_owned(), second)],
+    };
+    let expected = [diff("item-a", Included, Excluded), diff("item-b", Excluded, Included)];
+    assert_eq!(report.diffs, expected);
+}
+
+#[test]
+fn c23_a_comparison_needs_two_variants() {
+    let pipeline = Pipeline::builder(RecencyScorer).build();
+    for variants in [&[][..], &[("only", &pipeline)]] {
+        let error = pipeline_sensitivity(&contested_pool(), &budget(80), variants).unwrap_err();
+        assert_eq!(error.to_string(), "policy_sensitivity requires at least 2 variants");
+    }
+}
+
+#[test]
+fn sensitivity_distinguishes_references_by_id() {
+    let reference = |id: &str| ContextItem::reference(id, 2).unwrap();
+    let items = [reference("a"), reference("b")];
+    let all = Pipeline::builder(ReflexiveScorer).deduplication(false).build();
+    let second = FnScorer(|item: &ContextItem| f64::from(u8::from(item.id() == Some("b"))));
+    let second = Pipeline::builder(second).slicer(FillSlice::default()).build();
+    let budget = ContextBudget::new(2, 2).unwrap();
+    let report =
+        pipeline_sensitivity(&items, &budget, &[("all", &all), ("second", &second)]).unwrap();
+    let contents: Vec<_> = report.diffs.iter().map(|entry| entry.content.as_str()).collect();
+    assert_eq!(contents, ["a", "b"]);
 }

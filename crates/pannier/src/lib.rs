@@ -30,10 +30,12 @@ struct Readme;
 mod advice;
 mod failure;
 mod shelf;
+mod summary;
 
 pub use advice::Audience;
 pub use failure::{Category, Failure};
 pub use shelf::{FolderKind, NamedFolder, Shelf, ShelfError};
+pub use summary::{SelectionSummary, SelectionTotals};
 
 pub use pannier_core::{
     CompositeScorer, ContextBudget, ContextItem, ContextKind, Error, GreedySlice, KnapsackSlice,

@@ -1,8 +1,9 @@
 //! `pannier compare`: compares policies.
 
 use clap::{Args, ValueHint};
-use pannier_core::{ItemStatus, Pipeline, policy_sensitivity};
+use pannier_core::Pipeline;
 use pannier_policy::PolicyRegistry;
+use pannier_policy::{ItemStatus, pipeline_sensitivity};
 
 use super::{AnswerFormat, sum_tokens};
 use crate::arguments::{BudgetArguments, ItemArguments, TimeArguments};
@@ -56,7 +57,7 @@ impl Compare {
             .map(|(name, pipeline)| (name, input.pipeline_for(pipeline)))
             .collect();
         let variants: Vec<_> = pipelines.iter().map(|(name, pipeline)| (*name, pipeline)).collect();
-        let report = policy_sensitivity(&input.items, &budget, &variants)?;
+        let report = pipeline_sensitivity(&input.items, &budget, &variants)?;
 
         let text = || {
             let width = output::terminal_width();

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum, ValueHint};
 use pannier_core::{
-    ContextBudget, ContextItem, DiagnosticTraceCollector, Pipeline, Selection, SelectionSummary,
-    TraceDetailLevel, TraceEvent,
+    ContextBudget, ContextItem, DiagnosticTraceCollector, Pipeline, Selection, TraceDetailLevel,
+    TraceEvent,
 };
 use pannier_policy::{Policy, Receipt, RunConfig};
 
@@ -102,7 +102,7 @@ impl Select {
             Format::Text => {
                 output.text(&input.rendering.template().render(&selection))?;
             }
-            Format::Json => output.json(&SelectionSummary::new(&selection))?,
+            Format::Json => output.json(&pannier::SelectionSummary::new(&selection))?,
             Format::Report => output.json(&selection.report_with(events))?,
             Format::Table => {
                 let styled = output::is_styled(&std::io::stdout());

@@ -117,7 +117,7 @@ impl ContextItem {
     }
 
     /// Returns the text that makes two items duplicates, and whether it is the id of a reference.
-    pub(crate) fn identity(&self) -> (&str, bool) {
+    pub fn identity(&self) -> (&str, bool) {
         match (self.is_reference(), &self.id) {
             (true, Some(id)) => (id, true),
             (is_reference, _) => (&self.content, is_reference),

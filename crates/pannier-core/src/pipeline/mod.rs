@@ -13,7 +13,6 @@ mod explain;
 mod near_duplicates;
 mod place;
 mod score;
-mod selected;
 mod selection;
 mod sort;
 mod units;
@@ -21,7 +20,6 @@ mod units;
 use std::sync::Arc;
 
 pub use explain::{BudgetThreshold, Decision, Explanation, Rank, Rival};
-pub use selected::{SelectionSummary, SelectionTotals};
 pub use selection::Selection;
 
 use crate::diagnostics::{

@@ -12,17 +12,10 @@
 
 use std::collections::BTreeMap;
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use pannier_text::{SHINGLE_LEN, WordSequence, split_words};
 
 use super::units::Units;
 use crate::{ContextItem, Passage};
-
-/// The number of words in a shingle.
-const SHINGLE_LEN: usize = 5;
-
-/// Words and shingles have different hash seeds, so a word never equals a shingle.
-const WORD_SEED: u64 = 1;
-const SHINGLE_SEED: u64 = SHINGLE_LEN as u64;
 
 /// The rank of an item that is not kept.
 const NOT_KEPT: u32 = u32::MAX;
@@ -57,54 +50,6 @@ impl Threshold {
     }
 }
 
-/// A content as its words: lowercased, with a space between them, so that a shingle is a slice.
-struct Words {
-    text: String,
-    bounds: Vec<(usize, usize)>,
-}
-
-impl Words {
-    fn new(content: &str) -> Self {
-        let (mut text, mut bounds) = (String::with_capacity(content.len()), Vec::new());
-        for word in words(content) {
-            if !text.is_empty() {
-                text.push(' ');
-            }
-            let start = text.len();
-            if word.is_ascii() {
-                text.push_str(word);
-                text[start..].make_ascii_lowercase();
-            } else {
-                text.push_str(&word.to_lowercase());
-            }
-            bounds.push((start, text.len()));
-        }
-        Self { text, bounds }
-    }
-
-    fn is_short(&self) -> bool {
-        self.bounds.len() < SHINGLE_LEN
-    }
-
-    /// Returns the words, each after its hash.
-    fn words(&self) -> impl Iterator<Item = (u64, &str)> {
-        let words = self.bounds.iter().map(|(start, end)| &self.text[*start..*end]);
-        words.map(|word| (xxh3_64_with_seed(word.as_bytes(), WORD_SEED), word))
-    }
-
-    /// Returns the shingles, each after its hash.
-    fn shingles(&self) -> impl Iterator<Item = (u64, &str)> {
-        let shingles = self.bounds.windows(SHINGLE_LEN);
-        let shingles = shingles.map(|words| &self.text[words[0].0..words[SHINGLE_LEN - 1].1]);
-        shingles.map(|shingle| (xxh3_64_with_seed(shingle.as_bytes(), SHINGLE_SEED), shingle))
-    }
-}
-
-/// Splits a content at everything that is not a letter or a digit.
-fn words(content: &str) -> impl Iterator<Item = &str> {
-    content.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty())
-}
-
 fn sorted<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut values: Vec<T> = values.collect();
     values.sort_unstable();
@@ -114,7 +59,7 @@ fn sorted<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
 
 /// Compares two contents by their words. Hashes come first only because they sort faster.
 fn containment(new: &str, kept: &str) -> Containment {
-    let (new, kept) = (Words::new(new), Words::new(kept));
+    let (new, kept) = (WordSequence::new(new), WordSequence::new(kept));
     let (own, others) = match new.is_short() {
         true => (sorted(new.words()), sorted(kept.words())),
         false => (sorted(new.shingles()), sorted(kept.shingles())),
@@ -176,16 +121,17 @@ impl<'a> ShingleIndex<'a> {
     pub(crate) fn new(items: &'a [&'a ContextItem], units: &Units) -> Self {
         let members = units.in_pool_order();
         let content = |index: u32| items[index as usize].content();
-        let short =
-            members.iter().filter(|index| words(content(**index)).nth(SHINGLE_LEN - 1).is_none());
+        let short = members
+            .iter()
+            .filter(|index| split_words(content(**index)).nth(SHINGLE_LEN - 1).is_none());
         let short_words = sorted(short.flat_map(|index| {
-            let words = Words::new(content(*index));
+            let words = WordSequence::new(content(*index));
             words.words().map(|(hash, _)| hash).collect::<Vec<_>>()
         }));
 
         let mut shingles: Vec<Shingle> = Vec::new();
         for index in &*members {
-            let words = Words::new(content(*index));
+            let words = WordSequence::new(content(*index));
             if words.is_short() {
                 shingles.extend(words.words().map(|(hash, _)| Shingle::own(hash, *index)));
                 continue;
@@ -369,17 +315,6 @@ impl<'a> Passages<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_are_lowercased_runs_of_letters_and_digits() {
-        let words = Words::new("Don't STOP—2 Straße\u{130}x");
-        let texts = words.words().map(|(_, word)| word);
-        assert_eq!(texts.collect::<Vec<_>>(), ["don", "t", "stop", "2", "straßei\u{307}x"]);
-        let shingles = words.shingles().map(|(_, shingle)| shingle);
-        assert_eq!(shingles.collect::<Vec<_>>(), ["don t stop 2 straßei\u{307}x"]);
-        assert!(!words.is_short());
-        assert!(Words::new("... --- ...").bounds.is_empty());
-    }
 
     #[test]
     fn containment_counts_the_shingles_of_the_new_content() {

@@ -6,13 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pannier_text::{for_each_term, for_each_term_starting_with, idf, is_stop_word, tf_factor};
+
 use super::{Pool, ScoreExplanation, Scorer};
 use crate::Error;
-use crate::analysis::{for_each_term, for_each_term_starting_with, idf, is_stop_word, tf_factor};
 
 /// The BM25 score of each content for a query, divided by the best score of the pool.
 ///
-/// Texts match by their [terms](crate::analysis): `deploying` matches `deployment`, and `http_header` matches
+/// Texts match by their [terms](pannier_text): `deploying` matches `deployment`, and `http_header` matches
 /// `HttpHeader`. Rare terms and terms that the query repeats count for more. Stop words such as `the` do not count. An
 /// item without any term of the query scores 0.
 ///

@@ -1,4 +1,4 @@
-//! What if: other budgets, other policies.
+//! What if: other budgets.
 //!
 //! An answer is always what a run would do. Questions about a range of budgets prepare a run once, and are bounded by a
 //! [`Search`]. Out of steps, or stopped, they answer with what is known so far. Tests compare all answers with a run at
@@ -6,16 +6,12 @@
 
 mod budgets;
 mod search;
-mod sensitivity;
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 pub(crate) use budgets::{Budgets, VariedLimit};
 pub use search::{Found, Search};
-pub use sensitivity::{
-    ItemStatus, PolicySensitivityDiffEntry, PolicySensitivityReport, policy_sensitivity,
-};
 
 use crate::pipeline::Prepared;
 use crate::{ContextBudget, ContextItem, Error, Pipeline, SelectionReport, TargetRanges};

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use pannier_core::analysis::{for_each_term, is_stop_word};
 use pannier_core::{ContextItem, MetadataTrustScorer, MetadataValue};
+use pannier_text::{for_each_term, is_stop_word};
 
 use super::plan::{CurvePlan, ScorerPlan, now};
 use super::same_name;

@@ -1,8 +1,6 @@
 //! The tool `select_context`: selects from the items of the call.
 
-use pannier_core::{
-    ContextBudget, Explanation, Search, SelectionSummary, UncountedItem, find_item,
-};
+use pannier_core::{ContextBudget, Explanation, Search, UncountedItem, find_item};
 use pannier_layout::{Template, TextLayout};
 use pannier_policy::{Policy, PolicyRegistry};
 use serde_json::Value;
@@ -58,7 +56,7 @@ pub(super) fn select(
         true => {
             let selection = pipeline.run(&items, &budget)?;
             control.step("serializing")?;
-            ToolOutput::object(&SelectionSummary::new(&selection), max_bytes)
+            ToolOutput::object(&pannier::SelectionSummary::new(&selection), max_bytes)
         }
         false => {
             let is_cancelled = || control.check().is_err();

@@ -1,10 +1,10 @@
 //! A selection as data, as the command line and the server print it.
 
-use crate::{ContextBudget, ContextItem, Ledger, Selection};
+use pannier_core::{ContextBudget, ContextItem, Ledger, Selection};
+use serde::Serialize;
 
 /// The selected items and totals of a selection.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct SelectionSummary<'a> {
     /// The items, in the order they should be sent.
@@ -14,8 +14,7 @@ pub struct SelectionSummary<'a> {
 }
 
 /// The totals of a selection.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct SelectionTotals<'a> {
     /// The number of items in the pool.

@@ -31,7 +31,7 @@ impl Exactness {
 /// Counts tokens.
 ///
 /// ```
-/// use pannier_core::{Exactness, TokenCounter};
+/// use pannier_text::{Exactness, TokenCounter};
 ///
 /// /// A token for each word.
 /// struct Words;

@@ -8,11 +8,11 @@
 //! One pass over the bytes, in time linear in the text. ASCII words of a single subword take a fast path, because
 //! nearly all words are such words. Unicode normalization runs only on words that are not ASCII.
 //!
-//! [`Bm25Scorer`](crate::Bm25Scorer) and the index of a document folder share these terms and weights ([`idf`],
+//! The BM25 scorer of the engine and the index of a document folder share these terms and weights ([`idf`],
 //! [`tf_factor`]), so they agree about the relevance of a text.
 //!
 //! ```
-//! use pannier_core::analysis::for_each_term;
+//! use pannier_text::for_each_term;
 //!
 //! let mut terms = Vec::new();
 //! let words = for_each_term("Rolling back deployments", 0, |term| terms.push(term.text.to_owned()));
@@ -20,10 +20,36 @@
 //! assert_eq!(terms, ["roll", "back", "deploy"]);
 //! ```
 
+/// Implements a trait for references, boxes and shared pointers to its implementors.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! forward {
+    ($trait:ident $methods:tt) => {
+        $crate::forward!(@ $trait, &T, $methods);
+        $crate::forward!(@ $trait, Box<T>, $methods);
+        $crate::forward!(@ $trait, std::sync::Arc<T>, $methods);
+    };
+    (@ $trait:ident, $pointer:ty, { $(
+        fn $method:ident$(<$lifetime:lifetime>)?(
+            &$self:ident $(, $argument:ident: $type:ty)* $(,)?
+        ) -> $output:ty;
+    )+ }) => {
+        impl<T: $trait + ?Sized> $trait for $pointer {
+            $(fn $method$(<$lifetime>)?(&$self $(, $argument: $type)*) -> $output {
+                (**$self).$method($($argument),*)
+            })+
+        }
+    };
+}
+
 mod bm25;
+mod shingles;
 mod stem;
+mod token_counter;
 
 pub use bm25::{MAX_TF_FACTOR, idf, tf_factor};
+pub use shingles::{SHINGLE_LEN, WordSequence, split_words};
+pub use token_counter::{Exactness, TokenCounter};
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
@@ -73,7 +99,7 @@ pub fn for_each_term(text: &str, first_position: u32, f: impl FnMut(Term<'_>)) -
 
 /// Calls `f` with the terms whose first byte is marked, and with others where skipping them would cost more. Words
 /// count towards positions either way. The first byte of a lowercased word is the first byte of its term.
-pub(crate) fn for_each_term_starting_with(
+pub fn for_each_term_starting_with(
     first_bytes: &[bool; 256],
     text: &str,
     first_position: u32,
