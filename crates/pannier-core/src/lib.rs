@@ -140,7 +140,7 @@ pub use slicer::{
     Candidate, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice,
     CountRequirementShortfall, FillOrder, FillSlice, GreedySlice, KnapsackSlice, Move, Offer,
     Offers, Quota, QuotaSlice, Release, ScarcityBehavior, Slicer, SlicerProperties, StreamOutcome,
-    StreamSlice, Tally, TargetRanges, Tier, TieredSlice, Verdict,
+    StreamSlice, SweepRequest, SweepResult, Tally, TargetRanges, Tier, TieredSlice, Verdict,
 };
 pub use whatif::{BudgetSweep, Found, Search};
 

@@ -140,7 +140,8 @@ fn counterfactuals(answer: &Explanation<&ContextItem>, has_target: bool) -> Stri
         None => {}
     }
     if let Some(tokens) = answer.max_item_tokens {
-        rows.push(("item size", format!("at most {tokens} tokens")));
+        let unit = if tokens == 1 { "token" } else { "tokens" };
+        rows.push(("item size", format!("at most {tokens} {unit}")));
     }
     if rows.is_empty() {
         return String::new();

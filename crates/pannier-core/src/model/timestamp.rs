@@ -43,6 +43,15 @@ impl Timestamp {
         self.0.as_nanosecond()
     }
 
+    /// Returns the seconds since 1970-01-01T00:00:00Z, rounded down, and the nanoseconds beyond them.
+    pub(crate) fn parts(self) -> (i64, u32) {
+        let (seconds, nanoseconds) = (self.0.as_second(), self.0.subsec_nanosecond());
+        match nanoseconds {
+            0.. => (seconds, nanoseconds as u32),
+            _ => (seconds - 1, (nanoseconds + 1_000_000_000) as u32),
+        }
+    }
+
     /// Returns the time from `earlier` to this instant, or zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         let nanoseconds = self.unix_nanoseconds().saturating_sub(earlier.unix_nanoseconds()).max(0);
@@ -102,6 +111,7 @@ mod tests {
         assert_eq!(Timestamp::from(SystemTime::UNIX_EPOCH).unix_nanoseconds(), 0);
         let before = SystemTime::UNIX_EPOCH - Duration::new(1, 500_000_000);
         assert_eq!(Timestamp::from(before).unix_nanoseconds(), -1_500_000_000);
+        assert_eq!(Timestamp::from(before).parts(), (-2, 500_000_000));
         if let Some(far) = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(1 << 60)) {
             assert_eq!(Timestamp::from(far).0, jiff::Timestamp::MAX);
         }

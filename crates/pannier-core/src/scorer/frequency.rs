@@ -80,13 +80,18 @@ impl TagRows {
         let mut starts = Vec::with_capacity(pool.len() + 1);
         let mut tags: Vec<u32> = Vec::with_capacity(index.total());
         starts.push(0);
-        let mut row = Vec::new();
         for item in 0..pool.len() {
-            let shared = index.of(item).iter().map(|tag| folded[*tag as usize]);
-            row.extend(shared.filter(|tag| *tag != Self::NOT_SHARED));
-            row.sort_unstable();
-            row.dedup();
-            tags.append(&mut row);
+            let (start, mut end) = (tags.len(), tags.len());
+            let row = index.of(item).iter().map(|tag| folded[*tag as usize]);
+            tags.extend(row.filter(|tag| *tag != Self::NOT_SHARED));
+            tags[start..].sort_unstable();
+            for i in start..tags.len() {
+                if end == start || tags[i] != tags[end - 1] {
+                    tags[end] = tags[i];
+                    end += 1;
+                }
+            }
+            tags.truncate(end);
             starts.push(tags.len() as u32);
         }
         let distinct = distinct as usize;

@@ -18,11 +18,7 @@ impl Scorer for RecencyScorer {
     }
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-        let times = pool.items().iter().map(|item| item.timestamp());
-        if !score_ranks(times.clone().map(|time| time.map(|time| time.unix_nanoseconds())), scores)
-        {
-            score_far_ranks(times, scores);
-        }
+        score_ranks(pool.items().iter().map(|item| item.timestamp().map(Timestamp::parts)), scores);
         Ok(())
     }
 }
@@ -38,55 +34,56 @@ impl Scorer for PriorityScorer {
     }
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-        score_ranks(pool.items().iter().map(|item| item.priority()), scores);
+        score_ranks(pool.items().iter().map(|item| Some((item.priority()?, 0))), scores);
         Ok(())
     }
 }
 
-/// Scores numbers by rank, with one radix sort. Returns whether all of them fit 64 bits; nothing is scored otherwise.
-fn score_ranks<N: TryInto<i64>>(
-    numbers: impl Iterator<Item = Option<N>>,
-    scores: &mut [f64],
-) -> bool {
+/// Scores numbers by rank: first their whole parts count, then their fractions.
+fn score_ranks(numbers: impl Iterator<Item = Option<(i64, u32)>>, scores: &mut [f64]) {
     scores.fill(0.0);
     let mut keys: Vec<u128> = Vec::with_capacity(scores.len());
     for (number, position) in numbers.zip(0_u32..) {
-        let Some(number) = number else { continue };
-        let Ok(number) = number.try_into() else { return false };
+        let Some((whole, fraction)) = number else { continue };
         // The flipped sign bit puts negative numbers below the others.
-        keys.push(u128::from(number as u64 ^ 1 << 63) << 64 | u128::from(position));
+        let whole = whole as u64 ^ 1 << 63;
+        keys.push(u128::from(whole) << 64 | u128::from(fraction) << 32 | u128::from(position));
     }
     order::sort(&mut keys);
-    score_sorted(&keys, |key| (key >> 64) as u64, |key| key as u32, scores);
-    true
-}
-
-/// Scores timestamps of any year by rank. Nanoseconds before 1677 and after 2262 do not fit 64 bits.
-fn score_far_ranks(times: impl Iterator<Item = Option<Timestamp>>, scores: &mut [f64]) {
-    let mut keys: Vec<(Timestamp, u32)> =
-        times.zip(0..).filter_map(|(time, position)| Some((time?, position))).collect();
-    keys.sort_unstable();
-    score_sorted(&keys, |key| key.0, |key| key.1, scores);
-}
-
-/// Gives each position of sorted keys the share of the others that are below it.
-fn score_sorted<K: Copy, N: PartialEq>(
-    keys: &[K],
-    number: impl Fn(K) -> N,
-    position: impl Fn(K) -> u32,
-    scores: &mut [f64],
-) {
-    if let [only] = *keys {
-        scores[position(only) as usize] = 1.0;
+    if let [only] = keys[..] {
+        scores[only as u32 as usize] = 1.0;
         return;
     }
     let others = keys.len().saturating_sub(1) as f64;
     let mut below = 0;
-    for equals in keys.chunk_by(|a, b| number(*a) == number(*b)) {
+    for equals in keys.chunk_by(|a, b| a >> 32 == b >> 32) {
         let score = below as f64 / others;
         for key in equals {
-            scores[position(*key) as usize] = score;
+            scores[*key as u32 as usize] = score;
         }
         below += equals.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ContextItem;
+
+    #[test]
+    fn timestamps_of_any_year_are_ranked() {
+        let times = [
+            "9999-12-30T00:00:00Z",
+            "-009999-01-03T00:00:00Z",
+            "1969-12-31T23:59:59.25Z",
+            "1969-12-31T23:59:59.75Z",
+            "1970-01-01T00:00:00Z",
+        ];
+        let item = |time: &str| {
+            ContextItem::builder("x", 1).timestamp(time.parse().unwrap()).build().unwrap()
+        };
+        let items = times.map(item);
+        let scores = Pool::new(&items).scores(&RecencyScorer).unwrap();
+        assert_eq!(scores, [1.0, 0.0, 0.25, 0.5, 0.75]);
     }
 }

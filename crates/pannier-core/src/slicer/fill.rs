@@ -4,10 +4,9 @@
 //! knows which headings are paid; this slicer is only the order and the cap.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::sweep::{TargetRanges, sweep_fill};
+use super::sweep::{SweepRequest, SweepResult, sweep_fill};
 use super::{Candidate, Offers, Slicer, SlicerProperties, Tally, Verdict};
 use crate::{Error, ExclusionReason, Level, Passage, Search, order};
 
@@ -144,18 +143,12 @@ impl Slicer for FillSlice {
         }
     }
 
-    fn sweep(
-        &self,
-        offers: &Offers<'_>,
-        targets: RangeInclusive<i64>,
-        positions: &[usize],
-        search: &mut Search<'_>,
-    ) -> Option<Result<Vec<TargetRanges>, Error>> {
+    fn sweep(&self, asked: &SweepRequest<'_, '_>, search: &mut Search<'_>) -> Option<SweepResult> {
+        let offers = asked.offers;
         if !offers.is_plain() || self.max_per_section.is_some() {
             return None;
         }
         let sections = if self.needs_sections() { Self::sections(offers) } else { Vec::new() };
-        let order = self.order(offers, &sections);
-        Some(sweep_fill(offers, order, targets, positions, search))
+        Some(sweep_fill(asked, self.order(offers, &sections), search))
     }
 }

@@ -1,8 +1,6 @@
 //! Fills the budget in an order, each candidate if it still fits.
 
-use std::ops::RangeInclusive;
-
-use super::sweep::{TargetRanges, sweep_fill};
+use super::sweep::{SweepRequest, SweepResult, sweep_fill};
 use super::{Offers, Slicer, SlicerProperties, Tally};
 use crate::{Error, Level, Search, order};
 
@@ -52,15 +50,8 @@ impl Slicer for GreedySlice {
         SlicerProperties::SCORE_ORDERED
     }
 
-    fn sweep(
-        &self,
-        offers: &Offers<'_>,
-        targets: RangeInclusive<i64>,
-        positions: &[usize],
-        search: &mut Search<'_>,
-    ) -> Option<Result<Vec<TargetRanges>, Error>> {
-        let order = || by_density(offers);
-        offers.is_plain().then(|| sweep_fill(offers, order(), targets, positions, search))
+    fn sweep(&self, asked: &SweepRequest<'_, '_>, search: &mut Search<'_>) -> Option<SweepResult> {
+        asked.offers.is_plain().then(|| sweep_fill(asked, by_density(asked.offers), search))
     }
 }
 

@@ -26,9 +26,8 @@ pub use greedy::GreedySlice;
 pub use knapsack::KnapsackSlice;
 pub use offers::{Candidate, Offer, Offers};
 pub use quota::{Quota, QuotaSlice};
-use std::ops::RangeInclusive;
 pub use stream::{StreamOutcome, StreamSlice};
-pub use sweep::TargetRanges;
+pub use sweep::{SweepRequest, SweepResult, TargetRanges};
 pub use tally::{Move, Tally, Verdict};
 pub use tiered::{Tier, TieredSlice};
 
@@ -110,21 +109,14 @@ pub trait Slicer: Send + Sync {
         SlicerProperties::default()
     }
 
-    /// Reports, for each of the candidates at these positions, at which targets within a range it is taken whole,
-    /// where target and ceiling are the same. `None` if the slicer has no shorter way than to slice again and again.
+    /// Reports at which targets candidates are taken whole, where target and ceiling are the same. `None` if the slicer has no shorter way than to slice again and again.
     ///
     /// # Errors
     ///
     /// [`Error::SearchTooLong`] if the search has not enough steps, [`Error::Stopped`] if somebody stopped it, and any
     /// error of the slicer, after which the engine slices instead.
-    fn sweep(
-        &self,
-        offers: &Offers<'_>,
-        targets: RangeInclusive<i64>,
-        positions: &[usize],
-        search: &mut Search<'_>,
-    ) -> Option<Result<Vec<TargetRanges>, Error>> {
-        let _ = (offers, targets, positions, search);
+    fn sweep(&self, asked: &SweepRequest<'_, '_>, search: &mut Search<'_>) -> Option<SweepResult> {
+        let _ = (asked, search);
         None
     }
 }
@@ -135,10 +127,8 @@ forward! {
         fn properties(&self) -> SlicerProperties;
         fn sweep(
             &self,
-            offers: &Offers<'_>,
-            targets: RangeInclusive<i64>,
-            positions: &[usize],
+            asked: &SweepRequest<'_, '_>,
             search: &mut Search<'_>,
-        ) -> Option<Result<Vec<TargetRanges>, Error>>;
+        ) -> Option<SweepResult>;
     }
 }

@@ -14,6 +14,27 @@ use std::ops::RangeInclusive;
 use super::Offers;
 use crate::{Error, Search};
 
+/// A question about many targets: which of them take these candidates whole.
+#[derive(Clone, Debug)]
+pub struct SweepRequest<'s, 'a> {
+    /// The candidates.
+    pub offers: &'s Offers<'a>,
+    /// The targets.
+    pub targets: RangeInclusive<i64>,
+    /// The positions of the candidates that are asked about.
+    pub positions: &'s [usize],
+}
+
+impl SweepRequest<'_, '_> {
+    /// The first and the last target. Nothing is taken for a target of 0.
+    pub(super) fn positive_targets(&self) -> (i64, i64) {
+        ((*self.targets.start()).max(1), *self.targets.end())
+    }
+}
+
+/// The targets of each candidate that was asked about, in the same order.
+pub type SweepResult = Result<Vec<TargetRanges>, Error>;
+
 /// Targets at which a candidate is taken, as ascending ranges that do not touch each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetRanges(Vec<RangeInclusive<i64>>);
@@ -40,14 +61,13 @@ const STEPS_PER_SPLIT: u64 = 64;
 
 /// At which targets a fill in this order takes each of the candidates at `positions`.
 pub(super) fn sweep_fill(
-    offers: &Offers<'_>,
+    asked: &SweepRequest<'_, '_>,
     order: impl IntoIterator<Item = u32>,
-    targets: RangeInclusive<i64>,
-    positions: &[usize],
     search: &mut Search<'_>,
-) -> Result<Vec<TargetRanges>, Error> {
+) -> SweepResult {
+    let SweepRequest { offers, positions, .. } = *asked;
     let mut taken = vec![TargetRanges::default(); positions.len()];
-    let (first, last) = ((*targets.start()).max(1), *targets.end());
+    let (first, last) = asked.positive_targets();
     if first > last {
         return Ok(taken);
     }

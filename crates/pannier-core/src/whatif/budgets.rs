@@ -11,7 +11,9 @@ use std::ops::RangeInclusive;
 
 use super::Search;
 use crate::pipeline::{Certificate, Contest, PreparedRun};
-use crate::{ContextBudget, Error, OverflowStrategy, Pipeline, SliceBudget, TargetRanges};
+use crate::{
+    ContextBudget, Error, OverflowStrategy, Pipeline, SliceBudget, SweepRequest, TargetRanges,
+};
 
 /// The budgets of a search, each given by one number.
 pub(crate) struct Budgets<'w, 'a> {
@@ -213,7 +215,8 @@ impl<'w, 'a> Budgets<'w, 'a> {
             let last = above.map_or(last, |above| above - 1);
             (first <= last).then_some(first..=last)
         };
-        let swept = self.pipeline.slicer().sweep(&self.prepared.offers, targets, positions, search);
+        let asked = SweepRequest { offers: &self.prepared.offers, targets, positions };
+        let swept = self.pipeline.slicer().sweep(&asked, search);
         let map = |ranges: &TargetRanges| ranges.ranges().iter().filter_map(numbers_for).collect();
         swept.map(|swept| swept.map(|swept| swept.iter().map(map).collect()))
     }

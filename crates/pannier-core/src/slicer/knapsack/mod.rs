@@ -7,9 +7,7 @@
 mod dp_table;
 mod reduce;
 
-use std::ops::RangeInclusive;
-
-use super::{Offers, Slicer, SlicerProperties, Tally, TargetRanges, Verdict};
+use super::{Slicer, SlicerProperties, SweepRequest, SweepResult, Tally, TargetRanges, Verdict};
 use crate::{Error, Level, Search, SliceBudget};
 
 /// Selects the candidates with the highest sum of values within the budget.
@@ -159,27 +157,16 @@ impl Slicer for KnapsackSlice {
     }
 
     /// One table holds the choice for every capacity.
-    fn sweep(
-        &self,
-        offers: &Offers<'_>,
-        targets: RangeInclusive<i64>,
-        positions: &[usize],
-        search: &mut Search<'_>,
-    ) -> Option<Result<Vec<TargetRanges>, Error>> {
-        offers.is_plain().then(|| self.sweep_plain(offers, targets, positions, search))
+    fn sweep(&self, asked: &SweepRequest<'_, '_>, search: &mut Search<'_>) -> Option<SweepResult> {
+        asked.offers.is_plain().then(|| self.sweep_plain(asked, search))
     }
 }
 
 impl KnapsackSlice {
-    fn sweep_plain(
-        &self,
-        offers: &Offers<'_>,
-        targets: RangeInclusive<i64>,
-        positions: &[usize],
-        search: &mut Search<'_>,
-    ) -> Result<Vec<TargetRanges>, Error> {
+    fn sweep_plain(&self, asked: &SweepRequest<'_, '_>, search: &mut Search<'_>) -> SweepResult {
+        let SweepRequest { offers, positions, .. } = *asked;
         let mut taken = vec![TargetRanges::default(); positions.len()];
-        let (first, last) = ((*targets.start()).max(1), *targets.end());
+        let (first, last) = asked.positive_targets();
         if first > last {
             return Ok(taken);
         }
