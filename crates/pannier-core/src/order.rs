@@ -6,7 +6,7 @@
 
 /// A key that sorts ascending where scores should come descending. `-0.0` equals `0.0`, and NaN
 /// comes after everything.
-pub(crate) fn descending(score: f64) -> u64 {
+pub(crate) fn descending_key(score: f64) -> u64 {
     if score.is_nan() {
         return u64::MAX;
     }
@@ -19,26 +19,26 @@ pub(crate) fn descending(score: f64) -> u64 {
 
 /// A key for sorting by descending score, then by two numbers in ascending order. One wide integer
 /// compares without a branch, which is what sorting spends its time on.
-pub(crate) fn key(score: f64, first: u32, second: u32) -> u128 {
-    u128::from(descending(score)) << 64 | u128::from(first) << 32 | u128::from(second)
+pub(crate) fn pack_key(score: f64, first: u32, second: u32) -> u128 {
+    u128::from(descending_key(score)) << 64 | u128::from(first) << 32 | u128::from(second)
 }
 
 /// The first of the two numbers in a key.
-pub(crate) fn first(key: u128) -> u32 {
+pub(crate) fn primary(key: u128) -> u32 {
     (key >> 32) as u32
 }
 
 /// The second of the two numbers in a key.
-pub(crate) fn second(key: u128) -> u32 {
+pub(crate) fn secondary(key: u128) -> u32 {
     key as u32
 }
 
 /// Returns positions in descending order of score, ties by position.
-pub(crate) fn rank(scores: impl Iterator<Item = f64>) -> Vec<u32> {
+pub(crate) fn positions_by_score(scores: impl Iterator<Item = f64>) -> Vec<u32> {
     let mut keys: Vec<u128> =
-        scores.zip(0..).map(|(score, position)| key(score, 0, position)).collect();
+        scores.zip(0..).map(|(score, position)| pack_key(score, 0, position)).collect();
     sort(&mut keys);
-    keys.into_iter().map(second).collect()
+    keys.into_iter().map(secondary).collect()
 }
 
 /// Sorts keys, by radix on the number in their upper half.
@@ -125,11 +125,11 @@ mod tests {
             -2.0,
             f64::NEG_INFINITY,
         ];
-        let keys: Vec<u64> = scores.iter().map(|score| descending(*score)).collect();
+        let keys: Vec<u64> = scores.iter().map(|score| descending_key(*score)).collect();
         assert!(keys.is_sorted_by(|a, b| a < b), "{keys:?}");
-        assert_eq!(descending(-0.0), descending(0.0));
-        assert!(descending(f64::NAN) > descending(f64::NEG_INFINITY));
-        assert_eq!(descending(-f64::NAN), descending(f64::NAN));
+        assert_eq!(descending_key(-0.0), descending_key(0.0));
+        assert!(descending_key(f64::NAN) > descending_key(f64::NEG_INFINITY));
+        assert_eq!(descending_key(-f64::NAN), descending_key(f64::NAN));
     }
 
     proptest! {
@@ -153,6 +153,6 @@ mod tests {
     #[test]
     fn equal_scores_keep_their_order() {
         let scores = [0.5, f64::NAN, 0.0, 1.0, -0.0, 0.5];
-        assert_eq!(rank(scores.into_iter()), [3, 0, 5, 2, 4, 1]);
+        assert_eq!(positions_by_score(scores.into_iter()), [3, 0, 5, 2, 4, 1]);
     }
 }

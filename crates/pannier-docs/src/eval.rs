@@ -59,7 +59,7 @@ struct Answer {
 type Grades = BTreeMap<String, BTreeMap<String, f64>>;
 
 /// How a data set is searched and its contexts are counted.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct EvalOptions<'e> {
     /// The search for contexts. The ranking of documents uses it with more hits.
@@ -70,12 +70,6 @@ pub struct EvalOptions<'e> {
     pub counter: Arc<dyn TokenCounter>,
     /// Checks the length of contexts at every budget from 0 to 4,000 in steps of 7; otherwise at a few for each query.
     pub every_budget: bool,
-}
-
-impl std::fmt::Debug for EvalOptions<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EvalOptions").field("search", &self.search).finish_non_exhaustive()
-    }
 }
 
 impl EvalOptions<'_> {

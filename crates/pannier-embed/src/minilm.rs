@@ -116,10 +116,7 @@ impl Embedder for MiniLmEmbedder {
 
 impl fmt::Debug for MiniLmEmbedder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MiniLmEmbedder")
-            .field("model", &self.model)
-            .field("simd", &self.simd)
-            .finish_non_exhaustive()
+        f.debug_struct("MiniLmEmbedder").field("model", &self.model).finish_non_exhaustive()
     }
 }
 

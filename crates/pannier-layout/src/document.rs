@@ -23,7 +23,7 @@ use crate::rejected_references;
 /// empty line.
 ///
 /// A pipeline with this layout counts the rendered text, and never selects one above its target.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct DocumentLayout {
     /// `None`: headings cost the minimum, and no text is counted.
     counter: Option<Arc<dyn TokenCounter>>,
@@ -136,15 +136,6 @@ impl Layout for DocumentLayout {
         // The passages keep the budget by their own counts, too: readers add those up.
         cost.other_limit_tokens = Some(items.tokens());
         Ok(Some(cost))
-    }
-}
-
-impl std::fmt::Debug for DocumentLayout {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DocumentLayout")
-            .field("min_heading_tokens", &self.min_heading_tokens)
-            .field("headings", &self.headings)
-            .finish_non_exhaustive()
     }
 }
 

@@ -305,7 +305,7 @@ mod wire {
 /// A [`Template`], and the counter of its texts' tokens.
 ///
 /// A pipeline with this layout counts the rendered text, and never selects one above its target.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct TextLayout {
     template: Template,
     counter: Arc<dyn TokenCounter>,
@@ -385,12 +385,6 @@ impl Layout for TextLayout {
             true => sum_tokens(frames.chain([separators])),
         };
         Ok(Some(RenderCost::from_total(total, self.fixed(), framing, items.tokens())))
-    }
-}
-
-impl fmt::Debug for TextLayout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TextLayout").field("template", &self.template).finish_non_exhaustive()
     }
 }
 

@@ -126,7 +126,7 @@ impl PacketOptions {
 /// assert!(packet.text.contains("- [ ] Paint the oars\n") && packet.tokens_used < 100);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct PacketBuilder<'m> {
     memory: &'m Memory,
     options: PacketOptions,
@@ -139,12 +139,6 @@ pub struct PacketBuilder<'m> {
     layouts: [PacketLayout; 4],
     /// The result of [`character_limit`](Self::character_limit).
     character_limit: OnceLock<(usize, usize)>,
-}
-
-impl std::fmt::Debug for PacketBuilder<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PacketBuilder").field("options", &self.options).finish_non_exhaustive()
-    }
 }
 
 /// The text that an agent receives, with its counts.

@@ -443,7 +443,7 @@ fn count_by_section(omitted: &[usize; 4]) -> Option<String> {
 }
 
 /// Renders packets and counts their tokens.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct PacketLayout {
     frame: PacketFrame,
     counter: Arc<dyn TokenCounter>,

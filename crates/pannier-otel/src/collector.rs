@@ -229,11 +229,8 @@ where
 
 impl<T: Tracer> fmt::Debug for OtelTraceCollector<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OtelTraceCollector")
-            .field("verbosity", &self.verbosity)
-            .field("prefix", &self.names.prefix)
-            .field("metrics", &self.metrics.is_some())
-            .finish_non_exhaustive()
+        let prefix = &self.names.prefix;
+        f.debug_struct("OtelTraceCollector").field("prefix", prefix).finish_non_exhaustive()
     }
 }
 

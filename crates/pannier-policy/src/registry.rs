@@ -236,8 +236,7 @@ fn find<'e, T>(
 
 impl std::fmt::Debug for PolicyRegistry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PolicyRegistry")
-            .field("policies", &self.policies.keys())
-            .finish_non_exhaustive()
+        let names = self.policies.keys();
+        f.debug_struct("PolicyRegistry").field("policies", &names).finish_non_exhaustive()
     }
 }

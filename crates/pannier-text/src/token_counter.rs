@@ -112,6 +112,12 @@ pub trait TokenCounter: Send + Sync {
     }
 }
 
+impl std::fmt::Debug for dyn TokenCounter + '_ {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 fn next_boundary(text: &str, after: usize) -> usize {
     (after + 1..text.len()).find(|index| text.is_char_boundary(*index)).unwrap_or(text.len())
 }

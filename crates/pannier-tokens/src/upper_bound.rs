@@ -1,7 +1,5 @@
 //! Upper bounds on token counts, for models whose vocabulary is not published.
 
-use std::fmt;
-
 use pannier_core::{Exactness, TokenCounter};
 
 use crate::TokenError;
@@ -9,6 +7,7 @@ use crate::TokenError;
 /// The count of another counter times a factor, rounded up.
 ///
 /// [`calibrate`](crate::calibrate) computes a factor from texts and the counts that a provider reported for them.
+#[derive(Debug)]
 pub struct UpperBound {
     name: String,
     inner: Box<dyn TokenCounter>,
@@ -63,11 +62,5 @@ impl TokenCounter for UpperBound {
 
     fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str {
         self.inner.truncate(text, self.inner_limit(limit))
-    }
-}
-
-impl fmt::Debug for UpperBound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UpperBound").field("name", &self.name).finish_non_exhaustive()
     }
 }

@@ -55,13 +55,13 @@ pub(super) fn find_near_duplicates(
     let unique = (0..units.len() as u32).filter(|unit| dropped.next_if_eq(unit).is_none());
     let key = |unit| {
         let lead = units.best_member(unit, scores);
-        order::key(scores[lead as usize], lead, unit)
+        order::pack_key(scores[lead as usize], lead, unit)
     };
     let mut keys: Vec<u128> = unique.map(key).collect();
     order::sort(&mut keys);
-    let leads: Vec<u32> = keys.iter().map(|key| order::first(*key)).collect();
+    let leads: Vec<u32> = keys.iter().map(|key| order::primary(*key)).collect();
     for (new, kept, overlap) in fingerprints.find(&leads, threshold) {
-        let unit = |place: usize| order::second(keys[place]);
+        let unit = |place: usize| order::secondary(keys[place]);
         duplicates.push(Duplicate { unit: unit(new), kept: unit(kept), overlap: Some(overlap) });
     }
     duplicates.sort_unstable();
@@ -95,7 +95,7 @@ fn group_by_hash(
     let mut duplicates = Vec::new();
     let mut add = |equals: &[u64]| {
         let score = |unit: u32| scores[units.best_member(unit, scores) as usize];
-        let rank = |key: &u64| (order::descending(score(unit(key))), unit(key));
+        let rank = |key: &u64| (order::descending_key(score(unit(key))), unit(key));
         let Some((_, kept)) = equals.iter().map(rank).min() else { return };
         let dropped = equals.iter().map(unit).filter(|unit| *unit != kept);
         duplicates.extend(dropped.map(|unit| Duplicate { unit, kept, overlap: None }));

@@ -144,7 +144,7 @@ impl<'a> Selection<'a> {
         for (rank, stage) in RunState::STAGES.iter().enumerate() {
             run.for_each_excluded(stage, |index, reason| {
                 let (index, item, score) = run.entry(index);
-                let key = (order::descending(score), rank, index);
+                let key = (order::descending_key(score), rank, index);
                 excluded.push((key, ExcludedItem { index: Some(index), item, score, reason }));
             });
         }

@@ -29,14 +29,14 @@ pub(super) fn sort<'a>(run: &PreparedRun<'a>, scores: &[f64], dropped: &[Duplica
         });
         has_short_forms |= run.short_form(unit, scores).is_some();
         if dropped.next_if_eq(&unit).is_none() {
-            keys.push(order::key(score, best, unit));
+            keys.push(order::pack_key(score, best, unit));
         }
     }
     order::sort(&mut keys);
-    let in_order = keys.iter().map(|key| candidates[order::second(*key) as usize]);
+    let in_order = keys.iter().map(|key| candidates[order::secondary(*key) as usize]);
     let mut offers = Offers::new(in_order);
     if has_short_forms {
-        let short_form = |key: &u128| run.short_form(order::second(*key), scores);
+        let short_form = |key: &u128| run.short_form(order::secondary(*key), scores);
         offers = offers.with_short_forms(keys.iter().map(short_form));
     }
     let plan = &run.costs.plan;
@@ -45,6 +45,6 @@ pub(super) fn sort<'a>(run: &PreparedRun<'a>, scores: &[f64], dropped: &[Duplica
     }
     Sorted {
         offers: offers.with_separator(plan.separator),
-        units: keys.iter().map(|key| order::second(*key)).collect(),
+        units: keys.iter().map(|key| order::secondary(*key)).collect(),
     }
 }

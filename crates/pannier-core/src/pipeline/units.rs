@@ -88,7 +88,7 @@ impl Units {
         match *self.members(unit) {
             [only] => only,
             ref members => {
-                let key = |member: &u32| order::key(scores[*member as usize], 0, *member);
+                let key = |member: &u32| order::pack_key(scores[*member as usize], 0, *member);
                 members.iter().copied().min_by_key(key).unwrap_or_default()
             }
         }

@@ -12,5 +12,5 @@ impl Placer for RankPlacer {
 }
 
 pub(super) fn positions_by_score(items: &[Placing<'_>]) -> Vec<u32> {
-    order::rank(items.iter().map(|placing| placing.score))
+    order::positions_by_score(items.iter().map(|placing| placing.score))
 }

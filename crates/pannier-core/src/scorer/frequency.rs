@@ -199,14 +199,14 @@ impl<'r> SharedTagCounter<'r> {
         }
     }
 
-    fn tail(&self, member: Member) -> &'r [u32] {
+    fn remaining_tags(&self, member: Member) -> &'r [u32] {
         &self.tags[member.tail as usize..member.end as usize]
     }
 
     /// Adds to each member of a group, `sign` times, how many items of the group share a tag of its tail.
     fn add(&mut self, group: Range<usize>, weight: usize, sign: i64) -> Result<(), Error> {
         if weight <= 64 {
-            self.add_by_word(group, sign);
+            self.add_with_u64_bitmap(group, sign);
             return Ok(());
         }
         let (first_bucket, first_member) = (self.buckets.len(), self.members.len());
@@ -250,7 +250,7 @@ impl<'r> SharedTagCounter<'r> {
         let words = weight.div_ceil(64) as u64;
         let (mut by_tag, mut by_bitmap) = (0_u64, 0_u64);
         for &member in &self.members[group] {
-            let tail = self.tail(member);
+            let tail = self.remaining_tags(member);
             let bucket = |tag: &u32| &self.buckets[self.bucket_of[*tag as usize] as usize];
             let branching = tail.iter().filter(|tag| bucket(tag).weight > 64).count();
             by_tag = by_tag.saturating_add(16 * (tail.len() as u64 + (1 << branching.min(40))));
@@ -260,13 +260,13 @@ impl<'r> SharedTagCounter<'r> {
     }
 
     /// Adds a group of at most 64 items: a bitmap is one word, in which each member has as many bits as items.
-    fn add_by_word(&mut self, group: Range<usize>, sign: i64) {
+    fn add_with_u64_bitmap(&mut self, group: Range<usize>, sign: i64) {
         self.bitmaps.clear();
         let mut position = 0;
         for &member in &self.members[group.clone()] {
             let bits = (u64::MAX >> (64 - member.weight)) << position;
             position += member.weight;
-            for &tag in self.tail(member) {
+            for &tag in self.remaining_tags(member) {
                 let bitmap = &mut self.bucket_of[tag as usize];
                 if *bitmap == Self::NO_BUCKET {
                     *bitmap = self.bitmaps.len() as u32;
@@ -276,12 +276,13 @@ impl<'r> SharedTagCounter<'r> {
             }
         }
         for &member in &self.members[group.clone()] {
-            let bitmaps = self.tail(member).iter().map(|tag| self.bucket_of[*tag as usize]);
+            let bitmaps =
+                self.remaining_tags(member).iter().map(|tag| self.bucket_of[*tag as usize]);
             let union = bitmaps.fold(0, |union, bitmap| union | self.bitmaps[bitmap as usize]);
             self.shared[member.set as usize] += sign * i64::from(union.count_ones());
         }
         for &member in &self.members[group] {
-            for &tag in self.tail(member) {
+            for &tag in self.remaining_tags(member) {
                 self.bucket_of[tag as usize] = Self::NO_BUCKET;
             }
         }
@@ -293,7 +294,7 @@ impl<'r> SharedTagCounter<'r> {
         let first_bucket = self.buckets.len();
         for i in group.clone() {
             let member = self.members[i];
-            for &tag in self.tail(member) {
+            for &tag in self.remaining_tags(member) {
                 let bucket = &mut self.bucket_of[tag as usize];
                 if *bucket == Self::NO_BUCKET {
                     *bucket = self.buckets.len() as u32;
@@ -312,7 +313,7 @@ impl<'r> SharedTagCounter<'r> {
         self.members.resize(next, Member::default());
         for i in group {
             let member = self.members[i];
-            for (tag, tail) in self.tail(member).iter().zip(member.tail + 1..) {
+            for (tag, tail) in self.remaining_tags(member).iter().zip(member.tail + 1..) {
                 let bucket = &mut self.buckets[self.bucket_of[*tag as usize] as usize];
                 bucket.has_tails |= tail < member.end;
                 self.members[bucket.start + bucket.filled] = Member { tail, ..member };
@@ -351,7 +352,7 @@ impl<'r> SharedTagCounter<'r> {
             let member = self.members[i];
             let items = position..position + member.weight;
             position = items.end;
-            for &tag in self.tail(member) {
+            for &tag in self.remaining_tags(member) {
                 let bucket = &mut self.buckets[self.bucket_of[tag as usize] as usize];
                 if bucket.len >= words {
                     set_bits(&mut self.bitmaps[bucket.start..], items.clone());
@@ -367,7 +368,7 @@ impl<'r> SharedTagCounter<'r> {
             let member = self.members[i];
             self.union.clear();
             self.union.resize(words, 0);
-            for &tag in self.tail(member) {
+            for &tag in self.remaining_tags(member) {
                 let Bucket { start, len, .. } = self.buckets[self.bucket_of[tag as usize] as usize];
                 if len >= words {
                     let bitmap = &self.bitmaps[start..start + words];

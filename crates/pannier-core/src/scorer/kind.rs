@@ -69,16 +69,12 @@ impl Scorer for KindScorer {
     }
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-        if self.by_kind.is_empty() {
-            score_independently(pool, scores, |item| {
-                let weight = self.weights.iter().find(|(kind, _)| kind == item.kind());
-                weight.map_or(0.0, |(_, weight)| *weight)
-            });
-        } else {
-            score_independently(pool, scores, |item| {
-                self.by_kind.get(item.kind()).copied().unwrap_or_default()
-            });
-        }
+        score_independently(pool, scores, |item| {
+            let kind = item.kind();
+            let listed = || self.weights.iter().find(|(listed, _)| listed == kind).map(|(_, w)| w);
+            let weight = if self.by_kind.is_empty() { listed() } else { self.by_kind.get(kind) };
+            weight.copied().unwrap_or_default()
+        });
         Ok(())
     }
 }

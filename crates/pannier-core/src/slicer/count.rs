@@ -162,7 +162,7 @@ impl Slicer for CountQuotaSlice {
         for (position, candidate) in candidates.iter().enumerate() {
             match entries[position].filter(|_| candidate.tokens >= 0) {
                 Some(entry) if tally.level(position).is_some() => counts[entry] += 1,
-                Some(entry) => open[entry].push((order::descending(candidate.score), position)),
+                Some(entry) => open[entry].push((order::descending_key(candidate.score), position)),
                 None => {}
             }
         }
@@ -240,7 +240,7 @@ impl Slicer for ScoreOrdered {
     fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
         self.0.slice(tally)?;
         let candidates = tally.candidates();
-        tally.sort_moves(|position| order::descending(candidates[position].score));
+        tally.sort_moves(|position| order::descending_key(candidates[position].score));
         Ok(())
     }
 

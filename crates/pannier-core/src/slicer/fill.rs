@@ -70,10 +70,12 @@ impl FillSlice {
         let candidates = offers.candidates();
         match self.order {
             FillOrder::Score => {
-                let key = |position: usize| order::descending(candidates[position].score);
+                let key = |position: usize| order::descending_key(candidates[position].score);
                 match (1..candidates.len()).all(|position| key(position - 1) <= key(position)) {
                     true => (0..candidates.len() as u32).collect(),
-                    false => order::rank(candidates.iter().map(|candidate| candidate.score)),
+                    false => order::positions_by_score(
+                        candidates.iter().map(|candidate| candidate.score),
+                    ),
                 }
             }
             FillOrder::Turns => {

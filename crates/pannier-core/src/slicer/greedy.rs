@@ -32,7 +32,7 @@ impl Slicer for GreedySlice {
             }
             let (next, others) = rest.split_at_mut(count);
             next.sort_unstable();
-            for position in next.iter().map(|key| order::second(*key) as usize) {
+            for position in next.iter().map(|key| order::secondary(*key) as usize) {
                 tally.take(position, Level::WHOLE);
                 is_decided[position] = true;
             }
@@ -59,7 +59,7 @@ impl Slicer for GreedySlice {
 fn by_density(offers: &Offers<'_>) -> Vec<u32> {
     let mut keys = density_keys(offers).collect();
     order::sort(&mut keys);
-    keys.into_iter().map(order::second).collect()
+    keys.into_iter().map(order::secondary).collect()
 }
 
 fn density_keys(offers: &Offers<'_>) -> impl Iterator<Item = u128> {
@@ -68,6 +68,6 @@ fn density_keys(offers: &Offers<'_>) -> impl Iterator<Item = u128> {
             0 => f64::MAX,
             tokens => candidate.value / tokens as f64,
         };
-        order::key(density, 0, position)
+        order::pack_key(density, 0, position)
     })
 }

@@ -204,8 +204,4 @@ impl Slicer for QuotaSlice {
     }
 }
 
-impl std::fmt::Debug for QuotaSlice {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("QuotaSlice").field("quotas", &self.quotas).finish_non_exhaustive()
-    }
-}
+opaque_debug!(QuotaSlice);

@@ -63,7 +63,7 @@ impl StreamSlice {
             let mut batch: Vec<(I, f64)> = source.by_ref().take(self.batch_size).collect();
             let last = batch.len() < self.batch_size;
             // Stable, so equal scores stay in order of arrival.
-            batch.sort_by_key(|(_, score)| order::descending(*score));
+            batch.sort_by_key(|(_, score)| order::descending_key(*score));
             let mut full = false;
             for (item, score) in batch {
                 let tokens = item.borrow().tokens();

@@ -14,16 +14,11 @@ use crate::{
 };
 
 /// Assembles contexts from an index.
+#[derive(Debug)]
 pub struct Assembler<'c> {
     index: &'c DocumentIndex,
     config: AssemblyConfig,
     counter: Arc<dyn TokenCounter>,
-}
-
-impl std::fmt::Debug for Assembler<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Assembler").field("config", &self.config).finish_non_exhaustive()
-    }
 }
 
 impl<'c> Assembler<'c> {

@@ -57,7 +57,7 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
         let dropped = duplicates.binary_search_by_key(&unit, |duplicate| duplicate.unit);
         let kept = dropped.map_or(unit, |dropped| duplicates[dropped].kept);
         let best = |unit: u32| scoreable.best_member(unit, &prepared.scores);
-        let strength = |unit: u32| order::key(prepared.scores[best(unit) as usize], 0, unit);
+        let strength = |unit: u32| order::pack_key(prepared.scores[best(unit) as usize], 0, unit);
         let copies = duplicates.iter().filter(|duplicate| duplicate.kept == kept);
         let equals = copies.map(|duplicate| duplicate.unit).chain([kept]);
         let rival = equals.filter(|other| *other != unit).min_by_key(|other| strength(*other));
@@ -68,7 +68,7 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
             offers.remove(position);
         }
         let key =
-            |unit: &u32| order::key(prepared.scores[best(*unit) as usize], best(*unit), *unit);
+            |unit: &u32| order::pack_key(prepared.scores[best(*unit) as usize], best(*unit), *unit);
         let keys = units.iter().map(key).collect();
         let scores = prepared.scores.clone();
         Some(Self { pipeline, run, index, unit, rival, scores, keys, units, offers, near })
@@ -93,12 +93,12 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
             return select(&units, &offers);
         }
         let best = |unit: u32| scoreable.best_member(unit, scores);
-        let strength = |unit: &u32| order::key(scores[best(*unit) as usize], 0, *unit);
+        let strength = |unit: &u32| order::pack_key(scores[best(*unit) as usize], 0, *unit);
         let winner = self.rival.into_iter().chain([self.unit]).min_by_key(strength);
         let winner = winner.unwrap_or(self.unit);
 
         let best = best(winner);
-        let key = order::key(scores[best as usize], best, winner);
+        let key = order::pack_key(scores[best as usize], best, winner);
         let position = self.keys.partition_point(|other| *other < key);
         let candidate = Candidate {
             item: prepared.items[best as usize],
@@ -129,7 +129,8 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
     pub(super) fn smallest_score(&mut self, search: &mut Search<'_>) -> Result<Option<f64>, Error> {
         let scoreable = &self.run.prepared.classified.scoreable;
         let others = scoreable.members(self.unit).iter().filter(|member| **member != self.index);
-        let key = |member: &u32| order::key(self.run.prepared.scores[*member as usize], 0, *member);
+        let key =
+            |member: &u32| order::pack_key(self.run.prepared.scores[*member as usize], 0, *member);
         let lead = others.min_by_key(|member| key(member)).copied();
         // The bits of numbers from 0 up are in the order of the numbers.
         let leads_from = lead.map_or(0, |lead| {

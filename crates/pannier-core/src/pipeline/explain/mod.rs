@@ -330,7 +330,7 @@ impl<'a> RunState<'a> {
     }
 
     fn rank(&self, index: u32, scored: &[u32]) -> Rank {
-        let key = |index: u32| order::key(self.prepared.scores[index as usize], 0, index);
+        let key = |index: u32| order::pack_key(self.prepared.scores[index as usize], 0, index);
         let better = scored.iter().filter(|other| key(**other) < key(index)).count();
         Rank { rank: better + 1, of: scored.len() }
     }
