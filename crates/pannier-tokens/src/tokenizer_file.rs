@@ -43,7 +43,7 @@ impl TokenizerFile {
 ///
 /// # Errors
 ///
-/// As [`Tokenizer::with_truncation`].
+/// Any error of the tokenizer that refuses a setting.
 pub fn disable_training_settings(tokenizer: &mut Tokenizer) -> tokenizers::Result<()> {
     match tokenizer.get_model().clone() {
         ModelWrapper::BPE(mut model) if model.dropout.is_some() => {
