@@ -286,3 +286,56 @@ fn without_a_layout_the_ledger_has_the_items() {
     let ledger = selection.ledger();
     assert_eq!((ledger.items, ledger.framing, ledger.sent(), ledger.unused), (10, 0, 10, 2));
 }
+
+#[test]
+fn no_more_is_dropped_than_needed() {
+    let items = fives(&["a", "b", "c", "d", "e", "f", "g", "h", "i"]);
+    let pipeline = pipeline().layout(costs(0, Some(|item| 2 * item.tokens()))).build();
+    for tokens in 45..90 {
+        let selection = pipeline.run(&items, &budget(tokens)).unwrap();
+        assert_eq!(selection.len() as i64, tokens / 10, "{tokens}");
+    }
+}
+
+#[test]
+fn a_cap_does_not_bind_if_the_text_of_everything_fits() {
+    let items = ["a", "b", "c", "d"].map(|content| {
+        let item = scored(content, 5, 0.5).kind(kind("task"));
+        item.short_form(format!("{content}'"), 1).build().unwrap()
+    });
+    let tasks = Tier { cap_percent: 40.0, ..Tier::new([kind("task")]) };
+    let layout = costs(4, Some(ContextItem::tokens));
+    let pipeline = pipeline().slicer(TieredSlice::new([tasks]).unwrap()).layout(layout).build();
+    // Nine for each by the plan, and a cap of eight; the text has 20.
+    let whole = |tokens| {
+        let selection = pipeline.run(&items, &budget(tokens)).unwrap();
+        selection.shortened().filter(|is_short| !is_short).count()
+    };
+    assert_eq!((whole(20), whole(19)), (4, 0));
+}
+
+#[test]
+fn the_best_candidate_gets_the_remaining_budget_first() {
+    let items = [item("best", 10, 0.9), item("small", 5, 0.8), item("smaller", 5, 0.7)];
+    let layout = costs(3, Some(ContextItem::tokens));
+    let pipeline = pipeline().slicer(FillSlice::default()).layout(layout).build();
+    // By the plan the best one has 13 tokens, so the first slice takes a small one. Filling after it would take the other.
+    assert_eq!(placed(&pipeline.run(&items, &budget(12)).unwrap()), ["best"]);
+}
+
+#[test]
+fn a_form_that_was_raised_no_longer_pays_for_the_heading_of_its_section() {
+    let item = item("text", 5, 0.5);
+    let (first, second) = (SectionId::new(0), SectionId::new(1));
+    let candidate = |section| Candidate { item: &item, tokens: 5, score: 0.5, value: 0.5, section };
+    let short = Offer { tokens: 1, value: 0.5, section: first };
+    let offers = Offers::new([candidate(second), candidate(first)])
+        .with_short_forms([Some(short), None])
+        .with_headings([10, 20], Headings::Once);
+    let mut tally = Tally::new(&offers, SliceBudget::new(100));
+    assert_eq!(tally.cost(1, Level::WHOLE), Some(15));
+    assert!(tally.take(0, Level::SHORT));
+    assert_eq!(tally.cost(1, Level::WHOLE), Some(5));
+    assert!(tally.take(0, Level::WHOLE));
+    assert_eq!(tally.cost(1, Level::WHOLE), Some(15));
+}
