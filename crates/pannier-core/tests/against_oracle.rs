@@ -208,8 +208,8 @@ proptest! {
         for plan in scorers.iter().chain([&keyword, &lexical]) {
             let scorer = plan.build();
             for (item, score) in pool.scores(&scorer).unwrap().into_iter().enumerate() {
-                let told = scorer.explain(&pool, item).unwrap().score;
-                prop_assert!(told.to_bits() == score.to_bits() || told.is_nan() && score.is_nan());
+                let explained = scorer.explain(&pool, item).unwrap().score;
+                prop_assert!(explained.to_bits() == score.to_bits() || explained.is_nan() && score.is_nan());
             }
         }
     }

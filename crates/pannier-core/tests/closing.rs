@@ -95,7 +95,7 @@ fn budget_that_the_plan_over_estimated_is_filled() {
         }
         assert_swept(&pipeline, &items);
     }
-    // A run may be told not to fill, and a plan may be exact.
+    // With `DropOnly` a run does not fill; with an exact plan there is nothing to fill.
     let drop_only = pipeline().layout(costs(3, Some(ContextItem::tokens)));
     let drop_only = drop_only.closing(Closing::DropOnly).build();
     assert_eq!(placed(&drop_only.run(&items, &budget(20)).unwrap()), ["a", "b"]);

@@ -59,10 +59,10 @@ fn a_collector_may_ask_for_what_was_dropped_alone() {
     ]);
     let pipeline = pipeline().build();
     let selection = pipeline.run_traced(&items, &budget(100), &mut both).unwrap();
-    let told = |collector: &DiagnosticTraceCollector<'_>| {
+    let event_count = |collector: &DiagnosticTraceCollector<'_>| {
         collector.events().iter().filter(|event| event.message.is_some()).count()
     };
-    assert_eq!((told(&dropped), told(&everything)), (3, 3 + 3 + 2));
+    assert_eq!((event_count(&dropped), event_count(&everything)), (3, 3 + 3 + 2));
     use ExclusionVariant::*;
     let counts: Vec<_> = selection.exclusion_counts().into_iter().collect();
     assert_eq!(counts, [(BudgetExceeded, 1), (Deduplicated, 1), (NegativeTokens, 1)]);

@@ -237,23 +237,23 @@ proptest! {
         let from = if is_target { 0 } else { items[index].tokens() };
         let all: Vec<i64> = (0..260).filter(|stand| is_in(*stand)).collect();
         let first = all.iter().copied().find(|stand| *stand >= from);
-        let told = |found: Option<BudgetThreshold>| {
+        let tokens_of = |found: Option<BudgetThreshold>| {
             found.map(|found| (found.max_tokens, found.target_tokens, found.is_proven))
         };
         let expected = |stand: Option<i64>| stand.map(|stand| (sizes(stand).0, sizes(stand).1, true));
         if answer.stage == PipelineStage::Classify {
-            prop_assert_eq!(told(answer.smaller_budget), None);
+            prop_assert_eq!(tokens_of(answer.smaller_budget), None);
             if answer.smallest_budget.is_some() {
-                prop_assert_eq!(told(answer.smallest_budget), expected(first));
+                prop_assert_eq!(tokens_of(answer.smallest_budget), expected(first));
             }
         } else if is_in(present) {
-            prop_assert_eq!(told(answer.smallest_budget), expected(first));
-            prop_assert_eq!(told(answer.smaller_budget), None);
+            prop_assert_eq!(tokens_of(answer.smallest_budget), expected(first));
+            prop_assert_eq!(tokens_of(answer.smaller_budget), None);
         } else {
             let above = all.iter().copied().find(|stand| *stand > present);
             let below = first.filter(|stand| *stand < present);
-            prop_assert_eq!(told(answer.smallest_budget), expected(above));
-            prop_assert_eq!(told(answer.smaller_budget), expected(below));
+            prop_assert_eq!(tokens_of(answer.smallest_budget), expected(above));
+            prop_assert_eq!(tokens_of(answer.smaller_budget), expected(below));
         }
     }
 
@@ -450,7 +450,7 @@ fn an_expensive_slicer_is_not_asked_too_often() {
 }
 
 #[test]
-fn where_a_search_gives_up_a_budget_that_is_plenty_is_still_told() {
+fn a_search_out_of_steps_still_reports_a_sufficient_budget() {
     let items: Vec<_> = (0..3_000_u32)
         .map(|i| {
             item(

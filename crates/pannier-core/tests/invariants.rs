@@ -27,7 +27,7 @@ fn any_pool() -> impl Strategy<Value = Vec<ItemPlan>> {
 }
 
 /// All that can be seen of a run, as a text: scores that are not numbers are equal there.
-fn told(result: Result<Selection<'_>, pannier_core::Error>) -> String {
+fn describe(result: Result<Selection<'_>, pannier_core::Error>) -> String {
     match result {
         Ok(selection) => {
             let placed: Vec<usize> = selection.indices().collect();
@@ -37,7 +37,7 @@ fn told(result: Result<Selection<'_>, pannier_core::Error>) -> String {
     }
 }
 
-/// As [`told`], without the items themselves.
+/// As [`describe`], without the items themselves.
 fn accounted(result: Result<Selection<'_>, pannier_core::Error>) -> String {
     match result {
         Ok(selection) => format!("{:?}", Account::of(&selection)),
@@ -99,8 +99,8 @@ proptest! {
             }
             OverflowStrategy::Proceed => {
                 let over = selection.tokens() - budget.target_tokens();
-                let told = selection.overflow().map(|event| event.tokens_over_budget);
-                prop_assert_eq!(told, (over > 0).then_some(over));
+                let reported = selection.overflow().map(|event| event.tokens_over_budget);
+                prop_assert_eq!(reported, (over > 0).then_some(over));
             }
         }
     }
@@ -129,9 +129,9 @@ proptest! {
     ) {
         let items = pools::build_all(&items);
         let pipeline = plan.build();
-        let once = told(pipeline.run(&items, &budget));
-        prop_assert_eq!(&told(pipeline.run(&items, &budget)), &once);
-        prop_assert_eq!(&told(plan.build().run(&items, &budget)), &once);
+        let once = describe(pipeline.run(&items, &budget));
+        prop_assert_eq!(&describe(pipeline.run(&items, &budget)), &once);
+        prop_assert_eq!(&describe(plan.build().run(&items, &budget)), &once);
     }
 
     #[test]
@@ -234,8 +234,8 @@ proptest! {
     ) {
         let items = pools::build_all(&items);
         let pipeline = plan.build();
-        let alone = told(pipeline.run(&items, &budget));
-        let run = || told(pipeline.run(&items, &budget));
+        let alone = describe(pipeline.run(&items, &budget));
+        let run = || describe(pipeline.run(&items, &budget));
         let together: Vec<String> = thread::scope(|scope| {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(run)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()

@@ -321,7 +321,7 @@ fn write_postings(list: &mut Vec<u8>, term: &str, postings: &[(u64, u64)]) {
     list.extend_from_slice(&xxh3_64(list).to_le_bytes());
 }
 
-/// Encodes positions; nothing if there are none.
+/// Encodes positions. An empty list has an empty encoding.
 fn write_positions(list: &mut Vec<u8>, postings: &[(u64, u64)], positions: &[u64]) {
     list.clear();
     if positions.is_empty() {

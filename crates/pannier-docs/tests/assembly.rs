@@ -413,7 +413,7 @@ proptest! {
         ids.extend(context.omitted.iter().map(|omitted| omitted.chunk_id.as_str()));
         prop_assert_eq!(ids.len(), candidates.hits().len());
         prop_assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
-        // One passage is cut; others may still fit beside it.
+        // At most one passage is truncated; others may still fit.
         let is_cut = |chunk: &ContextChunk| chunk.text.len() != chunk.end - chunk.start;
         let cut = context.chunks.iter().filter(|chunk| is_cut(chunk)).count();
         prop_assert_eq!(cut, usize::from(context.truncated));

@@ -213,3 +213,19 @@ fn an_item_template_is_a_string_in_json() {
     let default = serde_json::to_string(&Template::default()).unwrap();
     assert_eq!(default, r#"{"separator":"\n\n"}"#);
 }
+
+#[test]
+fn references_are_rejected_by_both_layouts() {
+    let reference = ContextItem::reference("a.md", 1).unwrap();
+    let items = [ContextItem::new("text", 4).unwrap(), reference];
+    let text = TextLayout::new(Template::default(), Arc::new(Bytes));
+    let documents = DocumentLayout::new(Arc::new(Bytes));
+    let pipeline = Pipeline::builder(ReflexiveScorer).build();
+    for pipeline in [pipeline.clone().with_layout(text), pipeline.with_layout(documents)] {
+        let budget = ContextBudget::new(50, 50).unwrap();
+        let selection = pipeline.run(&items, &budget).unwrap();
+        assert_eq!(selection.indices().collect::<Vec<_>>(), [0]);
+        let reason = selection.report().excluded[0].reason.clone();
+        assert!(format!("{reason:?}").contains("a reference has no content"), "{reason:?}");
+    }
+}

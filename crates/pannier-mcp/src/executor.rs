@@ -49,7 +49,7 @@ impl CallControl {
     }
 }
 
-/// Cancels a call when the future that awaits it ends, for whatever reason.
+/// Cancels a call when the future that awaits it is dropped.
 struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {

@@ -6,7 +6,7 @@
 //!
 //! - **Inclusion and exclusion.** The items that share a tag with set `s` are found tag by tag: all items with the tag,
 //!   less those that share a later tag of `s`, too. Those are counted the same way among the items with this tag, by
-//!   recursion. A set of `k` tags is touched at most `2^k` times, whatever the size of the pool: linear for short lists.
+//!   recursion. A set of `k` tags is touched at most `2^k` times, regardless of the size of the pool: linear for short lists.
 //! - **Bitmaps.** Each tag has a bitmap of the items that carry it, and the items that share a tag with `s` are the union
 //!   of its tags' bitmaps. Quadratic, but 64 items a step, without the factor `2^k`: for small groups and long lists.
 //!
@@ -184,7 +184,7 @@ impl<'r> SharedTagCounter<'r> {
     const MAX_BITMAP_STEPS: u64 = 1 << 40;
 
     fn new(rows: &'r TagRows, sets: &[Member]) -> Self {
-        // Room for the subgroups of all sets, and for those of the largest of them.
+        // The capacity holds the subgroups of all sets, and those of the largest subgroups.
         let mut members = Vec::with_capacity(sets.len() + 2 * rows.tags.len());
         members.extend(sets.iter().filter(|set| set.tail < set.end));
         Self {

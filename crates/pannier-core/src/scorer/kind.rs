@@ -20,7 +20,7 @@ pub struct KindScorer {
 }
 
 impl KindScorer {
-    /// Up to so many weights are compared one by one, which is faster than a map.
+    /// The maximum number of weights that are compared one by one. More are looked up in a map.
     const MAX_LISTED: usize = 8;
 
     /// A scorer with these weights.

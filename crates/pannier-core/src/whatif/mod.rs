@@ -143,8 +143,8 @@ impl Pipeline {
         Ok(selection.indices().filter(|index| !with_less.contains(index)).collect())
     }
 
-    /// The smallest budget, from the item's own tokens up to a ceiling, at which it is selected; `None` if
-    /// there is none. See [`Prepared::smallest_budget`], which answers for any slicer.
+    /// Returns the smallest budget, from the item's own tokens up to a ceiling, that selects the item, if one does. See
+    /// [`Prepared::smallest_budget`], which answers for any slicer.
     ///
     /// # Errors
     ///
