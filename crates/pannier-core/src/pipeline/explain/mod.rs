@@ -8,10 +8,10 @@
 mod budget;
 mod item;
 
-use super::{Pipeline, Prepared, RunState};
+use super::{Counts, Pipeline, Prepared, RunState};
 use crate::{
-    ContextBudget, ContextItem, Error, ExclusionReason, InclusionReason, PipelineStage, Pool,
-    ScoreExplanation, Search, order,
+    ContextBudget, ContextItem, Error, ExclusionReason, FormName, InclusionReason, PipelineStage,
+    Pool, ScoreExplanation, Search, order,
 };
 use budget::BudgetCounterfactual;
 use item::{ItemCounterfactual, NearDuplicateInputs};
@@ -42,7 +42,8 @@ pub struct Explanation<I = ContextItem> {
     /// What it lost to: the copy, or near copy, that was kept, the pinned items that leave it no room, or the items that
     /// would go if it came in with [`smallest_score`](Self::smallest_score). In the order they are placed.
     pub lost_to: Vec<Rival<I>>,
-    /// The smallest budget with which it is selected, from its own tokens on. For an item that is out, the
+    /// The smallest budget with which it is selected, from its own tokens on. An item that is out may come in by any of
+    /// its forms; for one that is in, this and the following are about the whole item. For an item that is out, the
     /// smallest above the present one. It need not be in with every larger one. Absent
     /// if none was found.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -78,12 +79,26 @@ pub enum Decision {
         reason: InclusionReason,
         /// Its place in the selection, from 0.
         position: usize,
+        /// The form that is sent. Absent if it is the whole item.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+        form: Option<SentForm>,
     },
     /// It is out.
     Excluded {
         /// Why.
         reason: ExclusionReason,
     },
+}
+
+/// The form of an item that is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct SentForm {
+    /// Its name.
+    pub name: FormName,
+    /// Its tokens.
+    pub tokens: i64,
 }
 
 /// A place among others.
@@ -247,11 +262,16 @@ impl Pipeline {
         search: &mut Search<'_>,
     ) -> Result<(), Error> {
         let index = explanation.index as u32;
-        if let Some(mut changed) = ItemCounterfactual::new(self, run, near, index) {
+        // An item that is out may come in by any form; one that is in by a form may come in whole.
+        let counts = match explanation.decision {
+            Decision::Excluded { .. } => Counts::AnyForm,
+            _ => Counts::Whole,
+        };
+        if let Some(mut changed) = ItemCounterfactual::new(self, run, near, index, counts) {
             explanation.density = changed.density();
             explanation.smallest_score = changed.smallest_score(search)?;
             let lost_to = match &explanation.decision {
-                Decision::Included { reason: InclusionReason::Shortened, .. } => {
+                Decision::Included { form: Some(_), .. } => {
                     changed.displaces(explanation.smallest_score)
                 }
                 Decision::Included { .. } => Vec::new(),
@@ -264,7 +284,7 @@ impl Pipeline {
                 explanation.max_item_tokens = changed.max_tokens(search)?;
             }
         }
-        if let Some(budgets) = BudgetCounterfactual::new(self, run, index) {
+        if let Some(budgets) = BudgetCounterfactual::new(self, run, index, counts) {
             (explanation.smallest_budget, explanation.smaller_budget) =
                 budgets.thresholds(search)?;
         }
@@ -318,7 +338,10 @@ impl<'a> RunState<'a> {
                     InclusionReason::Pinned => PipelineStage::Classify,
                     _ => PipelineStage::Slice,
                 };
-                decided = Some((stage, Decision::Included { reason, position }));
+                let form = self.levels.sent(&self.prepared.items, index).form();
+                let form =
+                    form.map(|form| SentForm { name: form.name().clone(), tokens: form.tokens() });
+                decided = Some((stage, Decision::Included { reason, position, form }));
             }
             position += 1;
         });
