@@ -1,6 +1,11 @@
 //! A pipeline as data.
 
-use pannier_core::{Deduplication, Error, MetadataValue, OverflowStrategy, Pipeline, Scorer};
+use std::collections::BTreeMap;
+
+use pannier_core::{
+    Deduplication, Error, Floor, FormName, FormWorths, Metadata, MetadataValue, OverflowStrategy,
+    Pipeline, Scorer,
+};
 use pannier_layout::DocumentLayout;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -45,12 +50,27 @@ records! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
         near_duplicates: Option<f64>,
+        /// The score below which items are dropped; default: off. A number is a score.
+        #[serde(default, skip_serializing_if = "Option::is_none")] floor: Option<FloorOptions>,
+        /// The shares of an item's value that forms have which do not state their worth, by name.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")] forms: BTreeMap<String, f64>,
         /// What happens to a selection above its target; default: throw.
         #[serde(default, skip_serializing_if = "is_default")]
         #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["throw", "truncate", "proceed"])))]
         overflow_strategy: OverflowStrategy,
         /// Whether members of a group are placed together; default: false.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")] keep_groups_together: bool,
+    }
+
+    /// A relevance floor. One of the two is set.
+    pub struct FloorOptions {
+        /// A score.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub score: Option<f64>,
+        /// A share of the best score in the pool.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
+        pub share_of_best: Option<f64>,
     }
 
     /// The former `deduplication = { near = 800 }`.
@@ -72,6 +92,8 @@ impl Policy {
             placer: PlacerPolicy::default(),
             deduplication: true,
             near_duplicates: None,
+            floor: None,
+            forms: BTreeMap::new(),
             overflow_strategy: OverflowStrategy::default(),
             keep_groups_together: false,
         })
@@ -108,6 +130,24 @@ impl Policy {
             Some(threshold) => Deduplication::NearDuplicates { threshold },
             None => self.0.deduplication.into(),
         }
+    }
+
+    /// Returns the score below which items are dropped.
+    pub fn floor(&self) -> Option<Floor> {
+        let FloorOptions { score, share_of_best } = self.0.floor.as_ref()?;
+        score.map(Floor::Score).or(share_of_best.map(Floor::ShareOfBest))
+    }
+
+    /// Returns what forms are worth that do not state it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BlankName`] or [`Error::WorthOutOfRange`] for an entry that is invalid.
+    pub fn form_worths(&self) -> Result<FormWorths, Error> {
+        let mut worths = self.0.forms.iter();
+        worths.try_fold(FormWorths::default(), |worths, (name, worth)| {
+            worths.with(FormName::new(name)?, *worth)
+        })
     }
 
     /// Returns what happens to a selection above its target.
@@ -163,6 +203,24 @@ impl Policy {
         Self(Fields { deduplication, near_duplicates, ..self.0 })
     }
 
+    /// Sets the score below which items are dropped.
+    #[must_use]
+    pub fn with_floor(self, floor: Floor) -> Self {
+        let (score, share_of_best) = match floor {
+            Floor::ShareOfBest(share) => (None, Some(share)),
+            Floor::Score(score) => (Some(score), None),
+            _ => return self,
+        };
+        Self(Fields { floor: Some(FloorOptions { score, share_of_best }), ..self.0 })
+    }
+
+    /// Sets the share of an item's value that forms of a name have.
+    #[must_use]
+    pub fn with_form_worth(mut self, name: &FormName, worth: f64) -> Self {
+        self.0.forms.insert(name.to_string(), worth);
+        self
+    }
+
     /// Sets what happens to a selection above its target.
     #[must_use]
     pub fn with_overflow_strategy(self, overflow_strategy: OverflowStrategy) -> Self {
@@ -209,7 +267,11 @@ impl Policy {
         if let Some(layout) = self.0.slicer.document_layout(DocumentLayout::uncounted()) {
             pipeline = pipeline.layout(layout);
         }
+        if let Some(floor) = self.floor() {
+            pipeline = pipeline.floor(floor.checked()?);
+        }
         Ok(pipeline
+            .form_worths(self.form_worths()?)
             .slicer(self.0.slicer.build(context)?)
             .placer(self.0.placer.build(context)?)
             .deduplication(self.deduplication())
@@ -239,6 +301,12 @@ impl Policy {
             table.insert("deduplication".to_owned(), true.into());
             table.insert("near_duplicates".to_owned(), (near as f64 / 1_000.0).into());
         }
+        if let Some(score @ (MetadataValue::Integer(_) | MetadataValue::Float(_))) =
+            table.get("floor").cloned()
+        {
+            let floor = Metadata::from([("score".to_owned(), score)]);
+            table.insert("floor".to_owned(), floor.into());
+        }
         let fields: Fields = tree::read(table.into()).map_err(|error| error.unnested(&nested))?;
         if let Some(share) = fields.near_duplicates {
             check_range("near_duplicates", share, 1.0)?;
@@ -246,6 +314,19 @@ impl Policy {
                 let problem = "deduplication is off; remove one of them";
                 return Err(ReadError::new("near_duplicates", problem));
             }
+        }
+        if let Some(FloorOptions { score, share_of_best }) = &fields.floor
+            && score.is_some() == share_of_best.is_some()
+        {
+            let problem = "expected either score or share_of_best";
+            return Err(ReadError::new("floor", problem));
+        }
+        if let Some(share) = fields.floor.as_ref().and_then(|floor| floor.share_of_best) {
+            check_range("floor.share_of_best", share, 1.0)?;
+        }
+        for (name, worth) in &fields.forms {
+            check_range(&format!("forms.{name}"), *worth, 1.0)?;
+            FormName::new(name).map_err(|error| ReadError::new("forms", error))?;
         }
         // Each component is valid by now. What is left is how the scorers combine.
         let policy = Self(fields);
