@@ -1,6 +1,6 @@
 //! A selection as data, as the command line and the server print it.
 
-use pannier_core::{ContextBudget, ContextItem, Ledger, Selection};
+use pannier_core::{ContextBudget, ContextItem, Ledger, Note, Selection};
 use serde::Serialize;
 
 /// The selected items and totals of a selection.
@@ -27,6 +27,9 @@ pub struct SelectionTotals<'a> {
     pub budget: &'a ContextBudget,
     /// The token breakdown of the window.
     pub ledger: &'a Ledger,
+    /// Remarks on how the items were chosen, where that differs from what the pipeline asks for.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub notes: &'a [Note],
 }
 
 impl<'a> SelectionSummary<'a> {
@@ -38,6 +41,7 @@ impl<'a> SelectionSummary<'a> {
             tokens: selection.tokens(),
             budget: selection.budget(),
             ledger: selection.ledger(),
+            notes: selection.notes(),
         };
         Self { items: selection.items().collect(), totals }
     }

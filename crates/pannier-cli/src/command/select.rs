@@ -83,6 +83,7 @@ impl Select {
 
         let (selection, events) = self.run_pipeline(&pipeline, items, &budget)?;
         warn_about_negative_tokens(items);
+        selection.notes().iter().for_each(|note| output::warn(&note.to_string()));
         if let Some(path) = &self.receipt {
             let receipt = Receipt::new(&selection, self.run_config(policy, &input));
             output::write_json(path, &receipt)?;
