@@ -1,21 +1,14 @@
 //! The arguments that several commands share. Help, completions and manual pages derive from these declarations and from those
 //! of each command.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Args, Parser, ValueHint};
-use pannier_core::{
-    ContextBudget, ContextItem, ContextKind, Pipeline, Timestamp, TokenCounter, UncountedItem,
-};
-use pannier_layout::TextLayout;
-use pannier_policy::{BudgetScope, Policy, PolicyRegistry};
+use clap::{Args, Parser};
+use pannier_core::{ContextBudget, ContextKind, Timestamp, TokenCounter};
 
 use crate::command::Command;
 use crate::error::{CliError, EXIT_CODES};
-use crate::input;
 use crate::interrupt::INTERRUPTED;
+use crate::output::OutputArguments;
 
 /// Packs the right context into a model's window.
 ///
@@ -35,6 +28,9 @@ use crate::interrupt::INTERRUPTED;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
 }
 
 fn styles() -> Styles {
@@ -54,61 +50,6 @@ fn exit_codes() -> String {
     }
     text.push_str(&format!("\n  {INTERRUPTED}  interrupted while searching"));
     text
-}
-
-/// The items to select from.
-#[derive(Args, Debug)]
-pub(crate) struct ItemArguments {
-    /// Files with items: JSON lines, or a JSON array [default: standard input]
-    ///
-    /// An item has a "content", and may have "tokens", "kind", "source", "priority", "tags", "metadata",
-    /// "timestamp", "futureRelevanceHint", "pinned", "originalTokens", "id", "group" and "shortForm". If an item has no
-    /// "tokens", --tokenizer counts it, and the budget then bounds the rendered text.
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) files: Vec<PathBuf>,
-
-    #[command(flatten)]
-    tokenizer: TokenizerArguments,
-
-    /// Template of the text: a .toml or .json file [default: contents and empty lines]
-    ///
-    /// The file sets `before`, `item`, `separator`, `after` and `kinds`.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    template: Option<PathBuf>,
-}
-
-/// The items of a run, and their layout.
-pub(crate) struct Input {
-    pub(crate) items: Vec<ContextItem>,
-    pub(crate) rendering: TextLayout,
-    pub(crate) budget_scope: BudgetScope,
-}
-
-impl Input {
-    /// Returns the pipeline with the layout, if the rendered text is counted.
-    pub(crate) fn pipeline_for(&self, pipeline: Pipeline) -> Pipeline {
-        match self.budget_scope {
-            BudgetScope::Text => pipeline.with_layout(self.rendering.clone()),
-            _ => pipeline,
-        }
-    }
-}
-
-impl ItemArguments {
-    pub(crate) fn read(&self) -> Result<Input, CliError> {
-        let counter: Arc<dyn TokenCounter> = Arc::from(self.tokenizer.counter()?);
-        let template = self.template.as_deref().map(input::read_template).transpose()?;
-        let items = input::read_items(&self.files)?;
-        // If the caller counted every item, its counts are the cost. If any item is counted here, so is the rendered
-        // text.
-        let is_counted = !self.tokenizer.is_named()
-            && template.is_none()
-            && items.iter().all(UncountedItem::is_counted);
-        let budget_scope = if is_counted { BudgetScope::Items } else { BudgetScope::Text };
-        let items = UncountedItem::count(items, &*counter);
-        let rendering = TextLayout::new(template.unwrap_or_default(), counter);
-        Ok(Input { items, rendering, budget_scope })
-    }
 }
 
 /// The tokenizer.
@@ -132,35 +73,12 @@ impl TokenizerArguments {
     }
 }
 
-/// The policy and the reference time.
-#[derive(Args, Debug)]
-pub(crate) struct PolicyArguments {
-    /// A preset (see `pannier policy list`), or a .toml or .json file
-    #[arg(long, short, value_name = "NAME|FILE", default_value = "chat", value_hint = ValueHint::FilePath)]
-    pub(crate) policy: String,
-
-    #[command(flatten)]
-    pub(crate) time: TimeArguments,
-}
-
 /// The reference time.
 #[derive(Args, Debug)]
 pub(crate) struct TimeArguments {
     /// Reference time for policies that measure age, as in 2026-03-01T12:00:00Z
     #[arg(long, value_name = "TIME")]
     pub(crate) now: Option<Timestamp>,
-}
-
-impl TimeArguments {
-    pub(crate) fn pipeline(&self, policy: &Policy) -> Result<Pipeline, CliError> {
-        Ok(PolicyRegistry::default().pipeline(policy, self.now)?)
-    }
-}
-
-impl PolicyArguments {
-    pub(crate) fn read(&self) -> Result<Policy, CliError> {
-        input::read_policy(&PolicyRegistry::default(), &self.policy)
-    }
 }
 
 /// The budget.
@@ -249,15 +167,5 @@ impl BudgetArguments {
 
     fn window(&self) -> Option<i64> {
         self.budget.or(self.max_tokens).or(self.target)
-    }
-
-    /// Returns the deductions alone, for simulations that vary the window.
-    pub(crate) fn base(&self) -> Result<ContextBudget, CliError> {
-        if self.window().is_some() {
-            let problem =
-                "this simulation varies the budget; omit --budget, --max-tokens and --target";
-            return Err(CliError::Usage(problem.to_owned()));
-        }
-        self.reserves.budget(self.reserves.reserve, None)
     }
 }

@@ -7,10 +7,12 @@
 
 mod arguments;
 mod command;
+mod config;
 mod error;
 mod input;
 mod interrupt;
 mod output;
+mod run;
 mod table;
 
 use std::process::ExitCode;
@@ -20,7 +22,10 @@ use error::CliError;
 
 fn main() -> ExitCode {
     let command = match arguments::Arguments::try_parse() {
-        Ok(arguments) => arguments.command,
+        Ok(arguments) => {
+            output::init(arguments.output);
+            arguments.command
+        }
         Err(problem) => return error::usage_error(&problem, std::env::args_os()),
     };
     // The panic handler has printed the location; only the exit code is missing.

@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use pannier_core::{
-    ContextItem, Error, ExclusionReason, Layout, Level, Metadata, Offers, Placing, Plan, Pool,
-    ScoredItem, SelectionReport, SliceBudget, Tally, Verdict,
+    ContextItem, Error, ExclusionReason, Layout, Metadata, Offers, Placing, Plan, Pool, ScoredItem,
+    SelectionReport, SliceBudget, Tally, Verdict,
 };
 use pannier_layout::DocumentLayout;
 use pannier_policy::PolicyRegistry;
@@ -176,7 +176,7 @@ impl Check {
         if let Some(mut contents) = expected.shortened_contents {
             let verdicts = items.iter().zip(tally.verdicts());
             let shortened =
-                verdicts.filter(|(_, verdict)| **verdict == Verdict::Taken(Level::SHORT));
+                verdicts.filter(|(_, verdict)| verdict.is_taken() && **verdict != Verdict::WHOLE);
             let mut actual: Vec<_> = shortened.map(|(item, _)| item.content().to_owned()).collect();
             contents.sort();
             actual.sort();

@@ -23,6 +23,24 @@ pub enum Error {
         field: &'static str,
     },
 
+    /// An item has too many forms.
+    #[error("an item has {forms} forms; give it at most {max}")]
+    TooManyForms {
+        /// The number of forms.
+        forms: usize,
+        /// The maximum.
+        max: usize,
+    },
+
+    /// The worth of a form is not a share.
+    #[error("the worth of the form '{form}' is {worth}; it must be from 0 to 1")]
+    WorthOutOfRange {
+        /// The name of the form.
+        form: String,
+        /// The worth.
+        worth: f64,
+    },
+
     /// A text is not a timestamp.
     #[error(
         "'{text}' is not a timestamp: {problem}; write a date, a time and an offset, \

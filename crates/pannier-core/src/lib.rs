@@ -118,8 +118,8 @@ pub use layout::{Around, Headings, Layout, Ledger, PlacedItems, Plan, RenderCost
 pub use model::UncountedItem;
 pub use model::{
     ContextBudget, ContextBudgetBuilder, ContextItem, ContextItemBuilder, ContextKind,
-    ContextSource, Deduplication, Level, Metadata, MetadataValue, OverflowStrategy, Passage,
-    PreviousPrompt, ScoredItem, SliceBudget, Timestamp, find_item,
+    ContextSource, Deduplication, Form, FormName, Level, Metadata, MetadataValue, OverflowStrategy,
+    Passage, PreviousPrompt, ScoredItem, SliceBudget, Timestamp, find_item,
 };
 pub use pipeline::{
     BudgetThreshold, Closing, Decision, Explanation, Pipeline, PipelineBuilder, Prepared, Rank,

@@ -157,7 +157,7 @@ struct ShortThenWhole(Release);
 
 impl Slicer for ShortThenWhole {
     fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
-        for level in [Level::SHORT, Level::WHOLE] {
+        for level in [Level::new(1), Level::WHOLE] {
             for position in 0..tally.candidates().len() {
                 tally.take(position, level);
             }
@@ -176,7 +176,7 @@ impl Slicer for ShortThenWhole {
 fn the_last_moves_go_first_where_the_slicer_says_so() {
     let items = [0.9, 0.8, 0.7].map(|score| {
         scored(&format!("whole {score}"), 5, score)
-            .short_form(format!("short {score}"), 1)
+            .form(FormName::SHORT, format!("short {score}"), 1)
             .build()
             .unwrap()
     });
@@ -249,7 +249,7 @@ fn overflow_that_is_accepted_may_fill_the_window() {
 
 #[test]
 fn each_form_is_charged_its_own_frame_and_section() {
-    let item = scored("whole", 50, 0.9).short_form("short", 5).build().unwrap();
+    let item = scored("whole", 50, 0.9).form(FormName::SHORT, "short", 5).build().unwrap();
     let items = [item, fives(&["other"]).remove(0)];
     let mut layout = costs(0, None);
     layout.plan.around = Around::Forms(vec![1, 2, 4]);
@@ -301,7 +301,7 @@ fn no_more_is_dropped_than_needed() {
 fn a_cap_does_not_bind_if_the_text_of_everything_fits() {
     let items = ["a", "b", "c", "d"].map(|content| {
         let item = scored(content, 5, 0.5).kind(kind("task"));
-        item.short_form(format!("{content}'"), 1).build().unwrap()
+        item.form(FormName::SHORT, format!("{content}'"), 1).build().unwrap()
     });
     let tasks = Tier { cap_percent: 40.0, ..Tier::new([kind("task")]) };
     let layout = costs(4, Some(ContextItem::tokens));
@@ -330,11 +330,11 @@ fn a_form_that_was_raised_no_longer_pays_for_the_heading_of_its_section() {
     let candidate = |section| Candidate { item: &item, tokens: 5, score: 0.5, value: 0.5, section };
     let short = Offer { tokens: 1, value: 0.5, section: first };
     let offers = Offers::new([candidate(second), candidate(first)])
-        .with_short_forms([Some(short), None])
+        .with_forms([Some(short), None])
         .with_headings([10, 20], Headings::Once);
     let mut tally = Tally::new(&offers, SliceBudget::new(100));
     assert_eq!(tally.cost(1, Level::WHOLE), Some(15));
-    assert!(tally.take(0, Level::SHORT));
+    assert!(tally.take(0, Level::new(1)));
     assert_eq!(tally.cost(1, Level::WHOLE), Some(5));
     assert!(tally.take(0, Level::WHOLE));
     assert_eq!(tally.cost(1, Level::WHOLE), Some(15));

@@ -363,7 +363,7 @@ fn the_documented_forms_are_the_real_ones() {
 fn items_are_read_and_written_with_their_short_forms() {
     let json = r#"{"content":"A long text.","tokens":4,"kind":"Message","shortForm":{"content":"A text.","tokens":2}}"#;
     let item: ContextItem = serde_json::from_str(json).unwrap();
-    assert_eq!(item.short_form().unwrap().content(), "A text.");
+    assert_eq!(item.forms()[0].content(), "A text.");
     assert_eq!(serde_json::to_string(&item).unwrap(), json);
     // Tokens of either may be counted later.
     for (own, short) in [("", ""), (r#","tokens":7"#, ""), ("", r#","tokens":7"#)] {
@@ -374,11 +374,46 @@ fn items_are_read_and_written_with_their_short_forms() {
         let read: UncountedItem = serde_json::from_str(&json).unwrap();
         assert!(!read.is_counted());
         let counted = UncountedItem::count(vec![read], &BytesOverFour).remove(0);
-        let (whole, title) = (counted.tokens(), counted.short_form().unwrap());
+        let (whole, title) = (counted.tokens(), counted.forms()[0].item());
         let expected = (if own.is_empty() { 3 } else { 7 }, if short.is_empty() { 2 } else { 7 });
         assert_eq!((whole, title.tokens()), expected);
         assert_eq!(title.original_tokens(), Some(whole));
     }
     let empty = r#"{"content":"A","tokens":1,"shortForm":{"content":"","tokens":0}}"#;
     assert!(serde_json::from_str::<ContextItem>(empty).is_err());
+}
+
+#[test]
+fn items_are_read_and_written_with_their_forms() {
+    let json = r#"{"content":"A long text.","tokens":9,"kind":"Message","forms":[{"name":"head-tail","content":"A … text.","tokens":4,"worth":0.7},{"name":"stub","content":"…","tokens":1}]}"#;
+    let item: ContextItem = serde_json::from_str(json).unwrap();
+    assert_eq!(serde_json::to_string(&item).unwrap(), json);
+    assert_eq!((item.forms()[0].worth(), item.forms()[1].worth()), (Some(0.7), None));
+    assert_eq!(item.at(Level::new(2)).original_tokens(), Some(9));
+
+    // Forms are sorted, also those whose tokens are counted later.
+    let json = r#"{"content":"A long text.","shortForm":{"content":"A","tokens":1},
+        "forms":[{"name":"note","content":"A"},{"name":"title","content":"A text."}]}"#;
+    let read: UncountedItem = serde_json::from_str(json).unwrap();
+    assert!(!read.is_counted() && serde_json::from_str::<ContextItem>(json).is_err());
+    let item = &UncountedItem::count(vec![read], &BytesOverFour)[0];
+    let forms: Vec<_> =
+        item.forms().iter().map(|form| (form.name().as_str(), form.tokens())).collect();
+    assert_eq!(forms, [("title", 2), ("short", 1), ("note", 1)]);
+    assert_eq!(item.forms()[0].item().original_tokens(), Some(3));
+
+    for (forms, problem) in [
+        (r#"[{"name":" ","content":"A","tokens":1}]"#, "name of a form is blank"),
+        (r#"[{"name":"title","content":"","tokens":1}]"#, "no content"),
+        (r#"[{"name":"title","content":"A","tokens":1,"worth":1.5}]"#, "from 0 to 1"),
+        (r#"[{"name":"title","tokens":1}]"#, "missing field `content`"),
+    ] {
+        let json = format!(r#"{{"content":"A","tokens":1,"forms":{forms}}}"#);
+        let error = serde_json::from_str::<UncountedItem>(&json).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+    let builder = (0..33).fold(ContextItem::builder("A", 40), |builder, tokens| {
+        builder.form(FormName::STUB, "A", tokens)
+    });
+    assert_eq!(builder.build(), Err(Error::TooManyForms { forms: 33, max: 32 }));
 }

@@ -336,7 +336,7 @@ proptest! {
                 let count = (length.div_ceil(group) as i64 * (wrong + 1) / 2).max(1);
                 let item = scored(&content, count, f64::from(score) / 100.0);
                 let item = item.kind(kind(["a", "b", "c"][usize::from(sort)]));
-                if title == 0 { item } else { item.short_form("t", 1) }.build().unwrap()
+                if title == 0 { item } else { item.form(FormName::SHORT, "t", 1) }.build().unwrap()
             })
             .collect();
         let renderings = Arc::new(std::sync::atomic::AtomicU32::new(0));

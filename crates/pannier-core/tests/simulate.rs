@@ -207,7 +207,7 @@ fn any_item() -> impl Strategy<Value = ContextItem> {
             let mut item = scored(&format!("item {content}"), tokens, f64::from(score) / 5.0)
                 .kind(kind(["Message", "Document", "Memory"][sort]));
             if let Some(title) = title.filter(|title| *title < tokens) {
-                item = item.short_form(format!("{content}"), title);
+                item = item.form(FormName::SHORT, format!("{content}"), title);
             }
             let item = match group {
                 Some(group) => item.group(format!("group {group}")),

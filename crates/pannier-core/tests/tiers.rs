@@ -13,12 +13,12 @@ fn task(content: &str, tokens: i64, score: f64, title_tokens: i64) -> ContextIte
     let title = format!("title of {content}");
     scored(content, tokens, score)
         .kind(kind("task"))
-        .short_form(title, title_tokens)
+        .form(FormName::SHORT, title, title_tokens)
         .build()
         .unwrap()
 }
 
-const SHORTENED: Verdict = Verdict::Taken(Level::SHORT);
+const SHORTENED: Verdict = Verdict::Taken(Level::new(1));
 
 fn forty_percent() -> TieredSlice {
     let tasks = Tier { cap_percent: 40.0, ..Tier::new([kind("task")]) };
@@ -119,7 +119,7 @@ fn everything_is_taken_as_soon_as_its_text_fits() {
             let content = word.repeat(5);
             let tokens = content.len().div_ceil(4) as i64;
             let item = scored(&content, tokens, f64::from(score) / 10.0).kind(kind("task"));
-            item.short_form("x", 1).build().unwrap()
+            item.form(FormName::SHORT, "x", 1).build().unwrap()
         })
         .collect();
     let rendering = TextLayout::new(template("", "{content}", "", ""), Arc::new(BytesOverFour));
@@ -145,8 +145,8 @@ fn a_form_that_does_not_exist_is_not_taken() {
     impl Slicer for Shortens {
         fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
             for position in 0..tally.candidates().len() {
-                tally.take(position, Level::SHORT);
-                tally.commit(position, Level::SHORT);
+                tally.take(position, Level::new(1));
+                tally.commit(position, Level::new(1));
             }
             Ok(())
         }
@@ -214,7 +214,7 @@ proptest! {
             tokens.map(|tokens| Offer { tokens, value: 0.0, section: SectionId::NONE })
         });
         let offers = Offers::new(candidates.iter().copied())
-            .with_short_forms(short_forms)
+            .with_forms(short_forms)
             .with_headings(plan.headings.to_vec(), Headings::Once);
         let first = Tier { cap_percent: plan.cap, ..Tier::new([kinds[0].clone()]) };
         let second = Tier {

@@ -105,7 +105,7 @@ impl Layout for DocumentLayout {
                     SectionId::new(plan.sections.len() as u32 - 1)
                 })
             });
-            let forms = 1 + usize::from(item.short_form().is_some());
+            let forms = 1 + item.forms().len();
             plan.section_of.extend(std::iter::repeat_n(section.unwrap_or_default(), forms));
         }
         if plan.sections.is_empty() {

@@ -361,10 +361,9 @@ impl Layout for TextLayout {
         // Every item is charged a separator, although the first needs none.
         let separator = self.count(&self.template.separator);
         let forms = |item: &&'_ ContextItem| {
-            let frame = self.frame(item, 1).saturating_add(separator);
-            let short =
-                item.short_form().map(|short| self.frame(short, 1).saturating_add(separator));
-            std::iter::once(frame).chain(short)
+            let frame = |item| self.frame(item, 1).saturating_add(separator);
+            let forms: Vec<i64> = item.forms().iter().map(|form| frame(form.item())).collect();
+            std::iter::once(frame(item)).chain(forms)
         };
         plan.around = match self.has_frames() {
             false => Around::Each(separator),

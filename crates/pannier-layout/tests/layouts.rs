@@ -70,7 +70,7 @@ fn a_template_without_frames_charges_a_separator_for_each_item() {
 #[test]
 fn a_template_with_frames_charges_each_form_its_frame() {
     let items = [
-        item("one").short_form("1", 1).build().unwrap(),
+        item("one").form(FormName::SHORT, "1", 1).build().unwrap(),
         item("document").kind(ContextKind::DOCUMENT).build().unwrap(),
     ];
     let framed = template("<", "* {content}", "--", ">");
@@ -116,8 +116,8 @@ fn documents_are_sections_and_headings_cost_at_least_the_minimum() {
     let short = Passage { document: "long/name.md", sequence: 0, range: 0..3 };
     let items = [
         passage("one", "a.md", 0, 0),
-        item("note").short_form("n", 1).build().unwrap(),
-        item("two").passage(&short).short_form("2", 1).build().unwrap(),
+        item("note").form(FormName::SHORT, "n", 1).build().unwrap(),
+        item("two").passage(&short).form(FormName::SHORT, "2", 1).build().unwrap(),
         passage("three", "a.md", 1, 3),
     ];
     // "\n[DOC: a.md]\n" has 13 bytes, "\n[DOC: long/name.md]\n" has 21.

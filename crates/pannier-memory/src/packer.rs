@@ -13,8 +13,8 @@ use std::cmp::Reverse;
 use std::sync::{Arc, OnceLock};
 
 use pannier_core::{
-    ContextBudget, ContextItem, ContextSource, MetadataTrustScorer, MetadataValue, Pipeline,
-    Selection, SelectionReport, Timestamp, TokenCounter,
+    ContextBudget, ContextItem, ContextSource, FormName, MetadataTrustScorer, MetadataValue,
+    Pipeline, Selection, SelectionReport, Timestamp, TokenCounter,
 };
 use pannier_policy::{Policy, PolicyRegistry, Receipt, ReceiptSource, Replay, RunConfig};
 use serde::{Deserialize, Serialize};
@@ -492,7 +492,7 @@ fn pool(
         }
         // Omitted conventions are only counted.
         if entry.section() != Section::Conventions {
-            item = item.short_form(short, tokens(short_tokens));
+            item = item.form(FormName::SHORT, short, tokens(short_tokens));
         }
         items.push(item.build()?);
     }

@@ -585,7 +585,7 @@ impl Layout for PacketLayout {
         for (item, entry) in pool.items().iter().zip(&self.frame.rendered.entries) {
             plan.section_of.push(SectionId::new(entry.section as u32));
             // Short forms are notes, whose heading is part of the frame.
-            plan.section_of.extend(item.short_form().map(|_| SectionId::NONE));
+            plan.section_of.extend(item.forms().iter().map(|_| SectionId::NONE));
         }
         if self.fill != PacketFill::Entries {
             let indices = 0..pool.len() as u32;

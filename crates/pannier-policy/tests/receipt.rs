@@ -319,7 +319,7 @@ fn longest_common(left: &[u8], right: &[u8]) -> usize {
 fn a_receipt_distinguishes_short_forms_from_full_texts() {
     let task = |content: &str, score, title_tokens| {
         let item = scored(content, 100, score).kind(kind("task"));
-        item.short_form(format!("title of {content}"), title_tokens).build().unwrap()
+        item.form(FormName::SHORT, format!("title of {content}"), title_tokens).build().unwrap()
     };
     let items = [task("one", 0.9, 10), task("two", 0.8, 10)];
     let tiers = vec![TierOptions::new([kind("task")])];

@@ -68,6 +68,13 @@ impl Failure {
             },
             #[cfg(feature = "snippets")]
             Self::Snippets(error) => snippets_advice(error, audience),
+            Self::NoBudget => {
+                let budget = BUDGET.name(audience);
+                Some(format!("add {budget}, as in {budget} 8k"))
+            }
+            Self::Request { .. } if audience == Audience::Agent => {
+                Some("see the input schema of the tool, then call again".to_owned())
+            }
             _ => None,
         };
         advice.or_else(|| self.fallback_advice(audience))

@@ -29,13 +29,12 @@ struct Readme;
 
 mod advice;
 mod failure;
+pub mod ops;
 mod shelf;
-mod summary;
 
 pub use advice::Audience;
 pub use failure::{Category, Failure};
-pub use shelf::{FolderKind, NamedFolder, Shelf, ShelfError};
-pub use summary::{SelectionSummary, SelectionTotals};
+pub use shelf::{Defaults, FolderKind, NamedFolder, Shelf, ShelfError};
 
 pub use pannier_core::{
     CompositeScorer, ContextBudget, ContextItem, ContextKind, Error, GreedySlice, KnapsackSlice,

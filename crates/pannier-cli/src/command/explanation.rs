@@ -2,8 +2,8 @@
 
 use anstyle::Style;
 use pannier_core::{
-    BudgetThreshold, ContextBudget, ContextItem, Decision, Explanation, InclusionReason, Pipeline,
-    ScoreExplanation, Search,
+    BudgetThreshold, ContextBudget, ContextItem, Decision, Explanation, Form, InclusionReason,
+    Pipeline, ScoreExplanation, Search,
 };
 
 use super::label;
@@ -53,7 +53,7 @@ fn text(answer: &Explanation<&ContextItem>, has_target: bool) -> String {
     match &answer.decision {
         Decision::Included { reason: InclusionReason::Shortened, position } => {
             let number = position + 1;
-            let short = item.short_form().map_or(0, ContextItem::tokens);
+            let short = item.forms().first().map_or(0, Form::tokens);
             text.push_str(&format!(
                 "  In by its short form of {short} tokens, at position {number}. Decided by {stage}: the full text does not fit\n"
             ));

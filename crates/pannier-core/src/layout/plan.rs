@@ -91,11 +91,11 @@ impl PlannedCosts {
     pub(crate) fn new(plan: Plan, items: &[&ContextItem]) -> Self {
         let has_lists = matches!(plan.around, Around::Forms(_)) || !plan.section_of.is_empty();
         let mut starts = Vec::new();
-        if has_lists && items.iter().any(|item| item.short_form().is_some()) {
+        if has_lists && items.iter().any(|item| !item.forms().is_empty()) {
             let mut next = 0;
             starts.extend(items.iter().map(|item| {
                 let start = next;
-                next += 1 + u32::from(item.short_form().is_some());
+                next += 1 + item.forms().len() as u32;
                 start
             }));
         }
@@ -134,6 +134,36 @@ impl PlannedCosts {
     pub(crate) fn offer(&self, index: usize, level: Level, tokens: i64, value: f64) -> Offer {
         let tokens = tokens.saturating_add(self.around(index, level));
         Offer { tokens, value, section: self.section(index, level) }
+    }
+
+    /// The forms below the whole of the unit with these members, longest first, and the section of its best member. At a
+    /// level, each member is sent at that level or, if it has fewer forms, at its last.
+    pub(crate) fn forms<'s>(
+        &'s self,
+        items: &'s [&ContextItem],
+        members: &'s [u32],
+        best: u32,
+        score: impl Fn(u32) -> f64 + 's,
+    ) -> impl Iterator<Item = Offer> + 's {
+        let item = |index: &u32| items[*index as usize];
+        let levels = members.iter().map(|index| 1 + item(index).forms().len()).max();
+        Level::new(1).up_to(levels.unwrap_or(1)).map_while(move |level| {
+            let mut offer = Offer { tokens: 0, value: 0.0, section: SectionId::NONE };
+            for index in members {
+                let level = item(index).clamp_level(level);
+                let (tokens, value) = (item(index).at(level).tokens(), score(*index));
+                if tokens < 0 {
+                    return None;
+                }
+                let member = self.offer(*index as usize, level, tokens, value);
+                offer.tokens = offer.tokens.saturating_add(member.tokens);
+                offer.value += member.value;
+                if *index == best {
+                    offer.section = member.section;
+                }
+            }
+            Some(offer)
+        })
     }
 
     /// Whether nothing is sent around items.

@@ -1,23 +1,72 @@
-//! The forms of an item: whole or short.
+//! The forms of an item: whole, or shorter ones such as a title or a stub.
 //!
-//! A short form is an item that another item contains. A reader of a selection gets the item that is sent, and need not
+//! A form is an item that another item contains. A reader of a selection gets the item that is sent, and need not
 //! handle forms.
 
-use crate::ContextItem;
+use crate::{ContextItem, FormName};
 
-/// A form of an item: 0 is the whole, larger numbers are shorter forms.
+/// A shorter form of an item, which is sent where the whole item does not fit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Form {
+    pub(super) name: FormName,
+    pub(super) worth: Option<f64>,
+    /// The whole item with the content and the tokens of the form, and without forms of its own.
+    pub(super) item: ContextItem,
+}
+
+impl Form {
+    /// Returns the name of the form.
+    pub fn name(&self) -> &FormName {
+        &self.name
+    }
+
+    /// Returns the text.
+    pub fn content(&self) -> &str {
+        self.item.content()
+    }
+
+    /// Returns the caller's token count of the text.
+    pub fn tokens(&self) -> i64 {
+        self.item.tokens()
+    }
+
+    /// Returns the share of the item's value that the form has, from 0 to 1, if the caller gave it.
+    pub fn worth(&self) -> Option<f64> {
+        self.worth
+    }
+
+    /// Returns the item as it is sent in this form.
+    pub fn item(&self) -> &ContextItem {
+        &self.item
+    }
+}
+
+/// A form of an item: 0 is the whole, larger numbers are its forms, longest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Level(u8);
 
 impl Level {
     /// The whole item.
     pub const WHOLE: Self = Self(0);
-    /// Its [short form](ContextItem::short_form).
-    pub const SHORT: Self = Self(1);
+
+    /// The form at position `level - 1` of [`ContextItem::forms`]; 0 is the whole.
+    pub const fn new(level: u8) -> Self {
+        Self(level)
+    }
 
     /// Returns the level as a number.
     pub fn get(self) -> usize {
         usize::from(self.0)
+    }
+
+    /// The shortest of this many levels.
+    pub(crate) fn last(levels: usize) -> Self {
+        Self(u8::try_from(levels.saturating_sub(1)).unwrap_or(u8::MAX))
+    }
+
+    /// This level and all shorter ones of this many levels.
+    pub(crate) fn up_to(self, levels: usize) -> impl DoubleEndedIterator<Item = Self> {
+        (self.0..=Self::last(levels).0).map(Self).take(levels.saturating_sub(self.get()))
     }
 }
 
@@ -29,14 +78,14 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    /// Sets the form of some indices of a pool of `pool_len` items.
-    pub(crate) fn set(&mut self, pool_len: usize, indices: &[u32], level: Level) {
+    /// Sets the form of some items of a pool. An item that has fewer forms is sent in its last.
+    pub(crate) fn set(&mut self, items: &[&ContextItem], indices: &[u32], level: Level) {
         if self.levels.is_empty() && level == Level::WHOLE {
             return;
         }
-        self.levels.resize(pool_len, Level::WHOLE);
+        self.levels.resize(items.len(), Level::WHOLE);
         for index in indices {
-            self.levels[*index as usize] = level;
+            self.levels[*index as usize] = items[*index as usize].clamp_level(level);
         }
     }
 
@@ -57,10 +106,6 @@ impl Levels {
 
     /// Returns the item that is sent for a pool index.
     pub(crate) fn sent<'i>(&self, items: &[&'i ContextItem], index: u32) -> &'i ContextItem {
-        let item = items[index as usize];
-        match self.is_whole(index) {
-            true => item,
-            false => item.short_form().unwrap_or(item),
-        }
+        items[index as usize].at(self.get(index))
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{ContextKind, ContextSource, Metadata, MetadataValue, Timestamp};
+use super::{
+    ContextKind, ContextSource, Form, FormName, Level, Metadata, MetadataValue, Timestamp,
+};
 use crate::Error;
 #[cfg(feature = "serde")]
 use crate::TokenCounter;
@@ -35,7 +37,7 @@ pub struct ContextItem {
     priority: Option<i64>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     tags: Vec<String>,
-    /// `None` if it is empty. An item and its short form share it.
+    /// `None` if it is empty. An item and its forms share it.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     metadata: Option<Arc<Metadata>>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -50,13 +52,15 @@ pub struct ContextItem {
     id: Option<String>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     group: Option<String>,
-    /// The item with a shorter content, and without a short form of its own.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
-    #[cfg_attr(feature = "serde", serde(serialize_with = "wire::write_short_form"))]
-    short_form: Option<Box<ContextItem>>,
+    /// Longest first.
+    #[cfg_attr(feature = "serde", serde(flatten, serialize_with = "wire::write_forms"))]
+    forms: Vec<Form>,
 }
 
 impl ContextItem {
+    /// The maximum number of forms below the whole.
+    pub const MAX_FORMS: usize = 32;
+
     /// Creates an item with a content and a token count.
     ///
     /// # Errors
@@ -82,7 +86,7 @@ impl ContextItem {
             original_tokens: None,
             id: None,
             group: None,
-            short_form: None,
+            forms: Vec::new(),
         })
     }
 
@@ -185,8 +189,8 @@ impl ContextItem {
         self.pinned
     }
 
-    /// Returns the token count before the content was shortened; for a [short form](Self::short_form), that of the whole
-    /// item. The engine does not use it.
+    /// Returns the token count before the content was shortened; for a [form](Self::forms), that of the whole item.
+    /// The engine does not use it.
     pub fn original_tokens(&self) -> Option<i64> {
         self.original_tokens
     }
@@ -206,9 +210,33 @@ impl ContextItem {
         Self { tokens, ..self.clone() }
     }
 
-    /// Returns the item with a shorter content, which is sent if the whole item does not fit.
-    pub fn short_form(&self) -> Option<&ContextItem> {
-        self.short_form.as_deref()
+    /// Returns the forms that may be sent where the whole item does not fit, longest first.
+    pub fn forms(&self) -> &[Form] {
+        &self.forms
+    }
+
+    /// Returns the item as it is sent at a level. If it has fewer forms, this is the last one.
+    ///
+    /// ```
+    /// use pannier_core::{ContextItem, FormName, Level};
+    ///
+    /// let item = ContextItem::builder("Use SQLite. It needs no server.", 9)
+    ///     .form(FormName::TITLE, "Use SQLite.", 3)
+    ///     .build()?;
+    /// let contents = [0, 1, 2].map(|level| item.at(Level::new(level)).content());
+    /// assert_eq!(contents, ["Use SQLite. It needs no server.", "Use SQLite.", "Use SQLite."]);
+    /// # Ok::<(), pannier_core::Error>(())
+    /// ```
+    pub fn at(&self, level: Level) -> &ContextItem {
+        match self.clamp_level(level).get().checked_sub(1) {
+            Some(form) => &self.forms[form].item,
+            None => self,
+        }
+    }
+
+    /// Returns the level, or the last one that the item has.
+    pub(crate) fn clamp_level(&self, level: Level) -> Level {
+        level.min(Level::last(self.forms.len() + 1))
     }
 }
 
@@ -254,23 +282,47 @@ impl ContextItemBuilder {
         self
     }
 
-    /// Sets the short form, such as a title or a summary. Slicers with support for short forms, such as
-    /// [`TieredSlice`](crate::TieredSlice), choose between both forms. Other slicers use the whole item only.
+    /// Adds a form: a shorter text that may be sent where the whole item does not fit. Slicers with support for forms,
+    /// such as [`TieredSlice`](crate::TieredSlice), choose among them. Other slicers use the whole item only.
+    ///
+    /// Forms may be added in any order: an item has the longest first.
     ///
     /// ```
-    /// use pannier_core::ContextItem;
+    /// use pannier_core::{ContextItem, FormName};
     ///
     /// let item = ContextItem::builder("Use SQLite. It needs no server, and backups are copies.", 14)
     ///     .id("storage")
-    ///     .short_form("Use SQLite.", 3)
+    ///     .form(FormName::TITLE, "Use SQLite.", 3)
     ///     .build()?;
-    /// let short = item.short_form().unwrap();
-    /// assert_eq!((short.tokens(), short.original_tokens(), short.id()), (3, Some(14), Some("storage")));
+    /// let title = item.forms()[0].item();
+    /// assert_eq!((title.tokens(), title.original_tokens(), title.id()), (3, Some(14), Some("storage")));
     /// # Ok::<(), pannier_core::Error>(())
     /// ```
-    pub fn short_form(mut self, content: impl Into<String>, tokens: i64) -> Self {
+    pub fn form(self, name: FormName, content: impl Into<String>, tokens: i64) -> Self {
+        self.add_form(name, content.into(), tokens, None)
+    }
+
+    /// Adds a form with the share of the item's value that it has, from 0 to 1.
+    pub fn form_with_worth(
+        self,
+        name: FormName,
+        content: impl Into<String>,
+        tokens: i64,
+        worth: f64,
+    ) -> Self {
+        self.add_form(name, content.into(), tokens, Some(worth))
+    }
+
+    fn add_form(
+        mut self,
+        name: FormName,
+        content: String,
+        tokens: i64,
+        worth: Option<f64>,
+    ) -> Self {
         // The other fields are filled in when the item is built.
-        self.0.short_form = Some(Box::new(ContextItem::builder(content, tokens).0));
+        let item = ContextItem::builder(content, tokens).0;
+        self.0.forms.push(Form { name, worth, item });
         self
     }
 
@@ -278,30 +330,53 @@ impl ContextItemBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::EmptyContent`] if the content or the short form is empty, [`Error::BlankName`] if the id or the group is
-    /// blank.
+    /// [`Error::EmptyContent`] if the content or a form is empty, [`Error::BlankName`] if the id or the group is blank,
+    /// [`Error::WorthOutOfRange`] or [`Error::TooManyForms`] for invalid forms.
     pub fn build(self) -> Result<ContextItem, Error> {
-        let mut item = self.0;
-        if item.content.is_empty() {
+        let mut item = self.check()?;
+        item.finish_forms();
+        Ok(item)
+    }
+
+    /// Checks the item and its forms, which keep their order.
+    fn check(self) -> Result<ContextItem, Error> {
+        let item = self.0;
+        if item.content.is_empty() || item.forms.iter().any(|form| form.item.content.is_empty()) {
             return Err(Error::EmptyContent);
         }
-        if let Some(short) = item.short_form.take() {
-            let ContextItem { content, tokens, .. } = *short;
-            if content.is_empty() {
-                return Err(Error::EmptyContent);
+        let (forms, max) = (item.forms.len(), ContextItem::MAX_FORMS);
+        if forms > max {
+            return Err(Error::TooManyForms { forms, max });
+        }
+        for Form { name, worth, .. } in &item.forms {
+            if let Some(worth) = worth.filter(|worth| !(0.0..=1.0).contains(worth)) {
+                return Err(Error::WorthOutOfRange { form: name.to_string(), worth });
             }
-            let original_tokens = item.original_tokens.or(Some(item.tokens));
-            // The clone has no content, which may be long.
-            let whole = std::mem::take(&mut item.content);
-            let short = ContextItem { content, tokens, original_tokens, ..item.clone() };
-            item.content = whole;
-            item.short_form = Some(Box::new(short));
         }
         item.with_checked_names()
     }
 }
 
-/// A deserialized item whose tokens, or those of its short form, may be missing.
+impl ContextItem {
+    /// Sorts the forms, and gives them the fields of the whole item.
+    fn finish_forms(&mut self) {
+        if self.forms.is_empty() {
+            return;
+        }
+        // The clones have no content, which may be long.
+        let (whole, mut forms) =
+            (std::mem::take(&mut self.content), std::mem::take(&mut self.forms));
+        for form in &mut forms {
+            let (content, tokens) = (std::mem::take(&mut form.item.content), form.item.tokens);
+            let original_tokens = self.original_tokens.or(Some(self.tokens));
+            form.item = Self { content, tokens, original_tokens, ..self.clone() };
+        }
+        forms.sort_by_key(|form| std::cmp::Reverse(form.tokens()));
+        (self.content, self.forms) = (whole, forms);
+    }
+}
+
+/// A deserialized item whose tokens, or those of its forms, may be missing.
 ///
 /// ```
 /// # #[cfg(feature = "serde")] {
@@ -315,8 +390,8 @@ impl ContextItemBuilder {
 #[derive(Clone, Debug, PartialEq)]
 pub struct UncountedItem {
     item: ContextItem,
-    is_counted: bool,
-    is_short_form_counted: bool,
+    /// The positions of texts without tokens: 0 for the whole, then the forms in their given order.
+    uncounted: Vec<usize>,
 }
 
 #[cfg(feature = "serde")]
@@ -326,17 +401,18 @@ impl UncountedItem {
         &self.item.content
     }
 
-    /// Returns whether the item has its tokens, and those of its short form if there is one.
+    /// Returns whether the item and its forms have their tokens.
     pub fn is_counted(&self) -> bool {
-        self.is_counted && self.is_short_form_counted
+        self.uncounted.is_empty()
     }
 
     /// Returns the texts without tokens, and the fields for their tokens.
     fn uncounted(&mut self) -> impl Iterator<Item = (&str, &mut i64)> {
-        let ContextItem { content, tokens, short_form, .. } = &mut self.item;
-        let own = (!self.is_counted).then_some((content.as_str(), tokens));
-        let short = short_form.as_deref_mut().filter(|_| !self.is_short_form_counted);
-        own.into_iter().chain(short.map(|short| (short.content.as_str(), &mut short.tokens)))
+        let ContextItem { content, tokens, forms, .. } = &mut self.item;
+        let forms =
+            forms.iter_mut().map(|form| (form.item.content.as_str(), &mut form.item.tokens));
+        let texts = std::iter::once((content.as_str(), tokens)).chain(forms).enumerate();
+        texts.filter(|(position, _)| self.uncounted.contains(position)).map(|(_, text)| text)
     }
 
     /// Counts the tokens that are missing, and returns the items. Equal contents are counted once.
@@ -346,14 +422,12 @@ impl UncountedItem {
         for (tokens, count) in tokens.into_iter().zip(counter.count_each(&texts)) {
             *tokens = i64::try_from(count).unwrap_or(i64::MAX);
         }
-        let counted = items.into_iter().map(|UncountedItem { mut item, is_counted, .. }| {
-            if let Some(short) = item.short_form.as_deref_mut().filter(|_| !is_counted) {
-                // The original count was unknown during deserialization.
-                short.original_tokens = item.original_tokens.or(Some(item.tokens));
-            }
-            item
-        });
-        counted.collect()
+        items.into_iter().map(Self::finish).collect()
+    }
+
+    fn finish(mut self) -> ContextItem {
+        self.item.finish_forms();
+        self.item
     }
 }
 
@@ -401,11 +475,14 @@ mod wire {
     use std::fmt;
     use std::sync::Arc;
 
+    use serde::Serializer;
     use serde::de::value::MapAccessDeserializer;
     use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
-    use serde::{Serialize as _, Serializer};
+    use serde::ser::SerializeMap as _;
 
-    use super::{ContextItem, ContextKind, ContextSource, Metadata, Timestamp, UncountedItem};
+    use super::{
+        ContextItem, ContextKind, ContextSource, Form, FormName, Metadata, Timestamp, UncountedItem,
+    };
     use crate::Error;
     use crate::model::null;
 
@@ -431,6 +508,8 @@ mod wire {
         id: Option<String>,
         group: Option<String>,
         short_form: Option<ShortForm>,
+        #[serde(default, deserialize_with = "null::as_default")]
+        forms: Vec<WrittenForm>,
     }
 
     #[derive(serde::Serialize, serde::Deserialize)]
@@ -441,15 +520,41 @@ mod wire {
         tokens: Option<i64>,
     }
 
-    /// Writes content and tokens only, because all other fields are those of the whole item.
-    pub(super) fn write_short_form<S: Serializer>(
-        short: &Option<Box<ContextItem>>,
+    #[derive(serde::Serialize, serde::Deserialize)]
+    #[serde(deny_unknown_fields, expecting = "a form: an object with a name and a content")]
+    struct WrittenForm<C = String, N = FormName> {
+        name: N,
+        content: C,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tokens: Option<i64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        worth: Option<f64>,
+    }
+
+    /// Writes what forms have of their own, because all other fields are those of the whole item. An item of former
+    /// versions has one short form, which is written as it was: receipts hash it.
+    pub(super) fn write_forms<S: Serializer>(
+        forms: &[Form],
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        let short = short.as_deref();
-        let short =
-            short.map(|short| ShortForm { content: &short.content, tokens: Some(short.tokens) });
-        short.serialize(serializer)
+        let mut map = serializer.serialize_map(None)?;
+        match forms {
+            [] => {}
+            [Form { name, worth: None, item }] if name.as_str() == FormName::SHORT.as_str() => {
+                let short = ShortForm { content: &item.content, tokens: Some(item.tokens) };
+                map.serialize_entry("shortForm", &short)?;
+            }
+            forms => {
+                let forms = forms.iter().map(|Form { name, worth, item }| WrittenForm {
+                    name,
+                    content: item.content(),
+                    tokens: Some(item.tokens),
+                    worth: *worth,
+                });
+                map.serialize_entry("forms", &forms.collect::<Vec<_>>())?;
+            }
+        }
+        map.end()
     }
 
     impl<'de> Deserialize<'de> for UncountedItem {
@@ -476,7 +581,10 @@ mod wire {
     impl<'de> Deserialize<'de> for ContextItem {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
             let read = UncountedItem::deserialize(deserializer)?;
-            if read.is_counted() { Ok(read.item) } else { Err(D::Error::custom(Error::NoTokens)) }
+            match read.is_counted() {
+                true => Ok(read.finish()),
+                false => Err(D::Error::custom(Error::NoTokens)),
+            }
         }
     }
 
@@ -484,13 +592,17 @@ mod wire {
         type Error = Error;
 
         fn try_from(item: Item) -> Result<Self, Error> {
-            let is_counted = item.tokens.is_some();
-            let short_form = item.short_form.as_ref();
-            let is_short_form_counted = short_form.is_none_or(|short| short.tokens.is_some());
-            let short_form = item.short_form.map(|ShortForm { content, tokens }| {
-                Box::new(ContextItem::builder(content, tokens.unwrap_or_default()).0)
+            let short = item.short_form.map(|ShortForm { content, tokens }| WrittenForm {
+                name: FormName::SHORT,
+                content,
+                tokens,
+                worth: None,
             });
-            let item = super::ContextItemBuilder(ContextItem {
+            let forms: Vec<WrittenForm> = short.into_iter().chain(item.forms).collect();
+            let tokens = std::iter::once(item.tokens).chain(forms.iter().map(|form| form.tokens));
+            let uncounted = tokens.enumerate().filter(|(_, tokens)| tokens.is_none());
+            let uncounted = uncounted.map(|(position, _)| position).collect();
+            let mut builder = super::ContextItemBuilder(ContextItem {
                 content: item.content,
                 tokens: item.tokens.unwrap_or_default(),
                 kind: item.kind,
@@ -504,9 +616,12 @@ mod wire {
                 original_tokens: item.original_tokens,
                 id: item.id,
                 group: item.group,
-                short_form,
+                forms: Vec::new(),
             });
-            Ok(Self { item: item.build()?, is_counted, is_short_form_counted })
+            for WrittenForm { name, content, tokens, worth } in forms {
+                builder = builder.add_form(name, content, tokens.unwrap_or_default(), worth);
+            }
+            Ok(Self { item: builder.check()?, uncounted })
         }
     }
 

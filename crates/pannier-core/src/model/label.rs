@@ -1,4 +1,4 @@
-//! Names that compare without regard to ASCII case: the kind and the source of an item.
+//! Names that compare without regard to ASCII case: the kind and the source of an item, and the names of its forms.
 //!
 //! A name keeps its spelling, because people read it in reports. Comparison, order and hashing ignore ASCII case. A
 //! well-known name in its own spelling is a number: it needs no allocation, and comparing two is one instruction. Copies
@@ -26,9 +26,22 @@ enum CaseInsensitiveName {
 }
 
 impl CaseInsensitiveName {
-    /// The well-known kinds, then the well-known sources.
-    const KNOWN: [&'static str; 8] =
-        ["Message", "Document", "ToolOutput", "Memory", "SystemPrompt", "Chat", "Tool", "Rag"];
+    /// The well-known kinds, then the well-known sources and forms.
+    const KNOWN: [&'static str; 13] = [
+        "Message",
+        "Document",
+        "ToolOutput",
+        "Memory",
+        "SystemPrompt",
+        "Chat",
+        "Tool",
+        "Rag",
+        "short",
+        "head-tail",
+        "signature",
+        "title",
+        "stub",
+    ];
 
     /// Returns the name, unless it is blank. `field` is the field it is for.
     fn new(text: &str, field: &'static str) -> Result<Self, Error> {
@@ -173,6 +186,23 @@ label! {
         TOOL = 6,
         /// `Rag`: retrieval.
         RAG = 7,
+    }
+}
+
+label! {
+    /// The name of a form. Any text is a name; the well-known ones are constants.
+    FormName, "name of a form", default SHORT,
+    {
+        /// `short`: the only short form of an item; the default.
+        SHORT = 8,
+        /// `head-tail`: the beginning and the end of a text.
+        HEAD_TAIL = 9,
+        /// `signature`: a declaration without its body.
+        SIGNATURE = 10,
+        /// `title`: a heading, or the first line.
+        TITLE = 11,
+        /// `stub`: a note that the text exists.
+        STUB = 12,
     }
 }
 

@@ -18,13 +18,13 @@ mod timestamp;
 
 pub use budget::{ContextBudget, ContextBudgetBuilder, SliceBudget};
 pub use deduplication::Deduplication;
-pub use form::Level;
 pub(crate) use form::Levels;
+pub use form::{Form, Level};
 #[cfg(feature = "serde")]
 pub use item::UncountedItem;
 pub use item::{ContextItem, ContextItemBuilder, ScoredItem, find_item};
 pub(crate) use label::cmp_ignore_ascii_case;
-pub use label::{ContextKind, ContextSource};
+pub use label::{ContextKind, ContextSource, FormName};
 pub use metadata::{Metadata, MetadataValue};
 pub use overflow::OverflowStrategy;
 pub use passage::Passage;

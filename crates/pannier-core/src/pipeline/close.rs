@@ -59,7 +59,7 @@ impl<'c, 'a> Contest<'c, 'a> {
             }
             if made.level != Level::WHOLE || !levels.all_whole() {
                 let members = self.scoreable().members(unit);
-                levels.set(self.prepared.items.len(), members, made.level);
+                levels.set(&self.prepared.items, members, made.level);
             }
         }
         let mut sliced = Vec::with_capacity(taken.len());

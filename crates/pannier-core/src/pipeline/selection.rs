@@ -225,14 +225,21 @@ impl PreparedRun<'_> {
         units.tokens(unit, &self.items).saturating_add(self.around(units.members(unit)))
     }
 
-    /// Returns the short form of a unit. Groups have none.
-    pub(super) fn short_form(&self, unit: u32, scores: &[f64]) -> Option<Offer> {
-        let [index] = *self.classified.scoreable.members(unit) else {
-            return None;
-        };
-        let index = index as usize;
-        let tokens = self.items[index].short_form()?.tokens();
-        (tokens >= 0).then(|| self.costs.offer(index, Level::SHORT, tokens, scores[index]))
+    /// Returns the forms of a unit below the whole, longest first.
+    pub(super) fn forms<'s>(
+        &'s self,
+        unit: u32,
+        scores: &'s [f64],
+    ) -> impl Iterator<Item = Offer> + 's {
+        let units = &self.classified.scoreable;
+        let (members, best) = (units.members(unit), units.best_member(unit, scores));
+        self.costs.forms(&self.items, members, best, |index| scores[index as usize])
+    }
+
+    /// Returns whether a unit has forms below the whole.
+    pub(super) fn has_forms(&self, unit: u32) -> bool {
+        let mut members = self.classified.scoreable.members(unit).iter();
+        members.any(|index| !self.items[*index as usize].forms().is_empty())
     }
 
     /// Returns the number of scored items that are not duplicates.

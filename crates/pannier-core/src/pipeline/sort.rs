@@ -16,7 +16,7 @@ pub(super) fn sort<'a>(run: &PreparedRun<'a>, scores: &[f64], dropped: &[Duplica
     let mut keys = Vec::with_capacity(units.len());
     // Read in pool order and kept together: after the sort, each candidate is one cache miss.
     let mut candidates = Vec::with_capacity(units.len());
-    let mut has_short_forms = false;
+    let mut has_forms = false;
     for unit in 0..units.len() as u32 {
         let best = units.best_member(unit, scores);
         let score = scores[best as usize];
@@ -27,7 +27,7 @@ pub(super) fn sort<'a>(run: &PreparedRun<'a>, scores: &[f64], dropped: &[Duplica
             value: units.value(unit, scores),
             section: run.costs.section(best as usize, Level::WHOLE),
         });
-        has_short_forms |= run.short_form(unit, scores).is_some();
+        has_forms |= run.has_forms(unit);
         if dropped.next_if_eq(&unit).is_none() {
             keys.push(order::pack_key(score, best, unit));
         }
@@ -35,9 +35,9 @@ pub(super) fn sort<'a>(run: &PreparedRun<'a>, scores: &[f64], dropped: &[Duplica
     order::sort(&mut keys);
     let in_order = keys.iter().map(|key| candidates[order::secondary(*key) as usize]);
     let mut offers = Offers::new(in_order);
-    if has_short_forms {
-        let short_form = |key: &u128| run.short_form(order::secondary(*key), scores);
-        offers = offers.with_short_forms(keys.iter().map(short_form));
+    if has_forms {
+        let forms = |key: &u128| run.forms(order::secondary(*key), scores);
+        offers = offers.with_forms(keys.iter().map(forms));
     }
     let plan = &run.costs.plan;
     if !plan.sections.is_empty() {

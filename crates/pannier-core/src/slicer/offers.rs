@@ -41,8 +41,10 @@ pub struct Offer {
 #[derive(Clone, Debug, Default)]
 pub struct Offers<'a> {
     candidates: Vec<Candidate<'a>>,
-    /// The short form of each candidate. Empty if no candidate has one.
-    short_forms: Vec<Option<Offer>>,
+    /// The forms below the whole, candidate after candidate, each longest first.
+    forms: Vec<Offer>,
+    /// Where the forms of each candidate start, and where the last ones end. Empty if no candidate has forms.
+    starts: Vec<u32>,
     /// The tokens of each section's heading.
     headings: Arc<[i64]>,
     headings_are: Headings,
@@ -66,26 +68,29 @@ impl<'a> Offers<'a> {
                 costs.offer(index, Level::WHOLE, item.tokens(), score);
             Candidate { item, tokens, score, value, section }
         };
-        let short_form = |(index, scored): (usize, &ScoredItem<'a>)| {
-            let tokens = scored.item.short_form()?.tokens();
-            (tokens >= 0).then(|| costs.offer(index, Level::SHORT, tokens, scored.score))
+        let forms = |(index, scored): (usize, &ScoredItem<'a>)| {
+            costs.forms(&pool, &[index as u32], index as u32, |_| scored.score).collect::<Vec<_>>()
         };
         Self::new(items.iter().enumerate().map(candidate))
-            .with_short_forms(items.iter().enumerate().map(short_form))
+            .with_forms(items.iter().enumerate().map(forms))
             .with_headings(costs.plan.sections.as_slice(), costs.plan.headings)
             .with_separator(costs.plan.separator)
     }
 
-    /// Sets the short form of each candidate.
+    /// Sets the forms of each candidate below the whole, longest first.
     #[must_use]
-    pub fn with_short_forms(
-        mut self,
-        short_forms: impl IntoIterator<Item = Option<Offer>>,
-    ) -> Self {
-        self.short_forms = short_forms.into_iter().collect();
-        self.short_forms.resize(self.candidates.len(), None);
-        if self.short_forms.iter().all(Option::is_none) {
-            self.short_forms.clear();
+    pub fn with_forms<F>(mut self, forms: impl IntoIterator<Item = F>) -> Self
+    where
+        F: IntoIterator<Item = Offer>,
+    {
+        (self.forms, self.starts) = (Vec::new(), Vec::with_capacity(self.candidates.len() + 1));
+        for forms in forms.into_iter().take(self.candidates.len()) {
+            self.starts.push(self.forms.len() as u32);
+            self.forms.extend(forms.into_iter().take(ContextItem::MAX_FORMS));
+        }
+        match self.forms.is_empty() {
+            true => self.starts = Vec::new(),
+            false => self.starts.resize(self.candidates.len() + 1, self.forms.len() as u32),
         }
         self
     }
@@ -110,12 +115,35 @@ impl<'a> Offers<'a> {
     }
 
     /// Returns a form of a candidate, if the candidate has it.
+    #[inline]
     pub fn offer(&self, position: usize, level: Level) -> Option<Offer> {
-        if level == Level::WHOLE {
-            let Candidate { tokens, value, section, .. } = *self.candidates.get(position)?;
-            return Some(Offer { tokens, value, section });
+        match level.get().checked_sub(1) {
+            None => {
+                let Candidate { tokens, value, section, .. } = *self.candidates.get(position)?;
+                Some(Offer { tokens, value, section })
+            }
+            Some(form) => self.forms(position).get(form).copied(),
         }
-        self.short_forms.get(position).copied().flatten().filter(|_| level == Level::SHORT)
+    }
+
+    /// Returns the forms of a candidate below the whole, longest first.
+    #[inline]
+    pub fn forms(&self, position: usize) -> &[Offer] {
+        match self.starts.get(position..position + 2) {
+            Some([start, end]) => &self.forms[*start as usize..*end as usize],
+            _ => &[],
+        }
+    }
+
+    /// Returns the number of forms of a candidate, the whole included.
+    #[inline]
+    pub fn levels(&self, position: usize) -> usize {
+        1 + self.forms(position).len()
+    }
+
+    /// Returns whether a candidate has more than one form.
+    pub fn has_forms(&self) -> bool {
+        !self.starts.is_empty()
     }
 
     /// Returns the tokens of a section's heading.
@@ -135,7 +163,7 @@ impl<'a> Offers<'a> {
 
     /// Returns whether a candidate costs its tokens and nothing else: no forms, no headings, no separator.
     pub fn is_plain(&self) -> bool {
-        self.short_forms.is_empty() && self.headings.is_empty() && self.separator == 0
+        self.starts.is_empty() && self.headings.is_empty() && self.separator == 0
     }
 
     pub(super) fn section_count(&self) -> usize {
@@ -145,25 +173,35 @@ impl<'a> Offers<'a> {
     /// The candidates at these positions.
     pub(super) fn subset(&self, positions: &[u32]) -> Self {
         let candidates = positions.iter().map(|position| self.candidates[*position as usize]);
-        let short_forms = positions.iter().filter_map(|p| self.short_forms.get(*p as usize));
-        Self {
+        let subset = Self {
             candidates: candidates.collect(),
-            short_forms: short_forms.copied().collect(),
+            forms: Vec::new(),
+            starts: Vec::new(),
             headings: Arc::clone(&self.headings),
             ..*self
+        };
+        if !self.has_forms() {
+            return subset;
         }
+        let forms = positions.iter().map(|position| self.forms(*position as usize));
+        subset.with_forms(forms.map(|forms| forms.iter().copied()))
     }
 
-    /// Inserts a candidate at a position.
+    /// Inserts a candidate and its forms at a position.
     pub(crate) fn insert(
         &mut self,
         position: usize,
         candidate: Candidate<'a>,
-        short_form: Option<Offer>,
+        forms: impl IntoIterator<Item = Offer>,
     ) {
-        if short_form.is_some() || !self.short_forms.is_empty() {
-            self.short_forms.resize(self.candidates.len(), None);
-            self.short_forms.insert(position, short_form);
+        let mut forms = forms.into_iter().peekable();
+        if self.has_forms() || forms.peek().is_some() {
+            self.starts.resize(self.candidates.len() + 1, self.forms.len() as u32);
+            let (start, before) = (self.starts[position], self.forms.len());
+            self.forms.splice(start as usize..start as usize, forms);
+            let added = (self.forms.len() - before) as u32;
+            self.starts.insert(position, start);
+            self.starts[position + 1..].iter_mut().for_each(|start| *start += added);
         }
         self.candidates.insert(position, candidate);
     }
@@ -171,8 +209,43 @@ impl<'a> Offers<'a> {
     /// Removes the candidate at a position.
     pub(crate) fn remove(&mut self, position: usize) {
         self.candidates.remove(position);
-        if !self.short_forms.is_empty() {
-            self.short_forms.remove(position);
+        if self.has_forms() {
+            let (start, end) = (self.starts.remove(position), self.starts[position]);
+            self.forms.drain(start as usize..end as usize);
+            self.starts[position..].iter_mut().for_each(|later| *later -= end - start);
+            if self.forms.is_empty() {
+                self.starts.clear();
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_keep_their_forms_when_others_come_and_go() {
+        let item = ContextItem::new("text", 10).unwrap();
+        let candidate = Candidate::from(ScoredItem { item: &item, score: 1.0 });
+        let offer = |tokens| Offer { tokens, value: 0.5, section: SectionId::NONE };
+        let mut offers = Offers::new([candidate; 2]);
+        assert!(offers.is_plain() && offers.levels(1) == 1);
+        offers.insert(1, candidate, [offer(5), offer(2)]);
+        offers.insert(3, candidate, [offer(4)]);
+        let tokens = |offers: &Offers<'_>| -> Vec<Vec<i64>> {
+            let positions = 0..offers.candidates().len();
+            let forms = positions.map(|position| offers.forms(position));
+            forms.map(|forms| forms.iter().map(|offer| offer.tokens).collect()).collect()
+        };
+        assert_eq!(tokens(&offers), [vec![], vec![5, 2], vec![], vec![4]]);
+        assert_eq!(tokens(&offers.subset(&[1, 2, 3])), [vec![5, 2], vec![], vec![4]]);
+        assert!(offers.subset(&[0, 2]).is_plain());
+        assert_eq!(offers.offer(1, Level::new(2)), Some(offer(2)));
+        assert_eq!(offers.offer(1, Level::new(3)), None);
+        offers.remove(1);
+        assert_eq!(tokens(&offers), [vec![], vec![], vec![4]]);
+        offers.remove(2);
+        assert!(offers.is_plain());
     }
 }

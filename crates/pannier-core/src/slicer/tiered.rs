@@ -40,8 +40,8 @@ impl Tier {
     }
 }
 
-/// Takes candidates tier by tier, whole where they fit and in their [short form](crate::ContextItem::short_form) where
-/// they do not.
+/// Takes candidates tier by tier, whole where they fit and in a shorter [form](crate::ContextItem::forms) where they do
+/// not.
 ///
 /// Kinds of no tier are one more tier, the last. If everything fits, everything is taken, regardless of caps.
 ///
@@ -221,7 +221,7 @@ impl TierFill<'_, '_, '_> {
             left = self.fill_section(section, left.saturating_add(*share));
         }
         for section in sections {
-            left = self.take_short_forms(section, left);
+            left = self.take_shortest_forms(section, left);
             left = self.take_full_forms(section, left, 0);
         }
         tokens - left
@@ -252,12 +252,12 @@ impl TierFill<'_, '_, '_> {
             };
             left = self.take_full_forms(section, left, reserved);
         }
-        left = self.take_short_forms(section, left);
+        left = self.take_shortest_forms(section, left);
         self.take_full_forms(section, left, 0)
     }
 
-    /// Takes candidates whole that are not whole yet, best first, while `reserved` tokens stay free. Returns the
-    /// remaining tokens.
+    /// Takes candidates whole that are not whole yet, best first, while `reserved` tokens stay free. One that is in and does
+    /// not fit whole is raised to its longest form that fits. Returns the remaining tokens.
     fn take_full_forms(&mut self, section: &[usize], mut left: i64, reserved: i64) -> i64 {
         for &position in section {
             let level = self.tally.level(position);
@@ -268,7 +268,9 @@ impl TierFill<'_, '_, '_> {
             let fits = cost <= left - reserved && left >= reserved;
             if fits && self.tally.take(position, Level::WHOLE) {
                 left -= cost;
-            } else if level.is_none() {
+            } else if let Some(level) = level {
+                left = self.raise(position, level, left - reserved) + reserved;
+            } else {
                 let overhead = cost - self.tally.candidates()[position].tokens;
                 let available_tokens = (left - reserved - overhead).max(0);
                 self.tally.exclude(position, Verdict::Left { available_tokens });
@@ -277,16 +279,31 @@ impl TierFill<'_, '_, '_> {
         left
     }
 
-    /// Takes the short forms of candidates that are not taken yet, best first. Returns the remaining tokens.
-    fn take_short_forms(&mut self, section: &[usize], mut left: i64) -> i64 {
+    /// Raises a candidate to its longest form below the whole that fits. Returns the remaining tokens.
+    fn raise(&mut self, position: usize, current: Level, left: i64) -> i64 {
+        for level in Level::new(1).up_to(current.get()) {
+            if let Some(cost) = self.tally.cost(position, level)
+                && (0..=left).contains(&cost)
+                && self.tally.take(position, level)
+            {
+                return left - cost;
+            }
+        }
+        left
+    }
+
+    /// Takes the shortest forms of candidates that are not taken yet, best first. Returns the remaining tokens.
+    fn take_shortest_forms(&mut self, section: &[usize], mut left: i64) -> i64 {
         for &position in section {
-            // A short form that is not shorter is of no use.
-            if let Some(short) = self.tally.offers().offer(position, Level::SHORT)
-                && short.tokens < self.tally.candidates()[position].tokens
+            let offers = self.tally.offers();
+            let level = Level::last(offers.levels(position));
+            // A form that is not shorter is of no use.
+            if let Some(shortest) = offers.offer(position, level)
+                && shortest.tokens < self.tally.candidates()[position].tokens
                 && self.tally.level(position).is_none()
-                && let Some(cost) = self.tally.cost(position, Level::SHORT)
+                && let Some(cost) = self.tally.cost(position, level)
                 && cost <= left
-                && self.tally.take(position, Level::SHORT)
+                && self.tally.take(position, level)
             {
                 left -= cost;
             }

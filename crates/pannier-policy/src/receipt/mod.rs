@@ -177,7 +177,7 @@ impl ReceiptItem {
             tokens: item.tokens(),
             item: Digest::of_json(item),
             content: Digest::of(item.content().as_bytes()),
-            short_form: item.short_form().map(|short| Box::new(Self::new(short))),
+            short_form: item.forms().first().map(|form| Box::new(Self::new(form.item()))),
         }
     }
 

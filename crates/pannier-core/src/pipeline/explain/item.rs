@@ -108,7 +108,7 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
             section: prepared.costs.section(best as usize, Level::WHOLE),
         };
         self.units.insert(position, winner);
-        self.offers.insert(position, candidate, prepared.short_form(winner, scores));
+        self.offers.insert(position, candidate, prepared.forms(winner, scores));
         let selected = select(&self.units, &self.offers);
         self.units.remove(position);
         self.offers.remove(position);
@@ -200,7 +200,7 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
             Ok(selected.is_ok_and(|(units, _)| units.contains(&self.unit)))
         };
         // An item of no tokens is no item to send, and the whole is longer than another form.
-        let mut within = item.short_form().map_or(1, |short| short.tokens().saturating_add(1));
+        let mut within = item.forms().first().map_or(1, |form| form.tokens().saturating_add(1));
         let mut out = item.tokens();
         if within >= out || !is_in(within, search)? {
             return Ok(None);
