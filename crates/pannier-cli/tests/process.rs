@@ -219,6 +219,26 @@ fn completions_and_manuals_exist_for_all_shells_and_commands() {
 }
 
 #[test]
+fn a_knapsack_that_is_not_exact_warns() {
+    let policy = folder("larger-buckets").join("policy.toml");
+    let select = |memory_limit: u64| {
+        let text = format!(
+            "slicer = \"knapsack\"\nmemory_limit = {memory_limit}\nscorers = [\"kind\"]"
+        );
+        std::fs::write(&policy, text).unwrap();
+        let policy = policy.to_str().unwrap();
+        let output = run(&["pack", ITEMS, "--budget", "100", "--policy", policy, "-f", "json"]);
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (json, warning) = select(16);
+    assert!(json.contains(r#""notes":[{"note":"LargerBuckets","#), "{json}");
+    assert!(warning.contains("the knapsack is not exact"), "{warning}");
+    let (json, warning) = select(1 << 20);
+    assert!(!json.contains("notes"), "{json}");
+    assert_eq!(warning, "");
+}
+
+#[test]
 fn committed_schema_is_up_to_date() {
     let schema = run(&["policy", "schema"]).stdout;
     let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/policy.schema.json");

@@ -142,6 +142,7 @@ impl Pack {
         let (pool, budget) =
             with_notes(Default::default(), |control| request.open(&shelf, control))?;
         let (selection, events) = select(&pool, &budget)?;
+        selection.notes().iter().for_each(|note| output::warn(&note.to_string()));
         let is_replaced = self.records.write_report(&selection, events, &mut output)?;
         if let Some(path) = self.records.receipt() {
             output::write_json(path, &pool.receipt(&selection))?;
