@@ -1,40 +1,80 @@
 //! The arguments that several commands share. Help, completions and manual pages derive from these declarations and from those
 //! of each command.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
+use clap::builder::StyledStr;
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Args, Parser, ValueHint};
-use pannier_core::{
-    ContextBudget, ContextItem, ContextKind, Pipeline, Timestamp, TokenCounter, UncountedItem,
-};
-use pannier_layout::TextLayout;
-use pannier_policy::{BudgetScope, Policy, PolicyRegistry};
+use clap::{Args, CommandFactory, FromArgMatches, Parser};
+use pannier_core::{ContextBudget, ContextKind, Timestamp, TokenCounter};
 
 use crate::command::Command;
 use crate::error::{CliError, EXIT_CODES};
-use crate::input;
 use crate::interrupt::INTERRUPTED;
+use crate::output::OutputArguments;
 
-/// Packs the right context into a model's window.
-///
-/// Pannier selects from candidate items (messages, documents, memories, tool outputs) those that best fit a token budget. It
-/// orders them, and gives a reason for every item, in or out. The same input always gives the same bytes.
+/// Pannier fits messages, documents and memory into a model's context window.
 #[derive(Debug, Parser)]
 #[command(
     name = "pannier",
     version,
     styles = styles(),
     after_long_help = exit_codes(),
-    after_help = "Start with: pannier select items.jsonl --budget 2000 --format table",
     subcommand_required = true,
     arg_required_else_help = true,
-    max_term_width = 100
+    disable_help_subcommand = true,
+    infer_long_args = false,
+    max_term_width = 80
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// The commands of the overview, by purpose. The others have their own help.
+const OVERVIEW: [(&str, &[&str]); 4] = [
+    ("Pack", &["pack", "chat"]),
+    ("Find", &["docs", "memory", "snippets"]),
+    ("Serve", &["serve"]),
+    ("Inspect", &["inspect", "policy", "tokens"]),
+];
+
+/// Returns the declarations of all commands.
+pub(crate) fn command() -> clap::Command {
+    let command = Arguments::command();
+    let overview = overview(&command);
+    command.override_help(overview)
+}
+
+/// Parses the arguments of the process.
+pub(crate) fn parse(words: Vec<std::ffi::OsString>) -> Result<Arguments, clap::Error> {
+    Arguments::from_arg_matches(&command().try_get_matches_from(words)?)
+}
+
+/// Renders the help of `pannier` itself.
+fn overview(command: &clap::Command) -> StyledStr {
+    let (heading, literal) = (styles().get_header().to_owned(), styles().get_literal().to_owned());
+    let mut text = format!(
+        "{}\n\n{heading}Usage:{heading:#} {literal}pannier{literal:#} <COMMAND> [OPTIONS]\n",
+        command.get_about().map(ToString::to_string).unwrap_or_default()
+    );
+    for (purpose, names) in OVERVIEW {
+        text.push('\n');
+        for (i, name) in names.iter().enumerate() {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let purpose = if i == 0 { purpose } else { "" };
+            let line =
+                format!("{heading}{purpose:<9}{heading:#}{literal}{name:<10}{literal:#}{about}\n");
+            text.push_str(&line);
+        }
+    }
+    text.push_str(&format!(
+        "\n{heading}Try:{heading:#}     pannier docs search \"how do we roll back?\" --budget 2k\n         \
+         pannier <COMMAND> --help\n"
+    ));
+    text.into()
 }
 
 fn styles() -> Styles {
@@ -54,61 +94,6 @@ fn exit_codes() -> String {
     }
     text.push_str(&format!("\n  {INTERRUPTED}  interrupted while searching"));
     text
-}
-
-/// The items to select from.
-#[derive(Args, Debug)]
-pub(crate) struct ItemArguments {
-    /// Files with items: JSON lines, or a JSON array [default: standard input]
-    ///
-    /// An item has a "content", and may have "tokens", "kind", "source", "priority", "tags", "metadata",
-    /// "timestamp", "futureRelevanceHint", "pinned", "originalTokens", "id", "group" and "shortForm". If an item has no
-    /// "tokens", --tokenizer counts it, and the budget then bounds the rendered text.
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) files: Vec<PathBuf>,
-
-    #[command(flatten)]
-    tokenizer: TokenizerArguments,
-
-    /// Template of the text: a .toml or .json file [default: contents and empty lines]
-    ///
-    /// The file sets `before`, `item`, `separator`, `after` and `kinds`.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    template: Option<PathBuf>,
-}
-
-/// The items of a run, and their layout.
-pub(crate) struct Input {
-    pub(crate) items: Vec<ContextItem>,
-    pub(crate) rendering: TextLayout,
-    pub(crate) budget_scope: BudgetScope,
-}
-
-impl Input {
-    /// Returns the pipeline with the layout, if the rendered text is counted.
-    pub(crate) fn pipeline_for(&self, pipeline: Pipeline) -> Pipeline {
-        match self.budget_scope {
-            BudgetScope::Text => pipeline.with_layout(self.rendering.clone()),
-            _ => pipeline,
-        }
-    }
-}
-
-impl ItemArguments {
-    pub(crate) fn read(&self) -> Result<Input, CliError> {
-        let counter: Arc<dyn TokenCounter> = Arc::from(self.tokenizer.counter()?);
-        let template = self.template.as_deref().map(input::read_template).transpose()?;
-        let items = input::read_items(&self.files)?;
-        // If the caller counted every item, its counts are the cost. If any item is counted here, so is the rendered
-        // text.
-        let is_counted = !self.tokenizer.is_named()
-            && template.is_none()
-            && items.iter().all(UncountedItem::is_counted);
-        let budget_scope = if is_counted { BudgetScope::Items } else { BudgetScope::Text };
-        let items = UncountedItem::count(items, &*counter);
-        let rendering = TextLayout::new(template.unwrap_or_default(), counter);
-        Ok(Input { items, rendering, budget_scope })
-    }
 }
 
 /// The tokenizer.
@@ -132,35 +117,12 @@ impl TokenizerArguments {
     }
 }
 
-/// The policy and the reference time.
-#[derive(Args, Debug)]
-pub(crate) struct PolicyArguments {
-    /// A preset (see `pannier policy list`), or a .toml or .json file
-    #[arg(long, short, value_name = "NAME|FILE", default_value = "chat", value_hint = ValueHint::FilePath)]
-    pub(crate) policy: String,
-
-    #[command(flatten)]
-    pub(crate) time: TimeArguments,
-}
-
 /// The reference time.
 #[derive(Args, Debug)]
 pub(crate) struct TimeArguments {
     /// Reference time for policies that measure age, as in 2026-03-01T12:00:00Z
     #[arg(long, value_name = "TIME")]
     pub(crate) now: Option<Timestamp>,
-}
-
-impl TimeArguments {
-    pub(crate) fn pipeline(&self, policy: &Policy) -> Result<Pipeline, CliError> {
-        Ok(PolicyRegistry::default().pipeline(policy, self.now)?)
-    }
-}
-
-impl PolicyArguments {
-    pub(crate) fn read(&self) -> Result<Policy, CliError> {
-        input::read_policy(&PolicyRegistry::default(), &self.policy)
-    }
 }
 
 /// The budget.
@@ -250,14 +212,44 @@ impl BudgetArguments {
     fn window(&self) -> Option<i64> {
         self.budget.or(self.max_tokens).or(self.target)
     }
+}
 
-    /// Returns the deductions alone, for simulations that vary the window.
-    pub(crate) fn base(&self) -> Result<ContextBudget, CliError> {
-        if self.window().is_some() {
-            let problem =
-                "this simulation varies the budget; omit --budget, --max-tokens and --target";
-            return Err(CliError::Usage(problem.to_owned()));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls a function with every command and its full name.
+    fn for_each_command(
+        command: &clap::Command,
+        name: &str,
+        check: &mut dyn FnMut(&str, &clap::Command),
+    ) {
+        check(name, command);
+        for subcommand in command.get_subcommands() {
+            for_each_command(subcommand, &format!("{name} {}", subcommand.get_name()), check);
         }
-        self.reserves.budget(self.reserves.reserve, None)
+    }
+
+    #[test]
+    fn short_help_fits_a_screen() {
+        let mut command = command();
+        command.build();
+        let mut problems = Vec::new();
+        for_each_command(&command, "pannier", &mut |name, command| {
+            let help = command.clone().render_help().to_string();
+            let lines = help.trim_end().lines().count();
+            let widest = help.lines().map(|line| line.chars().count()).max().unwrap_or_default();
+            let is_shown = |arg: &&clap::Arg| !arg.is_hide_set() && !arg.is_hide_short_help_set();
+            let flags = command.get_opts().filter(is_shown).count();
+            if lines > 24 || widest > 80 || flags > 12 {
+                problems.push(format!("{name}: {lines} lines, {widest} columns, {flags} flags"));
+            }
+        });
+        assert!(problems.is_empty(), "{problems:#?}");
+    }
+
+    #[test]
+    fn declarations_are_consistent() {
+        command().debug_assert();
     }
 }

@@ -6,20 +6,126 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use clap::{Args, ValueHint};
+use ignore::WalkBuilder;
+use ignore::overrides::OverrideBuilder;
 use pannier_core::UncountedItem;
 use pannier_docs::{DocsError, DocumentMetadata, ImportedVectors, parse_date, quantize};
-use pannier_layout::Template;
 use pannier_policy::{Policy, PolicyRegistry, Receipt};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, SeqAccess, Visitor};
 
 use crate::error::CliError;
+use crate::output;
 
 /// The maximum size of a line of items, of a policy or template, of a receipt, and of a metadata file.
 const MAX_LINE_BYTES: u64 = 256 << 20;
+/// The maximum size of a file that is an item.
+const MAX_DOCUMENT_BYTES: u64 = 64 << 20;
 const MAX_SETTINGS_BYTES: u64 = 4 << 20;
 const MAX_RECEIPT_BYTES: u64 = 1 << 30;
 const MAX_METADATA_BYTES: u64 = 1 << 30;
+
+/// The input of commands that select from items.
+#[derive(Args, Debug)]
+pub(crate) struct PathArguments {
+    /// Files, folders or JSON items [default: standard input]
+    #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    paths: Vec<PathBuf>,
+
+    /// Files in folders, e.g. '*.md'; '!' excludes
+    #[arg(long = "glob", short, value_name = "GLOB")]
+    globs: Vec<String>,
+
+    /// Include hidden files
+    #[arg(long, help_heading = "Advanced", hide_short_help = true)]
+    hidden: bool,
+
+    /// Do not honor .gitignore and .ignore
+    #[arg(long, help_heading = "Advanced", hide_short_help = true)]
+    no_ignore: bool,
+}
+
+impl PathArguments {
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// Reads the items of all paths in order. `-`, or no path, is standard input.
+    pub(crate) fn read(&self) -> Result<Vec<UncountedItem>, CliError> {
+        let mut items = Vec::new();
+        let stdin = [PathBuf::from("-")];
+        for path in if self.paths.is_empty() { &stdin } else { &self.paths[..] } {
+            let is_json = path.extension().is_some_and(|extension| {
+                ["json", "jsonl", "ndjson"].iter().any(|json| extension.eq_ignore_ascii_case(json))
+            });
+            if path.is_dir() {
+                self.read_folder(path, &mut items)?;
+            } else if path.as_os_str() == "-" || is_json || !path.is_file() {
+                items.append(&mut read_items(std::slice::from_ref(path))?);
+            } else {
+                items.push(document(path, &read_text(path, MAX_DOCUMENT_BYTES)?)?);
+            }
+        }
+        Ok(items)
+    }
+
+    /// Reads the text files of a folder as documents, in order of their paths. Skips binary files.
+    fn read_folder(&self, folder: &Path, items: &mut Vec<UncountedItem>) -> Result<(), CliError> {
+        let mut overrides = OverrideBuilder::new(folder);
+        for glob in &self.globs {
+            let added = overrides.add(glob);
+            added.map_err(|error| CliError::Usage(format!("--glob '{glob}': {error}")))?;
+        }
+        let overrides = overrides.build().map_err(|error| CliError::Usage(error.to_string()))?;
+        let walk = WalkBuilder::new(folder)
+            .hidden(!self.hidden)
+            .ignore(!self.no_ignore)
+            .git_ignore(!self.no_ignore)
+            .git_exclude(!self.no_ignore)
+            .git_global(false)
+            .require_git(false)
+            .overrides(overrides)
+            .sort_by_file_path(Path::cmp)
+            .build();
+        let mut skipped = 0_usize;
+        for entry in walk {
+            let entry = entry.map_err(|error| {
+                let message = error.to_string();
+                CliError::io(
+                    "read",
+                    folder,
+                    error.into_io_error().unwrap_or_else(|| io::Error::other(message)),
+                )
+            })?;
+            if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+                continue;
+            }
+            match read_text(entry.path(), MAX_DOCUMENT_BYTES) {
+                Ok(text) if text.is_empty() || text.contains('\0') => skipped += 1,
+                Ok(text) => items.push(document(entry.path(), &text)?),
+                Err(CliError::Input { .. }) => skipped += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        if skipped > 0 {
+            let folder = folder.display();
+            output::hint(&format!(
+                "{skipped} empty, binary or very large files of {folder} are skipped"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Returns a file as an item.
+fn document(path: &Path, text: &str) -> Result<UncountedItem, CliError> {
+    let id = path.display().to_string().replace('\\', "/");
+    let item = serde_json::json!({
+        "content": text, "kind": "Document", "id": id.strip_prefix("./").unwrap_or(&id),
+    });
+    serde_json::from_value(item).map_err(|error| CliError::input(path, error.to_string()))
+}
 
 /// Reads the items of all files in order. `-`, or no file, is standard input.
 pub(crate) fn read_items(paths: &[PathBuf]) -> Result<Vec<UncountedItem>, CliError> {
@@ -239,11 +345,6 @@ pub(crate) fn read_policy(registry: &PolicyRegistry, name: &str) -> Result<Polic
 
 /// Reads a policy file.
 pub(crate) fn read_policy_file(path: &Path) -> Result<Policy, CliError> {
-    read_settings(path)
-}
-
-/// Reads a template file.
-pub(crate) fn read_template(path: &Path) -> Result<Template, CliError> {
     read_settings(path)
 }
 

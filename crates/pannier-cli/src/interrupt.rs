@@ -14,12 +14,17 @@ static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Returns a search that Ctrl-C stops. Before the first one, Ctrl-C ends the command as usual.
 pub(crate) fn search(steps: u64) -> Search<'static> {
+    Search::new(steps).until(listen())
+}
+
+/// Listens for Ctrl-C from now on, and returns whether the user pressed it.
+pub(crate) fn listen() -> &'static (dyn Fn() -> bool + Sync) {
     static LISTENER: Once = Once::new();
     LISTENER.call_once(|| {
         // Without a listener, Ctrl-C ends the command as usual.
-        let _ = std::thread::Builder::new().spawn(listen);
+        let _ = std::thread::Builder::new().spawn(wait);
     });
-    Search::new(steps).until(&is_interrupted)
+    &is_interrupted
 }
 
 /// Fails if the user interrupted the command.
@@ -31,7 +36,7 @@ fn is_interrupted() -> bool {
     IS_INTERRUPTED.load(Ordering::Relaxed)
 }
 
-fn listen() {
+fn wait() {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return;
     };

@@ -7,20 +7,27 @@
 
 mod arguments;
 mod command;
+mod config;
 mod error;
+mod former;
 mod input;
 mod interrupt;
 mod output;
+mod run;
 mod table;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use error::CliError;
 
 fn main() -> ExitCode {
-    let command = match arguments::Arguments::try_parse() {
-        Ok(arguments) => arguments.command,
+    let (words, former) = former::rewrite(std::env::args_os().collect());
+    let command = match arguments::parse(words) {
+        Ok(arguments) => {
+            output::init(arguments.output);
+            former.iter().for_each(|note| output::note(note));
+            arguments.command
+        }
         Err(problem) => return error::usage_error(&problem, std::env::args_os()),
     };
     // The panic handler has printed the location; only the exit code is missing.

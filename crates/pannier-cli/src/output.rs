@@ -1,51 +1,137 @@
-//! Output: data on standard output, notes on standard error, and files that are replaced atomically.
+//! Output: data on standard output or in a file, notes on standard error. Files are replaced atomically.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anstream::{AutoStream, ColorChoice};
+use clap::{Args, ValueEnum, ValueHint};
+use pannier::ops::{Decided, Notes};
 use serde::Serialize;
 
 use crate::error::CliError;
 use crate::table::printable;
 
-/// Standard output, buffered. The bytes are written unchanged.
-pub(crate) struct Output(BufWriter<StdoutLock<'static>>);
+/// The flags of every command.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct OutputArguments {
+    /// Write to FILE instead of stdout
+    #[arg(long, short, global = true, hide_short_help = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+
+    /// Print no notes and warnings
+    #[arg(long, short, global = true, hide_short_help = true)]
+    quiet: bool,
+
+    /// Print settings and the duration of each stage on stderr
+    #[arg(long, short, global = true, hide_short_help = true, conflicts_with = "quiet")]
+    verbose: bool,
+
+    /// Colors: auto, always or never
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
+    color: Color,
+}
+
+/// When to use colors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// The flags of this run. A process runs one command.
+static ARGUMENTS: OnceLock<OutputArguments> = OnceLock::new();
+
+/// Sets the flags of this run.
+pub(crate) fn init(arguments: OutputArguments) {
+    match arguments.color {
+        Color::Auto => {}
+        Color::Always => ColorChoice::Always.write_global(),
+        Color::Never => ColorChoice::Never.write_global(),
+    }
+    // The first call wins, and there is only one.
+    let _ = ARGUMENTS.set(arguments);
+}
+
+fn arguments() -> &'static OutputArguments {
+    ARGUMENTS.get_or_init(OutputArguments::default)
+}
+
+/// Returns whether the user asks for details.
+pub(crate) fn is_verbose() -> bool {
+    arguments().verbose
+}
+
+/// The output of a command. The bytes are written unchanged.
+pub(crate) enum Output {
+    /// Standard output, buffered.
+    Stdout(BufWriter<StdoutLock<'static>>),
+    /// A file, which is replaced when the output is complete.
+    File(&'static Path, Vec<u8>),
+}
 
 impl Output {
     pub(crate) fn new() -> Self {
-        Self(BufWriter::with_capacity(64 * 1_024, io::stdout().lock()))
+        match &arguments().output {
+            Some(path) if path.as_os_str() != "-" => Self::File(path, Vec::new()),
+            _ => Self::Stdout(BufWriter::with_capacity(64 * 1_024, io::stdout().lock())),
+        }
+    }
+
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            Self::Stdout(stdout) => stdout,
+            Self::File(_, bytes) => bytes,
+        }
     }
 
     /// Writes a text unchanged.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), CliError> {
-        self.0.write_all(text.as_bytes()).map_err(write_error)
+        self.writer().write_all(text.as_bytes()).map_err(write_error)
     }
 
     /// Calls `write` with the stream.
     pub(crate) fn write(
         &mut self,
-        write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), CliError> {
-        write(&mut self.0).map_err(write_error)
+        write(self.writer()).map_err(write_error)
     }
 
     /// Writes a value as one line of JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), CliError> {
-        serde_json::to_writer(&mut self.0, value).map_err(|error| json_error(&error))?;
+        serde_json::to_writer(self.writer(), value).map_err(|error| json_error(&error))?;
         self.text("\n")
     }
 
     /// Writes a value as indented JSON.
     pub(crate) fn pretty_json(&mut self, value: &impl Serialize) -> Result<(), CliError> {
-        serde_json::to_writer_pretty(&mut self.0, value).map_err(|error| json_error(&error))?;
+        serde_json::to_writer_pretty(self.writer(), value).map_err(|error| json_error(&error))?;
         self.text("\n")
     }
 
-    /// Flushes the buffer.
-    pub(crate) fn finish(mut self) -> Result<(), CliError> {
-        self.0.flush().map_err(write_error)
+    /// Completes the output.
+    pub(crate) fn finish(self) -> Result<(), CliError> {
+        match self {
+            Self::Stdout(mut stdout) => stdout.flush().map_err(write_error),
+            Self::File(path, bytes) => write_file(path, |file| file.write_all(&bytes)),
+        }
     }
 }
 
@@ -103,7 +189,27 @@ pub(crate) fn max_line_width() -> usize {
 
 /// Prints a line on standard error, with control characters escaped. If that fails, only the note is lost.
 pub(crate) fn note(line: &str) {
-    let _ = writeln!(io::stderr(), "{}", printable(line));
+    if !arguments().quiet {
+        let _ = writeln!(io::stderr(), "{}", printable(line));
+    }
+}
+
+/// Prints a line that only a person needs: on a terminal, or if the user asks for details.
+pub(crate) fn hint(line: &str) {
+    if arguments().verbose || io::stderr().is_terminal() {
+        note(line);
+    }
+}
+
+/// Prints the notes of a run: warnings, and one line of settings that the user left open.
+pub(crate) fn print_notes(notes: &Notes) {
+    notes.warnings.iter().for_each(|warning| warn(warning));
+    let settings =
+        notes.decided.iter().map(|Decided { setting, value }| format!("{setting} {value}"));
+    let settings = settings.collect::<Vec<_>>().join(", ");
+    if !settings.is_empty() {
+        hint(&format!("using {settings}"));
+    }
 }
 
 /// Prints a warning on standard error.

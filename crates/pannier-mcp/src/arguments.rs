@@ -2,7 +2,7 @@
 //! error, because a misspelled name would silently change the result. Unambiguous deviations are accepted: models write `"600"`
 //! and `600.0` for 600, a string for a list of one, and `null` for an absent argument.
 
-use pannier_core::{Timestamp, UncountedItem};
+use pannier_core::Timestamp;
 use pannier_docs::{SearchMode, parse_date};
 use pannier_policy::Packing;
 use rmcp::model::JsonObject;
@@ -123,24 +123,6 @@ pub(crate) enum PacketForm {
     Json,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Select {
-    pub(crate) items: Vec<UncountedItem>,
-    #[serde(deserialize_with = "integer")]
-    pub(crate) budget: i64,
-    #[serde(default, deserialize_with = "optional_integer")]
-    pub(crate) target: Option<i64>,
-    #[serde(default, deserialize_with = "integer")]
-    pub(crate) reserve: i64,
-    pub(crate) policy: Option<Value>,
-    pub(crate) query: Option<String>,
-    pub(crate) tokenizer: Option<String>,
-    pub(crate) now: Option<Timestamp>,
-    #[serde(default, deserialize_with = "string_array")]
-    pub(crate) explain: Vec<String>,
-}
-
 fn optional_date<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Timestamp>, D::Error> {
@@ -251,16 +233,9 @@ mod tests {
         let optional =
             ["context", "budget", "query", "files", "format", "now", "tokenizer", "max_chars"];
         same::<Packet>(json!({}), &optional);
-        let required =
-            json!({ "items": [{ "content": "a", "metadata": { "k": null } }], "budget": 9 });
-        let optional = ["target", "reserve", "policy", "query", "tokenizer", "now", "explain"];
-        same::<Select>(required, &optional);
-        // A required argument stays required, and `null` inside an argument is kept.
+        // A required argument stays required.
         let problem = read::<Resolve>(json!({ "query": "q", "budget": null })).unwrap_err();
         assert_eq!(problem, "missing field `budget`");
-        let policy = json!({ "scorers": [{ "type": "recency" }], "slicer": null });
-        let select = json!({ "items": [], "budget": 9, "policy": policy });
-        assert_eq!(read::<Select>(select).unwrap().policy, Some(policy));
     }
 
     #[test]

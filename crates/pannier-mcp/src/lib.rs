@@ -55,7 +55,7 @@ pub fn fuzz(data: &[u8]) {
         let _ = arguments::parse::<arguments::Assemble>(Some(object.clone()));
         let _ = arguments::parse::<arguments::Get>(Some(object.clone()));
         let _ = arguments::parse::<arguments::Packet>(Some(object.clone()));
-        let _ = arguments::parse::<arguments::Select>(Some(object));
+        let _ = <pannier::ops::PackRequest as pannier::ops::Request>::from_value(object.into());
     }
 }
 

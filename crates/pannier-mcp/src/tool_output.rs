@@ -31,17 +31,6 @@ impl ToolOutput {
         Ok(Self { text, structured, warnings: Vec::new() })
     }
 
-    /// Serializes a list as one line of JSON; `key` wraps it in the structured content.
-    pub(crate) fn list(
-        key: &'static str,
-        value: &impl Serialize,
-        max_bytes: usize,
-    ) -> Result<Self, ToolError> {
-        let text = line(value, max_bytes)?;
-        let structured = json!({ key: parse(&text)? });
-        Ok(Self { text, structured, warnings: Vec::new() })
-    }
-
     /// Takes text that is a JSON object.
     pub(crate) fn from_json(text: String, max_bytes: usize) -> Result<Self, ToolError> {
         check_size(text.len(), max_bytes)?;
@@ -155,8 +144,8 @@ mod tests {
     #[test]
     fn output_above_the_limit_is_rejected() {
         let text = "x".repeat(100);
-        assert!(ToolOutput::list("x", &text, 102).is_ok());
-        let problem = ToolOutput::list("x", &text, 101).unwrap_err();
+        assert!(ToolOutput::object(&json!({ "x": text }), 200).is_ok());
+        let problem = ToolOutput::object(&json!({ "x": text }), 101).unwrap_err();
         assert_eq!((problem.code, problem.message.contains("101")), ("too_large", true));
         assert_eq!(ToolOutput::text("x", text, 99).unwrap_err().code, "too_large");
     }

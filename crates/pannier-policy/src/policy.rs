@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use pannier_core::{
-    Deduplication, Error, Floor, FormName, FormWorths, Metadata, MetadataValue, OverflowStrategy,
-    Pipeline, Scorer,
+    ContextKind, Deduplication, Error, Floor, FormName, FormWorths, Metadata, MetadataValue,
+    OverflowStrategy, Pipeline, Scorer,
 };
 use pannier_layout::DocumentLayout;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -24,7 +24,7 @@ use crate::{
 /// use pannier_policy::{KnapsackOptions, Policy, ScorerPolicy};
 ///
 /// let policy = Policy::new([(ScorerPolicy::Recency, 3.0), (ScorerPolicy::Priority, 1.0)])
-///     .with_slicer(KnapsackOptions::EXACT);
+///     .with_slicer(KnapsackOptions::default());
 /// let pipeline = policy.pipeline()?;
 /// # Ok::<(), pannier_core::Error>(())
 /// ```
@@ -54,6 +54,10 @@ records! {
         #[serde(default, skip_serializing_if = "Option::is_none")] floor: Option<FloorOptions>,
         /// The shares of an item's value that forms have which do not state their worth, by name.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")] forms: BTreeMap<String, f64>,
+        /// The kinds whose duplicates are kept; default: none.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
+        keep_duplicates: Vec<ContextKind>,
         /// What happens to a selection above its target; default: throw.
         #[serde(default, skip_serializing_if = "is_default")]
         #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["throw", "truncate", "proceed"])))]
@@ -94,6 +98,7 @@ impl Policy {
             near_duplicates: None,
             floor: None,
             forms: BTreeMap::new(),
+            keep_duplicates: Vec::new(),
             overflow_strategy: OverflowStrategy::default(),
             keep_groups_together: false,
         })
@@ -148,6 +153,11 @@ impl Policy {
         worths.try_fold(FormWorths::default(), |worths, (name, worth)| {
             worths.with(FormName::new(name)?, *worth)
         })
+    }
+
+    /// Returns the kinds whose duplicates are kept.
+    pub fn kept_duplicates(&self) -> &[ContextKind] {
+        &self.0.keep_duplicates
     }
 
     /// Returns what happens to a selection above its target.
@@ -221,6 +231,12 @@ impl Policy {
         self
     }
 
+    /// Sets the kinds whose duplicates are kept.
+    #[must_use]
+    pub fn with_kept_duplicates(self, kinds: impl IntoIterator<Item = ContextKind>) -> Self {
+        Self(Fields { keep_duplicates: kinds.into_iter().collect(), ..self.0 })
+    }
+
     /// Sets what happens to a selection above its target.
     #[must_use]
     pub fn with_overflow_strategy(self, overflow_strategy: OverflowStrategy) -> Self {
@@ -275,6 +291,7 @@ impl Policy {
             .slicer(self.0.slicer.build(context)?)
             .placer(self.0.placer.build(context)?)
             .deduplication(self.deduplication())
+            .keep_duplicates(self.0.keep_duplicates.iter().cloned())
             .overflow_strategy(self.0.overflow_strategy)
             .keep_groups_together(self.0.keep_groups_together)
             .build())
@@ -310,10 +327,15 @@ impl Policy {
         let fields: Fields = tree::read(table.into()).map_err(|error| error.unnested(&nested))?;
         if let Some(share) = fields.near_duplicates {
             check_range("near_duplicates", share, 1.0)?;
-            if !fields.deduplication {
-                let problem = "deduplication is off; remove one of them";
-                return Err(ReadError::new("near_duplicates", problem));
-            }
+        }
+        let details = [
+            ("near_duplicates", fields.near_duplicates.is_some()),
+            ("keep_duplicates", !fields.keep_duplicates.is_empty()),
+        ];
+        if let Some((key, _)) =
+            details.into_iter().find(|(_, is_set)| *is_set && !fields.deduplication)
+        {
+            return Err(ReadError::new(key, "deduplication is off; remove one of them"));
         }
         if let Some(FloorOptions { score, share_of_best }) = &fields.floor
             && score.is_some() == share_of_best.is_some()

@@ -66,6 +66,75 @@ pub enum Failure {
     #[cfg(any(feature = "memory", feature = "snippets"))]
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// An option of a request is invalid.
+    #[error("{}{problem}", at(path))]
+    Request {
+        /// The path to the option; empty for the whole request.
+        path: String,
+        /// The mistake, and the expected form.
+        problem: String,
+    },
+    /// A request has no budget.
+    #[error("there is no budget")]
+    NoBudget,
+    /// A kind has two reserved slots.
+    #[error("the kind {kind} has two slots; give it one")]
+    SlotTwice {
+        /// The kind.
+        kind: String,
+    },
+    /// A request explains too many items.
+    #[error("a request explains at most {max} items; name fewer, in several requests if necessary")]
+    TooManyExplained {
+        /// The maximum.
+        max: usize,
+    },
+    /// A range of budgets is empty or negative.
+    #[error(
+        "the range of budgets from {min} to {max} is empty or negative; choose 0 <= min <= max"
+    )]
+    EmptyRange {
+        /// The smallest budget.
+        min: i64,
+        /// The largest budget.
+        max: i64,
+    },
+    /// The largest budget of a search is below the item's tokens.
+    #[error("the largest budget is {max}, below the item's {tokens} tokens; raise it")]
+    BelowItem {
+        /// The largest budget.
+        max: i64,
+        /// The item's tokens.
+        tokens: i64,
+    },
+    /// A budget cannot lose this many tokens.
+    #[error("{tokens} tokens cannot be removed from a target of {target}; choose 0 to {target}")]
+    LossOutOfRange {
+        /// The tokens to remove.
+        tokens: i64,
+        /// The target.
+        target: i64,
+    },
+    /// A file that a request names cannot be used.
+    #[error("{name}: {problem}")]
+    File {
+        /// The name, as the request has it.
+        name: String,
+        /// The mistake.
+        problem: String,
+    },
+    /// A file that a request names cannot be read.
+    #[error("cannot read {name}: {error}")]
+    Read {
+        /// The name, as the request has it.
+        name: String,
+        /// The error.
+        error: std::io::Error,
+    },
+}
+
+fn at(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!("{path}: ") }
 }
 
 /// What a failure is, for programs: the exit code of a process and the code of an answer derive from it.
@@ -169,6 +238,15 @@ impl Failure {
             },
             #[cfg(any(feature = "memory", feature = "snippets"))]
             Self::Session(error) => session(error),
+            Self::Read { .. } => Category::Io,
+            Self::Request { .. }
+            | Self::NoBudget
+            | Self::SlotTwice { .. }
+            | Self::TooManyExplained { .. }
+            | Self::EmptyRange { .. }
+            | Self::BelowItem { .. }
+            | Self::LossOutOfRange { .. }
+            | Self::File { .. } => Category::InvalidInput,
         }
     }
 

@@ -1,69 +1,53 @@
 //! `pannier compare`: compares policies.
 
-use clap::{Args, ValueHint};
-use pannier_core::Pipeline;
-use pannier_policy::PolicyRegistry;
-use pannier_policy::{ItemStatus, pipeline_sensitivity};
+use clap::Args;
+use pannier::ops::CompareRequest;
+use pannier_policy::ItemStatus;
 
-use super::{AnswerFormat, sum_tokens};
-use crate::arguments::{BudgetArguments, ItemArguments, TimeArguments};
+use super::inspect::FormatArguments;
+use super::sum_tokens;
+use crate::config;
 use crate::error::CliError;
-use crate::input;
+use crate::input::PathArguments;
 use crate::output;
+use crate::run;
 use crate::table::Table;
 
-/// Compare the selections of several policies
+/// Compare policies on the same items
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  pannier compare items.jsonl --budget 2000 --policy chat --policy rag
-  pannier compare items.jsonl --budget 2000 -p mine.toml -p theirs.toml --format json")]
+  pannier inspect compare items.jsonl --budget 2k --policy chat --policy rag
+  pannier inspect compare items.jsonl --budget 2k -p mine.toml -p theirs.toml --format json")]
 pub(crate) struct Compare {
     #[command(flatten)]
-    items: ItemArguments,
+    paths: PathArguments,
 
     #[command(flatten)]
-    budget: BudgetArguments,
-
-    /// Preset, .toml or .json file; at least two
-    #[arg(long = "policy", short, value_name = "NAME|FILE", required = true, value_hint = ValueHint::FilePath)]
-    policies: Vec<String>,
+    request: CompareRequest,
 
     #[command(flatten)]
-    time: TimeArguments,
-
-    /// Output format; JSON has the full report of every policy
-    #[arg(long, short, value_enum, default_value_t)]
-    format: AnswerFormat,
+    format: FormatArguments,
 }
 
 impl Compare {
     pub(crate) fn run(&self) -> Result<(), CliError> {
-        if self.policies.len() < 2 {
+        if self.request.policies.len() < 2 {
             return Err(CliError::Usage(
                 "a comparison needs two policies; add another --policy".to_owned(),
             ));
         }
-        let budget = self.budget.read()?;
-        let registry = PolicyRegistry::default();
-        let mut pipelines: Vec<(&str, Pipeline)> = Vec::new();
-        for name in &self.policies {
-            let policy = input::read_policy(&registry, name)?;
-            pipelines.push((name, self.time.pipeline(&policy)?));
-        }
-        let input = self.items.read()?;
-        let pipelines: Vec<(&str, Pipeline)> = pipelines
-            .into_iter()
-            .map(|(name, pipeline)| (name, input.pipeline_for(pipeline)))
-            .collect();
-        let variants: Vec<_> = pipelines.iter().map(|(name, pipeline)| (*name, pipeline)).collect();
-        let report = pipeline_sensitivity(&input.items, &budget, &variants)?;
+        let shelf = config::shelf()?;
+        let mut request = self.request.clone();
+        request.budget.read(&request.reserves, &shelf)?;
+        request.pool.items = self.paths.read()?;
+        let report = run::run(request, &shelf)?;
 
         let text = || {
             let width = output::terminal_width();
             let mut variants = Table::new(width, 0, &[false, true, true]);
             for (name, report) in &report.variants {
-                let tokens = sum_tokens(report.included.iter().map(|entry| entry.item));
+                let tokens = sum_tokens(report.included.iter().map(|entry| &entry.item));
                 let items = format!("{} items", report.included.len());
                 variants.row([name.clone(), items, format!("{tokens} tokens")]);
             }
@@ -83,6 +67,6 @@ impl Compare {
             }
             format!("{variants}\nSwinging\n{}", table.render(false))
         };
-        output::print_answer(self.format.is_json(), || &report, text)
+        output::print_answer(self.format.format.is_json(), || &report, text)
     }
 }

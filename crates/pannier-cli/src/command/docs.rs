@@ -299,23 +299,25 @@ impl Resolve {
     }
 }
 
-/// Print statistics of a cache
+/// The specification's `inspect --cache`.
 #[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  pannier inspect --cache .cache/docs")]
-pub(crate) struct Inspect {
-    #[command(flatten)]
-    cache: CacheArguments,
+pub(crate) struct InspectCache {
+    /// Folder of the index
+    #[arg(long, value_name = "CACHE", value_hint = ValueHint::DirPath, hide = true)]
+    cache: Option<PathBuf>,
 
     /// Output format
-    #[arg(long, short, value_enum, default_value_t)]
+    #[arg(long, short, value_enum, default_value_t, hide = true)]
     format: AnswerFormat,
 }
 
-impl Inspect {
+impl InspectCache {
     pub(crate) fn run(&self) -> Result<(), CliError> {
-        let cache = DocumentIndex::open(&self.cache.cache)?;
+        let Some(cache) = &self.cache else {
+            let problem = "name what to inspect, as in `pannier inspect sweep items.jsonl`";
+            return Err(CliError::Usage(problem.to_owned()));
+        };
+        let cache = DocumentIndex::open(cache)?;
         let stats = cache.inspect()?;
         output::print_answer(self.format.is_json(), || &stats, || text(&stats))
     }

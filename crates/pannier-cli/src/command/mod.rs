@@ -7,14 +7,13 @@ mod conformance;
 mod docs;
 mod eval;
 mod explanation;
+mod inspect;
 mod manual;
 mod mcp;
-
+mod pack;
 mod packet;
 mod policy;
 mod receipts;
-mod select;
-mod simulate;
 mod snippets;
 mod state;
 mod table_view;
@@ -45,8 +44,7 @@ macro_rules! commands {
 }
 
 commands! {
-    Select(select::Select),
-    Simulate(simulate::Simulate),
+    Pack(Box<pack::Pack>),
     Chat(Box<chat::Chat>),
     Build(docs::Build),
     Resolve(docs::Resolve),
@@ -56,15 +54,11 @@ commands! {
     Snippets(snippets::Snippets),
     Mcp(Box<mcp::Mcp>),
     Chunks(docs::Chunks),
-    Inspect(docs::Inspect),
+    Inspect(Box<inspect::Inspect>),
     Verify(docs::Verify),
-    Compare(compare::Compare),
     #[command(subcommand)]
     Policy(policy::Policies),
-    #[command(subcommand)]
     Tokens(tokens::Tokens),
-    Replay(receipts::ReplayCommand),
-    Diff(receipts::Diff),
     Conformance(conformance::Conformance),
     #[command(hide = true)]
     Eval(eval::Eval),

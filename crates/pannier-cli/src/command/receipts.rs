@@ -16,14 +16,14 @@ use crate::input;
 use crate::output;
 use crate::table::{Table, one_line};
 
-/// Repeat a selection from its receipt and compare
+/// Re-run a receipt and compare
 #[derive(Args, Debug)]
 #[command(
     name = "replay",
     after_help = "\
 Examples:
-  pannier select items.jsonl --budget 2000 --receipt run.json
-  pannier replay run.json items.jsonl
+  pannier pack items.jsonl --budget 2k --receipt run.json
+  pannier inspect replay run.json items.jsonl
 
 Prints `identical`, or the first difference and exits with 1."
 )]
@@ -164,11 +164,11 @@ fn describe_replay(receipt: &Receipt, replay: &Replay) -> String {
     one_line(&format!("{difference}{engine}")) + "\n"
 }
 
-/// Compare the selections of two receipts
+/// Compare two receipts
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
-  pannier diff yesterday.json today.json")]
+  pannier inspect diff yesterday.json today.json")]
 pub(crate) struct Diff {
     /// First receipt
     #[arg(value_name = "BEFORE", value_hint = ValueHint::FilePath)]

@@ -238,7 +238,7 @@ impl Get {
         let mut output = Output::new();
         match &answer {
             GetResponse::Snippets(context) => {
-                output.write(|writer| context.write(options.format, writer))?;
+                output.write(|mut writer| context.write(options.format, &mut writer))?;
             }
             GetResponse::Discovery { listing, .. } => {
                 output.text(&listing.render(options.format))?;

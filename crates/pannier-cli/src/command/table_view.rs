@@ -70,6 +70,13 @@ pub(super) fn text(selection: &Selection<'_>, styled: bool) -> String {
     text
 }
 
+/// Returns one line about a selection.
+pub(super) fn summary(selection: &Selection<'_>) -> String {
+    let (selected, candidates) = (selection.len(), selection.pool().len());
+    let (tokens, target) = (selection.ledger().sent(), selection.budget().target_tokens());
+    format!("{selected} of {candidates} items, {tokens} of {target} tokens")
+}
+
 /// Renders the ledger as a sum, without lines that are 0.
 fn ledger_line(ledger: &Ledger) -> String {
     let mut text = format!("{} window =", ledger.window);

@@ -3,49 +3,60 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
-use pannier_core::TokenCounter;
+use pannier::ops::CountRequest;
 use pannier_tokens::Calibration;
 use serde::{Deserialize, Serialize};
 
+use super::inspect::FormatArguments;
 use crate::arguments::TokenizerArguments;
 use crate::error::CliError;
 use crate::input;
 use crate::output;
 use crate::table::Table;
+use crate::{config, run};
 
 /// The maximum size of a text or log.
 const MAX_TEXT_BYTES: u64 = 1 << 30;
 
-/// Count tokens and calibrate tokenizers
-#[derive(Debug, Subcommand)]
-#[command(after_help = "\
+/// Count tokens
+#[derive(Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
+  pannier tokens README.md docs/*.md --tokenizer gpt-5
   pannier tokens list
-  pannier tokens count README.md docs/*.md --tokenizer gpt-5
-  pannier tokens calibrate log.jsonl --tokenizer o200k")]
-pub(crate) enum Tokens {
-    /// List the tokenizers
+  pannier tokens calibrate log.jsonl --tokenizer o200k"
+)]
+pub(crate) struct Tokens {
+    #[command(subcommand)]
+    command: Option<TokensCommand>,
+
+    #[command(flatten)]
+    count: Count,
+}
+
+#[derive(Debug, Subcommand)]
+enum TokensCommand {
+    /// List tokenizers
     List,
-    Count(Count),
     Calibrate(Calibrate),
 }
 
-/// Count the tokens of texts
 #[derive(Args, Debug)]
-pub(crate) struct Count {
+struct Count {
     /// Files [default: standard input]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
 
     #[command(flatten)]
-    tokenizer: TokenizerArguments,
+    request: CountRequest,
 
-    /// Print one line of JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: FormatArguments,
 }
 
-/// Compute an upper bound for a model's counts from a log
+/// Fit a safety factor from logged usage
 ///
 /// Each line of the log is a JSON object with a "text" and the "tokens" that the provider reported; other fields are ignored.
 #[derive(Args, Debug)]
@@ -57,17 +68,16 @@ pub(crate) struct Calibrate {
     #[command(flatten)]
     tokenizer: TokenizerArguments,
 
-    /// Print one line of JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: FormatArguments,
 }
 
 impl Tokens {
     pub(crate) fn run(&self) -> Result<(), CliError> {
-        match self {
-            Self::List => list(),
-            Self::Count(command) => command.run(),
-            Self::Calibrate(command) => command.run(),
+        match &self.command {
+            Some(TokensCommand::List) => list(),
+            Some(TokensCommand::Calibrate(command)) => command.run(),
+            None => self.count.run(),
         }
     }
 }
@@ -96,56 +106,26 @@ fn list() -> Result<(), CliError> {
     output::print(&table.render(false))
 }
 
-/// A text and its count.
-#[derive(Serialize)]
-struct Counted {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<String>,
-    tokens: usize,
-    bytes: usize,
-}
-
-impl Counted {
-    fn new(file: Option<&Path>, text: &str, counter: &dyn TokenCounter) -> Self {
-        let file = file.map(|path| path.display().to_string());
-        Self { file, tokens: counter.count(text), bytes: text.len() }
-    }
-}
-
 impl Count {
     fn run(&self) -> Result<(), CliError> {
-        #[derive(Serialize)]
-        struct Answer<'a> {
-            tokenizer: &'a str,
-            exactness: &'static str,
-            texts: &'a [Counted],
-            tokens: usize,
-        }
-
-        let counter = self.tokenizer.counter()?;
-        let mut texts = Vec::new();
         let stdin = [PathBuf::from("-")];
-        for path in if self.files.is_empty() { &stdin[..] } else { &self.files } {
-            let text = read(path)?;
-            let file = Some(path.as_path()).filter(|path| !is_stdin(path));
-            texts.push(Counted::new(file, &text, &*counter));
-        }
-        let tokens: usize = texts.iter().map(|text| text.tokens).sum();
-        let exactness = counter.exactness().name();
-        let tokenizer = counter.name();
+        let files = if self.files.is_empty() { &stdin[..] } else { &self.files };
+        let mut request = self.request.clone();
+        request.texts = files.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+        let answer = run::run(request, &config::shelf()?)?;
         let text = || {
             let mut table = Table::new(output::max_line_width(), 0, &[true, false]);
-            for text in &texts {
-                let file = text.file.clone().unwrap_or_else(|| "standard input".to_owned());
-                table.row([text.tokens.to_string(), file]);
+            for (path, count) in files.iter().zip(&answer.counts) {
+                let name = path.display().to_string();
+                let name = if is_stdin(path) { "standard input".to_owned() } else { name };
+                table.row([count.tokens.to_string(), name]);
             }
-            if texts.len() > 1 {
-                table.row([tokens.to_string(), "in all".to_owned()]);
+            if answer.counts.len() > 1 {
+                table.row([answer.total.to_string(), "in all".to_owned()]);
             }
-            format!("{}\n{tokenizer} ({exactness})\n", table.render(false))
+            format!("{}\n{} ({})\n", table.render(false), answer.tokenizer, answer.exactness)
         };
-        let answer = || Answer { tokenizer, exactness, texts: &texts, tokens };
-        output::print_answer(self.json, answer, text)
+        output::print_answer(self.format.format.is_json(), || &answer, text)
     }
 }
 
@@ -203,6 +183,6 @@ impl Calibrate {
         };
         let confidence = 0.95;
         let answer = || Answer { tokenizer: name, pairs, mean, bound, covered_share, confidence };
-        output::print_answer(self.json, answer, text)
+        output::print_answer(self.format.format.is_json(), answer, text)
     }
 }

@@ -30,10 +30,12 @@ use crate::diagnostics::{
 };
 use crate::layout::PlannedCosts;
 use crate::{
-    ChronologicalPlacer, ContextBudget, ContextItem, Deduplication, Error, Floor, FormWorths,
-    GreedySlice, Layout, OverflowStrategy, Placer, Pool, Scorer, Slicer, SlicerProperties, Tally,
+    ChronologicalPlacer, ContextBudget, ContextItem, ContextKind, Deduplication, Error, Floor,
+    FormWorths, GreedySlice, Layout, OverflowStrategy, Placer, Pool, Scorer, Slicer,
+    SlicerProperties, Tally,
 };
 pub(crate) use close::{Certificate, Contest, Counts};
+use deduplicate::UnitContents;
 use floor::FloorCut;
 pub(crate) use selection::{PreparedRun, RunState};
 use sort::Sorted;
@@ -73,6 +75,7 @@ pub struct Pipeline {
     deduplication: Deduplication,
     floor: Option<Floor>,
     form_worths: FormWorths,
+    keep_duplicates: Vec<ContextKind>,
     overflow_strategy: OverflowStrategy,
     keep_groups_together: bool,
     overflow_observer: Option<OverflowObserver>,
@@ -103,6 +106,7 @@ impl Pipeline {
             deduplication: Deduplication::Exact,
             floor: None,
             form_worths: FormWorths::default(),
+            keep_duplicates: Vec::new(),
             overflow_strategy: OverflowStrategy::default(),
             keep_groups_together: false,
             overflow_observer: None,
@@ -244,8 +248,8 @@ impl Pipeline {
         end_stage(collector, &PipelineStage::Score, (scored_items, scored_items), &run, None);
 
         start_stage(collector, &PipelineStage::Deduplicate, scored_items);
-        run.duplicates =
-            deduplicate::deduplicate(&run.items, scoreable, &run.scores, self.deduplication);
+        let contents = self.unit_contents(&run);
+        run.duplicates = deduplicate::deduplicate(&contents, &run.scores, self.deduplication);
         let counts = (scored_items, run.unique_items());
         end_stage(collector, &PipelineStage::Deduplicate, counts, &run, None);
 
@@ -261,6 +265,12 @@ impl Pipeline {
             sort::sort(&run, &run.scores, &run.duplicates, run.floor.as_ref());
         (run.sorted, run.offers) = (units, offers);
         Ok(run)
+    }
+
+    /// Returns the contents that deduplication compares.
+    fn unit_contents<'r>(&'r self, run: &'r PreparedRun<'_>) -> UnitContents<'r> {
+        let (items, units) = (&run.items[..], &run.classified.scoreable);
+        UnitContents { items, units, keep: &self.keep_duplicates }
     }
 
     /// Calls the observer if the selection overflowed.
@@ -287,8 +297,9 @@ impl Pipeline {
         let layout = self.layout();
         let closed = layout.map(|layout| self.close(layout, &contest, &mut tally, budget));
         let closed = closed.transpose()?;
-        let moves;
-        (run.verdicts, moves, run.shortfalls) = tally.into_parts();
+        let decided = tally.into_decisions();
+        (run.verdicts, run.shortfalls, run.notes) =
+            (decided.verdicts, decided.shortfalls, decided.notes);
         let sliced_items = run.sliced_items();
         let counts = (competing_items, sliced_items);
         end_stage(collector, &PipelineStage::Slice, counts, prepared, Some(&run));
@@ -297,7 +308,7 @@ impl Pipeline {
         start_stage(collector, &PipelineStage::Place, merged_items);
         let outcome = match closed {
             Some(outcome) => outcome,
-            None => self.place_plain(&contest, &moves, budget)?,
+            None => self.place_plain(&contest, &decided.moves, budget)?,
         };
         run.set_outcome(outcome, self.layout.is_some(), self.overflow_strategy);
         let counts = (merged_items, run.placed.len());
@@ -402,13 +413,17 @@ impl PipelineBuilder {
         closing: Closing => closing;
         /// Sets which duplicates are dropped. Default: [`Deduplication::Exact`].
         ///
-        /// Deduplication compares contents only: of two chat messages "yes", it drops one. Switch it off where that matters.
+        /// Deduplication compares contents only: of two chat messages "yes", it drops one. Where that matters, switch it off,
+        /// or [keep the duplicates](Self::keep_duplicates) of messages.
         deduplication: impl Into<Deduplication> => deduplication.into();
         /// Sets the score below which items are dropped, for the reason
         /// [`BelowFloor`](crate::ExclusionReason::BelowFloor). Kept and pinned items stay. Default: no floor.
         floor: Floor => Some(floor);
         /// Sets what forms are worth that do not state it.
         form_worths: FormWorths => form_worths;
+        /// Sets the kinds whose duplicates are kept. Items of these kinds, and groups with a member of them, are not compared
+        /// with others. Default: none.
+        keep_duplicates: impl IntoIterator<Item = ContextKind> => keep_duplicates.into_iter().collect();
         /// Sets the strategy for a selection above its target.
         overflow_strategy: OverflowStrategy => overflow_strategy;
         /// Places the members of a group together, in pool order, at the position of their best member. Default: off.

@@ -4,10 +4,10 @@
 
 mod documents;
 mod memory;
-mod selection;
 mod snippets;
 
 use pannier::Shelf;
+use pannier::ops::{Control, PackRequest, Request};
 use rmcp::model::JsonObject;
 
 use crate::arguments::parse;
@@ -56,7 +56,26 @@ impl Call {
             Self::InspectCache => documents::inspect(&parse(arguments)?, shelf, control, max_bytes),
             Self::Get => snippets::get(&parse(arguments)?, shelf, control, max_bytes),
             Self::Packet => memory::packet(&parse(arguments)?, shelf, control, max_bytes),
-            Self::Select => selection::select(parse(arguments)?, control, max_bytes),
+            Self::Select => run::<PackRequest>(arguments, shelf, control, max_bytes),
         }
     }
+}
+
+/// Reads a request, runs it, and serializes its answer.
+fn run<R: Request>(
+    arguments: Option<JsonObject>,
+    shelf: &Shelf,
+    control: &CallControl,
+    max_bytes: usize,
+) -> Result<ToolOutput, ToolError> {
+    let request = R::from_value(arguments.unwrap_or_default().into())?;
+    let is_cancelled = || control.check().is_err();
+    // A cancelled run ends at its next step.
+    let step = |name| control.step(name).unwrap_or_default();
+    let run = Control::default().until(&is_cancelled).on_step(&step);
+    let answer = request.run(shelf, &run);
+    control.check()?;
+    control.step("serializing")?;
+    let output = ToolOutput::object(&answer?, max_bytes)?;
+    Ok(output.with_warnings(run.take_notes().warnings))
 }

@@ -5,8 +5,10 @@
 //! call is seen by the next one.
 
 mod named_folder;
+mod settings;
 
 pub use named_folder::NamedFolder;
+pub use settings::Defaults;
 
 use std::fmt;
 use std::io;
@@ -24,6 +26,8 @@ use pannier_docs::{DocumentIndex, Embedder, QueryVector};
 use pannier_memory::Folder;
 #[cfg(feature = "snippets")]
 use pannier_snippets::{DeliveryLog, Roots, SnippetIndexes};
+
+use pannier_policy::PolicyRegistry;
 
 #[cfg(any(feature = "docs", feature = "memory", feature = "snippets"))]
 use crate::Failure;
@@ -137,6 +141,10 @@ pub enum ShelfError {
 /// ```
 #[derive(Debug, Default)]
 pub struct Shelf {
+    /// Whether names in requests may be paths.
+    is_local: bool,
+    defaults: Defaults,
+    registry: PolicyRegistry,
     #[cfg(feature = "docs")]
     documents: Vec<(String, ReloadingIndex)>,
     #[cfg(feature = "docs")]

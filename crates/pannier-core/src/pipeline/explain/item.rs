@@ -105,13 +105,13 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
             let (selected, steps) = self.pipeline.select_units(&contest, budget);
             (selected.map(|(units, _)| units).unwrap_or_default(), steps)
         };
+        let contents = self.pipeline.unit_contents(prepared);
         let near = self.near.map(|NearDuplicateInputs { fingerprints, threshold }| {
-            find_near_duplicates(&prepared.items, scoreable, scores, fingerprints, *threshold)
+            find_near_duplicates(&contents, scores, fingerprints, *threshold)
         });
         if near.is_some() || self.pipeline.floor.is_some() {
-            let duplicates = near.unwrap_or_else(|| {
-                deduplicate(&prepared.items, scoreable, scores, self.pipeline.deduplication)
-            });
+            let duplicates =
+                near.unwrap_or_else(|| deduplicate(&contents, scores, self.pipeline.deduplication));
             let floor = self.pipeline.floor;
             let floor = floor.map(|floor| FloorCut::new(floor, prepared, scores, &duplicates));
             let Sorted { units, offers } =

@@ -67,6 +67,32 @@ pub struct Explanation<I = ContextItem> {
     pub is_complete: bool,
 }
 
+impl Explanation<&ContextItem> {
+    /// Clones the items, so that the explanation outlives the pool.
+    pub fn into_owned(self) -> Explanation {
+        let Self { index, item, stage, decision, score, rank, density, lost_to, .. } = self;
+        let own = |Rival { index, item, score }: Rival<&ContextItem>| {
+            let item = item.clone();
+            Rival { index, item, score }
+        };
+        Explanation {
+            index,
+            item: item.clone(),
+            stage,
+            decision,
+            score,
+            rank,
+            density,
+            lost_to: lost_to.into_iter().map(own).collect(),
+            smallest_budget: self.smallest_budget,
+            smaller_budget: self.smaller_budget,
+            smallest_score: self.smallest_score,
+            max_item_tokens: self.max_item_tokens,
+            is_complete: self.is_complete,
+        }
+    }
+}
+
 /// What was decided about an item.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]

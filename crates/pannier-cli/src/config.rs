@@ -1,0 +1,148 @@
+//! Settings of a project and of the environment: `.pannier/`, `pannier.toml` and variables.
+//!
+//! A flag goes before a variable, a variable before a file. The file and the folder are searched upward from the current
+//! folder, as Git searches its own. The commands of the specifications ignore all of them.
+
+use std::path::{Path, PathBuf};
+
+use pannier::ops::Tokens;
+use pannier::{Defaults, Shelf};
+use serde::Deserialize;
+
+use crate::error::CliError;
+use crate::input;
+
+/// The folder for a project's index and state.
+pub(crate) const STATE_FOLDER: &str = ".pannier";
+
+const FILE: &str = "pannier.toml";
+
+/// The maximum size of the file.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// The settings of a project.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    budget: Option<Tokens>,
+    tokenizer: Option<String>,
+    policy: Option<String>,
+    index: Option<PathBuf>,
+    docs: DocsSection,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct DocsSection {
+    glob: Vec<String>,
+}
+
+/// Settings for options that the command line leaves open.
+#[derive(Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) defaults: Defaults,
+    /// The patterns of documents to index.
+    pub(crate) globs: Vec<String>,
+}
+
+/// Reads the settings of the current folder and of the environment.
+pub(crate) fn read() -> Result<Settings, CliError> {
+    let current = std::env::current_dir().unwrap_or_default();
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    read_from(&current, &variable)
+}
+
+fn read_from(
+    current: &Path,
+    variable: &dyn Fn(&str) -> Option<std::ffi::OsString>,
+) -> Result<Settings, CliError> {
+    let (mut defaults, mut globs) = (Defaults::default(), Vec::new());
+    let found = current.ancestors().map(|folder| folder.join(FILE)).find(|path| path.is_file());
+    if let Some(path) = found {
+        let text = input::read_text(&path, MAX_FILE_BYTES)?;
+        let file: File = toml::from_str(&text)
+            .map_err(|error| CliError::input(&path, error.to_string().trim_end()))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        defaults.budget = file.budget;
+        defaults.tokenizer = file.tokenizer.map(|name| relative_to(folder, name, "file:"));
+        let is_file = |name: &String| name.contains(['/', '\\', '.']);
+        defaults.policy = file.policy.map(|name| match is_file(&name) {
+            true => relative_to(folder, name, ""),
+            false => name,
+        });
+        // A relative path is relative to the file.
+        defaults.index = file.index.map(|index| folder.join(index));
+        globs = file.docs.glob;
+    }
+    if let Some(value) = variable("PANNIER_BUDGET") {
+        let text = value.to_string_lossy();
+        let budget = text.parse().map_err(|form| {
+            CliError::Usage(format!("the variable PANNIER_BUDGET is '{text}'; {form}"))
+        })?;
+        defaults.budget = Some(budget);
+    }
+    if let Some(value) = variable("PANNIER_TOKENIZER") {
+        defaults.tokenizer = Some(value.to_string_lossy().into_owned());
+    }
+    if let Some(value) = variable("PANNIER_INDEX") {
+        defaults.index = Some(value.into());
+    }
+    if defaults.index.is_none() {
+        let indexes = current.ancestors().map(|folder| folder.join(STATE_FOLDER).join("index"));
+        defaults.index = indexes.into_iter().find(|path| path.is_dir());
+    }
+    Ok(Settings { defaults, globs })
+}
+
+/// Returns a path after `prefix` as one from `folder` on; other names as they are.
+fn relative_to(folder: &Path, name: String, prefix: &str) -> String {
+    match name.strip_prefix(prefix) {
+        Some(path) => format!("{prefix}{}", folder.join(path).display()),
+        None => name,
+    }
+}
+
+/// Returns a shelf for the user's requests, with the settings of the project and of the environment.
+pub(crate) fn shelf() -> Result<Shelf, CliError> {
+    Ok(Shelf::local().with_defaults(read()?.defaults))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_override_the_nearest_file_and_paths_are_relative_to_it() {
+        let root = std::env::temp_dir().join(format!("pannier-config-{}", std::process::id()));
+        let inner = root.join("a/b");
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::create_dir_all(root.join("a/.pannier/index")).unwrap();
+        let text = "budget = \"8k\"\ntokenizer = \"file:t.json\"\npolicy = \"p.toml\"\n[docs]\nglob = [\"*.rs\"]\n";
+        std::fs::write(root.join("a/pannier.toml"), text).unwrap();
+        let none = |_: &str| None;
+        let settings = read_from(&inner, &none).unwrap();
+        assert_eq!(settings.defaults.budget, Some(Tokens(8_000)));
+        let policy = root.join("a/p.toml").display().to_string();
+        assert_eq!(settings.defaults.policy, Some(policy));
+        let tokenizer = format!("file:{}", root.join("a/t.json").display());
+        assert_eq!(settings.defaults.tokenizer, Some(tokenizer));
+        assert_eq!(settings.defaults.index, Some(root.join("a/.pannier/index")));
+        assert_eq!(settings.globs, ["*.rs"]);
+        let some = |name: &str| match name {
+            "PANNIER_BUDGET" => Some("9k".into()),
+            "PANNIER_TOKENIZER" => Some("cl100k".into()),
+            "PANNIER_INDEX" => Some("elsewhere".into()),
+            _ => None,
+        };
+        let Defaults { budget, tokenizer, index, .. } = read_from(&inner, &some).unwrap().defaults;
+        assert_eq!(budget, Some(Tokens(9_000)));
+        assert_eq!((tokenizer.as_deref(), index), (Some("cl100k"), Some("elsewhere".into())));
+        let bad = |name: &str| (name == "PANNIER_BUDGET").then(|| "many".into());
+        let problem = read_from(&inner, &bad).unwrap_err().to_string();
+        assert!(problem.starts_with("the variable PANNIER_BUDGET is 'many'; write a number"));
+        std::fs::write(root.join("a/pannier.toml"), "bugdet = 1\n").unwrap();
+        let problem = read_from(&inner, &none).unwrap_err().to_string();
+        assert!(problem.contains("pannier.toml") && problem.contains("bugdet"), "{problem}");
+        std::fs::remove_dir_all(root).unwrap();
+    }
+}

@@ -1,0 +1,49 @@
+//! Operations: a request, an answer, and what turns one into the other.
+//!
+//! A request is one struct. Its fields are the flags of the command, the arguments of a tool and the fields of JSON: clap,
+//! serde and schemars derive them from the same declaration. The command and the server read a request, run it, and print
+//! or send its answer. They have no options of their own but those about input and output.
+//!
+//! ```
+//! use pannier::ops::{Control, PackRequest, Request};
+//! use pannier::Shelf;
+//!
+//! let request = PackRequest::from_value(serde_json::json!({
+//!     "items": [
+//!         { "content": "The refund takes five days.", "tokens": 7 },
+//!         { "content": "The whole catalog ...", "tokens": 900 },
+//!     ],
+//!     "budget": "1k",
+//!     "reserve": 200,
+//! }))?;
+//! let answer = request.run(&Shelf::default(), &Control::default())?;
+//! assert_eq!(answer.items()[0].content(), "The refund takes five days.");
+//! # Ok::<(), pannier::Failure>(())
+//! ```
+
+#[macro_use]
+mod request;
+mod compare;
+mod control;
+mod count;
+mod pack;
+mod pool;
+mod read;
+#[cfg(feature = "schema")]
+mod schema;
+mod values;
+mod whatif;
+
+pub use compare::CompareRequest;
+pub use control::{Control, Decided, Notes};
+pub use count::{CountAnswer, CountRequest, CountedText};
+pub use pack::{PackAnswer, PackRequest, PackTotals};
+pub use pool::{
+    BudgetOptions, CountedPool, PackPool, PolicyName, PolicyOptions, PoolOptions, ReserveOptions,
+};
+pub use request::{Answer, Group, Request};
+pub use values::{Count, Date, Slot, Tokens};
+pub use whatif::{
+    BudgetAnswer, BudgetRequest, LossAnswer, LossRequest, PoolItem, SweepAnswer, SweepRequest,
+    SweptItem,
+};
