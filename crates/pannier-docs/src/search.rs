@@ -319,10 +319,7 @@ impl DocumentIndex {
         let Some(model) = &self.manifest().model else {
             let has_vector = !matches!(vector, QueryVector::None) && mode == SearchMode::Hybrid;
             return match mode == SearchMode::Semantic || has_vector {
-                true => mismatch(
-                    "the index has no vectors; build it with an embedder, or use lexical search"
-                        .to_owned(),
-                ),
+                true => Err(DocsError::NoVectors { path: self.root().to_owned() }),
                 false => Ok(()),
             };
         };

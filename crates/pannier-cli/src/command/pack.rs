@@ -9,6 +9,7 @@ use pannier::ops::{PackAnswer, PackPool, PackRequest};
 use pannier_core::{
     ContextBudget, DiagnosticTraceCollector, Explanation, Selection, TraceDetailLevel, TraceEvent,
 };
+use pannier_policy::Receipt;
 
 use super::{explanation, table_view};
 use crate::config;
@@ -83,6 +84,16 @@ impl RecordArguments {
     /// Returns the file for a receipt.
     pub(crate) fn receipt(&self) -> Option<&PathBuf> {
         self.receipt.as_ref()
+    }
+
+    /// Writes the report and the receipt of a selection, as far as the user asks for them.
+    pub(crate) fn write(
+        &self,
+        selection: &Selection<'_>,
+        receipt: impl FnOnce() -> Receipt,
+    ) -> Result<(), CliError> {
+        self.write_report(selection, Vec::new())?;
+        self.receipt.as_ref().map_or(Ok(()), |path| output::write_json(path, &receipt()))
     }
 
     /// Prints the report of a selection on standard error, or writes it to a file.

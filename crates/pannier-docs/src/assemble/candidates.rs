@@ -11,9 +11,7 @@ use pannier_core::{
     Selection, TokenCounter,
 };
 use pannier_layout::DocumentLayout;
-use pannier_policy::{
-    BudgetScope, PolicyRegistry, Receipt, ReceiptSource, RunConfig, SlicerPolicy,
-};
+use pannier_policy::{BudgetScope, PolicyRegistry, Receipt, ReceiptSource, RunConfig};
 
 use crate::{
     AssembledContext, Assembler, AssemblyConfig, ContextChunk, DocsError, Hit, OmittedChunk,
@@ -315,12 +313,7 @@ impl Candidates {
     ///
     /// As [`assemble`](Self::assemble).
     pub fn pool_from_receipt(&self, receipt: &Receipt) -> Result<Vec<ContextItem>, DocsError> {
-        let tokens = usize::try_from(receipt.budget.target_tokens()).unwrap_or_default();
-        let mut budget = TokenBudget::available(tokens);
-        if let SlicerPolicy::Document(options) = receipt.policy().slicer() {
-            budget.per_doc_overhead = usize::try_from(options.overhead).unwrap_or_default();
-        }
-        Ok(self.pool(&budget)?.into_owned())
+        Ok(self.pool(&TokenBudget::from_receipt(receipt))?.into_owned())
     }
 }
 

@@ -10,8 +10,8 @@ pub use index::{IndexRequest, StatsRequest, VerifyAnswer, VerifyRequest};
 pub use options::{
     BudgetedOptions, IndexOptions, PassageLayout, PassageOptions, QueryOptions, Retrievers,
 };
-pub use records::Bound;
 pub use read::{FoundDocument, FoundDocuments, OmittedDocument, ReadAnswer, ReadPool, ReadRequest};
+pub use records::Bound;
 pub use search::{
     FoundPassage, FoundPassages, OmittedPassage, SearchAnswer, SearchPool, SearchRequest,
 };

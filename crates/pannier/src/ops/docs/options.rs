@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use pannier_core::{ContextBudget, TokenCounter};
-use pannier_docs::{AssemblyConfig, DocumentIndex, Embedder, QueryVector, SearchMode, SearchOptions};
+use pannier_docs::{
+    AssemblyConfig, DocumentIndex, Embedder, QueryVector, SearchMode, SearchOptions,
+};
 use pannier_policy::Packing;
 use serde::Deserialize;
 
 use crate::ops::pool::DEFAULT_TOKENIZER;
 use crate::ops::values::list;
-use crate::ops::{Control, Count, Date, Tokens};
+use crate::ops::{Control, Count, Date, ReserveOptions, Tokens};
 use crate::{Failure, Shelf};
 
 request! {
@@ -53,13 +55,11 @@ request! {
 }
 
 impl BudgetedOptions {
-    /// Returns the tokens that may be sent.
-    pub(super) fn tokens(&self, default: i64, shelf: &Shelf) -> Result<i64, Failure> {
+    /// Returns the budget.
+    pub(super) fn read(&self, default: i64, shelf: &Shelf) -> Result<ContextBudget, Failure> {
         let Tokens(window) = self.budget.or(shelf.defaults().budget).unwrap_or(Tokens(default));
-        let Tokens(reserve) = self.reserve.unwrap_or_default();
-        let target = window.saturating_sub(reserve).max(0);
-        let budget = ContextBudget::builder(window, target).output_reserve(reserve).build()?;
-        Ok(budget.target_tokens())
+        let reserves = ReserveOptions { reserve: self.reserve, ..ReserveOptions::default() };
+        reserves.budget(window, None)
     }
 
     pub(super) fn counter(
@@ -197,7 +197,8 @@ impl QueryOptions {
         if let Some(embedding) = &self.query_embedding {
             let vector = pannier_docs::quantize(embedding).ok_or_else(|| Failure::Request {
                 path: "query_embedding".to_owned(),
-                problem: "write an array of numbers that are not all 0, as in [0.1, -0.2]".to_owned(),
+                problem: "write an array of numbers that are not all 0, as in [0.1, -0.2]"
+                    .to_owned(),
             })?;
             return call(QueryVector::Given(&vector));
         }
@@ -224,10 +225,7 @@ pub(super) fn open_embedder(
 }
 
 #[cfg(not(feature = "embed"))]
-pub(super) fn open_embedder(
-    _: &str,
-    _: &Shelf,
-) -> Result<Option<Box<dyn Embedder>>, Failure> {
+pub(super) fn open_embedder(_: &str, _: &Shelf) -> Result<Option<Box<dyn Embedder>>, Failure> {
     Err(no_embedder("this build has no embedding models; enable the feature `embed`"))
 }
 

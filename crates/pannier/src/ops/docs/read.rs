@@ -10,6 +10,7 @@ use pannier_core::{
 };
 use pannier_docs::{DocumentIndex, resolve_policy};
 use pannier_layout::{DocumentLayout, SentItem, render_documents};
+use pannier_policy::{BudgetScope, PolicyRegistry, Receipt, ReceiptSource, Replay, RunConfig};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -196,6 +197,7 @@ pub struct ReadPool {
     counter: Arc<dyn TokenCounter>,
     budget: ContextBudget,
     scores: Scores,
+    source: ReceiptSource,
 }
 
 impl ReadRequest {
@@ -209,11 +211,21 @@ impl ReadRequest {
             let problem = "give a query or the paths of documents".to_owned();
             return Err(Failure::Request { path: String::new(), problem });
         }
-        let tokens = self.budget.tokens(DEFAULT_BUDGET, shelf)?;
+        let budget = self.budget.read(DEFAULT_BUDGET, shelf)?;
         let counter = self.budget.counter(shelf, control)?;
         let index = self.index.open(shelf)?;
+        self.find(&index, counter, budget, control)
+    }
+
+    fn find(
+        &self,
+        index: &DocumentIndex,
+        counter: Arc<dyn TokenCounter>,
+        budget: ContextBudget,
+        control: &Control<'_>,
+    ) -> Result<ReadPool, Failure> {
         control.step("searching documents")?;
-        let mut matches = self.matches(&index)?;
+        let mut matches = self.matches(index)?;
         let Count(limit) = self.limit.unwrap_or(Count(DEFAULT_LIMIT));
         let others = matches.len().saturating_sub(limit.max(self.paths.len()));
         matches.truncate(matches.len() - others);
@@ -227,7 +239,7 @@ impl ReadRequest {
                 continue;
             }
             // Above the budget, an estimate is enough: the document is never sent.
-            let limit = usize::try_from(tokens).unwrap_or_default();
+            let limit = usize::try_from(budget.target_tokens()).unwrap_or_default();
             let estimate = || document.content.len().div_ceil(4).max(limit.saturating_add(1));
             let count = counter.count_up_to(&document.content, limit).unwrap_or_else(estimate);
             let passage = Passage {
@@ -235,17 +247,24 @@ impl ReadRequest {
                 sequence: 0,
                 range: 0..document.content.len() as u64,
             };
-            let item = ContextItem::builder(&*document.content, i64::try_from(count).unwrap_or(i64::MAX))
-                .kind(ContextKind::DOCUMENT)
-                .id(&document.path)
-                .passage(&passage)
-                .future_relevance_hint(1.0 - rank as f64 / matches.len() as f64);
+            let item =
+                ContextItem::builder(&*document.content, i64::try_from(count).unwrap_or(i64::MAX))
+                    .kind(ContextKind::DOCUMENT)
+                    .id(&document.path)
+                    .passage(&passage)
+                    .future_relevance_hint(1.0 - rank as f64 / matches.len() as f64);
             items.push(item.build()?);
             scores.push(*score);
         }
-        let budget = ContextBudget::new(tokens, tokens)?;
         let scores = Scores { scores: scores.into(), others };
-        Ok(ReadPool { items, counter, budget, scores })
+        let options = serde_json::json!({ "paths": self.paths, "limit": limit });
+        let source = ReceiptSource {
+            kind: "reads".to_owned(),
+            version: index.manifest().version.clone(),
+            query: self.query.clone(),
+            options: serde_json::from_value(options).ok(),
+        };
+        Ok(ReadPool { items, counter, budget, scores, source })
     }
 
     /// Returns the numbers of the documents that match, best first, with their scores.
@@ -286,7 +305,7 @@ impl ReadPool {
     }
 
     fn pipeline(&self, bound: Bound) -> Result<Pipeline, Failure> {
-        let pipeline = pannier_policy::PolicyRegistry::empty().pipeline(&resolve_policy(), None)?;
+        let pipeline = PolicyRegistry::empty().pipeline(&resolve_policy(), None)?;
         Ok(match bound {
             Bound::Text => pipeline.with_layout(DocumentLayout::new(Arc::clone(&self.counter))),
             Bound::Answer => pipeline.with_layout(records::layout(&self.scores, &self.counter)),
@@ -304,12 +323,49 @@ impl ReadPool {
         call: impl FnOnce(&Selection<'_>, FoundDocuments) -> T,
     ) -> Result<T, Failure> {
         let pipeline = self.pipeline(bound)?;
-        let selection = pipeline.run(&self.items, &self.budget)?;
+        let selection = pipeline.run(&self.items, &self.budget);
+        let selection =
+            selection.map_err(|error| records::name_smallest_budget(error.into(), &self.budget))?;
         let answer = match bound {
             Bound::Text => records::text_answer(&self.scores, &selection),
             Bound::Answer => records::answer(&self.scores, &self.counter, &selection),
         };
         Ok(call(&selection, answer))
+    }
+
+    /// Returns the record of a selection.
+    pub fn receipt(&self, bound: Bound, selection: &Selection<'_>) -> Receipt {
+        let mut config = RunConfig::new(resolve_policy());
+        config.tokenizer = self.counter.name().to_owned();
+        config.budget_scope = BudgetScope::Documents;
+        config.source = Some(self.source.clone());
+        records::receipt(&self.scores, &self.counter, bound, selection, config)
+    }
+
+    /// Finds the documents of a receipt again.
+    ///
+    /// # Errors
+    ///
+    /// An error of the index, or [`Failure::Request`] if the receipt is not of documents that were read.
+    pub fn from_receipt(
+        receipt: &Receipt,
+        index: &DocumentIndex,
+        counter: Arc<dyn TokenCounter>,
+    ) -> Result<Self, Failure> {
+        let options = serde_json::to_value(&receipt.source.options).unwrap_or_default();
+        let mut request = ReadRequest::from_value(options)?;
+        request.query.clone_from(&receipt.source.query);
+        request.find(index, counter, receipt.budget.clone(), &Control::default())
+    }
+
+    /// Selects as a receipt records it, and compares.
+    ///
+    /// # Errors
+    ///
+    /// An error of the engine.
+    pub fn replay(&self, receipt: &Receipt) -> Result<Replay, Failure> {
+        let pipeline = self.pipeline(records::bound_of(receipt))?;
+        records::replay(&self.scores, &self.counter, receipt, &self.items, &pipeline)
     }
 
     /// Explains documents by path or index.
@@ -328,10 +384,8 @@ impl ReadPool {
 }
 
 impl Request for ReadRequest {
-    const GROUPS: &'static [Group] = &[
-        Group::new::<IndexOptions>("index"),
-        Group::new::<BudgetedOptions>("budget"),
-    ];
+    const GROUPS: &'static [Group] =
+        &[Group::new::<IndexOptions>("index"), Group::new::<BudgetedOptions>("budget")];
     const ADVERTISED: &'static [&'static str] = &["paths", "query", "budget"];
     type Answer = ReadAnswer;
 

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use pannier_core::{ContextItem, Layout, Selection, TokenCounter};
+use pannier_core::{ContextBudget, ContextItem, Error, Layout, Pipeline, Selection, TokenCounter};
+use pannier_docs::DocsError;
 use pannier_layout::{RecordLayout, Records, SentItem};
+use pannier_policy::{BudgetScope, PolicyRegistry, Receipt, Replay, RunConfig};
 use serde::Serialize;
 
+use crate::Failure;
 use crate::ops::Answer;
 
 /// What the budget of a search bounds.
@@ -65,10 +68,7 @@ fn line(value: &impl Serialize) -> String {
 }
 
 /// Returns the layout that bounds whole answers.
-pub(super) fn layout<F: Found>(
-    found: &F,
-    counter: &Arc<dyn TokenCounter>,
-) -> Arc<dyn Layout> {
+pub(super) fn layout<F: Found>(found: &F, counter: &Arc<dyn TokenCounter>) -> Arc<dyn Layout> {
     let records = FoundRecords { found: found.clone(), stubs: Vec::new() };
     Arc::new(RecordLayout::new(records, Arc::clone(counter)))
 }
@@ -96,6 +96,60 @@ pub(super) fn answer<F: Found>(
 pub(super) fn text_answer<F: Found>(found: &F, selection: &Selection<'_>) -> F::Answer {
     let sent: Vec<SentItem<'_>> = selection.indices().zip(selection.items()).collect();
     found.answer(&sent, &[])
+}
+
+/// Names the smallest budget of an answer that does not fit.
+pub(super) fn name_smallest_budget(failure: Failure, budget: &ContextBudget) -> Failure {
+    let (Failure::Engine(error) | Failure::Docs(DocsError::Engine(error))) = &failure else {
+        return failure;
+    };
+    match error {
+        Error::RequiredTextOverBudget { fixed_tokens, .. } => Failure::AnswerOverBudget {
+            smallest_budget: fixed_tokens.saturating_add(budget.output_reserve()),
+            budget: budget.max_tokens(),
+        },
+        _ => failure,
+    }
+}
+
+/// Records a selection.
+pub(super) fn receipt<F: Found>(
+    found: &F,
+    counter: &Arc<dyn TokenCounter>,
+    bound: Bound,
+    selection: &Selection<'_>,
+    config: RunConfig,
+) -> Receipt {
+    match bound {
+        Bound::Text => Receipt::new(selection, config),
+        Bound::Answer => {
+            Receipt::for_text(selection, config, &line(&answer(found, counter, selection)))
+        }
+    }
+}
+
+/// Returns what the budget of a receipt bounds.
+pub(super) fn bound_of(receipt: &Receipt) -> Bound {
+    match receipt.budget_scope {
+        BudgetScope::CustomRenderer => Bound::Answer,
+        _ => Bound::Text,
+    }
+}
+
+/// Selects from a pool as a receipt records it, and compares.
+pub(super) fn replay<F: Found>(
+    found: &F,
+    counter: &Arc<dyn TokenCounter>,
+    receipt: &Receipt,
+    pool: &[ContextItem],
+    pipeline: &Pipeline,
+) -> Result<Replay, Failure> {
+    Ok(match bound_of(receipt) {
+        Bound::Text => receipt.replay(pool, &PolicyRegistry::default(), counter)?,
+        Bound::Answer => receipt.replay_for_text(pool, pipeline, |selection| {
+            line(&answer(found, counter, selection))
+        })?,
+    })
 }
 
 /// Rounds a share to four digits.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use pannier_core::{
     ContextBudget, ContextItem, Explanation, Passage, Pipeline, Selection, TokenCounter,
 };
-use pannier_docs::{Assembler, Candidates, Hit, TokenBudget};
+use pannier_docs::{Assembler, Candidates, DocumentIndex, Hit, QueryVector, TokenBudget};
 use pannier_layout::{SentItem, render_documents};
-use pannier_policy::Receipt;
+use pannier_policy::{Receipt, Replay};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -179,7 +179,12 @@ impl Places {
             end: hit.range.end,
             headings: hit.heading_path.clone(),
             date: hit.date.map(|date| date.to_string()),
-            terms: hit.lexical.iter().flat_map(|lexical| &lexical.terms).map(|term| term.term.clone()).collect(),
+            terms: hit
+                .lexical
+                .iter()
+                .flat_map(|lexical| &lexical.terms)
+                .map(|term| term.term.clone())
+                .collect(),
             score: rounded(hit.score as f64 / best),
             tokens: 0,
             truncated: false,
@@ -228,6 +233,7 @@ impl Found for Places {
 pub struct SearchPool {
     candidates: Candidates,
     counter: Arc<dyn TokenCounter>,
+    window: ContextBudget,
     budget: TokenBudget,
     places: Places,
 }
@@ -239,20 +245,20 @@ impl SearchRequest {
     ///
     /// Any error of the index, the query, the tokenizer or the budget.
     pub fn open(&self, shelf: &Shelf, control: &Control<'_>) -> Result<SearchPool, Failure> {
-        let tokens = self.budget.tokens(DEFAULT_BUDGET, shelf)?;
+        let window = self.budget.read(DEFAULT_BUDGET, shelf)?;
         let config = self.packing.config(self.search.search())?;
         let counter = self.budget.counter(shelf, control)?;
         let index = self.index.open(shelf)?;
         control.step("searching passages")?;
         let assembler = Assembler::new(&index, config).with_counter(Arc::clone(&counter));
-        let candidates = self.search.with_vector(&index, shelf, |vector| {
-            Ok(assembler.candidates(&self.query, vector)?)
-        })?;
-        let mut budget = TokenBudget::available(usize::try_from(tokens).unwrap_or_default());
-        // The text is counted, so a heading needs no minimum.
+        let candidates = self
+            .search
+            .with_vector(&index, shelf, |vector| Ok(assembler.candidates(&self.query, vector)?))?;
+        let tokens = usize::try_from(window.target_tokens()).unwrap_or_default();
+        let mut budget = TokenBudget::available(tokens);
         budget.per_doc_overhead = self.packing.per_doc_overhead.map_or(10, |Count(count)| count);
         let places = Places::new(candidates.hits());
-        Ok(SearchPool { candidates, counter, budget, places })
+        Ok(SearchPool { candidates, counter, window, budget, places })
     }
 }
 
@@ -269,6 +275,15 @@ impl SearchPool {
 
     /// Calls a function with the pipeline, the items and the budget.
     fn with<T>(
+        &self,
+        bound: Bound,
+        call: impl FnOnce(&Pipeline, &[ContextItem], &ContextBudget) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let result = self.with_pipeline(bound, call);
+        result.map_err(|failure| records::name_smallest_budget(failure, &self.window))
+    }
+
+    fn with_pipeline<T>(
         &self,
         bound: Bound,
         call: impl FnOnce(&Pipeline, &[ContextItem], &ContextBudget) -> Result<T, Failure>,
@@ -328,14 +343,40 @@ impl SearchPool {
     /// Returns the record of a selection.
     pub fn receipt(&self, bound: Bound, selection: &Selection<'_>) -> Receipt {
         let config = self.candidates.run_config(&self.budget);
-        match bound {
-            Bound::Text => Receipt::new(selection, config),
-            Bound::Answer => {
-                let answer = records::answer(&self.places, &self.counter, selection);
-                let json = serde_json::to_string(&answer).unwrap_or_default();
-                Receipt::for_text(selection, config, &json)
-            }
-        }
+        records::receipt(&self.places, &self.counter, bound, selection, config)
+    }
+
+    /// Searches the passages of a receipt again.
+    ///
+    /// # Errors
+    ///
+    /// [`DocsError::Receipt`](pannier_docs::DocsError::Receipt) if it is not of a search, or an error of the search.
+    pub fn from_receipt(
+        receipt: &Receipt,
+        index: &DocumentIndex,
+        vector: QueryVector<'_>,
+        counter: Arc<dyn TokenCounter>,
+    ) -> Result<Self, Failure> {
+        let assembler = Assembler::new(index, Assembler::config_from_receipt(receipt)?);
+        let assembler = assembler.with_counter(Arc::clone(&counter));
+        let query = receipt.source.query.as_deref().unwrap_or_default();
+        let candidates = assembler.candidates(query, vector)?;
+        let budget = TokenBudget::from_receipt(receipt);
+        let places = Places::new(candidates.hits());
+        let window = receipt.budget.clone();
+        Ok(Self { candidates, counter, window, budget, places })
+    }
+
+    /// Selects as a receipt records it, and compares.
+    ///
+    /// # Errors
+    ///
+    /// An error of the engine.
+    pub fn replay(&self, receipt: &Receipt) -> Result<Replay, Failure> {
+        let bound = records::bound_of(receipt);
+        self.with(bound, |pipeline, pool, _| {
+            records::replay(&self.places, &self.counter, receipt, pool, pipeline)
+        })
     }
 }
 
