@@ -25,7 +25,7 @@ pub(crate) const EXIT_CODES: [(Category, u8, &str); 7] = [
     (Category::CheckFailed, 1, "check failed or nothing found"),
     (Category::InvalidInput, 2, "invalid usage or input"),
     (Category::BudgetNotMet, 3, "the budget cannot be met"),
-    (Category::CacheMissing, 4, "index missing"),
+    (Category::CacheMissing, 4, "the index does not exist"),
     (Category::CacheInvalid, 5, "index corrupt or incompatible"),
     (Category::Io, 6, "reading or writing failed"),
     (Category::Internal, 7, "internal error; please report"),

@@ -219,17 +219,18 @@ impl Search {
                 })
             })?;
         }
-        let (answer, summary) = pool.select(bound, |selection, answer| {
+        let mut output = Output::new();
+        let (answer, summary, is_reported) = pool.select(bound, |selection, answer| {
             let receipt = || pool.receipt(bound, selection);
-            self.records.write(selection, receipt)?;
+            let is_reported = self.records.write(selection, receipt, &mut output)?;
             if selection.is_empty() {
                 output::note(&empty_reason("passage", selection));
             }
-            Ok::<_, CliError>((answer, table_view::summary(selection)))
+            Ok::<_, CliError>((answer, table_view::summary(selection), is_reported))
         })??;
         let FoundPassages { passages, text, .. } = &answer;
-        let mut output = Output::new();
         match self.format {
+            _ if is_reported => {}
             Format::Json => output.answer(&answer)?,
             Format::Jsonl => {
                 let items = pool.candidates().pool(pool.budget())?;
@@ -277,16 +278,17 @@ impl Read {
                 Ok(print_explanations(self.format, explanations))
             })?;
         }
-        let (answer, summary) = pool.select(bound, |selection, answer| {
+        let mut output = Output::new();
+        let (answer, summary, is_reported) = pool.select(bound, |selection, answer| {
             let receipt = || pool.receipt(bound, selection);
-            self.records.write(selection, receipt)?;
+            let is_reported = self.records.write(selection, receipt, &mut output)?;
             if selection.is_empty() {
                 output::note(&empty_reason("document", selection));
             }
-            Ok::<_, CliError>((answer, table_view::summary(selection)))
+            Ok::<_, CliError>((answer, table_view::summary(selection), is_reported))
         })??;
-        let mut output = Output::new();
         match self.format {
+            _ if is_reported => {}
             Format::Json => output.answer(&answer)?,
             Format::Jsonl => pool.items().iter().try_for_each(|item| output.json(item))?,
             _ => output.text(&answer.text)?,
@@ -380,7 +382,7 @@ struct PrintedChunk {
 }
 
 impl Chunks {
-    pub(crate) fn run(&self) -> Result<(), CliError> {
+    fn run(&self) -> Result<(), CliError> {
         let mut output = Output::new();
         let mut print = |chunk: Hit| {
             let Hit { id, path, sequence, range, heading_path, text, .. } = chunk;
@@ -468,7 +470,7 @@ pub(crate) struct Verify {
 }
 
 impl Verify {
-    pub(crate) fn run(&self) -> Result<(), CliError> {
+    fn run(&self) -> Result<(), CliError> {
         let answer = run::run(self.request.clone(), &config::shelf()?)?;
         let text = || match answer.is_sound {
             true => "sound\n".to_owned(),

@@ -58,11 +58,7 @@ commands! {
     #[command(subcommand)]
     Snippets(snippets::Snippets),
     Mcp(Box<mcp::Mcp>),
-    #[command(hide = true)]
-    Chunks(docs::Chunks),
     Inspect(Box<inspect::Inspect>),
-    #[command(hide = true)]
-    Verify(docs::Verify),
     #[command(subcommand)]
     Policy(policy::Policies),
     Tokens(tokens::Tokens),

@@ -51,7 +51,9 @@ pub(crate) struct Pack {
 #[derive(Args, Debug)]
 pub(crate) struct RecordArguments {
     /// Print a report to stderr, or write JSON to FILE
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
+    ///
+    /// `--report=-` prints the JSON in place of the selection.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "",
         value_hint = ValueHint::FilePath)]
     report: Option<PathBuf>,
 
@@ -86,32 +88,41 @@ impl RecordArguments {
         self.receipt.as_ref()
     }
 
-    /// Writes the report and the receipt of a selection, as far as the user asks for them.
+    /// Writes the receipt and the report of a selection, if the user asks for them. Returns whether the report replaces the
+    /// selection.
     pub(crate) fn write(
         &self,
         selection: &Selection<'_>,
         receipt: impl FnOnce() -> Receipt,
-    ) -> Result<(), CliError> {
-        self.write_report(selection, Vec::new())?;
-        self.receipt.as_ref().map_or(Ok(()), |path| output::write_json(path, &receipt()))
+        output: &mut Output,
+    ) -> Result<bool, CliError> {
+        if let Some(path) = &self.receipt {
+            output::write_json(path, &receipt())?;
+        }
+        self.write_report(selection, Vec::new(), output)
     }
 
-    /// Prints the report of a selection on standard error, or writes it to a file.
+    /// Prints or writes the report of a selection. Returns whether it replaces the selection.
     pub(crate) fn write_report(
         &self,
         selection: &Selection<'_>,
         events: Vec<TraceEvent>,
-    ) -> Result<(), CliError> {
+        output: &mut Output,
+    ) -> Result<bool, CliError> {
         match &self.report {
-            None => Ok(()),
-            Some(path) if path.as_os_str() == "-" => {
+            None => {}
+            Some(path) if path.as_os_str().is_empty() => {
                 let text = table_view::text(selection, output::is_styled(&std::io::stderr()));
                 // If this fails, there is nowhere left to report it.
                 let _ = write!(std::io::stderr(), "{text}");
-                Ok(())
             }
-            Some(path) => output::write_json(path, &selection.report_with(events)),
+            Some(path) if path.as_os_str() == "-" => {
+                output.json(&selection.report_with(events))?;
+                return Ok(true);
+            }
+            Some(path) => output::write_json(path, &selection.report_with(events))?,
         }
+        Ok(false)
     }
 }
 
@@ -146,11 +157,13 @@ impl Pack {
         let (pool, budget) =
             with_notes(Default::default(), |control| request.open(&shelf, control))?;
         let (selection, events) = select(&pool, &budget)?;
-        self.records.write_report(&selection, events)?;
+        selection.notes().iter().for_each(|note| output::warn(&note.to_string()));
+        let is_replaced = self.records.write_report(&selection, events, &mut output)?;
         if let Some(path) = self.records.receipt() {
             output::write_json(path, &pool.receipt(&selection))?;
         }
         match self.format {
+            _ if is_replaced => {}
             Format::Json => output.json(&PackAnswer::new(&pool, &selection))?,
             Format::Jsonl => selection.items().try_for_each(|item| output.json(item))?,
             Format::Table => {

@@ -38,7 +38,7 @@ impl IndexOptions {
 request! {
     /// The budget of passages or documents, and what counts it.
     pub struct BudgetedOptions {
-        /// Token budget, e.g. 8000 or 128k [default: 2k for passages, 4k for documents]
+        /// Token budget, e.g. 8k [default: 2k to search, 4k to read]
         #[arg(long, short, alias = "max-tokens", value_name = "N", allow_negative_numbers = true)]
         #[serde(alias = "max_tokens")]
         pub budget: Option<Tokens>,
@@ -47,8 +47,8 @@ request! {
         #[arg(long, short, value_name = "N", allow_negative_numbers = true)]
         pub reserve: Option<Tokens>,
 
-        /// Model or encoding that counts tokens, or file:PATH [default: o200k]
-        #[arg(long, short, visible_short_alias = 'm', alias = "model", value_name = "NAME")]
+        /// Model, encoding or file:PATH that counts [default: o200k]
+        #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
         #[serde(alias = "model")]
         pub tokenizer: Option<String>,
     }

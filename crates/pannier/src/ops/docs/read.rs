@@ -51,7 +51,7 @@ request! {
         #[arg(long, value_name = "N", help_heading = "Advanced", hide_short_help = true)]
         pub limit: Option<Count>,
 
-        /// Explain why a document was selected or dropped; repeatable
+        /// Explain why a document is in or out; repeatable
         #[arg(long, value_name = "PATH")]
         #[serde(default, deserialize_with = "list")]
         pub explain: Vec<String>,

@@ -45,7 +45,7 @@ request! {
         #[group(flatten)]
         pub packing: PassageOptions,
 
-        /// Explain why a passage was selected or dropped; repeatable
+        /// Explain why a passage is in or out; repeatable
         #[arg(long, value_name = "ID")]
         #[serde(default, deserialize_with = "list")]
         pub explain: Vec<String>,
@@ -388,6 +388,7 @@ impl Request for SearchRequest {
         Group::new::<PassageOptions>("packing"),
     ];
     const ADVERTISED: &'static [&'static str] = &["query", "budget", "paths", "after", "before"];
+    const INPUTS: &'static [&'static str] = &["query_embedding"];
     type Answer = SearchAnswer;
 
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<SearchAnswer, Failure> {
