@@ -232,7 +232,9 @@ impl ReadRequest {
         control.step("counting tokens")?;
         let mut scores = Vec::with_capacity(matches.len());
         let mut items = Vec::with_capacity(matches.len());
-        for (rank, (number, score)) in matches.iter().enumerate() {
+        // Of equal scores, the first document is taken first.
+        let default = if self.query.is_some() { 0.0 } else { 1.0 };
+        for (number, score) in &matches {
             let document = index.document(*number)?;
             if document.content.is_empty() {
                 control.warn(format!("{} is empty", document.path));
@@ -252,7 +254,7 @@ impl ReadRequest {
                     .kind(ContextKind::DOCUMENT)
                     .id(&document.path)
                     .passage(&passage)
-                    .future_relevance_hint(1.0 - rank as f64 / matches.len() as f64);
+                    .future_relevance_hint(score.unwrap_or(default));
             items.push(item.build()?);
             scores.push(*score);
         }
