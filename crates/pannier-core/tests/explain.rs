@@ -233,8 +233,9 @@ proptest! {
         };
         let present = if is_target { target } else { tokens };
         prop_assert_eq!(is_in(present), now.contains(&index));
-        // A window is searched from the item's own tokens on, although its text may be shorter than they say.
-        let from = if is_target { 0 } else { items[index].tokens() };
+        // A window is searched from the item's own tokens on, although its text may be shorter than they say. If it is
+        // even shorter than the present window, that one is the answer.
+        let from = if is_target { 0 } else { items[index].tokens().min(present) };
         let all: Vec<i64> = (0..260).filter(|stand| is_in(*stand)).collect();
         let first = all.iter().copied().find(|stand| *stand >= from);
         let tokens_of = |found: Option<BudgetThreshold>| {
