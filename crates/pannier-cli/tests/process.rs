@@ -222,9 +222,8 @@ fn completions_and_manuals_exist_for_all_shells_and_commands() {
 fn a_knapsack_that_is_not_exact_warns() {
     let policy = folder("larger-buckets").join("policy.toml");
     let select = |memory_limit: u64| {
-        let text = format!(
-            "slicer = \"knapsack\"\nmemory_limit = {memory_limit}\nscorers = [\"kind\"]"
-        );
+        let text =
+            format!("slicer = \"knapsack\"\nmemory_limit = {memory_limit}\nscorers = [\"kind\"]");
         std::fs::write(&policy, text).unwrap();
         let policy = policy.to_str().unwrap();
         let output = run(&["pack", ITEMS, "--budget", "100", "--policy", policy, "-f", "json"]);

@@ -52,7 +52,8 @@ pub struct Explanation<I = ContextItem> {
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub smaller_budget: Option<BudgetThreshold>,
     /// The smallest score, from 0 on, with which it is selected, all other scores being the same. With the
-    /// next smaller number it is not. Absent if no score helps, or the item is not scored. Where near-duplicates are
+    /// next smaller number it is not. Absent if no score that the scorer [can give](crate::Scorer::max_score) helps, or
+    /// the item is not scored. Where near-duplicates are
     /// dropped, or a layout counts the whole, a higher score may let others in that it loses to; then there may be a
     /// smaller one still.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
