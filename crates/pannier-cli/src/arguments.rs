@@ -1,8 +1,9 @@
 //! The arguments that several commands share. Help, completions and manual pages derive from these declarations and from those
 //! of each command.
 
+use clap::builder::StyledStr;
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Args, Parser};
+use clap::{Args, CommandFactory, FromArgMatches, Parser};
 use pannier_core::{ContextBudget, ContextKind, Timestamp, TokenCounter};
 
 use crate::command::Command;
@@ -10,20 +11,18 @@ use crate::error::{CliError, EXIT_CODES};
 use crate::interrupt::INTERRUPTED;
 use crate::output::OutputArguments;
 
-/// Packs the right context into a model's window.
-///
-/// Pannier selects from candidate items (messages, documents, memories, tool outputs) those that best fit a token budget. It
-/// orders them, and gives a reason for every item, in or out. The same input always gives the same bytes.
+/// Pannier fits messages, documents and memory into a model's context window.
 #[derive(Debug, Parser)]
 #[command(
     name = "pannier",
     version,
     styles = styles(),
     after_long_help = exit_codes(),
-    after_help = "Start with: pannier select items.jsonl --budget 2000 --format table",
     subcommand_required = true,
     arg_required_else_help = true,
-    max_term_width = 100
+    disable_help_subcommand = true,
+    infer_long_args = false,
+    max_term_width = 80
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -31,6 +30,51 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,
+}
+
+/// The commands of the overview, by purpose. The others have their own help.
+const OVERVIEW: [(&str, &[&str]); 4] = [
+    ("Pack", &["pack", "chat"]),
+    ("Find", &["docs", "memory", "snippets"]),
+    ("Serve", &["serve"]),
+    ("Inspect", &["inspect", "policy", "tokens"]),
+];
+
+/// Returns the declarations of all commands.
+pub(crate) fn command() -> clap::Command {
+    let command = Arguments::command();
+    let overview = overview(&command);
+    command.override_help(overview)
+}
+
+/// Parses the arguments of the process.
+pub(crate) fn parse(words: Vec<std::ffi::OsString>) -> Result<Arguments, clap::Error> {
+    Arguments::from_arg_matches(&command().try_get_matches_from(words)?)
+}
+
+/// Renders the help of `pannier` itself.
+fn overview(command: &clap::Command) -> StyledStr {
+    let (heading, literal) = (styles().get_header().to_owned(), styles().get_literal().to_owned());
+    let mut text = format!(
+        "{}\n\n{heading}Usage:{heading:#} {literal}pannier{literal:#} <COMMAND> [OPTIONS]\n",
+        command.get_about().map(ToString::to_string).unwrap_or_default()
+    );
+    for (purpose, names) in OVERVIEW {
+        text.push('\n');
+        for (i, name) in names.iter().enumerate() {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let purpose = if i == 0 { purpose } else { "" };
+            let line =
+                format!("{heading}{purpose:<9}{heading:#}{literal}{name:<10}{literal:#}{about}\n");
+            text.push_str(&line);
+        }
+    }
+    text.push_str(&format!(
+        "\n{heading}Try:{heading:#}     pannier docs search \"how do we roll back?\" --budget 2k\n         \
+         pannier <COMMAND> --help\n"
+    ));
+    text.into()
 }
 
 fn styles() -> Styles {

@@ -50,7 +50,9 @@ pub(crate) struct Pack {
 #[derive(Args, Debug)]
 pub(crate) struct RecordArguments {
     /// Print a report to stderr, or write JSON to FILE
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
+    ///
+    /// `--report=-` prints the JSON in place of the selection.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "",
         value_hint = ValueHint::FilePath)]
     report: Option<PathBuf>,
 
@@ -85,22 +87,27 @@ impl RecordArguments {
         self.receipt.as_ref()
     }
 
-    /// Prints the report of a selection on standard error, or writes it to a file.
+    /// Prints or writes the report of a selection. Returns whether it replaces the selection.
     pub(crate) fn write_report(
         &self,
         selection: &Selection<'_>,
         events: Vec<TraceEvent>,
-    ) -> Result<(), CliError> {
+        output: &mut Output,
+    ) -> Result<bool, CliError> {
         match &self.report {
-            None => Ok(()),
-            Some(path) if path.as_os_str() == "-" => {
+            None => {}
+            Some(path) if path.as_os_str().is_empty() => {
                 let text = table_view::text(selection, output::is_styled(&std::io::stderr()));
                 // If this fails, there is nowhere left to report it.
                 let _ = write!(std::io::stderr(), "{text}");
-                Ok(())
             }
-            Some(path) => output::write_json(path, &selection.report_with(events)),
+            Some(path) if path.as_os_str() == "-" => {
+                output.json(&selection.report_with(events))?;
+                return Ok(true);
+            }
+            Some(path) => output::write_json(path, &selection.report_with(events))?,
         }
+        Ok(false)
     }
 }
 
@@ -136,11 +143,12 @@ impl Pack {
             with_notes(Default::default(), |control| request.open(&shelf, control))?;
         let (selection, events) = select(&pool, &budget)?;
         selection.notes().iter().for_each(|note| output::warn(&note.to_string()));
-        self.records.write_report(&selection, events)?;
+        let is_replaced = self.records.write_report(&selection, events, &mut output)?;
         if let Some(path) = self.records.receipt() {
             output::write_json(path, &pool.receipt(&selection))?;
         }
         match self.format {
+            _ if is_replaced => {}
             Format::Json => output.json(&PackAnswer::new(&pool, &selection))?,
             Format::Jsonl => selection.items().try_for_each(|item| output.json(item))?,
             Format::Table => {

@@ -16,8 +16,8 @@ request! {
         #[serde(deserialize_with = "list")]
         pub texts: Vec<String>,
 
-        /// Model or encoding that counts tokens, or file:PATH [default: o200k]
-        #[arg(long, short, visible_short_alias = 'm', alias = "model", value_name = "NAME")]
+        /// Model, encoding or file:PATH that counts [default: o200k]
+        #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
         pub tokenizer: Option<String>,
     }
 }

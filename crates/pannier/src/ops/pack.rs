@@ -31,7 +31,7 @@ request! {
         #[group(flatten)]
         pub reserves: ReserveOptions,
 
-        /// Explain why an item was selected or dropped; repeatable
+        /// Explain why an item is in or out; repeatable
         #[arg(long, value_name = "ID")]
         #[serde(default, deserialize_with = "list")]
         pub explain: Vec<String>,

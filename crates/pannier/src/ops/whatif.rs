@@ -56,7 +56,7 @@ request! {
         #[group(flatten)]
         pub reserves: ReserveOptions,
 
-        /// Largest budget to search [default: four times the tokens of all items]
+        /// Largest budget to try [default: four times all items]
         #[arg(long, alias = "ceiling", value_name = "N", allow_negative_numbers = true)]
         pub max: Option<Tokens>,
     }
