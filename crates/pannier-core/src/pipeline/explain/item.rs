@@ -122,12 +122,15 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
     }
 
     /// The highest score that the scorer can give, or gave.
-    fn max_score(&self) -> f64 {
-        let given = self.run.prepared.scores.iter().copied().filter(|score| score.is_finite());
-        given.fold(self.pipeline.scorer.max_score(), f64::max).clamp(0.0, f64::MAX)
+    pub(super) fn max_score(&self) -> f64 {
+        let PreparedRun { classified, scores, .. } = &*self.run.prepared;
+        let scored = classified.scoreable.in_pool_order();
+        let given = scored.iter().map(|index| scores[*index as usize]);
+        // The maximum of NaN and a number is the number.
+        given.fold(self.pipeline.scorer.max_score(), f64::max)
     }
 
-    /// The smallest score from 0 up to the highest of the scorer with which the item is in.
+    /// The smallest score from 0 up with which the item is in.
     ///
     /// A higher score never makes an item lose, with one exception: from the score on with which it leads
     /// its group, the group counts as its kind, which a slicer may treat otherwise. So there are two
@@ -144,13 +147,12 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
             let score = self.run.prepared.scores[lead as usize] + 0.0;
             if score >= 0.0 { score.to_bits() + u64::from(self.index > lead) } else { 0 }
         });
-        let highest = self.max_score().to_bits();
         let mut found = match leads_from.checked_sub(1) {
-            Some(last) => self.smallest_within(0, last.min(highest), search)?,
+            Some(last) => self.smallest_within(0, last, search)?,
             None => None,
         };
         if found.is_none() {
-            found = self.smallest_within(leads_from, highest, search)?;
+            found = self.smallest_within(leads_from, f64::MAX.to_bits(), search)?;
         }
         Ok(found.map(f64::from_bits))
     }
@@ -170,7 +172,10 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
             return Ok(Some(first));
         }
         let (mut out, mut within) = (first, last);
-        if !is_in(last)? {
+        let one = 1.0_f64.to_bits();
+        if (first..last).contains(&one) && is_in(one)? {
+            within = one;
+        } else if !is_in(last)? {
             return Ok(None);
         }
         while within - out > 1 {
