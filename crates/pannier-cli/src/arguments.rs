@@ -213,3 +213,43 @@ impl BudgetArguments {
         self.budget.or(self.max_tokens).or(self.target)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls a function with every command and its full name.
+    fn for_each_command(
+        command: &clap::Command,
+        name: &str,
+        check: &mut dyn FnMut(&str, &clap::Command),
+    ) {
+        check(name, command);
+        for subcommand in command.get_subcommands() {
+            for_each_command(subcommand, &format!("{name} {}", subcommand.get_name()), check);
+        }
+    }
+
+    #[test]
+    fn short_help_fits_a_screen() {
+        let mut command = command();
+        command.build();
+        let mut problems = Vec::new();
+        for_each_command(&command, "pannier", &mut |name, command| {
+            let help = command.clone().render_help().to_string();
+            let lines = help.trim_end().lines().count();
+            let widest = help.lines().map(|line| line.chars().count()).max().unwrap_or_default();
+            let is_shown = |arg: &&clap::Arg| !arg.is_hide_set() && !arg.is_hide_short_help_set();
+            let flags = command.get_opts().filter(is_shown).count();
+            if lines > 24 || widest > 80 || flags > 12 {
+                problems.push(format!("{name}: {lines} lines, {widest} columns, {flags} flags"));
+            }
+        });
+        assert!(problems.is_empty(), "{problems:#?}");
+    }
+
+    #[test]
+    fn declarations_are_consistent() {
+        command().debug_assert();
+    }
+}

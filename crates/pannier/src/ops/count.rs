@@ -55,6 +55,7 @@ impl Answer for CountAnswer {
 
 impl Request for CountRequest {
     const ADVERTISED: &'static [&'static str] = &["texts", "tokenizer"];
+    const INPUTS: &'static [&'static str] = &["texts"];
     type Answer = CountAnswer;
 
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<CountAnswer, Failure> {

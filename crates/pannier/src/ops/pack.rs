@@ -142,6 +142,7 @@ impl Request for PackRequest {
         Group::new::<ReserveOptions>("reserves"),
     ];
     const ADVERTISED: &'static [&'static str] = &["items", "budget", "query", "policy", "explain"];
+    const INPUTS: &'static [&'static str] = &["items"];
     type Answer = PackAnswer;
 
     fn run(mut self, shelf: &Shelf, control: &Control<'_>) -> Result<PackAnswer, Failure> {

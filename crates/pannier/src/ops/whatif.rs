@@ -213,6 +213,7 @@ impl Request for SweepRequest {
         Group::new::<PolicyOptions>("policy"),
         Group::new::<ReserveOptions>("reserves"),
     ];
+    const INPUTS: &'static [&'static str] = &["items"];
     type Answer = SweepAnswer;
 
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<SweepAnswer, Failure> {
@@ -246,6 +247,7 @@ impl Request for BudgetRequest {
         Group::new::<PolicyOptions>("policy"),
         Group::new::<ReserveOptions>("reserves"),
     ];
+    const INPUTS: &'static [&'static str] = &["items"];
     type Answer = BudgetAnswer;
 
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<BudgetAnswer, Failure> {
@@ -281,6 +283,7 @@ impl Request for LossRequest {
         Group::new::<BudgetOptions>("budget"),
         Group::new::<ReserveOptions>("reserves"),
     ];
+    const INPUTS: &'static [&'static str] = &["items"];
     type Answer = LossAnswer;
 
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<LossAnswer, Failure> {
