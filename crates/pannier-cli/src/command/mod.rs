@@ -49,7 +49,7 @@ commands! {
     #[command(subcommand)]
     Docs(docs::Docs),
     #[command(hide = true)]
-    Build(specified::Build),
+    Build(Box<specified::Build>),
     #[command(hide = true)]
     Resolve(specified::Resolve),
     #[command(hide = true)]
@@ -64,7 +64,7 @@ commands! {
     Tokens(tokens::Tokens),
     Conformance(conformance::Conformance),
     #[command(hide = true)]
-    Eval(eval::Eval),
+    Eval(Box<eval::Eval>),
     Completions(manual::Completions),
     Man(manual::Man),
 }
