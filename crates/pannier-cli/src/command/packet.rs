@@ -91,7 +91,7 @@ struct PacketArguments {
     files: Vec<String>,
 
     /// Reference time for the age of entries, as in 2026-03-01 [default: now]
-    #[arg(long, value_name = "TIME", value_parser = super::assemble::date)]
+    #[arg(long, value_name = "TIME", value_parser = super::specified::date)]
     now: Option<Timestamp>,
 
     /// Maximum characters of the packet, for hosts that truncate

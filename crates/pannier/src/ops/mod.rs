@@ -26,6 +26,8 @@ mod request;
 mod compare;
 mod control;
 mod count;
+#[cfg(feature = "docs")]
+mod docs;
 mod pack;
 mod pool;
 mod read;
@@ -37,6 +39,8 @@ mod whatif;
 pub use compare::CompareRequest;
 pub use control::{Control, Decided, Notes};
 pub use count::{CountAnswer, CountRequest, CountedText};
+#[cfg(feature = "docs")]
+pub use docs::*;
 pub use pack::{PackAnswer, PackRequest, PackTotals};
 pub use pool::{
     BudgetOptions, CountedPool, PackPool, PolicyName, PolicyOptions, PoolOptions, ReserveOptions,

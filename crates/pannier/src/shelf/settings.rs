@@ -39,6 +39,11 @@ impl Shelf {
         Self { is_local: true, ..Self::default() }
     }
 
+    /// Returns whether names in requests may be paths.
+    pub fn is_local(&self) -> bool {
+        self.is_local
+    }
+
     /// Sets the settings for options that a request leaves open.
     #[must_use]
     pub fn with_defaults(mut self, defaults: Defaults) -> Self {
