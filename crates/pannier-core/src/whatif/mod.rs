@@ -87,20 +87,17 @@ impl<'a> Prepared<'_, 'a> {
         let mut selected = vec![Vec::new(); run.items.len()];
         let mut end = i128::MAX;
         // Members of a group may be whole where others are not.
-        let has_mixed_groups = run.classified.scoreable.has_groups() && run.offers.has_forms();
-        let mixed = has_mixed_groups.then_some(Counts::AnyForm);
-        for (counts, unanswered) in mixed
-            .into_iter()
-            .chain([Counts::Whole])
-            .rev()
-            .zip([1 + usize::from(mixed.is_some()), 1])
-        {
+        let is_mixed = run.classified.scoreable.has_groups() && run.offers.has_forms();
+        let questions: &[Counts] = match is_mixed {
+            true => &[Counts::Whole, Counts::AnyForm],
+            false => &[Counts::Whole],
+        };
+        for (&counts, unanswered) in questions.iter().zip((1..=questions.len()).rev()) {
             let all = Budgets::new(self.pipeline, run, base, VariedLimit::Both, counts);
             let swept = all.sweep(budgets.clone(), &positions, false, &mut search.part(unanswered));
             let mut set = |members: &[u32], ranges: &TargetRanges| {
                 for index in members {
-                    let is_asked =
-                        mixed.is_none() || Counts::whole(run.items[*index as usize]) == counts;
+                    let is_asked = !is_mixed || Counts::whole(run.items[*index as usize]) == counts;
                     if is_asked {
                         selected[*index as usize] = ranges.ranges().to_vec();
                     }
@@ -112,7 +109,7 @@ impl<'a> Prepared<'_, 'a> {
             }
             end = end.min(swept.end);
         }
-        if mixed.is_some() {
+        if is_mixed {
             cut_off(&mut selected, end);
         }
         BudgetSweep { budgets: known(&budgets, end), selected }
