@@ -80,6 +80,11 @@ impl RecordArguments {
         Ok(())
     }
 
+    /// Returns the file for a report; `-` is standard error.
+    pub(crate) fn report(&self) -> Option<&PathBuf> {
+        self.report.as_ref()
+    }
+
     /// Returns the file for a receipt.
     pub(crate) fn receipt(&self) -> Option<&PathBuf> {
         self.receipt.as_ref()

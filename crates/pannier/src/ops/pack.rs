@@ -76,16 +76,22 @@ pub struct PackTotals {
     pub ledger: Ledger,
 }
 
-impl PackAnswer {
-    /// Summarizes a selection.
-    pub fn new(pool: &PackPool, selection: &Selection<'_>) -> Self {
-        let totals = PackTotals {
+impl PackTotals {
+    pub(super) fn new(selection: &Selection<'_>) -> Self {
+        Self {
             candidates: selection.pool().len(),
             selected: selection.len(),
             tokens: selection.tokens(),
             budget: selection.budget().clone(),
             ledger: selection.ledger().clone(),
-        };
+        }
+    }
+}
+
+impl PackAnswer {
+    /// Summarizes a selection.
+    pub fn new(pool: &PackPool, selection: &Selection<'_>) -> Self {
+        let totals = PackTotals::new(selection);
         Self::Selection {
             items: selection.items().cloned().collect(),
             totals: Box::new(totals),
