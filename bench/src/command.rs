@@ -90,7 +90,7 @@ fn floor(stream: &PathBuf) -> Duration {
 /// Selects from a stream.
 fn select(binary: &PathBuf, stream: &PathBuf) -> (Duration, usize) {
     let mut command = Command::new(binary);
-    command.args(["select", "--budget", "128000"]);
+    command.args(["pack", "--budget", "128000"]);
     watch(command.stdin(std::fs::File::open(stream).expect("the stream")))
 }
 

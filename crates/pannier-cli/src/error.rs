@@ -22,13 +22,13 @@ use crate::table::printable;
 
 /// The exit code of each category, and its line in the help.
 pub(crate) const EXIT_CODES: [(Category, u8, &str); 7] = [
-    (Category::CheckFailed, 1, "a check failed"),
+    (Category::CheckFailed, 1, "check failed or nothing found"),
     (Category::InvalidInput, 2, "invalid usage or input"),
     (Category::BudgetNotMet, 3, "the budget cannot be met"),
-    (Category::CacheMissing, 4, "the cache does not exist"),
-    (Category::CacheInvalid, 5, "the cache is damaged or of another program"),
+    (Category::CacheMissing, 4, "the index does not exist"),
+    (Category::CacheInvalid, 5, "index corrupt or incompatible"),
     (Category::Io, 6, "reading or writing failed"),
-    (Category::Internal, 7, "a fault of the program"),
+    (Category::Internal, 7, "internal error; please report"),
 ];
 
 fn exit_code(category: Category) -> ExitCode {

@@ -34,7 +34,7 @@ pub(crate) struct PathArguments {
     #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
 
-    /// Files in folders, e.g. '*.md'; '!' excludes; repeatable
+    /// Files in folders, e.g. '*.md'; '!' excludes
     #[arg(long = "glob", short, value_name = "GLOB")]
     globs: Vec<String>,
 

@@ -9,6 +9,7 @@ mod arguments;
 mod command;
 mod config;
 mod error;
+mod former;
 mod input;
 mod interrupt;
 mod output;
@@ -17,13 +18,14 @@ mod table;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use error::CliError;
 
 fn main() -> ExitCode {
-    let command = match arguments::Arguments::try_parse() {
+    let (words, former) = former::rewrite(std::env::args_os().collect());
+    let command = match arguments::parse(words) {
         Ok(arguments) => {
             output::init(arguments.output);
+            former.iter().for_each(|note| output::note(note));
             arguments.command
         }
         Err(problem) => return error::usage_error(&problem, std::env::args_os()),

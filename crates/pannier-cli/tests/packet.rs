@@ -323,16 +323,8 @@ fn items_and_policy_of_a_packet_work_with_other_commands() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pannier"));
         stdout(&command.current_dir(&root).args(arguments).output().unwrap())
     };
-    let select = [
-        "select",
-        "items.jsonl",
-        "--policy",
-        "policy.toml",
-        "--budget",
-        "300",
-        "--format",
-        "table",
-    ];
+    let select =
+        ["pack", "items.jsonl", "--policy", "policy.toml", "--budget", "300", "--format", "table"];
     assert!(simulate(&select).contains("Shortened"), "{}", simulate(&select));
     let sweep = simulate(&[
         "simulate",

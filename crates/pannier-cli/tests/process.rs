@@ -25,7 +25,7 @@ fn folder(name: &str) -> PathBuf {
 
 #[test]
 fn colors_need_a_terminal_or_a_request() {
-    let table = ["select", ITEMS, "--budget", "100", "--format", "table"];
+    let table = ["pack", ITEMS, "--budget", "100", "--format", "table"];
     let has_colors = |output: Output| output.stdout.contains(&0x1b);
     assert!(!has_colors(run(&table)));
     assert!(has_colors(pannier(&table).env("CLICOLOR_FORCE", "1").output().unwrap()));
@@ -39,7 +39,7 @@ fn data_has_no_colors_and_keeps_control_characters() {
     let item = format!("{{\"content\":{content:?},\"tokens\":1}}")
         .replace("\\u{1b}", "\\u001b")
         .replace("\\0", "\\u0000");
-    let mut child = pannier(&["select", "--budget", "10"])
+    let mut child = pannier(&["pack", "--budget", "10"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -53,7 +53,7 @@ fn data_has_no_colors_and_keeps_control_characters() {
 fn closed_output_is_not_an_error() {
     // More than a pipe buffers.
     let long = format!("{{\"content\":\"{}\",\"tokens\":1}}\n", "x".repeat(4_000_000));
-    let mut child = pannier(&["select", "--budget", "10"])
+    let mut child = pannier(&["pack", "--budget", "10"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -73,7 +73,7 @@ fn receipts_are_replaced_atomically() {
     let folder = folder("receipts");
     let receipt = folder.join("run.json");
     let select = |receipt: &Path| {
-        run(&["select", ITEMS, "--budget", "100", "--receipt", receipt.to_str().unwrap()])
+        run(&["pack", ITEMS, "--budget", "100", "--receipt", receipt.to_str().unwrap()])
     };
     assert!(select(&receipt).status.success());
     let first = std::fs::read(&receipt).unwrap();
@@ -98,7 +98,7 @@ fn items_are_read_from_files_and_standard_input() {
     std::fs::write(&first, "\u{feff}[{\"content\":\"one\"},{\"content\":\"two\"}]").unwrap();
     std::fs::write(&second, "\n{\"content\":\"four\"}\r\n\n").unwrap();
     let files = [first.to_str().unwrap(), "-", second.to_str().unwrap()];
-    let mut child = pannier(&["select", "--budget", "10", files[0], files[1], files[2]])
+    let mut child = pannier(&["pack", "--budget", "10", files[0], files[1], files[2]])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -127,7 +127,7 @@ fn arrays_and_lines_can_be_mixed_across_files() {
     std::fs::write(&first, "{\"content\":\"one\"}\n").unwrap();
     std::fs::write(&second, "\n [{\"content\":\"two\"}]").unwrap();
     let output =
-        run(&["select", "--budget", "10", first.to_str().unwrap(), second.to_str().unwrap()]);
+        run(&["pack", "--budget", "10", first.to_str().unwrap(), second.to_str().unwrap()]);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "one\n\ntwo\n");
 }
 
@@ -142,8 +142,8 @@ fn control_characters_are_escaped_for_people() {
         [output.stdout, output.stderr].concat()
     };
     for arguments in [
-        &["select", "--budget", "5", "--format", "table"][..],
-        &["select", "--budget", "5", "--explain", "0"],
+        &["pack", "--budget", "5", "--format", "table"][..],
+        &["pack", "--budget", "5", "--explain", "0"],
         &["simulate", "--sweep"],
         &["simulate", "--marginal", "9", "--budget", "9"],
         &["compare", "--budget", "9", "-p", "chat", "-p", "rag"],
@@ -155,7 +155,7 @@ fn control_characters_are_escaped_for_people() {
         );
     }
     let unknown = format!("{{\"content\":\"x\",\"{hostile}\":1}}");
-    let bytes = output(&["select", "--budget", "5"], &unknown);
+    let bytes = output(&["pack", "--budget", "5"], &unknown);
     assert!(String::from_utf8_lossy(&bytes).contains("unknown field") && !bytes.contains(&0x1b));
 }
 
@@ -164,7 +164,7 @@ fn failed_check_keeps_its_exit_code_when_output_is_closed() {
     let folder = folder("closed");
     let receipt = folder.join("run.json");
     let receipt = receipt.to_str().unwrap();
-    assert!(run(&["select", ITEMS, "--budget", "100", "--receipt", receipt]).status.success());
+    assert!(run(&["pack", ITEMS, "--budget", "100", "--receipt", receipt]).status.success());
     let mut child =
         pannier(&["replay", receipt]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
@@ -177,7 +177,7 @@ fn trailing_data_after_a_receipt_is_rejected() {
     let folder = folder("trailing");
     let receipt = folder.join("run.json");
     let path = receipt.to_str().unwrap();
-    assert!(run(&["select", ITEMS, "--budget", "100", "--receipt", path]).status.success());
+    assert!(run(&["pack", ITEMS, "--budget", "100", "--receipt", path]).status.success());
     let text = std::fs::read_to_string(&receipt).unwrap();
     std::fs::write(&receipt, text + "{\"more\": true}").unwrap();
     let output = run(&["replay", path, ITEMS]);
@@ -189,14 +189,14 @@ fn trailing_data_after_a_receipt_is_rejected() {
 #[cfg(target_os = "linux")]
 fn closed_stderr_does_not_change_the_exit_code() {
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let failed = pannier(&["select", "missing", "--budget", "5"]).stderr(full()).status().unwrap();
+    let failed = pannier(&["pack", "missing", "--budget", "5"]).stderr(full()).status().unwrap();
     assert_eq!(failed.code(), Some(6));
-    let timed = pannier(&["select", ITEMS, "--budget", "100", "--timings"])
+    let timed = pannier(&["pack", ITEMS, "--budget", "100", "--verbose"])
         .stdout(Stdio::null())
         .stderr(full())
         .status();
     assert!(timed.unwrap().success());
-    let output = pannier(&["select", ITEMS, "--budget", "100"]).stdout(full()).output().unwrap();
+    let output = pannier(&["pack", ITEMS, "--budget", "100"]).stdout(full()).output().unwrap();
     assert_eq!(output.status.code(), Some(6));
 }
 
@@ -209,13 +209,32 @@ fn completions_and_manuals_exist_for_all_shells_and_commands() {
     }
     let manual = String::from_utf8(run(&["man"]).stdout).unwrap();
     assert!(manual.contains("the budget cannot be met"), "the exit codes are in the manual");
-    let commands = ["select", "simulate", "compare", "policy", "replay", "diff", "conformance"];
+    let commands = ["pack", "simulate", "compare", "policy", "replay", "diff", "conformance"];
     for command in commands {
         let manual = String::from_utf8(run(&["man", command]).stdout).unwrap();
         assert!(manual.contains(&format!(".TH pannier-{command} 1")), "{manual}");
         let help = String::from_utf8(run(&[command, "--help"]).stdout).unwrap();
         assert!(help.contains("Example"), "{command} has examples in its help");
     }
+}
+
+#[test]
+fn a_knapsack_that_is_not_exact_warns() {
+    let policy = folder("larger-buckets").join("policy.toml");
+    let select = |memory_limit: u64| {
+        let text =
+            format!("slicer = \"knapsack\"\nmemory_limit = {memory_limit}\nscorers = [\"kind\"]");
+        std::fs::write(&policy, text).unwrap();
+        let policy = policy.to_str().unwrap();
+        let output = run(&["pack", ITEMS, "--budget", "100", "--policy", policy, "-f", "json"]);
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (json, warning) = select(16);
+    assert!(json.contains(r#""notes":[{"note":"LargerBuckets","#), "{json}");
+    assert!(warning.contains("the knapsack is not exact"), "{warning}");
+    let (json, warning) = select(1 << 20);
+    assert!(!json.contains("notes"), "{json}");
+    assert_eq!(warning, "");
 }
 
 #[test]
@@ -238,7 +257,7 @@ fn receipts_follow_links_and_write_to_pipes() {
     let items = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/support-chat.jsonl");
     let select = |receipt: &Path| {
         let output = Command::new(env!("CARGO_BIN_EXE_pannier"))
-            .args(["select", items, "--budget", "100", "--receipt"])
+            .args(["pack", items, "--budget", "100", "--receipt"])
             .arg(receipt)
             .output()
             .unwrap();

@@ -1,7 +1,8 @@
 //! Builds components from a vector's configuration, through policies.
 //!
-//! A vector's keys are those of a policy, but for three differences: a scorer under test has its children under `scorers`,
-//! a kind scorer may ask for the default weights, and unknown keys are ignored, so that newer suites still run.
+//! A vector's keys are those of a policy, but for four differences: a scorer under test has its children under `scorers`,
+//! a kind scorer may ask for the default weights, a knapsack has the specification's buckets of 100 tokens, and unknown keys
+//! are ignored, so that newer suites still run.
 
 use pannier_core::{Error, Metadata, MetadataValue, Pipeline};
 use pannier_policy::{PlacerPolicy, Policy, PolicyRegistry, ScorerPolicy, SlicerPolicy};
@@ -42,6 +43,7 @@ pub(crate) fn pipeline(mut config: Metadata) -> Result<Pipeline, Problem> {
     rewrite_each(&mut config, "scorers", |scorer| scorer_of_table(scorer, &["weight"]))?;
     let keys = [
         "deduplication",
+        "keep_duplicates",
         "keep_groups_together",
         "near_duplicates",
         "overflow_strategy",
@@ -132,6 +134,9 @@ fn slicer_table(name_of: &str, mut table: Metadata) -> Result<MetadataValue, Pro
             Err(Problem::NotUnderstood(problem))
         }
     })?;
+    if options.contains(&"bucket_size") {
+        table.entry("bucket_size".to_owned()).or_insert_with(|| 100.into());
+    }
     Ok(typed(name_of, table, options))
 }
 

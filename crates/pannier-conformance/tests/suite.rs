@@ -30,7 +30,7 @@ const KEYS: &str = "
     diagnostics displaced_by document drop_worthless drop_zero_score enough entries error estimation_safety_margin_percent excluded
     exclusion_reason expect_construction_error expected expected_output floor full_text_percent futureRelevanceHint group
     half_life_secs id included inclusion_reason inner_scorer inner_slicer item_tokens items
-    items_in items_out keep_groups_together key keywords kind kinds max_age_secs max_per_document max_tokens
+    items_in items_out keep_duplicates keep_groups_together key keywords kind kinds max_age_secs max_per_document max_tokens
     memory_limit metadata name near near_duplicate_of near_duplicates null_timestamp_score ordered_contents otherwise
     outcompeted output_reserve overflow overflow_strategy overflowing_contents overhead own
     packing pinned placer priority query quotas reference_time require require_count required_count

@@ -108,7 +108,7 @@ mod whatif;
 pub use analytics::{QuotaLimit, QuotaUnit, QuotaUtilization};
 pub use diagnostics::{
     DiagnosticTraceCollector, ExcludedItem, ExclusionReason, ExclusionVariant,
-    FanOutTraceCollector, IncludedItem, InclusionReason, ItemDecision, ItemEvent,
+    FanOutTraceCollector, IncludedItem, InclusionReason, ItemDecision, ItemEvent, Note,
     NullTraceCollector, OverflowEvent, PipelineStage, ReportedItem, SelectionReport, StageCount,
     TraceCollector, TraceDetailLevel, TraceEvent,
 };

@@ -98,6 +98,7 @@ fn c19_a_search_without_a_ceiling_ends() {
     for slicer in [
         Box::new(GreedySlice) as Box<dyn Slicer>,
         Box::new(KnapsackSlice::exact()),
+        Box::new(KnapsackSlice::new(100).unwrap()),
         Box::new(KnapsackSlice::default()),
     ] {
         let pipeline = pipeline().slicer(slicer).build();

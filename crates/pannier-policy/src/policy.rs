@@ -1,6 +1,8 @@
 //! A pipeline as data.
 
-use pannier_core::{Deduplication, Error, MetadataValue, OverflowStrategy, Pipeline, Scorer};
+use pannier_core::{
+    ContextKind, Deduplication, Error, MetadataValue, OverflowStrategy, Pipeline, Scorer,
+};
 use pannier_layout::DocumentLayout;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -19,7 +21,7 @@ use crate::{
 /// use pannier_policy::{KnapsackOptions, Policy, ScorerPolicy};
 ///
 /// let policy = Policy::new([(ScorerPolicy::Recency, 3.0), (ScorerPolicy::Priority, 1.0)])
-///     .with_slicer(KnapsackOptions::EXACT);
+///     .with_slicer(KnapsackOptions::default());
 /// let pipeline = policy.pipeline()?;
 /// # Ok::<(), pannier_core::Error>(())
 /// ```
@@ -45,6 +47,10 @@ records! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
         near_duplicates: Option<f64>,
+        /// The kinds whose duplicates are kept; default: none.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
+        keep_duplicates: Vec<ContextKind>,
         /// What happens to a selection above its target; default: throw.
         #[serde(default, skip_serializing_if = "is_default")]
         #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["throw", "truncate", "proceed"])))]
@@ -72,6 +78,7 @@ impl Policy {
             placer: PlacerPolicy::default(),
             deduplication: true,
             near_duplicates: None,
+            keep_duplicates: Vec::new(),
             overflow_strategy: OverflowStrategy::default(),
             keep_groups_together: false,
         })
@@ -108,6 +115,11 @@ impl Policy {
             Some(threshold) => Deduplication::NearDuplicates { threshold },
             None => self.0.deduplication.into(),
         }
+    }
+
+    /// Returns the kinds whose duplicates are kept.
+    pub fn kept_duplicates(&self) -> &[ContextKind] {
+        &self.0.keep_duplicates
     }
 
     /// Returns what happens to a selection above its target.
@@ -163,6 +175,12 @@ impl Policy {
         Self(Fields { deduplication, near_duplicates, ..self.0 })
     }
 
+    /// Sets the kinds whose duplicates are kept.
+    #[must_use]
+    pub fn with_kept_duplicates(self, kinds: impl IntoIterator<Item = ContextKind>) -> Self {
+        Self(Fields { keep_duplicates: kinds.into_iter().collect(), ..self.0 })
+    }
+
     /// Sets what happens to a selection above its target.
     #[must_use]
     pub fn with_overflow_strategy(self, overflow_strategy: OverflowStrategy) -> Self {
@@ -213,6 +231,7 @@ impl Policy {
             .slicer(self.0.slicer.build(context)?)
             .placer(self.0.placer.build(context)?)
             .deduplication(self.deduplication())
+            .keep_duplicates(self.0.keep_duplicates.iter().cloned())
             .overflow_strategy(self.0.overflow_strategy)
             .keep_groups_together(self.0.keep_groups_together)
             .build())
@@ -242,10 +261,15 @@ impl Policy {
         let fields: Fields = tree::read(table.into()).map_err(|error| error.unnested(&nested))?;
         if let Some(share) = fields.near_duplicates {
             check_range("near_duplicates", share, 1.0)?;
-            if !fields.deduplication {
-                let problem = "deduplication is off; remove one of them";
-                return Err(ReadError::new("near_duplicates", problem));
-            }
+        }
+        let details = [
+            ("near_duplicates", fields.near_duplicates.is_some()),
+            ("keep_duplicates", !fields.keep_duplicates.is_empty()),
+        ];
+        if let Some((key, _)) =
+            details.into_iter().find(|(_, is_set)| *is_set && !fields.deduplication)
+        {
+            return Err(ReadError::new(key, "deduplication is off; remove one of them"));
         }
         // Each component is valid by now. What is left is how the scorers combine.
         let policy = Self(fields);

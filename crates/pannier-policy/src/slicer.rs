@@ -26,10 +26,10 @@ components! {
         options {
             /// Takes the subset with the highest total score.
             "knapsack" => Knapsack(KnapsackOptions {
-                /// The tokens in a bucket; 1 is exact, and the default is 100.
-                #[serde(default = "tokens::<100>")]
+                /// The tokens in a bucket; default: 1, or the smallest size whose table fits the memory limit.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
                 #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
-                pub bucket_size: i64,
+                pub bucket_size: Option<i64>,
                 /// The maximum memory of the table, in bytes; default: 1 GiB.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub memory_limit: Option<u64>,
@@ -70,10 +70,10 @@ components! {
                 #[serde(default, skip_serializing_if = "is_default")]
                 #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["degrade", "throw"])))]
                 pub scarcity_behavior: ScarcityBehavior,
-                /// The tokens in a bucket; 1 is exact, and the default is 100.
-                #[serde(default = "tokens::<100>")]
+                /// The tokens in a bucket; default: 1, or the smallest size whose table fits the memory limit.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
                 #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
-                pub bucket_size: i64,
+                pub bucket_size: Option<i64>,
                 /// The maximum memory of the table, in bytes; default: 1 GiB.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub memory_limit: Option<u64>,
@@ -245,14 +245,17 @@ fn checked_counts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Kind
     })
 }
 
-fn knapsack(bucket_size: i64, memory_limit: Option<u64>) -> Result<KnapsackSlice, Error> {
+fn knapsack(bucket_size: Option<i64>, memory_limit: Option<u64>) -> Result<KnapsackSlice, Error> {
     let memory_limit = memory_limit.unwrap_or(KnapsackSlice::DEFAULT_MEMORY_LIMIT);
-    Ok(KnapsackSlice::new(bucket_size)?.with_memory_limit(memory_limit))
+    let knapsack = bucket_size.map_or(Ok(KnapsackSlice::default()), KnapsackSlice::new)?;
+    Ok(knapsack.with_memory_limit(memory_limit))
 }
 
-impl KnapsackOptions {
-    /// An exact knapsack.
-    pub const EXACT: Self = Self { bucket_size: 1, memory_limit: None };
+impl Default for KnapsackOptions {
+    /// Single tokens, or the smallest buckets whose table fits 1 GiB.
+    fn default() -> Self {
+        Self { bucket_size: None, memory_limit: None }
+    }
 }
 
 fn is_min_heading(tokens: &i64) -> bool {

@@ -543,7 +543,8 @@ fn an_inner_component_takes_the_options_beside_its_name() {
     "#;
     let policy = read(short).unwrap();
     let SlicerPolicy::Quota(quota) = policy.slicer() else { panic!("{policy:?}") };
-    assert_eq!(*quota.inner_slicer, KnapsackOptions::EXACT.into());
+    let exact = KnapsackOptions { bucket_size: Some(1), memory_limit: None };
+    assert_eq!(*quota.inner_slicer, exact.into());
     let weights = Some(vec![KindWeight { kind: kind("Note"), weight: 2.0 }]);
     let scaled = ScaledOptions { inner_scorer: Box::new(KindOptions { weights }.into()) };
     assert_eq!(policy.scorers(), [(scaled, 1.0).into()]);
@@ -554,7 +555,7 @@ fn an_inner_component_takes_the_options_beside_its_name() {
 fn a_policy_builds_the_pipeline_it_describes() {
     let items = [item("a", 60, 0.6), item("b", 50, 0.55), item("c", 50, 0.5), item("d", 1, 0.1)];
     let exact = Policy::new([(ScorerPolicy::Reflexive, 1.0)])
-        .with_slicer(KnapsackOptions::EXACT)
+        .with_slicer(KnapsackOptions::default())
         .with_placer(PlacerPolicy::Rank);
     let by_hand = Pipeline::builder(ReflexiveScorer).slicer(KnapsackSlice::exact());
     let by_hand = by_hand.placer(RankPlacer).build();
@@ -562,6 +563,91 @@ fn a_policy_builds_the_pipeline_it_describes() {
     let selection = by_policy.run(&items, &budget(101)).unwrap();
     assert_eq!(placed(&selection), placed(&by_hand.run(&items, &budget(101)).unwrap()));
     assert_eq!(placed(&selection), ["b", "c", "d"]);
+}
+
+#[test]
+fn a_knapsack_is_exact_by_default() {
+    let items: Vec<_> = (1..=20).map(|i| item(&i.to_string(), 47 + i % 2, 0.5)).collect();
+    for slicer in ["knapsack", "count_constrained_knapsack"] {
+        let policy = format!("slicer = \"{slicer}\"\nscorers = [\"reflexive\"]");
+        let policy = read(&policy).unwrap();
+        let selection = policy.pipeline().unwrap().run(&items, &budget(1_000)).unwrap();
+        assert_eq!(selection.len(), 20);
+        assert_eq!(selection.notes(), []);
+        let written = toml::to_string(&policy).unwrap();
+        assert!(!written.contains("bucket_size"), "{written}");
+    }
+}
+
+#[test]
+fn a_knapsack_above_its_memory_limit_says_which_buckets_it_used() {
+    // Equal densities leave every item undecided.
+    let items: Vec<_> =
+        (0..200).map(|i| item(&i.to_string(), 901 + i, (901 + i) as f64 / 2_000.0)).collect();
+    let run = |slicer: &str, options: &str| {
+        let policy = format!("slicer = \"{slicer}\"\n{options}\nscorers = [\"reflexive\"]");
+        read(&policy).unwrap().pipeline().unwrap().run(&items, &budget(100_000))
+    };
+    let table =
+        |options: &str| run("knapsack", options).map(|selection| selection.notes().to_vec());
+    assert_eq!(table(""), Ok(vec![]));
+    let memory_limit = 400_000;
+    let notes = table("memory_limit = 400_000").unwrap();
+    let [Note::LargerBuckets { bucket_size, memory_limit: limit }] = notes[..] else {
+        panic!("{notes:?}");
+    };
+    assert_eq!(limit, memory_limit);
+    // The smallest that fits: with a bucket size of its own, a table fails instead.
+    let fails = |size: i64| {
+        matches!(
+            table(&format!("memory_limit = 400_000\nbucket_size = {size}")),
+            Err(Error::TableTooLarge { .. })
+        )
+    };
+    assert!(bucket_size > 1 && fails(1) && fails(bucket_size - 1) && !fails(bucket_size));
+    // Slicers around a knapsack pass the note on, and the report has it.
+    for slicer in ["count_constrained_knapsack", "quota"] {
+        let inner = if slicer == "quota" { "inner_slicer = \"knapsack\"" } else { "" };
+        let selection = run(slicer, &format!("{inner}\nmemory_limit = 400_000")).unwrap();
+        assert_eq!(selection.report().notes, notes);
+    }
+    let json =
+        serde_json::to_value(run("knapsack", "memory_limit = 400_000").unwrap().report()).unwrap();
+    assert_eq!(json["notes"][0]["note"], "LargerBuckets");
+    let json = serde_json::to_value(run("knapsack", "").unwrap().report()).unwrap();
+    assert_eq!(json.get("notes"), None);
+}
+
+#[test]
+fn duplicates_of_some_kinds_are_kept() {
+    let doc = |text: &str| scored(text, 5, 0.5).kind(kind("Document")).build().unwrap();
+    let items = [item("yes", 5, 0.5), item("yes", 5, 0.4), doc("yes"), doc("no"), doc("no")];
+    let kept = |policy: &Policy| {
+        let pipeline = policy.pipeline().unwrap();
+        let mut kept: Vec<_> = pipeline.run(&items, &budget(100)).unwrap().indices().collect();
+        kept.sort_unstable();
+        kept
+    };
+    let policy = read("keep_duplicates = [\"message\"]\nscorers = [\"reflexive\"]").unwrap();
+    assert_eq!(policy.kept_duplicates(), [kind("Message")]);
+    assert_eq!(kept(&policy), [0, 1, 2, 3]);
+    assert_eq!(kept(PolicyRegistry::default().policy("chat").unwrap()), [0, 1, 2, 3]);
+    assert_eq!(kept(&policy.clone().with_kept_duplicates([])), [0, 3]);
+    let near = policy.clone().with_deduplication(Deduplication::NearDuplicates { threshold: 0.5 });
+    assert_eq!(kept(&near), [0, 1, 2, 3]);
+    assert_eq!(read(&toml::to_string(&near).unwrap()).unwrap(), near);
+    let off = "deduplication = false\nkeep_duplicates = [\"Message\"]\nscorers = [\"recency\"]";
+    assert_eq!(
+        read(off).unwrap_err(),
+        "in the policy, keep_duplicates: deduplication is off; remove one of them"
+    );
+}
+
+#[test]
+fn the_preset_rag_takes_the_best_passage_first() {
+    let items = [item("long", 80, 0.84), item("short", 30, 0.40)];
+    let rag = PolicyRegistry::default().policy("rag").unwrap().pipeline().unwrap();
+    assert_eq!(placed(&rag.run(&items, &budget(100)).unwrap()), ["long"]);
 }
 
 #[test]
@@ -591,7 +677,7 @@ fn presets_are_valid_and_found_in_any_case() {
     let kind = KindOptions { weights: None };
     assert_eq!(rag.scorers(), [(ScorerPolicy::Reflexive, 3.0).into(), (kind, 1.0).into()]);
     assert_eq!(*rag.placer(), PlacerPolicy::UShaped);
-    let exact = SlicerPolicy::from(KnapsackOptions::EXACT);
+    let exact = SlicerPolicy::from(KnapsackOptions::default());
     assert_eq!(*registry.policy("document-qa").unwrap().slicer(), exact);
     assert_eq!(
         registry.policy("chatt").unwrap_err().to_string(),
@@ -745,9 +831,12 @@ fn any_slicer() -> impl Strategy<Value = SlicerPolicy> {
     });
     prop_oneof![
         Just(SlicerPolicy::Greedy),
-        (1_i64..5000)
-            .prop_map(|bucket_size| KnapsackOptions { bucket_size, memory_limit: None }.into()),
-        (1_i64..5000).prop_map(|bucket_size| {
+        prop::option::of(1_i64..5000).prop_map(|bucket_size| KnapsackOptions {
+            bucket_size,
+            memory_limit: None
+        }
+        .into()),
+        prop::option::of(1_i64..5000).prop_map(|bucket_size| {
             let inner_slicer = Box::new(KnapsackOptions { bucket_size, memory_limit: None }.into());
             QuotaOptions { quotas: vec![], inner_slicer }.into()
         }),
@@ -769,15 +858,17 @@ fn any_slicer() -> impl Strategy<Value = SlicerPolicy> {
                 TieredOptions { tiers: vec![first, second], full_text_percent }.into()
             }
         ),
-        (counts, 1_i64..500).prop_map(|((entries, scarcity_behavior), bucket_size)| {
-            CountConstrainedKnapsackOptions {
-                entries,
-                scarcity_behavior,
-                bucket_size,
-                memory_limit: None,
+        (counts, prop::option::of(1_i64..500)).prop_map(
+            |((entries, scarcity_behavior), bucket_size)| {
+                CountConstrainedKnapsackOptions {
+                    entries,
+                    scarcity_behavior,
+                    bucket_size,
+                    memory_limit: None,
+                }
+                .into()
             }
-            .into()
-        }),
+        ),
         Just(custom("mine").into()),
     ]
 }

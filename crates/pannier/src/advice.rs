@@ -226,6 +226,9 @@ fn engine_message(error: &Error, audience: Audience) -> Option<String> {
         Error::OverWindow { selected_tokens, input_tokens } => {
             format!("selected items need {selected_tokens} tokens but {input} is {input_tokens}")
         }
+        Error::NotMonotonic { .. } => {
+            "the policy has quotas, so a smaller budget may let other items in; the question has no answer".to_owned()
+        }
         Error::RequiredTextOverBudget { fixed_tokens, target_tokens } => format!(
             "pinned items and the text around them need {fixed_tokens} tokens but the target is {target_tokens}"
         ),
@@ -246,6 +249,12 @@ fn engine_advice(error: &Error, audience: Audience) -> Option<String> {
         Error::NoReferenceTime => {
             "add --now, as in --now 2026-03-01T12:00:00Z, or set reference_time in the policy"
                 .to_owned()
+        }
+        Error::NotMonotonic { .. } if audience == Audience::Command => {
+            "compare two runs with `pannier inspect diff`".to_owned()
+        }
+        Error::UnknownName { what: "policy", .. } if audience == Audience::Command => {
+            "or name a .toml or .json file".to_owned()
         }
         Error::PinnedOverBudget { pinned_tokens, available_tokens } => {
             format!("{} or unpin items", raise(pinned_tokens, available_tokens))

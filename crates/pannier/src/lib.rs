@@ -1,23 +1,42 @@
 //! Packs the right context into a model's window: one engine, and front ends for chats, documents, memories and snippets.
 //!
-//! This crate is a facade. The root has the names that a first selection needs, [`engine`] has all of the engine, and each
-//! front end is a module behind a feature of the same name. Depend on a single crate, such as `pannier-core`, if you need only
-//! that.
+//! This crate is a facade. The root has the names that a first selection needs, [`ops`] has the operations of the command
+//! and of the server, [`engine`] has all of the engine, and each front end is a module behind a feature of the same name.
+//! Depend on a single crate, such as `pannier-core`, if you need only that.
+//!
+//! # Pack retrieved chunks
 //!
 //! ```
 //! use pannier::*;
 //!
-//! let items = vec![
-//!     ContextItem::builder("You are a helpful assistant.", 6)
-//!         .kind(ContextKind::SYSTEM_PROMPT)
-//!         .pinned(true)
-//!         .build()?,
-//!     ContextItem::builder("API keys are rotated in Settings > Security.", 9).build()?,
-//!     ContextItem::builder("A very long changelog that nobody asked about ...", 4_000).build()?,
-//! ];
-//! let pipeline = Pipeline::builder(RecencyScorer).build();
-//! let selection = pipeline.run(&items, &ContextBudget::new(1_000, 800)?)?;
-//! assert_eq!(selection.len(), 2);
+//! let hits = [("Refunds take five days.", 0.9), ("We ship on Mondays.", 0.3), ("About us ...", 0.1)];
+//! let counter = tokens::counter_by_name("script")?;
+//! let item = |(text, score): &(&str, f64)| {
+//!     let item = ContextItem::builder(*text, counter.count(text) as i64);
+//!     item.kind(ContextKind::DOCUMENT).future_relevance_hint(*score).build()
+//! };
+//! let items: Vec<ContextItem> = hits.iter().map(item).collect::<Result<_, _>>()?;
+//!
+//! let registry = PolicyRegistry::default();
+//! let pipeline = registry.pipeline(registry.policy("rag")?, None)?;
+//! let selection = pipeline.run(&items, &ContextBudget::new(10, 10)?)?;
+//! assert_eq!(layout::Template::default().render(&selection), "Refunds take five days.\n");
+//! # Ok::<(), Failure>(())
+//! ```
+//!
+//! # Select with a scorer of your own
+//!
+//! ```
+//! use pannier::*;
+//!
+//! let notes = ["todo: rotate the key", "lunch at noon", "todo: reply to Ann"];
+//! let items = notes.map(|note| ContextItem::new(note, 5)).into_iter().collect::<Result<Vec<_>, _>>()?;
+//! let scorer = engine::FnScorer(|item: &ContextItem| f64::from(item.content().starts_with("todo")));
+//! let pipeline = Pipeline::builder(scorer).build();
+//!
+//! let selection = pipeline.run(&items, &ContextBudget::new(10, 10)?)?;
+//! assert_eq!(selection.indices().collect::<Vec<_>>(), [0, 2]);
+//! println!("{}", selection.report().excluded[0].reason);
 //! # Ok::<(), Error>(())
 //! ```
 

@@ -129,8 +129,9 @@ impl Chat {
                 }
                 let trimmed = chat.trim()?;
                 output::print_notes(&control.take_notes());
-                self.write_records(chat, &trimmed)?;
+                let is_replaced = self.write_records(chat, &trimmed, &mut output)?;
                 match format {
+                    _ if is_replaced => {}
                     Format::Json => output.json(&chat.answer(&trimmed)?)?,
                     Format::Table => {
                         let styled = output::is_styled(&std::io::stdout());
@@ -166,23 +167,30 @@ impl Chat {
         }
     }
 
-    /// Writes the report and the receipt, and prints warnings and the reused prefix.
+    /// Writes the report and the receipt, and prints warnings and the reused prefix. Returns whether the report replaces
+    /// the transcript.
     fn write_records(
         &self,
         chat: &OpenChat<'_>,
         trimmed: &TrimmedTranscript<'_, '_>,
-    ) -> Result<(), CliError> {
+        output: &mut Output,
+    ) -> Result<bool, CliError> {
         let (repairs, (tokenizer, exactness)) = (chat.repairs(), chat.tokenizer());
         let prefix = chat.prefix(trimmed);
+        let is_on_stderr = self.records.report().is_some_and(|path| path.as_os_str().is_empty());
+        if is_on_stderr {
+            output::note(&format!("texts counted by {tokenizer} ({exactness})"));
+        }
+        let report = || Report {
+            tokenizer,
+            exactness,
+            prefix,
+            repairs,
+            report: trimmed.selection().report(),
+        };
+        let is_replaced = self.records.write_report(trimmed.selection(), report, output)?;
         match self.records.report() {
-            Some(path) if path.as_os_str() != "-" => {
-                let report = trimmed.selection().report();
-                let report = Report { tokenizer, exactness, prefix, repairs, report };
-                output::write_json(path, &report)?;
-            }
-            Some(_) => {
-                output::note(&format!("texts counted by {tokenizer} ({exactness})"));
-                self.records.write_report(trimmed.selection(), Vec::new())?;
+            Some(_) if is_on_stderr => {
                 if !repairs.is_empty() {
                     output::note("\nRepaired");
                 }
@@ -190,6 +198,7 @@ impl Chat {
                     output::note(&format!("  message-{}: {}", repair.message, repair.problem));
                 }
             }
+            Some(_) => {}
             None => {
                 let counts = trimmed.selection().exclusion_counts();
                 let rejected =
@@ -209,10 +218,10 @@ impl Chat {
                 "reusable prefix: {messages} of {of_messages} messages, {tokens} of {of_tokens} tokens"
             ));
         }
-        match self.records.receipt() {
-            Some(path) => output::write_json(path, &chat.receipt(trimmed)),
-            None => Ok(()),
+        if let Some(path) = self.records.receipt() {
+            output::write_json(path, &chat.receipt(trimmed))?;
         }
+        Ok(is_replaced)
     }
 }
 

@@ -298,7 +298,10 @@ impl Run<'_> {
         with_output(interruptible(), |control| {
             let memory = self.request.clone().open(&shelf, control)?;
             let builder = memory.builder()?;
-            self.write_records(&builder)?;
+            let mut output = Output::new();
+            if self.write_records(&builder, &mut output)? {
+                return output.finish();
+            }
             match explain.is_empty() {
                 true => self.print_packet(&memory, &builder, &input, control),
                 false => self.print_explanations(&memory, &builder, &explain, control),
@@ -387,15 +390,21 @@ impl Run<'_> {
         Ok(Some(Session { id, cooldowns: Cooldowns::in_folder(folder), now }))
     }
 
-    fn write_records(&self, builder: &PacketBuilder<'_>) -> Result<(), CliError> {
-        let Some(records) = self.records else { return Ok(()) };
-        if records.report().is_some() {
-            records.write_report(&builder.selection()?, Vec::new())?;
+    /// Writes the report and the receipt. Returns whether the report replaces the packet.
+    fn write_records(
+        &self,
+        builder: &PacketBuilder<'_>,
+        output: &mut Output,
+    ) -> Result<bool, CliError> {
+        let Some(records) = self.records else { return Ok(false) };
+        if let Some(path) = records.receipt() {
+            output::write_json(path, &builder.receipt()?)?;
         }
-        match records.receipt() {
-            Some(path) => output::write_json(path, &builder.receipt()?),
-            None => Ok(()),
+        if records.report().is_none() {
+            return Ok(false);
         }
+        let selection = builder.selection()?;
+        records.write_report(&selection, || selection.report(), output)
     }
 
     fn print_packet(

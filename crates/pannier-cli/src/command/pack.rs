@@ -10,6 +10,8 @@ use pannier_core::{
     ContextBudget, DiagnosticTraceCollector, Explanation, Selection, TraceDetailLevel, TraceEvent,
 };
 
+use serde::Serialize;
+
 use super::{explanation, table_view};
 use crate::config;
 use crate::error::CliError;
@@ -50,7 +52,9 @@ pub(crate) struct Pack {
 #[derive(Args, Debug)]
 pub(crate) struct RecordArguments {
     /// Print a report to stderr, or write JSON to FILE
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
+    ///
+    /// `--report=-` prints the JSON in place of the selection.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "",
         value_hint = ValueHint::FilePath)]
     report: Option<PathBuf>,
 
@@ -80,7 +84,7 @@ impl RecordArguments {
         Ok(())
     }
 
-    /// Returns the file for a report; `-` is standard error.
+    /// Returns the file for a report; an empty path is standard error, and `-` standard output.
     pub(crate) fn report(&self) -> Option<&PathBuf> {
         self.report.as_ref()
     }
@@ -90,22 +94,27 @@ impl RecordArguments {
         self.receipt.as_ref()
     }
 
-    /// Prints the report of a selection on standard error, or writes it to a file.
-    pub(crate) fn write_report(
+    /// Prints or writes the report of a selection. Returns whether it replaces the selection.
+    pub(crate) fn write_report<T: Serialize>(
         &self,
         selection: &Selection<'_>,
-        events: Vec<TraceEvent>,
-    ) -> Result<(), CliError> {
+        report: impl FnOnce() -> T,
+        output: &mut Output,
+    ) -> Result<bool, CliError> {
         match &self.report {
-            None => Ok(()),
-            Some(path) if path.as_os_str() == "-" => {
+            None => {}
+            Some(path) if path.as_os_str().is_empty() => {
                 let text = table_view::text(selection, output::is_styled(&std::io::stderr()));
                 // If this fails, there is nowhere left to report it.
                 let _ = write!(std::io::stderr(), "{text}");
-                Ok(())
             }
-            Some(path) => output::write_json(path, &selection.report_with(events)),
+            Some(path) if path.as_os_str() == "-" => {
+                output.json(&report())?;
+                return Ok(true);
+            }
+            Some(path) => output::write_json(path, &report())?,
         }
+        Ok(false)
     }
 }
 
@@ -140,11 +149,14 @@ impl Pack {
         let (pool, budget) =
             with_notes(Default::default(), |control| request.open(&shelf, control))?;
         let (selection, events) = select(&pool, &budget)?;
-        self.records.write_report(&selection, events)?;
+        selection.notes().iter().for_each(|note| output::warn(&note.to_string()));
+        let is_replaced =
+            self.records.write_report(&selection, || selection.report_with(events), &mut output)?;
         if let Some(path) = self.records.receipt() {
             output::write_json(path, &pool.receipt(&selection))?;
         }
         match self.format {
+            _ if is_replaced => {}
             Format::Json => output.json(&PackAnswer::new(&pool, &selection))?,
             Format::Jsonl => selection.items().try_for_each(|item| output.json(item))?,
             Format::Table => {

@@ -129,7 +129,7 @@ fn tool_outputs_equal_the_bytes_of_the_command() {
             "select_context",
             json!({ "items": chat, "budget": 90, "reserve": 10, "policy": "rag", "query": "refund" }),
             vec![
-                "select",
+                "pack",
                 "examples/support-chat.jsonl",
                 "--budget",
                 "90",
@@ -147,7 +147,7 @@ fn tool_outputs_equal_the_bytes_of_the_command() {
             "select_context",
             json!({ "items": chat, "budget": 90, "target": 70, "policy": policy, "tokenizer": "o200k" }),
             vec![
-                "select",
+                "pack",
                 "examples/support-chat.jsonl",
                 "--budget",
                 "90",
@@ -165,7 +165,7 @@ fn tool_outputs_equal_the_bytes_of_the_command() {
             "select_context",
             json!({ "items": chat, "budget": 60, "explain": ["m3", "#0"] }),
             vec![
-                "select",
+                "pack",
                 "examples/support-chat.jsonl",
                 "--budget",
                 "60",

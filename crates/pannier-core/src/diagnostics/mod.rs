@@ -2,6 +2,7 @@
 
 mod collector;
 mod event;
+mod note;
 mod reason;
 mod report;
 
@@ -10,5 +11,6 @@ pub use collector::{
     TraceDetailLevel,
 };
 pub use event::{ItemDecision, ItemEvent, OverflowEvent, PipelineStage, TraceEvent};
+pub use note::Note;
 pub use reason::{ExclusionReason, ExclusionVariant, InclusionReason};
 pub use report::{ExcludedItem, IncludedItem, ReportedItem, SelectionReport, StageCount};

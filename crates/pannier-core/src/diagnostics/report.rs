@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 
-use super::{ExclusionReason, InclusionReason, OverflowEvent, PipelineStage, TraceEvent};
+use super::{ExclusionReason, InclusionReason, Note, OverflowEvent, PipelineStage, TraceEvent};
 #[cfg(feature = "serde")]
 use crate::model::null;
 use crate::{ContextItem, CountRequirementShortfall, Ledger};
@@ -39,6 +39,10 @@ pub struct SelectionReport<I = ContextItem> {
     /// The token breakdown of the window. Reports of other implementations have none.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub ledger: Option<Ledger>,
+    /// Remarks on how the items were chosen, where that differs from what the pipeline asks for.
+    #[cfg_attr(feature = "serde", serde(default, deserialize_with = "null::as_default"))]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub notes: Vec<Note>,
 }
 
 /// The number of items that entered and left a stage.
@@ -105,6 +109,7 @@ impl<I: Borrow<ContextItem>> SelectionReport<I> {
             count_requirement_shortfalls: Vec::new(),
             overflow: None,
             ledger: None,
+            notes: Vec::new(),
         }
     }
 
@@ -125,6 +130,7 @@ impl<I: Borrow<ContextItem>> SelectionReport<I> {
             count_requirement_shortfalls: self.count_requirement_shortfalls,
             overflow,
             ledger: self.ledger,
+            notes: self.notes,
         }
     }
 }

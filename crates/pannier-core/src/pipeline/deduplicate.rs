@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::near_duplicates::{Containment, ShingleIndex};
 use super::units::Units;
-use crate::{ContextItem, Deduplication, order};
+use crate::{ContextItem, ContextKind, Deduplication, order};
 
 /// The bytes of each content that the first hash covers: rarely more than one cache line.
 const SAMPLE_BYTES: usize = 32;
@@ -27,32 +27,31 @@ pub(crate) struct Duplicate {
 
 /// The units to drop, in ascending order.
 pub(super) fn deduplicate(
-    items: &[&ContextItem],
-    units: &Units,
+    contents: &UnitContents<'_>,
     scores: &[f64],
     deduplication: Deduplication,
 ) -> Vec<Duplicate> {
     match deduplication {
         Deduplication::Off => Vec::new(),
-        Deduplication::Exact => find_duplicates(items, units, scores),
+        Deduplication::Exact => find_duplicates(contents, scores),
         Deduplication::NearDuplicates { threshold } => {
-            let fingerprints = ShingleIndex::new(items, units);
-            find_near_duplicates(items, units, scores, &fingerprints, threshold)
+            let fingerprints = ShingleIndex::new(contents.items, contents.units);
+            find_near_duplicates(contents, scores, &fingerprints, threshold)
         }
     }
 }
 
 /// Those that are equal to a better one; and of the others those that are nearly equal to a better one that stays.
 pub(super) fn find_near_duplicates(
-    items: &[&ContextItem],
-    units: &Units,
+    contents: &UnitContents<'_>,
     scores: &[f64],
     fingerprints: &ShingleIndex<'_>,
     threshold: f64,
 ) -> Vec<Duplicate> {
-    let mut duplicates = find_duplicates(items, units, scores);
+    let units = contents.units;
+    let mut duplicates = find_duplicates(contents, scores);
     let mut dropped = duplicates.iter().map(|duplicate| duplicate.unit).peekable();
-    let unique = (0..units.len() as u32).filter(|unit| dropped.next_if_eq(unit).is_none());
+    let unique = contents.compared().filter(|unit| dropped.next_if_eq(unit).is_none());
     let key = |unit| {
         let lead = units.best_member(unit, scores);
         order::pack_key(scores[lead as usize], lead, unit)
@@ -69,9 +68,8 @@ pub(super) fn find_near_duplicates(
 }
 
 /// Finds units that are equal to a better one.
-fn find_duplicates(items: &[&ContextItem], units: &Units, scores: &[f64]) -> Vec<Duplicate> {
-    let contents = UnitContents { items, units };
-    group_by_hash(&contents, scores, |unit| contents.sample_hash(unit), |unit| contents.hash(unit))
+fn find_duplicates(contents: &UnitContents<'_>, scores: &[f64]) -> Vec<Duplicate> {
+    group_by_hash(contents, scores, |unit| contents.sample_hash(unit), |unit| contents.hash(unit))
 }
 
 fn group_by_hash(
@@ -88,8 +86,8 @@ fn group_by_hash(
     let key = |hash: u64, unit: u32| hash & !unit_mask | u64::from(unit);
     let unit = |key: &u64| (key & unit_mask) as u32;
     let has_same_hash = |a: &u64, b: &u64| a & !unit_mask == b & !unit_mask;
-    let mut keys: Vec<u64> =
-        (0..units.len() as u32).map(|unit| key(sample_hash(unit), unit)).collect();
+    let mut keys: Vec<u64> = Vec::with_capacity(units.len());
+    keys.extend(contents.compared().map(|unit| key(sample_hash(unit), unit)));
     order::sort_by_prefix(&mut keys, |key| key);
 
     let mut duplicates = Vec::new();
@@ -119,12 +117,23 @@ fn group_by_hash(
     duplicates
 }
 
-struct UnitContents<'u> {
-    items: &'u [&'u ContextItem],
-    units: &'u Units,
+/// The contents of units, for comparison.
+pub(super) struct UnitContents<'u> {
+    pub(super) items: &'u [&'u ContextItem],
+    pub(super) units: &'u Units,
+    /// The kinds that are not compared.
+    pub(super) keep: &'u [ContextKind],
 }
 
 impl<'u> UnitContents<'u> {
+    /// Returns the units that are compared: those without a member of a kind whose duplicates are kept.
+    fn compared(&self) -> impl Iterator<Item = u32> {
+        let is_kept = |index: &u32| self.keep.contains(self.items[*index as usize].kind());
+        (0..self.units.len() as u32).filter(move |unit| {
+            self.keep.is_empty() || !self.units.members(*unit).iter().any(is_kept)
+        })
+    }
+
     fn of(&self, unit: u32) -> impl Iterator<Item = (&'u str, bool)> {
         let items = self.items;
         self.units.members(unit).iter().map(move |member| items[*member as usize].identity())
@@ -174,7 +183,8 @@ mod tests {
         let mut units = Units::default();
         (0..6).for_each(|index| units.push_item(index));
         let items: Vec<&ContextItem> = items.iter().collect();
-        let duplicates = find_duplicates(&items, &units, &[0.1, 0.5, 0.9, 0.5, 0.0, f64::NAN]);
+        let contents = UnitContents { items: &items, units: &units, keep: &[] };
+        let duplicates = find_duplicates(&contents, &[0.1, 0.5, 0.9, 0.5, 0.0, f64::NAN]);
         let pairs: Vec<_> = duplicates.iter().map(|d| (d.unit, d.kept)).collect();
         assert_eq!(pairs, [(0, 2), (3, 1), (5, 2)]);
     }
@@ -185,7 +195,7 @@ mod tests {
         let mut units = Units::default();
         (0..3).for_each(|index| units.push_item(index));
         let items: Vec<&ContextItem> = items.iter().collect();
-        let contents = UnitContents { items: &items, units: &units };
+        let contents = UnitContents { items: &items, units: &units, keep: &[] };
         for is_whole_hash_equal in [true, false] {
             let hash = |unit| if is_whole_hash_equal { 7 } else { contents.hash(unit) };
             let duplicates = group_by_hash(&contents, &[0.1, 0.2, 0.3], |_| 7, hash);
@@ -202,9 +212,9 @@ mod tests {
         let mut units = Units::default();
         (0..4).for_each(|index| units.push_item(index));
         let items: Vec<&ContextItem> = items.iter().collect();
-        let contents = UnitContents { items: &items, units: &units };
+        let contents = UnitContents { items: &items, units: &units, keep: &[] };
         assert_eq!(contents.sample_hash(0), contents.sample_hash(1));
-        let duplicates = find_duplicates(&items, &units, &[0.1, 0.2, 0.3, 0.4]);
+        let duplicates = find_duplicates(&contents, &[0.1, 0.2, 0.3, 0.4]);
         assert_eq!(duplicates, [Duplicate { unit: 0, kept: 3, overlap: None }]);
     }
 }

@@ -28,10 +28,11 @@ use crate::diagnostics::{
 };
 use crate::layout::PlannedCosts;
 use crate::{
-    ChronologicalPlacer, ContextBudget, ContextItem, Deduplication, Error, GreedySlice, Layout,
-    OverflowStrategy, Placer, Pool, Scorer, Slicer, SlicerProperties, Tally,
+    ChronologicalPlacer, ContextBudget, ContextItem, ContextKind, Deduplication, Error,
+    GreedySlice, Layout, OverflowStrategy, Placer, Pool, Scorer, Slicer, SlicerProperties, Tally,
 };
 pub(crate) use close::{Certificate, Contest};
+use deduplicate::UnitContents;
 pub(crate) use selection::{PreparedRun, RunState};
 use sort::Sorted;
 
@@ -68,6 +69,7 @@ pub struct Pipeline {
     layout: Option<Arc<dyn Layout>>,
     closing: Closing,
     deduplication: Deduplication,
+    keep_duplicates: Vec<ContextKind>,
     overflow_strategy: OverflowStrategy,
     keep_groups_together: bool,
     overflow_observer: Option<OverflowObserver>,
@@ -96,6 +98,7 @@ impl Pipeline {
             layout: None,
             closing: Closing::Fill,
             deduplication: Deduplication::Exact,
+            keep_duplicates: Vec::new(),
             overflow_strategy: OverflowStrategy::default(),
             keep_groups_together: false,
             overflow_observer: None,
@@ -236,14 +239,20 @@ impl Pipeline {
         end_stage(collector, &PipelineStage::Score, (scored_items, scored_items), &run, None);
 
         start_stage(collector, &PipelineStage::Deduplicate, scored_items);
-        run.duplicates =
-            deduplicate::deduplicate(&run.items, scoreable, &run.scores, self.deduplication);
+        let contents = self.unit_contents(&run);
+        run.duplicates = deduplicate::deduplicate(&contents, &run.scores, self.deduplication);
         let counts = (scored_items, run.unique_items());
         end_stage(collector, &PipelineStage::Deduplicate, counts, &run, None);
 
         let Sorted { units, offers } = sort::sort(&run, &run.scores, &run.duplicates);
         (run.sorted, run.offers) = (units, offers);
         Ok(run)
+    }
+
+    /// Returns the contents that deduplication compares.
+    fn unit_contents<'r>(&'r self, run: &'r PreparedRun<'_>) -> UnitContents<'r> {
+        let (items, units) = (&run.items[..], &run.classified.scoreable);
+        UnitContents { items, units, keep: &self.keep_duplicates }
     }
 
     /// Calls the observer if the selection overflowed.
@@ -270,8 +279,9 @@ impl Pipeline {
         let layout = self.layout();
         let closed = layout.map(|layout| self.close(layout, &contest, &mut tally, budget));
         let closed = closed.transpose()?;
-        let moves;
-        (run.verdicts, moves, run.shortfalls) = tally.into_parts();
+        let decided = tally.into_decisions();
+        (run.verdicts, run.shortfalls, run.notes) =
+            (decided.verdicts, decided.shortfalls, decided.notes);
         let sliced_items = run.sliced_items();
         let counts = (unique_items, sliced_items);
         end_stage(collector, &PipelineStage::Slice, counts, prepared, Some(&run));
@@ -280,7 +290,7 @@ impl Pipeline {
         start_stage(collector, &PipelineStage::Place, merged_items);
         let outcome = match closed {
             Some(outcome) => outcome,
-            None => self.place_plain(&contest, &moves, budget)?,
+            None => self.place_plain(&contest, &decided.moves, budget)?,
         };
         run.set_outcome(outcome, self.layout.is_some(), self.overflow_strategy);
         let counts = (merged_items, run.placed.len());
@@ -385,8 +395,12 @@ impl PipelineBuilder {
         closing: Closing => closing;
         /// Sets which duplicates are dropped. Default: [`Deduplication::Exact`].
         ///
-        /// Deduplication compares contents only: of two chat messages "yes", it drops one. Switch it off where that matters.
+        /// Deduplication compares contents only: of two chat messages "yes", it drops one. Where that matters, switch it off,
+        /// or [keep the duplicates](Self::keep_duplicates) of messages.
         deduplication: impl Into<Deduplication> => deduplication.into();
+        /// Sets the kinds whose duplicates are kept. Items of these kinds, and groups with a member of them, are not compared
+        /// with others. Default: none.
+        keep_duplicates: impl IntoIterator<Item = ContextKind> => keep_duplicates.into_iter().collect();
         /// Sets the strategy for a selection above its target.
         overflow_strategy: OverflowStrategy => overflow_strategy;
         /// Places the members of a group together, in pool order, at the position of their best member. Default: off.

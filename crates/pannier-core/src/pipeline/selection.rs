@@ -14,8 +14,8 @@ use super::deduplicate::Duplicate;
 use super::near_duplicates::Containment;
 use super::place::{Overflow, TruncatedUnit};
 use crate::diagnostics::{
-    ExcludedItem, ExclusionReason, ExclusionVariant, IncludedItem, InclusionReason, OverflowEvent,
-    PipelineStage, SelectionReport, StageCount, TraceEvent,
+    ExcludedItem, ExclusionReason, ExclusionVariant, IncludedItem, InclusionReason, Note,
+    OverflowEvent, PipelineStage, SelectionReport, StageCount, TraceEvent,
 };
 use crate::layout::PlannedCosts;
 use crate::model::Levels;
@@ -96,6 +96,11 @@ impl<'a> Selection<'a> {
         &self.run.shortfalls
     }
 
+    /// Returns remarks on how the items were chosen, where that differs from what the pipeline asks for.
+    pub fn notes(&self) -> &[Note] {
+        &self.run.notes
+    }
+
     /// Returns the overflow, if the selection exceeds its target and the strategy is to proceed.
     pub fn overflow(&self) -> Option<OverflowEvent<&'a ContextItem>> {
         let RunState { prepared, budget, overflow, .. } = &self.run;
@@ -161,6 +166,7 @@ impl<'a> Selection<'a> {
         report.count_requirement_shortfalls.clone_from(&run.shortfalls);
         report.overflow = self.overflow();
         report.ledger = Some(run.ledger.clone());
+        report.notes.clone_from(&run.notes);
         report
     }
 }
@@ -321,6 +327,7 @@ pub(crate) struct RunState<'a> {
     /// The slicer's verdict on each of the sorted units.
     pub(super) verdicts: Vec<Verdict>,
     pub(super) shortfalls: Vec<CountRequirementShortfall>,
+    pub(super) notes: Vec<Note>,
     pub(super) overflow: Overflow,
     /// The units that were dropped after rendering.
     pub(super) drops: RenderDrops,
@@ -346,6 +353,7 @@ impl<'a> RunState<'a> {
             budget: budget.clone(),
             verdicts: Vec::new(),
             shortfalls: Vec::new(),
+            notes: Vec::new(),
             overflow: Overflow::default(),
             drops: RenderDrops::default(),
             ledger: Ledger::new(budget, RenderCost::default()),

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use super::{Candidate, Offer, Offers};
 use crate::{
-    CountRequirementShortfall, Error, ExclusionReason, Headings, Level, SectionId, SliceBudget,
+    CountRequirementShortfall, Error, ExclusionReason, Headings, Level, Note, SectionId,
+    SliceBudget,
 };
 
 /// What was decided about one candidate.
@@ -72,6 +73,7 @@ pub struct Tally<'o, 'a> {
     verdicts: Vec<Verdict>,
     moves: Vec<Move>,
     shortfalls: Vec<CountRequirementShortfall>,
+    notes: Vec<Note>,
     /// How many forms are taken in each section.
     open: Vec<u32>,
     last_section: SectionId,
@@ -95,6 +97,7 @@ impl<'o, 'a> Tally<'o, 'a> {
             verdicts: vec![Verdict::Left { available_tokens: 0 }; candidates],
             moves: Vec::with_capacity(candidates),
             shortfalls: Vec::new(),
+            notes: Vec::new(),
             open: vec![0; offers.section_count()],
             last_section: SectionId::NONE,
             has_taken: false,
@@ -146,6 +149,11 @@ impl<'o, 'a> Tally<'o, 'a> {
     /// Returns the requirements that could not be met.
     pub fn shortfalls(&self) -> &[CountRequirementShortfall] {
         &self.shortfalls
+    }
+
+    /// Returns the remarks on how the candidates were chosen.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
     }
 
     /// Returns the smallest larger target at which this slice may decide otherwise; `i64::MAX` if there is none.
@@ -297,6 +305,13 @@ impl<'o, 'a> Tally<'o, 'a> {
         }
     }
 
+    /// Adds a remark on how the candidates were chosen.
+    pub fn note(&mut self, note: Note) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
     /// Reports a larger target at which the decisions may be others, for slicers that compare by other means than
     /// [`take`](Self::take).
     #[inline]
@@ -353,6 +368,7 @@ impl<'o, 'a> Tally<'o, 'a> {
             self.verdicts[*position as usize] = verdict;
         }
         inner.shortfalls.into_iter().for_each(|shortfall| self.report_shortfall(shortfall));
+        inner.notes.into_iter().for_each(|note| self.note(note));
         Ok(result)
     }
 
@@ -417,8 +433,22 @@ impl<'o, 'a> Tally<'o, 'a> {
         self.holds_below = self.used.saturating_add(1);
     }
 
-    /// The verdicts, the moves, and the requirements that could not be met.
-    pub(crate) fn into_parts(self) -> (Vec<Verdict>, Vec<Move>, Vec<CountRequirementShortfall>) {
-        (self.verdicts, self.moves, self.shortfalls)
+    /// Returns the decisions.
+    pub(crate) fn into_decisions(self) -> SliceDecisions {
+        let Self { verdicts, moves, shortfalls, notes, .. } = self;
+        SliceDecisions { verdicts, moves, shortfalls, notes }
     }
+}
+
+/// The decisions of a slice.
+#[derive(Debug, Default)]
+pub(crate) struct SliceDecisions {
+    /// The verdict on each candidate.
+    pub(crate) verdicts: Vec<Verdict>,
+    /// The moves, in the order they were made.
+    pub(crate) moves: Vec<Move>,
+    /// The requirements that could not be met.
+    pub(crate) shortfalls: Vec<CountRequirementShortfall>,
+    /// The remarks on how the candidates were chosen.
+    pub(crate) notes: Vec<Note>,
 }

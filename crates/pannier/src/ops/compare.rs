@@ -50,6 +50,7 @@ impl Request for CompareRequest {
         Group::new::<BudgetOptions>("budget"),
         Group::new::<ReserveOptions>("reserves"),
     ];
+    const INPUTS: &'static [&'static str] = &["items"];
     type Answer = PolicySensitivityReport;
 
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<Self::Answer, Failure> {

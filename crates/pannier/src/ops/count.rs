@@ -16,8 +16,8 @@ request! {
         #[serde(deserialize_with = "list")]
         pub texts: Vec<String>,
 
-        /// Model or encoding that counts tokens, or file:PATH [default: o200k]
-        #[arg(long, short, visible_short_alias = 'm', alias = "model", value_name = "NAME")]
+        /// Model, encoding or file:PATH that counts [default: o200k]
+        #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
         pub tokenizer: Option<String>,
     }
 }
@@ -55,6 +55,7 @@ impl Answer for CountAnswer {
 
 impl Request for CountRequest {
     const ADVERTISED: &'static [&'static str] = &["texts", "tokenizer"];
+    const INPUTS: &'static [&'static str] = &["texts"];
     type Answer = CountAnswer;
 
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<CountAnswer, Failure> {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use pannier_core::{ContextBudget, ContextItem, Explanation, Ledger, Selection};
+use pannier_core::{ContextBudget, ContextItem, Explanation, Ledger, Note, Selection};
 use serde::Serialize;
 
 use super::values::list;
@@ -31,7 +31,7 @@ request! {
         #[group(flatten)]
         pub reserves: ReserveOptions,
 
-        /// Explain why an item was selected or dropped; repeatable
+        /// Explain why an item is in or out; repeatable
         #[arg(long, value_name = "ID")]
         #[serde(default, deserialize_with = "list")]
         pub explain: Vec<String>,
@@ -74,6 +74,9 @@ pub struct PackTotals {
     pub budget: ContextBudget,
     /// The token breakdown of the window.
     pub ledger: Ledger,
+    /// Remarks on how the items were chosen, where that differs from what the policy asks for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
 }
 
 impl PackTotals {
@@ -84,6 +87,7 @@ impl PackTotals {
             tokens: selection.tokens(),
             budget: selection.budget().clone(),
             ledger: selection.ledger().clone(),
+            notes: selection.notes().to_vec(),
         }
     }
 }
@@ -144,6 +148,7 @@ impl Request for PackRequest {
         Group::new::<ReserveOptions>("reserves"),
     ];
     const ADVERTISED: &'static [&'static str] = &["items", "budget", "query", "policy", "explain"];
+    const INPUTS: &'static [&'static str] = &["items"];
     type Answer = PackAnswer;
 
     fn run(mut self, shelf: &Shelf, control: &Control<'_>) -> Result<PackAnswer, Failure> {

@@ -31,12 +31,14 @@ request! {
         #[schema(with = "Vec<ItemSchema>")]
         pub items: Vec<UncountedItem>,
 
-        /// Rank items by BM25 against this text, weighted equally with the policy
+        /// Rank items by relevance to this text
+        ///
+        /// BM25 counts as much as the whole policy.
         #[arg(long, value_name = "TEXT")]
         pub query: Option<String>,
 
-        /// Model or encoding that counts tokens, or file:PATH [default: o200k]
-        #[arg(long, short, visible_short_alias = 'm', alias = "model", value_name = "NAME")]
+        /// Model, encoding or file:PATH that counts [default: o200k]
+        #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
         pub tokenizer: Option<String>,
 
         /// Template of the text: a .toml or .json file

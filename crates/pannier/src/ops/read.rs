@@ -73,10 +73,10 @@ pub(super) fn request<R: Request>(value: Value) -> Result<R, Failure> {
     serde_path_to_error::deserialize(Value::Object(table)).map_err(|error| {
         let path = error.path().to_string();
         let in_group = |name: &str| path.strip_prefix(name)?.strip_prefix('.');
+        let is_group = R::GROUPS.iter().any(|group| group.name == path);
         let own = R::GROUPS.iter().find_map(|group| in_group(group.name));
-        let own = own.unwrap_or(&path).trim_matches('.');
-        let own = if R::GROUPS.iter().any(|group| group.name == own) { "" } else { own };
-        invalid(own, error.inner().to_string())
+        let own = if is_group { "" } else { own.unwrap_or(&path) };
+        invalid(own.trim_matches('.'), error.inner().to_string())
     })
 }
 

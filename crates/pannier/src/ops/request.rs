@@ -70,6 +70,9 @@ pub trait Request: DeserializeOwned {
     /// The fields that hold groups of options.
     const GROUPS: &'static [Group] = &[];
 
+    /// The fields that a command reads from files or from standard input. All others are flags or arguments.
+    const INPUTS: &'static [&'static str] = &[];
+
     /// The options that a tool shows to a model. It accepts the others, too.
     const ADVERTISED: &'static [&'static str] = &[];
 

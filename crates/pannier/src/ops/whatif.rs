@@ -56,7 +56,7 @@ request! {
         #[group(flatten)]
         pub reserves: ReserveOptions,
 
-        /// Largest budget to search [default: four times the tokens of all items]
+        /// Largest budget to try [default: four times all items]
         #[arg(long, alias = "ceiling", value_name = "N", allow_negative_numbers = true)]
         pub max: Option<Tokens>,
     }
@@ -213,6 +213,7 @@ impl Request for SweepRequest {
         Group::new::<PolicyOptions>("policy"),
         Group::new::<ReserveOptions>("reserves"),
     ];
+    const INPUTS: &'static [&'static str] = &["items"];
     type Answer = SweepAnswer;
 
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<SweepAnswer, Failure> {
@@ -246,6 +247,7 @@ impl Request for BudgetRequest {
         Group::new::<PolicyOptions>("policy"),
         Group::new::<ReserveOptions>("reserves"),
     ];
+    const INPUTS: &'static [&'static str] = &["items"];
     type Answer = BudgetAnswer;
 
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<BudgetAnswer, Failure> {
@@ -281,6 +283,7 @@ impl Request for LossRequest {
         Group::new::<BudgetOptions>("budget"),
         Group::new::<ReserveOptions>("reserves"),
     ];
+    const INPUTS: &'static [&'static str] = &["items"];
     type Answer = LossAnswer;
 
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<LossAnswer, Failure> {

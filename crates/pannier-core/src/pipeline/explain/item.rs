@@ -87,8 +87,8 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
             (selected.map(|(units, _)| units).unwrap_or_default(), steps)
         };
         if let Some(NearDuplicateInputs { fingerprints, threshold }) = self.near {
-            let dropped =
-                find_near_duplicates(&prepared.items, scoreable, scores, fingerprints, *threshold);
+            let contents = self.pipeline.unit_contents(prepared);
+            let dropped = find_near_duplicates(&contents, scores, fingerprints, *threshold);
             let Sorted { units, offers } = sort::sort(prepared, scores, &dropped);
             return select(&units, &offers);
         }

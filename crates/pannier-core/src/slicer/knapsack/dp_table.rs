@@ -13,37 +13,38 @@ use crate::{Error, Search};
 /// Capacities that are computed in one go: as many as a word has bits.
 const BLOCK: usize = 64;
 
-/// The items to take, in ascending order.
-pub(super) fn solve(items: &[KnapsackItem], capacity: u64, limit: u64) -> Result<Vec<u32>, Error> {
-    let mut search = Search::new(0);
-    let solutions = Solutions::plan(items, capacity, limit, &mut search, Rows::for_one)?;
-    Ok(solutions.at(capacity))
-}
-
-/// The choice for every capacity up to the largest.
-pub(super) struct Solutions {
+/// A table that fits the memory limit, and is not filled yet.
+pub(super) struct PlannedTable {
     /// The common factor of all weights: only its multiples are capacities.
     unit: u64,
     rows: Rows,
-    bits: Vec<u64>,
+    /// Whether all values together fit four bytes.
+    is_narrow: bool,
 }
 
-impl Solutions {
-    /// Fails if somebody stops the search; its steps are the caller's to spend.
-    pub(super) fn new(
+impl PlannedTable {
+    /// Plans a table for one capacity.
+    pub(super) fn for_one(
         items: &[KnapsackItem],
         capacity: u64,
         limit: u64,
-        search: &mut Search<'_>,
     ) -> Result<Self, Error> {
-        Self::plan(items, capacity, limit, search, Rows::for_all)
+        Self::new(items, capacity, limit, Rows::for_one)
     }
 
-    fn plan(
+    /// Plans a table for every capacity up to the largest.
+    pub(super) fn for_all(
         items: &[KnapsackItem],
         capacity: u64,
         limit: u64,
-        search: &mut Search<'_>,
+    ) -> Result<Self, Error> {
+        Self::new(items, capacity, limit, Rows::for_all)
+    }
+
+    fn new(
+        items: &[KnapsackItem],
+        capacity: u64,
+        limit: u64,
         plan: fn(&[u64], u64) -> Rows,
     ) -> Result<Self, Error> {
         let unit = items.iter().fold(0, |unit, item| greatest_common_divisor(unit, item.weight));
@@ -52,21 +53,40 @@ impl Solutions {
         let weights: Vec<u64> = items.iter().map(|item| item.weight / unit).collect();
         let rows = plan(&weights, capacity);
         let value: u128 = items.iter().map(|item| u128::from(item.value)).sum();
-        let narrow = value <= i32::MAX as u128;
-        let bytes = rows.bytes(if narrow { size_of::<i32>() } else { size_of::<i64>() });
+        // Four bytes for each capacity, where the values allow it: a register then holds twice as many.
+        let is_narrow = value <= i32::MAX as u128;
+        let bytes = rows.bytes(if is_narrow { size_of::<i32>() } else { size_of::<i64>() });
         if bytes > u128::from(limit) || usize::try_from(bytes).is_err() {
             let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
             return Err(Error::TableTooLarge { items: items.len(), capacity, bytes, limit });
         }
-        // Four bytes for each capacity, where the values allow it: a register then holds twice as many.
-        let bits = if narrow {
-            rows.fill::<i32>(items.iter().map(|item| item.value as i32), search)?
-        } else {
-            rows.fill::<i64>(items.iter().map(|item| item.value as i64), search)?
-        };
-        Ok(Self { unit, rows, bits })
+        Ok(Self { unit, rows, is_narrow })
     }
 
+    /// Fills the table for the items that it was planned for. Fails if somebody stops the search; its steps are the
+    /// caller's to spend.
+    pub(super) fn fill(
+        self,
+        items: &[KnapsackItem],
+        search: &mut Search<'_>,
+    ) -> Result<Solutions, Error> {
+        let Self { unit, rows, is_narrow } = self;
+        let bits = match is_narrow {
+            true => rows.fill::<i32>(items.iter().map(|item| item.value as i32), search)?,
+            false => rows.fill::<i64>(items.iter().map(|item| item.value as i64), search)?,
+        };
+        Ok(Solutions { unit, rows, bits })
+    }
+}
+
+/// The choice for every capacity that was planned for.
+pub(super) struct Solutions {
+    unit: u64,
+    rows: Rows,
+    bits: Vec<u64>,
+}
+
+impl Solutions {
     /// The items to take at a capacity that was planned for, in ascending order.
     pub(super) fn at(&self, capacity: u64) -> Vec<u32> {
         let capacity_left = (capacity / self.unit).min(self.rows.capacity as u64) as usize;
@@ -254,7 +274,7 @@ mod tests {
             KnapsackItem { weight: 3, value: 5 },
             KnapsackItem { weight: u64::MAX / 4, value: 1 },
         ];
-        let error = solve(&items, u64::MAX / 4, 1 << 20).unwrap_err();
+        let error = PlannedTable::for_one(&items, u64::MAX / 4, 1 << 20).err().unwrap();
         assert!(
             matches!(error, Error::TableTooLarge { items: 2, limit: 1_048_576, .. }),
             "{error}"
@@ -271,7 +291,8 @@ mod tests {
         ) {
             let items = items.into_iter().map(|(w, value)| KnapsackItem { weight: w * factor, value });
             let items: Vec<KnapsackItem> = items.filter(|item| item.weight <= capacity).collect();
-            let chosen = solve(&items, capacity, u64::MAX).unwrap();
+            let table = PlannedTable::for_one(&items, capacity, u64::MAX).unwrap();
+            let chosen = table.fill(&items, &mut Search::new(0)).unwrap().at(capacity);
             prop_assert_eq!(chosen, textbook(&items, capacity));
         }
     }

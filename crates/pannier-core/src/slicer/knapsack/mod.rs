@@ -8,17 +8,35 @@ mod dp_table;
 mod reduce;
 
 use super::{Slicer, SlicerProperties, SweepRequest, SweepResult, Tally, TargetRanges, Verdict};
-use crate::{Error, Level, Search, SliceBudget};
+use crate::{Error, Level, Note, Search, SliceBudget};
 
 /// Selects the candidates with the highest sum of values within the budget.
 ///
-/// [`exact`](Self::exact) counts single tokens, and usually fits best. Larger buckets round every item up to whole
-/// buckets. The specification's default is 100 tokens: ten items of ten tokens then cost a thousand. Values are scores
-/// to four decimal places; candidates with a value below 0.0001 are not taken unless they have no tokens.
+/// [`default`](Self::default) counts single tokens. If its table would exceed the memory limit, it counts in the
+/// smallest buckets whose table fits, and [`Selection::notes`](crate::Selection::notes) says so.
+/// [`exact`](Self::exact) and [`new`](Self::new) fail instead. Buckets round every item up: in buckets of 100 tokens, the
+/// specification's default, ten items of ten tokens cost a thousand. Values are scores to four decimal places; candidates
+/// with a value below 0.0001 are not taken unless they have no tokens.
+///
+/// ```
+/// use pannier_core::{ContextBudget, ContextItem, KnapsackSlice, Pipeline, ReflexiveScorer};
+///
+/// let item = |content: &str, tokens, hint| {
+///     ContextItem::builder(content, tokens).future_relevance_hint(hint).build()
+/// };
+/// // The first has the highest score per token, but the others have more together.
+/// let items = [item("one", 60, 0.7)?, item("two", 50, 0.5)?, item("three", 50, 0.5)?];
+/// let pipeline = Pipeline::builder(ReflexiveScorer).slicer(KnapsackSlice::default()).build();
+/// let selection = pipeline.run(&items, &ContextBudget::new(100, 100)?)?;
+/// assert_eq!(selection.indices().collect::<Vec<_>>(), [1, 2]);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct KnapsackSlice {
     bucket_size: i64,
     memory_limit: u64,
+    /// Whether buckets may be larger, so that the table fits.
+    falls_back: bool,
 }
 
 /// A candidate: its cost in buckets, and its value.
@@ -31,9 +49,6 @@ struct KnapsackItem {
 impl KnapsackSlice {
     /// The default memory limit of the table: 1 GiB.
     pub const DEFAULT_MEMORY_LIMIT: u64 = 1 << 30;
-
-    /// The integer value of a score of 1.
-    const SCALE: f64 = 10_000.0;
 
     /// Counts in buckets of `bucket_size` tokens.
     ///
@@ -48,12 +63,13 @@ impl KnapsackSlice {
         Ok(Self { bucket_size, ..Self::exact() })
     }
 
-    /// Counts single tokens.
+    /// Counts single tokens, and fails if the table would exceed the memory limit.
     pub fn exact() -> Self {
-        Self { bucket_size: 1, memory_limit: Self::DEFAULT_MEMORY_LIMIT }
+        Self { bucket_size: 1, memory_limit: Self::DEFAULT_MEMORY_LIMIT, falls_back: false }
     }
 
-    /// Sets the maximum size of the table. A larger one fails with [`Error::TableTooLarge`].
+    /// Sets the maximum size of the table, in bytes. A larger one fails with [`Error::TableTooLarge`], or leads to
+    /// larger buckets.
     #[must_use]
     pub fn with_memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = bytes;
@@ -65,60 +81,113 @@ impl KnapsackSlice {
         self.bucket_size
     }
 
-    /// The candidates that are not taken yet, fit a capacity and have a value, with their positions.
-    fn knapsack_items(
-        &self,
-        tally: &Tally<'_, '_>,
-        capacity: u64,
-    ) -> (Vec<u32>, Vec<KnapsackItem>) {
-        let (candidates, is_plain) = (tally.candidates(), tally.offers().is_plain());
-        // The sum of all values must not overflow.
-        let max_value = i64::MAX as u64 / candidates.len().max(1) as u64;
-        let mut positions = Vec::with_capacity(candidates.len());
-        let mut items = Vec::with_capacity(candidates.len());
-        for (position, candidate) in candidates.iter().enumerate() {
-            if tally.level(position).is_some() {
-                continue;
-            }
-            let tokens = match is_plain {
-                true => candidate.tokens,
-                // Every item is charged its heading, also if another pays for it: an over-estimate.
-                false => tally.cost(position, Level::WHOLE).unwrap_or(candidate.tokens),
-            };
-            let weight = (tokens as u64).div_ceil(self.bucket_size as u64);
-            // A cast from a float saturates, and turns negative numbers and NaN into 0.
-            let value = ((candidate.value * Self::SCALE).floor() as u64).min(max_value);
-            if tokens > 0 && weight <= capacity && value > 0 {
-                positions.push(position as u32);
-                items.push(KnapsackItem { weight, value });
+    /// Plans the problem in the buckets of this slicer, or in the smallest larger ones whose table fits, found by
+    /// doubling and bisection.
+    fn plan(&self, tally: &Tally<'_, '_>) -> Result<Problem, Error> {
+        let remaining = tally.remaining().max(0);
+        let plan = |bucket_size: i64| {
+            let capacity = remaining as u64 / bucket_size as u64;
+            let (positions, items) = knapsack_items(tally, bucket_size, capacity);
+            Problem::new(bucket_size, positions, &items, capacity, self.memory_limit)
+        };
+        let planned = plan(self.bucket_size);
+        if !self.falls_back || !matches!(planned, Err(Error::TableTooLarge { .. })) {
+            return planned;
+        }
+        let (mut too_small, mut fitting) = (self.bucket_size, planned);
+        while fitting.is_err() && too_small <= remaining {
+            let size = too_small.saturating_mul(2);
+            fitting = plan(size);
+            too_small = if fitting.is_err() { size } else { too_small };
+        }
+        let mut fitting = fitting?;
+        while fitting.bucket_size - too_small > 1 {
+            let middle = too_small + (fitting.bucket_size - too_small) / 2;
+            match plan(middle) {
+                Ok(smaller) => fitting = smaller,
+                Err(_) => too_small = middle,
             }
         }
-        (positions, items)
+        Ok(fitting)
     }
+}
+
+/// The integer value of a score of 1.
+const SCALE: f64 = 10_000.0;
+
+/// Returns the candidates that are not taken yet, fit a capacity and have a value, with their positions.
+fn knapsack_items(
+    tally: &Tally<'_, '_>,
+    bucket_size: i64,
+    capacity: u64,
+) -> (Vec<u32>, Vec<KnapsackItem>) {
+    let (candidates, is_plain) = (tally.candidates(), tally.offers().is_plain());
+    // The sum of all values must not overflow.
+    let max_value = i64::MAX as u64 / candidates.len().max(1) as u64;
+    let mut positions = Vec::with_capacity(candidates.len());
+    let mut items = Vec::with_capacity(candidates.len());
+    for (position, candidate) in candidates.iter().enumerate() {
+        if tally.level(position).is_some() {
+            continue;
+        }
+        let tokens = match is_plain {
+            true => candidate.tokens,
+            // Every item is charged its heading, also if another pays for it: an over-estimate.
+            false => tally.cost(position, Level::WHOLE).unwrap_or(candidate.tokens),
+        };
+        let weight = (tokens as u64).div_ceil(bucket_size as u64);
+        // A cast from a float saturates, and turns negative numbers and NaN into 0.
+        let value = ((candidate.value * SCALE).floor() as u64).min(max_value);
+        if tokens > 0 && weight <= capacity && value > 0 {
+            positions.push(position as u32);
+            items.push(KnapsackItem { weight, value });
+        }
+    }
+    (positions, items)
 }
 
 impl Default for KnapsackSlice {
-    /// Buckets of 100 tokens.
+    /// Single tokens, or larger buckets where the table would exceed the memory limit.
     fn default() -> Self {
-        Self { bucket_size: 100, ..Self::exact() }
+        Self { falls_back: true, ..Self::exact() }
     }
 }
 
-/// Returns the items of the best solution, in ascending order. Of several best solutions it is the one that omits the
-/// last item if any of them does, of those the one that omits the item before, and so on.
-fn solve_exact(
-    items: &[KnapsackItem],
-    capacity: u64,
-    memory_limit: u64,
-) -> Result<Vec<u32>, Error> {
-    let reduced = reduce::reduce(items, capacity);
-    let undecided: Vec<KnapsackItem> =
-        reduced.undecided.iter().map(|item| items[*item as usize]).collect();
-    let chosen = dp_table::solve(&undecided, reduced.capacity, memory_limit)?;
-    let mut all = reduced.taken;
-    all.extend(chosen.into_iter().map(|item| reduced.undecided[item as usize]));
-    all.sort_unstable();
-    Ok(all)
+/// A knapsack whose table fits the memory limit.
+struct Problem {
+    bucket_size: i64,
+    /// The positions of the items.
+    positions: Vec<u32>,
+    reduced: reduce::Reduced,
+    undecided: Vec<KnapsackItem>,
+    table: dp_table::PlannedTable,
+}
+
+impl Problem {
+    fn new(
+        bucket_size: i64,
+        positions: Vec<u32>,
+        items: &[KnapsackItem],
+        capacity: u64,
+        memory_limit: u64,
+    ) -> Result<Self, Error> {
+        let reduced = reduce::reduce(items, capacity);
+        let undecided: Vec<KnapsackItem> =
+            reduced.undecided.iter().map(|item| items[*item as usize]).collect();
+        let table = dp_table::PlannedTable::for_one(&undecided, reduced.capacity, memory_limit)?;
+        Ok(Self { bucket_size, positions, reduced, undecided, table })
+    }
+
+    /// Returns the positions of the best solution, in ascending order. Of several best solutions it is the one that
+    /// omits the last item if any of them does, of those the one that omits the item before, and so on.
+    fn solve(self) -> Result<Vec<u32>, Error> {
+        let solutions = self.table.fill(&self.undecided, &mut Search::new(0))?;
+        let chosen = solutions.at(self.reduced.capacity).into_iter();
+        let mut items = self.reduced.taken;
+        items.extend(chosen.map(|item| self.reduced.undecided[item as usize]));
+        items.sort_unstable();
+        Ok(items.into_iter().map(|item| self.positions[item as usize]).collect())
+    }
 }
 
 impl Slicer for KnapsackSlice {
@@ -133,11 +202,12 @@ impl Slicer for KnapsackSlice {
             }
         }
         let remaining = tally.remaining().max(0);
-        let capacity = remaining as u64 / self.bucket_size as u64;
-        let (positions, items) = self.knapsack_items(tally, capacity);
-        tally.spend((items.len() as u64).saturating_mul(capacity) / 64);
-        for item in solve_exact(&items, capacity, self.memory_limit)?.into_iter().rev() {
-            tally.take(positions[item as usize] as usize, Level::WHOLE);
+        let problem = self.plan(tally)?;
+        let bucket_size = problem.bucket_size;
+        let capacity = remaining as u64 / bucket_size as u64;
+        tally.spend((problem.positions.len() as u64).saturating_mul(capacity) / 64);
+        for position in problem.solve()?.into_iter().rev() {
+            tally.take(position as usize, Level::WHOLE);
         }
         let available_tokens = tally.remaining();
         for (position, candidate) in candidates.iter().enumerate() {
@@ -147,8 +217,15 @@ impl Slicer for KnapsackSlice {
             };
             tally.exclude(position, verdict);
         }
-        // The next bucket may change the choice.
-        tally.changes_at(target.saturating_add(self.bucket_size - remaining % self.bucket_size));
+        if bucket_size == self.bucket_size {
+            // The next bucket may change the choice.
+            tally.changes_at(target.saturating_add(bucket_size - remaining % bucket_size));
+        } else {
+            // The next target may need other buckets.
+            tally.changes_at(target.saturating_add(1));
+            let memory_limit = self.memory_limit;
+            tally.note(Note::LargerBuckets { bucket_size, memory_limit });
+        }
         Ok(())
     }
 
@@ -172,7 +249,8 @@ impl KnapsackSlice {
         }
         let capacity = |target: i64| target as u64 / self.bucket_size as u64;
         let nothing_taken = Tally::new(offers, SliceBudget::new(last));
-        let (item_positions, items) = self.knapsack_items(&nothing_taken, capacity(last));
+        let (item_positions, items) =
+            knapsack_items(&nothing_taken, self.bucket_size, capacity(last));
         // From here on the choice stays the same, however large the capacity.
         let everything = items.iter().fold(0_u64, |sum, item| sum.saturating_add(item.weight));
         // A table, several cells a step, and a look at every candidate for every bucket.
@@ -182,8 +260,9 @@ impl KnapsackSlice {
         if !search.spend(cells.saturating_add(looks))? {
             return Err(Error::SearchTooLong);
         }
-        let solutions =
-            dp_table::Solutions::new(&items, capacity(last), self.memory_limit, search)?;
+        // A slice never needs a larger table, so no bucket is larger either.
+        let table = dp_table::PlannedTable::for_all(&items, capacity(last), self.memory_limit)?;
+        let solutions = table.fill(&items, search)?;
         let mut is_chosen = vec![false; offers.candidates().len()];
         let mut target = first;
         while target <= last {
@@ -221,6 +300,11 @@ mod tests {
 
     use super::*;
 
+    fn solve_exact(items: &[KnapsackItem], capacity: u64) -> Vec<u32> {
+        let positions = (0..items.len() as u32).collect();
+        Problem::new(1, positions, items, capacity, u64::MAX).unwrap().solve().unwrap()
+    }
+
     /// The dynamic programme as everybody writes it, with a whole table.
     pub(super) fn textbook(items: &[KnapsackItem], capacity: u64) -> Vec<u32> {
         let capacity = capacity as usize;
@@ -256,14 +340,14 @@ mod tests {
         #[test]
         fn the_choice_is_the_textbooks(items in items(1..60, 1..90), capacity in 0_u64..600) {
             let fits: Vec<KnapsackItem> = items.into_iter().filter(|p| p.weight <= capacity).collect();
-            let chosen = solve_exact(&fits, capacity, u64::MAX).unwrap();
+            let chosen = solve_exact(&fits, capacity);
             prop_assert_eq!(chosen, textbook(&fits, capacity));
         }
 
         #[test]
         fn also_where_everything_ties(items in items(1..5, 1..4), capacity in 0_u64..60) {
             let fits: Vec<KnapsackItem> = items.into_iter().filter(|p| p.weight <= capacity).collect();
-            let chosen = solve_exact(&fits, capacity, u64::MAX).unwrap();
+            let chosen = solve_exact(&fits, capacity);
             prop_assert_eq!(chosen, textbook(&fits, capacity));
         }
 
@@ -272,14 +356,14 @@ mod tests {
             // Equal densities leave nothing to prove, so the table does all the work.
             let items = weights.into_iter().filter(|weight| *weight <= capacity);
             let items: Vec<KnapsackItem> = items.map(|w| KnapsackItem { weight: w, value: w * 7 }).collect();
-            let chosen = solve_exact(&items, capacity, u64::MAX).unwrap();
+            let chosen = solve_exact(&items, capacity);
             prop_assert_eq!(chosen, textbook(&items, capacity));
         }
 
         #[test]
         fn also_for_values_beyond_32_bits(items in items(1..20, (1 << 33)..(1 << 34)), capacity in 0_u64..100) {
             let fits: Vec<KnapsackItem> = items.into_iter().filter(|p| p.weight <= capacity).collect();
-            let chosen = solve_exact(&fits, capacity, u64::MAX).unwrap();
+            let chosen = solve_exact(&fits, capacity);
             prop_assert_eq!(chosen, textbook(&fits, capacity));
         }
     }
