@@ -10,8 +10,8 @@ mod explanation;
 mod inspect;
 mod manual;
 mod mcp;
+mod memory;
 mod pack;
-mod packet;
 mod policy;
 mod receipts;
 mod snippets;
@@ -49,7 +49,9 @@ commands! {
     Build(docs::Build),
     Resolve(docs::Resolve),
     Assemble(Box<assemble::Assemble>),
-    Packet(Box<packet::PacketCommand>),
+    Memory(Box<memory::MemoryCommand>),
+    #[command(hide = true)]
+    Agent(Box<memory::Agent>),
     #[command(subcommand)]
     Snippets(snippets::Snippets),
     Mcp(Box<mcp::Mcp>),

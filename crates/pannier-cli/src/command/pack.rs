@@ -10,6 +10,8 @@ use pannier_core::{
     ContextBudget, DiagnosticTraceCollector, Explanation, Selection, TraceDetailLevel, TraceEvent,
 };
 
+use serde::Serialize;
+
 use super::{explanation, table_view};
 use crate::config;
 use crate::error::CliError;
@@ -82,16 +84,21 @@ impl RecordArguments {
         Ok(())
     }
 
+    /// Returns the file for a report; an empty path is standard error, and `-` standard output.
+    pub(crate) fn report(&self) -> Option<&PathBuf> {
+        self.report.as_ref()
+    }
+
     /// Returns the file for a receipt.
     pub(crate) fn receipt(&self) -> Option<&PathBuf> {
         self.receipt.as_ref()
     }
 
     /// Prints or writes the report of a selection. Returns whether it replaces the selection.
-    pub(crate) fn write_report(
+    pub(crate) fn write_report<T: Serialize>(
         &self,
         selection: &Selection<'_>,
-        events: Vec<TraceEvent>,
+        report: impl FnOnce() -> T,
         output: &mut Output,
     ) -> Result<bool, CliError> {
         match &self.report {
@@ -102,10 +109,10 @@ impl RecordArguments {
                 let _ = write!(std::io::stderr(), "{text}");
             }
             Some(path) if path.as_os_str() == "-" => {
-                output.json(&selection.report_with(events))?;
+                output.json(&report())?;
                 return Ok(true);
             }
-            Some(path) => output::write_json(path, &selection.report_with(events))?,
+            Some(path) => output::write_json(path, &report())?,
         }
         Ok(false)
     }
@@ -143,7 +150,8 @@ impl Pack {
             with_notes(Default::default(), |control| request.open(&shelf, control))?;
         let (selection, events) = select(&pool, &budget)?;
         selection.notes().iter().for_each(|note| output::warn(&note.to_string()));
-        let is_replaced = self.records.write_report(&selection, events, &mut output)?;
+        let is_replaced =
+            self.records.write_report(&selection, || selection.report_with(events), &mut output)?;
         if let Some(path) = self.records.receipt() {
             output::write_json(path, &pool.receipt(&selection))?;
         }

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueHint};
+use pannier::ops::TranscriptJson;
+use pannier_chat::{ChatError, Provider, Transcript};
 use pannier_core::{ContextItem, TokenCounter, UncountedItem};
 use pannier_docs::{Assembler, DocumentIndex};
 use pannier_memory::{Folder, PacketBuilder};
-use pannier_policy::{DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay};
+use pannier_policy::{DiffEntry, PolicyInputs, PolicyRegistry, Receipt, ReceiptDiff, Replay};
 
 use super::AnswerFormat;
 use super::assemble::VectorArguments;
@@ -44,6 +46,10 @@ pub(crate) struct ReplayCommand {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["files", "cache"])]
     context: Option<PathBuf>,
 
+    /// Previous request of the first run, for `chat --previous`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Advanced", hide_short_help = true)]
+    previous: Option<PathBuf>,
+
     #[command(flatten)]
     vector: VectorArguments,
 }
@@ -55,6 +61,11 @@ impl ReplayCommand {
             Arc::from(pannier_tokens::counter_by_name(&receipt.tokenizer)?);
         if let ("memory", Some(context)) = (receipt.source.kind.as_str(), &self.context) {
             return packet(&receipt, context, counter);
+        }
+        if let ("chat", [file], None, None) =
+            (receipt.source.kind.as_str(), &self.files[..], &self.cache, &self.context)
+        {
+            return self.chat(&receipt, file, &*counter);
         }
         let items = match (receipt.source.kind.as_str(), &self.cache) {
             // With the tokenizer of the receipt.
@@ -76,7 +87,10 @@ impl ReplayCommand {
                     "items" => "name its files, and nothing else",
                     "documents" | "passages" => "add --cache, and name no files",
                     "memory" => "add --context, and name no files",
-                    _ => "this version of Pannier replays items, documents, passages and memory",
+                    "chat" => "name its transcript, and nothing else",
+                    _ => {
+                        "this version of Pannier replays items, documents, passages, memory and chats"
+                    }
                 };
                 let problem = format!("it was made from {kind}; {hint}");
                 return Err(CliError::input(&self.receipt, problem));
@@ -113,6 +127,33 @@ fn source_mismatch(what: &str, recorded: &str, current: &str) -> Result<(), CliE
 }
 
 impl ReplayCommand {
+    /// Trims a transcript as in the first run.
+    fn chat(
+        &self,
+        receipt: &Receipt,
+        file: &Path,
+        counter: &dyn TokenCounter,
+    ) -> Result<(), CliError> {
+        let at = |path: &Path| {
+            let path = Some(path.to_owned());
+            move |error: ChatError| CliError::LibraryAt { path, failure: error.into() }
+        };
+        let provider = Provider::from_receipt(receipt)?;
+        let TranscriptJson(text) = super::chat::read(file)?;
+        let transcript = Transcript::read(provider, &text, counter).map_err(at(file))?;
+        let previous = self.previous.as_deref().map(super::chat::read).transpose()?;
+        let previous = match (&previous, self.previous.as_deref()) {
+            (Some(TranscriptJson(text)), Some(path)) => {
+                Some(Transcript::read(provider, text, counter).map_err(at(path))?)
+            }
+            _ => None,
+        };
+        let mut inputs = PolicyInputs::from(receipt.reference_time);
+        inputs.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
+        let trimmer = transcript.trimmer(&PolicyRegistry::default(), receipt.policy(), inputs)?;
+        print_replay(receipt, &trimmer.replay(receipt, previous.as_ref())?)
+    }
+
     /// Searches the passages as in the first run.
     fn passages(
         &self,
