@@ -8,7 +8,7 @@ use super::server::{Fixture, metadata};
 
 const SPEC: &str = "project/spec/refund-endpoint";
 
-fn items(fixture: &Fixture) -> Vec<Value> {
+pub(crate) fn items(fixture: &Fixture) -> Vec<Value> {
     let text = fs::read_to_string(fixture.0.join("examples/support-chat.jsonl")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
