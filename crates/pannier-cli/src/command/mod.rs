@@ -9,7 +9,7 @@ mod eval;
 mod explanation;
 mod inspect;
 mod manual;
-mod mcp;
+mod serve;
 mod memory;
 mod pack;
 mod policy;
@@ -54,7 +54,9 @@ commands! {
     Agent(Box<memory::Agent>),
     #[command(subcommand)]
     Snippets(snippets::Snippets),
-    Mcp(Box<mcp::Mcp>),
+    Serve(Box<serve::Serve>),
+    #[command(hide = true)]
+    Mcp(Box<serve::Mcp>),
     Chunks(docs::Chunks),
     Inspect(Box<inspect::Inspect>),
     Verify(docs::Verify),
