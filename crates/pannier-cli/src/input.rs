@@ -11,7 +11,6 @@ use ignore::WalkBuilder;
 use ignore::overrides::OverrideBuilder;
 use pannier_core::UncountedItem;
 use pannier_docs::{DocsError, DocumentMetadata, ImportedVectors, parse_date, quantize};
-use pannier_layout::Template;
 use pannier_policy::{Policy, PolicyRegistry, Receipt};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, SeqAccess, Visitor};
@@ -346,11 +345,6 @@ pub(crate) fn read_policy(registry: &PolicyRegistry, name: &str) -> Result<Polic
 
 /// Reads a policy file.
 pub(crate) fn read_policy_file(path: &Path) -> Result<Policy, CliError> {
-    read_settings(path)
-}
-
-/// Reads a template file.
-pub(crate) fn read_template(path: &Path) -> Result<Template, CliError> {
     read_settings(path)
 }
 

@@ -19,7 +19,7 @@
 //!
 //! let registry = PolicyRegistry::default();
 //! let pipeline = registry.pipeline(registry.policy("rag")?, None)?;
-//! let selection = pipeline.run(&items, &ContextBudget::new(10, 10)?)?;
+//! let selection = pipeline.run(&items, &ContextBudget::new(8, 8)?)?;
 //! assert_eq!(layout::Template::default().render(&selection), "Refunds take five days.\n");
 //! # Ok::<(), Failure>(())
 //! ```

@@ -1,14 +1,15 @@
 //! `pannier policy`: lists, shows and checks policies.
 
-use clap::{Subcommand, ValueEnum, ValueHint};
+use clap::{Subcommand, ValueHint};
 use pannier_policy::{Policy, PolicyRegistry};
 
 use crate::error::CliError;
 use crate::input;
 use crate::output;
+use crate::run::{Format, formats};
 use crate::table::{Table, printable};
 
-/// List, show and check policies
+/// List, print and validate policies
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -17,18 +18,19 @@ Examples:
   pannier policy check mine.toml
   pannier policy schema > policy.schema.json")]
 pub(crate) enum Policies {
-    /// List the presets
+    /// List presets
     List,
     /// Print a policy
     Show {
         /// Preset, .toml or .json file
         #[arg(value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
         policy: String,
-        /// Output format
-        #[arg(long, short, value_enum, default_value_t)]
-        format: PolicyFormat,
+        /// Output format: toml or json
+        #[arg(long, short, value_name = "F", default_value = "toml", hide_default_value = true,
+            value_parser = formats(&[Format::Toml, Format::Json]), hide_possible_values = true)]
+        format: Format,
     },
-    /// Check policies; exits with 1 if one is invalid
+    /// Validate policies; exits with 1 if one is invalid
     Check {
         /// Presets, .toml or .json files
         #[arg(value_name = "NAME|FILE", required = true, value_hint = ValueHint::FilePath)]
@@ -36,15 +38,6 @@ pub(crate) enum Policies {
     },
     /// Print the JSON Schema of policies
     Schema,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PolicyFormat {
-    /// TOML
-    #[default]
-    Toml,
-    /// JSON
-    Json,
 }
 
 impl Policies {
@@ -100,12 +93,12 @@ impl Policies {
     }
 }
 
-fn serialize(policy: &Policy, format: PolicyFormat) -> Result<String, CliError> {
+fn serialize(policy: &Policy, format: Format) -> Result<String, CliError> {
     match format {
-        PolicyFormat::Toml => toml::to_string(policy).map_err(|error| error.to_string()),
-        PolicyFormat::Json => serde_json::to_string_pretty(policy)
+        Format::Json => serde_json::to_string_pretty(policy)
             .map(|text| text + "\n")
             .map_err(|error| error.to_string()),
+        _ => toml::to_string(policy).map_err(|error| error.to_string()),
     }
     .map_err(CliError::Internal)
 }
