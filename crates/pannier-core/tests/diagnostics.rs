@@ -19,6 +19,40 @@ fn pool() -> Vec<ContextItem> {
 }
 
 #[test]
+fn an_item_without_tokens_has_a_reason_at_a_target_of_zero() {
+    let items = [item("free", 0, 0.5), item("one", 1, 0.5)];
+    let reasons = |tokens| {
+        let selection = pipeline().build().run(&items, &budget(tokens)).unwrap();
+        let excluded = selection.report().excluded.into_iter();
+        excluded.map(|entry| entry.reason.to_string()).collect::<Vec<_>>()
+    };
+    let free = "NoBudget: 0 tokens available, and a budget of 0 selects nothing";
+    assert_eq!(reasons(0), [free, "BudgetExceeded: 1 tokens requested, 0 available"]);
+    assert_eq!(reasons(1), [""; 0]);
+}
+
+#[test]
+fn a_ledger_has_lines_for_slots_and_margin() {
+    let pinned = scored("pinned", 20, 0.5).pinned(true).build().unwrap();
+    let items = [pinned, item("other", 30, 0.5)];
+    let ledger = |slot, percent| {
+        let budget = ContextBudget::builder(100, 100)
+            .output_reserve(10)
+            .reserved_slot(kind("Memory"), slot)
+            .estimation_safety_margin_percent(percent)
+            .build()
+            .unwrap();
+        pipeline().build().run(&items, &budget).unwrap().ledger().clone()
+    };
+    // 90 less the pinned 20 and the slot of 10 are 60, of which the margin keeps 10 %.
+    let kept = ledger(10, 10.0);
+    assert_eq!((kept.slots, kept.margin, kept.items, kept.unused), (10, 6, 50, 24));
+    assert_eq!(kept.output_reserve + kept.slots + kept.margin + kept.sent() + kept.unused, 100);
+    let free = ledger(0, 0.0);
+    assert_eq!((free.slots, free.margin, free.unused), (0, 0, 40));
+}
+
+#[test]
 fn c25_every_stage_ends_once_with_what_entered_it() {
     let items = pool();
     let mut collector = DiagnosticTraceCollector::new(TraceDetailLevel::Stage);

@@ -164,9 +164,12 @@ proptest! {
             // Every score that could matter, and some between.
             let mut tried: Vec<f64> = (0..=40).map(|step| f64::from(step) / 32.0).collect();
             tried.extend([2.0, 10.0, 100.0, 1e9]);
+            let hints = items.iter().filter_map(ContextItem::future_relevance_hint);
+            let highest = hints.fold(1.0, f64::max);
             match answer.smallest_score {
                 Some(smallest) => {
                     prop_assert!(is_in(smallest), "not in at {smallest}");
+                    prop_assert!(smallest <= highest);
                     prop_assert!(smallest == 0.0 || !is_in(smallest.next_down()));
                     // From there on it stays in, unless it comes to lead a group and changes its kind. Where the
                     // text is counted, other rivals may leave or fill what the plan over-estimated.
@@ -178,6 +181,7 @@ proptest! {
                     }
                 }
                 None => {
+                    tried.retain(|hint| *hint <= highest);
                     prop_assert!(is_counted || tried.into_iter().all(|hint| !is_in(hint)));
                 }
             }
@@ -200,11 +204,15 @@ proptest! {
                 prop_assert_eq!(lost_to, pinned.filter_map(|entry| entry.index).collect::<Vec<_>>());
             }
             Decision::Excluded { .. } => {
-                let expected: Vec<usize> = answer.smallest_score.map_or_else(Vec::new, |score| {
+                let goes = |score| {
                     let then = selected(&pipeline, &with_hint(&items, index, score), &budget);
-                    now.iter().copied().filter(|other| !then.contains(other)).collect()
-                });
-                prop_assert_eq!(lost_to, expected);
+                    now.iter().copied().filter(|other| !then.contains(other)).collect::<Vec<_>>()
+                };
+                match answer.smallest_score {
+                    Some(score) => prop_assert_eq!(lost_to, goes(score)),
+                    // With a score that the scorer cannot give, it may come in.
+                    None => prop_assert!(lost_to.iter().all(|other| now.contains(other))),
+                }
             }
             _ => prop_assert!(lost_to.is_empty()),
         }
@@ -233,8 +241,9 @@ proptest! {
         };
         let present = if is_target { target } else { tokens };
         prop_assert_eq!(is_in(present), now.contains(&index));
-        // A window is searched from the item's own tokens on, although its text may be shorter than they say.
-        let from = if is_target { 0 } else { items[index].tokens() };
+        // A window is searched from the item's own tokens on, although its text may be shorter than they say. If it is
+        // even shorter than the present window, that one is the answer.
+        let from = if is_target { 0 } else { items[index].tokens().min(present) };
         let all: Vec<i64> = (0..260).filter(|stand| is_in(*stand)).collect();
         let first = all.iter().copied().find(|stand| *stand >= from);
         let tokens_of = |found: Option<BudgetThreshold>| {
@@ -311,6 +320,36 @@ fn an_answer_says_what_would_let_an_item_in() {
     assert!(answer.is_complete);
     // 0.9 / 60 a token, times 40 tokens.
     assert!((answer.smallest_score.unwrap() - 0.6).abs() < 1e-12);
+}
+
+#[test]
+fn a_smallest_score_is_one_that_the_scorer_can_give() {
+    let kinds = [("contract", 60, "a"), ("letter", 90, "b")];
+    let items =
+        kinds.map(|(text, tokens, of)| scored(text, tokens, 0.9).kind(kind(of)).build().unwrap());
+    let smallest = |scorer: Box<dyn Scorer>| {
+        let pipeline = Pipeline::builder(scorer).build();
+        pipeline.explain(&items, &budget(100), 1).unwrap().smallest_score
+    };
+    let weights = |a, b| KindScorer::new([(kind("a"), a), (kind("b"), b)]).unwrap();
+    // Of 90 tokens, it needs more than 1.5 times the score of the other.
+    assert_eq!(smallest(Box::new(ReflexiveScorer)), None);
+    assert_eq!(smallest(Box::new(weights(0.8, 0.1))), None);
+    let score = smallest(Box::new(weights(0.5, 0.1)));
+    assert_eq!(score, None);
+    let higher = KindScorer::new([(kind("a"), 0.5), (kind("b"), 0.1), (kind("c"), 0.76)]);
+    assert!((smallest(Box::new(higher.unwrap())).unwrap() - 0.75).abs() < 1e-9);
+    // The average of both scorers can be at most 0.9, and their sum 1.8.
+    let average = CompositeScorer::builder().add(weights(0.8, 0.0), 1.0).add(ReflexiveScorer, 1.0);
+    assert_eq!(smallest(Box::new(average.build().unwrap())), None);
+    let sum = SumScorer::builder().add(ReflexiveScorer).add(weights(0.0, 0.0)).add(ReflexiveScorer);
+    assert_eq!(smallest(Box::new(sum.build().unwrap())), None);
+    let sum = SumScorer::builder().add(weights(0.5, 0.0)).add(FnScorer(|_: &ContextItem| 0.0));
+    assert!((smallest(Box::new(sum.build().unwrap())).unwrap() - 0.75).abs() < 1e-9);
+    let product = ProductScorer::builder().factor(weights(0.5, 0.0));
+    let boost = MetadataKeyScorer::new("key", "value", 1.6).unwrap();
+    let product = product.factor(boost).build().unwrap();
+    assert!((smallest(Box::new(product)).unwrap() - 0.75).abs() < 1e-9);
 }
 
 #[test]

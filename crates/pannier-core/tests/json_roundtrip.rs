@@ -14,6 +14,18 @@ fn refused<T: serde::de::DeserializeOwned>(value: Value) -> String {
 }
 
 #[test]
+fn a_ledger_omits_slots_and_margin_of_zero() {
+    let ledger = |slot| {
+        let budget = ContextBudget::builder(9, 9).reserved_slot(kind("Memory"), slot);
+        let budget = budget.estimation_safety_margin_percent(slot as f64 * 10.0).build().unwrap();
+        let selection = pipeline().build().run(&[], &budget).unwrap();
+        to_value(selection.ledger()).unwrap()
+    };
+    assert_eq!((&ledger(3)["slots"], &ledger(3)["margin"]), (&3.into(), &2.into()));
+    assert_eq!((ledger(0).get("slots"), ledger(0).get("margin")), (None, None));
+}
+
+#[test]
 fn c24_an_item_is_camel_case_and_leaves_out_what_is_absent() {
     let plain = ContextItem::new("text", 3).unwrap();
     let written = to_value(&plain).unwrap();

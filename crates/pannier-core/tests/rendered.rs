@@ -135,7 +135,7 @@ proptest! {
         prop_assert_eq!(ledger.fixed, frame_tokens);
         prop_assert_eq!(
             ledger.window,
-            ledger.output_reserve + ledger.fixed + ledger.framing + ledger.items + ledger.merge_adjustment + ledger.unused
+            ledger.output_reserve + ledger.slots + ledger.margin + ledger.fixed + ledger.framing + ledger.items + ledger.merge_adjustment + ledger.unused
         );
 
         // What left is the tail of the ranking, as little as is needed, and it says why.

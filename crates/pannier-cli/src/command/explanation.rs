@@ -136,7 +136,9 @@ fn counterfactuals(answer: &Explanation<&ContextItem>, has_target: bool) -> Stri
     }
     match answer.smallest_score {
         Some(score) => rows.push(("smallest score", rounded_up(score))),
-        None if answer.score.is_some() => rows.push(("smallest score", none("none"))),
+        None if answer.score.is_some() => {
+            rows.push(("smallest score", none("none that the scorers can give")));
+        }
         None => {}
     }
     if let Some(tokens) = answer.max_item_tokens {

@@ -14,12 +14,6 @@ pub(super) fn text(selection: &Selection<'_>, styled: bool) -> String {
     let (ledger, budget) = (selection.ledger(), selection.budget());
     let mut text = bar(ledger.sent(), budget.target_tokens(), width, styled);
     text.push_str(&ledger_line(ledger));
-    let input = i128::from(budget.target_tokens().min(budget.input_tokens()));
-    let spent = i128::from(selection.committed_tokens());
-    let free = input - spent - i128::from(selection.effective_budget().target_tokens);
-    if free > 0 && spent <= input {
-        text.push_str(&format!("{free} tokens are kept free by --slot and --margin\n"));
-    }
     let aligned = &[true, false, true, true];
     let heading = |text: &str| match styled {
         true => format!("\n{0}{text}{0:#}\n", Style::new().bold()),
@@ -82,6 +76,8 @@ fn ledger_line(ledger: &Ledger) -> String {
     let mut text = format!("{} window =", ledger.window);
     let parts = [
         (ledger.output_reserve, "reserve"),
+        (ledger.slots, "slots"),
+        (ledger.margin, "margin"),
         (ledger.fixed, "fixed"),
         (ledger.framing, "framing"),
         (ledger.items, "items"),

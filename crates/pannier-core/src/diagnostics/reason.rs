@@ -149,6 +149,12 @@ exclusion_reasons! {
         #[cfg_attr(feature = "serde", serde(skip_serializing_if = "std::ops::Not::not"))]
         outcompeted: bool,
     }
+    /// It has no tokens, but a budget of 0 selects nothing, not even such items.
+    #[error("NoBudget: {available_tokens} tokens available, and a budget of 0 selects nothing")]
+    NoBudget {
+        /// The budget.
+        available_tokens: i64,
+    }
     /// It scored below a threshold. Built-in components do not use this reason.
     #[error("ScoredTooLow: score {score}, threshold {threshold}")]
     ScoredTooLow {

@@ -35,8 +35,13 @@ impl RenderCost {
     }
 }
 
+#[cfg(feature = "serde")]
+fn is_zero(tokens: &i64) -> bool {
+    *tokens == 0
+}
+
 /// Where the tokens of a window go. The lines add up: the window is the sum of all others.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Ledger {
@@ -44,6 +49,12 @@ pub struct Ledger {
     pub window: i64,
     /// Tokens kept free for the model's output.
     pub output_reserve: i64,
+    /// Tokens kept free by reserved slots. JSON omits 0.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero"))]
+    pub slots: i64,
+    /// Tokens kept free by the safety margin. JSON omits 0.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero"))]
+    pub margin: i64,
     /// Tokens that are sent with any selection: the frame of a template, the tools of a chat.
     pub fixed: i64,
     /// Tokens around and between the items.
@@ -59,14 +70,24 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(budget: &ContextBudget, cost: RenderCost) -> Self {
+    /// The ledger of a selection that costs this much, `committed_tokens` of it regardless of its budget.
+    pub(crate) fn new(budget: &ContextBudget, committed_tokens: i64, cost: RenderCost) -> Self {
         let (window, output_reserve) = (budget.max_tokens(), budget.output_reserve());
         let RenderCost { fixed, framing, items, merge_adjustment, .. } = cost;
-        let unused = window.saturating_sub(output_reserve).saturating_sub(cost.total());
-        Self { window, output_reserve, fixed, framing, items, merge_adjustment, unused }
+        let mut unused = window.saturating_sub(output_reserve).saturating_sub(cost.total());
+        // A selection that overflows leaves less than they should keep.
+        let mut keep = |tokens: i64| {
+            let kept = tokens.min(unused).max(0);
+            unused -= kept;
+            kept
+        };
+        let slots = keep(budget.slot_tokens());
+        let margin = keep(budget.margin_tokens(committed_tokens));
+        let kept = Self { window, output_reserve, slots, margin, ..Self::default() };
+        Self { fixed, framing, items, merge_adjustment, unused, ..kept }
     }
 
-    /// Returns the tokens that are sent: everything but the reserve and what is unused.
+    /// Returns the tokens that are sent: everything but the tokens kept free and what is unused.
     pub fn sent(&self) -> i64 {
         sum_tokens([self.fixed, self.framing, self.items, self.merge_adjustment].into_iter())
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::ContextKind;
 #[cfg(feature = "serde")]
 use super::null;
-use crate::Error;
+use crate::{Error, sum_tokens};
 
 /// The token budget of a selection. A budget is always valid: the builder checks it, and so does reading.
 ///
@@ -134,6 +134,19 @@ impl ContextBudget {
         self.effective_for(self.max_tokens(), self.target_tokens(), pinned_tokens)
     }
 
+    /// Returns the sum of all reserved slots.
+    pub(crate) fn slot_tokens(&self) -> i64 {
+        sum_tokens(self.0.reserved_slots.values().copied())
+    }
+
+    /// Returns the tokens by which the safety margin lowers the target of the slicer.
+    pub(crate) fn margin_tokens(&self, pinned_tokens: i64) -> i64 {
+        let mut certain = self.clone();
+        certain.0.estimation_safety_margin_percent = 0.0;
+        let target_tokens = certain.effective(pinned_tokens).target_tokens;
+        target_tokens - self.effective(pinned_tokens).target_tokens
+    }
+
     /// Returns the budget of the slicer for another window and target.
     pub(crate) fn effective_for(
         &self,
@@ -141,8 +154,7 @@ impl ContextBudget {
         target_tokens: i64,
         pinned_tokens: i64,
     ) -> SliceBudget {
-        let slots = self.0.reserved_slots.values();
-        let taken = slots.fold(pinned_tokens, |sum, slot| sum.saturating_add(*slot));
+        let taken = pinned_tokens.saturating_add(self.slot_tokens());
         let input_tokens = max_tokens - self.output_reserve();
         let whole_tokens = target_tokens.min(input_tokens).max(0);
         let max_tokens = input_tokens.saturating_sub(taken).max(0);

@@ -21,7 +21,7 @@ use crate::layout::PlannedCosts;
 use crate::model::Levels;
 use crate::{
     ContextBudget, ContextItem, CountRequirementShortfall, Error, Ledger, Level, Offer, Offers,
-    OverflowStrategy, PlacedItems, RenderCost, SliceBudget, Verdict, order, sum_tokens,
+    OverflowStrategy, PlacedItems, SliceBudget, Verdict, order, sum_tokens,
 };
 
 /// The selected items in their final order, and the decisions about all others.
@@ -356,7 +356,7 @@ impl<'a> RunState<'a> {
             notes: Vec::new(),
             overflow: Overflow::default(),
             drops: RenderDrops::default(),
-            ledger: Ledger::new(budget, RenderCost::default()),
+            ledger: Ledger::default(),
             placed: Vec::new(),
             levels: Levels::default(),
         }
@@ -370,7 +370,7 @@ impl<'a> RunState<'a> {
         strategy: OverflowStrategy,
     ) {
         let Outcome { overflow, drops, draft, .. } = outcome;
-        self.ledger = Ledger::new(&self.budget, draft.cost);
+        self.ledger = Ledger::new(&self.budget, self.prepared.committed_tokens(), draft.cost);
         (self.overflow, self.drops) = (overflow, drops);
         (self.placed, self.levels) = (draft.placed, draft.levels);
         let over = self.ledger.sent().saturating_sub(self.budget.target_tokens());
@@ -469,6 +469,10 @@ impl<'a> RunState<'a> {
                 let first = || run.classified.pinned.members(0)[0] as usize;
                 let displaced_by = pin.get_or_init(|| run.items[first()].content().into());
                 ExclusionReason::PinnedOverride { displaced_by: Arc::clone(displaced_by) }
+            }
+            // An item without tokens fits any budget, but a slicer with a budget of 0 takes nothing.
+            Verdict::Left { available_tokens } if item_tokens == 0 => {
+                ExclusionReason::NoBudget { available_tokens: *available_tokens }
             }
             Verdict::Left { available_tokens } => exceeded(*available_tokens, false),
             Verdict::Outcompeted { available_tokens } => exceeded(*available_tokens, true),

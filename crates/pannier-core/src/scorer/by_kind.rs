@@ -71,6 +71,10 @@ impl Scorer for ByKindScorer {
         "by_kind"
     }
 
+    fn max_score(&self) -> f64 {
+        self.children.iter().map(|child| child.max_score()).fold(0.0, f64::max)
+    }
+
     fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
         let items = pool.items();
         let Some(child) = items.get(item).and_then(|item| self.child_of(item)) else {

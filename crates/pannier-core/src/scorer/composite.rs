@@ -54,6 +54,10 @@ impl Scorer for CompositeScorer {
         "composite"
     }
 
+    fn max_score(&self) -> f64 {
+        self.children.iter().map(|child| child.scorer.max_score() * child.share).sum()
+    }
+
     fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
         let explain = |child: &Child| {
             let part = child.scorer.explain(pool, item)?;

@@ -40,6 +40,10 @@ macro_rules! fold_scorer {
                 $name
             }
 
+            fn max_score(&self) -> f64 {
+                self.0.iter().fold($start, |joined, child| $join(joined, child.max_score()))
+            }
+
             fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
                 let children = self.0.iter().map(|child| child.explain(pool, item));
                 let children = children.collect::<Result<Vec<ScoreExplanation>, Error>>()?;

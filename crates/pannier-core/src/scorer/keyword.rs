@@ -125,6 +125,10 @@ impl Scorer for KeywordScorer {
         "keyword"
     }
 
+    fn max_score(&self) -> f64 {
+        self.saturation.min(self.keywords.len()) as f64 / self.saturation as f64
+    }
+
     /// Returns every keyword that occurs, including those beyond the saturation.
     fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
         let content = pool.items().get(item).map_or("", |item| item.content());

@@ -68,6 +68,10 @@ impl Scorer for KindScorer {
         "kind"
     }
 
+    fn max_score(&self) -> f64 {
+        self.weights.iter().map(|(_, weight)| *weight).fold(0.0, f64::max)
+    }
+
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         score_independently(pool, scores, |item| {
             let kind = item.kind();

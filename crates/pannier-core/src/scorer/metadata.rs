@@ -82,6 +82,10 @@ impl Scorer for MetadataKeyScorer {
         "metadata_key"
     }
 
+    fn max_score(&self) -> f64 {
+        self.boost.max(1.0)
+    }
+
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
         score_independently(pool, scores, |item| {
             let value = item.metadata().get(&self.key).and_then(|value| value.as_text());

@@ -83,6 +83,11 @@ pub trait Scorer: Send + Sync {
     fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
         leaf(self, pool, item)
     }
+
+    /// Returns the highest score that it can give. An explanation states no higher one. Default: 1.
+    fn max_score(&self) -> f64 {
+        1.0
+    }
 }
 
 /// What a scorer gives an item, and nothing about why.
@@ -100,6 +105,7 @@ forward! {
         fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error>;
         fn name(&self) -> &str;
         fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error>;
+        fn max_score(&self) -> f64;
     }
 }
 

@@ -16,8 +16,8 @@ pub use digest::Digest;
 use std::sync::Arc;
 
 use pannier_core::{
-    ContextBudget, ContextItem, Error, MetadataValue, Pipeline, Selection, SelectionReport,
-    Timestamp, TokenCounter,
+    ContextBudget, ContextItem, Error, ExclusionReason, MetadataValue, Pipeline, Selection,
+    SelectionReport, Timestamp, TokenCounter,
 };
 use pannier_layout::{DocumentLayout, Template, TextLayout, render_documents};
 use serde::de::Error as _;
@@ -401,9 +401,27 @@ impl Receipt {
         if self.result != result(&selection) {
             return Ok(Replay::Result);
         }
-        let report: SelectionReport<&ContextItem> = selection.report();
-        Ok(if self.report == Digest::of_json(&report) { Replay::Identical } else { Replay::Report })
+        let report = selection.report();
+        let is_same = self.report == Digest::of_json(&report)
+            || self.report == Digest::of_json(&former_report(report));
+        Ok(if is_same { Replay::Identical } else { Replay::Report })
     }
+}
+
+/// Returns a report as it was before ledgers had lines for slots and the margin, and before items without tokens had a
+/// reason of their own.
+fn former_report(mut report: SelectionReport<&ContextItem>) -> SelectionReport<&ContextItem> {
+    if let Some(ledger) = &mut report.ledger {
+        ledger.unused += std::mem::take(&mut ledger.slots) + std::mem::take(&mut ledger.margin);
+    }
+    for entry in &mut report.excluded {
+        if let ExclusionReason::NoBudget { .. } = entry.reason {
+            let (item_tokens, available_tokens, outcompeted) = (0, 0, false);
+            entry.reason =
+                ExclusionReason::BudgetExceeded { item_tokens, available_tokens, outcompeted };
+        }
+    }
+    report
 }
 
 /// Returns the hash of the text that is sent.

@@ -121,6 +121,15 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
         Ok(selected.contains(&self.unit))
     }
 
+    /// The highest score that the scorer can give, or gave.
+    pub(super) fn max_score(&self) -> f64 {
+        let PreparedRun { classified, scores, .. } = &*self.run.prepared;
+        let scored = classified.scoreable.in_pool_order();
+        let given = scored.iter().map(|index| scores[*index as usize]);
+        // The maximum of NaN and a number is the number.
+        given.fold(self.pipeline.scorer.max_score(), f64::max)
+    }
+
     /// The smallest score from 0 up with which the item is in.
     ///
     /// A higher score never makes an item lose, with one exception: from the score on with which it leads

@@ -40,7 +40,8 @@ pub struct Explanation<I = ContextItem> {
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub density: Option<f64>,
     /// What it lost to: the copy, or near copy, that was kept, the pinned items that leave it no room, or the items that
-    /// would go if it came in with [`smallest_score`](Self::smallest_score). In the order they are placed.
+    /// would go if it came in with the smallest score that lets it in, also one that the scorer cannot give. In the
+    /// order they are placed.
     pub lost_to: Vec<Rival<I>>,
     /// The smallest budget with which it is selected, from its own tokens on. For an item that is out, the
     /// smallest above the present one. It need not be in with every larger one. Absent
@@ -52,7 +53,8 @@ pub struct Explanation<I = ContextItem> {
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub smaller_budget: Option<BudgetThreshold>,
     /// The smallest score, from 0 on, with which it is selected, all other scores being the same. With the
-    /// next smaller number it is not. Absent if no score helps, or the item is not scored. Where near-duplicates are
+    /// next smaller number it is not. Absent if no score that the scorer [can give](crate::Scorer::max_score) helps, or
+    /// the item is not scored. Where near-duplicates are
     /// dropped, or a layout counts the whole, a higher score may let others in that it loses to; then there may be a
     /// smaller one still.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -275,15 +277,15 @@ impl Pipeline {
         let index = explanation.index as u32;
         if let Some(mut changed) = ItemCounterfactual::new(self, run, near, index) {
             explanation.density = changed.density();
-            explanation.smallest_score = changed.smallest_score(search)?;
+            let smallest_score = changed.smallest_score(search)?;
+            let max_score = changed.max_score();
+            explanation.smallest_score = smallest_score.filter(|score| *score <= max_score);
             let lost_to = match &explanation.decision {
                 Decision::Included { reason: InclusionReason::Shortened, .. } => {
-                    changed.displaces(explanation.smallest_score)
+                    changed.displaces(smallest_score)
                 }
                 Decision::Included { .. } => Vec::new(),
-                Decision::Excluded { reason } => {
-                    changed.lost_to(reason, explanation.smallest_score)
-                }
+                Decision::Excluded { reason } => changed.lost_to(reason, smallest_score),
             };
             explanation.lost_to = run.rivals(&lost_to);
             if matches!(explanation.decision, Decision::Excluded { .. }) {
