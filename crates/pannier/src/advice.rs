@@ -40,6 +40,8 @@ impl Failure {
             (None, Self::Shelf(error)) => shelf_message(error),
             #[cfg(feature = "chat")]
             (None, Self::Chat(error)) => chat_message(error, audience),
+            #[cfg(feature = "docs")]
+            (None, Self::Docs(error)) if audience == Audience::Command => docs_message(error),
             _ => None,
         };
         let message = message.unwrap_or_else(|| self.to_string());
@@ -131,6 +133,9 @@ impl Failure {
                 let budget = BUDGET.name(audience);
                 Some(format!("add {budget}, as in {budget} 8k"))
             }
+            Self::AnswerOverBudget { smallest_budget, .. } => {
+                Some(format!("raise {} to {smallest_budget}", BUDGET.name(audience)))
+            }
             Self::Request { .. } if audience == Audience::Agent => {
                 Some("see the input schema of the tool, then call again".to_owned())
             }
@@ -161,7 +166,7 @@ impl Failure {
             Category::InvalidInput => "change the arguments as the message says",
             Category::BudgetNotMet => "raise the budget, or ask for less",
             Category::CacheMissing | Category::CacheInvalid => {
-                "ask the user to rebuild the cache with `pannier build`; then call again"
+                "ask the user to run `pannier docs index`; then call again"
             }
             Category::Io => "check that the files can be read; then call again",
             _ => "this is a fault of the server; please report it",
@@ -313,28 +318,44 @@ fn replay_advice(audience: Audience) -> Option<String> {
     (audience == Audience::Command).then(|| "replay it with the input it was made from".to_owned())
 }
 
+/// The messages of `pannier-docs` speak of vectors and modes, as its API does.
+#[cfg(feature = "docs")]
+fn docs_message(error: &DocsError) -> Option<String> {
+    Some(match error {
+        DocsError::NoSources { path } => format!("folder `{}` does not exist", path.display()),
+        DocsError::NoVectors { .. } => "the index has no embeddings".to_owned(),
+        _ => return None,
+    })
+}
+
 #[cfg(feature = "docs")]
 fn docs_advice(error: &DocsError, audience: Audience) -> Option<String> {
     Some(match (error, audience) {
         (DocsError::Receipt { .. }, _) => return replay_advice(audience),
         (DocsError::NoIndex { .. }, Audience::Library) => "build one with `docs::build`".to_owned(),
         (DocsError::NoIndex { path }, Audience::Command) => {
-            format!("build one with `pannier build --sources DOCS --cache {}`", path.display())
+            match path.ends_with(".pannier/index") {
+                true => "build one with `pannier docs index`".to_owned(),
+                false => format!("build one with `pannier docs index --index {}`", path.display()),
+            }
         }
         (DocsError::Invalid { .. } | DocsError::Outdated { .. }, Audience::Library) => {
             "rebuild it with `docs::build`".to_owned()
         }
         (DocsError::Invalid { .. }, Audience::Command) => {
-            "rebuild it with `pannier build --force`".to_owned()
+            "rebuild it with `pannier docs index --rebuild`".to_owned()
         }
         (DocsError::Outdated { .. }, Audience::Command) => {
-            "rebuild it with `pannier build`".to_owned()
+            "rebuild it with `pannier docs index`".to_owned()
+        }
+        (DocsError::NoVectors { .. }, Audience::Command) => {
+            "run `pannier docs index --embedder …` or pass --mode lexical".to_owned()
         }
         (DocsError::Vectors { .. } | DocsError::NoVector { .. }, Audience::Library) => {
             "give a vector for every id that `docs::for_each_chunk` reports".to_owned()
         }
         (DocsError::Vectors { .. } | DocsError::NoVector { .. }, Audience::Command) => {
-            "give a vector for every id that `pannier chunks` prints".to_owned()
+            "give an embedding for every id that `pannier docs chunks` prints".to_owned()
         }
         _ => return None,
     })

@@ -123,6 +123,16 @@ pub enum Failure {
         /// The target.
         target: i64,
     },
+    /// The budget is below the smallest answer.
+    #[error(
+        "the smallest answer needs a budget of {smallest_budget} tokens, and the budget is {budget}"
+    )]
+    AnswerOverBudget {
+        /// The smallest budget that holds an answer.
+        smallest_budget: i64,
+        /// The budget.
+        budget: i64,
+    },
     /// A file that a request names cannot be used.
     #[error("{name}: {problem}")]
     File {
@@ -249,6 +259,7 @@ impl Failure {
             #[cfg(any(feature = "memory", feature = "snippets"))]
             Self::Session(error) => session(error),
             Self::Read { .. } => Category::Io,
+            Self::AnswerOverBudget { .. } => Category::BudgetNotMet,
             Self::Request { .. }
             | Self::NoBudget
             | Self::SlotTwice { .. }

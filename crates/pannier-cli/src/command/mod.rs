@@ -1,6 +1,5 @@
 //! The commands, one file each.
 
-mod assemble;
 mod chat;
 mod compare;
 mod conformance;
@@ -15,6 +14,7 @@ mod pack;
 mod policy;
 mod receipts;
 mod snippets;
+mod specified;
 mod state;
 mod table_view;
 mod tokens;
@@ -46,20 +46,23 @@ macro_rules! commands {
 commands! {
     Pack(Box<pack::Pack>),
     Chat(Box<chat::Chat>),
-    Build(docs::Build),
-    Resolve(docs::Resolve),
-    Assemble(Box<assemble::Assemble>),
+    #[command(subcommand)]
+    Docs(docs::Docs),
     Memory(Box<memory::MemoryCommand>),
-    #[command(hide = true)]
-    Agent(Box<memory::Agent>),
     #[command(subcommand)]
     Snippets(snippets::Snippets),
     Serve(Box<serve::Serve>),
     #[command(hide = true)]
+    Build(specified::Build),
+    #[command(hide = true)]
+    Resolve(specified::Resolve),
+    #[command(hide = true)]
+    Assemble(Box<specified::Assemble>),
+    #[command(hide = true)]
+    Agent(Box<memory::Agent>),
+    #[command(hide = true)]
     Mcp(Box<serve::Mcp>),
-    Chunks(docs::Chunks),
     Inspect(Box<inspect::Inspect>),
-    Verify(docs::Verify),
     #[command(subcommand)]
     Policy(policy::Policies),
     Tokens(tokens::Tokens),

@@ -9,6 +9,7 @@ use pannier::ops::{PackAnswer, PackPool, PackRequest};
 use pannier_core::{
     ContextBudget, DiagnosticTraceCollector, Explanation, Selection, TraceDetailLevel, TraceEvent,
 };
+use pannier_policy::Receipt;
 
 use serde::Serialize;
 
@@ -92,6 +93,20 @@ impl RecordArguments {
     /// Returns the file for a receipt.
     pub(crate) fn receipt(&self) -> Option<&PathBuf> {
         self.receipt.as_ref()
+    }
+
+    /// Writes the receipt and the report of a selection, if the user asks for them. Returns whether the report replaces the
+    /// selection.
+    pub(crate) fn write(
+        &self,
+        selection: &Selection<'_>,
+        receipt: impl FnOnce() -> Receipt,
+        output: &mut Output,
+    ) -> Result<bool, CliError> {
+        if let Some(path) = &self.receipt {
+            output::write_json(path, &receipt())?;
+        }
+        self.write_report(selection, Vec::new(), output)
     }
 
     /// Prints or writes the report of a selection. Returns whether it replaces the selection.

@@ -28,6 +28,8 @@ mod chat;
 mod compare;
 mod control;
 mod count;
+#[cfg(feature = "docs")]
+mod docs;
 #[cfg(feature = "memory")]
 mod memory;
 mod pack;
@@ -45,6 +47,8 @@ pub use chat::{ChatAnswer, ChatRequest, OpenChat, ProviderName, TranscriptJson, 
 pub use compare::CompareRequest;
 pub use control::{Control, Decided, Notes};
 pub use count::{CountAnswer, CountRequest, CountedText};
+#[cfg(feature = "docs")]
+pub use docs::*;
 #[cfg(feature = "memory")]
 pub use memory::{MemoryAnswer, MemoryFormat, MemoryRequest, OpenMemory};
 pub use pack::{PackAnswer, PackRequest, PackTotals};

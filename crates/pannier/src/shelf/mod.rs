@@ -32,6 +32,10 @@ use pannier_policy::PolicyRegistry;
 #[cfg(any(feature = "docs", feature = "memory", feature = "snippets"))]
 use crate::Failure;
 
+/// The folder of an index that no setting names.
+#[cfg(feature = "docs")]
+const DEFAULT_INDEX: &str = ".pannier/index";
+
 /// What a named folder holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FolderKind {
@@ -201,6 +205,24 @@ impl Shelf {
     /// [`ShelfError`] if there is no such cache, or an error of `pannier-docs` if a new version cannot be opened.
     pub fn documents(&self, name: Option<&str>) -> Result<Arc<DocumentIndex>, Failure> {
         find(&self.documents, name, FolderKind::Documents)?.get()
+    }
+
+    /// Returns the index `name`, or the only one. A local shelf takes names for paths, and has a default.
+    ///
+    /// # Errors
+    ///
+    /// As [`documents`](Self::documents), or an error of `pannier-docs` if there is no index at the path.
+    pub fn index(&self, name: Option<&str>) -> Result<Arc<DocumentIndex>, Failure> {
+        match self.is_local && self.documents.is_empty() {
+            true => Ok(Arc::new(DocumentIndex::open(self.index_path(name))?)),
+            false => self.documents(name),
+        }
+    }
+
+    /// Returns the folder of the index that a local request names, or of the default.
+    pub(crate) fn index_path(&self, name: Option<&str>) -> PathBuf {
+        let default = || self.defaults.index.clone().unwrap_or_else(|| DEFAULT_INDEX.into());
+        name.map_or_else(default, PathBuf::from)
     }
 
     /// Returns the source of query vectors for `cache`: the embedder, if it made the vectors of the cache.
