@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::tool_error::ToolError;
 
@@ -108,6 +108,8 @@ impl Write for LimitedWriter {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -106,7 +106,7 @@ impl RecordArguments {
         if let Some(path) = &self.receipt {
             output::write_json(path, &receipt())?;
         }
-        self.write_report(selection, Vec::new(), output)
+        self.write_report(selection, || selection.report(), output)
     }
 
     /// Prints or writes the report of a selection. Returns whether it replaces the selection.
