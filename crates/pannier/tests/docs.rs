@@ -161,7 +161,8 @@ fn an_answer_has_contents_once_and_places_of_what_is_left_out() {
     let mut few =
         few.inspect(|few| assert_eq!(few.passages.len() + few.omitted.len() + few.more, 7));
     let few = few.find(|few| few.passages.len() == 1 && few.omitted.len() > 2 && few.more > 0);
-    assert_eq!(few.unwrap().omitted[0].reason, "DocumentCapExceeded");
+    let reason = &few.unwrap().omitted[0].reason;
+    assert!(["BudgetExceeded", "DocumentCapExceeded"].contains(&reason.as_str()), "{reason}");
 }
 
 #[test]

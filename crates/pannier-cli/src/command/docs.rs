@@ -31,10 +31,10 @@ Examples:
   pannier docs search 'how do we roll back?' --budget 2k
   pannier docs read --path guides/rollback.md")]
 pub(crate) enum Docs {
-    Index(Index),
+    Index(Box<Index>),
     Search(Box<Search>),
     Read(Box<Read>),
-    Chunks(Chunks),
+    Chunks(Box<Chunks>),
     Stats(Stats),
     Verify(Verify),
 }
@@ -79,13 +79,15 @@ pub(super) struct IndexFiles {
     /// JSON file with title and date per path; overrides front matter
     ///
     /// An object, as in {"guides/deploy.md": {"title": "Deploying", "date": "2026-03-01"}}
-    #[arg(long, alias = "about", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, alias = "about", value_name = "FILE", value_hint = ValueHint::FilePath,
+        help_heading = "Advanced", hide_short_help = true)]
     metadata: Option<PathBuf>,
 
     /// File with your own embeddings, one for each chunk of `docs chunks`
     ///
     /// JSON lines, as in {"id": "…", "vector": [0.1, …]}
-    #[arg(long, alias = "vectors", value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "embedder")]
+    #[arg(long, alias = "vectors", value_name = "FILE", value_hint = ValueHint::FilePath,
+        conflicts_with = "embedder", help_heading = "Advanced", hide_short_help = true)]
     embeddings: Option<PathBuf>,
 }
 
@@ -190,7 +192,7 @@ pub(crate) struct Search {
     #[command(flatten)]
     embedding: QueryEmbedding,
 
-    /// Output format: text, json, or jsonl of all matches as items
+    /// Output format: text, json, or jsonl of all matches
     #[arg(long, short, value_name = "F", default_value = "text", hide_default_value = true,
         value_parser = formats(&[Format::Text, Format::Json, Format::Jsonl]), hide_possible_values = true)]
     format: Format,
@@ -215,7 +217,7 @@ impl Search {
         if !request.explain.is_empty() {
             return with_notes(interruptible(), |control| {
                 pool.explain(bound, &request.explain, control, |explanations| {
-                    print_explanations(self.format, explanations)
+                    print_explanations(self.format, &explanations)
                 })
             })?;
         }
@@ -251,12 +253,12 @@ impl Search {
 #[command(after_help = "\
 Examples:
   pannier docs read 'deploy rollback' --budget 4k
-  pannier docs read --path guides/rollback.md --path guides/deploy.md --format json")]
+  pannier docs read --path guides/rollback.md --format json")]
 pub(crate) struct Read {
     #[command(flatten)]
     request: ReadRequest,
 
-    /// Output format: text, json, or jsonl of all matches as items
+    /// Output format: text, json, or jsonl of all matches
     #[arg(long, short, value_name = "F", default_value = "text", hide_default_value = true,
         value_parser = formats(&[Format::Text, Format::Json, Format::Jsonl]), hide_possible_values = true)]
     format: Format,
@@ -275,7 +277,7 @@ impl Read {
         if !request.explain.is_empty() {
             return with_notes(interruptible(), |control| {
                 let explanations = pool.explain(bound, &request.explain, control)?;
-                Ok(print_explanations(self.format, explanations))
+                Ok(print_explanations(self.format, &explanations))
             })?;
         }
         let mut output = Output::new();
@@ -299,12 +301,12 @@ impl Read {
 
 fn print_explanations(
     format: Format,
-    explanations: Vec<Explanation<&ContextItem>>,
+    explanations: &[Explanation<&ContextItem>],
 ) -> Result<(), CliError> {
     let mut output = Output::new();
     match format {
         Format::Json => output.answer(&explanations)?,
-        _ => output.text(&explanation::texts(&explanations, false))?,
+        _ => output.text(&explanation::texts(explanations, false))?,
     }
     output.finish()
 }

@@ -53,7 +53,7 @@ commands! {
     Snippets(snippets::Snippets),
     Serve(Box<serve::Serve>),
     #[command(hide = true)]
-    Build(specified::Build),
+    Build(Box<specified::Build>),
     #[command(hide = true)]
     Resolve(specified::Resolve),
     #[command(hide = true)]
@@ -68,7 +68,7 @@ commands! {
     Tokens(tokens::Tokens),
     Conformance(conformance::Conformance),
     #[command(hide = true)]
-    Eval(eval::Eval),
+    Eval(Box<eval::Eval>),
     Completions(manual::Completions),
     Man(manual::Man),
 }

@@ -24,7 +24,7 @@ use crate::output::{self, Output};
 #[derive(Args, Debug)]
 pub(crate) struct CacheArguments {
     /// Folder of the index
-    #[arg(long, value_name = "CACHE", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     cache: PathBuf,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Resolve {
     query: String,
 
     /// Token budget; a token is four bytes
-    #[arg(long, short, value_name = "TOKENS")]
+    #[arg(long, short, value_name = "N")]
     budget: u64,
 
     /// Output format
@@ -186,7 +186,7 @@ pub(crate) struct Assemble {
     query: String,
 
     /// Token budget of the context
-    #[arg(long, short, value_name = "TOKENS")]
+    #[arg(long, short, value_name = "N")]
     budget: usize,
 
     #[command(flatten)]
@@ -329,7 +329,7 @@ impl Assemble {
 #[derive(Args, Debug)]
 pub(crate) struct InspectCache {
     /// Folder of the index
-    #[arg(long, value_name = "CACHE", value_hint = ValueHint::DirPath, hide = true)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, hide = true)]
     cache: Option<PathBuf>,
 
     /// Output format

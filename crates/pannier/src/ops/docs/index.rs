@@ -28,7 +28,7 @@ request! {
         #[group(flatten)]
         pub index: IndexOptions,
 
-        /// Files to index, e.g. '*.txt' or 'notes/**' [default: *.md]; repeatable
+        /// Files to index; repeatable [default: *.md]
         #[arg(long = "glob", short, value_name = "GLOB")]
         #[serde(default, alias = "globs", deserialize_with = "list")]
         pub glob: Vec<String>,

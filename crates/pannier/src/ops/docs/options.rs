@@ -38,7 +38,7 @@ impl IndexOptions {
 request! {
     /// The budget of passages or documents, and what counts it.
     pub struct BudgetedOptions {
-        /// Token budget, e.g. 8k [default: 2k to search, 4k to read]
+        /// Token budget, e.g. 8k [default: 2k; to read: 4k]
         #[arg(long, short, alias = "max-tokens", value_name = "N", allow_negative_numbers = true)]
         #[serde(alias = "max_tokens")]
         pub budget: Option<Tokens>,
@@ -47,7 +47,7 @@ request! {
         #[arg(long, short, value_name = "N", allow_negative_numbers = true)]
         pub reserve: Option<Tokens>,
 
-        /// Model, encoding or file:PATH that counts [default: o200k]
+        /// Model, encoding or file:PATH [default: o200k]
         #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
         #[serde(alias = "model")]
         pub tokenizer: Option<String>,

@@ -27,6 +27,9 @@ const DEFAULT_BUDGET: i64 = 4_000;
 /// The number of documents that compete for the budget.
 const DEFAULT_LIMIT: usize = 100;
 
+/// The size up to which a document that exceeds the budget is counted, too.
+const MAX_COUNTED_BYTES: usize = 1 << 20;
+
 request! {
     /// Print whole documents, by keyword or path.
     pub struct ReadRequest {
@@ -34,7 +37,7 @@ request! {
         #[arg(value_name = "QUERY")]
         pub query: Option<String>,
 
-        /// Document to read, as `docs search` prints its path; repeatable
+        /// Path of a document in the index; repeatable
         #[arg(long = "path", value_name = "PATH")]
         #[serde(default, alias = "path", deserialize_with = "list")]
         pub paths: Vec<String>,
@@ -240,10 +243,16 @@ impl ReadRequest {
                 control.warn(format!("{} is empty", document.path));
                 continue;
             }
-            // Above the budget, an estimate is enough: the document is never sent.
-            let limit = usize::try_from(budget.target_tokens()).unwrap_or_default();
-            let estimate = || document.content.len().div_ceil(4).max(limit.saturating_add(1));
-            let count = counter.count_up_to(&document.content, limit).unwrap_or_else(estimate);
+            let count = match document.content.len() <= MAX_COUNTED_BYTES {
+                true => counter.count(&document.content),
+                // Above the budget, an estimate is enough: the document is not sent.
+                false => {
+                    let limit = usize::try_from(budget.target_tokens()).unwrap_or_default();
+                    let estimate = document.content.len().div_ceil(4);
+                    let counted = counter.count_up_to(&document.content, limit);
+                    counted.unwrap_or_else(|| estimate.max(limit.saturating_add(1)))
+                }
+            };
             let passage = Passage {
                 document: &document.path,
                 sequence: 0,
