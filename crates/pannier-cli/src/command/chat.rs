@@ -29,8 +29,7 @@ const MAX_TRANSCRIPT_BYTES: u64 = 1 << 30;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  pannier chat request.json --provider openai --budget 8k
-  pannier chat --provider anthropic --budget 100k --reserve 4k --report < chat.json
+  pannier chat request.json --provider openai --budget 8k --report
   pannier chat now.json --provider openai --budget 8k --previous sent.json")]
 pub(crate) struct Chat {
     /// JSON list of messages, or a request with one [default: standard input]

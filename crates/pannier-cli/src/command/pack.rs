@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueHint};
 use pannier::ops::{PackAnswer, PackPool, PackRequest};
 use pannier_core::{
@@ -56,7 +57,7 @@ pub(crate) struct RecordArguments {
     ///
     /// `--report=-` prints the JSON in place of the selection.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "",
-        value_hint = ValueHint::FilePath)]
+        value_parser = OsStringValueParser::new().map(PathBuf::from), value_hint = ValueHint::FilePath)]
     report: Option<PathBuf>,
 
     /// Write a receipt for later replay

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueHint};
 use pannier::Shelf;
-use pannier::ops::{Answer, Control, SnippetGetRequest, SnippetListRequest, SnippetOptions};
+use pannier::ops::{Answer, Control, SnippetGetRequest, SnippetListRequest};
 use pannier_snippets::GetResponse;
 
 use super::inspect::FormatArguments;
@@ -56,6 +56,13 @@ fn shelf() -> Result<Shelf, CliError> {
     Ok(config::shelf()?.with_home(home).with_state_folder(state))
 }
 
+#[derive(Args, Debug)]
+struct RootArguments {
+    /// Folder with snippets; repeatable [default: docs]
+    #[arg(long = "root", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    roots: Vec<String>,
+}
+
 /// Index snippets
 ///
 /// Writes index.yaml into each root.
@@ -66,16 +73,19 @@ Examples:
   pannier snippets index --root docs --root ~/global/docs")]
 pub(crate) struct IndexCommand {
     #[command(flatten)]
-    source: SnippetOptions,
+    roots: RootArguments,
+
+    /// Model, encoding or file:PATH that counts [default: o200k]
+    #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
+    tokenizer: Option<String>,
 }
 
 impl IndexCommand {
     fn run(&self) -> Result<(), CliError> {
         let shelf = shelf()?;
         let summaries = with_notes(Control::default(), |control| {
-            let name = self.source.tokenizer.as_deref();
-            let counter = shelf.counter(name, INDEX_TOKENIZER, control)?;
-            let roots = shelf.open_roots(&self.source.snippets)?;
+            let counter = shelf.counter(self.tokenizer.as_deref(), INDEX_TOKENIZER, control)?;
+            let roots = shelf.open_roots(&self.roots.roots)?;
             Ok(pannier_snippets::index(&roots, &*counter)?)
         })?;
         let mut output = Output::new();
@@ -104,9 +114,8 @@ impl IndexCommand {
 Example:
   pannier snippets check --root docs")]
 pub(crate) struct Check {
-    /// Folder with snippets; repeatable [default: docs]
-    #[arg(long = "root", value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
-    roots: Vec<String>,
+    #[command(flatten)]
+    roots: RootArguments,
 
     #[command(flatten)]
     format: FormatArguments,
@@ -114,7 +123,7 @@ pub(crate) struct Check {
 
 impl Check {
     fn run(&self) -> Result<(), CliError> {
-        let problems = pannier_snippets::check(&shelf()?.open_roots(&self.roots)?)?;
+        let problems = pannier_snippets::check(&shelf()?.open_roots(&self.roots.roots)?)?;
         let text = || match problems.is_empty() {
             true => "sound\n".to_owned(),
             false => problems.iter().map(|problem| format!("{problem}\n")).collect(),

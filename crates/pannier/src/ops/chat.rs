@@ -52,7 +52,10 @@ request! {
         #[schema(with = "Option<String>")]
         pub policy: Option<PolicyName>,
 
-        /// Model, encoding or file:PATH that counts [default: the request's model]
+        /// Model, encoding or file:PATH [default: its model]
+        ///
+        /// It counts tokens. The default is the tokenizer of the request's model. Without a known model, it is o200k for
+        /// OpenAI and claude for Anthropic.
         #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
         pub tokenizer: Option<String>,
 

@@ -40,7 +40,7 @@ request! {
         #[serde(default, deserialize_with = "list")]
         pub files: Vec<String>,
 
-        /// Model, encoding or file:PATH that counts [default: bytes/4]
+        /// Model, encoding or file:PATH [default: bytes/4]
         #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
         pub tokenizer: Option<String>,
 

@@ -23,7 +23,7 @@ request! {
         #[serde(default, alias = "docs", deserialize_with = "list")]
         pub snippets: Vec<String>,
 
-        /// Model, encoding or file:PATH that counts [default: the index's]
+        /// Model, encoding or file:PATH [default: the index's]
         #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
         pub tokenizer: Option<String>,
     }
@@ -75,15 +75,15 @@ request! {
         #[group(flatten)]
         pub source: SnippetOptions,
 
-        /// Token budget, e.g. 4000 or 8k; nothing is truncated to fit
+        /// Token budget, e.g. 4000 or 8k; nothing is truncated
         #[arg(long, short, alias = "max-tokens", value_name = "N")]
         pub budget: Option<Tokens>,
 
-        /// Session; snippets that it received are not printed again
+        /// Session; what it received is not printed again
         #[arg(long, value_name = "ID")]
         pub session: Option<String>,
 
-        /// Print them again
+        /// Print it again
         #[arg(long, requires = "session")]
         #[serde(default)]
         pub resend: bool,
