@@ -36,7 +36,10 @@ fn instructions(tools: &[Tool]) -> String {
     const SENTENCES: [(&str, &str); 3] = [
         ("get_memory", " Call get_memory once per task."),
         ("search_docs", " Call search_docs before answering about the project."),
-        ("get_context", " Call get_context (first without, then with snippet_ids) before writing code."),
+        (
+            "get_context",
+            " Call get_context (first without, then with snippet_ids) before writing code.",
+        ),
     ];
     let mut text = "Pannier returns project context within a token budget.".to_owned();
     for (name, sentence) in SENTENCES {

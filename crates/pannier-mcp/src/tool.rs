@@ -100,7 +100,9 @@ impl Definition {
 fn snippet_arguments() -> Value {
     let mut schema = SnippetListRequest::advertised_schema();
     let get = SnippetGetRequest::advertised_schema();
-    if let (Value::Object(properties), Value::Object(more)) = (&mut schema["properties"], &get["properties"]) {
+    if let (Value::Object(properties), Value::Object(more)) =
+        (&mut schema["properties"], &get["properties"])
+    {
         for (name, property) in more {
             let name = if name == "ids" { "snippet_ids" } else { name };
             properties.insert(name.to_owned(), property.clone());

@@ -30,7 +30,11 @@ impl ToolOutput {
     }
 
     /// Takes the text and the structured form of an answer.
-    pub(crate) fn new(text: String, structured: Value, max_bytes: usize) -> Result<Self, ToolError> {
+    pub(crate) fn new(
+        text: String,
+        structured: Value,
+        max_bytes: usize,
+    ) -> Result<Self, ToolError> {
         match text.len() > max_bytes {
             true => Err(too_large(max_bytes)),
             false => Ok(Self { text, structured, warnings: Vec::new() }),

@@ -8,6 +8,7 @@ use clap::{Args, ValueHint};
 use pannier::NamedFolder;
 use pannier_mcp::{Address, BearerToken, HttpOptions, Server, ServerConfig};
 
+use super::docs::EmbedderArguments;
 use super::{memory, state};
 use crate::error::CliError;
 use crate::{input, output};
@@ -77,9 +78,8 @@ struct ServerArguments {
     #[arg(long = "memory", alias = "context", value_name = "[NAME=]DIR", value_hint = ValueHint::DirPath)]
     contexts: Vec<NamedFolder>,
 
-    /// Embedding model for queries: static:FOLDER or minilm:FOLDER
-    #[arg(long, value_name = "NAME[:FOLDER]", help_heading = "Advanced", hide_short_help = true)]
-    embedder: Option<String>,
+    #[command(flatten)]
+    embedder: EmbedderArguments,
 
     /// Port, or address and port, to listen at
     #[arg(long, value_name = "[ADDRESS:]PORT")]
@@ -94,7 +94,13 @@ struct ServerArguments {
     hosts: Vec<String>,
 
     /// Time limit of a call, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, help_heading = "Limits", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 60.0,
+        help_heading = "Limits",
+        hide_short_help = true
+    )]
     timeout: f64,
 
     /// Number of concurrent calls
@@ -126,8 +132,7 @@ impl ServerArguments {
         // Without it, only calls with a session fail.
         config.state = state::state_dir("snippets").ok();
         config.home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-        config.embedder =
-            self.embedder.as_deref().map(pannier_embed::open_embedder).transpose()?.flatten();
+        config.embedder = self.embedder.open()?;
         config.packet_budget = memory::variable_budget()?;
         config.limits.time = Duration::try_from_secs_f64(self.timeout)
             .ok()

@@ -28,11 +28,6 @@ pub(crate) struct CacheArguments {
     cache: PathBuf,
 }
 
-pub(super) fn date(text: &str) -> Result<Timestamp, String> {
-    parse_date(text)
-        .ok_or_else(|| "write a date, as in 2026-03-01 or 2026-03-01T12:00:00Z".to_owned())
-}
-
 /// Returns a shelf with an index, and without the settings of the project.
 fn shelf(cache: &Path) -> Shelf {
     let mut defaults = Defaults::default();

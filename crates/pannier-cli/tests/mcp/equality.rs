@@ -21,7 +21,14 @@ struct Case {
 
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    let questions = ["roll back", "how do we deploy?", "\"error rate\"", "database backup", "on call", "nothing of this"];
+    let questions = [
+        "roll back",
+        "how do we deploy?",
+        "\"error rate\"",
+        "database backup",
+        "on call",
+        "nothing of this",
+    ];
     for query in questions {
         for budget in [100, 200, 400, 800, 2_000, 8_000] {
             cases.push(Case {
@@ -76,7 +83,9 @@ fn cases() -> Vec<Case> {
             });
         }
     }
-    for budget in [400, 800, 1_500, 3_000, 4_000, 6_000, 8_000, 9_000, 10_000, 20_000, 30_000, 40_000] {
+    for budget in
+        [400, 800, 1_500, 3_000, 4_000, 6_000, 8_000, 9_000, 10_000, 20_000, 30_000, 40_000]
+    {
         cases.push(Case {
             tool: "get_context",
             arguments: json!({ "ids": ["project/spec/refund-endpoint"], "budget": budget }),
@@ -148,7 +157,11 @@ impl Case {
         match library {
             Ok(answer) => {
                 let json = serde_json::to_string(&answer).unwrap();
-                assert_eq!(String::from_utf8_lossy(&output.stdout).trim_end(), json.trim_end(), "{what}");
+                assert_eq!(
+                    String::from_utf8_lossy(&output.stdout).trim_end(),
+                    json.trim_end(),
+                    "{what}"
+                );
                 assert_eq!(server["isError"], false, "{what}: {server}");
                 assert_eq!(server["content"][0]["text"], *answer.text(), "{what}");
                 assert_eq!(server["structuredContent"], answer.structured(), "{what}");

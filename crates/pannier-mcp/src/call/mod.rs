@@ -6,8 +6,8 @@ mod specified;
 
 use pannier::Shelf;
 use pannier::ops::{
-    Answer, Control, MemoryRequest, PackRequest, ReadRequest, Request, SearchRequest, SnippetGetRequest,
-    SnippetListRequest,
+    Answer, Control, MemoryRequest, PackRequest, ReadRequest, Request, SearchRequest,
+    SnippetGetRequest, SnippetListRequest,
 };
 use rmcp::model::JsonObject;
 
