@@ -9,8 +9,8 @@ mod explanation;
 mod inspect;
 mod manual;
 mod mcp;
+mod memory;
 mod pack;
-mod packet;
 mod policy;
 mod receipts;
 mod snippets;
@@ -54,7 +54,9 @@ commands! {
     Resolve(specified::Resolve),
     #[command(hide = true)]
     Assemble(Box<specified::Assemble>),
-    Packet(Box<packet::PacketCommand>),
+    Memory(Box<memory::MemoryCommand>),
+    #[command(hide = true)]
+    Agent(Box<memory::Agent>),
     #[command(subcommand)]
     Snippets(snippets::Snippets),
     Mcp(Box<mcp::Mcp>),
