@@ -36,7 +36,7 @@ pub(crate) fn with_output<'c, T>(
     call: impl FnOnce(&Control<'c>) -> Result<T, CliError>,
 ) -> Result<T, CliError> {
     let result = call(&control);
-    output::print_notes(&control.take_notes());
+    output::print_notes(&control.into_notes());
     result
 }
 

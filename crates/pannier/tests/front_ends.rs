@@ -120,7 +120,8 @@ fn every_option_is_in_the_schema() {
         let properties = schema["properties"].as_object().unwrap();
         let mut names: Vec<&str> = properties.keys().map(String::as_str).collect();
         let mut expected = options.to_vec();
-        (names.sort_unstable(), expected.sort_unstable());
+        names.sort_unstable();
+        expected.sort_unstable();
         assert_eq!(names, expected);
         for name in R::ADVERTISED {
             let has_description = properties[*name]["description"].is_string();

@@ -41,7 +41,7 @@ pub(crate) struct ReplayCommand {
     #[command(flatten)]
     index: IndexOptions,
 
-    /// .context folder of the first run, for `packet`
+    /// .context folder of the first run, for `memory`
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["files", "index"])]
     context: Option<PathBuf>,
 
@@ -64,13 +64,9 @@ impl ReplayCommand {
         if let ("memory", Some(context)) = (receipt.source.kind.as_str(), &self.context) {
             return packet(&receipt, context, counter);
         }
-        if let ("chat", [file], None, None) =
-            (receipt.source.kind.as_str(), &self.files[..], &self.index.index, &self.context)
-        {
-            return self.chat(&receipt, file, &*counter);
-        }
         let has_files = !self.files.is_empty();
         let replay = match receipt.source.kind.as_str() {
+            "chat" if self.files.len() == 1 => self.chat(&receipt, &self.files[0], &*counter)?,
             // With the tokenizer of the receipt.
             "items" if self.index.index.is_none() => {
                 let items = UncountedItem::count(input::read_items(&self.files)?, &*counter);
@@ -153,7 +149,7 @@ impl ReplayCommand {
         receipt: &Receipt,
         file: &Path,
         counter: &dyn TokenCounter,
-    ) -> Result<(), CliError> {
+    ) -> Result<Replay, CliError> {
         let at = |path: &Path| {
             let path = Some(path.to_owned());
             move |error: ChatError| CliError::LibraryAt { path, failure: error.into() }
@@ -171,7 +167,7 @@ impl ReplayCommand {
         let mut inputs = PolicyInputs::from(receipt.reference_time);
         inputs.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
         let trimmer = transcript.trimmer(&PolicyRegistry::default(), receipt.policy(), inputs)?;
-        print_replay(receipt, &trimmer.replay(receipt, previous.as_ref())?)
+        Ok(trimmer.replay(receipt, previous.as_ref())?)
     }
 }
 

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum, ValueHint};
 use pannier::ops::{IndexRequest, PassageOptions, QueryOptions};
 use pannier::{Defaults, Shelf};
-use pannier_core::{ContextBudget, Timestamp, TokenCounter};
+use pannier_core::{ContextBudget, TokenCounter};
 use pannier_docs::{
     AssembledContext, Assembler, AssemblyConfig, Candidates, DocumentIndex, TokenBudget,
-    parse_date, resolve_policy,
+    resolve_policy,
 };
 use pannier_policy::{PolicyRegistry, Receipt, RunConfig};
 

@@ -30,7 +30,7 @@ fn cases() -> Vec<Case> {
         "nothing of this",
     ];
     for query in questions {
-        for budget in [100, 200, 400, 800, 2_000, 8_000] {
+        for budget in [100, 200, 400, 800, 1_200, 2_000, 4_000, 8_000] {
             cases.push(Case {
                 tool: "search_docs",
                 arguments: json!({ "query": query, "budget": budget }),

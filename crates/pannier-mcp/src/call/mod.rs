@@ -93,5 +93,5 @@ fn run<R: Request>(
     control.step("serializing")?;
     let answer = answer?;
     let output = ToolOutput::new(answer.text().into_owned(), answer.structured(), max_bytes)?;
-    Ok(output.with_warnings(run.take_notes().warnings))
+    Ok(output.with_warnings(run.into_notes().warnings))
 }

@@ -2,7 +2,7 @@
 //! `context.inspect_cache`. Their answers are the output of the commands `resolve` and `inspect`.
 
 use pannier::Shelf;
-use pannier::ops::Tokens;
+use pannier::ops::Count;
 use rmcp::model::JsonObject;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ struct Resolve {
     #[serde(alias = "index")]
     cache: Option<String>,
     query: String,
-    budget: Tokens,
+    budget: Count,
 }
 
 #[derive(Debug, Deserialize)]
@@ -50,12 +50,10 @@ pub(super) fn resolve(
     control: &CallControl,
     max_bytes: usize,
 ) -> Result<ToolOutput, ToolError> {
-    let Resolve { cache, query, budget: Tokens(budget) } = parse(arguments)?;
-    let budget = u64::try_from(budget)
-        .map_err(|_| ToolError::invalid("budget is negative", "give a budget of 0 or more"))?;
+    let Resolve { cache, query, budget: Count(budget) } = parse(arguments)?;
     let index = shelf.documents(cache.as_deref())?;
     control.step("searching documents")?;
-    let resolved = index.resolve(&query, budget)?;
+    let resolved = index.resolve(&query, budget as u64)?;
     control.step("serializing")?;
     ToolOutput::object(&resolved, max_bytes)
 }

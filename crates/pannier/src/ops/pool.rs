@@ -294,9 +294,7 @@ pub(super) fn explain<'p>(
     budget: &ContextBudget,
     control: &Control<'_>,
 ) -> Result<Vec<Explanation<&'p ContextItem>>, Failure> {
-    if names.len() > MAX_EXPLAINED_ITEMS {
-        return Err(Failure::TooManyExplained { max: MAX_EXPLAINED_ITEMS });
-    }
+    check_explained(names)?;
     let indices = names.iter().map(|name| find_item(items, name));
     let indices: Vec<usize> = indices.collect::<Result<_, _>>()?;
     let prepared = pipeline.prepare(items)?;
