@@ -22,7 +22,15 @@ fn specified_operations_return_the_bytes_of_the_command() {
         (
             "resolve_context",
             json!({ "query": "deploy Deploy rollback", "budget": 80 }),
-            &["resolve", "--cache", "handbook", "--query", "deploy Deploy rollback", "--budget", "80"],
+            &[
+                "resolve",
+                "--cache",
+                "handbook",
+                "--query",
+                "deploy Deploy rollback",
+                "--budget",
+                "80",
+            ],
         ),
         (
             "context.resolve",
@@ -315,7 +323,9 @@ fn warnings_are_in_the_metadata() {
     assert!(warnings[0].as_str().unwrap().contains("above the budget of 1"), "{result}");
     let items = json!([{ "content": "x", "tokens": -3 }]);
     let result = client.call("select_context", json!({ "items": items, "budget": 5 }));
-    assert!(result["_meta"]["pannier/warnings"][0].as_str().unwrap().starts_with("#0 has -3 tokens"));
+    assert!(
+        result["_meta"]["pannier/warnings"][0].as_str().unwrap().starts_with("#0 has -3 tokens")
+    );
 }
 
 #[test]
