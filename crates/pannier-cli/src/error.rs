@@ -176,11 +176,13 @@ pub(crate) fn usage_error(
     // If printing fails, there is nowhere left to report it.
     let _ = error.print();
     let code = u8::try_from(error.exit_code()).unwrap_or(u8::MAX);
-    let is_hook = |argument: std::ffi::OsString| {
+    let arguments: Vec<std::ffi::OsString> = arguments.collect();
+    let is_flag = |argument: &std::ffi::OsString| {
         let text = argument.to_string_lossy();
         text == "--hook" || text.starts_with("--hook=")
     };
-    if code != 0 && arguments.into_iter().any(is_hook) {
+    let is_hook = arguments.windows(2).any(|pair| pair == ["memory", "hook"]);
+    if code != 0 && (is_hook || arguments.iter().any(is_flag)) {
         return exit_code(Category::CheckFailed);
     }
     ExitCode::from(code)

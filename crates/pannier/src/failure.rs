@@ -46,6 +46,14 @@ pub enum Failure {
     #[cfg(feature = "chat")]
     #[error(transparent)]
     Chat(#[from] ChatError),
+    /// The transcript that was sent before.
+    #[cfg(feature = "chat")]
+    #[error("previous: {0}")]
+    Previous(#[source] ChatError),
+    /// A request does not name the provider of its transcript.
+    #[cfg(feature = "chat")]
+    #[error("the transcript's provider is not named")]
+    NoProvider,
     /// Document indexes.
     #[cfg(feature = "docs")]
     #[error(transparent)]
@@ -217,6 +225,8 @@ impl Failure {
                 ChatError::Engine(error) => error.kind().into(),
                 _ => Category::InvalidInput,
             },
+            #[cfg(feature = "chat")]
+            Self::Previous(_) | Self::NoProvider => Category::InvalidInput,
             #[cfg(feature = "docs")]
             Self::Docs(error) => match error {
                 DocsError::NoIndex { .. } => Category::CacheMissing,

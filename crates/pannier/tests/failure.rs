@@ -22,8 +22,13 @@ fn failures() -> Vec<(Failure, Category)> {
             Category::BudgetNotMet,
         ),
         (
-            ChatError::OverBudget { required_tokens: 9, smallest_budget: 12, is_target: false }
-                .into(),
+            ChatError::OverBudget {
+                required_tokens: 9,
+                smallest_budget: 12,
+                available_tokens: 5,
+                is_target: false,
+            }
+            .into(),
             Category::BudgetNotMet,
         ),
         (DocsError::NoIndex { path: "cache".into() }.into(), Category::CacheMissing),

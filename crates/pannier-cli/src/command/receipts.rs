@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueHint};
-use pannier::ops::{IndexOptions, QueryOptions, ReadPool, SearchPool};
+use pannier::ops::{IndexOptions, QueryOptions, ReadPool, SearchPool, TranscriptJson};
+use pannier_chat::{ChatError, Provider, Transcript};
 use pannier_core::{TokenCounter, UncountedItem};
 use pannier_memory::{Folder, PacketBuilder};
-use pannier_policy::{DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay};
+use pannier_policy::{DiffEntry, PolicyInputs, PolicyRegistry, Receipt, ReceiptDiff, Replay};
 
 use super::AnswerFormat;
 use super::docs::{EmbedderArguments, QueryEmbedding};
@@ -40,9 +41,13 @@ pub(crate) struct ReplayCommand {
     #[command(flatten)]
     index: IndexOptions,
 
-    /// .context folder of the first run, for `packet`
+    /// .context folder of the first run, for `memory`
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["files", "index"])]
     context: Option<PathBuf>,
+
+    /// Previous request of the first run, for `chat --previous`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Advanced", hide_short_help = true)]
+    previous: Option<PathBuf>,
 
     #[command(flatten)]
     embedder: EmbedderArguments,
@@ -61,6 +66,7 @@ impl ReplayCommand {
         }
         let has_files = !self.files.is_empty();
         let replay = match receipt.source.kind.as_str() {
+            "chat" if self.files.len() == 1 => self.chat(&receipt, &self.files[0], &*counter)?,
             // With the tokenizer of the receipt.
             "items" if self.index.index.is_none() => {
                 let items = UncountedItem::count(input::read_items(&self.files)?, &*counter);
@@ -98,7 +104,10 @@ impl ReplayCommand {
                     "items" => "name its files, and nothing else",
                     "documents" | "passages" | "reads" => "add --index, and name no files",
                     "memory" => "add --context, and name no files",
-                    _ => "this version of Pannier replays items, documents, passages and memory",
+                    "chat" => "name its transcript, and nothing else",
+                    _ => {
+                        "this version of Pannier replays items, documents, passages, memory and chats"
+                    }
                 };
                 let problem = format!("it was made from {kind}; {hint}");
                 return Err(CliError::input(&self.receipt, problem));
@@ -131,6 +140,35 @@ fn print_replay(receipt: &Receipt, replay: &Replay) -> Result<(), CliError> {
 fn source_mismatch(what: &str, recorded: &str, current: &str) -> Result<(), CliError> {
     let text = format!("the {what} has changed: its version was {recorded}, and is {current}\n");
     CliError::check_failed(output::print(&text), false)
+}
+
+impl ReplayCommand {
+    /// Trims a transcript as in the first run.
+    fn chat(
+        &self,
+        receipt: &Receipt,
+        file: &Path,
+        counter: &dyn TokenCounter,
+    ) -> Result<Replay, CliError> {
+        let at = |path: &Path| {
+            let path = Some(path.to_owned());
+            move |error: ChatError| CliError::LibraryAt { path, failure: error.into() }
+        };
+        let provider = Provider::from_receipt(receipt)?;
+        let TranscriptJson(text) = super::chat::read(file)?;
+        let transcript = Transcript::read(provider, &text, counter).map_err(at(file))?;
+        let previous = self.previous.as_deref().map(super::chat::read).transpose()?;
+        let previous = match (&previous, self.previous.as_deref()) {
+            (Some(TranscriptJson(text)), Some(path)) => {
+                Some(Transcript::read(provider, text, counter).map_err(at(path))?)
+            }
+            _ => None,
+        };
+        let mut inputs = PolicyInputs::from(receipt.reference_time);
+        inputs.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
+        let trimmer = transcript.trimmer(&PolicyRegistry::default(), receipt.policy(), inputs)?;
+        Ok(trimmer.replay(receipt, previous.as_ref())?)
+    }
 }
 
 fn describe_replay(receipt: &Receipt, replay: &Replay) -> String {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum, ValueHint};
 use pannier::ops::{IndexRequest, PassageOptions, QueryOptions};
 use pannier::{Defaults, Shelf};
-use pannier_core::{ContextBudget, Timestamp, TokenCounter};
+use pannier_core::{ContextBudget, TokenCounter};
 use pannier_docs::{
     AssembledContext, Assembler, AssemblyConfig, Candidates, DocumentIndex, TokenBudget,
-    parse_date, resolve_policy,
+    resolve_policy,
 };
 use pannier_policy::{PolicyRegistry, Receipt, RunConfig};
 
@@ -26,11 +26,6 @@ pub(crate) struct CacheArguments {
     /// Folder of the index
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     cache: PathBuf,
-}
-
-pub(super) fn date(text: &str) -> Result<Timestamp, String> {
-    parse_date(text)
-        .ok_or_else(|| "write a date, as in 2026-03-01 or 2026-03-01T12:00:00Z".to_owned())
 }
 
 /// Returns a shelf with an index, and without the settings of the project.

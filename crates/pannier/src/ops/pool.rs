@@ -294,9 +294,7 @@ pub(super) fn explain<'p>(
     budget: &ContextBudget,
     control: &Control<'_>,
 ) -> Result<Vec<Explanation<&'p ContextItem>>, Failure> {
-    if names.len() > MAX_EXPLAINED_ITEMS {
-        return Err(Failure::TooManyExplained { max: MAX_EXPLAINED_ITEMS });
-    }
+    check_explained(names)?;
     let indices = names.iter().map(|name| find_item(items, name));
     let indices: Vec<usize> = indices.collect::<Result<_, _>>()?;
     let prepared = pipeline.prepare(items)?;
@@ -306,6 +304,14 @@ pub(super) fn explain<'p>(
 
 /// The maximum number of explanations of one request: each takes many runs of the engine.
 const MAX_EXPLAINED_ITEMS: usize = 50;
+
+/// Rejects a request that explains too many items.
+pub(super) fn check_explained(names: &[String]) -> Result<(), Failure> {
+    match names.len() > MAX_EXPLAINED_ITEMS {
+        true => Err(Failure::TooManyExplained { max: MAX_EXPLAINED_ITEMS }),
+        false => Ok(()),
+    }
+}
 
 /// Warns about items with negative tokens, which are excluded from every selection.
 fn warn_about_negative_tokens(items: &[ContextItem], control: &Control<'_>) {
