@@ -85,7 +85,7 @@ impl Marginal {
     fn take_steps(&self, tally: &mut Tally<'_, '_>, limits: &mut Limits<'_>) {
         let offers = tally.offers();
         let candidates = offers.candidates().len();
-        let mut steps = BinaryHeap::with_capacity(candidates);
+        let mut first_steps = Vec::with_capacity(candidates);
         let mut is_listed = vec![false; self.members.len()];
         for position in 0..candidates as u32 {
             let next = self.next(tally, position, false);
@@ -93,12 +93,13 @@ impl Marginal {
             let section = section.map(|offer| offer.section).unwrap_or_default();
             // Members of a closed section compete through it.
             if tally.level(position as usize).is_some() || !tally.opens(section) {
-                steps.extend(next.map(Reverse));
+                first_steps.extend(next.map(Reverse));
             }
         }
         for section in 0..self.members.len() {
-            steps.extend(self.best_prefix(tally, section).map(Reverse));
+            first_steps.extend(self.best_prefix(tally, section).map(Reverse));
         }
+        let mut steps = BinaryHeap::from(first_steps);
         while let Some(Reverse(step)) = steps.pop() {
             let position = step.position as usize;
             let current = tally.level(position);
@@ -135,8 +136,8 @@ impl Marginal {
             }
         }
         // A longer form of the same value comes last.
-        take_longest(tally, limits, |gain| gain > 0.0);
-        take_longest(tally, limits, |gain| gain >= 0.0);
+        take_longest(tally, limits, |gain| gain.is_none_or(|gain| gain > 0.0));
+        take_longest(tally, limits, |gain| gain == Some(0.0));
     }
 
     /// The next step of a candidate, with or without the heading that it needs.
@@ -186,21 +187,21 @@ impl Marginal {
     }
 }
 
-/// Takes candidates in order of score, each in its longest form that fits. One that is taken is raised if the gain of value
-/// is enough.
+/// Takes candidates in order of score, each in its longest form that fits and whose gain of value is enough. Only a
+/// candidate that is taken already has a gain.
 fn take_longest(
     tally: &mut Tally<'_, '_>,
     limits: &mut Limits<'_>,
-    is_enough: impl Fn(f64) -> bool,
+    is_enough: impl Fn(Option<f64>) -> bool,
 ) {
     let offers = tally.offers();
     for position in 0..offers.candidates().len() {
         let current = tally.level(position);
         let levels = current.map_or(offers.levels(position), Level::get);
         for level in Level::WHOLE.up_to(levels) {
-            let value = offers.offer(position, level).map_or(0.0, |offer| offer.value);
-            let gain = value - value_of(offers, position, current);
-            if (current.is_none() || is_enough(gain)) && limits.take(tally, position, level) {
+            let gain =
+                || value_of(offers, position, Some(level)) - value_of(offers, position, current);
+            if is_enough(current.map(|_| gain())) && limits.take(tally, position, level) {
                 break;
             }
         }
@@ -245,11 +246,12 @@ fn best_single(tally: &mut Tally<'_, '_>) -> Option<(usize, Level)> {
         let current = tally.level(position);
         let levels = current.map_or(offers.levels(position), Level::get);
         for level in Level::WHOLE.up_to(levels) {
-            let value = offers.offer(position, level).map_or(0.0, |offer| offer.value);
-            let gain = value - value_of(offers, position, current);
-            let Some(cost) = tally.cost(position, level).filter(|_| gain > best_gain) else {
+            let gain =
+                value_of(offers, position, Some(level)) - value_of(offers, position, current);
+            if gain <= best_gain {
                 continue;
-            };
+            }
+            let cost = tally.cost(position, level).unwrap_or(i64::MAX);
             match cost <= tally.remaining() {
                 true => (best, best_gain) = (Some((position, level)), gain),
                 false => changes_at = changes_at.min(tally.used().saturating_add(cost)),
