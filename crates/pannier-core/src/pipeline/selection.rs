@@ -222,7 +222,7 @@ impl PreparedRun<'_> {
     /// Returns the tokens of a unit, with those that the layout adds around its items.
     pub(crate) fn unit_tokens(&self, unit: u32) -> i64 {
         let units = &self.classified.scoreable;
-        units.tokens(unit, &self.items).saturating_add(self.around(units.members(unit)))
+        units.tokens(unit).saturating_add(self.around(units.members(unit)))
     }
 
     /// Returns the forms of a unit below the whole, longest first.
@@ -234,12 +234,6 @@ impl PreparedRun<'_> {
         let units = &self.classified.scoreable;
         let (members, best) = (units.members(unit), units.best_member(unit, scores));
         self.costs.forms(&self.items, members, best, |index| scores[index as usize])
-    }
-
-    /// Returns whether a unit has forms below the whole.
-    pub(super) fn has_forms(&self, unit: u32) -> bool {
-        let mut members = self.classified.scoreable.members(unit).iter();
-        members.any(|index| !self.items[*index as usize].forms().is_empty())
     }
 
     /// Returns the number of scored items that are not duplicates.
