@@ -80,7 +80,7 @@ fn scorers(wrap: fn(&'static str, Box<dyn Scorer>) -> Box<dyn Scorer>) -> Pipeli
     let scorer = CompositeScorer::builder()
         .add(wrap("  recency", Box::new(RecencyScorer)), 3.0)
         .add(wrap("  priority", Box::new(PriorityScorer)), 2.0)
-        .add(wrap("  kind", Box::new(KindScorer::default())), 1.0)
+        .add(wrap("  kind", Box::<KindScorer>::default()), 1.0)
         .add(wrap("  tag", Box::new(tags)), 1.0)
         .add(wrap("  frequency", Box::new(FrequencyScorer)), 1.0)
         .build()

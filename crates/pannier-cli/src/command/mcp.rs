@@ -9,7 +9,7 @@ use pannier::NamedFolder;
 use pannier_mcp::{Address, BearerToken, HttpOptions, Server, ServerConfig};
 
 use super::docs::EmbedderArguments;
-use super::{packet, state};
+use super::{memory, state};
 use crate::error::CliError;
 use crate::{input, output};
 
@@ -88,7 +88,7 @@ impl Mcp {
         config.state = state::state_dir("snippets").ok();
         config.home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
         config.embedder = self.embedder.open()?;
-        config.packet_budget = packet::variable_budget()?;
+        config.packet_budget = memory::variable_budget()?;
         config.limits.time = Duration::try_from_secs_f64(self.timeout)
             .ok()
             .filter(|time| !time.is_zero() && *time <= Duration::from_secs(86_400))

@@ -21,7 +21,7 @@ pub(super) fn packet(
     let folder = shelf.memory(arguments.context.as_deref())?;
     let counter = counter(arguments.tokenizer.as_deref())?;
     control.step("reading the project's memory")?;
-    let config = Config::read(folder)?;
+    let config = Config::read(&folder)?;
     let memory = folder.read()?;
     let query = arguments.query.iter().chain(&arguments.files).map(String::as_str);
     let now = arguments.now.unwrap_or_else(|| SystemTime::now().into());

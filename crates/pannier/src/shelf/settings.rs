@@ -39,6 +39,17 @@ impl Shelf {
         Self { is_local: true, ..Self::default() }
     }
 
+    /// Returns the reader of messages about requests.
+    #[cfg(feature = "snippets")]
+    pub(crate) fn audience(&self) -> crate::Audience {
+        if self.is_local { crate::Audience::Command } else { crate::Audience::Agent }
+    }
+
+    /// Returns whether names in requests may be paths.
+    pub fn is_local(&self) -> bool {
+        self.is_local
+    }
+
     /// Sets the settings for options that a request leaves open.
     #[must_use]
     pub fn with_defaults(mut self, defaults: Defaults) -> Self {
