@@ -387,24 +387,33 @@ fn snippets_advice(error: &SnippetsError, audience: Audience) -> Option<String> 
 }
 
 /// The name of a kind of folder in the server's flags and arguments.
-fn folder_name(kind: FolderKind) -> &'static str {
+fn folder_flag(kind: FolderKind) -> &'static str {
     match kind {
-        FolderKind::Documents => "cache",
-        FolderKind::Snippets => "docs",
-        FolderKind::Memory => "context",
+        FolderKind::Documents => "--index",
+        FolderKind::Snippets => "--snippets",
+        FolderKind::Memory => "--memory",
+    }
+}
+
+/// The name of a kind of folder in the arguments of a call.
+fn folder_argument(kind: FolderKind) -> &'static str {
+    match kind {
+        FolderKind::Documents => "index",
+        FolderKind::Snippets => "snippets",
+        FolderKind::Memory => "project",
     }
 }
 
 fn shelf_message(error: &ShelfError) -> Option<String> {
     Some(match error {
         ShelfError::NoFolder { kind } => {
-            format!("the server was started without --{}", folder_name(*kind))
+            format!("the server was started without {}", folder_flag(*kind))
         }
         ShelfError::NameRequired { kind, .. } => {
-            format!("there are several, and {} does not say which", folder_name(*kind))
+            format!("there are several, and {} does not say which", folder_argument(*kind))
         }
         ShelfError::UnknownName { kind, name, .. } => {
-            format!("there is no {} '{name}'", folder_name(*kind))
+            format!("there is no {} '{name}'", folder_argument(*kind))
         }
         _ => return None,
     })
@@ -414,13 +423,13 @@ fn shelf_advice(error: &ShelfError, audience: Audience) -> Option<String> {
     Some(match error {
         _ if audience == Audience::Library => return None,
         ShelfError::NoFolder { kind } => {
-            format!("ask the user to start the server with --{} PATH", folder_name(*kind))
+            format!("ask the user to start the server with {} PATH", folder_flag(*kind))
         }
         ShelfError::NameRequired { kind, names } => {
-            format!("add the argument {}: one of {names}", folder_name(*kind))
+            format!("add the argument {}: one of {names}", folder_argument(*kind))
         }
         ShelfError::UnknownName { kind, names, .. } => {
-            format!("{} is one of {names}", folder_name(*kind))
+            format!("{} is one of {names}", folder_argument(*kind))
         }
         ShelfError::NoStateFolder if audience == Audience::Command => {
             "omit --session, or set XDG_STATE_HOME or HOME to an absolute path".to_owned()

@@ -8,11 +8,11 @@ mod eval;
 mod explanation;
 mod inspect;
 mod manual;
-mod mcp;
 mod memory;
 mod pack;
 mod policy;
 mod receipts;
+mod serve;
 mod snippets;
 mod specified;
 mod state;
@@ -48,18 +48,20 @@ commands! {
     Chat(Box<chat::Chat>),
     #[command(subcommand)]
     Docs(docs::Docs),
+    Memory(Box<memory::MemoryCommand>),
+    #[command(subcommand)]
+    Snippets(snippets::Snippets),
+    Serve(Box<serve::Serve>),
     #[command(hide = true)]
     Build(Box<specified::Build>),
     #[command(hide = true)]
     Resolve(specified::Resolve),
     #[command(hide = true)]
     Assemble(Box<specified::Assemble>),
-    Memory(Box<memory::MemoryCommand>),
     #[command(hide = true)]
     Agent(Box<memory::Agent>),
-    #[command(subcommand)]
-    Snippets(snippets::Snippets),
-    Mcp(Box<mcp::Mcp>),
+    #[command(hide = true)]
+    Mcp(Box<serve::Mcp>),
     Inspect(Box<inspect::Inspect>),
     #[command(subcommand)]
     Policy(policy::Policies),

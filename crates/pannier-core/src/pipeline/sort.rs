@@ -1,6 +1,7 @@
 //! Stage 4: candidates in order of score.
 
 use super::deduplicate::Duplicate;
+use super::floor::FloorCut;
 use super::selection::PreparedRun;
 use crate::{Candidate, Level, Offers};
 
@@ -10,9 +11,16 @@ pub(super) struct Sorted<'a> {
     pub(super) offers: Offers<'a>,
 }
 
-pub(super) fn sort<'a>(run: &PreparedRun<'a>, scores: &[f64], dropped: &[Duplicate]) -> Sorted<'a> {
+pub(super) fn sort<'a>(
+    run: &PreparedRun<'a>,
+    scores: &[f64],
+    duplicates: &[Duplicate],
+    floor: Option<&FloorCut>,
+) -> Sorted<'a> {
     let (items, units) = (&run.items, &run.classified.scoreable);
-    let sorted = units.by_score(0..units.len() as u32, dropped, scores);
+    let mut below = floor.map_or(&[][..], |floor| &floor.below).iter().peekable();
+    let above = (0..units.len() as u32).filter(|unit| below.next_if_eq(&unit).is_none());
+    let sorted = units.by_score(above, duplicates, scores);
     let candidate = |unit: &u32| {
         let best = units.best_member(*unit, scores) as usize;
         Candidate {
@@ -26,6 +34,12 @@ pub(super) fn sort<'a>(run: &PreparedRun<'a>, scores: &[f64], dropped: &[Duplica
     let mut offers = Offers::new(sorted.iter().map(candidate));
     if units.has_forms() {
         offers = offers.with_forms(sorted.iter().map(|unit| run.forms(*unit, scores)));
+    }
+    if units.has_kept() {
+        let kept = run.kept_units(duplicates);
+        let is_kept = |(unit, _): &(&u32, u32)| kept.binary_search(unit).is_ok();
+        let positions = sorted.iter().zip(0..).filter(is_kept).map(|(_, position)| position);
+        offers = offers.with_kept(positions);
     }
     let plan = &run.costs.plan;
     if !plan.sections.is_empty() {

@@ -15,6 +15,7 @@ pub(crate) struct Units {
     /// The tokens of each unit. Items are large, so a pass over them is as slow as a sort.
     tokens: Vec<i64>,
     has_forms: bool,
+    has_kept: bool,
 }
 
 impl Units {
@@ -26,7 +27,7 @@ impl Units {
     pub(crate) fn push_item(&mut self, index: u32, item: &ContextItem) {
         self.members.push(index);
         self.tokens.push(item.tokens());
-        self.has_forms |= !item.forms().is_empty();
+        self.note_fields(item);
         if let Some(ends) = &mut self.ends {
             ends.push(self.members.len() as u32);
         }
@@ -34,9 +35,9 @@ impl Units {
 
     pub(crate) fn push_group(&mut self, members: &[u32], items: &[&ContextItem]) {
         let singles = self.members.len() as u32;
-        let mut items = members.iter().map(|member| items[*member as usize]);
+        let items = members.iter().map(|member| items[*member as usize]);
         self.tokens.push(sum_tokens(items.clone().map(ContextItem::tokens)));
-        self.has_forms |= items.any(|item| !item.forms().is_empty());
+        items.for_each(|item| self.note_fields(item));
         self.members.extend(members);
         let ends = self.ends.get_or_insert_with(|| (1..=singles).collect());
         ends.push(self.members.len() as u32);
@@ -45,6 +46,16 @@ impl Units {
     /// Returns whether any unit may have several members.
     pub(crate) fn has_groups(&self) -> bool {
         self.ends.is_some()
+    }
+
+    fn note_fields(&mut self, item: &ContextItem) {
+        self.has_forms |= !item.forms().is_empty();
+        self.has_kept |= item.is_kept();
+    }
+
+    /// Returns whether any item is kept.
+    pub(crate) fn has_kept(&self) -> bool {
+        self.has_kept
     }
 
     /// Returns whether any item has forms.

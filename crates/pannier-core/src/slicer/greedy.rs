@@ -22,7 +22,9 @@ impl Slicer for GreedySlice {
         let mut keys: Vec<u128> = density_keys(tally.offers()).collect();
         // Once the remaining budget is below every cost, the order does not matter: usually only a part must be sorted.
         let costs = tally.candidates().iter().map(|candidate| candidate.tokens);
-        let min_tokens = costs.clone().min().unwrap_or_default();
+        let has_kept = !tally.offers().kept().is_empty();
+        // A kept candidate costs less than its tokens.
+        let min_tokens = costs.clone().min().filter(|_| !has_kept).unwrap_or_default();
         // Twice as many as fit if all cost the same, because small candidates come first.
         let part = 2.0 * tally.remaining() as f64 / sum_tokens(costs) as f64;
         let mut count = MIN_SORTED.max((part * keys.len() as f64) as usize);
@@ -59,7 +61,7 @@ impl Slicer for GreedySlice {
 }
 
 /// Returns the positions by value per token, ties by position. Candidates that cost nothing come first.
-fn by_density(offers: &Offers<'_>) -> Vec<u32> {
+pub(super) fn by_density(offers: &Offers<'_>) -> Vec<u32> {
     let keys: Vec<u128> = density_keys(offers).collect();
     order::sort_by_key(0..keys.len() as u32, keys.len(), |position| keys[position as usize])
 }

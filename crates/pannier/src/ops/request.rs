@@ -104,6 +104,19 @@ pub trait Request: DeserializeOwned {
     {
         super::schema::of::<Self>()
     }
+
+    /// Returns the JSON Schema of the options that a tool shows to a model.
+    #[cfg(feature = "schema")]
+    fn advertised_schema() -> Value
+    where
+        Self: schemars::JsonSchema,
+    {
+        let mut schema = Self::schema();
+        if let Some(properties) = schema["properties"].as_object_mut() {
+            properties.retain(|name, _| Self::ADVERTISED.contains(&name.as_str()));
+        }
+        schema
+    }
 }
 
 /// The result of a request.

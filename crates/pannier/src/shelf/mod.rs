@@ -390,6 +390,22 @@ impl Shelf {
     }
 }
 
+impl Shelf {
+    /// Returns the names of the folders of a kind.
+    pub fn names(&self, kind: FolderKind) -> Vec<&str> {
+        match kind {
+            #[cfg(feature = "docs")]
+            FolderKind::Documents => self.document_names(),
+            #[cfg(feature = "snippets")]
+            FolderKind::Snippets => self.snippet_names(),
+            #[cfg(feature = "memory")]
+            FolderKind::Memory => self.memory_names(),
+            #[cfg(not(all(feature = "docs", feature = "memory", feature = "snippets")))]
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// Returns the entry `name`, or the only one. Case does not matter.
 #[cfg(any(feature = "docs", feature = "memory", feature = "snippets"))]
 fn find<'s, T>(
