@@ -137,6 +137,8 @@ fn name_folder(schema: &mut Value, argument: &str, kind: FolderKind, names: &[&s
 
 #[cfg(test)]
 mod tests {
+    use pannier::TokenCounter;
+
     use super::*;
 
     #[test]

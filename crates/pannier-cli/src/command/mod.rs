@@ -66,6 +66,7 @@ commands! {
     #[command(subcommand)]
     Policy(policy::Policies),
     Tokens(tokens::Tokens),
+    #[command(hide = true)]
     Conformance(conformance::Conformance),
     #[command(hide = true)]
     Eval(Box<eval::Eval>),

@@ -52,7 +52,7 @@ impl Call {
         control: &CallControl,
         max_bytes: usize,
     ) -> Result<ToolOutput, ToolError> {
-        let arguments = arguments.unwrap_or_default();
+        let mut arguments = arguments.unwrap_or_default();
         match self {
             Self::Search => run::<SearchRequest>(arguments, shelf, control, max_bytes),
             Self::Read => run::<ReadRequest>(arguments, shelf, control, max_bytes),
@@ -62,7 +62,11 @@ impl Call {
                 let is_set = |name: &str| arguments.get(name).is_some_and(|ids| !is_empty(ids));
                 match is_set("snippet_ids") || is_set("ids") {
                     true => run::<SnippetGetRequest>(arguments, shelf, control, max_bytes),
-                    false => run::<SnippetListRequest>(arguments, shelf, control, max_bytes),
+                    false => {
+                        // They are about texts that are sent.
+                        arguments.retain(|name, _| name != "session" && name != "resend");
+                        run::<SnippetListRequest>(arguments, shelf, control, max_bytes)
+                    }
                 }
             }
             Self::Resolve => specified::resolve(arguments, shelf, control, max_bytes),
