@@ -339,3 +339,40 @@ fn a_form_that_was_raised_no_longer_pays_for_the_heading_of_its_section() {
     assert!(tally.take(0, Level::WHOLE));
     assert_eq!(tally.cost(1, Level::WHOLE), Some(15));
 }
+
+#[test]
+fn few_renderings_find_how_many_moves_to_drop() {
+    let items: Vec<ContextItem> =
+        (0..200).map(|i| item(&i.to_string(), 5, 1.0 - f64::from(i) / 1_000.0)).collect();
+    let layout = costs(0, Some(|item| 10 * item.tokens()));
+    let renderings = Arc::clone(&layout.renderings);
+    let selection = pipeline().layout(layout).build().run(&items, &budget(1_000)).unwrap();
+    assert_eq!(selection.len(), 20);
+    let renderings = renderings.load(Ordering::Relaxed);
+    assert!(renderings <= 4 + 2 * 200_u32.ilog2(), "{renderings}");
+}
+
+/// Plans eleven tokens for each of 40 items, of which a text has five.
+fn everything(tokens: i64) -> (usize, u32) {
+    let items: Vec<ContextItem> = (0..40)
+        .map(|i| {
+            let item = scored(&format!("whole {i}"), 5, 0.5);
+            item.form(FormName::SHORT, format!("short {i}"), 1).build().unwrap()
+        })
+        .collect();
+    let layout = costs(6, Some(ContextItem::tokens));
+    let renderings = Arc::clone(&layout.renderings);
+    let slicer = ShortThenWhole(Release::LastTaken);
+    let pipeline = pipeline().slicer(slicer).layout(layout).build();
+    let selection = pipeline.run(&items, &budget(tokens)).unwrap();
+    (selection.sent().filter(Sent::is_whole).count(), renderings.load(Ordering::Relaxed))
+}
+
+#[test]
+fn one_rendering_shows_that_everything_fits() {
+    // Everything has 440 tokens by the plan, and 200 in the text.
+    assert_eq!(everything(220), (40, 1));
+    // It is not rendered where half of the plan exceeds the budget.
+    let (whole, renderings) = everything(219);
+    assert!(whole == 40 && renderings > 1, "{whole} in {renderings} renderings");
+}

@@ -114,7 +114,7 @@ fn empty_shelf_names_what_is_missing() {
     let shelf = Shelf::default();
     let failure = shelf.snippets(None).unwrap_err();
     assert_eq!(failure.to_string(), "no snippet root is open");
-    assert_eq!(failure.message(Audience::Agent), "the server was started without --docs");
+    assert_eq!(failure.message(Audience::Agent), "the server was started without --snippets");
     assert!(shelf.memory(Some("x")).is_err() && shelf.deliveries().is_err());
     assert!(shelf.document_names().is_empty());
 }

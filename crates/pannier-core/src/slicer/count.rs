@@ -250,3 +250,23 @@ impl Slicer for ScoreOrdered {
 }
 
 opaque_debug!(CountQuotaSlice, CountConstrainedKnapsackSlice);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{GreedySlice, Quota, QuotaSlice};
+
+    #[test]
+    fn counts_are_guaranteed_around_any_slicer() {
+        let degrade = ScarcityBehavior::Degrade;
+        let greedy = CountQuotaSlice::new([], GreedySlice, degrade).unwrap();
+        let knapsack =
+            CountConstrainedKnapsackSlice::new([], KnapsackSlice::exact(), degrade).unwrap();
+        for properties in [greedy.properties(), knapsack.properties()] {
+            assert!(properties.guarantees_counts && properties.is_score_ordered);
+            assert_eq!(properties.release, Release::LowestScore);
+        }
+        let refused = QuotaSlice::new([] as [Quota; 0], knapsack).unwrap_err().to_string();
+        assert!(refused.contains("guarantees counts"), "{refused}");
+    }
+}

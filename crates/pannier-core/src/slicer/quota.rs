@@ -205,3 +205,32 @@ impl Slicer for QuotaSlice {
 }
 
 opaque_debug!(QuotaSlice);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{GreedySlice, KnapsackSlice};
+
+    fn slicer(require_percent: f64, cap_percent: f64, inner: impl Slicer + 'static) -> QuotaSlice {
+        let quota = Quota { kind: ContextKind::MESSAGE, require_percent, cap_percent };
+        QuotaSlice::new([quota], inner).unwrap()
+    }
+
+    #[test]
+    fn a_certificate_leaves_a_token_for_each_rounding() {
+        let slicer = slicer(0.0, 100.0, GreedySlice);
+        // Of the only requirement, of the share, and of its cap.
+        assert_eq!(slicer.unchanged_tokens(1_000, 3, 10), 7);
+        assert_eq!(slicer.unchanged_tokens(1_000, 3, 3), 1);
+        assert_eq!(slicer.unchanged_tokens(1_000, 2, 10), 1);
+        assert_eq!(slicer.unchanged_tokens((1 << 40) - 1, 3, 10), 7);
+        assert_eq!(slicer.unchanged_tokens(1 << 40, 3, 10), 1);
+    }
+
+    #[test]
+    fn a_certificate_needs_a_cap_well_above_the_requirement() {
+        let unchanged = |cap, inner| slicer(1.0, cap, inner).unchanged_tokens(100, 3, 10);
+        assert_eq!([1.0, 3.0, 4.0].map(|cap| unchanged(cap, GreedySlice)), [7, 1, 7]);
+        assert_eq!(slicer(1.0, 4.0, KnapsackSlice::exact()).unchanged_tokens(100, 3, 10), 1);
+    }
+}

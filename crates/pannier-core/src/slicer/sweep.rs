@@ -120,3 +120,39 @@ pub(super) fn sweep_fill(
     }
     Ok(taken)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Candidate, ContextItem, FillSlice, GreedySlice, KnapsackSlice, ScoredItem, SliceBudget,
+        Slicer, Tally,
+    };
+
+    /// Slicers that sweep in one pass decide about a single target as they slice.
+    #[test]
+    fn a_range_of_one_target_is_answered() {
+        let items = [7, 0, 4, 3, 9].map(|tokens| ContextItem::new("text", tokens).unwrap());
+        let scored = items.iter().map(|item| ScoredItem { item, score: 0.5 });
+        let offers = Offers::new(scored.map(Candidate::from));
+        let slicers: [Box<dyn Slicer>; 3] =
+            [Box::new(GreedySlice), Box::new(KnapsackSlice::exact()), Box::<FillSlice>::default()];
+        for slicer in slicers {
+            for target in 1..=24 {
+                let mut tally = Tally::new(&offers, SliceBudget::new(target));
+                slicer.slice(&mut tally).unwrap();
+                let positions = [0, 1, 2, 3, 4];
+                let request = SweepRequest {
+                    offers: &offers,
+                    targets: target..=target,
+                    positions: &positions,
+                };
+                let swept = slicer.sweep(&request, &mut Search::new(1 << 20)).unwrap().unwrap();
+                for (position, ranges) in swept.iter().enumerate() {
+                    let is_in = ranges.ranges() == [target..=target];
+                    assert_eq!(is_in, tally.level(position).is_some(), "{position} at {target}");
+                }
+            }
+        }
+    }
+}

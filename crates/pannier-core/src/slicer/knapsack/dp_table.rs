@@ -296,4 +296,10 @@ mod tests {
             prop_assert_eq!(chosen, textbook(&items, capacity));
         }
     }
+
+    #[test]
+    fn the_size_of_a_table_is_its_words_and_values() {
+        // One word for each row, and a value for each capacity from 0 to 4.
+        assert_eq!(Rows::for_all(&[2, 3], 4).bytes(4), 2 * 8 + 5 * 4);
+    }
 }
