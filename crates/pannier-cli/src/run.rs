@@ -37,7 +37,8 @@ pub(crate) fn with_output<'c, T>(
 ) -> Result<T, CliError> {
     let result = call(&control);
     output::print_notes(&control.into_notes());
-    result
+    // A run that Ctrl-C stopped before it knew anything fails, too.
+    result.or_else(|error| interrupt::check().and(Err(error)))
 }
 
 /// An output format. Each command has some of them.
