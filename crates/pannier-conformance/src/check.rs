@@ -155,7 +155,8 @@ impl Check {
             Some(layout) => layout.plan(&Pool::new(&items))?,
             None => Plan::default(),
         };
-        let offers = Offers::planned(&scored, plan);
+        let kept = items.iter().zip(0..).filter(|(item, _)| item.is_kept());
+        let offers = Offers::planned(&scored, plan).with_kept(kept.map(|(_, position)| position));
         let budget = SliceBudget {
             max_tokens: budget.max_tokens(),
             ..SliceBudget::new(budget.target_tokens())
@@ -172,6 +173,14 @@ impl Check {
             contents.sort();
             actual.sort();
             self.equal("selected contents", &contents, &actual);
+        }
+        if let Some(mut contents) = expected.sent_contents {
+            let sent = items.iter().enumerate();
+            let sent = sent.filter_map(|(position, item)| Some(item.at(tally.level(position)?)));
+            let mut actual: Vec<_> = sent.map(|item| item.content().to_owned()).collect();
+            contents.sort();
+            actual.sort();
+            self.equal("sent contents", &contents, &actual);
         }
         if let Some(mut contents) = expected.shortened_contents {
             let verdicts = items.iter().zip(tally.verdicts());

@@ -43,6 +43,8 @@ pub(crate) fn pipeline(mut config: Metadata) -> Result<Pipeline, Problem> {
     rewrite_each(&mut config, "scorers", |scorer| scorer_of_table(scorer, &["weight"]))?;
     let keys = [
         "deduplication",
+        "floor",
+        "forms",
         "keep_duplicates",
         "keep_groups_together",
         "near_duplicates",

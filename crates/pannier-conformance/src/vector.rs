@@ -39,7 +39,7 @@ pub(crate) struct Item {
 }
 
 /// The fields of an item that a vector may state.
-const ITEM_FIELDS: [&str; 13] = [
+const ITEM_FIELDS: [&str; 15] = [
     "content",
     "tokens",
     "kind",
@@ -53,6 +53,8 @@ const ITEM_FIELDS: [&str; 13] = [
     "id",
     "group",
     "shortForm",
+    "forms",
+    "keep",
 ];
 
 impl Item {
@@ -113,7 +115,9 @@ pub(crate) struct ExpectedScore {
 #[derive(Deserialize, Default)]
 pub(crate) struct Expected {
     pub(crate) selected_contents: Option<Vec<String>>,
-    /// The contents that are selected in their short form.
+    /// The contents as they are sent, in whole or in a form.
+    pub(crate) sent_contents: Option<Vec<String>>,
+    /// The contents of items that are selected in a form.
     pub(crate) shortened_contents: Option<Vec<String>>,
     pub(crate) shortfall_count: Option<usize>,
     pub(crate) cap_excluded_count: Option<usize>,

@@ -28,16 +28,16 @@ const KEYS: &str = "
     available_tokens boost bucket_size budget cap cap_count cap_excluded_count case_insensitive
     cause children config content count curve deduplicated_against deduplication default default_score
     diagnostics displaced_by document drop_worthless drop_zero_score enough entries error estimation_safety_margin_percent excluded
-    exclusion_reason expect_construction_error expected expected_output floor full_text_percent futureRelevanceHint group
+    exclusion_reason expect_construction_error expected expected_output floor forms full_text_percent futureRelevanceHint group
     half_life_secs id included inclusion_reason inner_scorer inner_slicer item_tokens items
-    items_in items_out keep_duplicates keep_groups_together key keywords kind kinds max_age_secs max_per_document max_tokens
-    memory_limit metadata name near near_duplicate_of near_duplicates null_timestamp_score ordered_contents otherwise
+    items_in items_out keep keep_duplicates keep_groups_together key keywords kind kinds max_age_secs max_per_document max_per_section max_tokens
+    memory_limit metadata name near near_duplicate_of near_duplicates null_timestamp_score order ordered_contents otherwise
     outcompeted output_reserve overflow overflow_strategy overflowing_contents overhead own
     packing pinned placer priority query quotas reference_time require require_count required_count
     reserved_slots satisfied_count saturation scarcity_behavior score score_approx scored_items scorer
-    scorers selected_contents shared shortForm shortened_contents shortfall_count shortfalls slicer source stage stages summary
-    tag tag_weights tags target_tokens test tiers timestamp tokens tokens_over_budget total_candidates
-    total_tokens_considered type use_default_weights value weight weights whole windows
+    scorers selected_contents sent_contents share_of_best shared shares shortForm shortened_contents shortfall_count shortfalls slicer source stage stages summary
+    tag tag_weights tags target_tokens test tiers timestamp title tokens tokens_over_budget total_candidates
+    total_tokens_considered type use_default_weights value weight weights whole windows worth
 ";
 
 /// The runner ignores keys it does not know, so that newer suites still run. In our own vectors a key

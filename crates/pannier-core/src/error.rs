@@ -41,6 +41,13 @@ pub enum Error {
         worth: f64,
     },
 
+    /// A relevance floor is invalid.
+    #[error("the floor is invalid: {problem}")]
+    InvalidFloor {
+        /// The number, and the allowed values.
+        problem: String,
+    },
+
     /// A text is not a timestamp.
     #[error(
         "'{text}' is not a timestamp: {problem}; write a date, a time and an offset, \

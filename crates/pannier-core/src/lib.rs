@@ -118,12 +118,13 @@ pub use layout::{Around, Headings, Layout, Ledger, PlacedItems, Plan, RenderCost
 pub use model::UncountedItem;
 pub use model::{
     ContextBudget, ContextBudgetBuilder, ContextItem, ContextItemBuilder, ContextKind,
-    ContextSource, Deduplication, Form, FormName, Level, Metadata, MetadataValue, OverflowStrategy,
-    Passage, PreviousPrompt, ScoredItem, SliceBudget, Timestamp, find_item,
+    ContextSource, Deduplication, Floor, Form, FormName, FormWorths, Level, Metadata,
+    MetadataValue, OverflowStrategy, Passage, PreviousPrompt, ScoredItem, Sent, SliceBudget,
+    Timestamp, find_item,
 };
 pub use pipeline::{
     BudgetThreshold, Closing, Decision, Explanation, Pipeline, PipelineBuilder, Prepared, Rank,
-    Rival, Selection,
+    Rival, Selection, SentForm,
 };
 pub use placer::{
     ChronologicalPlacer, DocumentPlacer, Placer, Placing, PrefixStablePlacer, RankPlacer,
@@ -139,8 +140,9 @@ pub use scorer::{
 pub use slicer::{
     Candidate, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice,
     CountRequirementShortfall, FillOrder, FillSlice, GreedySlice, KnapsackSlice, Move, Offer,
-    Offers, Quota, QuotaSlice, Release, ScarcityBehavior, Slicer, SlicerProperties, StreamOutcome,
-    StreamSlice, SweepRequest, SweepResult, Tally, TargetRanges, Tier, TieredSlice, Verdict,
+    Offers, Quota, QuotaSlice, Release, ScarcityBehavior, Share, Slicer, SlicerProperties,
+    StreamOutcome, StreamSlice, SweepRequest, SweepResult, Tally, TargetRanges, Tier, TieredSlice,
+    Verdict,
 };
 pub use whatif::{BudgetSweep, Found, Search};
 

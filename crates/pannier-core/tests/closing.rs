@@ -309,7 +309,7 @@ fn a_cap_does_not_bind_if_the_text_of_everything_fits() {
     // Nine for each by the plan, and a cap of eight; the text has 20.
     let whole = |tokens| {
         let selection = pipeline.run(&items, &budget(tokens)).unwrap();
-        selection.shortened().filter(|is_short| !is_short).count()
+        selection.sent().filter(Sent::is_whole).count()
     };
     assert_eq!((whole(20), whole(19)), (4, 0));
 }

@@ -144,7 +144,7 @@ proptest! {
 
         // The decision is the report's.
         match &answer.decision {
-            Decision::Included { reason, position } => {
+            Decision::Included { reason, position, .. } => {
                 prop_assert_eq!(report.included[*position].index, Some(index));
                 prop_assert_eq!(report.included[*position].reason, *reason);
             }

@@ -169,8 +169,7 @@ fn brute_force(
         let selection = base(tokens).and_then(|budget| pipeline.run(items, &budget));
         // A short form is not the item.
         let whole = |s: Selection<'_>| -> Vec<usize> {
-            let sent = s.indices().zip(s.shortened().collect::<Vec<_>>());
-            sent.filter(|(_, is_short)| !is_short).map(|(index, _)| index).collect()
+            s.sent().filter(Sent::is_whole).map(|sent| sent.index).collect()
         };
         let selected = selection.map_or(Vec::new(), whole);
         selected.into_iter().for_each(|index| at[index].push(tokens));

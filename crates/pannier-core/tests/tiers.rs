@@ -27,7 +27,7 @@ fn forty_percent() -> TieredSlice {
 
 fn forms(selection: &Selection<'_>) -> Vec<(String, bool)> {
     let contents = selection.items().map(|item| item.content().to_owned());
-    contents.zip(selection.shortened()).collect()
+    contents.zip(selection.sent().map(|sent| !sent.is_whole())).collect()
 }
 
 #[test]
@@ -72,8 +72,9 @@ fn an_explanation_of_a_shortened_item_says_what_makes_it_whole() {
     let slicer = TieredSlice::new([Tier::new([kind("task")])]).unwrap();
     let pipeline = pipeline().slicer(slicer).placer(SliceOrderPlacer).build();
     let answer = pipeline.explain(&items, &budget(150), 1).unwrap();
-    let reason = InclusionReason::Shortened;
-    assert_eq!(answer.decision, Decision::Included { reason, position: 1 });
+    let Decision::Included { reason, position, form } = answer.decision else { panic!() };
+    assert_eq!((reason, position), (InclusionReason::Shortened, 1));
+    assert_eq!(form.map(|form| (form.name, form.tokens)), Some((FormName::SHORT, 10)));
     let found = answer.smallest_budget.unwrap();
     assert!(found.is_proven && found.max_tokens > 150);
     for (tokens, is_whole) in [(found.max_tokens - 1, false), (found.max_tokens, true)] {
@@ -100,7 +101,7 @@ fn a_sweep_tells_where_items_are_whole() {
     for tokens in 1..=400 {
         let selection = pipeline.run(&items, &budget(tokens)).unwrap();
         for (index, ranges) in swept.iter().enumerate() {
-            let mut sent = selection.indices().zip(selection.shortened());
+            let mut sent = selection.sent().map(|sent| (sent.index, !sent.is_whole()));
             let is_whole = sent.any(|(other, is_short)| other == index && !is_short);
             let is_told = ranges.iter().any(|range| range.contains(&tokens));
             assert_eq!(is_told, is_whole, "{index} at {tokens}");
@@ -128,10 +129,10 @@ fn everything_is_taken_as_soon_as_its_text_fits() {
     let needed = whole.ledger().sent();
     assert!(needed < sum(&items), "{needed}");
     let selection = pipeline.run(&items, &budget(needed)).unwrap();
-    assert_eq!((selection.len(), selection.shortened().any(|short| short)), (5, false));
+    assert_eq!((selection.len(), selection.sent().all(|sent| sent.is_whole())), (5, true));
     let selection = pipeline.run(&items, &budget(needed - 1)).unwrap();
     assert!(selection.ledger().sent() < needed);
-    assert!(selection.shortened().any(|short| short) || selection.len() < 5);
+    assert!(!selection.sent().all(|sent| sent.is_whole()) || selection.len() < 5);
 }
 
 fn sum(items: &[ContextItem]) -> i64 {

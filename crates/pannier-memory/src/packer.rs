@@ -442,7 +442,7 @@ fn layouts(
 
 /// Returns the pool positions of the entries that are selected whole.
 fn whole_entries(selection: &Selection<'_>) -> impl Iterator<Item = usize> {
-    let selected = selection.indices().zip(selection.shortened());
+    let selected = selection.sent().map(|sent| (sent.index, !sent.is_whole()));
     selected.filter(|(_, is_short)| !is_short).map(|(index, _)| index)
 }
 

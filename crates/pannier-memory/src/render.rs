@@ -497,7 +497,7 @@ impl PacketLayout {
 
     /// Renders a packet and returns it with its token count.
     pub(crate) fn text(&self, placed: &PlacedItems<'_>) -> (String, usize) {
-        self.insert_token_count(placed.indices().zip(placed.shortened()))
+        self.insert_token_count(placed.sent().map(|sent| (sent.index, !sent.is_whole())))
     }
 
     /// Counts the tokens of a packet without entries.
@@ -598,7 +598,7 @@ impl Layout for PacketLayout {
         if placed.indices().len() == 0 {
             return Ok(Some(RenderCost { fixed: self.fixed, ..RenderCost::default() }));
         }
-        let entries = placed.indices().zip(placed.shortened());
+        let entries = placed.sent().map(|sent| (sent.index, !sent.is_whole()));
         let limit = usize::try_from(up_to).unwrap_or_default();
         if up_to < i64::MAX && self.clearly_exceeds(entries.clone(), limit) {
             let total = up_to.max(0).saturating_add(1);

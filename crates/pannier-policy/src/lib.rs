@@ -22,7 +22,7 @@ mod slicer;
 mod tree;
 
 pub use placer::PlacerPolicy;
-pub use policy::Policy;
+pub use policy::{FloorOptions, Policy};
 #[cfg(feature = "receipt")]
 pub use receipt::{
     BudgetScope, DiffEntry, Digest, Receipt, ReceiptDiff, ReceiptItem, ReceiptSource, Replay,
@@ -40,6 +40,7 @@ pub use sensitivity::{
     policy_sensitivity,
 };
 pub use slicer::{
-    CountConstrainedKnapsackOptions, CountQuotaOptions, DocumentOptions, KindCount, KindQuota,
-    KnapsackOptions, Packing, QuotaOptions, SlicerPolicy, TierOptions, TieredOptions,
+    CountConstrainedKnapsackOptions, CountQuotaOptions, DocumentOptions, FillOptions, KindCount,
+    KindQuota, KindShare, KnapsackOptions, Packing, QuotaOptions, SlicerPolicy, TierOptions,
+    TieredOptions,
 };

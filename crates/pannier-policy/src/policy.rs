@@ -1,7 +1,10 @@
 //! A pipeline as data.
 
+use std::collections::BTreeMap;
+
 use pannier_core::{
-    ContextKind, Deduplication, Error, MetadataValue, OverflowStrategy, Pipeline, Scorer,
+    ContextKind, Deduplication, Error, Floor, FormName, FormWorths, Metadata, MetadataValue,
+    OverflowStrategy, Pipeline, Scorer,
 };
 use pannier_layout::DocumentLayout;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -47,6 +50,10 @@ records! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
         near_duplicates: Option<f64>,
+        /// The score below which items are dropped; default: off. A number is a score.
+        #[serde(default, skip_serializing_if = "Option::is_none")] floor: Option<FloorOptions>,
+        /// The shares of an item's value that forms have which do not state their worth, by name.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")] forms: BTreeMap<String, f64>,
         /// The kinds whose duplicates are kept; default: none.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
@@ -57,6 +64,17 @@ records! {
         overflow_strategy: OverflowStrategy,
         /// Whether members of a group are placed together; default: false.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")] keep_groups_together: bool,
+    }
+
+    /// A relevance floor. One of the two is set.
+    pub struct FloorOptions {
+        /// A score.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub score: Option<f64>,
+        /// A share of the best score in the pool.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
+        pub share_of_best: Option<f64>,
     }
 
     /// The former `deduplication = { near = 800 }`.
@@ -78,6 +96,8 @@ impl Policy {
             placer: PlacerPolicy::default(),
             deduplication: true,
             near_duplicates: None,
+            floor: None,
+            forms: BTreeMap::new(),
             keep_duplicates: Vec::new(),
             overflow_strategy: OverflowStrategy::default(),
             keep_groups_together: false,
@@ -115,6 +135,24 @@ impl Policy {
             Some(threshold) => Deduplication::NearDuplicates { threshold },
             None => self.0.deduplication.into(),
         }
+    }
+
+    /// Returns the score below which items are dropped.
+    pub fn floor(&self) -> Option<Floor> {
+        let FloorOptions { score, share_of_best } = self.0.floor.as_ref()?;
+        score.map(Floor::Score).or(share_of_best.map(Floor::ShareOfBest))
+    }
+
+    /// Returns what forms are worth that do not state it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BlankName`] or [`Error::WorthOutOfRange`] for an entry that is invalid.
+    pub fn form_worths(&self) -> Result<FormWorths, Error> {
+        let mut worths = self.0.forms.iter();
+        worths.try_fold(FormWorths::default(), |worths, (name, worth)| {
+            worths.with(FormName::new(name)?, *worth)
+        })
     }
 
     /// Returns the kinds whose duplicates are kept.
@@ -175,6 +213,24 @@ impl Policy {
         Self(Fields { deduplication, near_duplicates, ..self.0 })
     }
 
+    /// Sets the score below which items are dropped.
+    #[must_use]
+    pub fn with_floor(self, floor: Floor) -> Self {
+        let (score, share_of_best) = match floor {
+            Floor::ShareOfBest(share) => (None, Some(share)),
+            Floor::Score(score) => (Some(score), None),
+            _ => return self,
+        };
+        Self(Fields { floor: Some(FloorOptions { score, share_of_best }), ..self.0 })
+    }
+
+    /// Sets the share of an item's value that forms of a name have.
+    #[must_use]
+    pub fn with_form_worth(mut self, name: &FormName, worth: f64) -> Self {
+        self.0.forms.insert(name.to_string(), worth);
+        self
+    }
+
     /// Sets the kinds whose duplicates are kept.
     #[must_use]
     pub fn with_kept_duplicates(self, kinds: impl IntoIterator<Item = ContextKind>) -> Self {
@@ -227,7 +283,11 @@ impl Policy {
         if let Some(layout) = self.0.slicer.document_layout(DocumentLayout::uncounted()) {
             pipeline = pipeline.layout(layout);
         }
+        if let Some(floor) = self.floor() {
+            pipeline = pipeline.floor(floor.checked()?);
+        }
         Ok(pipeline
+            .form_worths(self.form_worths()?)
             .slicer(self.0.slicer.build(context)?)
             .placer(self.0.placer.build(context)?)
             .deduplication(self.deduplication())
@@ -258,6 +318,12 @@ impl Policy {
             table.insert("deduplication".to_owned(), true.into());
             table.insert("near_duplicates".to_owned(), (near as f64 / 1_000.0).into());
         }
+        if let Some(score @ (MetadataValue::Integer(_) | MetadataValue::Float(_))) =
+            table.get("floor").cloned()
+        {
+            let floor = Metadata::from([("score".to_owned(), score)]);
+            table.insert("floor".to_owned(), floor.into());
+        }
         let fields: Fields = tree::read(table.into()).map_err(|error| error.unnested(&nested))?;
         if let Some(share) = fields.near_duplicates {
             check_range("near_duplicates", share, 1.0)?;
@@ -270,6 +336,19 @@ impl Policy {
             details.into_iter().find(|(_, is_set)| *is_set && !fields.deduplication)
         {
             return Err(ReadError::new(key, "deduplication is off; remove one of them"));
+        }
+        if let Some(FloorOptions { score, share_of_best }) = &fields.floor
+            && score.is_some() == share_of_best.is_some()
+        {
+            let problem = "expected either score or share_of_best";
+            return Err(ReadError::new("floor", problem));
+        }
+        if let Some(share) = fields.floor.as_ref().and_then(|floor| floor.share_of_best) {
+            check_range("floor.share_of_best", share, 1.0)?;
+        }
+        for (name, worth) in &fields.forms {
+            check_range(&format!("forms.{name}"), *worth, 1.0)?;
+            FormName::new(name).map_err(|error| ReadError::new("forms", error))?;
         }
         // Each component is valid by now. What is left is how the scorers combine.
         let policy = Self(fields);

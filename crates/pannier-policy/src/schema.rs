@@ -19,6 +19,9 @@ impl Policy {
         let generator = SchemaSettings::draft2020_12().into_generator();
         let mut schema = generator.into_root_schema_for::<Fields>().to_value();
         schema["title"] = json!("Pannier policy");
+        // A floor that is a number is a score.
+        let floor = &mut schema["properties"]["floor"];
+        *floor = json!({ "description": floor["description"].take(), "anyOf": [{ "type": "number" }, floor.take()] });
         let options = options(&schema["$defs"]["slicer"]["anyOf"][1]["oneOf"]);
         if let Some(properties) = schema["properties"].as_object_mut() {
             options.into_iter().for_each(|(key, value)| {

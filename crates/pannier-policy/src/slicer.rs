@@ -2,8 +2,8 @@
 
 use pannier_core::{
     ContextKind, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, Error, FillOrder,
-    FillSlice, GreedySlice, Headings, KnapsackSlice, Quota, QuotaSlice, ScarcityBehavior, Slicer,
-    Tier, TieredSlice,
+    FillSlice, GreedySlice, Headings, KnapsackSlice, Quota, QuotaSlice, ScarcityBehavior, Share,
+    Slicer, Tier, TieredSlice,
 };
 use pannier_layout::DocumentLayout;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -107,6 +107,29 @@ components! {
                     None => slicer,
                 })
             };
+            /// Takes items in an order, whole or in a shorter form, with shares of kinds.
+            "fill" => Fill(FillOptions {
+                /// The order in which items are taken; default: `score`.
+                #[serde(default, skip_serializing_if = "is_default")]
+                #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["score", "density", "marginal", "turns"])))]
+                pub order: FillOrder,
+                /// The floors and caps of kinds. Where not all floors can be used, the last one is released first.
+                #[serde(default, skip_serializing_if = "Vec::is_empty")] pub shares: Vec<KindShare>,
+                /// The maximum number of items of one section or document; default: no limit.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub max_per_section: Option<usize>,
+            }) = {
+                let shares = options.shares.iter().map(|share| Share {
+                    kind: share.kind.clone(),
+                    floor_percent: share.floor,
+                    cap_percent: share.cap,
+                });
+                let slicer = FillSlice::new(options.order).with_shares(shares)?;
+                Box::new(match options.max_per_section {
+                    Some(items) => slicer.with_max_per_section(items),
+                    None => slicer,
+                })
+            };
             /// Fills tiers of kinds one after the other, and falls back to short forms.
             "tiered" => Tiered(TieredOptions {
                 /// The tiers, in the order in which they are filled.
@@ -143,6 +166,22 @@ records! {
         #[serde(default)]
         #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
         pub require: f64,
+        /// The maximum; default: 100.
+        #[serde(default = "percent::<100>")]
+        #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
+        pub cap: f64,
+    }
+
+    /// The floor and the cap of a kind, in percent of the budget. Tokens below the floor that the kind cannot use go to the
+    /// others.
+    pub struct KindShare {
+        /// The kind.
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
+        pub kind: ContextKind,
+        /// The minimum; default: 0.
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
+        pub floor: f64,
         /// The maximum; default: 100.
         #[serde(default = "percent::<100>")]
         #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]

@@ -345,7 +345,7 @@ fn an_unknown_key_is_reported_before_a_missing_one() {
         (
             "slicer = \"knapsak\"\nbucket_size = 1\nscorers = [{ type = \"recency\" }]",
             "in the policy, slicer: there is no slicer 'knapsak'; expected one of greedy, rank, \
-             knapsack, quota, count_quota, count_constrained_knapsack, document, tiered, custom",
+             knapsack, quota, count_quota, count_constrained_knapsack, document, fill, tiered, custom",
         ),
         (
             "slicer = \"knapsack\"\nbucket_sise = 1\nscorers = [{ type = \"recency\" }]",
@@ -966,7 +966,8 @@ fn the_schema_has_the_keys_of_the_reader() {
         keys.retain(|key| key != "type");
         assert_eq!(known(&format!("scorers = [{{ type = \"{name}\", zzz = 1 }}]")), keys, "{name}");
     }
-    let slicers = ["quota", "count_quota", "count_constrained_knapsack", "document", "tiered"];
+    let slicers =
+        ["quota", "count_quota", "count_constrained_knapsack", "document", "fill", "tiered"];
     let keys_beside = |slicer| known(&format!("slicer = \"{slicer}\"\nzzz = 1"));
     let all: BTreeSet<String> = slicers.into_iter().flat_map(keys_beside).collect();
     assert_eq!(Vec::from_iter(all), keys(&schema));
@@ -1065,4 +1066,56 @@ fn sensitivity_distinguishes_references_by_id() {
         pipeline_sensitivity(&items, &budget, &[("all", &all), ("second", &second)]).unwrap();
     let contents: Vec<_> = report.diffs.iter().map(|entry| entry.content.as_str()).collect();
     assert_eq!(contents, ["a", "b"]);
+}
+
+#[test]
+fn fills_floors_and_forms_are_read_and_written() {
+    let text = r#"
+        slicer = "fill"
+        order = "marginal"
+        max_per_section = 2
+        shares = [{ kind = "Memory", floor = 20.0, cap = 50.0 }]
+        floor = { share_of_best = 0.25 }
+        forms = { title = 0.5, outline = 0.2 }
+        scorers = ["reflexive"]
+    "#;
+    let policy: Policy = toml::from_str(text).unwrap();
+    assert_eq!(policy.floor(), Some(Floor::ShareOfBest(0.25)));
+    let worths = FormWorths::default().with(FormName::TITLE, 0.5).unwrap();
+    let worths = worths.with(FormName::new("outline").unwrap(), 0.2).unwrap();
+    assert_eq!(policy.form_worths(), Ok(worths));
+    let same = Policy::new([(ScorerPolicy::Reflexive, 1.0)])
+        .with_slicer(FillOptions {
+            order: FillOrder::Marginal,
+            max_per_section: Some(2),
+            shares: vec![KindShare { kind: ContextKind::MEMORY, floor: 20.0, cap: 50.0 }],
+        })
+        .with_floor(Floor::ShareOfBest(0.25))
+        .with_form_worth(&FormName::TITLE, 0.5)
+        .with_form_worth(&FormName::new("outline").unwrap(), 0.2);
+    assert_eq!(policy, same);
+    assert_eq!(Policy::from_value(&policy.to_value()), Ok(same));
+    // A number is a score.
+    let policy: Policy = toml::from_str("floor = 0.5\nscorers = [\"recency\"]").unwrap();
+    assert_eq!(policy.floor(), Some(Floor::Score(0.5)));
+    assert_eq!(Policy::from_value(&policy.to_value()), Ok(policy));
+    for (line, problem) in [
+        ("floor = {}", "floor: expected either score or share_of_best"),
+        ("floor = { score = 0.1, share_of_best = 0.1 }", "floor: expected either"),
+        ("floor = { share_of_best = 1.5 }", "floor.share_of_best: expected a number from 0 to 1"),
+        ("floor = \"high\"", "floor: expected a table"),
+        ("forms = { title = 2.0 }", "forms.title: expected a number from 0 to 1"),
+        ("forms = { \" \" = 0.5 }", "forms: the name of a form is blank"),
+        (
+            "slicer = \"fill\"\norder = \"best\"",
+            "order: expected one of score, density, marginal, turns",
+        ),
+        (
+            "slicer = \"fill\"\nshares = [{ kind = \"a\", floor = 9, cap = 5 }]",
+            "expected 0 <= floor <= cap",
+        ),
+    ] {
+        let error = read(&format!("{line}\nscorers = [\"recency\"]")).unwrap_err();
+        assert!(error.contains(problem), "{error}");
+    }
 }

@@ -348,6 +348,42 @@ fn a_receipt_distinguishes_short_forms_from_full_texts() {
     assert!(matches!(replay, Replay::Item { index: 1, .. }), "{replay:?}");
 }
 
+#[test]
+fn a_receipt_records_the_level_of_each_form() {
+    let log = |content: &str, score| {
+        scored(content, 100, score)
+            .form(FormName::HEAD_TAIL, format!("{content} head"), 20)
+            .form(FormName::STUB, format!("{content} stub"), 2)
+            .build()
+            .unwrap()
+    };
+    let items = [log("one", 0.9), log("two", 0.1), log("three", 0.8)];
+    let policy = Policy::new([(ScorerPolicy::Reflexive, 1.0)]).with_slicer(FillOptions {
+        order: FillOrder::Marginal,
+        shares: Vec::new(),
+        max_per_section: None,
+    });
+    let pipeline = PolicyRegistry::default().pipeline(&policy, None).unwrap();
+    let receipt = |tokens: i64| {
+        let selection = pipeline.run(&items, &budget(tokens)).unwrap();
+        Receipt::new(&selection, RunConfig::new(policy.clone()))
+    };
+    let short = receipt(50);
+    assert_eq!((&*short.shortened, &*short.levels), (&[0, 1, 2][..], &[1, 2, 1][..]));
+    let json = serde_json::to_string(&short).unwrap();
+    assert_eq!(serde_json::from_str::<Receipt>(&json).unwrap(), short);
+    assert_eq!(replay(&short, &items), Replay::Identical);
+    let diff = short.diff(&receipt(122));
+    let tokens =
+        |entries: &[DiffEntry]| entries.iter().map(|entry| entry.tokens).collect::<Vec<_>>();
+    assert_eq!((tokens(&diff.included), tokens(&diff.excluded)), (vec![100], vec![20]));
+    assert!(diff.included[0].in_both_pools && diff.excluded[0].in_both_pools);
+    // A level that an item does not have is refused.
+    let forged = json.replace(r#""levels":[1,2,1]"#, r#""levels":[1,3,1]"#);
+    let error = serde_json::from_str::<Receipt>(&forged).unwrap_err().to_string();
+    assert!(error.contains("no such form"), "{error}");
+}
+
 /// The example of the documentation is a receipt, and is written back as it stands.
 #[test]
 fn the_documented_receipt_is_valid() {

@@ -2,8 +2,8 @@
 
 use anstyle::Style;
 use pannier_core::{
-    BudgetThreshold, ContextBudget, ContextItem, Decision, Explanation, Form, InclusionReason,
-    Pipeline, ScoreExplanation, Search,
+    BudgetThreshold, ContextBudget, ContextItem, Decision, Explanation, FormName, Pipeline,
+    ScoreExplanation, Search,
 };
 
 use super::label;
@@ -51,14 +51,17 @@ fn text(answer: &Explanation<&ContextItem>, has_target: bool) -> String {
 
     let stage = &answer.stage;
     match &answer.decision {
-        Decision::Included { reason: InclusionReason::Shortened, position } => {
-            let number = position + 1;
-            let short = item.forms().first().map_or(0, Form::tokens);
+        Decision::Included { position, form: Some(form), .. } => {
+            let (number, tokens) = (position + 1, form.tokens);
+            let name = match form.name == FormName::SHORT {
+                true => "short form".to_owned(),
+                false => format!("form {}", form.name),
+            };
             text.push_str(&format!(
-                "  In by its short form of {short} tokens, at position {number}. Decided by {stage}: the full text does not fit\n"
+                "  In by its {name} of {tokens} tokens, at position {number}. Decided by {stage}: the full text does not fit\n"
             ));
         }
-        Decision::Included { reason, position } => {
+        Decision::Included { reason, position, .. } => {
             let number = position + 1;
             text.push_str(&format!("  In, at position {number}. Decided by {stage}: {reason}\n"));
         }
@@ -150,8 +153,7 @@ fn counterfactuals(answer: &Explanation<&ContextItem>, has_target: bool) -> Stri
     }
     let mut table = Table::new(output::terminal_width(), 4, &[]);
     rows.into_iter().for_each(|(name, value)| table.row([name.to_owned(), value]));
-    let is_short =
-        matches!(answer.decision, Decision::Included { reason: InclusionReason::Shortened, .. });
+    let is_short = matches!(answer.decision, Decision::Included { form: Some(_), .. });
     let title = if is_short { "Whole with" } else { "Selected with" };
     format!("\n  {title}\n{}", table.render(false))
 }

@@ -17,6 +17,8 @@ pub enum PipelineStage {
     Score,
     /// Drops duplicates.
     Deduplicate,
+    /// Drops items below the relevance floor. Only pipelines with a floor have this stage.
+    Floor,
     /// Selects the items that fit.
     Slice,
     /// Merges pinned and selected items, handles overflow, and orders.
@@ -33,6 +35,7 @@ impl PipelineStage {
             Self::Classify => "Classify",
             Self::Score => "Score",
             Self::Deduplicate => "Deduplicate",
+            Self::Floor => "Floor",
             Self::Slice => "Slice",
             Self::Place => "Place",
             Self::Other(name) => name,

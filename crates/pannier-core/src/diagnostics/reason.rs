@@ -19,8 +19,10 @@ pub enum InclusionReason {
     Pinned,
     /// It costs nothing.
     ZeroToken,
-    /// It was selected in its short form, because the whole item did not fit.
+    /// It was selected in a shorter form, because the whole item did not fit.
     Shortened,
+    /// It is kept, or in a group with a kept member, and is sent in its last form.
+    Kept,
     /// A reason of another implementation.
     #[cfg_attr(feature = "serde", serde(other))]
     Unknown,
@@ -34,6 +36,7 @@ impl InclusionReason {
             Self::Pinned => "Pinned",
             Self::ZeroToken => "ZeroToken",
             Self::Shortened => "Shortened",
+            Self::Kept => "Kept",
             Self::Unknown => "Unknown",
         }
     }
@@ -179,6 +182,14 @@ exclusion_reasons! {
         shared: u64,
         /// The number of its shingles, words or bytes.
         total = "own": u64,
+    }
+    /// It scored below the relevance floor.
+    #[error("BelowFloor: score {score}, floor {floor}")]
+    BelowFloor {
+        /// Its score; of a group, that of its best member.
+        score: f64,
+        /// The lowest score that stays.
+        floor: f64,
     }
     /// Its kind exceeded a share of the budget. Built-in components do not use this reason.
     #[error("QuotaCapExceeded: kind {kind} would be at {actual}, its cap is {cap}")]

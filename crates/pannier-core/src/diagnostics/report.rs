@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use super::{ExclusionReason, InclusionReason, Note, OverflowEvent, PipelineStage, TraceEvent};
 #[cfg(feature = "serde")]
 use crate::model::null;
-use crate::{ContextItem, CountRequirementShortfall, Ledger};
+use crate::{ContextItem, CountRequirementShortfall, FormName, Ledger};
 
 /// The selected and the dropped items of a run, with reasons and totals.
 ///
@@ -78,19 +78,22 @@ pub struct ReportedItem<I, R> {
     pub score: f64,
     /// Why it is in or out.
     pub reason: R,
+    /// The name of the form that is sent, unless it is the whole item or the form `short`.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub form: Option<FormName>,
 }
 
 impl<I, R> ReportedItem<I, R> {
     /// Creates an entry by hand, without an index.
     pub fn new(item: I, score: f64, reason: R) -> Self {
-        Self { index: None, item, score, reason }
+        Self { index: None, item, score, reason, form: None }
     }
 }
 
 impl<I: Borrow<ContextItem>, R> ReportedItem<I, R> {
     fn into_owned(self) -> ReportedItem<ContextItem, R> {
-        let Self { index, item, score, reason } = self;
-        ReportedItem { index, item: item.borrow().clone(), score, reason }
+        let Self { index, item, score, reason, form } = self;
+        ReportedItem { index, item: item.borrow().clone(), score, reason, form }
     }
 }
 

@@ -1,5 +1,5 @@
 use crate::model::Levels;
-use crate::{ContextItem, Level, sum_tokens};
+use crate::{ContextItem, Sent, sum_tokens};
 
 /// Items of a pool in the order they are sent.
 #[derive(Clone, Copy, Debug)]
@@ -14,20 +14,15 @@ impl<'p> PlacedItems<'p> {
         Self { pool, indices, levels }
     }
 
-    /// Returns the items, or their short forms where those are sent.
+    /// Returns the items as they are sent.
     pub fn items(&self) -> impl ExactSizeIterator<Item = &'p ContextItem> + Clone {
+        self.sent().map(|sent| sent.item())
+    }
+
+    /// Returns the items, each with the form that is sent.
+    pub fn sent(&self) -> impl ExactSizeIterator<Item = Sent<'p>> + Clone {
         let (pool, levels) = (self.pool, self.levels);
         self.indices.iter().map(move |index| levels.sent(pool, *index))
-    }
-
-    pub(super) fn levels(&self) -> impl ExactSizeIterator<Item = Level> + Clone {
-        let levels = self.levels;
-        self.indices.iter().map(move |index| levels.get(*index))
-    }
-
-    /// Returns for each of them whether its short form is sent.
-    pub fn shortened(&self) -> impl ExactSizeIterator<Item = bool> + Clone {
-        self.levels().map(|level| level != Level::WHOLE)
     }
 
     /// Returns their indices in the pool.

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
 use super::{PlacedItems, RenderCost};
-use crate::{ContextItem, Level, Offer, sum_tokens};
+use crate::{ContextItem, FormWorths, Level, Offer, Sent, sum_tokens};
 
 /// The number of a section among the sections of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +85,7 @@ pub(crate) struct PlannedCosts {
     pub(crate) plan: Plan,
     /// Where the entries of each item start. Empty if no item has forms: then an entry is an item.
     starts: Vec<u32>,
+    pub(crate) worths: FormWorths,
 }
 
 impl PlannedCosts {
@@ -99,7 +100,7 @@ impl PlannedCosts {
                 start
             }));
         }
-        Self { plan, starts }
+        Self { plan, starts, worths: FormWorths::default() }
     }
 
     fn entry(&self, index: usize, level: Level) -> usize {
@@ -151,7 +152,8 @@ impl PlannedCosts {
             let mut offer = Offer { tokens: 0, value: 0.0, section: SectionId::NONE };
             for index in members {
                 let level = item(index).clamp_level(level);
-                let (tokens, value) = (item(index).at(level).tokens(), score(*index));
+                let tokens = item(index).at(level).tokens();
+                let value = score(*index) * self.worths.at(item(index), level);
                 if tokens < 0 {
                     return None;
                 }
@@ -185,7 +187,7 @@ impl PlannedCosts {
     pub(crate) fn cost(&self, placed: &PlacedItems<'_>) -> RenderCost {
         let (mut framing, mut last) = (0_i64, SectionId::NONE);
         let mut is_open = vec![false; self.plan.sections.len()];
-        for (number, (index, level)) in placed.indices().zip(placed.levels()).enumerate() {
+        for (number, Sent { index, level, .. }) in placed.sent().enumerate() {
             let section = self.section(index, level);
             let opens = match self.plan.headings {
                 Headings::Once => {

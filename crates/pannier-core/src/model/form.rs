@@ -3,7 +3,9 @@
 //! A form is an item that another item contains. A reader of a selection gets the item that is sent, and need not
 //! handle forms.
 
-use crate::{ContextItem, FormName};
+use std::collections::BTreeMap;
+
+use crate::{ContextItem, Error, FormName};
 
 /// A shorter form of an item, which is sent where the whole item does not fit.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +40,84 @@ impl Form {
     /// Returns the item as it is sent in this form.
     pub fn item(&self) -> &ContextItem {
         &self.item
+    }
+}
+
+/// What forms are worth, by their names: the share of an item's value that a form has, unless the form states its own.
+///
+/// Defaults: `head-tail` 0.6, `signature` 0.5, `title` 0.25, `stub` 0.1, any other name 0.5.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FormWorths(BTreeMap<FormName, f64>);
+
+impl FormWorths {
+    /// Sets the worth of the forms with a name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WorthOutOfRange`] if it is not from 0 to 1.
+    pub fn with(mut self, name: FormName, worth: f64) -> Result<Self, Error> {
+        check_worth(&name, worth)?;
+        self.0.insert(name, worth);
+        Ok(self)
+    }
+
+    /// Returns the worth of a form.
+    pub fn get(&self, form: &Form) -> f64 {
+        let by_name =
+            || self.0.get(&form.name).copied().unwrap_or_else(|| default_worth(&form.name));
+        form.worth.unwrap_or_else(by_name)
+    }
+
+    /// Returns the share of an item's value that it has at a level.
+    pub(crate) fn at(&self, item: &ContextItem, level: Level) -> f64 {
+        let form = level.get().checked_sub(1).and_then(|form| item.forms().get(form));
+        form.map_or(1.0, |form| self.get(form))
+    }
+}
+
+fn default_worth(name: &FormName) -> f64 {
+    let known = [
+        (FormName::HEAD_TAIL, 0.6),
+        (FormName::SIGNATURE, 0.5),
+        (FormName::TITLE, 0.25),
+        (FormName::STUB, 0.1),
+    ];
+    known.iter().find(|(known, _)| known == name).map_or(0.5, |(_, worth)| *worth)
+}
+
+pub(super) fn check_worth(name: &FormName, worth: f64) -> Result<(), Error> {
+    match (0.0..=1.0).contains(&worth) {
+        true => Ok(()),
+        false => Err(Error::WorthOutOfRange { form: name.to_string(), worth }),
+    }
+}
+
+/// A selected item, in the form that is sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Sent<'a> {
+    /// The item's index in the pool.
+    pub index: usize,
+    /// The whole item.
+    pub whole: &'a ContextItem,
+    /// The form that is sent.
+    pub level: Level,
+}
+
+impl<'a> Sent<'a> {
+    /// Returns the item as it is sent.
+    pub fn item(&self) -> &'a ContextItem {
+        self.whole.at(self.level)
+    }
+
+    /// Returns the form that is sent, if it is not the whole item.
+    pub fn form(&self) -> Option<&'a Form> {
+        self.whole.forms().get(self.level.get().checked_sub(1)?)
+    }
+
+    /// Returns whether the whole item is sent.
+    pub fn is_whole(&self) -> bool {
+        self.level == Level::WHOLE
     }
 }
 
@@ -104,8 +184,8 @@ impl Levels {
         self.levels.is_empty()
     }
 
-    /// Returns the item that is sent for a pool index.
-    pub(crate) fn sent<'i>(&self, items: &[&'i ContextItem], index: u32) -> &'i ContextItem {
-        items[index as usize].at(self.get(index))
+    /// Returns what is sent for a pool index.
+    pub(crate) fn sent<'i>(&self, items: &[&'i ContextItem], index: u32) -> Sent<'i> {
+        Sent { index: index as usize, whole: items[index as usize], level: self.get(index) }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::form::check_worth;
 use super::{
     ContextKind, ContextSource, Form, FormName, Level, Metadata, MetadataValue, Timestamp,
 };
@@ -52,6 +53,8 @@ pub struct ContextItem {
     id: Option<String>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     group: Option<String>,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "std::ops::Not::not"))]
+    keep: bool,
     /// Longest first.
     #[cfg_attr(feature = "serde", serde(flatten, serialize_with = "wire::write_forms"))]
     forms: Vec<Form>,
@@ -86,6 +89,7 @@ impl ContextItem {
             original_tokens: None,
             id: None,
             group: None,
+            keep: false,
             forms: Vec::new(),
         })
     }
@@ -189,6 +193,12 @@ impl ContextItem {
         self.pinned
     }
 
+    /// Returns whether the item is always sent, in some form. Its last form is certain; the longer ones compete for the
+    /// budget.
+    pub fn is_kept(&self) -> bool {
+        self.keep
+    }
+
     /// Returns the token count before the content was shortened; for a [form](Self::forms), that of the whole item.
     /// The engine does not use it.
     pub fn original_tokens(&self) -> Option<i64> {
@@ -236,7 +246,11 @@ impl ContextItem {
 
     /// Returns the level, or the last one that the item has.
     pub(crate) fn clamp_level(&self, level: Level) -> Level {
-        level.min(Level::last(self.forms.len() + 1))
+        level.min(self.last_level())
+    }
+
+    pub(crate) fn last_level(&self) -> Level {
+        Level::last(self.forms.len() + 1)
     }
 }
 
@@ -259,6 +273,8 @@ impl ContextItemBuilder {
         future_relevance_hint: f64 => Some(future_relevance_hint);
         /// Sets whether the item is always selected. Default: `false`.
         pinned: bool => pinned;
+        /// Sets whether the item is always sent, in some form. Default: `false`.
+        keep: bool => keep;
         /// Sets the token count before the content was shortened.
         original_tokens: i64 => Some(original_tokens);
         /// Names the item for people and reports.
@@ -349,9 +365,7 @@ impl ContextItemBuilder {
             return Err(Error::TooManyForms { forms, max });
         }
         for Form { name, worth, .. } in &item.forms {
-            if let Some(worth) = worth.filter(|worth| !(0.0..=1.0).contains(worth)) {
-                return Err(Error::WorthOutOfRange { form: name.to_string(), worth });
-            }
+            worth.map_or(Ok(()), |worth| check_worth(name, worth))?;
         }
         item.with_checked_names()
     }
@@ -507,6 +521,8 @@ mod wire {
         original_tokens: Option<i64>,
         id: Option<String>,
         group: Option<String>,
+        #[serde(default, deserialize_with = "null::as_default")]
+        keep: bool,
         short_form: Option<ShortForm>,
         #[serde(default, deserialize_with = "null::as_default")]
         forms: Vec<WrittenForm>,
@@ -616,6 +632,7 @@ mod wire {
                 original_tokens: item.original_tokens,
                 id: item.id,
                 group: item.group,
+                keep: item.keep,
                 forms: Vec::new(),
             });
             for WrittenForm { name, content, tokens, worth } in forms {

@@ -5,6 +5,7 @@
 
 mod budget;
 mod deduplication;
+mod floor;
 mod form;
 mod item;
 mod label;
@@ -18,8 +19,9 @@ mod timestamp;
 
 pub use budget::{ContextBudget, ContextBudgetBuilder, SliceBudget};
 pub use deduplication::Deduplication;
+pub use floor::Floor;
 pub(crate) use form::Levels;
-pub use form::{Form, Level};
+pub use form::{Form, FormWorths, Level, Sent};
 #[cfg(feature = "serde")]
 pub use item::UncountedItem;
 pub use item::{ContextItem, ContextItemBuilder, ScoredItem, find_item};

@@ -31,16 +31,36 @@ pub(crate) struct Contest<'c, 'a> {
     pub(crate) sorted: &'c [u32],
     /// Their offers, in the same order.
     pub(crate) offers: &'c Offers<'a>,
+    /// What counts as selected.
+    pub(crate) counts: Counts,
+}
+
+/// The forms in which an item counts as selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counts {
+    /// Only the whole item.
+    Whole,
+    /// Any form.
+    AnyForm,
 }
 
 impl<'c, 'a> Contest<'c, 'a> {
-    pub(crate) fn of(prepared: &'c PreparedRun<'a>) -> Self {
+    pub(crate) fn of(prepared: &'c PreparedRun<'a>, counts: Counts) -> Self {
         let PreparedRun { scores, sorted, offers, .. } = prepared;
-        Self { prepared, scores, sorted, offers }
+        Self { prepared, scores, sorted, offers, counts }
     }
 
     pub(super) fn scoreable(&self) -> &'c Units {
         &self.prepared.classified.scoreable
+    }
+
+    /// Returns for each unit whether it is kept.
+    pub(super) fn kept_units(&self) -> Vec<bool> {
+        let mut is_kept = vec![false; self.scoreable().len()];
+        for position in self.offers.kept() {
+            is_kept[self.sorted[*position as usize] as usize] = true;
+        }
+        is_kept
     }
 
     fn unit(&self, made: &Move) -> u32 {
@@ -132,7 +152,7 @@ impl Pipeline {
         }
     }
 
-    /// Selects units. Returns those that are whole, up to where larger budgets select the same, and an estimate of the
+    /// Selects units. Returns those that count as selected, up to where larger budgets select the same, and an estimate of the
     /// steps that it took.
     pub(crate) fn select_units(
         &self,
@@ -166,8 +186,10 @@ impl Pipeline {
                     (sliced, levels, outcome.certificate)
                 }
             };
-            let members = |unit: &u32| contest.scoreable().members(*unit).iter();
-            units.retain(|unit| members(unit).all(|index| levels.is_whole(*index)));
+            if contest.counts == Counts::Whole {
+                let members = |unit: &u32| contest.scoreable().members(*unit).iter();
+                units.retain(|unit| members(unit).all(|index| levels.is_whole(*index)));
+            }
             Ok((units, certificate))
         };
         (select(), steps)
@@ -345,19 +367,23 @@ impl Close<'_, '_> {
             units.iter().for_each(|unit| flags[*unit as usize] = true);
             flags
         };
+        let kept = contest.offers.kept().len();
         let mut moves: Vec<Move> = match release {
             Release::LowestScore => {
                 let levels = (0..contest.sorted.len()).map(|position| tally.level(position));
                 let taken = levels
                     .zip(0..)
                     .filter_map(|(level, position)| level.map(|level| Move { position, level }));
-                taken.collect()
+                // The last forms of kept candidates are the first moves, and are never dropped.
+                let is_raised = |made: &Move| !tally.moves()[..kept].contains(made);
+                tally.moves()[..kept].iter().copied().chain(taken.filter(is_raised)).collect()
             }
             Release::LastTaken => tally.moves().to_vec(),
         };
         // Without units that overflow handling truncated.
         let is_in = flags(&full.sliced);
         moves.retain(|made| is_in[contest.unit(made) as usize]);
+        let droppable = moves.len() - kept;
         let (limit, mut smallest_tokens) = (self.limit, full.cost.bound());
         self.certificate.limit_tokens = smallest_tokens;
         let mut rest = None;
@@ -369,7 +395,7 @@ impl Close<'_, '_> {
                 |index: &u32| scoreable.unit_of(*index).is_none_or(|unit| is_in[unit as usize]);
             let order = full.order.iter().copied().filter(stays).collect();
             // If not even the smallest selection fits, the error states its cost.
-            let up_to = if kept.is_empty() { i64::MAX } else { limit };
+            let up_to = if dropped == droppable { i64::MAX } else { limit };
             let draft = self.measure(merge, order, up_to)?;
             let fits = draft.cost.bound() <= limit;
             match fits {
@@ -383,8 +409,8 @@ impl Close<'_, '_> {
             Ok(fits)
         };
         let mut too_few = 0;
-        while too_few < moves.len() {
-            let dropped = (2 * too_few + 1).min(moves.len());
+        while too_few < droppable {
+            let dropped = (2 * too_few + 1).min(droppable);
             if fits(dropped)? {
                 first_false(too_few, dropped, |dropped| fits(dropped).map(|fits| !fits))?;
                 break;

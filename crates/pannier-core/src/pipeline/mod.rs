@@ -1,4 +1,5 @@
-//! The six stages, in their fixed order: classify, score, deduplicate, sort, slice, place.
+//! The six stages, in their fixed order: classify, score, deduplicate, sort, slice, place. A pipeline with a relevance floor
+//! drops items between deduplication and sort.
 //!
 //! Items are borrowed and never cloned. The stages pass on indices into the pool and scores, and the selection keeps
 //! them. It can report every decision afterwards, and a run without a report pays nothing for diagnostics.
@@ -10,6 +11,7 @@ mod classify;
 mod close;
 mod deduplicate;
 mod explain;
+mod floor;
 mod near_duplicates;
 mod place;
 mod score;
@@ -19,7 +21,7 @@ mod units;
 
 use std::sync::Arc;
 
-pub use explain::{BudgetThreshold, Decision, Explanation, Rank, Rival};
+pub use explain::{BudgetThreshold, Decision, Explanation, Rank, Rival, SentForm};
 pub use selection::Selection;
 
 use crate::diagnostics::{
@@ -28,11 +30,13 @@ use crate::diagnostics::{
 };
 use crate::layout::PlannedCosts;
 use crate::{
-    ChronologicalPlacer, ContextBudget, ContextItem, ContextKind, Deduplication, Error,
-    GreedySlice, Layout, OverflowStrategy, Placer, Pool, Scorer, Slicer, SlicerProperties, Tally,
+    ChronologicalPlacer, ContextBudget, ContextItem, ContextKind, Deduplication, Error, Floor,
+    FormWorths, GreedySlice, Layout, OverflowStrategy, Placer, Pool, Scorer, Slicer,
+    SlicerProperties, Tally,
 };
-pub(crate) use close::{Certificate, Contest};
+pub(crate) use close::{Certificate, Contest, Counts};
 use deduplicate::UnitContents;
+use floor::FloorCut;
 pub(crate) use selection::{PreparedRun, RunState};
 use sort::Sorted;
 
@@ -69,6 +73,8 @@ pub struct Pipeline {
     layout: Option<Arc<dyn Layout>>,
     closing: Closing,
     deduplication: Deduplication,
+    floor: Option<Floor>,
+    form_worths: FormWorths,
     keep_duplicates: Vec<ContextKind>,
     overflow_strategy: OverflowStrategy,
     keep_groups_together: bool,
@@ -98,6 +104,8 @@ impl Pipeline {
             layout: None,
             closing: Closing::Fill,
             deduplication: Deduplication::Exact,
+            floor: None,
+            form_worths: FormWorths::default(),
             keep_duplicates: Vec::new(),
             overflow_strategy: OverflowStrategy::default(),
             keep_groups_together: false,
@@ -222,6 +230,7 @@ impl Pipeline {
             let plan = layout.plan(&Pool::borrowed(&run.items))?;
             run.costs = PlannedCosts::new(plan, &run.items);
         }
+        run.costs.worths.clone_from(&self.form_worths);
         run.classified = classify::classify(&run.items, &run.costs);
         if let Some(budget) = budget {
             run.check_pinned(budget)?;
@@ -244,7 +253,16 @@ impl Pipeline {
         let counts = (scored_items, run.unique_items());
         end_stage(collector, &PipelineStage::Deduplicate, counts, &run, None);
 
-        let Sorted { units, offers } = sort::sort(&run, &run.scores, &run.duplicates);
+        if let Some(floor) = self.floor {
+            let unique_items = run.unique_items();
+            start_stage(collector, &PipelineStage::Floor, unique_items);
+            run.floor = Some(FloorCut::new(floor, &run, &run.scores, &run.duplicates));
+            let counts = (unique_items, run.competing_items());
+            end_stage(collector, &PipelineStage::Floor, counts, &run, None);
+        }
+
+        let Sorted { units, offers } =
+            sort::sort(&run, &run.scores, &run.duplicates, run.floor.as_ref());
         (run.sorted, run.offers) = (units, offers);
         Ok(run)
     }
@@ -271,9 +289,9 @@ impl Pipeline {
     ) -> Result<Selection<'a>, Error> {
         let mut run = RunState::new(prepared, budget);
         let prepared = &*Arc::clone(&run.prepared);
-        let contest = Contest::of(prepared);
-        let unique_items = prepared.unique_items();
-        start_stage(collector, &PipelineStage::Slice, unique_items);
+        let contest = Contest::of(prepared, Counts::AnyForm);
+        let competing_items = prepared.competing_items();
+        start_stage(collector, &PipelineStage::Slice, competing_items);
         let mut tally = Tally::new(&prepared.offers, run.effective);
         self.slicer.slice(&mut tally)?;
         let layout = self.layout();
@@ -283,7 +301,7 @@ impl Pipeline {
         (run.verdicts, run.shortfalls, run.notes) =
             (decided.verdicts, decided.shortfalls, decided.notes);
         let sliced_items = run.sliced_items();
-        let counts = (unique_items, sliced_items);
+        let counts = (competing_items, sliced_items);
         end_stage(collector, &PipelineStage::Slice, counts, prepared, Some(&run));
 
         let merged_items = prepared.classified.pinned.item_count() + sliced_items;
@@ -398,6 +416,11 @@ impl PipelineBuilder {
         /// Deduplication compares contents only: of two chat messages "yes", it drops one. Where that matters, switch it off,
         /// or [keep the duplicates](Self::keep_duplicates) of messages.
         deduplication: impl Into<Deduplication> => deduplication.into();
+        /// Sets the score below which items are dropped, for the reason
+        /// [`BelowFloor`](crate::ExclusionReason::BelowFloor). Kept and pinned items stay. Default: no floor.
+        floor: Floor => Some(floor);
+        /// Sets what forms are worth that do not state it.
+        form_worths: FormWorths => form_worths;
         /// Sets the kinds whose duplicates are kept. Items of these kinds, and groups with a member of them, are not compared
         /// with others. Default: none.
         keep_duplicates: impl IntoIterator<Item = ContextKind> => keep_duplicates.into_iter().collect();

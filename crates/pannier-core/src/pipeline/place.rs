@@ -46,7 +46,7 @@ impl MergedUnits<'_, '_> {
             return scoreable.tokens(unit, items);
         }
         let members = scoreable.members(unit).iter();
-        sum_tokens(members.map(|index| self.levels.sent(items, *index).tokens()))
+        sum_tokens(members.map(|index| self.levels.sent(items, *index).item().tokens()))
     }
 
     /// Applies the strategy if the units exceed the target.
@@ -82,12 +82,19 @@ impl MergedUnits<'_, '_> {
         Ok(overflow)
     }
 
-    /// Keeps pinned units, and of the others those that fit the target, highest score first.
+    /// Keeps pinned and kept units, and of the others those that fit the target, highest score first.
     fn truncate(&mut self, target_tokens: i64) -> Vec<TruncatedUnit> {
+        let is_kept = self.contest.kept_units();
         let mut kept_tokens = self.contest.prepared.classified.pinned_tokens;
+        for unit in self.sliced.iter().filter(|unit| is_kept[**unit as usize]) {
+            kept_tokens = kept_tokens.saturating_add(self.unit_tokens(*unit));
+        }
         let mut truncated = Vec::new();
         let mut sliced = std::mem::take(&mut self.sliced);
         sliced.retain(|&unit| {
+            if is_kept[unit as usize] {
+                return true;
+            }
             let tokens = self.unit_tokens(unit);
             let available_tokens = (target_tokens - kept_tokens).max(0);
             // In terms of the whole target: with pins above it, not even a free unit fits.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::classify::Classified;
 use super::close::{Outcome, RenderDrops};
 use super::deduplicate::Duplicate;
+use super::floor::FloorCut;
 use super::near_duplicates::Containment;
 use super::place::{Overflow, TruncatedUnit};
 use crate::diagnostics::{
@@ -20,8 +21,8 @@ use crate::diagnostics::{
 use crate::layout::PlannedCosts;
 use crate::model::Levels;
 use crate::{
-    ContextBudget, ContextItem, CountRequirementShortfall, Error, Ledger, Level, Offer, Offers,
-    OverflowStrategy, PlacedItems, SliceBudget, Verdict, order, sum_tokens,
+    ContextBudget, ContextItem, CountRequirementShortfall, Error, Form, FormName, Ledger, Level,
+    Offer, Offers, OverflowStrategy, PlacedItems, Sent, SliceBudget, Verdict, order, sum_tokens,
 };
 
 /// The selected items in their final order, and the decisions about all others.
@@ -36,6 +37,11 @@ pub struct Selection<'a> {
 impl<'a> Selection<'a> {
     /// Returns the selected items in the order they should be sent, in the form they should be sent in.
     pub fn items(&self) -> impl ExactSizeIterator<Item = &'a ContextItem> + Clone {
+        self.sent().map(|sent| sent.item())
+    }
+
+    /// Returns the selected items in the same order, each with the form that is sent.
+    pub fn sent(&self) -> impl ExactSizeIterator<Item = Sent<'a>> + Clone {
         let (items, levels) = (&self.run.prepared.items, &self.run.levels);
         self.run.placed.iter().map(move |index| levels.sent(items, *index))
     }
@@ -43,12 +49,6 @@ impl<'a> Selection<'a> {
     /// Returns their indices in the pool, in the same order.
     pub fn indices(&self) -> impl ExactSizeIterator<Item = usize> + Clone {
         self.run.placed.iter().map(|index| *index as usize)
-    }
-
-    /// Returns whether each of them is a short form, in the same order.
-    pub fn shortened(&self) -> impl ExactSizeIterator<Item = bool> + Clone {
-        let levels = &self.run.levels;
-        self.run.placed.iter().map(move |index| !levels.is_whole(*index))
     }
 
     /// Returns the selected items with their forms, for a [layout](crate::Layout) to render.
@@ -141,16 +141,26 @@ impl<'a> Selection<'a> {
         let run = &self.run;
         let mut included = Vec::with_capacity(run.placed.len());
         run.for_each_included(|index, reason| {
-            let item = run.levels.sent(&run.prepared.items, index);
+            let sent = run.levels.sent(&run.prepared.items, index);
             let (index, _, score) = run.entry(index);
-            included.push(IncludedItem { index: Some(index), item, score, reason });
+            let form =
+                sent.form().map(Form::name).filter(|name| **name != FormName::SHORT).cloned();
+            included.push(IncludedItem {
+                index: Some(index),
+                item: sent.item(),
+                score,
+                reason,
+                form,
+            });
         });
         let mut excluded = Vec::with_capacity(run.prepared.items.len() - included.len());
         for (rank, stage) in RunState::STAGES.iter().enumerate() {
             run.for_each_excluded(stage, |index, reason| {
                 let (index, item, score) = run.entry(index);
                 let key = (order::descending_key(score), rank, index);
-                excluded.push((key, ExcludedItem { index: Some(index), item, score, reason }));
+                let form = None;
+                excluded
+                    .push((key, ExcludedItem { index: Some(index), item, score, reason, form }));
             });
         }
         excluded.sort_unstable_by_key(|(key, _)| *key);
@@ -181,7 +191,9 @@ pub(crate) struct PreparedRun<'a> {
     /// By pool index: 1 for pinned items, 0 for items that were not scored.
     pub(crate) scores: Vec<f64>,
     pub(super) duplicates: Vec<Duplicate>,
-    /// The units that are not duplicates, by descending score.
+    /// The units below the relevance floor, if there is one.
+    pub(super) floor: Option<FloorCut>,
+    /// The units that are neither duplicates nor below the floor, by descending score.
     pub(crate) sorted: Vec<u32>,
     /// Their offers, in the same order.
     pub(crate) offers: Offers<'a>,
@@ -236,10 +248,24 @@ impl PreparedRun<'_> {
         self.costs.forms(&self.items, members, best, |index| scores[index as usize])
     }
 
-    /// Returns whether a unit has forms below the whole.
-    pub(super) fn has_forms(&self, unit: u32) -> bool {
-        let mut members = self.classified.scoreable.members(unit).iter();
-        members.any(|index| !self.items[*index as usize].forms().is_empty())
+    /// Returns whether a unit has forms below the whole, and whether it is kept.
+    pub(super) fn has_forms_or_is_kept(&self, unit: u32) -> (bool, bool) {
+        let members = self.classified.scoreable.members(unit).iter();
+        members.fold((false, false), |(has_forms, is_kept), index| {
+            let item = self.items[*index as usize];
+            (has_forms | !item.forms().is_empty(), is_kept | item.is_kept())
+        })
+    }
+
+    /// Returns the units that are kept, in ascending order. A unit is kept also if a duplicate of it is.
+    pub(super) fn kept_units(&self, duplicates: &[Duplicate]) -> Vec<u32> {
+        let is_kept = |unit: &u32| self.has_forms_or_is_kept(*unit).1;
+        let mut kept: Vec<u32> =
+            (0..self.classified.scoreable.len() as u32).filter(is_kept).collect();
+        let of_duplicates = duplicates.iter().filter(|duplicate| is_kept(&duplicate.unit));
+        kept.extend(of_duplicates.map(|duplicate| duplicate.kept));
+        kept.sort_unstable();
+        kept
     }
 
     /// Returns the number of scored items that are not duplicates.
@@ -247,6 +273,13 @@ impl PreparedRun<'_> {
         let units = &self.classified.scoreable;
         let dropped = self.duplicates.iter().map(|duplicate| units.members(duplicate.unit).len());
         units.item_count() - dropped.sum::<usize>()
+    }
+
+    /// Returns the number of items that compete for the budget.
+    pub(super) fn competing_items(&self) -> usize {
+        let units = &self.classified.scoreable;
+        let below = self.floor.iter().flat_map(|floor| &floor.below);
+        self.unique_items() - below.map(|unit| units.members(*unit).len()).sum::<usize>()
     }
 
     /// Reports each member of a unit with the same reason.
@@ -295,6 +328,16 @@ impl PreparedRun<'_> {
                     }
                 }
             }
+            PipelineStage::Floor => {
+                for (unit, floor) in self
+                    .floor
+                    .iter()
+                    .flat_map(|cut| cut.below.iter().map(|unit| (*unit, cut.score)))
+                {
+                    let score = self.scores[units.best_member(unit, &self.scores) as usize];
+                    self.report_members(unit, ExclusionReason::BelowFloor { score, floor }, report);
+                }
+            }
             _ => {}
         }
     }
@@ -338,10 +381,11 @@ pub(crate) struct RunState<'a> {
 }
 
 impl<'a> RunState<'a> {
-    pub(super) const STAGES: [PipelineStage; 5] = [
+    pub(super) const STAGES: [PipelineStage; 6] = [
         PipelineStage::Classify,
         PipelineStage::Score,
         PipelineStage::Deduplicate,
+        PipelineStage::Floor,
         PipelineStage::Slice,
         PipelineStage::Place,
     ];
@@ -396,10 +440,18 @@ impl<'a> RunState<'a> {
 
     /// Reports each selected item with its reason, in placed order.
     pub(super) fn for_each_included(&self, mut report: impl FnMut(u32, InclusionReason)) {
-        let pinned = self.prepared.classified.pinned.in_pool_order();
+        let run = &self.prepared;
+        let pinned = run.classified.pinned.in_pool_order();
+        let kept = run.offers.kept().iter().map(|position| run.sorted[*position as usize]);
+        let mut kept: Vec<u32> =
+            kept.flat_map(|unit| run.classified.scoreable.members(unit)).copied().collect();
+        kept.sort_unstable();
+        let is_last = |index: u32| self.levels.get(index) == run.items[index as usize].last_level();
         for &index in &self.placed {
             let reason = if pinned.binary_search(&index).is_ok() {
                 InclusionReason::Pinned
+            } else if kept.binary_search(&index).is_ok() && is_last(index) {
+                InclusionReason::Kept
             } else if !self.levels.is_whole(index) {
                 InclusionReason::Shortened
             } else if self.prepared.items[index as usize].tokens() == 0 {
@@ -496,16 +548,19 @@ impl<'a> RunState<'a> {
     fn stage_counts(&self) -> Vec<StageCount> {
         let pinned = self.prepared.classified.pinned.item_count();
         let scored = self.prepared.classified.scoreable.item_count();
-        let unique = self.prepared.unique_items();
+        let (unique, competing) = (self.prepared.unique_items(), self.prepared.competing_items());
         let sliced = self.sliced_items();
         let counts = [
             (self.prepared.items.len(), pinned + scored),
             (scored, scored),
             (scored, unique),
-            (unique, sliced),
+            (unique, competing),
+            (competing, sliced),
             (pinned + sliced, self.placed.len()),
         ];
         let count = |(stage, (items_in, items_out))| StageCount { stage, items_in, items_out };
-        Self::STAGES.into_iter().zip(counts).map(count).collect()
+        let mut stages: Vec<StageCount> = Self::STAGES.into_iter().zip(counts).map(count).collect();
+        stages.retain(|count| count.stage != PipelineStage::Floor || self.prepared.floor.is_some());
+        stages
     }
 }

@@ -1,6 +1,7 @@
 //! Stage 4: candidates in order of score.
 
 use super::deduplicate::Duplicate;
+use super::floor::FloorCut;
 use super::selection::PreparedRun;
 use crate::{Candidate, Level, Offers, order};
 
@@ -10,13 +11,19 @@ pub(super) struct Sorted<'a> {
     pub(super) offers: Offers<'a>,
 }
 
-pub(super) fn sort<'a>(run: &PreparedRun<'a>, scores: &[f64], dropped: &[Duplicate]) -> Sorted<'a> {
+pub(super) fn sort<'a>(
+    run: &PreparedRun<'a>,
+    scores: &[f64],
+    duplicates: &[Duplicate],
+    floor: Option<&FloorCut>,
+) -> Sorted<'a> {
     let (items, units) = (&run.items, &run.classified.scoreable);
-    let mut dropped = dropped.iter().map(|duplicate| duplicate.unit).peekable();
+    let mut dropped = duplicates.iter().map(|duplicate| duplicate.unit).peekable();
+    let mut below = floor.map_or(&[][..], |floor| &floor.below).iter().copied().peekable();
     let mut keys = Vec::with_capacity(units.len());
     // Read in pool order and kept together: after the sort, each candidate is one cache miss.
     let mut candidates = Vec::with_capacity(units.len());
-    let mut has_forms = false;
+    let (mut has_forms, mut has_kept) = (false, false);
     for unit in 0..units.len() as u32 {
         let best = units.best_member(unit, scores);
         let score = scores[best as usize];
@@ -27,8 +34,10 @@ pub(super) fn sort<'a>(run: &PreparedRun<'a>, scores: &[f64], dropped: &[Duplica
             value: units.value(unit, scores),
             section: run.costs.section(best as usize, Level::WHOLE),
         });
-        has_forms |= run.has_forms(unit);
-        if dropped.next_if_eq(&unit).is_none() {
+        let (unit_has_forms, is_kept) = run.has_forms_or_is_kept(unit);
+        has_forms |= unit_has_forms;
+        has_kept |= is_kept;
+        if dropped.next_if_eq(&unit).is_none() && below.next_if_eq(&unit).is_none() {
             keys.push(order::pack_key(score, best, unit));
         }
     }
@@ -38,6 +47,14 @@ pub(super) fn sort<'a>(run: &PreparedRun<'a>, scores: &[f64], dropped: &[Duplica
     if has_forms {
         let forms = |key: &u128| run.forms(order::secondary(*key), scores);
         offers = offers.with_forms(keys.iter().map(forms));
+    }
+    if has_kept {
+        let kept = run.kept_units(duplicates);
+        let is_kept =
+            |(key, _): &(&u128, u32)| kept.binary_search(&order::secondary(**key)).is_ok();
+        let positions: Vec<u32> =
+            keys.iter().zip(0..).filter(is_kept).map(|(_, position)| position).collect();
+        offers = offers.with_kept(positions);
     }
     let plan = &run.costs.plan;
     if !plan.sections.is_empty() {

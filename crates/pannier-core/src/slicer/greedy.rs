@@ -22,7 +22,9 @@ impl Slicer for GreedySlice {
         let mut keys: Vec<u128> = density_keys(tally.offers()).collect();
         // Once the remaining budget is below every cost, the order does not matter: usually only a part must be sorted.
         let costs = tally.candidates().iter().map(|candidate| candidate.tokens);
-        let min_tokens = costs.min().unwrap_or_default();
+        let has_kept = !tally.offers().kept().is_empty();
+        // A kept candidate costs less than its tokens.
+        let min_tokens = costs.min().filter(|_| !has_kept).unwrap_or_default();
         let mut is_decided = vec![false; keys.len()];
         let (mut rest, mut count) = (&mut keys[..], MIN_SORTED);
         while !rest.is_empty() && tally.remaining() >= min_tokens {
@@ -56,7 +58,7 @@ impl Slicer for GreedySlice {
 }
 
 /// Returns the positions by value per token, ties by position. Candidates that cost nothing come first.
-fn by_density(offers: &Offers<'_>) -> Vec<u32> {
+pub(super) fn by_density(offers: &Offers<'_>) -> Vec<u32> {
     let mut keys = density_keys(offers).collect();
     order::sort(&mut keys);
     keys.into_iter().map(order::secondary).collect()

@@ -10,6 +10,7 @@ mod count;
 mod fill;
 mod greedy;
 mod knapsack;
+mod marginal;
 mod offers;
 mod quota;
 mod stream;
@@ -21,7 +22,7 @@ pub use count::{
     CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, CountRequirementShortfall,
     ScarcityBehavior,
 };
-pub use fill::{FillOrder, FillSlice};
+pub use fill::{FillOrder, FillSlice, Share};
 pub use greedy::GreedySlice;
 pub use knapsack::KnapsackSlice;
 pub use offers::{Candidate, Offer, Offers};
@@ -96,6 +97,8 @@ pub trait Slicer: Send + Sync {
     /// In a pipeline, candidates come in descending order of score, ties in pool order, and none has
     /// negative tokens.
     /// With no candidates, or a target of 0 or less, nothing is taken.
+    ///
+    /// Kept candidates are taken already, in their last form. A longer form replaces it.
     ///
     /// Called again with a larger target, a slicer goes on from what is taken.
     ///

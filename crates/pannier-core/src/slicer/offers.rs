@@ -49,6 +49,8 @@ pub struct Offers<'a> {
     headings: Arc<[i64]>,
     headings_are: Headings,
     separator: i64,
+    /// The positions of kept candidates, ascending.
+    kept: Vec<u32>,
 }
 
 impl<'a> Offers<'a> {
@@ -109,6 +111,21 @@ impl<'a> Offers<'a> {
         self
     }
 
+    /// Sets the candidates that are in at any budget: each in its last form, and its other forms compete.
+    #[must_use]
+    pub fn with_kept(mut self, positions: impl IntoIterator<Item = u32>) -> Self {
+        self.kept = positions.into_iter().collect();
+        self.kept.sort_unstable();
+        self.kept.dedup();
+        self.kept.retain(|position| (*position as usize) < self.candidates.len());
+        self
+    }
+
+    /// Returns the positions of the candidates that are in at any budget, ascending.
+    pub fn kept(&self) -> &[u32] {
+        &self.kept
+    }
+
     /// Returns the candidates, in descending order of score.
     pub fn candidates(&self) -> &[Candidate<'a>] {
         &self.candidates
@@ -161,9 +178,13 @@ impl<'a> Offers<'a> {
         self.separator
     }
 
-    /// Returns whether a candidate costs its tokens and nothing else: no forms, no headings, no separator.
+    /// Returns whether a candidate costs its tokens and nothing else: no forms, no headings, no separator,
+    /// and nothing is kept.
     pub fn is_plain(&self) -> bool {
-        self.starts.is_empty() && self.headings.is_empty() && self.separator == 0
+        self.starts.is_empty()
+            && self.headings.is_empty()
+            && self.separator == 0
+            && self.kept.is_empty()
     }
 
     pub(super) fn section_count(&self) -> usize {
@@ -178,6 +199,8 @@ impl<'a> Offers<'a> {
             forms: Vec::new(),
             starts: Vec::new(),
             headings: Arc::clone(&self.headings),
+            // They are taken already.
+            kept: Vec::new(),
             ..*self
         };
         if !self.has_forms() {
@@ -193,6 +216,7 @@ impl<'a> Offers<'a> {
         position: usize,
         candidate: Candidate<'a>,
         forms: impl IntoIterator<Item = Offer>,
+        is_kept: bool,
     ) {
         let mut forms = forms.into_iter().peekable();
         if self.has_forms() || forms.peek().is_some() {
@@ -204,10 +228,21 @@ impl<'a> Offers<'a> {
             self.starts[position + 1..].iter_mut().for_each(|start| *start += added);
         }
         self.candidates.insert(position, candidate);
+        let kept = self.kept.partition_point(|kept| (*kept as usize) < position);
+        self.kept[kept..].iter_mut().for_each(|kept| *kept += 1);
+        if is_kept {
+            self.kept.insert(kept, position as u32);
+        }
     }
 
-    /// Removes the candidate at a position.
-    pub(crate) fn remove(&mut self, position: usize) {
+    /// Removes the candidate at a position, and returns whether it was kept.
+    pub(crate) fn remove(&mut self, position: usize) -> bool {
+        let (Ok(kept) | Err(kept)) = self.kept.binary_search(&(position as u32));
+        let is_kept = self.kept.get(kept) == Some(&(position as u32));
+        if is_kept {
+            self.kept.remove(kept);
+        }
+        self.kept[kept..].iter_mut().for_each(|kept| *kept -= 1);
         self.candidates.remove(position);
         if self.has_forms() {
             let (start, end) = (self.starts.remove(position), self.starts[position]);
@@ -217,6 +252,7 @@ impl<'a> Offers<'a> {
                 self.starts.clear();
             }
         }
+        is_kept
     }
 }
 
@@ -231,8 +267,11 @@ mod tests {
         let offer = |tokens| Offer { tokens, value: 0.5, section: SectionId::NONE };
         let mut offers = Offers::new([candidate; 2]);
         assert!(offers.is_plain() && offers.levels(1) == 1);
-        offers.insert(1, candidate, [offer(5), offer(2)]);
-        offers.insert(3, candidate, [offer(4)]);
+        offers.insert(1, candidate, [offer(5), offer(2)], true);
+        offers.insert(3, candidate, [offer(4)], false);
+        offers.insert(0, candidate, [], false);
+        assert_eq!(offers.kept(), [2]);
+        assert!(!offers.remove(0) && offers.kept() == [1]);
         let tokens = |offers: &Offers<'_>| -> Vec<Vec<i64>> {
             let positions = 0..offers.candidates().len();
             let forms = positions.map(|position| offers.forms(position));
@@ -243,7 +282,7 @@ mod tests {
         assert!(offers.subset(&[0, 2]).is_plain());
         assert_eq!(offers.offer(1, Level::new(2)), Some(offer(2)));
         assert_eq!(offers.offer(1, Level::new(3)), None);
-        offers.remove(1);
+        assert!(offers.remove(1) && offers.kept().is_empty());
         assert_eq!(tokens(&offers), [vec![], vec![], vec![4]]);
         offers.remove(2);
         assert!(offers.is_plain());

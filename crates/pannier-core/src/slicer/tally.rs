@@ -86,10 +86,11 @@ pub struct Tally<'o, 'a> {
 }
 
 impl<'o, 'a> Tally<'o, 'a> {
-    /// A tally in which nothing is decided: every candidate is left, with nothing available to it.
+    /// A tally in which only the [kept](Offers::with_kept) candidates are taken. Every other candidate is left, with
+    /// nothing available to it.
     pub fn new(offers: &'o Offers<'a>, budget: SliceBudget) -> Self {
         let candidates = offers.candidates().len();
-        Self {
+        let mut tally = Self {
             offers,
             budget,
             is_plain: offers.is_plain(),
@@ -105,7 +106,16 @@ impl<'o, 'a> Tally<'o, 'a> {
             holds_below: if budget.target_tokens > 0 { i64::MAX } else { 1 },
             steps: 0,
             blocked: Vec::new(),
+        };
+        for &position in offers.kept() {
+            let position = position as usize;
+            tally.commit(position, Level::last(offers.levels(position)));
         }
+        if tally.remaining() < 0 {
+            // How an overflow is handled depends on the target.
+            tally.changes_at(budget.target_tokens.saturating_add(1));
+        }
+        tally
     }
 
     /// Returns what there is to choose from.
@@ -187,7 +197,7 @@ impl<'o, 'a> Tally<'o, 'a> {
         self.offers.offer(position, level).map_or(0, |offer| offer.tokens)
     }
 
-    fn opens(&self, section: SectionId) -> bool {
+    pub(super) fn opens(&self, section: SectionId) -> bool {
         section.position().is_some_and(|position| match self.offers.headings() {
             Headings::Once => self.open.get(position) == Some(&0),
             Headings::AtEveryChange => self.last_section != section,
@@ -410,6 +420,12 @@ impl<'o, 'a> Tally<'o, 'a> {
     fn raised_budget(&self, target_tokens: i64) -> SliceBudget {
         let max_tokens = self.budget.max_tokens.max(target_tokens);
         SliceBudget { target_tokens, max_tokens, ..self.budget }
+    }
+
+    /// Returns the sum of the values of what is taken.
+    pub(super) fn value(&self) -> f64 {
+        let taken = (0..self.verdicts.len()).filter_map(|p| self.offers.offer(p, self.level(p)?));
+        taken.fold(0.0, |sum, offer| sum + offer.value)
     }
 
     /// Returns the tokens that the moves cost.

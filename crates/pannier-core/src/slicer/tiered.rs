@@ -149,7 +149,7 @@ impl Slicer for TieredSlice {
             return Ok(());
         }
         let mut sections = self.sections(tally.candidates());
-        let is_first = tally.moves().is_empty();
+        let is_first = tally.moves().len() == tally.offers().kept().len();
         let full_text_percent = self.full_text_percent;
         let mut fill = TierFill { tally, full_text_percent, is_first };
         let all_sections = sections.iter().flatten();
@@ -182,7 +182,7 @@ impl Slicer for TieredSlice {
 struct TierFill<'t, 'o, 'a> {
     tally: &'t mut Tally<'o, 'a>,
     full_text_percent: f64,
-    /// Whether nothing was taken before.
+    /// Whether nothing was taken before but what is kept.
     is_first: bool,
 }
 
@@ -245,7 +245,7 @@ impl TierFill<'_, '_, '_> {
         let used = self.used(section);
         let mut left = share.saturating_sub(used);
         // Titles are reserved for before anything is taken; later, they are in or did not fit.
-        if used == 0 {
+        if used == 0 || self.is_first {
             let reserved = match self.need(section) <= share {
                 true => 0,
                 false => share - self::share(self.full_text_percent, share),

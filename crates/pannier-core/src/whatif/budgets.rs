@@ -10,7 +10,7 @@
 use std::ops::RangeInclusive;
 
 use super::Search;
-use crate::pipeline::{Certificate, Contest, PreparedRun};
+use crate::pipeline::{Certificate, Contest, Counts, PreparedRun};
 use crate::{
     ContextBudget, Error, OverflowStrategy, Pipeline, SliceBudget, SweepRequest, TargetRanges,
 };
@@ -21,6 +21,7 @@ pub(crate) struct Budgets<'w, 'a> {
     prepared: &'w PreparedRun<'a>,
     base: &'w ContextBudget,
     varied: VariedLimit,
+    counts: Counts,
     /// What is spent before anything is selected.
     committed: i64,
 }
@@ -62,8 +63,9 @@ impl<'w, 'a> Budgets<'w, 'a> {
         prepared: &'w PreparedRun<'a>,
         base: &'w ContextBudget,
         varied: VariedLimit,
+        counts: Counts,
     ) -> Self {
-        Self { pipeline, prepared, base, varied, committed: prepared.committed_tokens() }
+        Self { pipeline, prepared, base, varied, counts, committed: prepared.committed_tokens() }
     }
 
     /// The window and the target for a number. Both never fall as the number grows.
@@ -115,7 +117,9 @@ impl<'w, 'a> Budgets<'w, 'a> {
     fn decide(&self, tokens: i64) -> (Result<(Vec<u32>, Certificate), Error>, u64) {
         let (window, target) = self.sizes(tokens);
         match self.base.with_sizes(window, target) {
-            Ok(budget) => self.pipeline.select_units(&Contest::of(self.prepared), &budget),
+            Ok(budget) => {
+                self.pipeline.select_units(&Contest::of(self.prepared, self.counts), &budget)
+            }
             Err(error) => (Err(error), 1),
         }
     }

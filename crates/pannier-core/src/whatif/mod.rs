@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 pub(crate) use budgets::{Budgets, VariedLimit};
 pub use search::{Found, Search};
 
-use crate::pipeline::Prepared;
+use crate::pipeline::{Counts, Prepared};
 use crate::{ContextBudget, ContextItem, Error, Pipeline, SelectionReport, TargetRanges};
 
 /// The budgets at which each item of a pool is selected.
@@ -63,7 +63,7 @@ impl<'a> Prepared<'_, 'a> {
         if position.is_none() && !run.is_pinned(index as u32) {
             return Ok(Found::Never);
         }
-        let budgets = Budgets::new(self.pipeline, run, base, VariedLimit::Both);
+        let budgets = Budgets::new(self.pipeline, run, base, VariedLimit::Both, Counts::Whole);
         let (found, end) = budgets.first(position, within.clone(), *within.end(), search);
         Ok(match found {
             Some((tokens, is_proven)) => Found::At { tokens, is_proven },
@@ -83,7 +83,7 @@ impl<'a> Prepared<'_, 'a> {
     ) -> BudgetSweep {
         let run = &*self.data;
         let positions: Vec<usize> = (0..run.sorted.len()).collect();
-        let all = Budgets::new(self.pipeline, run, base, VariedLimit::Both);
+        let all = Budgets::new(self.pipeline, run, base, VariedLimit::Both, Counts::Whole);
         let swept = all.sweep(budgets.clone(), &positions, false, search);
         let mut selected = vec![Vec::new(); run.items.len()];
         let mut set = |members: &[u32], ranges: &TargetRanges| {

@@ -120,11 +120,7 @@ impl Receipt {
 
     fn selection(&self) -> Vec<&ReceiptItem> {
         // A receipt that is read has valid indices, and one that is recorded has the engine's.
-        let sent = |index: &usize| {
-            let item = self.items.get(*index)?;
-            let is_short = self.shortened.binary_search(index).is_ok();
-            item.short_form.as_deref().filter(|_| is_short).or(Some(item))
-        };
+        let sent = |index: &usize| self.items.get(*index)?.at(self.level(*index));
         self.selected.iter().filter_map(sent).collect()
     }
 }
@@ -182,8 +178,8 @@ fn matching_keys(items: &[&ReceiptItem], others: &[&ReceiptItem]) -> Vec<Key> {
 }
 
 fn contents(items: &[ReceiptItem]) -> Vec<Digest> {
-    let forms = items.iter().flat_map(|item| [Some(item), item.short_form.as_deref()]);
-    let mut contents: Vec<Digest> = forms.flatten().map(|item| item.content).collect();
+    let forms = items.iter().flat_map(|item| std::iter::once(item).chain(item.forms()));
+    let mut contents: Vec<Digest> = forms.map(|item| item.content).collect();
     contents.sort_unstable();
     contents
 }

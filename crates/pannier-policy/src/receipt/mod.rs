@@ -16,8 +16,8 @@ pub use digest::Digest;
 use std::sync::Arc;
 
 use pannier_core::{
-    ContextBudget, ContextItem, Error, ExclusionReason, MetadataValue, Pipeline, Selection,
-    SelectionReport, Timestamp, TokenCounter,
+    ContextBudget, ContextItem, Error, ExclusionReason, FormName, MetadataValue, Pipeline,
+    Selection, SelectionReport, Timestamp, TokenCounter,
 };
 use pannier_layout::{DocumentLayout, Template, TextLayout, render_documents};
 use serde::de::Error as _;
@@ -119,9 +119,12 @@ pub struct Receipt {
     pub items: Vec<ReceiptItem>,
     /// The indices of the selected items, in placed order.
     pub selected: Vec<usize>,
-    /// The indices of items in their short form, ascending.
+    /// The indices of items that are sent in a form, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shortened: Vec<usize>,
+    /// The level of each of them, from 1. Empty if all are 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<usize>,
     /// The hash of the text that is sent.
     pub result: Digest,
     /// The hash of the report, without events.
@@ -165,20 +168,42 @@ pub struct ReceiptItem {
     pub item: Digest,
     /// The hash of its content.
     pub content: Digest,
-    /// Its short form, if it has one.
+    /// Its short form, if that is its only form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub short_form: Option<Box<ReceiptItem>>,
+    short_form: Option<Box<ReceiptItem>>,
+    /// Its forms, if it has others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    forms: Vec<ReceiptItem>,
 }
 
 impl ReceiptItem {
     fn new(item: &ContextItem) -> Self {
-        Self {
+        let mut recorded = Self {
             id: item.id().map(str::to_owned),
             tokens: item.tokens(),
             item: Digest::of_json(item),
             content: Digest::of(item.content().as_bytes()),
-            short_form: item.forms().first().map(|form| Box::new(Self::new(form.item()))),
+            short_form: None,
+            forms: Vec::new(),
+        };
+        let forms = item.forms().iter().map(|form| Self::new(form.item()));
+        match item.forms() {
+            [only] if *only.name() == FormName::SHORT => {
+                recorded.short_form = forms.last().map(Box::new);
+            }
+            _ => recorded.forms = forms.collect(),
         }
+        recorded
+    }
+
+    /// Returns its forms below the whole, longest first.
+    pub fn forms(&self) -> &[ReceiptItem] {
+        self.short_form.as_deref().map_or(&self.forms, std::slice::from_ref)
+    }
+
+    /// Returns the item as it is sent at a level, if it has the level.
+    fn at(&self, level: usize) -> Option<&ReceiptItem> {
+        level.checked_sub(1).map_or(Some(self), |form| self.forms().get(form))
     }
 
     /// Returns its id, or the first 12 digits of its content's hash.
@@ -245,9 +270,14 @@ impl Receipt {
     }
 
     fn from_result(selection: &Selection<'_>, config: RunConfig, result: Digest) -> Self {
-        let pairs = selection.indices().zip(selection.shortened());
-        let mut shortened: Vec<usize> = pairs.filter(|pair| pair.1).map(|pair| pair.0).collect();
-        shortened.sort_unstable();
+        let sent = selection.sent().filter(|sent| !sent.is_whole());
+        let mut forms: Vec<(usize, usize)> =
+            sent.map(|sent| (sent.index, sent.level.get())).collect();
+        forms.sort_unstable();
+        let (shortened, mut levels): (Vec<usize>, Vec<usize>) = forms.into_iter().unzip();
+        if levels.iter().all(|level| *level == 1) {
+            levels.clear();
+        }
         let items: Vec<ReceiptItem> =
             selection.pool().iter().map(|item| ReceiptItem::new(item)).collect();
         let source = config.source.unwrap_or_else(|| {
@@ -266,6 +296,7 @@ impl Receipt {
             items,
             selected: selection.indices().collect(),
             shortened,
+            levels,
             result,
             report: Digest::of_json(&selection.report()),
             template: config.template,
@@ -301,15 +332,23 @@ impl Receipt {
         }
         let is_ascending = self.shortened.is_sorted_by(|one, two| one < two);
         let is_short = |index: &usize| {
-            seen.get(*index) == Some(&true) && self.items[*index].short_form.is_some()
+            let level = self.level(*index);
+            seen.get(*index) == Some(&true) && level > 0 && self.items[*index].at(level).is_some()
         };
-        if !is_ascending || !self.shortened.iter().all(is_short) {
-            let problem = "it shortens items that it does not select, or that have no short form; \
+        let has_levels = self.levels.is_empty() || self.levels.len() == self.shortened.len();
+        if !is_ascending || !has_levels || !self.shortened.iter().all(is_short) {
+            let problem = "it shortens items that it does not select, or that have no such form; \
                            write the receipt again";
             return Some(problem.to_owned());
         }
         let is_sealed = self.seal == self.computed_seal();
         (!is_sealed).then(|| "it was changed after it was written; write it again".to_owned())
+    }
+
+    /// Returns the level at which an item is sent: 0 is the whole, then its forms.
+    fn level(&self, index: usize) -> usize {
+        let form = self.shortened.binary_search(&index);
+        form.map_or(0, |form| self.levels.get(form).copied().unwrap_or(1))
     }
 
     /// Returns the policy.
@@ -391,12 +430,9 @@ impl Receipt {
                 return Ok(Replay::Selection { position, recorded, found });
             }
         }
-        let mut forms = selection.indices().zip(selection.shortened());
-        let is_other = |(index, is_short): &(usize, bool)| {
-            self.shortened.binary_search(index).is_ok() != *is_short
-        };
-        if let Some((index, _)) = forms.find(is_other) {
-            return Ok(Replay::Form { index });
+        let mut sent = selection.sent();
+        if let Some(sent) = sent.find(|sent| self.level(sent.index) != sent.level.get()) {
+            return Ok(Replay::Form { index: sent.index });
         }
         if self.result != result(&selection) {
             return Ok(Replay::Result);

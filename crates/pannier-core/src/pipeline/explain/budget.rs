@@ -2,10 +2,10 @@
 //!
 //! Only slicing and what follows it depend on the budget, so that is what is done again.
 
-use super::super::{Pipeline, RunState};
+use super::super::{Counts, Pipeline, RunState};
 use super::BudgetThreshold;
 use crate::whatif::{Budgets, VariedLimit};
-use crate::{Error, Search, sum_tokens};
+use crate::{Error, Level, Search, sum_tokens};
 
 /// The same run with other budgets.
 ///
@@ -28,7 +28,12 @@ impl<'r, 'a> BudgetCounterfactual<'r, 'a> {
     const MAX_TOKENS: i64 = i64::MAX / 4;
 
     /// `None` if the item does not compete: then no budget helps.
-    pub(super) fn new(pipeline: &'r Pipeline, run: &'r RunState<'a>, index: u32) -> Option<Self> {
+    pub(super) fn new(
+        pipeline: &'r Pipeline,
+        run: &'r RunState<'a>,
+        index: u32,
+        counts: Counts,
+    ) -> Option<Self> {
         let position = run.prepared.position_of(index);
         if position.is_none() && !run.prepared.is_pinned(index) {
             return None;
@@ -38,10 +43,12 @@ impl<'r, 'a> BudgetCounterfactual<'r, 'a> {
             true => (VariedLimit::Target, target),
             false => (VariedLimit::Window, window),
         };
-        let budgets = Budgets::new(pipeline, &run.prepared, &run.budget, varied);
+        let budgets = Budgets::new(pipeline, &run.prepared, &run.budget, varied, counts);
         let mut smallest = budgets.smallest();
         if position.is_some() && varied == VariedLimit::Window {
-            smallest = smallest.max(run.prepared.items[index as usize].tokens());
+            let item = run.prepared.items[index as usize];
+            let form = if counts == Counts::Whole { Level::WHOLE } else { item.last_level() };
+            smallest = smallest.max(item.at(form).tokens());
         }
         Some(Self { budgets, run, position, current, smallest })
     }

@@ -3,10 +3,11 @@
 //! Scoring is the most expensive stage, and a change of one score touches no other. So a change is decided from
 //! deduplication on, by the same code as any run.
 
-use super::super::deduplicate::find_near_duplicates;
+use super::super::deduplicate::{deduplicate, find_near_duplicates};
+use super::super::floor::FloorCut;
 use super::super::near_duplicates::ShingleIndex;
 use super::super::sort::{self, Sorted};
-use super::super::{Contest, Pipeline, PreparedRun, RunState};
+use super::super::{Contest, Counts, Pipeline, PreparedRun, RunState};
 use crate::{Candidate, Deduplication, Error, ExclusionReason, Level, Offers, Search, order};
 
 /// How near-duplicates are found, if they are dropped. The same for every item of a run, at any score.
@@ -39,8 +40,11 @@ pub(super) struct ItemCounterfactual<'r, 'a> {
     keys: Vec<u128>,
     units: Vec<u32>,
     offers: Offers<'a>,
+    /// Whether the one who is missing is kept.
+    is_kept: bool,
     /// If near-duplicates are dropped, another score may change what becomes of any other item.
     near: Option<&'r NearDuplicateInputs<'r>>,
+    counts: Counts,
 }
 
 impl<'r, 'a> ItemCounterfactual<'r, 'a> {
@@ -49,6 +53,7 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
         run: &'r RunState<'a>,
         near: Option<&'r NearDuplicateInputs<'r>>,
         index: u32,
+        counts: Counts,
     ) -> Option<Self> {
         let prepared = &run.prepared;
         let scoreable = &prepared.classified.scoreable;
@@ -63,33 +68,54 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
         let rival = equals.filter(|other| *other != unit).min_by_key(|other| strength(*other));
 
         let (mut units, mut offers) = (prepared.sorted.clone(), prepared.offers.clone());
+        let mut is_kept = false;
         if let Some(position) = units.iter().position(|other| *other == kept) {
             units.remove(position);
-            offers.remove(position);
+            is_kept = offers.remove(position);
         }
         let key =
             |unit: &u32| order::pack_key(prepared.scores[best(*unit) as usize], best(*unit), *unit);
         let keys = units.iter().map(key).collect();
         let scores = prepared.scores.clone();
-        Some(Self { pipeline, run, index, unit, rival, scores, keys, units, offers, near })
+        Some(Self {
+            pipeline,
+            run,
+            index,
+            unit,
+            rival,
+            scores,
+            keys,
+            units,
+            offers,
+            is_kept,
+            near,
+            counts,
+        })
     }
 
-    /// The units that are selected whole if the item has this score, and the steps it took. None if the run fails.
-    fn rerun_with_score(&mut self, score: f64) -> (Vec<u32>, u64) {
+    /// The units that are selected if the item has this score, and the steps it took. None if the run fails.
+    fn rerun_with_score(&mut self, score: f64, counts: Counts) -> (Vec<u32>, u64) {
         let prepared = &*self.run.prepared;
         let (budget, scoreable) = (&self.run.budget, &prepared.classified.scoreable);
         self.scores[self.index as usize] = score;
         let scores = &self.scores;
         // A run that fails selects nothing.
         let select = |sorted: &[u32], offers: &Offers<'a>| {
-            let contest = Contest { prepared, scores, sorted, offers };
+            let contest = Contest { prepared, scores, sorted, offers, counts };
             let (selected, steps) = self.pipeline.select_units(&contest, budget);
             (selected.map(|(units, _)| units).unwrap_or_default(), steps)
         };
-        if let Some(NearDuplicateInputs { fingerprints, threshold }) = self.near {
-            let contents = self.pipeline.unit_contents(prepared);
-            let dropped = find_near_duplicates(&contents, scores, fingerprints, *threshold);
-            let Sorted { units, offers } = sort::sort(prepared, scores, &dropped);
+        let contents = self.pipeline.unit_contents(prepared);
+        let near = self.near.map(|NearDuplicateInputs { fingerprints, threshold }| {
+            find_near_duplicates(&contents, scores, fingerprints, *threshold)
+        });
+        if near.is_some() || self.pipeline.floor.is_some() {
+            let duplicates =
+                near.unwrap_or_else(|| deduplicate(&contents, scores, self.pipeline.deduplication));
+            let floor = self.pipeline.floor;
+            let floor = floor.map(|floor| FloorCut::new(floor, prepared, scores, &duplicates));
+            let Sorted { units, offers } =
+                sort::sort(prepared, scores, &duplicates, floor.as_ref());
             return select(&units, &offers);
         }
         let best = |unit: u32| scoreable.best_member(unit, scores);
@@ -108,7 +134,7 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
             section: prepared.costs.section(best as usize, Level::WHOLE),
         };
         self.units.insert(position, winner);
-        self.offers.insert(position, candidate, prepared.forms(winner, scores));
+        self.offers.insert(position, candidate, prepared.forms(winner, scores), self.is_kept);
         let selected = select(&self.units, &self.offers);
         self.units.remove(position);
         self.offers.remove(position);
@@ -116,7 +142,7 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
     }
 
     fn is_in(&mut self, score: f64, search: &mut Search<'_>) -> Result<bool, Error> {
-        let (selected, steps) = self.rerun_with_score(score);
+        let (selected, steps) = self.rerun_with_score(score, self.counts);
         search.spend(steps)?;
         Ok(selected.contains(&self.unit))
     }
@@ -201,9 +227,9 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
             let mut changed = PreparedRun::clone(run);
             changed.items[self.index as usize] = &item;
             let Sorted { units, offers } =
-                sort::sort(&changed, &changed.scores, &changed.duplicates);
+                sort::sort(&changed, &changed.scores, &changed.duplicates, changed.floor.as_ref());
             (changed.sorted, changed.offers) = (units, offers);
-            let contest = Contest::of(&changed);
+            let contest = Contest::of(&changed, Counts::Whole);
             let (selected, steps) = self.pipeline.select_units(&contest, &self.run.budget);
             search.spend(steps)?;
             Ok(selected.is_ok_and(|(units, _)| units.contains(&self.unit)))
@@ -251,16 +277,23 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
         let Some(score) = score else {
             return Vec::new();
         };
-        let run = &self.run.prepared;
-        let scoreable = &run.classified.scoreable;
-        let mut stays = vec![false; run.items.len()];
-        let (still_in, _) = self.rerun_with_score(score);
-        let members = still_in.iter().flat_map(|unit| scoreable.members(*unit));
-        let pinned = run.classified.pinned.in_pool_order();
-        members.chain(&*pinned).for_each(|index| stays[*index as usize] = true);
-        let was_whole = |index: &u32| self.run.levels.is_whole(*index);
-        let placed = self.run.placed.iter().copied().filter(was_whole);
-        placed.filter(|index| !stays[*index as usize]).collect()
+        let mut stays = |counts: Counts| {
+            let (still_in, _) = self.rerun_with_score(score, counts);
+            let run = &self.run.prepared;
+            let members = |unit: &u32| run.classified.scoreable.members(*unit);
+            let mut stays = vec![false; run.items.len()];
+            let pinned = run.classified.pinned.in_pool_order();
+            let still_in = still_in.iter().flat_map(members).chain(&*pinned);
+            still_in.for_each(|index| stays[*index as usize] = true);
+            stays
+        };
+        let (stays, stays_whole) = (stays(Counts::AnyForm), stays(Counts::Whole));
+        let loses = |index: &u32| {
+            let was_whole = self.run.levels.is_whole(*index);
+            let index = *index as usize;
+            index != self.index as usize && (!stays[index] || was_whole && !stays_whole[index])
+        };
+        self.run.placed.iter().copied().filter(loses).collect()
     }
 
     pub(super) fn density(&self) -> Option<f64> {

@@ -8,10 +8,10 @@
 mod budget;
 mod item;
 
-use super::{Pipeline, Prepared, RunState};
+use super::{Counts, Pipeline, Prepared, RunState};
 use crate::{
-    ContextBudget, ContextItem, Error, ExclusionReason, InclusionReason, PipelineStage, Pool,
-    ScoreExplanation, Search, order,
+    ContextBudget, ContextItem, Error, ExclusionReason, FormName, InclusionReason, PipelineStage,
+    Pool, ScoreExplanation, Search, order,
 };
 use budget::BudgetCounterfactual;
 use item::{ItemCounterfactual, NearDuplicateInputs};
@@ -43,7 +43,8 @@ pub struct Explanation<I = ContextItem> {
     /// would go if it came in with the smallest score that lets it in, also one that the scorer cannot give. In the
     /// order they are placed.
     pub lost_to: Vec<Rival<I>>,
-    /// The smallest budget with which it is selected, from its own tokens on. For an item that is out, the
+    /// The smallest budget with which it is selected, from its own tokens on. An item that is out may come in by any of
+    /// its forms; for one that is in, this and the following are about the whole item. For an item that is out, the
     /// smallest above the present one. It need not be in with every larger one. Absent
     /// if none was found.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -106,12 +107,26 @@ pub enum Decision {
         reason: InclusionReason,
         /// Its place in the selection, from 0.
         position: usize,
+        /// The form that is sent. Absent if it is the whole item.
+        #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+        form: Option<SentForm>,
     },
     /// It is out.
     Excluded {
         /// Why.
         reason: ExclusionReason,
     },
+}
+
+/// The form of an item that is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct SentForm {
+    /// Its name.
+    pub name: FormName,
+    /// Its tokens.
+    pub tokens: i64,
 }
 
 /// A place among others.
@@ -275,15 +290,18 @@ impl Pipeline {
         search: &mut Search<'_>,
     ) -> Result<(), Error> {
         let index = explanation.index as u32;
-        if let Some(mut changed) = ItemCounterfactual::new(self, run, near, index) {
+        // An item that is out may come in by any form; one that is in by a form may come in whole.
+        let counts = match explanation.decision {
+            Decision::Excluded { .. } => Counts::AnyForm,
+            _ => Counts::Whole,
+        };
+        if let Some(mut changed) = ItemCounterfactual::new(self, run, near, index, counts) {
             explanation.density = changed.density();
             let smallest_score = changed.smallest_score(search)?;
             let max_score = changed.max_score();
             explanation.smallest_score = smallest_score.filter(|score| *score <= max_score);
             let lost_to = match &explanation.decision {
-                Decision::Included { reason: InclusionReason::Shortened, .. } => {
-                    changed.displaces(smallest_score)
-                }
+                Decision::Included { form: Some(_), .. } => changed.displaces(smallest_score),
                 Decision::Included { .. } => Vec::new(),
                 Decision::Excluded { reason } => changed.lost_to(reason, smallest_score),
             };
@@ -292,7 +310,7 @@ impl Pipeline {
                 explanation.max_item_tokens = changed.max_tokens(search)?;
             }
         }
-        if let Some(budgets) = BudgetCounterfactual::new(self, run, index) {
+        if let Some(budgets) = BudgetCounterfactual::new(self, run, index, counts) {
             (explanation.smallest_budget, explanation.smaller_budget) =
                 budgets.thresholds(search)?;
         }
@@ -346,7 +364,10 @@ impl<'a> RunState<'a> {
                     InclusionReason::Pinned => PipelineStage::Classify,
                     _ => PipelineStage::Slice,
                 };
-                decided = Some((stage, Decision::Included { reason, position }));
+                let form = self.levels.sent(&self.prepared.items, index).form();
+                let form =
+                    form.map(|form| SentForm { name: form.name().clone(), tokens: form.tokens() });
+                decided = Some((stage, Decision::Included { reason, position, form }));
             }
             position += 1;
         });

@@ -127,7 +127,8 @@ fn knapsack_items(
     let mut positions = Vec::with_capacity(candidates.len());
     let mut items = Vec::with_capacity(candidates.len());
     for (position, candidate) in candidates.iter().enumerate() {
-        if tally.level(position).is_some() {
+        let taken = tally.level(position);
+        if taken == Some(Level::WHOLE) {
             continue;
         }
         let tokens = match is_plain {
@@ -137,7 +138,9 @@ fn knapsack_items(
         };
         let weight = (tokens as u64).div_ceil(bucket_size as u64);
         // A cast from a float saturates, and turns negative numbers and NaN into 0.
-        let value = ((candidate.value * SCALE).floor() as u64).min(max_value);
+        let taken = taken.and_then(|level| tally.offers().offer(position, level));
+        let value = taken.map_or(candidate.value, |taken| candidate.value - taken.value);
+        let value = ((value * SCALE).floor() as u64).min(max_value);
         if tokens > 0 && weight <= capacity && value > 0 {
             positions.push(position as u32);
             items.push(KnapsackItem { weight, value });
