@@ -167,9 +167,16 @@ fn brute_force(
     let mut at = vec![Vec::new(); items.len()];
     for tokens in budgets {
         let selection = base(tokens).and_then(|budget| pipeline.run(items, &budget));
-        // A short form is not the item.
+        // A short form is not the item, and a group is whole if all its members are.
         let whole = |s: Selection<'_>| -> Vec<usize> {
-            s.sent().filter(Sent::is_whole).map(|sent| sent.index).collect()
+            let is_whole = |sent: &Sent<'_>| {
+                let group = items[sent.index].group();
+                let is_member = |other: &Sent<'_>| {
+                    group.is_some() && items[other.index].group() == group && !other.is_whole()
+                };
+                sent.is_whole() && !s.sent().any(|other| is_member(&other))
+            };
+            s.sent().filter(is_whole).map(|sent| sent.index).collect()
         };
         let selected = selection.map_or(Vec::new(), whole);
         selected.into_iter().for_each(|index| at[index].push(tokens));
@@ -230,7 +237,7 @@ proptest! {
     #[test]
     fn a_sweep_is_a_run_at_every_budget(
         items in prop::collection::vec(any_item(), 0..12),
-        slicer in 0..12_u8,
+        slicer in 0..13_u8,
         reserve in 0..15_i64,
         slot in 0..10_i64,
         margin in prop_oneof![Just(0.0), Just(7.5), Just(50.0)],
@@ -265,6 +272,7 @@ proptest! {
                 let degrade = ScarcityBehavior::Degrade;
                 Box::new(CountQuotaSlice::new([entry], GreedySlice, degrade).unwrap())
             }
+            11 => Box::new(BestSlice),
             _ => Box::new(tiers()),
         };
         let mut builder = pipeline().slicer(slicer).placer(placer).deduplication(deduplication);
