@@ -26,7 +26,7 @@ fn an_item_without_tokens_has_a_reason_at_a_target_of_zero() {
         let excluded = selection.report().excluded.into_iter();
         excluded.map(|entry| entry.reason.to_string()).collect::<Vec<_>>()
     };
-    let free = "NoBudget: 0 tokens available, and a budget of 0 selects nothing";
+    let free = "BudgetExceeded: 0 tokens requested, 0 available; a budget of 0 selects nothing";
     assert_eq!(reasons(0), [free, "BudgetExceeded: 1 tokens requested, 0 available"]);
     assert_eq!(reasons(1), [""; 0]);
 }

@@ -188,7 +188,7 @@ fn every_error_has_the_path_to_its_key() {
         (
             "slicer = \"count_quota\"",
             "slicer = \"magic\"",
-            "in the policy, slicer: there is no slicer 'magic'; expected one of greedy, rank, knapsack, quota, count_quota, count_constrained_knapsack, document",
+            "in the policy, slicer: there is no slicer 'magic'; expected one of greedy, rank, best, knapsack, quota, count_quota, count_constrained_knapsack, document",
         ),
         (
             "boost = 1.5",
@@ -344,7 +344,7 @@ fn an_unknown_key_is_reported_before_a_missing_one() {
         ),
         (
             "slicer = \"knapsak\"\nbucket_size = 1\nscorers = [{ type = \"recency\" }]",
-            "in the policy, slicer: there is no slicer 'knapsak'; expected one of greedy, rank, \
+            "in the policy, slicer: there is no slicer 'knapsak'; expected one of greedy, rank, best, \
              knapsack, quota, count_quota, count_constrained_knapsack, document, fill, tiered, custom",
         ),
         (

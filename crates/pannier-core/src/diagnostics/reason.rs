@@ -141,7 +141,11 @@ exclusion_reasons! {
     /// It did not fit.
     #[error(
         "BudgetExceeded: {item_tokens} tokens requested, {available_tokens} available{}",
-        if *outcompeted { "; it would fit, but was not chosen" } else { "" }
+        match (*outcompeted, *item_tokens) {
+            (true, _) => "; it would fit, but was not chosen",
+            (false, 0) => "; a budget of 0 selects nothing",
+            _ => "",
+        }
     )]
     BudgetExceeded {
         /// Its tokens; of a group, those of all members.
@@ -151,12 +155,6 @@ exclusion_reasons! {
         /// Whether it fitted the remaining budget, but not the slicer's best choice.
         #[cfg_attr(feature = "serde", serde(skip_serializing_if = "std::ops::Not::not"))]
         outcompeted: bool,
-    }
-    /// It has no tokens, but a budget of 0 selects nothing, not even such items.
-    #[error("NoBudget: {available_tokens} tokens available, and a budget of 0 selects nothing")]
-    NoBudget {
-        /// The budget.
-        available_tokens: i64,
     }
     /// It scored below a threshold. Built-in components do not use this reason.
     #[error("ScoredTooLow: score {score}, threshold {threshold}")]

@@ -531,10 +531,6 @@ impl<'a> RunState<'a> {
                 let displaced_by = pin.get_or_init(|| run.items[first()].content().into());
                 ExclusionReason::PinnedOverride { displaced_by: Arc::clone(displaced_by) }
             }
-            // An item without tokens fits any budget, but a slicer with a budget of 0 takes nothing.
-            Verdict::Left { available_tokens } if item_tokens == 0 => {
-                ExclusionReason::NoBudget { available_tokens: *available_tokens }
-            }
             Verdict::Left { available_tokens } => exceeded(*available_tokens, false),
             Verdict::Outcompeted { available_tokens } => exceeded(*available_tokens, true),
             Verdict::Capped { cap, count } => {

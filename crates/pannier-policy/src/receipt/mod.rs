@@ -16,8 +16,8 @@ pub use digest::Digest;
 use std::sync::Arc;
 
 use pannier_core::{
-    ContextBudget, ContextItem, Error, ExclusionReason, FormName, MetadataValue, Pipeline,
-    Selection, SelectionReport, Timestamp, TokenCounter,
+    ContextBudget, ContextItem, Error, FormName, MetadataValue, Pipeline, Selection,
+    SelectionReport, Timestamp, TokenCounter,
 };
 use pannier_layout::{DocumentLayout, Template, TextLayout, render_documents};
 use serde::de::Error as _;
@@ -444,18 +444,10 @@ impl Receipt {
     }
 }
 
-/// Returns a report as it was before ledgers had lines for slots and the margin, and before items without tokens had a
-/// reason of their own.
+/// Returns a report as it was before ledgers had lines for slots and the margin.
 fn former_report(mut report: SelectionReport<&ContextItem>) -> SelectionReport<&ContextItem> {
     if let Some(ledger) = &mut report.ledger {
         ledger.unused += std::mem::take(&mut ledger.slots) + std::mem::take(&mut ledger.margin);
-    }
-    for entry in &mut report.excluded {
-        if let ExclusionReason::NoBudget { .. } = entry.reason {
-            let (item_tokens, available_tokens, outcompeted) = (0, 0, false);
-            entry.reason =
-                ExclusionReason::BudgetExceeded { item_tokens, available_tokens, outcompeted };
-        }
     }
     report
 }
