@@ -14,6 +14,7 @@
 mod chat;
 mod command;
 mod docs;
+mod forms;
 mod knapsack;
 mod mcp;
 mod measure;
@@ -33,10 +34,11 @@ static ALLOCATOR: measure::CountingAllocator = measure::CountingAllocator;
 
 type Section = (&'static str, fn());
 
-const SECTIONS: [Section; 12] = [
+const SECTIONS: [Section; 13] = [
     ("pipeline", pipeline::run),
     ("scorers", scorers::run),
     ("knapsack", knapsack::run),
+    ("forms", forms::run),
     ("command", command::run),
     ("tokens", tokens::run),
     ("chat", chat::run),
