@@ -8,11 +8,12 @@
 //!    price of the whole budget, is an upper bound on any choice (Lagrangian relaxation):
 //!    `λ·capacity + Σ sections max(0, Σ classes max(0, value - λ·tokens) - λ·heading)`. Bisection finds the `λ` at which it
 //!    is smallest.
-//! 2. The marginal fill is a choice, and so a lower bound. An option or a heading is struck if no choice with it can be
-//!    better: the bound with it is below. Usually a few dozen options of thousands remain.
+//! 2. What is decided at that price, with the rest filled up, is a choice, and so a lower bound. An option or a heading is
+//!    struck if no choice with it can be better: the bound with it is below. Usually a few dozen options of thousands
+//!    remain.
 //! 3. For those, a list of states, tokens and value, grows by one class after the other. A state is dropped if another
-//!    one has no more tokens and no less value, or if its bound is below. If more than [`MAX_STATES`] remain, the marginal
-//!    fill is the answer, and the distance to the bound is its gap.
+//!    one has no more tokens and no less value, or if its bound is below. If more than [`MAX_STATES`] remain, the choice to
+//!    start from is the answer, or the marginal fill if that is better. The distance to the bound is its gap.
 //!
 //! Values are integers, and prices fractions with a common denominator, so that bounds are proofs.
 
@@ -24,6 +25,9 @@ use crate::{Error, Headings, Level, SectionId};
 
 /// How many states are kept.
 const MAX_STATES: usize = 1 << 17;
+
+/// How many states are tried, for each that may be kept: about 50 ms.
+const STEPS_PER_STATE: u64 = 16;
 
 /// The integer value of a score of 1.
 const SCALE: f64 = 10_000.0;
@@ -75,11 +79,22 @@ impl Slicer for BestSlice {
             return marginal.slice(tally);
         }
         let is_first = tally.moves().len() == offers.kept().len();
-        let mut filled = tally.clone();
-        marginal.slice(&mut filled)?;
         let problem = Problem::new(tally);
-        let start = problem.value_of(&filled);
-        let solution = problem.solve(start, MAX_STATES);
+        let price = problem.best_price();
+        let mut filled = tally.clone();
+        for choice in problem.fitting_choices(&price) {
+            filled.take(choice.position as usize, choice.level);
+        }
+        marginal.slice(&mut filled)?;
+        let mut solution = problem.solve(&price, problem.value_of(&filled), MAX_STATES);
+        if solution.bound > solution.value {
+            let mut other = tally.clone();
+            marginal.slice(&mut other)?;
+            let value = problem.value_of(&other);
+            if value > solution.value {
+                (filled, solution.value) = (other, value.min(solution.bound));
+            }
+        }
         if let Some(choices) = &solution.choices {
             for choice in choices {
                 tally.take(choice.position as usize, choice.level);
@@ -150,6 +165,16 @@ struct Solution {
     bound: i64,
     /// Whether the solution is that of every larger capacity without more choices, too.
     is_stable: bool,
+    steps: u64,
+}
+
+/// The price of a token.
+struct Price {
+    /// The price with the smallest bound.
+    best: i64,
+    bound: i128,
+    /// The smallest price at which the choices fit.
+    fitting: i64,
     steps: u64,
 }
 
@@ -281,8 +306,8 @@ impl Problem {
         Relaxed { bound, tokens }
     }
 
-    /// Returns the price with the smallest bound, by bisection, and how many prices were tried.
-    fn best_price(&self) -> (i64, Relaxed, u64) {
+    /// Returns the price with the smallest bound, by bisection.
+    fn best_price(&self) -> Price {
         let density = |choice: &Choice| (choice.value << SHIFT) / choice.tokens.max(1);
         let (mut low, mut high) = (0, self.choices.iter().map(density).max().unwrap_or(0) + 1);
         let mut tries = 2;
@@ -296,11 +321,32 @@ impl Problem {
             }
             tries += 1;
         }
-        let (at_low, at_high) = (self.relax(low), self.relax(high));
-        match at_low.bound < at_high.bound {
-            true => (low, at_low, tries),
-            false => (high, at_high, tries),
+        let (at_low, at_high) = (self.relax(low).bound, self.relax(high).bound);
+        let (best, bound) = if at_low < at_high { (low, at_low) } else { (high, at_high) };
+        let steps = u64::saturating_mul(tries, self.choices.len() as u64);
+        Price { best, bound, fitting: high, steps }
+    }
+
+    /// Returns the choices that are made at the smallest price at which they fit.
+    fn fitting_choices(&self, price: &Price) -> Vec<Choice> {
+        let price = price.fitting;
+        let mut choices = Vec::new();
+        for section in &self.sections {
+            let gain = |class| self.best_at(class, price).0;
+            let heading = i128::from(price) * i128::from(section.heading);
+            if section.classes.iter().map(gain).sum::<i128>() > heading {
+                let best = |class| {
+                    let (reduced, tokens) = self.best_at(class, price);
+                    let is_best = |choice: &&Choice| {
+                        choice.tokens == tokens && choice.reduced(price) == reduced
+                    };
+                    self.class(class).iter().find(is_best).copied().filter(|_| reduced > 0)
+                };
+                choices.extend(section.classes.iter().filter_map(best));
+            }
         }
+        choices.sort_unstable_by_key(|choice| choice.position);
+        choices
     }
 
     /// Returns the choice with the highest value if everything of value fits.
@@ -321,14 +367,14 @@ impl Problem {
     }
 
     /// Finds a choice with a value above `start`, or proves that there is none.
-    fn solve(&self, start: i64, max_states: usize) -> Solution {
+    fn solve(&self, price: &Price, start: i64, max_states: usize) -> Solution {
         if let Some(everything) = self.everything() {
             return everything;
         }
-        let (price, Relaxed { bound, .. }, tries) = self.best_price();
-        let mut search = StateSearch::new(self, price, start, max_states);
+        let bound = price.bound;
+        let mut search = StateSearch::new(self, price.best, start, max_states);
         let is_complete = search.is_enough(bound) && search.reduce(bound) && search.run();
-        let steps = tries.saturating_mul(self.choices.len() as u64).saturating_add(search.steps);
+        let steps = price.steps.saturating_add(search.steps);
         let (mut choices, mut value) = (None, start);
         if let Some(best) = search.states.last().filter(|best| is_complete && best.value > start) {
             (choices, value) = (Some(search.choices_of(best)), best.value);
@@ -348,7 +394,8 @@ impl Choice {
 /// A class of which some choices could be part of a better solution.
 #[derive(Debug)]
 struct OpenClass {
-    choices: Vec<Choice>,
+    /// Positions among the choices of the problem.
+    choices: Vec<u32>,
     /// Whether a better solution could do without it.
     can_skip: bool,
     /// The highest reduced value.
@@ -371,9 +418,11 @@ struct State {
     value: i64,
     /// The last choice in the log.
     last: u32,
-    /// A choice of the current class that is not in the log yet.
-    next: Option<Choice>,
+    /// A choice that is not in the log yet, or [`NO_CHOICE`].
+    next: u32,
 }
+
+const NO_CHOICE: u32 = u32::MAX;
 
 /// Finds better solutions than one that is known.
 struct StateSearch<'p> {
@@ -384,8 +433,8 @@ struct StateSearch<'p> {
     max_states: usize,
     /// The undominated states, by ascending tokens and value.
     states: Vec<State>,
-    /// Choices, each with the position of the one before it; the first is none.
-    log: Vec<(u32, Choice)>,
+    /// Choices, each after the number of the one before it; 0 is none.
+    log: Vec<(u32, u32)>,
     sections: Vec<OpenSection>,
     /// Classes of sections that are open in any better solution.
     classes: Vec<OpenClass>,
@@ -395,7 +444,7 @@ struct StateSearch<'p> {
 
 impl<'p> StateSearch<'p> {
     fn new(problem: &'p Problem, price: i64, start: i64, max_states: usize) -> Self {
-        let first = State { tokens: 0, value: 0, last: 0, next: None };
+        let first = State { tokens: 0, value: 0, last: 0, next: NO_CHOICE };
         Self {
             problem,
             price,
@@ -433,12 +482,13 @@ impl<'p> StateSearch<'p> {
                 }
                 let rest = open - gain;
                 let can_skip = self.is_enough(rest);
-                let is_open = |choice: &&Choice| self.is_enough(rest + choice.reduced(self.price));
-                let choices: Vec<Choice> =
-                    problem.class(class).iter().filter(is_open).copied().collect();
+                let reduced = |choice: &u32| problem.choices[*choice as usize].reduced(self.price);
+                let is_open = |choice: &u32| self.is_enough(rest + reduced(choice));
+                let choices: Vec<u32> = class.clone().filter(is_open).collect();
                 can_open &= can_skip || !choices.is_empty();
                 if !choices.is_empty() {
-                    classes.push(OpenClass::new(choices, can_skip, self.price));
+                    let reduced: Vec<i128> = choices.iter().map(reduced).collect();
+                    classes.push(OpenClass::new(choices, &reduced, can_skip));
                 }
             }
             match (can_open, can_close) {
@@ -461,7 +511,7 @@ impl<'p> StateSearch<'p> {
         let mut sections = std::mem::take(&mut self.sections);
         let mut classes = std::mem::take(&mut self.classes);
         // Classes with one clear choice first, while there are few states.
-        let by_spread = |class: &OpenClass| (Reverse(class.spread), class.choices[0].position);
+        let by_spread = |class: &OpenClass| (Reverse(class.spread), class.choices[0]);
         classes.sort_unstable_by_key(by_spread);
         let free: i128 = classes.iter().map(|class| class.best).sum();
         let best = |section: &OpenSection| section.best(self.price);
@@ -500,12 +550,13 @@ impl<'p> StateSearch<'p> {
         }
         let states = std::mem::take(&mut self.states);
         let capacity = self.problem.capacity;
-        for choice in &class.choices {
+        for &next in &class.choices {
+            let choice = self.problem.choices[next as usize];
             let with = states.iter().filter(|state| state.tokens <= capacity - choice.tokens);
             self.states.extend(with.map(|state| State {
                 tokens: state.tokens + choice.tokens,
                 value: state.value + choice.value,
-                next: Some(*choice),
+                next,
                 ..*state
             }));
             if self.states.len() > 4 * self.max_states {
@@ -517,8 +568,8 @@ impl<'p> StateSearch<'p> {
         }
         self.prune(rest);
         for state in &mut self.states {
-            if let Some(choice) = state.next.take() {
-                self.log.push((state.last, choice));
+            if state.next != NO_CHOICE {
+                self.log.push((state.last, std::mem::replace(&mut state.next, NO_CHOICE)));
                 state.last = self.log.len() as u32;
             }
         }
@@ -539,7 +590,8 @@ impl<'p> StateSearch<'p> {
             highest = highest.max(state.value);
             is_higher
         });
-        if self.states.len() > self.max_states || self.log.len() > 8 * self.max_states {
+        let max_steps = STEPS_PER_STATE * self.max_states as u64;
+        if self.states.len() > self.max_states || self.steps > max_steps {
             self.gave_up = true;
             self.states.clear();
         }
@@ -549,7 +601,7 @@ impl<'p> StateSearch<'p> {
     fn choices_of(&self, state: &State) -> Vec<Choice> {
         let (mut choices, mut last) = (Vec::new(), state.last);
         while let Some((before, choice)) = last.checked_sub(1).map(|last| self.log[last as usize]) {
-            choices.push(choice);
+            choices.push(self.problem.choices[choice as usize]);
             last = before;
         }
         choices.sort_unstable_by_key(|choice| choice.position);
@@ -558,9 +610,8 @@ impl<'p> StateSearch<'p> {
 }
 
 impl OpenClass {
-    fn new(choices: Vec<Choice>, can_skip: bool, price: i64) -> Self {
-        let skipped = can_skip.then_some(0);
-        let reduced = choices.iter().map(|choice| choice.reduced(price)).chain(skipped);
+    fn new(choices: Vec<u32>, reduced: &[i128], can_skip: bool) -> Self {
+        let reduced = reduced.iter().copied().chain(can_skip.then_some(0));
         let (low, best) = reduced
             .fold((i128::MAX, i128::MIN), |(low, best), value| (value.min(low), value.max(best)));
         let is_decided = choices.len() == 1 && !can_skip;
@@ -732,7 +783,7 @@ mod tests {
             let problem = Problem::new(&Tally::new(&offers, SliceBudget::new(target)));
             let expected = textbook(&pool, headings, 1, target);
             let start = (expected as f64 * start) as i64;
-            let solution = problem.solve(start, max_states);
+            let solution = problem.solve(&problem.best_price(), start, max_states);
             prop_assert!(solution.value >= start && solution.value <= expected);
             prop_assert!(solution.bound >= expected, "{} < {}", solution.bound, expected);
             if let Some(choices) = solution.choices {
