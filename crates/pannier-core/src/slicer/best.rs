@@ -639,11 +639,11 @@ mod tests {
     use super::*;
     use crate::{Candidate, ContextItem, Offer, Offers, ScoredItem, SliceBudget};
 
-    /// Forms as tokens and tenths of a value, and the section of each candidate.
+    /// Forms as tokens and value on the integer scale, and the section of each candidate.
     type Pool = Vec<(Vec<(i64, i64)>, u32)>;
 
     fn pools(candidates: usize, forms: usize) -> impl Strategy<Value = Pool> {
-        let form = (0_i64..25, 0_i64..12);
+        let form = (0_i64..25, prop_oneof![0_i64..12, 0_i64..1_000]);
         let candidate =
             (prop::collection::vec(form, 1..=forms), 0_u32..4).prop_map(|(mut forms, section)| {
                 forms.sort_unstable_by_key(|(tokens, _)| Reverse(*tokens));
@@ -666,7 +666,7 @@ mod tests {
     ) -> Offers<'a> {
         let offer = |(tokens, value): &(i64, i64), of: u32| Offer {
             tokens: *tokens,
-            value: *value as f64 / 10.0,
+            value: (*value as f64 + 0.5) / SCALE,
             section: section(of),
         };
         let candidates = pool.iter().map(|(forms, of)| {
@@ -683,7 +683,7 @@ mod tests {
             .with_separator(separator)
     }
 
-    /// The highest value of all combinations, on the integer scale.
+    /// The highest value of all combinations.
     fn brute_force(pool: &Pool, headings: [i64; 3], separator: i64, target: i64) -> i64 {
         fn search(
             pool: &[(Vec<(i64, i64)>, u32)],
@@ -703,7 +703,7 @@ mod tests {
             }
             best
         }
-        search(pool, headings, separator, target + separator) * 1_000
+        search(pool, headings, separator, target + separator)
     }
 
     /// The dynamic program over all capacities, section after section.
@@ -731,7 +731,7 @@ mod tests {
             }
             best.iter_mut().zip(open).for_each(|(best, open)| *best = open.max(*best));
         }
-        best[capacity] * 1_000
+        best[capacity]
     }
 
     fn best(offers: &Offers<'_>, target: i64) -> (i64, Option<f64>) {
@@ -853,10 +853,10 @@ mod tests {
         let pool = vec![(vec![(10, 5), (3, 2)], 0), (vec![(8, 4)], 1)];
         let at_every_change =
             offers(&pool, [4, 4, 4], 0, &item).with_headings([4, 4], Headings::AtEveryChange);
-        assert_eq!(best(&at_every_change, 14), (5_000, None));
-        let stub = Offer { tokens: 3, value: 0.2, section: SectionId::new(1) };
+        assert_eq!(best(&at_every_change, 14), (5, None));
+        let stub = Offer { tokens: 3, value: 2.0 / SCALE, section: SectionId::new(1) };
         let in_both = offers(&pool, [4, 4, 4], 0, &item).with_forms([vec![stub], Vec::new()]);
-        assert_eq!(best(&in_both, 14), (5_000, None));
-        assert_eq!(best(&offers(&pool, [4, 4, 4], 0, &item), 14), (5_000, Some(0.0)));
+        assert_eq!(best(&in_both, 14), (5, None));
+        assert_eq!(best(&offers(&pool, [4, 4, 4], 0, &item), 14), (5, Some(0.0)));
     }
 }
