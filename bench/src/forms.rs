@@ -1,102 +1,97 @@
-//! Items with several forms: the marginal fill and the best choice.
+//! Fills with forms: by marginal value, against greedy over the whole items of the same pool.
 
 use pannier_core::{
-    BestSlice, Candidate, ContextItem, FillOrder, FillSlice, GreedySlice, Headings, Offer, Offers,
-    ScoredItem, SectionId, SliceBudget, Slicer, Tally,
+    Candidate, ContextItem, FillOrder, FillSlice, GreedySlice, Headings, Offer, Offers, ScoredItem,
+    SectionId, SliceBudget, Slicer, Tally,
 };
 
-use crate::measure::{mebibytes, median, peak_memory, show};
+use crate::measure::{mebibytes, peak_memory, ratio, show, side_by_side};
 use crate::pools::Numbers;
 
 const ITEMS: usize = 10_000;
+const FORMS: u64 = 4;
+const SECTIONS: u64 = 500;
 const TARGET: i64 = 50_000;
 
 pub(crate) fn run() {
-    println!("Forms, {ITEMS} items, {TARGET} tokens. Values are shares of the proven bound.\n");
-    println!("{:>48} {:>11} {:>9} {:>9} {:>9}", "", "time", "value", "gap", "MiB");
-    let random = |numbers: &mut Numbers| (20 + numbers.below(500) as i64, numbers.unit());
-    let steps =
-        |numbers: &mut Numbers| (20 + numbers.below(500) as i64, numbers.below(10) as f64 / 10.0);
-    let by_tokens = |numbers: &mut Numbers| {
-        let tokens = 20 + numbers.below(500) as i64;
-        (tokens, tokens as f64 / 520.0)
-    };
-    for (name, forms, sections, next) in [
-        ("4 forms", 4, 0, random as fn(&mut Numbers) -> (i64, f64)),
-        ("4 forms, 500 sections", 4, 500, random),
-        ("4 forms, scores in steps of 0.1", 4, 500, steps),
-        ("4 forms, scores follow tokens", 4, 500, by_tokens),
-        ("whole items, 500 sections", 1, 500, random),
-        ("whole items, scores follow tokens", 1, 0, by_tokens),
-    ] {
-        let item = ContextItem::new("item", 1).expect("it is valid");
-        let offers = pool(&item, forms, sections, next);
-        let slicers: [(&str, &dyn Slicer); 3] = [
-            ("greedy", &GreedySlice),
-            ("marginal", &FillSlice::new(FillOrder::Marginal)),
-            ("best", &BestSlice),
-        ];
-        let bound = {
-            let tally = slice(&BestSlice, &offers);
-            value(&offers, &tally) + tally.gap().expect("it is known")
+    println!(
+        "Forms, {ITEMS} items with {FORMS} forms, {TARGET} tokens, {SECTIONS} sections where there are any."
+    );
+    println!("Greedy takes whole items. Memory is the peak beyond the offers.\n");
+    println!(
+        "{:>24} {:>11} {:>11} {:>8} {:>8} {:>10} {:>10}",
+        "", "marginal", "greedy", "ratio", "MiB", "value", "greedy"
+    );
+    for (name, forms, sections) in
+        [("forms", FORMS, 0), ("sections", 0, SECTIONS), ("forms and sections", FORMS, SECTIONS)]
+    {
+        let mut numbers = Numbers::new(17);
+        let items: Vec<ContextItem> = (0..ITEMS)
+            .map(|i| {
+                let tokens = 20 + numbers.below(500) as i64;
+                ContextItem::new(format!("item {i}"), tokens).expect("it is valid")
+            })
+            .collect();
+        let offers = offers(&items, &mut numbers, forms, sections);
+        let slice = |slicer: &dyn Slicer| {
+            let mut tally = Tally::new(&offers, SliceBudget::new(TARGET));
+            slicer.slice(&mut tally).expect("it decides");
+            tally
         };
-        for (slicer_name, slicer) in slicers {
-            let tally = slice(slicer, &offers);
-            let bytes = peak_memory(|| slice(slicer, &offers));
-            let time = median(3, || slice(slicer, &offers));
-            let share = 100.0 * value(&offers, &tally) / bound;
-            let gap = tally.gap().map_or_else(String::new, |gap| format!("{gap:.4}"));
-            println!(
-                "{:>48} {:>11} {share:>7.3} % {gap:>9} {:>9.1}",
-                format!("{name}: {slicer_name}"),
-                show(time),
-                mebibytes(bytes)
-            );
-        }
+        let marginal = FillSlice::new(FillOrder::Marginal);
+        let value = |tally: &Tally<'_, '_>| -> f64 {
+            let taken = (0..ITEMS).filter_map(|p| offers.offer(p, tally.level(p)?));
+            taken.map(|offer| offer.value).sum()
+        };
+        let values = [value(&slice(&marginal)), value(&slice(&GreedySlice))];
+        let bytes = peak_memory(|| slice(&marginal));
+        let (time, greedy) = side_by_side(|| slice(&marginal), || slice(&GreedySlice));
+        println!(
+            "{name:>24} {:>11} {:>11} {:>8.1} {:>8.1} {:>10.1} {:>10.1}",
+            show(time),
+            show(greedy),
+            ratio(time, greedy),
+            mebibytes(bytes),
+            values[0],
+            values[1]
+        );
     }
     println!();
 }
 
-fn slice<'o, 'a>(slicer: &dyn Slicer, offers: &'o Offers<'a>) -> Tally<'o, 'a> {
-    let mut tally = Tally::new(offers, SliceBudget::new(TARGET));
-    slicer.slice(&mut tally).expect("it fits");
-    tally
-}
-
-/// The value of what is taken, to four decimal places of each form.
-fn value(offers: &Offers<'_>, tally: &Tally<'_, '_>) -> f64 {
-    let positions = 0..offers.candidates().len();
-    let taken = positions.filter_map(|position| offers.offer(position, tally.level(position)?));
-    taken.map(|offer| (offer.value * 10_000.0).floor()).sum::<f64>() / 10_000.0
-}
-
-fn pool<'a>(
-    item: &'a ContextItem,
-    forms: usize,
+/// Candidates in order of score, with forms of random lengths and a share of the value each, in random sections.
+fn offers<'i>(
+    items: &'i [ContextItem],
+    numbers: &mut Numbers,
+    forms: u64,
     sections: u64,
-    next: impl Fn(&mut Numbers) -> (i64, f64),
-) -> Offers<'a> {
-    let mut numbers = Numbers::new(7);
-    let mut pool: Vec<(Candidate<'_>, Vec<Offer>)> = (0..ITEMS)
-        .map(|_| {
-            let (tokens, score) = next(&mut numbers);
+) -> Offers<'i> {
+    let mut scored: Vec<ScoredItem<'i>> =
+        items.iter().map(|item| ScoredItem { item, score: numbers.unit() }).collect();
+    scored.sort_by(|one, two| two.score.total_cmp(&one.score));
+    let candidates: Vec<Candidate<'i>> = scored
+        .into_iter()
+        .map(|scored| {
             let section = match sections {
                 0 => SectionId::NONE,
-                sections => SectionId::new(numbers.below(sections) as u32),
+                _ => SectionId::new(numbers.below(sections) as u32),
             };
-            let candidate = Candidate::from(ScoredItem { item, score });
-            let whole = Candidate { tokens, section, ..candidate };
-            let (mut shorter, mut worth) = (tokens, 1.0);
-            let forms = (1..forms).map(|_| {
-                shorter = (shorter as f64 * (0.2 + 0.6 * numbers.unit())) as i64;
-                worth *= 0.4 + 0.5 * numbers.unit();
-                Offer { tokens: shorter.max(1), value: score * worth, section }
-            });
-            (whole, forms.collect())
+            Candidate { section, ..scored.into() }
         })
         .collect();
-    pool.sort_by(|a, b| b.0.score.total_cmp(&a.0.score));
+    let shorter: Vec<Vec<Offer>> = candidates
+        .iter()
+        .map(|candidate| {
+            let mut tokens = candidate.tokens;
+            let mut value = candidate.value;
+            let form = |_| {
+                tokens = 1 + numbers.below(tokens.max(2) as u64 - 1) as i64;
+                value *= 0.3 + 0.6 * numbers.unit();
+                Offer { tokens, value, section: candidate.section }
+            };
+            (0..forms).map(form).collect()
+        })
+        .collect();
     let headings: Vec<i64> = (0..sections).map(|_| 5 + numbers.below(20) as i64).collect();
-    let (candidates, forms): (Vec<_>, Vec<_>) = pool.into_iter().unzip();
-    Offers::new(candidates).with_forms(forms).with_headings(headings, Headings::Once)
+    Offers::new(candidates).with_forms(shorter).with_headings(headings, Headings::Once)
 }

@@ -63,7 +63,7 @@ pub(crate) fn run() {
     println!("\n    {:.0} calls a second", CALLS as f64 / whole.as_secs_f64());
 
     println!(
-        "\nA fast call (resolve_context), alone and beside two slow ones (select_context that explains).\n"
+        "\nA fast call (resolve_context), alone and beside two slow ones (pack_items that explains).\n"
     );
     println!("    beside               calls       p50       p99   longest");
     let fast = &calls[0].1;
@@ -163,15 +163,15 @@ fn calls() -> Vec<(&'static str, Value)> {
             call("resolve_context", json!({ "query": "refund ledger", "budget": 4000 })),
         ),
         (
-            "assemble_context",
-            call("assemble_context", json!({ "query": "how is a refund booked?", "budget": 2000 })),
+            "search_docs",
+            call("search_docs", json!({ "query": "how is a refund booked?", "budget": 2000 })),
         ),
         ("get_context, list", call("get_context", json!({ "query": "refund" }))),
         ("get_context, texts", call("get_context", json!({ "snippet_ids": ["s150", "s90"] }))),
-        ("memory_packet", call("memory_packet", json!({ "now": "2026-11-01", "budget": 2000 }))),
+        ("get_memory", call("get_memory", json!({ "now": "2026-11-01", "budget": 2000 }))),
         (
-            "select_context",
-            call("select_context", json!({ "items": items, "budget": 600, "query": "refund" })),
+            "pack_items",
+            call("pack_items", json!({ "items": items, "budget": 600, "query": "refund" })),
         ),
     ]
 }
@@ -182,7 +182,7 @@ fn slow() -> Value {
         .collect();
     let policy = json!({ "scorers": [{ "type": "reflexive", "weight": 1.0 }], "slicer": "knapsack", "bucket_size": 1 });
     let arguments = json!({ "items": items, "budget": 300_000, "policy": policy, "explain": ["#7", "#11", "#13", "#17"] });
-    json!({ "name": "select_context", "arguments": arguments })
+    json!({ "name": "pack_items", "arguments": arguments })
 }
 
 struct Server {

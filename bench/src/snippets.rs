@@ -123,7 +123,7 @@ fn get(roots: Roots, ids: &[SnippetId]) -> Vec<String> {
     let GetResponse::Snippets(context) = answer else { panic!("there is no session") };
     let mut nowhere = fs::File::options().write(true).open("/dev/null").expect("nowhere");
     context.write(ContextFormat::Text, &mut nowhere).expect("it is written");
-    context.snippets.iter().map(|snippet| snippet.path.to_owned()).collect()
+    context.snippets.iter().map(|snippet| snippet.path.to_string()).collect()
 }
 
 fn id(number: usize) -> SnippetId {

@@ -9,21 +9,26 @@
 //! - `knapsack`: the same with the exact knapsack
 //! - `near-duplicates`: greedy with near-duplicates removed
 //!
-//! `pannier-bench-engine distance ITEMS` prints the times of `floor` and `greedy-5` and their ratio.
+//! `pannier-bench-engine distance ITEMS` prints the times of `floor` and `greedy-5` and their ratio, and
+//! `pannier-bench-engine stages ITEMS` the times of the stages and scorers of `greedy-5`. `pannier-bench-engine growth`
+//! prints how times grow with the pool; see `growth.rs`.
 //!
 //! It depends on the engine alone, so it builds in seconds.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 
+mod growth;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use pannier_core::{
-    CompositeScorer, ContextBudget, ContextItem, ContextKind, Deduplication, FrequencyScorer,
-    KindScorer, KnapsackSlice, Pipeline, PipelineBuilder, PriorityScorer, RecencyScorer, TagScorer,
-    Timestamp, UShapedPlacer,
+    CompositeScorer, ContextBudget, ContextItem, ContextKind, Deduplication, Error,
+    FrequencyScorer, KindScorer, KnapsackSlice, Pipeline, PipelineBuilder, PipelineStage, Pool,
+    PriorityScorer, RecencyScorer, Scorer, TagScorer, Timestamp, TraceCollector, UShapedPlacer,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -33,9 +38,13 @@ const VOCABULARY: u64 = 4_000;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments == ["growth"] {
+        growth::print();
+        return ExitCode::SUCCESS;
+    }
     let count = arguments.get(1).and_then(|count| count.parse().ok());
     let (Some(case), Some(count)) = (arguments.first(), count) else {
-        eprintln!("usage: pannier-bench-engine CASE ITEMS");
+        eprintln!("usage: pannier-bench-engine growth | CASE ITEMS");
         return ExitCode::from(2);
     };
     let items = pool(count);
@@ -51,6 +60,7 @@ fn main() -> ExitCode {
             report_run(&five_scorers().deduplication(near).build(), &items);
         }
         "distance" => distance(&items),
+        "stages" => stages(&items),
         _ => {
             eprintln!("error: unknown case '{case}'; see the head of bench/engine/src/main.rs");
             return ExitCode::from(2);
@@ -60,13 +70,19 @@ fn main() -> ExitCode {
 }
 
 fn five_scorers() -> PipelineBuilder {
+    scorers(|_, scorer| scorer)
+}
+
+/// A pipeline of five scorers, each wrapped.
+fn scorers(wrap: fn(&'static str, Box<dyn Scorer>) -> Box<dyn Scorer>) -> PipelineBuilder {
     let tags = (0..8).map(|tag| (format!("tag-{tag}"), 0.25 * f64::from(tag + 1)));
+    let tags = TagScorer::new(tags).expect("the weights are valid");
     let scorer = CompositeScorer::builder()
-        .add(RecencyScorer, 3.0)
-        .add(PriorityScorer, 2.0)
-        .add(KindScorer::default(), 1.0)
-        .add(TagScorer::new(tags).expect("the weights are valid"), 1.0)
-        .add(FrequencyScorer, 1.0)
+        .add(wrap("  recency", Box::new(RecencyScorer)), 3.0)
+        .add(wrap("  priority", Box::new(PriorityScorer)), 2.0)
+        .add(wrap("  kind", Box::<KindScorer>::default()), 1.0)
+        .add(wrap("  tag", Box::new(tags)), 1.0)
+        .add(wrap("  frequency", Box::new(FrequencyScorer)), 1.0)
         .build()
         .expect("the weights are valid");
     Pipeline::builder(scorer).placer(UShapedPlacer)
@@ -104,6 +120,82 @@ fn distance(items: &[ContextItem]) {
         |times: Vec<Duration>| times.into_iter().min().unwrap_or_default().as_secs_f64() * 1e3;
     let (floor, run) = (best(floors), best(runs));
     println!("floor {floor:.3} ms, greedy-5 {run:.3} ms, ratio {:.2}", run / floor);
+}
+
+/// The times of the parts of a run, in their order.
+static TIMES: Mutex<Vec<(&str, Duration)>> = Mutex::new(Vec::new());
+
+fn record(part: &'static str, start: Instant) {
+    TIMES.lock().expect("nothing panics").push((part, start.elapsed()));
+}
+
+/// A scorer whose time is recorded.
+struct Timed(&'static str, Box<dyn Scorer>);
+
+impl Scorer for Timed {
+    fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
+        let start = Instant::now();
+        let result = self.1.score(pool, scores);
+        record(self.0, start);
+        result
+    }
+}
+
+/// Records the time of each stage. Sorting is between two stages.
+struct StageTimes(Instant);
+
+impl TraceCollector for StageTimes {
+    fn is_enabled(&self) -> bool {
+        true
+    }
+
+    fn stage_started(&mut self, stage: &PipelineStage, _: usize) {
+        match stage {
+            PipelineStage::Classify => record("collect", self.0),
+            PipelineStage::Slice => record("sort", self.0),
+            _ => {}
+        }
+        self.0 = Instant::now();
+    }
+
+    fn stage_ended(&mut self, stage: &PipelineStage, _: usize, _: usize) {
+        let name = match stage {
+            PipelineStage::Classify => "classify",
+            PipelineStage::Score => "score",
+            PipelineStage::Deduplicate => "deduplicate",
+            PipelineStage::Slice => "slice",
+            _ => "place",
+        };
+        record(name, self.0);
+        self.0 = Instant::now();
+    }
+}
+
+/// Prints the best time of each part of a run, in nanoseconds an item.
+fn stages(items: &[ContextItem]) {
+    let pipeline = scorers(|name, scorer| Box::new(Timed(name, scorer))).build();
+    let budget = ContextBudget::new(TARGET_TOKENS, TARGET_TOKENS).expect("the budget is valid");
+    let mut best: Vec<(&str, Duration)> = Vec::new();
+    let (start, mut runs) = (Instant::now(), 0);
+    while runs < 7 || start.elapsed() < Duration::from_secs(1) {
+        TIMES.lock().expect("nothing panics").clear();
+        let run_start = Instant::now();
+        let mut collector = StageTimes(run_start);
+        let selection = pipeline.run_traced(items, &budget, &mut collector);
+        let drop_start = Instant::now();
+        drop(std::hint::black_box(selection));
+        record("free", drop_start);
+        record("all", run_start);
+        let times = TIMES.lock().expect("nothing panics");
+        best.resize(times.len(), ("", Duration::MAX));
+        for (best, time) in best.iter_mut().zip(&*times) {
+            *best = (time.0, best.1.min(time.1));
+        }
+        runs += 1;
+    }
+    for (part, time) in best {
+        println!("{part:<20} {:>7.1} ns an item", time.as_secs_f64() * 1e9 / items.len() as f64);
+    }
 }
 
 /// SplitMix64: the same numbers on every machine.

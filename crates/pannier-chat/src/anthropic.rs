@@ -40,8 +40,8 @@ pub(crate) fn read<'t>(
         "system" if !is_first => Role::System,
         other => {
             let hint = match other {
-                "system" => "; put it into the request's `system`, or choose OpenAI's format",
-                "tool" | "developer" | "function" => "; choose OpenAI's format",
+                "system" => "; put it into the request's `system`, or name the provider openai",
+                "tool" | "developer" | "function" => "; name the provider openai",
                 _ => "",
             };
             return Err(ChatError::invalid(

@@ -37,14 +37,16 @@ pub enum ChatError {
 
     /// The pinned messages and fields exceed the budget.
     #[error(
-        "the messages that must be sent have {required_tokens} tokens, above the {}",
-        if *is_target { "target" } else { "budget" }
+        "system prompt, tools and last user message need {required_tokens} tokens but the {} is {available_tokens}",
+        if *is_target { "target" } else { "input budget" }
     )]
     OverBudget {
         /// The tokens of system prompt, tools, last user message and their groups.
         required_tokens: i64,
         /// The smallest window that fits them, including the output reserve.
         smallest_budget: i64,
+        /// The tokens that the window or the target allows them.
+        available_tokens: i64,
         /// Whether they fit the window and only exceed the target.
         is_target: bool,
     },

@@ -45,6 +45,7 @@ mod items;
 mod json;
 mod message;
 mod openai;
+mod receipt;
 mod tool_pairing;
 mod transcript;
 mod trimmed;

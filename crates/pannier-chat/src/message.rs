@@ -27,6 +27,18 @@ pub(crate) enum Role {
     Function,
 }
 
+impl Role {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+            Self::Function => "function",
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Message<'t> {
     /// Its position in the input.

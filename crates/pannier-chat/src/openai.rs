@@ -124,7 +124,7 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
             part(PartKind::Media, "[file]".to_owned()).with_tokens(tokens)
         }
         kind @ ("tool_use" | "tool_result") => {
-            let problem = format!("a {kind} is Anthropic's; choose that format");
+            let problem = format!("a {kind} is Anthropic's; name that provider");
             return Err(ChatError::invalid(path, problem));
         }
         _ => part(PartKind::Other, json::compact(raw)),

@@ -10,13 +10,47 @@ use crate::message::{Message, Part, PartKind, Role};
 use crate::transcript::Repair;
 
 // Reports contain these rules, so their texts do not change.
-pub(crate) const FIRST_NOT_USER: &str = "the first message must be the user's";
-const ORPHAN_RESULT: &str = "a result must directly follow its call";
-const UNANSWERED_CALL: &str = "a call must be directly followed by its result";
-const DUPLICATE_CALL_ID: &str = "it has the id of another";
-const WRONG_ROLE: &str = "who speaks here cannot say this";
-const NO_CONTENT: &str = "it has no content";
-const MISPLACED_SYSTEM: &str = "the system's words must directly follow the user's";
+pub(crate) const FIRST_NOT_USER: &str = "the first message must have the role `user`";
+const ORPHAN_RESULT: &str = "tool result has no preceding tool call";
+const UNANSWERED_CALL: &str = "tool call has no result directly after it";
+const NO_CONTENT: &str = "message has no content";
+const MISPLACED_SYSTEM: &str = "a system message must directly follow a user message";
+
+/// The rule that a part of a message violates.
+#[derive(Clone, Copy)]
+enum Violation {
+    OrphanResult,
+    UnansweredCall,
+    DuplicateCallId,
+    WrongRole,
+}
+
+impl Violation {
+    /// Returns the rule in the names of this part and its message.
+    fn describe(self, part: &Part<'_>, role: Role) -> String {
+        let name = match &part.kind {
+            PartKind::ToolCall { id } | PartKind::ServerToolCall { id } if id.is_empty() => {
+                &part.text
+            }
+            PartKind::ToolCall { id }
+            | PartKind::ServerToolCall { id }
+            | PartKind::ToolResult { id }
+            | PartKind::ServerToolResult { id } => id,
+            _ => "",
+        };
+        let what = match &part.kind {
+            PartKind::ToolCall { .. } | PartKind::ServerToolCall { .. } => "a tool call",
+            PartKind::ToolResult { .. } | PartKind::ServerToolResult { .. } => "a tool result",
+            _ => "thinking",
+        };
+        match self {
+            Self::OrphanResult => format!("tool result `{name}` has no preceding tool call"),
+            Self::UnansweredCall => format!("tool call `{name}` has no result directly after it"),
+            Self::DuplicateCallId => format!("duplicate tool call id `{name}`"),
+            Self::WrongRole => format!("role `{}` cannot contain {what}", role.name()),
+        }
+    }
+}
 
 /// Messages and the repairs made to them.
 pub(crate) struct ToolPairing<'p, 't> {
@@ -36,9 +70,11 @@ impl<'p, 't> ToolPairing<'p, 't> {
                 results.filter_map(|message| message.answers.clone()).collect();
             let mut open = BTreeSet::new();
             pairing.drop_parts(index, |part| match &part.kind {
-                PartKind::ToolCall { id } if !answered.contains(id) => Some(UNANSWERED_CALL),
+                PartKind::ToolCall { id } if !answered.contains(id) => {
+                    Some(Violation::UnansweredCall)
+                }
                 PartKind::ToolCall { id } => {
-                    (!open.insert(id.clone())).then_some(DUPLICATE_CALL_ID)
+                    (!open.insert(id.clone())).then_some(Violation::DuplicateCallId)
                 }
                 _ => None,
             });
@@ -94,18 +130,24 @@ impl<'p, 't> ToolPairing<'p, 't> {
                 pairing.messages[index].group = Some(caller);
             }
             pairing.drop_parts(index, |part| match &part.kind {
-                PartKind::ToolResult { .. } if role != Role::User => Some(WRONG_ROLE),
-                PartKind::ToolResult { id } => (!expected.remove(id)).then_some(ORPHAN_RESULT),
+                PartKind::ToolResult { .. } if role != Role::User => Some(Violation::WrongRole),
+                PartKind::ToolResult { id } => {
+                    (!expected.remove(id)).then_some(Violation::OrphanResult)
+                }
                 PartKind::Text | PartKind::Media | PartKind::Other => None,
-                _ => (role != Role::Assistant).then_some(WRONG_ROLE),
+                _ => (role != Role::Assistant).then_some(Violation::WrongRole),
             });
             pairing.pair_server_tools(index, &mut used);
             let next = pairing.messages.get(index + 1);
             let answered = next.map_or_else(BTreeSet::new, Message::answered_call_ids);
             let mut calls = BTreeSet::new();
             pairing.drop_parts(index, |part| match &part.kind {
-                PartKind::ToolCall { id } if !answered.contains(id) => Some(UNANSWERED_CALL),
-                PartKind::ToolCall { id } if !used.insert(id.clone()) => Some(DUPLICATE_CALL_ID),
+                PartKind::ToolCall { id } if !answered.contains(id) => {
+                    Some(Violation::UnansweredCall)
+                }
+                PartKind::ToolCall { id } if !used.insert(id.clone()) => {
+                    Some(Violation::DuplicateCallId)
+                }
                 PartKind::ToolCall { id } => {
                     calls.insert(id.clone());
                     None
@@ -154,8 +196,10 @@ impl<'p, 't> ToolPairing<'p, 't> {
                 used.insert(id.clone());
                 None
             }
-            PartKind::ServerToolCall { .. } => Some(UNANSWERED_CALL),
-            PartKind::ServerToolResult { id } => (!paired.remove(id)).then_some(ORPHAN_RESULT),
+            PartKind::ServerToolCall { .. } => Some(Violation::UnansweredCall),
+            PartKind::ServerToolResult { id } => {
+                (!paired.remove(id)).then_some(Violation::OrphanResult)
+            }
             _ => None,
         });
     }
@@ -175,41 +219,24 @@ impl<'p, 't> ToolPairing<'p, 't> {
         let results_first = message.kept().skip_while(is_result).any(|part| is_result(&part));
         message.results_first = results_first;
         if ends_with_thinking {
-            self.repair(
-                index,
-                "what it thinks in the end is left out: a message does not end with that",
-            );
+            self.repair(index, "thinking at the end is dropped: a message must not end with it");
         }
         if results_first {
-            self.repair(index, "its results now stand before everything else");
+            self.repair(index, "tool results are moved before the other parts");
         }
     }
 
-    /// Drops the kept parts for which `violated_rule` returns a rule, and records repairs.
+    /// Drops the kept parts for which `violation` returns a rule, and records repairs.
     fn drop_parts(
         &mut self,
         index: usize,
-        mut violated_rule: impl FnMut(&Part<'_>) -> Option<&'static str>,
+        mut violation: impl FnMut(&Part<'_>) -> Option<Violation>,
     ) {
-        let mut repairs = Vec::new();
+        let (mut repairs, role) = (Vec::new(), self.messages[index].role);
         for part in self.messages[index].parts.iter_mut().filter(|part| part.is_kept) {
-            if let Some(rule) = violated_rule(part) {
+            if let Some(violation) = violation(part) {
                 part.is_kept = false;
-                let what = match &part.kind {
-                    PartKind::ToolCall { id } | PartKind::ServerToolCall { id }
-                        if !id.is_empty() =>
-                    {
-                        format!("the call {id}")
-                    }
-                    PartKind::ToolResult { id } | PartKind::ServerToolResult { id } => {
-                        format!("the result of {id}")
-                    }
-                    PartKind::ToolCall { .. } | PartKind::ServerToolCall { .. } => {
-                        format!("the call {}", part.text)
-                    }
-                    _ => "a part".to_owned(),
-                };
-                repairs.push(format!("{what} is left out: {rule}"));
+                repairs.push(violation.describe(part, role));
             }
         }
         repairs.iter().for_each(|problem| self.repair(index, problem));
@@ -254,7 +281,7 @@ impl<'p, 't> ToolPairing<'p, 't> {
                 continue;
             }
             if message.is_empty_tool_result() {
-                self.repair(index, "it was empty, and now says so");
+                self.repair(index, "empty tool result is replaced by `(no output)`");
             } else if !message.has_content() {
                 let has_calls = |part: &Part<'_>| matches!(part.kind, PartKind::ToolCall { .. });
                 let has_results =
@@ -267,11 +294,14 @@ impl<'p, 't> ToolPairing<'p, 't> {
             } else if message.has_empty_arrays
                 || message.parts.iter().any(|part| !part.is_kept && part.kind == PartKind::Text)
             {
-                self.repair(index, "an empty text or list is left out");
+                self.repair(index, "empty text or list is dropped");
             }
             let merged = self.messages[index].merged;
             if merged > 0 {
-                self.repair(index, &format!("the {merged} messages after it are joined to it"));
+                self.repair(
+                    index,
+                    &format!("{merged} following messages of the same role are joined to it"),
+                );
             }
         }
         self.group_turns();

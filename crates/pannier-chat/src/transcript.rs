@@ -5,7 +5,7 @@ use std::fmt;
 
 use pannier_core::{
     ContextBudget, ContextItem, Error, ErrorKind, Explanation, Pipeline, PreviousPrompt, Search,
-    TokenCounter,
+    Timestamp, TokenCounter,
 };
 use pannier_policy::{PlacerPolicy, Policy, PolicyInputs, PolicyRegistry};
 use serde_json::value::RawValue;
@@ -17,7 +17,8 @@ use crate::trimmed::TrimmedTranscript;
 use crate::{ChatError, anthropic, json, openai};
 
 /// The provider whose message format a transcript has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Provider {
     /// OpenAI's Chat Completions API.
@@ -119,7 +120,7 @@ impl<'t> Transcript<'t> {
             };
             if provider == Provider::OpenAi && request.get("system").is_some() {
                 let problem =
-                    "the field `system` is Anthropic's; choose that format, or make it a message";
+                    "the field `system` is Anthropic's; name that provider, or make it a message";
                 return Err(ChatError::invalid("the request", problem));
             }
             let list = json::array("messages", messages)?;
@@ -180,10 +181,10 @@ impl<'t> Transcript<'t> {
         let policy = policy.clone().with_placer(PlacerPolicy::Chronological);
         let policy = policy.with_groups_together(false).with_deduplication(false);
         let layout = ChatLayout::new(self.provider, &self.messages);
-        Ok(Trimmer {
-            transcript: self,
-            pipeline: registry.pipeline(&policy, inputs)?.with_layout(layout),
-        })
+        let inputs = inputs.into();
+        let now = inputs.now;
+        let pipeline = registry.pipeline(&policy, inputs)?.with_layout(layout);
+        Ok(Trimmer { transcript: self, pipeline, policy, now })
     }
 
     /// Returns the tokens of the pinned items and their groups, which are always sent.
@@ -203,9 +204,24 @@ impl<'t> Transcript<'t> {
 pub struct Trimmer<'s, 't> {
     transcript: &'s Transcript<'t>,
     pipeline: Pipeline,
+    policy: Policy,
+    now: Option<Timestamp>,
 }
 
 impl<'s, 't> Trimmer<'s, 't> {
+    pub(crate) fn transcript(&self) -> &'s Transcript<'t> {
+        self.transcript
+    }
+
+    pub(crate) fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    /// Returns the policy and its reference time.
+    pub(crate) fn policy(&self) -> (&Policy, Option<Timestamp>) {
+        (&self.policy, self.now)
+    }
+
     /// Selects the messages that fit a budget.
     ///
     /// # Errors
@@ -215,12 +231,15 @@ impl<'s, 't> Trimmer<'s, 't> {
     pub fn trim(&self, budget: &ContextBudget) -> Result<TrimmedTranscript<'s, 't>, ChatError> {
         let selection = self.pipeline.run(&self.transcript.items, budget).map_err(|error| {
             let required_tokens = self.transcript.required_tokens();
-            let is_too_much = required_tokens > budget.target_tokens().min(budget.input_tokens());
+            let (target, input) = (budget.target_tokens(), budget.input_tokens());
+            let is_target = required_tokens <= input;
+            let is_too_much = required_tokens > target.min(input);
             match error.kind() == ErrorKind::BudgetNotMet && is_too_much {
                 true => ChatError::OverBudget {
                     required_tokens,
                     smallest_budget: required_tokens.saturating_add(budget.output_reserve()),
-                    is_target: required_tokens <= budget.input_tokens(),
+                    available_tokens: if is_target { target } else { input },
+                    is_target,
                 },
                 false => error.into(),
             }

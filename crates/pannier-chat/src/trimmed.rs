@@ -37,10 +37,38 @@ impl<'s, 't> TrimmedTranscript<'s, 't> {
         &self.selection
     }
 
+    /// Returns the messages, or the request that contains them, as JSON in input order. Messages without repairs are
+    /// unchanged except for whitespace between tokens.
+    pub fn json(&self) -> String {
+        self.transcript.json(&self.selection)
+    }
+
+    /// Compares with the transcript that was sent before and returns the common prefix.
+    pub fn reused_prefix(&self, previous: &Transcript<'_>) -> ReusedPrefix {
+        let before =
+            sent_texts(previous, |index| previous.messages[index].rejection_rule.is_none());
+        let sent = self.transcript.sent(&self.selection);
+        let now = sent_texts(self.transcript, |index| sent[index]);
+        let pairs = before.iter().zip(&now);
+        let common = pairs.take_while(|((before, _), (now, _))| before == now).count();
+        let tokens = |texts: &[(String, i64)]| {
+            texts.iter().fold(0_i64, |sum, (_, tokens)| sum.saturating_add(*tokens))
+        };
+        let fixed = previous.items.len() - previous.messages.len();
+        ReusedPrefix {
+            messages: common.saturating_sub(fixed),
+            of_messages: before.len() - fixed,
+            tokens: tokens(&now[..common]),
+            of_tokens: tokens(&before),
+        }
+    }
+}
+
+impl Transcript<'_> {
     /// Returns for each message whether it is sent.
-    fn sent(&self) -> Vec<bool> {
-        let mut sent = vec![false; self.transcript.messages.len()];
-        for index in self.selection.indices() {
+    fn sent(&self, selection: &Selection<'_>) -> Vec<bool> {
+        let mut sent = vec![false; self.messages.len()];
+        for index in selection.indices() {
             if let Some(sent) = sent.get_mut(index) {
                 *sent = true;
             }
@@ -48,12 +76,11 @@ impl<'s, 't> TrimmedTranscript<'s, 't> {
         sent
     }
 
-    /// Returns the messages, or the request that contains them, as JSON in input order. Messages without repairs are
-    /// unchanged except for whitespace between tokens.
-    pub fn json(&self) -> String {
+    /// Returns the messages of a selection, or the request that contains them, as JSON in input order.
+    pub(crate) fn json(&self, selection: &Selection<'_>) -> String {
         let mut text = String::new();
-        let Some(request) = &self.transcript.request else {
-            self.write_messages(&mut text);
+        let Some(request) = &self.request else {
+            self.write_messages(selection, &mut text);
             return text;
         };
         let mut separator = "{";
@@ -63,7 +90,7 @@ impl<'s, 't> TrimmedTranscript<'s, 't> {
             match field {
                 Field::Messages => {
                     text.push_str("\"messages\":");
-                    self.write_messages(&mut text);
+                    self.write_messages(selection, &mut text);
                 }
                 Field::Other(name, raw) => {
                     json::write_string(name, &mut text);
@@ -81,37 +108,17 @@ impl<'s, 't> TrimmedTranscript<'s, 't> {
         text
     }
 
-    fn write_messages(&self, into: &mut String) {
+    fn write_messages(&self, selection: &Selection<'_>, into: &mut String) {
         into.push('[');
         let mut separator = "";
-        for (message, is_sent) in self.transcript.messages.iter().zip(self.sent()) {
+        for (message, is_sent) in self.messages.iter().zip(self.sent(selection)) {
             if is_sent {
                 into.push_str(separator);
                 separator = ",";
-                write_message(self.transcript.provider, message, into);
+                write_message(self.provider, message, into);
             }
         }
         into.push(']');
-    }
-
-    /// Compares with the transcript that was sent before and returns the common prefix.
-    pub fn reused_prefix(&self, previous: &Transcript<'_>) -> ReusedPrefix {
-        let before =
-            sent_texts(previous, |index| previous.messages[index].rejection_rule.is_none());
-        let sent = self.sent();
-        let now = sent_texts(self.transcript, |index| sent[index]);
-        let pairs = before.iter().zip(&now);
-        let common = pairs.take_while(|((before, _), (now, _))| before == now).count();
-        let tokens = |texts: &[(String, i64)]| {
-            texts.iter().fold(0_i64, |sum, (_, tokens)| sum.saturating_add(*tokens))
-        };
-        let fixed = previous.items.len() - previous.messages.len();
-        ReusedPrefix {
-            messages: common.saturating_sub(fixed),
-            of_messages: before.len() - fixed,
-            tokens: tokens(&now[..common]),
-            of_tokens: tokens(&before),
-        }
     }
 }
 

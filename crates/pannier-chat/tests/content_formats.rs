@@ -153,11 +153,11 @@ fn system_messages_between_others_stay_after_the_user_message() {
 }
 
 #[test]
-fn errors_name_the_matching_format() {
+fn errors_name_the_matching_provider() {
     let block = json!([{ "role": "user", "content": [result("a", "x")] }]);
-    assert!(read_error(Provider::OpenAi, &block).contains("is Anthropic's; choose that format"));
+    assert!(read_error(Provider::OpenAi, &block).contains("is Anthropic's; name that provider"));
     let tool = json!([{ "role": "user", "content": "x" }, { "role": "tool", "tool_call_id": "1", "content": "x" }]);
-    assert!(read_error(Provider::Anthropic, &tool).contains("choose OpenAI's format"));
+    assert!(read_error(Provider::Anthropic, &tool).contains("name the provider openai"));
     assert!(
         read_error(Provider::OpenAi, &json!({ "input": "x" }))
             .contains("it is for OpenAI's Responses API")
@@ -178,4 +178,27 @@ fn unknown_fields_are_counted() {
         Transcript::read(Provider::OpenAi, &text, &BytesOverFour).unwrap().required_tokens()
     };
     assert!(tokens(&more) > tokens(&plain) + 100);
+}
+
+#[test]
+fn repairs_name_roles_and_calls() {
+    let text = json!({ "type": "text", "text": "x" });
+    let talk = json!([
+        { "role": "user", "content": [text, call("call_1")] },
+        { "role": "assistant", "content": [text, call("call_2"), call("call_2"), call("call_3")] },
+        { "role": "user", "content": [result("call_2", "y"), result("call_4", "y"), text] },
+    ]);
+    let talk = talk.to_string();
+    let transcript = Transcript::read(Provider::Anthropic, &talk, &BytesOverFour).unwrap();
+    let repairs: Vec<&str> =
+        transcript.repairs().iter().map(|repair| repair.problem.as_str()).collect();
+    assert_eq!(
+        repairs,
+        [
+            "role `user` cannot contain a tool call",
+            "duplicate tool call id `call_2`",
+            "tool call `call_3` has no result directly after it",
+            "tool result `call_4` has no preceding tool call",
+        ]
+    );
 }

@@ -114,7 +114,7 @@ fn check(
 
     // The output contains only input, in order. Other fields of a request are unchanged.
     let is_moved = transcript.repairs().iter().any(|repair| {
-        repair.problem.contains("joined") || repair.problem.contains("before everything")
+        repair.problem.contains("joined") || repair.problem.contains("before the other")
     });
     prop_assert!(
         contains_only_input(messages(&sent), messages(value), is_moved),

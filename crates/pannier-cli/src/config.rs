@@ -41,6 +41,8 @@ struct DocsSection {
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) defaults: Defaults,
+    /// The index that a variable or the file names, not one that was found upward.
+    pub(crate) named_index: Option<PathBuf>,
     /// The patterns of documents to index.
     pub(crate) globs: Vec<String>,
 }
@@ -87,11 +89,12 @@ fn read_from(
     if let Some(value) = variable("PANNIER_INDEX") {
         defaults.index = Some(value.into());
     }
+    let named_index = defaults.index.clone();
     if defaults.index.is_none() {
         let indexes = current.ancestors().map(|folder| folder.join(STATE_FOLDER).join("index"));
         defaults.index = indexes.into_iter().find(|path| path.is_dir());
     }
-    Ok(Settings { defaults, globs })
+    Ok(Settings { defaults, named_index, globs })
 }
 
 /// Returns a path after `prefix` as one from `folder` on; other names as they are.

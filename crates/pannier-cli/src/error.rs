@@ -55,8 +55,14 @@ pub(crate) enum CliError {
     #[error("{0}")]
     Hook(Box<CliError>),
 
-    /// A cache has this many problems, which have been printed.
-    #[error("the cache is damaged ({0} problems, above); rebuild it with `pannier build --force`")]
+    /// A library failed on behalf of a command that a specification names.
+    #[error("{}{}", prefix(path), explain_specified(failure))]
+    Specified { path: Option<PathBuf>, failure: Failure },
+
+    /// An index has this many problems, which have been printed.
+    #[error(
+        "the index is damaged ({0} problems, above); rebuild it with `pannier docs index --rebuild`"
+    )]
     CacheDamaged(usize),
 
     /// The arguments are invalid.
@@ -122,6 +128,29 @@ fn explain(failure: &Failure) -> String {
     }
 }
 
+/// Joins message and advice, in the names of the specification.
+fn explain_specified(failure: &Failure) -> String {
+    let Failure::Docs(error) = failure else { return explain(failure) };
+    let advice = match error {
+        DocsError::NoIndex { path } => {
+            &format!("build one with `pannier build --sources DOCS --cache {}`", path.display())
+        }
+        DocsError::Invalid { .. } => "rebuild it with `pannier build --force`",
+        DocsError::Outdated { .. } => "rebuild it with `pannier build`",
+        DocsError::Vectors { .. } | DocsError::NoVector { .. } => {
+            "give a vector for every id that `pannier chunks` prints"
+        }
+        DocsError::Engine(_) => return explain(failure),
+        error => return error.to_string(),
+    };
+    format!("{error}; {advice}")
+}
+
+/// The name of a file in front of a message about it.
+fn prefix(path: &Option<PathBuf>) -> String {
+    path.as_ref().map_or_else(String::new, |path| format!("{}: ", path.display()))
+}
+
 fn explain_serve_error(error: &ServeError) -> String {
     match error {
         ServeError::Folder(failure) => explain(failure),
@@ -147,11 +176,13 @@ pub(crate) fn usage_error(
     // If printing fails, there is nowhere left to report it.
     let _ = error.print();
     let code = u8::try_from(error.exit_code()).unwrap_or(u8::MAX);
-    let is_hook = |argument: std::ffi::OsString| {
+    let arguments: Vec<std::ffi::OsString> = arguments.collect();
+    let is_flag = |argument: &std::ffi::OsString| {
         let text = argument.to_string_lossy();
         text == "--hook" || text.starts_with("--hook=")
     };
-    if code != 0 && arguments.into_iter().any(is_hook) {
+    let is_hook = arguments.windows(2).any(|pair| pair == ["memory", "hook"]);
+    if code != 0 && (is_hook || arguments.iter().any(is_flag)) {
         return exit_code(Category::CheckFailed);
     }
     ExitCode::from(code)
@@ -174,10 +205,20 @@ impl CliError {
         Self::Input { path, position, problem: problem.into() }
     }
 
+    /// Returns the error as commands that a specification names report it.
+    pub(crate) fn specified(self) -> Self {
+        match self {
+            Self::Library(failure) => Self::Specified { path: None, failure },
+            Self::LibraryAt { path, failure } => Self::Specified { path, failure },
+            other => other,
+        }
+    }
+
     fn category(&self) -> Category {
         match self {
             Self::Library(failure)
             | Self::LibraryAt { failure, .. }
+            | Self::Specified { failure, .. }
             | Self::Serve(ServeError::Folder(failure)) => failure.category(),
             Self::Serve(ServeError::Io { .. }) | Self::Io { .. } | Self::Suite(_) => Category::Io,
             Self::Serve(_) | Self::Usage(_) | Self::Input { .. } => Category::InvalidInput,

@@ -382,12 +382,13 @@ pub(crate) fn read_vectors(path: &Path) -> Result<ImportedVectors, CliError> {
 }
 
 /// Reads the vector of a query: a JSON array of numbers.
-pub(crate) fn read_vector(path: &Path) -> Result<Vec<i16>, CliError> {
+pub(crate) fn read_vector(path: &Path) -> Result<Vec<f32>, CliError> {
     let text = read_text(path, MAX_SETTINGS_BYTES)?;
     let vector: Option<Vec<f32>> = serde_json::from_str(&text).ok();
     let problem =
         "it is not a vector; write an array of numbers that are not all 0, as in [0.1, -0.2]";
-    vector.and_then(|vector| quantize(&vector)).ok_or_else(|| CliError::input(path, problem))
+    let vector = vector.filter(|vector| quantize(vector).is_some());
+    vector.ok_or_else(|| CliError::input(path, problem))
 }
 
 /// Reads a metadata file: a JSON object from paths to title and date.

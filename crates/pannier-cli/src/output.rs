@@ -126,6 +126,14 @@ impl Output {
         self.text("\n")
     }
 
+    /// Writes a value as JSON: indented on a terminal, otherwise as one line.
+    pub(crate) fn answer(&mut self, value: &impl Serialize) -> Result<(), CliError> {
+        match self {
+            Self::Stdout(_) if io::stdout().is_terminal() => self.pretty_json(value),
+            _ => self.json(value),
+        }
+    }
+
     /// Completes the output.
     pub(crate) fn finish(self) -> Result<(), CliError> {
         match self {

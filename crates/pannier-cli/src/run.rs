@@ -27,9 +27,17 @@ pub(crate) fn with_notes<'c, T>(
     control: Control<'c>,
     call: impl FnOnce(&Control<'c>) -> Result<T, Failure>,
 ) -> Result<T, CliError> {
+    with_output(control, |control| Ok(call(control)?))
+}
+
+/// Calls a function that also prints, and prints its notes on standard error.
+pub(crate) fn with_output<'c, T>(
+    control: Control<'c>,
+    call: impl FnOnce(&Control<'c>) -> Result<T, CliError>,
+) -> Result<T, CliError> {
     let result = call(&control);
-    output::print_notes(&control.take_notes());
-    Ok(result?)
+    output::print_notes(&control.into_notes());
+    result
 }
 
 /// An output format. Each command has some of them.

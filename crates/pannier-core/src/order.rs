@@ -23,27 +23,36 @@ pub(crate) fn pack_key(score: f64, first: u32, second: u32) -> u128 {
     u128::from(descending_key(score)) << 64 | u128::from(first) << 32 | u128::from(second)
 }
 
-/// The first of the two numbers in a key.
-pub(crate) fn primary(key: u128) -> u32 {
-    (key >> 32) as u32
-}
-
-/// The second of the two numbers in a key.
-pub(crate) fn secondary(key: u128) -> u32 {
-    key as u32
-}
-
 /// Returns positions in descending order of score, ties by position.
 pub(crate) fn positions_by_score(scores: impl Iterator<Item = f64>) -> Vec<u32> {
-    let mut keys: Vec<u128> =
-        scores.zip(0..).map(|(score, position)| pack_key(score, 0, position)).collect();
-    sort(&mut keys);
-    keys.into_iter().map(secondary).collect()
+    let scores: Vec<f64> = scores.collect();
+    let key = |position: u32| pack_key(scores[position as usize], 0, position);
+    sort_by_key(0..scores.len() as u32, scores.len(), key)
 }
 
-/// Sorts keys, by radix on the number in their upper half.
-pub(crate) fn sort(keys: &mut Vec<u128>) {
-    sort_by_prefix(keys, |key| (key >> 64) as u64);
+/// Sorts numbers up to `max` by their keys, which differ.
+///
+/// A number and the upper bits of its key share a word, so the sort moves half as much. Numbers of which those bits are
+/// equal are compared by their keys.
+pub(crate) fn sort_by_key(
+    numbers: impl Iterator<Item = u32>,
+    max: usize,
+    key: impl Fn(u32) -> u128,
+) -> Vec<u32> {
+    let mask = low_bits(max);
+    let word = |number: u32| (key(number) >> 64) as u64 & !mask | u64::from(number);
+    let mut words = Vec::with_capacity(max + 1);
+    words.extend(numbers.map(word));
+    sort_by_prefix(&mut words, |word| word);
+    for run in words.chunk_by_mut(|a, b| a ^ b <= mask).filter(|run| run.len() > 1) {
+        run.sort_unstable_by_key(|word| key((word & mask) as u32));
+    }
+    words.into_iter().map(|word| (word & mask) as u32).collect()
+}
+
+/// Returns the bits that numbers up to `max` need.
+pub(crate) fn low_bits(max: usize) -> u64 {
+    u64::MAX.checked_shr((max as u64).leading_zeros()).unwrap_or_default()
 }
 
 /// Below this length a comparison sort is faster.
@@ -68,13 +77,13 @@ pub(crate) fn sort_by_prefix<K: Copy + Default + Ord>(
     let prefixes = keys.iter().map(|key| prefix(*key));
     let (min, max) = prefixes.fold((u64::MAX, 0), |(min, max), p| (min.min(p), max.max(p)));
     let differing = u64::BITS - (max - min).leading_zeros();
-    let bits = differing
+    let passes = differing
         .min(usize::BITS - keys.len().leading_zeros() + 1)
-        .min(MAX_PASSES * MAX_DIGIT_BITS);
+        .div_ceil(MAX_DIGIT_BITS)
+        .min(MAX_PASSES);
+    let bits = differing.min(passes * MAX_DIGIT_BITS);
     let shift = differing - bits;
     let bucket_prefix = |key: K| (prefix(key) - min) >> shift;
-
-    let passes = bits.div_ceil(MAX_DIGIT_BITS);
     let digit_bits = bits.div_ceil(passes.max(1));
     let digit = |key: K, pass: u32| {
         (bucket_prefix(key) >> (pass * digit_bits)) as usize & ((1 << digit_bits) - 1)
@@ -98,10 +107,18 @@ pub(crate) fn sort_by_prefix<K: Copy + Default + Ord>(
         }
         std::mem::swap(keys, &mut sorted);
     }
-    for run in keys.chunk_by_mut(|a, b| bucket_prefix(*a) == bucket_prefix(*b)) {
-        if !run.is_sorted() {
-            run.sort_unstable();
+    let mut next = 1;
+    while next < keys.len() {
+        if keys[next - 1] <= keys[next] {
+            next += 1;
+            continue;
         }
+        let bucket = bucket_prefix(keys[next]);
+        let is_other = |key: &K| bucket_prefix(*key) != bucket;
+        let start = keys[..next].iter().rposition(is_other).map_or(0, |last| last + 1);
+        let end = keys[next..].iter().position(is_other).map_or(keys.len(), |len| next + len);
+        keys[start..end].sort_unstable();
+        next = end;
     }
 }
 
@@ -143,10 +160,13 @@ mod tests {
             let prefixes = numbers.iter().map(|number| narrow(*number)).chain(outlier);
             let keys: Vec<u128> =
                 prefixes.zip(&numbers).map(|(p, low)| u128::from(p) << 64 | u128::from(*low)).collect();
-            let (mut sorted, mut expected) = (keys.clone(), keys);
-            sort(&mut sorted);
+            let (mut sorted, mut expected) = (keys.clone(), keys.clone());
+            sort_by_prefix(&mut sorted, |key| (key >> 64) as u64);
             expected.sort_unstable();
-            prop_assert_eq!(sorted, expected);
+            prop_assert_eq!(&sorted, &expected);
+            let by_key = sort_by_key(0..keys.len() as u32, keys.len(), |number| keys[number as usize]);
+            let by_key: Vec<u128> = by_key.iter().map(|number| keys[*number as usize]).collect();
+            prop_assert_eq!(by_key, expected);
         }
     }
 

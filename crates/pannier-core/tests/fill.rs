@@ -11,6 +11,9 @@ use support::*;
 const ORDERS: [FillOrder; 4] =
     [FillOrder::Score, FillOrder::Density, FillOrder::Marginal, FillOrder::Turns];
 
+/// The tokens, score, section and kind of a whole candidate.
+type Whole = (i64, u32, u32, usize);
+
 /// The forms of a candidate, whole first: tokens, value and section.
 type Forms = Vec<(i64, f64, u32)>;
 
@@ -134,10 +137,7 @@ fn small(max_forms: usize, max_sections: usize) -> impl Strategy<Value = Small> 
     )
         .prop_map(|(mut candidates, headings, separator, kept, shares, max_per_section)| {
             candidates.sort_by_key(|((_, score, ..), _)| std::cmp::Reverse(*score));
-            let candidate = |((tokens, score, section, kind), forms): (
-                (i64, u32, u32, usize),
-                Vec<(i64, u32)>,
-            )| {
+            let candidate = |((tokens, score, section, kind), forms): (Whole, Vec<(i64, u32)>)| {
                 let whole: (i64, f64, u32) = (tokens, f64::from(score), section);
                 let mut shorter: Vec<(i64, f64, u32)> = forms
                     .into_iter()

@@ -199,11 +199,8 @@ proptest! {
         for index in 0..items.len() {
             let answer = pipeline.explain(&items, &budget(tokens), index).unwrap();
             let sent = selection.sent().find(|sent| sent.index == index);
-            // A unit counts as whole if all its members are.
-            let unit: Vec<usize> = (0..items.len()).filter(|other| *other == index || items[index].group().is_some() && items[*other].group() == items[index].group()).collect();
-            let counts = |tokens: i64, items: &[ContextItem]| match sent {
-                Some(_) => unit.iter().all(|member| level(tokens, items, *member) == Some(Level::WHOLE)),
-                None => level(tokens, items, index).is_some(),
+            let counts = |tokens: i64, items: &[ContextItem]| {
+                level(tokens, items, index).is_some_and(|level| sent.is_none() || level == Level::WHOLE)
             };
             if let Decision::Included { form, .. } = &answer.decision {
                 let expected = sent.unwrap().form().map(|form| (form.name(), form.tokens()));

@@ -286,7 +286,7 @@ impl DocumentIndex {
     }
 
     /// Returns the folder of the index.
-    pub(crate) fn root(&self) -> &Path {
+    pub fn root(&self) -> &Path {
         self.folder.ancestors().nth(2).unwrap_or(&self.folder)
     }
 

@@ -79,6 +79,13 @@ pub enum DocsError {
         problem: String,
     },
 
+    /// A semantic search needs vectors, and the index has none.
+    #[error("{}: the index has no vectors; build it with an embedder, or use lexical search", path.display())]
+    NoVectors {
+        /// The index.
+        path: PathBuf,
+    },
+
     /// A line of imported vectors is malformed.
     #[error(
         "line {line} of the vectors: {problem}; write each as {{\"id\": \"…\", \"vector\": [0.1, …]}}"

@@ -290,7 +290,7 @@ impl ContextScores<'_> {
     /// Assembles a context, and counts it as an overrun if it exceeds its budget.
     fn check_budget(
         &mut self,
-        candidates: &Candidates<'_>,
+        candidates: &Candidates,
         budget: usize,
     ) -> Result<AssembledContext, DocsError> {
         let context = candidates.assemble(&TokenBudget::available(budget))?;
@@ -302,7 +302,7 @@ impl ContextScores<'_> {
 
     fn score_context(
         &mut self,
-        candidates: &Candidates<'_>,
+        candidates: &Candidates,
         budget: usize,
         gold: &Gold<'_>,
     ) -> Result<(), DocsError> {

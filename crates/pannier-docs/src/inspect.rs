@@ -8,10 +8,10 @@ use crate::{DocsError, DocumentIndex, DocumentMetadata, Manifest};
 /// The statistics of an index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct IndexStats<'c> {
+pub struct IndexStats {
     /// The manifest.
     #[serde(flatten)]
-    pub manifest: &'c Manifest,
+    pub manifest: Manifest,
     /// The token count of all documents.
     pub tokens: u64,
     /// The word count of all documents.
@@ -52,7 +52,7 @@ impl DocumentIndex {
     /// # Errors
     ///
     /// As [`document`](Self::document).
-    pub fn inspect(&self) -> Result<IndexStats<'_>, DocsError> {
+    pub fn inspect(&self) -> Result<IndexStats, DocsError> {
         let mut sizes = Vec::new();
         for document in 0..self.len() {
             sizes.extend(self.chunks(document)?.iter().map(|chunk| chunk.range.len() as u64));
@@ -63,7 +63,7 @@ impl DocumentIndex {
             _ => None,
         };
         Ok(IndexStats {
-            manifest: self.manifest(),
+            manifest: self.manifest().clone(),
             tokens: self.total_tokens(),
             words: self.total_words(),
             chunk_bytes,

@@ -189,7 +189,30 @@ struct Fused {
     semantic: Option<(u32, i32)>,
 }
 
+/// The number of passages whose documents [`DocumentIndex::rank_documents`] ranks.
+const MAX_RANKED_PASSAGES: usize = 400;
+
 impl DocumentIndex {
+    /// Returns the documents of the best passages for a query, by number, best first. The score of a document is the BM25
+    /// score of its best passage. Documents without a term of the query are not among them.
+    ///
+    /// # Errors
+    ///
+    /// As [`search`](Self::search).
+    pub fn rank_documents(&self, query: &str) -> Result<Vec<(u32, f64)>, DocsError> {
+        let mut options = SearchOptions { mode: SearchMode::Lexical, ..SearchOptions::default() };
+        (options.lexical_k, options.top_k) = (MAX_RANKED_PASSAGES, MAX_RANKED_PASSAGES);
+        let hits = self.search(query, &options, QueryVector::None)?;
+        let mut ranked: Vec<(u32, f64)> = Vec::new();
+        for hit in hits {
+            let score = hit.lexical.map_or(0.0, |lexical| lexical.score);
+            if ranked.iter().all(|(document, _)| *document != hit.document) {
+                ranked.push((hit.document, score));
+            }
+        }
+        Ok(ranked)
+    }
+
     /// Searches chunks, and returns them best first.
     ///
     /// ```
@@ -296,10 +319,7 @@ impl DocumentIndex {
         let Some(model) = &self.manifest().model else {
             let has_vector = !matches!(vector, QueryVector::None) && mode == SearchMode::Hybrid;
             return match mode == SearchMode::Semantic || has_vector {
-                true => mismatch(
-                    "the index has no vectors; build it with an embedder, or use lexical search"
-                        .to_owned(),
-                ),
+                true => Err(DocsError::NoVectors { path: self.root().to_owned() }),
                 false => Ok(()),
             };
         };

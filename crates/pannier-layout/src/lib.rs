@@ -1,7 +1,8 @@
 //! Renders selections as text, and counts the tokens of the rendered text.
 //!
 //! [`TextLayout`] writes items by a [`Template`]. [`DocumentLayout`] writes passages under the names of their
-//! documents. A pipeline that knows its layout never selects a text above its target.
+//! documents. [`RecordLayout`] writes an answer of JSON records. A pipeline that knows its layout never selects a text
+//! above its target.
 //!
 //! This crate does no input or output, reads no clock and starts no threads.
 
@@ -9,6 +10,7 @@
 
 mod count;
 mod document;
+mod record;
 mod template;
 
 use std::borrow::Cow;
@@ -16,6 +18,7 @@ use std::borrow::Cow;
 use pannier_core::Pool;
 
 pub use document::{DocumentLayout, render_documents};
+pub use record::{RecordLayout, Records, SentItem};
 pub use template::{ItemTemplate, Template, TextLayout};
 
 /// Returns the items whose content is elsewhere: there is nothing to write for them.

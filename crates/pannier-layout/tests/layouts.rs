@@ -1,9 +1,11 @@
-//! Plans and measures of both layouts, line by line. One byte is one token, so every number can be counted by hand.
+//! Plans and measures of the layouts, line by line. One byte is one token, so every number can be counted by hand.
 
 use std::sync::Arc;
 
 use pannier_core::*;
-use pannier_layout::{DocumentLayout, Template, TextLayout, render_documents};
+use pannier_layout::{
+    DocumentLayout, RecordLayout, Records, SentItem, Template, TextLayout, render_documents,
+};
 
 struct Bytes;
 
@@ -228,4 +230,83 @@ fn references_are_rejected_by_both_layouts() {
         let reason = selection.report().excluded[0].reason.clone();
         assert!(format!("{reason:?}").contains("a reference has no content"), "{reason:?}");
     }
+}
+
+/// Notes, and stubs of notes in an array of their own.
+struct Notes(usize);
+
+impl Notes {
+    /// Items with one byte are stubs.
+    fn list(&self, sent: &[SentItem<'_>], name: &str) -> String {
+        let records = sent.iter().filter(|sent| self.array(**sent) == name);
+        let records: Vec<String> = records.map(|sent| self.record(*sent)).collect();
+        match records.is_empty() {
+            true => String::new(),
+            false => format!("\"{name}\":[{}],", records.join(",")),
+        }
+    }
+}
+
+impl Records for Notes {
+    fn record(&self, (index, item): SentItem<'_>) -> String {
+        format!("{{\"{index}\":{:?}}}", item.content())
+    }
+
+    fn array(&self, (_, item): SentItem<'_>) -> &str {
+        if item.tokens() == 1 { "stubs" } else { "notes" }
+    }
+
+    fn answer(&self, sent: &[SentItem<'_>], stubs: usize) -> Vec<String> {
+        let (notes, short) = (self.list(sent, "notes"), self.list(sent, "stubs"));
+        let rest = "x".repeat(stubs);
+        vec![format!(
+            "{{{notes}{short}\"rest\":\"{rest}\",\"more\":{}}}",
+            self.0 - sent.len() - stubs
+        )]
+    }
+}
+
+fn record_layout(items: usize) -> RecordLayout<Notes> {
+    RecordLayout::new(Notes(items), Arc::new(Bytes))
+}
+
+#[test]
+fn records_charge_their_json_in_each_form_and_arrays_their_keys() {
+    let whole = item("a \"b\"").form(FormName::STUB, "a", 1).build().unwrap();
+    let items = [whole, item("two").build().unwrap()];
+    let layout = record_layout(2);
+    let plan = plan(&layout, &items);
+    // {"rest":"","more":2}
+    assert_eq!(plan.fixed, 20);
+    // {"0":"a \"b\""}, less 5; {"0":"a"}, less 1; {"1":"two"}, less 3.
+    assert_eq!(plan.around, Around::Forms(vec![11, 9, 9]));
+    // "notes":[], and "stubs":[],
+    assert_eq!(plan.sections, [11, 11]);
+    let sections: Vec<_> = plan.section_of.iter().map(|section| section.position()).collect();
+    assert_eq!(sections, [Some(0), Some(1), Some(0)]);
+    // {"notes":[{"0":"a \"b\""},{"1":"two"}],"rest":"","more":0}
+    let cost = measure(&layout, &items, i64::MAX).unwrap();
+    assert_eq!((cost.total(), cost.fixed, cost.items), (58, 20, 8));
+    assert!(measure(&layout, &items, 57).unwrap().total() > 57);
+    // One array is part of the envelope.
+    assert!(self::plan(&record_layout(1), &items[1..]).sections.is_empty());
+}
+
+#[test]
+fn stubs_fill_what_a_selection_leaves() {
+    let items = ["one", "two", "three"].map(|text| item(text).build().unwrap());
+    let layout = Arc::new(record_layout(3));
+    let pipeline = Pipeline::builder(ReflexiveScorer).layout(Arc::clone(&layout)).build();
+    let selection = pipeline.run(&items, &ContextBudget::new(45, 45).unwrap()).unwrap();
+    // {"notes":[{"0":"one"}],"rest":"","more":2}
+    assert_eq!((selection.len(), selection.ledger().sent()), (1, 42));
+    let placed = selection.placed();
+    assert_eq!(layout.fitting_stubs(&placed, 2, 42), 0);
+    assert_eq!(layout.fitting_stubs(&placed, 2, 43), 1);
+    assert_eq!(layout.fitting_stubs(&placed, 2, 45), 2);
+    // The smallest budget is that of the envelope.
+    let error = pipeline.run(&items, &ContextBudget::new(19, 19).unwrap()).unwrap_err();
+    let expected = Error::RequiredTextOverBudget { fixed_tokens: 20, target_tokens: 19 };
+    assert_eq!(error, expected);
+    assert!(pipeline.run(&items, &ContextBudget::new(20, 20).unwrap()).unwrap().is_empty());
 }

@@ -34,17 +34,14 @@ const RESOURCES_TTL_MS: u64 = 5_000;
 /// Returns the instructions for the model about these tools.
 fn instructions(tools: &[Tool]) -> String {
     const SENTENCES: [(&str, &str); 3] = [
-        (
-            "assemble_context",
-            " Before you answer from documents, call assemble_context with the question.",
-        ),
+        ("get_memory", " Call get_memory once per task."),
+        ("search_docs", " Call search_docs before answering about the project."),
         (
             "get_context",
-            " Before you write code, call get_context without snippet_ids, then with those you need.",
+            " Call get_context (first without, then with snippet_ids) before writing code.",
         ),
-        ("memory_packet", " At the beginning of work on a project, call memory_packet."),
     ];
-    let mut text = "Pannier packs the right context into a token budget.".to_owned();
+    let mut text = "Pannier returns project context within a token budget.".to_owned();
     for (name, sentence) in SENTENCES {
         if tools.iter().any(|tool| tool.name == name) {
             text.push_str(sentence);
@@ -247,7 +244,7 @@ impl ServerHandler for Handler {
         }
         let (shelf, max_bytes, arguments) =
             (Arc::clone(&self.shelf), self.limits.output, request.arguments);
-        let work = move |control: &_| Call::Packet.run(arguments, &shelf, control, max_bytes);
+        let work = move |control: &_| Call::Memory.run(arguments, &shelf, control, max_bytes);
         let output =
             self.executor.run(&context, work).await.map_err(|error| protocol_error(&error))?;
         Ok(prompt::message(output.into_text()).into())

@@ -1,7 +1,7 @@
 //! Pannier as a server of the Model Context Protocol.
 //!
-//! Each tool parses its arguments, calls the library, and returns the bytes that the command prints. This crate adds the
-//! protocol, its transports, and limits on time and size. The server reads only files below the folders that it was started
+//! Each tool is a request of `pannier::ops`. It returns the text that the command prints, and its answer as data. This crate
+//! adds the protocol, its transports, and limits on time and size. The server reads only files below the folders that it was started
 //! with, whatever a client sends.
 //!
 //! The SDK `rmcp` implements the protocol, and only this crate depends on it. Two transports are our own. `stdio.rs` bounds
@@ -10,10 +10,8 @@
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
-mod arguments;
 mod call;
 mod config;
-mod counter;
 mod error;
 mod executor;
 mod handler;
@@ -22,7 +20,6 @@ mod in_flight;
 mod message;
 mod prompt;
 mod resource;
-mod schema;
 mod stdio;
 mod tool;
 mod tool_error;
@@ -41,6 +38,9 @@ use handler::Handler;
 /// Entry point of the fuzzer: no bytes may panic a parser, and a parsed name serializes to itself.
 #[cfg(fuzzing)]
 pub fn fuzz(data: &[u8]) {
+    use pannier::ops::{
+        MemoryRequest, PackRequest, Request, SearchRequest, SnippetGetRequest, SnippetListRequest,
+    };
     stdio::fuzz(data);
     if let Ok(text) = std::str::from_utf8(data) {
         if let Some(name) = uri::Uri::parse(text) {
@@ -51,11 +51,11 @@ pub fn fuzz(data: &[u8]) {
         let _ = BearerToken::new(text);
     }
     if let Ok(object) = serde_json::from_slice::<rmcp::model::JsonObject>(data) {
-        let _ = arguments::parse::<arguments::Resolve>(Some(object.clone()));
-        let _ = arguments::parse::<arguments::Assemble>(Some(object.clone()));
-        let _ = arguments::parse::<arguments::Get>(Some(object.clone()));
-        let _ = arguments::parse::<arguments::Packet>(Some(object.clone()));
-        let _ = <pannier::ops::PackRequest as pannier::ops::Request>::from_value(object.into());
+        let _ = PackRequest::from_value(object.clone().into());
+        let _ = SearchRequest::from_value(object.clone().into());
+        let _ = MemoryRequest::from_value(object.clone().into());
+        let _ = SnippetListRequest::from_value(object.clone().into());
+        let _ = SnippetGetRequest::from_value(object.into());
     }
 }
 
@@ -66,7 +66,7 @@ pub fn fuzz(data: &[u8]) {
 ///
 /// // Without folders, it still selects from the items of a call.
 /// let server = Server::open(ServerConfig::default())?;
-/// assert!(format!("{server:?}").contains("select_context"));
+/// assert!(format!("{server:?}").contains("pack_items"));
 /// # Ok::<(), pannier_mcp::ServeError>(())
 /// ```
 #[derive(Clone, Debug)]

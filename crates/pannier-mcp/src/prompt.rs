@@ -15,12 +15,12 @@ pub(crate) fn prompts(shelf: &Shelf) -> Vec<Prompt> {
         return Vec::new();
     }
     let description = format!("The project: {}", names.join(", "));
-    let context =
-        PromptArgument::new("context").with_description(description).with_required(names.len() > 1);
+    let project =
+        PromptArgument::new("project").with_description(description).with_required(names.len() > 1);
     let query = PromptArgument::new("query")
         .with_description("Your task; related entries rank higher")
         .with_required(false);
-    let prompt = Prompt::new(NAME, Some(DESCRIPTION), Some(vec![context, query]));
+    let prompt = Prompt::new(NAME, Some(DESCRIPTION), Some(vec![project, query]));
     vec![prompt.with_title("Project memory")]
 }
 

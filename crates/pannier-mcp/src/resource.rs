@@ -192,7 +192,7 @@ pub(crate) fn read(
     if content.len() > max_bytes {
         let message =
             format!("the resource has {} bytes, above the limit of {max_bytes}", content.len());
-        let hint = "use assemble_context for the passages you need";
+        let hint = "use search_docs for the passages you need";
         return Err(ToolError::new("too_large", message, hint));
     }
     Ok(Some(ResourceContents::text(content, text).with_mime_type(mime_type(&path))))

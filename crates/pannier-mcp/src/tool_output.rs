@@ -1,14 +1,12 @@
-//! The output of a call: the text that the command prints, byte for byte, and the same value as structured content.
+//! The output of a call: the text that a model reads, and structured content for programs.
 //!
-//! The text is serialized from the library's types, because a detour through [`Value`] would sort keys and widen numbers. The
-//! structured content is parsed from the text. Output that is not a JSON object is wrapped under one key, because the
-//! protocol before 2026 allows only objects.
+//! JSON text is serialized from the library's types, because a detour through [`Value`] would sort keys and widen numbers.
 
 use std::io::{self, Write};
 
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::tool_error::ToolError;
 
@@ -31,21 +29,16 @@ impl ToolOutput {
         Ok(Self { text, structured, warnings: Vec::new() })
     }
 
-    /// Takes text that is a JSON object.
-    pub(crate) fn from_json(text: String, max_bytes: usize) -> Result<Self, ToolError> {
-        check_size(text.len(), max_bytes)?;
-        let structured = parse(&text)?;
-        Ok(Self { text, structured, warnings: Vec::new() })
-    }
-
-    /// Takes plain text; `key` wraps it in the structured content.
-    pub(crate) fn text(
-        key: &'static str,
+    /// Takes the text and the structured form of an answer.
+    pub(crate) fn new(
         text: String,
+        structured: Value,
         max_bytes: usize,
     ) -> Result<Self, ToolError> {
-        check_size(text.len(), max_bytes)?;
-        Ok(Self { structured: json!({ key: text }), text, warnings: Vec::new() })
+        match text.len() > max_bytes {
+            true => Err(too_large(max_bytes)),
+            false => Ok(Self { text, structured, warnings: Vec::new() }),
+        }
     }
 
     /// Adds warnings.
@@ -89,10 +82,6 @@ fn parse(text: &str) -> Result<Value, ToolError> {
     serde_json::from_str(text).map_err(|error| ToolError::internal(error.to_string()))
 }
 
-fn check_size(bytes: usize, max_bytes: usize) -> Result<(), ToolError> {
-    if bytes > max_bytes { Err(too_large(max_bytes)) } else { Ok(()) }
-}
-
 fn too_large(max_bytes: usize) -> ToolError {
     ToolError::new(
         "too_large",
@@ -123,6 +112,8 @@ impl Write for LimitedWriter {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -147,6 +138,6 @@ mod tests {
         assert!(ToolOutput::object(&json!({ "x": text }), 200).is_ok());
         let problem = ToolOutput::object(&json!({ "x": text }), 101).unwrap_err();
         assert_eq!((problem.code, problem.message.contains("101")), ("too_large", true));
-        assert_eq!(ToolOutput::text("x", text, 99).unwrap_err().code, "too_large");
+        assert_eq!(ToolOutput::new(text, json!({}), 99).unwrap_err().code, "too_large");
     }
 }

@@ -380,6 +380,15 @@ impl<'m> PacketBuilder<'m> {
         Ok(self.select(self.effective_budget())?.selection.report())
     }
 
+    /// Selects the entries of the packet.
+    ///
+    /// # Errors
+    ///
+    /// As [`packet`](Self::packet).
+    pub fn selection(&self) -> Result<Selection<'_>, MemoryError> {
+        Ok(self.select(self.effective_budget())?.selection)
+    }
+
     /// Returns a receipt, from which the packet can be replayed and compared.
     ///
     /// # Errors

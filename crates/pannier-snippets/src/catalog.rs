@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
@@ -84,6 +85,12 @@ impl SnippetIndexes {
     /// Returns whether the files are unchanged since they were read.
     pub fn is_current(&self) -> bool {
         self.roots.iter().map(FileStamp::of).eq(self.stamps.iter().cloned())
+    }
+
+    /// Sets the names of the roots in messages, as [`Roots::with_labels`].
+    #[must_use]
+    pub fn with_labels(self, label: impl Fn(&Path) -> Option<String>) -> Self {
+        Self { roots: self.roots.with_labels(label), ..self }
     }
 
     /// Returns the roots of the indexes.

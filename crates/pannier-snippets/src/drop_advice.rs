@@ -45,11 +45,11 @@ pub(crate) fn over_budget(
     tokens: usize,
     budget: usize,
 ) -> OverBudget {
-    let ids: BTreeSet<&str> = bundle.requested.iter().copied().collect();
+    let ids: BTreeSet<&str> = bundle.requested.iter().map(AsRef::as_ref).collect();
     let cost = |SentSnippet { id, tokens, .. }: &SentSnippet<'_>| SnippetCost {
-        id: (*id).to_owned(),
+        id: id.to_string(),
         tokens: *tokens,
-        is_requested: ids.contains(id),
+        is_requested: ids.contains(&**id),
     };
     let snippets = bundle.snippets.iter().map(cost).collect();
     let mut search = Search::new(catalog, requested, bodies, bundle, (tokens, budget));
@@ -57,7 +57,7 @@ pub(crate) fn over_budget(
     let (dropped, tokens_without) = found.unwrap_or_default();
     let dropped =
         bundle.requested.iter().enumerate().filter(|(request, _)| dropped.contains(request));
-    let mut drop: Vec<String> = dropped.map(|(_, id)| (*id).to_owned()).collect();
+    let mut drop: Vec<String> = dropped.map(|(_, id)| id.to_string()).collect();
     drop.sort_unstable();
     OverBudget { tokens, budget, snippets, drop, tokens_without, is_smallest }
 }
@@ -264,7 +264,7 @@ fn min_costs(
     };
     let empty = tokens(Vec::new());
     for snippet in &bundle.snippets {
-        if let Some(node) = catalog.find(snippet.id).and_then(|number| closure.node(number)) {
+        if let Some(node) = catalog.find(&snippet.id).and_then(|number| closure.node(number)) {
             costs[node as usize] += tokens(vec![snippet.clone()]).saturating_sub(empty);
         }
     }

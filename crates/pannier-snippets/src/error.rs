@@ -62,7 +62,7 @@ pub enum SnippetsError {
     },
 
     /// Snippets have the same id.
-    #[error("duplicate ids:\n{}", lines(ids))]
+    #[error("duplicate snippet ids:\n{}", lines(ids))]
     DuplicateIds {
         /// The duplicate ids, with their files.
         ids: Vec<DuplicateId>,

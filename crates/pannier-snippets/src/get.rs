@@ -4,6 +4,7 @@
 //! response, and a response that exceeds it is an error that suggests requests to drop. Texts that a session already
 //! received are read, too, to detect changes.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 
@@ -71,13 +72,13 @@ pub struct SnippetBundle<'c> {
     /// The sum of the tokens of the texts, without headers and warnings.
     pub text_tokens: usize,
     /// The requested ids, in request order.
-    pub requested: Vec<&'c str>,
+    pub requested: Vec<Cow<'c, str>>,
     /// The dependencies that are sent, each with its chain.
     pub added: Vec<AddedDependency<'c>>,
     /// The ids that the session already received and that are not sent again.
-    pub delivered: Vec<&'c str>,
+    pub delivered: Vec<Cow<'c, str>>,
     /// The ids that the session received and whose text changed since.
-    pub changed: Vec<&'c str>,
+    pub changed: Vec<Cow<'c, str>>,
     /// The snippets that are sent, in topological order.
     pub snippets: Vec<SentSnippet<'c>>,
     /// The problems with snippets of the response.
@@ -92,10 +93,10 @@ pub struct SnippetBundle<'c> {
 #[non_exhaustive]
 pub struct AddedDependency<'c> {
     /// The id.
-    pub id: &'c str,
+    pub id: Cow<'c, str>,
     /// The path from a requested snippet to the one that requires this one. Of more than eight ids, the first and the
     /// last seven.
-    pub chain: Vec<&'c str>,
+    pub chain: Vec<Cow<'c, str>>,
     /// The number of ids omitted after the first.
     #[serde(skip_serializing_if = "is_zero")]
     pub chain_omitted: usize,
@@ -111,20 +112,50 @@ fn is_zero(count: &usize) -> bool {
 #[non_exhaustive]
 pub struct SentSnippet<'c> {
     /// The id.
-    pub id: &'c str,
+    pub id: Cow<'c, str>,
     /// The description.
-    pub description: &'c str,
+    pub description: Cow<'c, str>,
     /// The type.
     #[serde(rename = "type")]
     pub kind: SnippetType,
     /// The scope.
     pub scope: Scope,
     /// The path of the file, relative to the root.
-    pub path: &'c str,
+    pub path: Cow<'c, str>,
     /// The tokens of its text.
     pub tokens: usize,
     /// The text after the front matter, byte for byte.
     pub text: Body,
+}
+
+impl SnippetBundle<'_> {
+    /// Copies the texts that the bundle borrows.
+    pub fn into_owned(self) -> SnippetBundle<'static> {
+        let all = |ids: Vec<Cow<'_, str>>| ids.into_iter().map(owned).collect();
+        let added = self.added.into_iter().map(|added| AddedDependency {
+            id: owned(added.id),
+            chain: all(added.chain),
+            ..added
+        });
+        let snippets = self.snippets.into_iter().map(|snippet| SentSnippet {
+            id: owned(snippet.id),
+            description: owned(snippet.description),
+            path: owned(snippet.path),
+            ..snippet
+        });
+        SnippetBundle {
+            requested: all(self.requested),
+            added: added.collect(),
+            delivered: all(self.delivered),
+            changed: all(self.changed),
+            snippets: snippets.collect(),
+            ..self
+        }
+    }
+}
+
+fn owned(text: Cow<'_, str>) -> Cow<'static, str> {
+    text.into_owned().into()
 }
 
 impl SnippetCatalog<'_> {
@@ -229,7 +260,7 @@ impl SnippetCatalog<'_> {
         let snippet = |node: u32| &self.snippets()[closure.snippets[node as usize] as usize];
         let id = |node: u32| snippet(node).id();
         let ordered = closure.order(|node| snippet(node).scope() as usize);
-        let id_of = |number: &u32| self.snippets()[*number as usize].id();
+        let id_of = |number: &u32| Cow::from(self.snippets()[*number as usize].id());
         let mut bundle = SnippetBundle {
             phase: 2,
             tokenizer: bodies.counter.name().to_owned(),
@@ -253,14 +284,14 @@ impl SnippetCatalog<'_> {
                 Err(_) => bodies.options.resend || !was_sent,
             };
             if !is_sent {
-                bundle.delivered.push(snippet.id());
+                bundle.delivered.push(snippet.id().into());
             } else if closure.paths.length(node) != Some(0) {
                 bundle.added.push(added(&closure.paths, node, id));
             }
             match reading {
                 Ok(Text { body, tokens, prior, is_stale }) if is_sent => {
                     if prior == PriorDelivery::Changed {
-                        bundle.changed.push(snippet.id());
+                        bundle.changed.push(snippet.id().into());
                     }
                     if is_stale {
                         let path = self.display_path(snippet);
@@ -268,11 +299,11 @@ impl SnippetCatalog<'_> {
                     }
                     bundle.text_tokens += tokens;
                     bundle.snippets.push(SentSnippet {
-                        id: snippet.id(),
-                        description: snippet.description(),
+                        id: snippet.id().into(),
+                        description: snippet.description().into(),
                         kind: snippet.snippet_type(),
                         scope: snippet.scope(),
-                        path: snippet.path(),
+                        path: snippet.path().into(),
                         tokens,
                         text: body,
                     });
@@ -296,9 +327,9 @@ pub(crate) fn added<'c>(
 ) -> AddedDependency<'c> {
     let path = paths.to(node, MAX_CHAIN_IDS);
     AddedDependency {
-        id: id(node),
+        id: id(node).into(),
         chain_omitted: paths.length(node).unwrap_or_default().saturating_sub(path.len()),
-        chain: path.into_iter().map(id).collect(),
+        chain: path.into_iter().map(|node| id(node).into()).collect(),
     }
 }
 

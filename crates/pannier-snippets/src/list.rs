@@ -4,6 +4,7 @@
 //! that of the index. The list contains no dependencies. Its order is scope, then id; with a query, descending BM25
 //! score.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use pannier_core::{Bm25Scorer, ContextItem, Pool, TokenCounter};
@@ -67,9 +68,9 @@ pub struct SnippetList<'c> {
 #[non_exhaustive]
 pub struct SnippetSummary<'c> {
     /// The id.
-    pub id: &'c str,
+    pub id: Cow<'c, str>,
     /// The description.
-    pub description: &'c str,
+    pub description: Cow<'c, str>,
     /// The type.
     #[serde(rename = "type")]
     pub kind: SnippetType,
@@ -137,8 +138,8 @@ impl SnippetCatalog<'_> {
                 }
             });
             SnippetSummary {
-                id: snippet.id(),
-                description: snippet.description(),
+                id: snippet.id().into(),
+                description: snippet.description().into(),
                 kind: snippet.snippet_type(),
                 scope: snippet.scope(),
                 tokens,
@@ -176,6 +177,18 @@ fn scores(query: &str, snippets: &[&Snippet<'_>]) -> Result<Vec<f64>, SnippetsEr
 }
 
 impl SnippetList<'_> {
+    /// Copies the texts that the list borrows.
+    pub fn into_owned(self) -> SnippetList<'static> {
+        let Self { phase, message, tokenizer, snippets, warnings } = self;
+        let owned = |snippet: SnippetSummary<'_>| SnippetSummary {
+            id: snippet.id.into_owned().into(),
+            description: snippet.description.into_owned().into(),
+            ..snippet
+        };
+        let snippets = snippets.into_iter().map(owned).collect();
+        SnippetList { phase, message, tokenizer, snippets, warnings }
+    }
+
     /// Returns one line per snippet, in columns.
     pub fn text(&self) -> String {
         let mut text = String::new();

@@ -86,7 +86,7 @@ fn added_line(
 }
 
 fn section(text: &mut String, snippet: &SentSnippet<'_>) {
-    text.extend(["\n[SNIPPET: ", snippet.id, "]\n", &snippet.text]);
+    text.extend(["\n[SNIPPET: ", &snippet.id, "]\n", &snippet.text]);
     if !snippet.text.is_empty() && !snippet.text.ends_with('\n') {
         text.push('\n');
     }

@@ -33,6 +33,8 @@ pub struct Root {
     /// The absolute path, with links.
     absolute: PathBuf,
     names: Vec<String>,
+    /// The name in messages, instead of the path.
+    label: Option<String>,
 }
 
 impl Root {
@@ -59,7 +61,10 @@ impl Root {
 
     /// Returns a path below the root for messages.
     pub(crate) fn display_path(&self, path: &str) -> String {
-        crate::id::one_line(&self.path.join(path).display().to_string())
+        match &self.label {
+            Some(label) => crate::id::one_line(&format!("{label}/{path}")),
+            None => crate::id::one_line(&self.path.join(path).display().to_string()),
+        }
     }
 
     /// Makes an absolute path relative to the root, if it is below the root.
@@ -106,7 +111,7 @@ impl Roots {
             let mut names: Vec<String> =
                 names.map(|name| name.to_string_lossy().into_owned()).collect();
             names.dedup();
-            roots.push(Root { path, real, absolute, names });
+            roots.push(Root { path, real, absolute, names, label: None });
         }
         roots.sort_by(|a, b| a.real.cmp(&b.real));
         for pair in roots.windows(2) {
@@ -123,6 +128,15 @@ impl Roots {
             true => Err(SnippetsError::NoRoots),
             false => Ok(Self { roots, home }),
         }
+    }
+
+    /// Sets the names of the folders in messages, by their paths. A server names no paths.
+    #[must_use]
+    pub fn with_labels(mut self, label: impl Fn(&Path) -> Option<String>) -> Self {
+        for root in &mut self.roots {
+            root.label = label(&root.path);
+        }
+        self
     }
 
     /// Iterates over the folders, sorted by canonical path.

@@ -63,7 +63,7 @@ impl DeliveryLog {
                     bundle
                         .snippets
                         .iter()
-                        .map(|snippet| (snippet.id.to_owned(), TextHash::of(&snippet.text))),
+                        .map(|snippet| (snippet.id.to_string(), TextHash::of(&snippet.text))),
                 ),
                 GetResponse::Discovery { gone, .. } => {
                     delivered.retain(|id, _| !gone.contains(id));

@@ -216,7 +216,7 @@ fn session_context_loss() {
     let response = catalog.get(&ids(&["b"]), &options, &BytesOverFour).unwrap();
     let GetResponse::Discovery { gone, listing } = &response else { panic!("{response:?}") };
     assert_eq!(gone, &["a"]);
-    assert_eq!((listing.phase, listing.snippets[0].id), (1, "b"));
+    assert_eq!((listing.phase, &*listing.snippets[0].id), (1, "b"));
     let message = "The index has changed: a, which this session received, no longer exists. Choose";
     assert!(listing.text().starts_with(message), "{}", listing.text());
     log.record(&session, indexes.roots(), &response).unwrap();

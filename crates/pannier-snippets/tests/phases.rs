@@ -10,7 +10,7 @@ use pannier_tokens::{BytesOverFour, ScriptEstimate, TokenCounter};
 
 fn listed(catalog: &pannier_snippets::SnippetCatalog<'_>, options: &ListOptions) -> Vec<String> {
     let listing = catalog.list(options, &BytesOverFour).unwrap();
-    listing.snippets.iter().map(|snippet| snippet.id.to_owned()).collect()
+    listing.snippets.iter().map(|snippet| snippet.id.to_string()).collect()
 }
 
 #[test]

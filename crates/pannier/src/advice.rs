@@ -3,12 +3,16 @@
 //! A library error says what happened in the names of the Rust API. People meet the same failure through a command, whose
 //! names are flags, and models through a tool, whose names are arguments. No other crate below the command knows either.
 
+use std::path::Path;
+
 use pannier_core::Error;
 
 #[cfg(feature = "chat")]
 use pannier_chat::ChatError;
 #[cfg(feature = "docs")]
 use pannier_docs::DocsError;
+#[cfg(any(feature = "memory", feature = "snippets"))]
+use pannier_files::SessionError;
 #[cfg(feature = "memory")]
 use pannier_memory::MemoryError;
 #[cfg(feature = "snippets")]
@@ -34,9 +38,57 @@ impl Failure {
             _ if audience == Audience::Library => None,
             (Some(error), _) => engine_message(error, audience),
             (None, Self::Shelf(error)) => shelf_message(error),
+            #[cfg(feature = "chat")]
+            (None, Self::Chat(error)) => chat_message(error, audience),
+            #[cfg(feature = "docs")]
+            (None, Self::Docs(error)) if audience == Audience::Command => docs_message(error),
             _ => None,
         };
-        message.unwrap_or_else(|| self.to_string())
+        let message = message.unwrap_or_else(|| self.to_string());
+        match audience {
+            // A server's folders are not the client's business.
+            Audience::Agent => self.paths().into_iter().fold(message, |message, path| {
+                message.replace(&path.display().to_string(), &name_in_folder(path))
+            }),
+            _ => message,
+        }
+    }
+
+    /// The paths in the message.
+    fn paths(&self) -> Vec<&Path> {
+        match self {
+            Self::Shelf(
+                ShelfError::InvalidName { path, .. }
+                | ShelfError::DuplicateName { path, .. }
+                | ShelfError::NoContext { path }
+                | ShelfError::Io { path, .. },
+            ) => vec![path],
+            #[cfg(feature = "memory")]
+            Self::Memory(error) => match error {
+                MemoryError::NoFolder { start: path }
+                | MemoryError::TooLong { path, .. }
+                | MemoryError::Config { path, .. }
+                | MemoryError::ConfigValue { path, .. }
+                | MemoryError::Exists { path }
+                | MemoryError::Io { path, .. } => vec![path],
+                MemoryError::Session(error) => session_path(error),
+                _ => Vec::new(),
+            },
+            #[cfg(feature = "snippets")]
+            Self::Snippets(error) => match error {
+                SnippetsError::NoRoot { path }
+                | SnippetsError::SameRoots { path }
+                | SnippetsError::NoIndex { path, .. }
+                | SnippetsError::InvalidIndex { path, .. }
+                | SnippetsError::Io { path, .. } => vec![path],
+                SnippetsError::NestedRoots { inner, outer } => vec![inner, outer],
+                SnippetsError::Session(error) => session_path(error),
+                _ => Vec::new(),
+            },
+            #[cfg(any(feature = "memory", feature = "snippets"))]
+            Self::Session(error) => session_path(error),
+            _ => Vec::new(),
+        }
     }
 
     /// Returns what to do about it, unless the message already says so. There is always advice for an [`Audience::Agent`].
@@ -47,12 +99,21 @@ impl Failure {
         let advice = match self {
             Self::Shelf(error) => shelf_advice(error, audience),
             #[cfg(feature = "chat")]
-            Self::Chat(ChatError::OverBudget { required_tokens, smallest_budget, is_target }) => {
-                Some(match is_target {
-                    true => format!("raise {} to {required_tokens}", TARGET.name(audience)),
-                    false => format!("raise {} to {smallest_budget}", BUDGET.name(audience)),
-                })
-            }
+            Self::Chat(ChatError::OverBudget {
+                required_tokens,
+                smallest_budget,
+                is_target,
+                ..
+            }) => Some(match (is_target, required_tokens == smallest_budget) {
+                (true, _) | (_, true) => format!("raise it to at least {required_tokens}"),
+                _ => format!("raise {} to at least {smallest_budget}", BUDGET.name(audience)),
+            }),
+            #[cfg(feature = "chat")]
+            Self::NoProvider => Some(match audience {
+                Audience::Library => "set the provider".to_owned(),
+                Audience::Command => "add --provider openai or --provider anthropic".to_owned(),
+                Audience::Agent => "add provider: openai or anthropic".to_owned(),
+            }),
             #[cfg(feature = "docs")]
             Self::Docs(error) => docs_advice(error, audience),
             #[cfg(feature = "memory")]
@@ -61,7 +122,7 @@ impl Failure {
                     Some("create one with `memory::init`".to_owned())
                 }
                 MemoryError::NoFolder { .. } => {
-                    Some("create one with `pannier packet init`".to_owned())
+                    Some("create one with `pannier memory init`".to_owned())
                 }
                 MemoryError::NoPacket => replay_advice(audience),
                 _ => None,
@@ -71,6 +132,9 @@ impl Failure {
             Self::NoBudget => {
                 let budget = BUDGET.name(audience);
                 Some(format!("add {budget}, as in {budget} 8k"))
+            }
+            Self::AnswerOverBudget { smallest_budget, .. } => {
+                Some(format!("raise {} to {smallest_budget}", BUDGET.name(audience)))
             }
             Self::Request { .. } if audience == Audience::Agent => {
                 Some("see the input schema of the tool, then call again".to_owned())
@@ -102,7 +166,7 @@ impl Failure {
             Category::InvalidInput => "change the arguments as the message says",
             Category::BudgetNotMet => "raise the budget, or ask for less",
             Category::CacheMissing | Category::CacheInvalid => {
-                "ask the user to rebuild the cache with `pannier build`; then call again"
+                "ask the user to run `pannier docs index`; then call again"
             }
             Category::Io => "check that the files can be read; then call again",
             _ => "this is a fault of the server; please report it",
@@ -214,9 +278,54 @@ fn engine_advice(error: &Error, audience: Audience) -> Option<String> {
     })
 }
 
+/// Returns a path from its project's `.context` folder on, or else its last component.
+fn name_in_folder(path: &Path) -> String {
+    let last = path.file_name().map(Path::new).unwrap_or(path);
+    let mut folders = path.ancestors().skip(1);
+    let context = folders.find(|folder| folder.file_name().is_some_and(|name| name == ".context"));
+    let project = context.and_then(Path::parent);
+    let name = project.and_then(|project| path.strip_prefix(project).ok()).unwrap_or(last);
+    name.display().to_string()
+}
+
+#[cfg(any(feature = "memory", feature = "snippets"))]
+fn session_path(error: &SessionError) -> Vec<&Path> {
+    match error {
+        SessionError::Io { path, .. } => vec![path],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(feature = "chat")]
+fn chat_message(error: &ChatError, audience: Audience) -> Option<String> {
+    let ChatError::OverBudget { required_tokens, smallest_budget, available_tokens, is_target } =
+        error
+    else {
+        return None;
+    };
+    let limit = match (is_target, required_tokens == smallest_budget) {
+        (true, _) => TARGET.name(audience).to_owned(),
+        (_, true) => BUDGET.name(audience).to_owned(),
+        _ => format!("{} less {}", BUDGET.name(audience), RESERVE.name(audience)),
+    };
+    Some(format!(
+        "system prompt, tools and last user message need {required_tokens} tokens but {limit} is {available_tokens}"
+    ))
+}
+
 #[cfg(any(feature = "docs", feature = "memory"))]
 fn replay_advice(audience: Audience) -> Option<String> {
     (audience == Audience::Command).then(|| "replay it with the input it was made from".to_owned())
+}
+
+/// The messages of `pannier-docs` speak of vectors and modes, as its API does.
+#[cfg(feature = "docs")]
+fn docs_message(error: &DocsError) -> Option<String> {
+    Some(match error {
+        DocsError::NoSources { path } => format!("folder `{}` does not exist", path.display()),
+        DocsError::NoVectors { .. } => "the index has no embeddings".to_owned(),
+        _ => return None,
+    })
 }
 
 #[cfg(feature = "docs")]
@@ -225,22 +334,28 @@ fn docs_advice(error: &DocsError, audience: Audience) -> Option<String> {
         (DocsError::Receipt { .. }, _) => return replay_advice(audience),
         (DocsError::NoIndex { .. }, Audience::Library) => "build one with `docs::build`".to_owned(),
         (DocsError::NoIndex { path }, Audience::Command) => {
-            format!("build one with `pannier build --sources DOCS --cache {}`", path.display())
+            match path.ends_with(".pannier/index") {
+                true => "build one with `pannier docs index`".to_owned(),
+                false => format!("build one with `pannier docs index --index {}`", path.display()),
+            }
         }
         (DocsError::Invalid { .. } | DocsError::Outdated { .. }, Audience::Library) => {
             "rebuild it with `docs::build`".to_owned()
         }
         (DocsError::Invalid { .. }, Audience::Command) => {
-            "rebuild it with `pannier build --force`".to_owned()
+            "rebuild it with `pannier docs index --rebuild`".to_owned()
         }
         (DocsError::Outdated { .. }, Audience::Command) => {
-            "rebuild it with `pannier build`".to_owned()
+            "rebuild it with `pannier docs index`".to_owned()
+        }
+        (DocsError::NoVectors { .. }, Audience::Command) => {
+            "run `pannier docs index --embedder …` or pass --mode lexical".to_owned()
         }
         (DocsError::Vectors { .. } | DocsError::NoVector { .. }, Audience::Library) => {
             "give a vector for every id that `docs::for_each_chunk` reports".to_owned()
         }
         (DocsError::Vectors { .. } | DocsError::NoVector { .. }, Audience::Command) => {
-            "give a vector for every id that `pannier chunks` prints".to_owned()
+            "give an embedding for every id that `pannier docs chunks` prints".to_owned()
         }
         _ => return None,
     })
@@ -272,24 +387,33 @@ fn snippets_advice(error: &SnippetsError, audience: Audience) -> Option<String> 
 }
 
 /// The name of a kind of folder in the server's flags and arguments.
-fn folder_name(kind: FolderKind) -> &'static str {
+fn folder_flag(kind: FolderKind) -> &'static str {
     match kind {
-        FolderKind::Documents => "cache",
-        FolderKind::Snippets => "docs",
-        FolderKind::Memory => "context",
+        FolderKind::Documents => "--index",
+        FolderKind::Snippets => "--snippets",
+        FolderKind::Memory => "--memory",
+    }
+}
+
+/// The name of a kind of folder in the arguments of a call.
+fn folder_argument(kind: FolderKind) -> &'static str {
+    match kind {
+        FolderKind::Documents => "index",
+        FolderKind::Snippets => "snippets",
+        FolderKind::Memory => "project",
     }
 }
 
 fn shelf_message(error: &ShelfError) -> Option<String> {
     Some(match error {
         ShelfError::NoFolder { kind } => {
-            format!("the server was started without --{}", folder_name(*kind))
+            format!("the server was started without {}", folder_flag(*kind))
         }
         ShelfError::NameRequired { kind, .. } => {
-            format!("there are several, and {} does not say which", folder_name(*kind))
+            format!("there are several, and {} does not say which", folder_argument(*kind))
         }
         ShelfError::UnknownName { kind, name, .. } => {
-            format!("there is no {} '{name}'", folder_name(*kind))
+            format!("there is no {} '{name}'", folder_argument(*kind))
         }
         _ => return None,
     })
@@ -299,13 +423,16 @@ fn shelf_advice(error: &ShelfError, audience: Audience) -> Option<String> {
     Some(match error {
         _ if audience == Audience::Library => return None,
         ShelfError::NoFolder { kind } => {
-            format!("ask the user to start the server with --{} PATH", folder_name(*kind))
+            format!("ask the user to start the server with {} PATH", folder_flag(*kind))
         }
         ShelfError::NameRequired { kind, names } => {
-            format!("add the argument {}: one of {names}", folder_name(*kind))
+            format!("add the argument {}: one of {names}", folder_argument(*kind))
         }
         ShelfError::UnknownName { kind, names, .. } => {
-            format!("{} is one of {names}", folder_name(*kind))
+            format!("{} is one of {names}", folder_argument(*kind))
+        }
+        ShelfError::NoStateFolder if audience == Audience::Command => {
+            "omit --session, or set XDG_STATE_HOME or HOME to an absolute path".to_owned()
         }
         ShelfError::NoStateFolder => {
             "leave session out, or start the server with XDG_STATE_HOME or HOME set".to_owned()

@@ -46,6 +46,14 @@ pub enum Failure {
     #[cfg(feature = "chat")]
     #[error(transparent)]
     Chat(#[from] ChatError),
+    /// The transcript that was sent before.
+    #[cfg(feature = "chat")]
+    #[error("previous: {0}")]
+    Previous(#[source] ChatError),
+    /// A request does not name the provider of its transcript.
+    #[cfg(feature = "chat")]
+    #[error("the transcript's provider is not named")]
+    NoProvider,
     /// Document indexes.
     #[cfg(feature = "docs")]
     #[error(transparent)]
@@ -114,6 +122,16 @@ pub enum Failure {
         tokens: i64,
         /// The target.
         target: i64,
+    },
+    /// The budget is below the smallest answer.
+    #[error(
+        "the smallest answer needs a budget of {smallest_budget} tokens, and the budget is {budget}"
+    )]
+    AnswerOverBudget {
+        /// The smallest budget that holds an answer.
+        smallest_budget: i64,
+        /// The budget.
+        budget: i64,
     },
     /// A file that a request names cannot be used.
     #[error("{name}: {problem}")]
@@ -207,6 +225,8 @@ impl Failure {
                 ChatError::Engine(error) => error.kind().into(),
                 _ => Category::InvalidInput,
             },
+            #[cfg(feature = "chat")]
+            Self::Previous(_) | Self::NoProvider => Category::InvalidInput,
             #[cfg(feature = "docs")]
             Self::Docs(error) => match error {
                 DocsError::NoIndex { .. } => Category::CacheMissing,
@@ -239,6 +259,7 @@ impl Failure {
             #[cfg(any(feature = "memory", feature = "snippets"))]
             Self::Session(error) => session(error),
             Self::Read { .. } => Category::Io,
+            Self::AnswerOverBudget { .. } => Category::BudgetNotMet,
             Self::Request { .. }
             | Self::NoBudget
             | Self::SlotTwice { .. }

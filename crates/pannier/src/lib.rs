@@ -9,7 +9,7 @@
 //! ```
 //! use pannier::*;
 //!
-//! let hits = [("Refunds take five days.", 0.9), ("We ship on Mondays.", 0.3), ("About us ...", 0.1)];
+//! let hits = [("Refunds take five days.", 0.9), ("We ship on Mondays.", 0.3), ("A page about our whole company and its history ...", 0.1)];
 //! let counter = tokens::counter_by_name("script")?;
 //! let item = |(text, score): &(&str, f64)| {
 //!     let item = ContextItem::builder(*text, counter.count(text) as i64);

@@ -22,8 +22,13 @@ fn failures() -> Vec<(Failure, Category)> {
             Category::BudgetNotMet,
         ),
         (
-            ChatError::OverBudget { required_tokens: 9, smallest_budget: 12, is_target: false }
-                .into(),
+            ChatError::OverBudget {
+                required_tokens: 9,
+                smallest_budget: 12,
+                available_tokens: 5,
+                is_target: false,
+            }
+            .into(),
             Category::BudgetNotMet,
         ),
         (DocsError::NoIndex { path: "cache".into() }.into(), Category::CacheMissing),
@@ -100,7 +105,7 @@ fn messages_use_the_names_of_their_audience() {
     let failure = Failure::from(DocsError::NoIndex { path: "x".into() });
     let advice = AUDIENCES.map(|audience| failure.advice(audience).unwrap());
     assert_eq!(advice[0], "build one with `docs::build`");
-    assert_eq!(advice[1], "build one with `pannier build --sources DOCS --cache x`");
+    assert_eq!(advice[1], "build one with `pannier docs index --index x`");
     assert!(advice[2].starts_with("ask the user"), "{}", advice[2]);
 }
 

@@ -5,7 +5,8 @@ use std::fmt::Debug;
 
 use clap::{Args, Command, FromArgMatches};
 use pannier::ops::{
-    BudgetRequest, CompareRequest, CountRequest, LossRequest, PackRequest, Request, SweepRequest,
+    BudgetRequest, CompareRequest, CountRequest, IndexRequest, LossRequest, PackRequest,
+    ReadRequest, Request, SearchRequest, StatsRequest, SweepRequest, VerifyRequest,
 };
 use schemars::JsonSchema;
 use serde_json::{Value, json};
@@ -53,6 +54,11 @@ fn every_option_is_a_flag_and_the_other_way_round() {
     check::<LossRequest>();
     check::<CompareRequest>();
     check::<CountRequest>();
+    check::<SearchRequest>();
+    check::<ReadRequest>();
+    check::<IndexRequest>();
+    check::<StatsRequest>();
+    check::<VerifyRequest>();
 }
 
 /// Checks that flags and JSON make the same request.
@@ -92,6 +98,39 @@ fn flags_and_json_make_the_same_request() {
             "target": null,
         }),
     );
+    same::<SearchRequest>(
+        &[
+            "roll back",
+            "--max-tokens",
+            "2k",
+            "--cache",
+            "i",
+            "-g",
+            "a/**",
+            "--path",
+            "b/*",
+            "--packing",
+            "score-weighted",
+            "--neighbours",
+            "--top-k",
+            "9",
+            "--mode",
+            "lexical",
+            "--contains",
+            "x",
+            "--dedup-threshold",
+            "0.5",
+            "--after",
+            "2026-03-01",
+        ],
+        json!({
+            "query": "roll back", "budget": 2000, "index": "i", "paths": ["a/**", "b/*"],
+            "layout": "ranked", "neighbors": true, "limit": 9, "mode": "lexical",
+            "must_contain": ["x"], "near_duplicates": 0.5, "after": "2026-03-01",
+        }),
+    );
+    same::<ReadRequest>(&["q", "--path", "a.md"], json!({ "query": "q", "paths": "a.md" }));
+    same::<IndexRequest>(&["d", "--force"], json!({ "sources": "d", "rebuild": true }));
     same::<SweepRequest>(&["--from", "10", "--max", "2k"], json!({ "min": 10, "max": 2000 }));
     same::<BudgetRequest>(&["x", "--ceiling", "9"], json!({ "item": "x", "max": 9 }));
     same::<LossRequest>(&["500", "-b", "2k"], json!({ "tokens": 500, "budget": 2000 }));

@@ -1,19 +1,22 @@
 //! `pannier chat`: trims a transcript.
 
-use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum, ValueHint};
-use pannier_chat::{ChatError, Repair, ReusedPrefix, Transcript, TrimmedTranscript};
-use pannier_core::{ContextItem, ExclusionVariant, SelectionReport, TokenCounter};
-use pannier_policy::{PolicyInputs, PolicyRegistry};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueHint};
+use pannier::Failure;
+use pannier::ops::{ChatAnswer, ChatRequest, OpenChat, ProviderName, TranscriptJson};
+use pannier_chat::{Repair, ReusedPrefix, TrimmedTranscript};
+use pannier_core::{ContextItem, ExclusionVariant, Explanation, SelectionReport};
 use serde::Serialize;
 
-use super::{explanation, find_items, table_view};
-use crate::arguments::{BudgetArguments, TimeArguments, TokenizerArguments};
+use super::pack::RecordArguments;
+use super::{explanation, table_view};
+use crate::config;
 use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
+use crate::run::{Format, interruptible, with_output};
 
 /// The maximum size of a transcript.
 const MAX_TRANSCRIPT_BYTES: u64 = 1 << 30;
@@ -26,67 +29,48 @@ const MAX_TRANSCRIPT_BYTES: u64 = 1 << 30;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  pannier chat --format openai --budget 8000 request.json
-  pannier chat --format anthropic --budget 100000 --reserve 4000 --report < messages.json
-  pannier chat --format openai --budget 8000 now.json --keep-prefix sent-before.json")]
+  pannier chat request.json --provider openai --budget 8k --report
+  pannier chat now.json --provider openai --budget 8k --previous sent.json")]
 pub(crate) struct Chat {
-    /// Transcript: a JSON list of messages, or a request [default: standard input]
+    /// JSON list of messages, or a request with one [default: standard input]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
 
-    /// Format of the messages
-    #[arg(long, short, value_enum)]
-    format: Format,
+    /// Previous request; keep its prefix so the prompt cache still hits
+    #[arg(long, alias = "keep-prefix", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    previous: Option<PathBuf>,
 
     #[command(flatten)]
-    budget: BudgetArguments,
+    request: ChatRequest,
 
-    /// Preset (see `pannier policy list`), .toml or .json file; its placer is ignored
-    #[arg(long, short, value_name = "NAME|FILE", default_value = "transcript", value_hint = ValueHint::FilePath)]
-    policy: String,
+    /// Output format: text, json or table
+    ///
+    /// `text` is the trimmed transcript, which is JSON. `json` adds token counts, repairs and the reused prefix.
+    #[arg(long, short, value_name = "F", default_value = "text", hide_default_value = true, value_parser = formats(),
+        hide_possible_values = true)]
+    format: ChatFormat,
 
     #[command(flatten)]
-    time: TimeArguments,
-
-    #[command(flatten)]
-    tokenizer: TokenizerArguments,
-
-    /// Previous request, whose prefix to keep for the provider's prompt cache
-    #[arg(long, value_name = "PREVIOUS", value_hint = ValueHint::FilePath)]
-    keep_prefix: Option<PathBuf>,
-
-    /// Print dropped messages and reasons on stderr, or as JSON with --report=FILE
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-", value_hint = ValueHint::FilePath)]
-    report: Option<PathBuf>,
-
-    /// Messages to explain instead of printing the transcript; repeatable
-    #[arg(long, value_name = "ID|INDEX")]
-    explain: Vec<String>,
+    records: RecordArguments,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    /// OpenAI Chat Completions
-    Openai,
-    /// Anthropic Messages
-    Anthropic,
+/// An output format, or the name of a provider, which `--format` took formerly.
+#[derive(Clone, Copy, Debug)]
+enum ChatFormat {
+    Output(Format),
+    Provider(ProviderName),
 }
 
-impl Format {
-    fn of_transcript(self) -> pannier_chat::Provider {
-        match self {
-            Self::Openai => pannier_chat::Provider::OpenAi,
-            Self::Anthropic => pannier_chat::Provider::Anthropic,
-        }
-    }
-
-    /// The default tokenizer of the provider.
-    fn tokenizer(self) -> &'static str {
-        match self {
-            Self::Openai => "o200k",
-            Self::Anthropic => "claude",
-        }
-    }
+fn formats() -> impl TypedValueParser<Value = ChatFormat> {
+    let former = ["openai", "anthropic"].map(|name| PossibleValue::new(name).hide(true));
+    let names = ["text", "json", "table"].map(PossibleValue::new);
+    PossibleValuesParser::new(names.into_iter().chain(former)).map(|name| match name.as_str() {
+        "json" => ChatFormat::Output(Format::Json),
+        "table" => ChatFormat::Output(Format::Table),
+        "openai" => ChatFormat::Provider(ProviderName::Openai),
+        "anthropic" => ChatFormat::Provider(ProviderName::Anthropic),
+        _ => ChatFormat::Output(Format::Text),
+    })
 }
 
 /// The JSON report of a run.
@@ -102,98 +86,110 @@ struct Report<'r> {
 
 impl Chat {
     pub(crate) fn run(&self) -> Result<(), CliError> {
-        let budget = self.budget.read()?;
-        let registry = PolicyRegistry::default();
-        let policy = input::read_policy(&registry, &self.policy)?;
         let file = self.file.clone().unwrap_or_else(|| "-".into());
-        if file.as_os_str() == "-"
-            && self.keep_prefix.as_ref().is_some_and(|path| path.as_os_str() == "-")
-        {
+        let inputs: Vec<PathBuf> =
+            [Some(&file), self.previous.as_ref()].into_iter().flatten().cloned().collect();
+        self.records.check(&inputs)?;
+        let shelf = config::shelf()?;
+        let mut request = self.request.clone();
+        let format = match self.format {
+            ChatFormat::Output(format) => format,
+            ChatFormat::Provider(name) => {
+                request.provider.get_or_insert(name);
+                output::note("`--format PROVIDER` is now `--provider PROVIDER`");
+                Format::Text
+            }
+        };
+        // A missing budget is reported before the transcript is read.
+        request.budget.read(&request.reserves, &shelf)?;
+        if inputs.len() > 1 && inputs.iter().all(|path| is_stdin(path)) {
             let problem =
-                "the transcript and --keep-prefix cannot both be standard input; name a file";
+                "the transcript and --previous cannot both be standard input; name a file";
             return Err(CliError::Usage(problem.to_owned()));
         }
-        let text = input::read_text_or_stdin(&file, MAX_TRANSCRIPT_BYTES)?;
-        let (counter, exactness) = self.counter(&text)?;
-        let previous = match &self.keep_prefix {
-            Some(path) => Some((path, input::read_text_or_stdin(path, MAX_TRANSCRIPT_BYTES)?)),
-            None => None,
+        request.transcript = read(&file)?;
+        request.previous = self.previous.as_deref().map(read).transpose()?;
+        let names = std::mem::take(&mut request.explain);
+        let has_target = request.budget.target.is_some();
+        let result = with_output(interruptible(), |control| {
+            request.open(&shelf, control, |chat| {
+                let mut output = Output::new();
+                if !names.is_empty() {
+                    let explanations = chat.explain(&names, control)?;
+                    match format {
+                        Format::Json => {
+                            let explanations =
+                                explanations.into_iter().map(Explanation::into_owned).collect();
+                            output.json(&ChatAnswer::Explanations { explanations })?;
+                        }
+                        _ => output.text(&explanation::texts(&explanations, has_target))?,
+                    }
+                    return output.finish();
+                }
+                let trimmed = chat.trim()?;
+                output::print_notes(&control.take_notes());
+                let is_replaced = self.write_records(chat, &trimmed, &mut output)?;
+                match format {
+                    _ if is_replaced => {}
+                    Format::Json => output.json(&chat.answer(&trimmed)?)?,
+                    Format::Table => {
+                        let styled = output::is_styled(&std::io::stdout());
+                        output.text(&table_view::text(trimmed.selection(), styled))?;
+                    }
+                    _ => {
+                        output.text(&trimmed.json())?;
+                        output.text("\n")?;
+                    }
+                }
+                output.finish()?;
+                if format != Format::Table {
+                    output::hint(&table_view::summary(trimmed.selection()));
+                }
+                Ok(())
+            })
+        });
+        result.map_err(|error| self.at_file(error, file))
+    }
+
+    /// Adds the name of the file to an error about a transcript.
+    fn at_file(&self, error: CliError, file: PathBuf) -> CliError {
+        let at = |path: Option<PathBuf>, failure| CliError::LibraryAt {
+            path: path.filter(|path| !is_stdin(path)),
+            failure,
         };
-        let format = self.format.of_transcript();
-        let error_at = |path: &PathBuf| {
-            let path = Some(path).filter(|path| path.as_os_str() != "-").cloned();
-            move |error: ChatError| CliError::LibraryAt { path, failure: error.into() }
-        };
-        let transcript = Transcript::read(format, &text, &*counter).map_err(error_at(&file))?;
-        let previous = match &previous {
-            Some((path, text)) => {
-                Some(Transcript::read(format, text, &*counter).map_err(error_at(path))?)
+        match error {
+            CliError::Library(failure @ Failure::Chat(_)) => at(Some(file), failure),
+            CliError::Library(Failure::Previous(error)) => {
+                at(self.previous.clone(), Failure::Chat(error))
             }
-            None => None,
-        };
-
-        let mut inputs = PolicyInputs::from(self.time.now);
-        inputs.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
-        let trimmer = transcript.trimmer(&registry, &policy, inputs)?;
-        let items = transcript.items();
-        let explained = find_items(items, &self.explain)?;
-        let trimmed = trimmer.trim(&budget).map_err(error_at(&file))?;
-
-        let prefix = previous.as_ref().map(|previous| trimmed.reused_prefix(previous));
-        self.print_report(&transcript, &trimmed, prefix, (counter.name(), exactness))?;
-        let mut output = Output::new();
-        if explained.is_empty() {
-            output.text(&trimmed.json())?;
-            output.text("\n")?;
-        } else {
-            let mut search = explanation::search(explained.len());
-            let explanations = trimmer.explain(&budget, &explained, &mut search)?;
-            output.text(&explanation::texts(&explanations, self.budget.has_target()))?;
+            error => error,
         }
-        output.finish()
     }
 
-    /// Returns the requested tokenizer, that of the request's model, or the default of the provider, and its exactness.
-    fn counter(&self, text: &str) -> Result<(Box<dyn TokenCounter>, &'static str), CliError> {
-        let known = match self.tokenizer.is_named() {
-            true => Some(self.tokenizer.counter()?),
-            false => pannier_chat::model(text)
-                .and_then(|model| pannier_tokens::counter_by_name(&model).ok()),
-        };
-        Ok(match known {
-            Some(counter) => {
-                let exactness = counter.exactness().name();
-                (counter, exactness)
-            }
-            None => (pannier_tokens::counter_by_name(self.format.tokenizer())?, "assumed"),
-        })
-    }
-
-    /// Prints the report, warnings and the reused prefix.
-    fn print_report(
+    /// Writes the report and the receipt, and prints warnings and the reused prefix. Returns whether the report replaces
+    /// the transcript.
+    fn write_records(
         &self,
-        transcript: &Transcript<'_>,
+        chat: &OpenChat<'_>,
         trimmed: &TrimmedTranscript<'_, '_>,
-        prefix: Option<ReusedPrefix>,
-        (tokenizer, exactness): (&str, &'static str),
-    ) -> Result<(), CliError> {
-        let repairs = transcript.repairs();
-        match &self.report {
-            Some(path) if path.as_os_str() != "-" => {
-                let report = Report {
-                    tokenizer,
-                    exactness,
-                    prefix,
-                    repairs,
-                    report: trimmed.selection().report(),
-                };
-                output::write_json(path, &report)?;
-            }
-            Some(_) => {
-                let styled = output::is_styled(&std::io::stderr());
-                output::note(&format!("texts counted by {tokenizer} ({exactness})"));
-                let text = table_view::text(trimmed.selection(), styled);
-                let _ = write!(std::io::stderr(), "{text}");
+        output: &mut Output,
+    ) -> Result<bool, CliError> {
+        let (repairs, (tokenizer, exactness)) = (chat.repairs(), chat.tokenizer());
+        let prefix = chat.prefix(trimmed);
+        let is_on_stderr = self.records.report().is_some_and(|path| path.as_os_str().is_empty());
+        if is_on_stderr {
+            output::note(&format!("texts counted by {tokenizer} ({exactness})"));
+        }
+        let report = || Report {
+            tokenizer,
+            exactness,
+            prefix,
+            repairs,
+            report: trimmed.selection().report(),
+        };
+        let is_replaced = self.records.write_report(trimmed.selection(), report, output)?;
+        match self.records.report() {
+            Some(_) if is_on_stderr => {
                 if !repairs.is_empty() {
                     output::note("\nRepaired");
                 }
@@ -201,6 +197,7 @@ impl Chat {
                     output::note(&format!("  message-{}: {}", repair.message, repair.problem));
                 }
             }
+            Some(_) => {}
             None => {
                 let counts = trimmed.selection().exclusion_counts();
                 let rejected =
@@ -220,6 +217,18 @@ impl Chat {
                 "reusable prefix: {messages} of {of_messages} messages, {tokens} of {of_tokens} tokens"
             ));
         }
-        Ok(())
+        if let Some(path) = self.records.receipt() {
+            output::write_json(path, &chat.receipt(trimmed))?;
+        }
+        Ok(is_replaced)
     }
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Reads a transcript; `-` is standard input.
+pub(super) fn read(path: &Path) -> Result<TranscriptJson, CliError> {
+    Ok(TranscriptJson(input::read_text_or_stdin(path, MAX_TRANSCRIPT_BYTES)?))
 }

@@ -1,188 +1,373 @@
-//! `pannier build`, `resolve`, `chunks`, `inspect` and `verify`: document indexes.
+//! `pannier docs`: indexes, searches and reads documents.
 
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint};
-use pannier_core::ContextBudget;
-use pannier_docs::{
-    BuildOptions, DocumentIndex, DocumentSource, Embedder, Hit, IndexStats, Progress, SizeStats,
-    VectorSource, resolve_policy,
+use clap::{Args, Subcommand, ValueHint};
+use pannier::ops::{
+    Bound, Control, FoundPassages, IndexRequest, QueryOptions, ReadRequest, SearchRequest,
+    StatsRequest, VerifyRequest,
 };
-use pannier_policy::{PolicyRegistry, Receipt, RunConfig};
+use pannier::{Defaults, Shelf};
+use pannier_core::{ContextItem, Explanation, Selection};
+use pannier_docs::{DocumentSource, Embedder, Hit, IndexStats, Progress, SizeStats};
 use serde::Serialize;
 
-use super::{AnswerFormat, explanation, find_items};
+use super::inspect::FormatArguments;
+use super::pack::RecordArguments;
+use super::{explanation, table_view};
+use crate::config;
 use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
+use crate::run::{self, Format, formats, interruptible, with_notes};
 use crate::table::{Table, printable};
 
-/// The folder of a document cache.
-#[derive(Args, Debug)]
-pub(crate) struct CacheArguments {
-    /// Folder of the cache
-    #[arg(long, value_name = "CACHE", value_hint = ValueHint::DirPath)]
-    pub(crate) cache: PathBuf,
+/// Index, search and read documents
+#[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  pannier docs index .
+  pannier docs search 'how do we roll back?' --budget 2k
+  pannier docs read --path guides/rollback.md")]
+pub(crate) enum Docs {
+    Index(Box<Index>),
+    Search(Box<Search>),
+    Read(Box<Read>),
+    Chunks(Box<Chunks>),
+    Stats(Stats),
+    Verify(Verify),
 }
 
-/// The documents of a folder, and their metadata.
-#[derive(Args, Debug)]
-pub(crate) struct FileArguments {
-    /// Pattern of document names, or of paths if it has a slash [default: *.md]
-    #[arg(long = "glob", value_name = "PATTERN")]
-    globs: Vec<String>,
-
-    /// Skip files that .gitignore excludes
-    #[arg(long)]
-    gitignore: bool,
-
-    /// JSON file with titles and dates, which override the front matter
-    ///
-    /// An object, as in {"guides/deploy.md": {"title": "Deploying", "date": "2026-03-01"}}
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    about: Option<PathBuf>,
-}
-
-impl FileArguments {
-    fn read(&self, folder: &Path) -> Result<DocumentSource, CliError> {
-        let sources =
-            DocumentSource::new(folder).patterns(&self.globs).respect_gitignore(self.gitignore);
-        Ok(match &self.about {
-            Some(path) => sources.metadata(input::read_about(path)?),
-            None => sources,
-        })
+impl Docs {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
+        match self {
+            Self::Index(command) => command.run(),
+            Self::Search(command) => command.run(),
+            Self::Read(command) => command.run(),
+            Self::Chunks(command) => command.run(),
+            Self::Stats(command) => command.run(),
+            Self::Verify(command) => command.run(),
+        }
     }
 }
 
-/// Index a folder of documents
+/// Build or update the search index of a folder
 ///
-/// Builds are incremental: unchanged documents are reused, and nothing is written if nothing has changed. The current cache
-/// stays in use until the new one is complete.
+/// Unchanged documents are reused, and nothing is written if nothing has changed. The current index stays in use until the new
+/// one is complete. Without --index, the index is .pannier/index in the current folder.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  pannier build --sources docs --cache .cache/docs
-  pannier build --sources . --cache .cache/all --glob '*.md' --glob 'src/**/*.rs' --gitignore
-  pannier build --sources docs --cache .cache/docs --embedder minilm:models/all-MiniLM-L6-v2")]
-pub(crate) struct Build {
-    /// Folder with documents
-    #[arg(long, value_name = "DOCS", value_hint = ValueHint::DirPath)]
-    sources: PathBuf,
+  pannier docs index
+  pannier docs index docs --glob '*.md' --glob '*.txt' --gitignore
+  pannier docs index --embedder minilm:models/all-MiniLM-L6-v2")]
+pub(crate) struct Index {
+    #[command(flatten)]
+    request: IndexRequest,
 
     #[command(flatten)]
-    cache: CacheArguments,
+    files: IndexFiles,
 
     #[command(flatten)]
-    files: FileArguments,
-
-    #[command(flatten)]
-    embedder: EmbedderArguments,
-
-    /// File with your own vectors, one for each chunk of `pannier chunks`
-    ///
-    /// JSON lines, as in {"id": "…", "vector": [0.1, …]}
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "embedder")]
-    vectors: Option<PathBuf>,
-
-    /// Rebuild everything, even if the cache is up to date
-    #[arg(long)]
-    force: bool,
-
-    /// Output format
-    #[arg(long, short, value_enum, default_value_t)]
-    format: AnswerFormat,
+    format: FormatArguments,
 }
 
-impl Build {
-    pub(crate) fn run(&self) -> Result<(), CliError> {
-        let sources = self.files.read(&self.sources)?;
+/// Files about the documents of an index.
+#[derive(Args, Debug)]
+pub(super) struct IndexFiles {
+    /// JSON file with title and date per path; overrides front matter
+    ///
+    /// An object, as in {"guides/deploy.md": {"title": "Deploying", "date": "2026-03-01"}}
+    #[arg(long, alias = "about", value_name = "FILE", value_hint = ValueHint::FilePath,
+        help_heading = "Advanced", hide_short_help = true)]
+    metadata: Option<PathBuf>,
+
+    /// File with your own embeddings, one for each chunk of `docs chunks`
+    ///
+    /// JSON lines, as in {"id": "…", "vector": [0.1, …]}
+    #[arg(long, alias = "vectors", value_name = "FILE", value_hint = ValueHint::FilePath,
+        conflicts_with = "embedder", help_heading = "Advanced", hide_short_help = true)]
+    embeddings: Option<PathBuf>,
+}
+
+impl IndexFiles {
+    /// Builds an index, with its progress on a terminal, and prints the result.
+    pub(super) fn build(
+        &self,
+        request: &IndexRequest,
+        shelf: &Shelf,
+        is_json: bool,
+    ) -> Result<(), CliError> {
+        let metadata = self.metadata.as_deref().map(input::read_about).transpose()?;
+        let embeddings = self.embeddings.as_deref().map(input::read_vectors).transpose()?;
         let shows_progress = std::io::stderr().is_terminal();
         let mut last = None;
-        let embedder = self.embedder.open()?;
-        let imported = self.vectors.as_deref().map(input::read_vectors).transpose()?;
-        let vectors = match (&embedder, &imported) {
-            (_, Some(vectors)) => VectorSource::Imported(vectors),
-            (Some(embedder), None) => VectorSource::Embedder(&**embedder),
-            (None, None) if self.embedder.is_set() => VectorSource::None,
-            (None, None) => VectorSource::Unspecified,
-        };
-        let options = BuildOptions { from_scratch: self.force, vectors };
-        let built = pannier_docs::build(&sources, &self.cache.cache, &options, &mut |progress| {
-            let Progress { done, of, embedded, .. } = progress;
+        let mut show = |Progress { done, of, embedded, .. }: Progress| {
             let percent = (done * 100).checked_div(of).unwrap_or(100);
             if shows_progress && last != Some((percent, embedded)) {
-                let vectors = new_vectors(embedded);
+                let vectors =
+                    if embedded == 0 { String::new() } else { format!(", {embedded} new vectors") };
                 // Progress is best effort.
                 let _ =
                     write!(std::io::stderr(), "\r{done} of {of} documents ({percent} %){vectors}");
                 last = Some((percent, embedded));
             }
-        });
+        };
+        let built =
+            request.build(shelf, metadata.unwrap_or_default(), embeddings.as_ref(), &mut show);
         if last.is_some() {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
         let built = built?;
-        let text = || {
-            let (documents, chunks, terms) = (built.documents, built.chunks, built.terms);
-            match built.is_unchanged {
-                true => format!("{documents} documents, nothing has changed\n"),
-                false => format!(
-                    "{documents} documents ({} unchanged), {chunks} chunks, {terms} words{}\n",
-                    built.reused,
-                    new_vectors(built.embedded)
-                ),
-            }
-        };
-        output::print_answer(self.format.is_json(), || &built, text)
+        output::print_answer(is_json, || &built, || pannier::ops::Answer::text(&built).into_owned())
+    }
+}
+
+impl Index {
+    fn run(&self) -> Result<(), CliError> {
+        let settings = config::read()?;
+        let mut request = self.request.clone();
+        if request.glob.is_empty() {
+            request.glob = settings.globs;
+        }
+        let mut defaults: Defaults = settings.defaults;
+        // An index further up belongs to the folder there.
+        defaults.index = settings.named_index;
+        let shelf = Shelf::local().with_defaults(defaults);
+        self.files.build(&request, &shelf, self.format.format.is_json())
     }
 }
 
 /// The embedding model.
-fn new_vectors(count: u64) -> String {
-    if count == 0 { String::new() } else { format!(", {count} new vectors") }
-}
-
 #[derive(Args, Debug)]
 pub(crate) struct EmbedderArguments {
     /// Embedding model: none, static:FOLDER or minilm:FOLDER
     ///
     /// `static` is a table of token vectors, `minilm` is all-MiniLM-L6-v2. The folder has a .safetensors file and a
     /// tokenizer.json.
-    #[arg(long, value_name = "NAME[:FOLDER]")]
-    embedder: Option<String>,
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) embedder: Option<String>,
 }
 
 impl EmbedderArguments {
-    /// Returns whether the option is set.
-    fn is_set(&self) -> bool {
-        self.embedder.is_some()
-    }
-
     pub(crate) fn open(&self) -> Result<Option<Box<dyn Embedder>>, CliError> {
         Ok(self.embedder.as_deref().map(pannier_embed::open_embedder).transpose()?.flatten())
     }
 }
 
-/// Print the chunks of a cache or of a folder
+/// The embedding of a query, as a file.
+#[derive(Args, Debug)]
+pub(crate) struct QueryEmbedding {
+    /// File with the embedding of the query, a JSON array
+    #[arg(long, alias = "query-vector", value_name = "FILE", value_hint = ValueHint::FilePath,
+        conflicts_with = "embedder", help_heading = "Advanced", hide_short_help = true)]
+    query_embedding: Option<PathBuf>,
+}
+
+impl QueryEmbedding {
+    /// Adds the embedding to the options of a search.
+    pub(crate) fn add_to(&self, options: &mut QueryOptions) -> Result<(), CliError> {
+        options.query_embedding =
+            self.query_embedding.as_deref().map(input::read_vector).transpose()?;
+        Ok(())
+    }
+}
+
+/// Print the passages that best match a query
 ///
-/// Prints one JSON object per line with id, path, location, headings and text. `build --vectors` takes vectors by these ids.
+/// Searches passages by BM25, and by embeddings if the index has them. Takes the best passages that fit, drops
+/// near-duplicates, and prints the passages of each document together, in document order, under its path. The budget limits
+/// the printed text; with --format json, the whole answer. Exits with 1 if nothing is found.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  pannier chunks --cache .cache/docs | head -3
-  pannier chunks --sources docs --glob '*.txt'")]
-pub(crate) struct Chunks {
-    /// Folder of the cache
-    #[arg(long, value_name = "CACHE", value_hint = ValueHint::DirPath, required_unless_present = "sources")]
-    cache: Option<PathBuf>,
+  pannier docs search 'how do we roll back a deployment?' --budget 2k
+  pannier docs search '\"rolling back\"' --glob 'guides/**' --format json
+  pannier docs search deploy --format jsonl | pannier inspect sweep -p assemble")]
+pub(crate) struct Search {
+    #[command(flatten)]
+    request: SearchRequest,
 
-    /// Folder with documents
-    #[arg(long, value_name = "DOCS", value_hint = ValueHint::DirPath, conflicts_with = "cache")]
+    #[command(flatten)]
+    embedding: QueryEmbedding,
+
+    /// Output format: text, json, or jsonl of all matches
+    #[arg(long, short, value_name = "F", default_value = "text", hide_default_value = true,
+        value_parser = formats(&[Format::Text, Format::Json, Format::Jsonl]), hide_possible_values = true)]
+    format: Format,
+
+    #[command(flatten)]
+    records: RecordArguments,
+}
+
+/// Returns what the budget bounds in a format.
+fn bound(format: Format) -> Bound {
+    if format.is_json() { Bound::Answer } else { Bound::Text }
+}
+
+impl Search {
+    fn run(&self) -> Result<(), CliError> {
+        self.records.check(&[])?;
+        let shelf = config::shelf()?;
+        let mut request = self.request.clone();
+        self.embedding.add_to(&mut request.search)?;
+        let pool = with_notes(Control::default(), |control| request.open(&shelf, control))?;
+        let bound = bound(self.format);
+        if !request.explain.is_empty() {
+            return with_notes(interruptible(), |control| {
+                pool.explain(bound, &request.explain, control, |explanations| {
+                    print_explanations(self.format, &explanations)
+                })
+            })?;
+        }
+        let mut output = Output::new();
+        let (answer, summary, is_reported) = pool.select(bound, |selection, answer| {
+            let receipt = || pool.receipt(bound, selection);
+            let is_reported = self.records.write(selection, receipt, &mut output)?;
+            if selection.is_empty() {
+                output::note(&empty_reason("passage", selection));
+            }
+            Ok::<_, CliError>((answer, table_view::summary(selection), is_reported))
+        })??;
+        let FoundPassages { passages, text, .. } = &answer;
+        match self.format {
+            _ if is_reported => {}
+            Format::Json => output.answer(&answer)?,
+            Format::Jsonl => {
+                let items = pool.candidates().pool(pool.budget())?;
+                items.iter().try_for_each(|item| output.json(item))?;
+            }
+            _ => output.text(text)?,
+        }
+        finish(output, passages.is_empty(), &summary)
+    }
+}
+
+/// Print whole documents, by keyword or path
+///
+/// Documents are taken best first and never truncated; those that do not fit are skipped. The score of a document is that of
+/// its best passage. The budget limits the printed text; with --format json, the whole answer. Exits with 1 if nothing is
+/// found.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pannier docs read 'deploy rollback' --budget 4k
+  pannier docs read --path guides/rollback.md --format json")]
+pub(crate) struct Read {
+    #[command(flatten)]
+    request: ReadRequest,
+
+    /// Output format: text, json, or jsonl of all matches
+    #[arg(long, short, value_name = "F", default_value = "text", hide_default_value = true,
+        value_parser = formats(&[Format::Text, Format::Json, Format::Jsonl]), hide_possible_values = true)]
+    format: Format,
+
+    #[command(flatten)]
+    records: RecordArguments,
+}
+
+impl Read {
+    fn run(&self) -> Result<(), CliError> {
+        self.records.check(&[])?;
+        let shelf = config::shelf()?;
+        let request = &self.request;
+        let pool = with_notes(Control::default(), |control| request.open(&shelf, control))?;
+        let bound = bound(self.format);
+        if !request.explain.is_empty() {
+            return with_notes(interruptible(), |control| {
+                let explanations = pool.explain(bound, &request.explain, control)?;
+                Ok(print_explanations(self.format, &explanations))
+            })?;
+        }
+        let mut output = Output::new();
+        let (answer, summary, is_reported) = pool.select(bound, |selection, answer| {
+            let receipt = || pool.receipt(bound, selection);
+            let is_reported = self.records.write(selection, receipt, &mut output)?;
+            if selection.is_empty() {
+                output::note(&empty_reason("document", selection));
+            }
+            Ok::<_, CliError>((answer, table_view::summary(selection), is_reported))
+        })??;
+        match self.format {
+            _ if is_reported => {}
+            Format::Json => output.answer(&answer)?,
+            Format::Jsonl => pool.items().iter().try_for_each(|item| output.json(item))?,
+            _ => output.text(&answer.text)?,
+        }
+        finish(output, answer.documents.is_empty(), &summary)
+    }
+}
+
+fn print_explanations(
+    format: Format,
+    explanations: &[Explanation<&ContextItem>],
+) -> Result<(), CliError> {
+    let mut output = Output::new();
+    match format {
+        Format::Json => output.answer(&explanations)?,
+        _ => output.text(&explanation::texts(explanations, false))?,
+    }
+    output.finish()
+}
+
+/// Ends a search: with exit code 1 if nothing was found.
+fn finish(output: Output, is_empty: bool, summary: &str) -> Result<(), CliError> {
+    let written = output.finish();
+    if !is_empty {
+        output::hint(summary);
+    }
+    CliError::check_failed(written, !is_empty)
+}
+
+/// Returns why nothing is selected.
+fn empty_reason(what: &str, selection: &Selection<'_>) -> String {
+    let smallest = selection.pool().iter().map(|item| item.tokens()).min();
+    match smallest {
+        None if what == "passage" => {
+            "no passage matches; try other words or fewer filters".to_owned()
+        }
+        None => format!("no {what} matches; try other words"),
+        Some(tokens) => {
+            let count = selection.pool().len();
+            format!(
+                "no {what} fits: {count} match, the smallest has {tokens} tokens without its path"
+            )
+        }
+    }
+}
+
+/// Print chunks as JSON Lines
+///
+/// Prints the chunks of the index, or of a folder, with id, path, location, headings and text. `docs index --embeddings` takes
+/// embeddings by these ids.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pannier docs chunks | head -3
+  pannier docs chunks docs --glob '*.txt'")]
+pub(crate) struct Chunks {
+    /// Folder with documents [default: those of the index]
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    folder: Option<PathBuf>,
+
+    #[arg(long, hide = true, conflicts_with = "folder")]
     sources: Option<PathBuf>,
 
     #[command(flatten)]
-    files: FileArguments,
+    index: pannier::ops::IndexOptions,
+
+    /// Files of the folder, e.g. '*.txt' or 'notes/**' [default: *.md]; repeatable
+    #[arg(long = "glob", short, value_name = "GLOB")]
+    globs: Vec<String>,
+
+    /// Skip files that .gitignore excludes
+    #[arg(long)]
+    gitignore: bool,
+
+    /// JSON file with title and date per path; overrides front matter
+    #[arg(long, alias = "about", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    metadata: Option<PathBuf>,
 }
 
 /// A printed chunk.
@@ -199,132 +384,56 @@ struct PrintedChunk {
 }
 
 impl Chunks {
-    pub(crate) fn run(&self) -> Result<(), CliError> {
+    fn run(&self) -> Result<(), CliError> {
         let mut output = Output::new();
         let mut print = |chunk: Hit| {
             let Hit { id, path, sequence, range, heading_path, text, .. } = chunk;
             let (start, end) = (range.start, range.end);
             output.json(&PrintedChunk { id, path, sequence, start, end, heading_path, text })
         };
-        if let Some(folder) = &self.sources {
-            pannier_docs::for_each_chunk(&self.files.read(folder)?, &mut print)?;
-        }
-        if let Some(cache) = &self.cache {
-            for chunk in DocumentIndex::open(cache)?.all_chunks()? {
-                print(chunk?)?;
+        match self.folder.as_ref().or(self.sources.as_ref()) {
+            Some(folder) => {
+                let metadata = self.metadata.as_deref().map(input::read_about).transpose()?;
+                let source = DocumentSource::new(folder)
+                    .patterns(&self.globs)
+                    .respect_gitignore(self.gitignore)
+                    .metadata(metadata.unwrap_or_default());
+                pannier_docs::for_each_chunk(&source, &mut print)?;
+            }
+            None => {
+                for chunk in self.index.open(&config::shelf()?)?.all_chunks()? {
+                    print(chunk?)?;
+                }
             }
         }
         output.finish()
     }
 }
 
-/// Find whole documents for a query, within a budget
-///
-/// The score of a document is the share of its words that are query terms. Documents are taken best first and never truncated;
-/// those that do not fit are skipped. Documents without a query term fill the remaining budget.
+/// Show index statistics
 #[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  pannier resolve --cache .cache/docs --query 'deploy rollback' --budget 4000
-  pannier resolve --cache .cache/docs --query deploy --budget 4000 --explain guides/deploy.md")]
-pub(crate) struct Resolve {
+pub(crate) struct Stats {
     #[command(flatten)]
-    cache: CacheArguments,
+    request: StatsRequest,
 
-    /// Query terms; may be empty
-    #[arg(long, value_name = "QUERY")]
-    query: String,
-
-    /// Token budget; a token is four bytes
-    #[arg(long, short, value_name = "TOKENS")]
-    budget: u64,
-
-    /// Output format
-    #[arg(long, short, value_enum, default_value_t)]
-    format: ResolveFormat,
-
-    /// Documents to explain instead of printing the result; repeatable
-    #[arg(long, value_name = "ID|INDEX")]
-    explain: Vec<String>,
-
-    /// File for a receipt, with which `pannier replay` repeats the selection
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    receipt: Option<PathBuf>,
+    #[command(flatten)]
+    format: FormatArguments,
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum ResolveFormat {
-    /// One line of JSON
-    #[default]
-    Json,
-    /// Indented JSON
-    Pretty,
-}
-
-impl Resolve {
-    pub(crate) fn run(&self) -> Result<(), CliError> {
-        let cache = DocumentIndex::open(&self.cache.cache)?;
-        let mut output = Output::new();
-        if !self.explain.is_empty() || self.receipt.is_some() {
-            self.run_engine(&cache, &mut output)?;
-        }
-        if self.explain.is_empty() {
-            let resolved = cache.resolve(&self.query, self.budget)?;
-            match self.format {
-                ResolveFormat::Json => output.json(&resolved)?,
-                ResolveFormat::Pretty => output.pretty_json(&resolved)?,
-            }
-        }
-        output.finish()
-    }
-
-    /// Selects with the engine, which explains the selection and writes receipts.
-    fn run_engine(&self, cache: &DocumentIndex, output: &mut Output) -> Result<(), CliError> {
-        let items = cache.pool(&self.query)?;
-        let tokens = i64::try_from(self.budget).unwrap_or(i64::MAX);
-        let budget = ContextBudget::new(tokens, tokens)?;
-        let policy = resolve_policy();
-        let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
-        if let Some(path) = &self.receipt {
-            let selection = pipeline.run(&items, &budget)?;
-            let mut config = RunConfig::new(policy);
-            config.tokenizer = "bytes/4".to_owned();
-            config.source = Some(cache.receipt_source(&self.query));
-            let receipt = Receipt::new(&selection, config);
-            output::write_json(path, &receipt)?;
-        }
-        let explained = find_items(&items, &self.explain)?;
-        let explanations = explanation::explain(&pipeline, &items, &budget, &explained)?;
-        output.text(&explanation::texts(&explanations, false))
+impl Stats {
+    fn run(&self) -> Result<(), CliError> {
+        let stats = run::run(self.request.clone(), &config::shelf()?)?;
+        print_stats(&stats, self.format.format.is_json())
     }
 }
 
-/// The specification's `inspect --cache`.
-#[derive(Args, Debug)]
-pub(crate) struct InspectCache {
-    /// Folder of the index
-    #[arg(long, value_name = "CACHE", value_hint = ValueHint::DirPath, hide = true)]
-    cache: Option<PathBuf>,
-
-    /// Output format
-    #[arg(long, short, value_enum, default_value_t, hide = true)]
-    format: AnswerFormat,
+/// Prints statistics.
+pub(super) fn print_stats(stats: &IndexStats, is_json: bool) -> Result<(), CliError> {
+    output::print_answer(is_json, || stats, || text(stats))
 }
 
-impl InspectCache {
-    pub(crate) fn run(&self) -> Result<(), CliError> {
-        let Some(cache) = &self.cache else {
-            let problem = "name what to inspect, as in `pannier inspect sweep items.jsonl`";
-            return Err(CliError::Usage(problem.to_owned()));
-        };
-        let cache = DocumentIndex::open(cache)?;
-        let stats = cache.inspect()?;
-        output::print_answer(self.format.is_json(), || &stats, || text(&stats))
-    }
-}
-
-fn text(stats: &IndexStats<'_>) -> String {
-    let manifest = stats.manifest;
+fn text(stats: &IndexStats) -> String {
+    let manifest = &stats.manifest;
     let mut table = Table::new(output::terminal_width(), 0, &[false, false]);
     let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
     row("version", manifest.version.clone());
@@ -349,26 +458,30 @@ fn text(stats: &IndexStats<'_>) -> String {
     table.render(false)
 }
 
-/// Verify every byte of a cache
+/// Check index integrity
 ///
 /// Checks contents against their hashes, and rebuilds chunks, index and version to compare them. Prints `sound`, or all
 /// problems and exits with 5.
 #[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  pannier verify --cache .cache/docs")]
 pub(crate) struct Verify {
     #[command(flatten)]
-    cache: CacheArguments,
+    request: VerifyRequest,
+
+    #[command(flatten)]
+    format: FormatArguments,
 }
 
 impl Verify {
-    pub(crate) fn run(&self) -> Result<(), CliError> {
-        let problems = pannier_docs::verify(&self.cache.cache)?;
-        if problems.is_empty() {
-            return output::print("sound\n");
+    fn run(&self) -> Result<(), CliError> {
+        let answer = run::run(self.request.clone(), &config::shelf()?)?;
+        let text = || match answer.is_sound {
+            true => "sound\n".to_owned(),
+            false => printable(&(answer.problems.join("\n") + "\n")),
+        };
+        output::print_answer(self.format.format.is_json(), || &answer, text)?;
+        match answer.problems.len() {
+            0 => Ok(()),
+            count => Err(CliError::CacheDamaged(count)),
         }
-        output::print(&printable(&(problems.join("\n") + "\n")))?;
-        Err(CliError::CacheDamaged(problems.len()))
     }
 }

@@ -1,22 +1,47 @@
-//! `pannier eval`: retrieval quality on a data set, for developers and hidden from the help.
+//! `pannier eval`: measures quality on labeled data; for developers, and hidden from the help.
 
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::{Args, ValueHint};
+use clap::{Args, Subcommand, ValueHint};
+use pannier::ops::QueryOptions;
 use pannier_docs::eval::{ContextReport, Dataset, EvalOptions, EvalReport};
 
 use super::AnswerFormat;
-use super::assemble::SearchArguments;
-use super::docs::EmbedderArguments;
 use crate::arguments::TokenizerArguments;
 use crate::error::CliError;
 use crate::output;
 
-/// Measure retrieval and assembly on a data set
+/// Measure quality on labeled data
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub(crate) struct Eval {
+    #[command(subcommand)]
+    command: Option<EvalCommand>,
+
+    #[command(flatten)]
+    docs: Option<EvalDocs>,
+}
+
+#[derive(Debug, Subcommand)]
+enum EvalCommand {
+    Docs(Box<EvalDocs>),
+}
+
+impl Eval {
+    pub(crate) fn run(&self) -> Result<(), CliError> {
+        match (&self.command, &self.docs) {
+            (Some(EvalCommand::Docs(command)), _) => command.run(),
+            (None, Some(command)) => command.run(),
+            (None, None) => Err(CliError::Usage("name a data set, as in --data DIR".to_owned())),
+        }
+    }
+}
+
+/// Measure retrieval quality on labeled queries
+#[derive(Args, Debug)]
+struct EvalDocs {
     /// Folder with docs.jsonl, queries.jsonl and qrels.tsv
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     data: PathBuf,
@@ -37,10 +62,7 @@ pub(crate) struct Eval {
     tokenizer: TokenizerArguments,
 
     #[command(flatten)]
-    embedder: EmbedderArguments,
-
-    #[command(flatten)]
-    search: SearchArguments,
+    search: QueryOptions,
 
     /// Check every query at every seventh budget from 0 to 4,000, not at a sample
     #[arg(long)]
@@ -51,8 +73,8 @@ pub(crate) struct Eval {
     format: AnswerFormat,
 }
 
-impl Eval {
-    pub(crate) fn run(&self) -> Result<(), CliError> {
+impl EvalDocs {
+    fn run(&self) -> Result<(), CliError> {
         let dataset = Dataset::open(&self.data, self.queries)?;
         let report = match &self.run {
             Some(path) => dataset.measure_ranking(path)?,
@@ -62,9 +84,10 @@ impl Eval {
     }
 
     fn measure(&self, dataset: &Dataset) -> Result<EvalReport, CliError> {
-        let embedder = self.embedder.open()?;
+        let name = self.search.embedder.as_deref();
+        let embedder = name.map(pannier_embed::open_embedder).transpose()?.flatten();
         let mut options = EvalOptions::new(Arc::from(self.tokenizer.counter()?));
-        options.search = self.search.read();
+        options.search = self.search.search();
         options.embedder = embedder.as_deref();
         options.every_budget = self.thorough;
         if let Some(folder) = &self.keep {

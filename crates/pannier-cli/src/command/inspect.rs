@@ -28,7 +28,7 @@ pub(crate) struct Inspect {
     command: Option<InspectCommand>,
 
     #[command(flatten)]
-    cache: super::docs::InspectCache,
+    cache: super::specified::InspectCache,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,6 +1,5 @@
 //! The commands, one file each.
 
-mod assemble;
 mod chat;
 mod compare;
 mod conformance;
@@ -9,12 +8,13 @@ mod eval;
 mod explanation;
 mod inspect;
 mod manual;
-mod mcp;
+mod memory;
 mod pack;
-mod packet;
 mod policy;
 mod receipts;
+mod serve;
 mod snippets;
+mod specified;
 mod state;
 mod table_view;
 mod tokens;
@@ -46,22 +46,30 @@ macro_rules! commands {
 commands! {
     Pack(Box<pack::Pack>),
     Chat(Box<chat::Chat>),
-    Build(docs::Build),
-    Resolve(docs::Resolve),
-    Assemble(Box<assemble::Assemble>),
-    Packet(Box<packet::PacketCommand>),
+    #[command(subcommand)]
+    Docs(docs::Docs),
+    Memory(Box<memory::MemoryCommand>),
     #[command(subcommand)]
     Snippets(snippets::Snippets),
-    Mcp(Box<mcp::Mcp>),
-    Chunks(docs::Chunks),
+    Serve(Box<serve::Serve>),
+    #[command(hide = true)]
+    Build(Box<specified::Build>),
+    #[command(hide = true)]
+    Resolve(specified::Resolve),
+    #[command(hide = true)]
+    Assemble(Box<specified::Assemble>),
+    #[command(hide = true)]
+    Agent(Box<memory::Agent>),
+    #[command(hide = true)]
+    Mcp(Box<serve::Mcp>),
     Inspect(Box<inspect::Inspect>),
-    Verify(docs::Verify),
     #[command(subcommand)]
     Policy(policy::Policies),
     Tokens(tokens::Tokens),
+    #[command(hide = true)]
     Conformance(conformance::Conformance),
     #[command(hide = true)]
-    Eval(eval::Eval),
+    Eval(Box<eval::Eval>),
     Completions(manual::Completions),
     Man(manual::Man),
 }

@@ -4,11 +4,15 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueHint};
 use pannier::ops::{PackAnswer, PackPool, PackRequest};
 use pannier_core::{
     ContextBudget, DiagnosticTraceCollector, Explanation, Selection, TraceDetailLevel, TraceEvent,
 };
+use pannier_policy::Receipt;
+
+use serde::Serialize;
 
 use super::{explanation, table_view};
 use crate::config;
@@ -53,7 +57,7 @@ pub(crate) struct RecordArguments {
     ///
     /// `--report=-` prints the JSON in place of the selection.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "",
-        value_hint = ValueHint::FilePath)]
+        value_parser = OsStringValueParser::new().map(PathBuf::from), value_hint = ValueHint::FilePath)]
     report: Option<PathBuf>,
 
     /// Write a receipt for later replay
@@ -82,16 +86,35 @@ impl RecordArguments {
         Ok(())
     }
 
+    /// Returns the file for a report; an empty path is standard error, and `-` standard output.
+    pub(crate) fn report(&self) -> Option<&PathBuf> {
+        self.report.as_ref()
+    }
+
     /// Returns the file for a receipt.
     pub(crate) fn receipt(&self) -> Option<&PathBuf> {
         self.receipt.as_ref()
     }
 
-    /// Prints or writes the report of a selection. Returns whether it replaces the selection.
-    pub(crate) fn write_report(
+    /// Writes the receipt and the report of a selection, if the user asks for them. Returns whether the report replaces the
+    /// selection.
+    pub(crate) fn write(
         &self,
         selection: &Selection<'_>,
-        events: Vec<TraceEvent>,
+        receipt: impl FnOnce() -> Receipt,
+        output: &mut Output,
+    ) -> Result<bool, CliError> {
+        if let Some(path) = &self.receipt {
+            output::write_json(path, &receipt())?;
+        }
+        self.write_report(selection, || selection.report(), output)
+    }
+
+    /// Prints or writes the report of a selection. Returns whether it replaces the selection.
+    pub(crate) fn write_report<T: Serialize>(
+        &self,
+        selection: &Selection<'_>,
+        report: impl FnOnce() -> T,
         output: &mut Output,
     ) -> Result<bool, CliError> {
         match &self.report {
@@ -102,10 +125,10 @@ impl RecordArguments {
                 let _ = write!(std::io::stderr(), "{text}");
             }
             Some(path) if path.as_os_str() == "-" => {
-                output.json(&selection.report_with(events))?;
+                output.json(&report())?;
                 return Ok(true);
             }
-            Some(path) => output::write_json(path, &selection.report_with(events))?,
+            Some(path) => output::write_json(path, &report())?,
         }
         Ok(false)
     }
@@ -143,7 +166,8 @@ impl Pack {
             with_notes(Default::default(), |control| request.open(&shelf, control))?;
         let (selection, events) = select(&pool, &budget)?;
         selection.notes().iter().for_each(|note| output::warn(&note.to_string()));
-        let is_replaced = self.records.write_report(&selection, events, &mut output)?;
+        let is_replaced =
+            self.records.write_report(&selection, || selection.report_with(events), &mut output)?;
         if let Some(path) = self.records.receipt() {
             output::write_json(path, &pool.receipt(&selection))?;
         }

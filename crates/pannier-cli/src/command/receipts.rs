@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueHint};
-use pannier_core::{ContextItem, TokenCounter, UncountedItem};
-use pannier_docs::{Assembler, DocumentIndex};
+use pannier::ops::{IndexOptions, QueryOptions, ReadPool, SearchPool, TranscriptJson};
+use pannier_chat::{ChatError, Provider, Transcript};
+use pannier_core::{TokenCounter, UncountedItem};
 use pannier_memory::{Folder, PacketBuilder};
-use pannier_policy::{DiffEntry, PolicyRegistry, Receipt, ReceiptDiff, Replay};
+use pannier_policy::{DiffEntry, PolicyInputs, PolicyRegistry, Receipt, ReceiptDiff, Replay};
 
 use super::AnswerFormat;
-use super::assemble::VectorArguments;
+use super::docs::{EmbedderArguments, QueryEmbedding};
+use crate::config;
 use crate::error::CliError;
 use crate::input;
 use crate::output;
@@ -36,16 +38,22 @@ pub(crate) struct ReplayCommand {
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
 
-    /// Cache of the first run, for `resolve` and `assemble`
-    #[arg(long, value_name = "CACHE", value_hint = ValueHint::DirPath, conflicts_with = "files")]
-    cache: Option<PathBuf>,
+    #[command(flatten)]
+    index: IndexOptions,
 
-    /// .context folder of the first run, for `packet`
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["files", "cache"])]
+    /// .context folder of the first run, for `memory`
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["files", "index"])]
     context: Option<PathBuf>,
 
+    /// Previous request of the first run, for `chat --previous`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Advanced", hide_short_help = true)]
+    previous: Option<PathBuf>,
+
     #[command(flatten)]
-    vector: VectorArguments,
+    embedder: EmbedderArguments,
+
+    #[command(flatten)]
+    embedding: QueryEmbedding,
 }
 
 impl ReplayCommand {
@@ -56,33 +64,55 @@ impl ReplayCommand {
         if let ("memory", Some(context)) = (receipt.source.kind.as_str(), &self.context) {
             return packet(&receipt, context, counter);
         }
-        let items = match (receipt.source.kind.as_str(), &self.cache) {
+        let has_files = !self.files.is_empty();
+        let replay = match receipt.source.kind.as_str() {
+            "chat" if self.files.len() == 1 => self.chat(&receipt, &self.files[0], &*counter)?,
             // With the tokenizer of the receipt.
-            ("items", None) => UncountedItem::count(input::read_items(&self.files)?, &*counter),
-            (kind @ ("documents" | "passages"), Some(cache)) => {
-                let cache = DocumentIndex::open(cache)?;
-                let (recorded, current) = (&receipt.source.version, &cache.manifest().version);
+            "items" if self.index.index.is_none() => {
+                let items = UncountedItem::count(input::read_items(&self.files)?, &*counter);
+                receipt.replay(&items, &PolicyRegistry::default(), &counter)?
+            }
+            kind @ ("documents" | "passages" | "reads") if !has_files => {
+                let shelf = config::shelf()?;
+                let index = self.index.open(&shelf)?;
+                let (recorded, current) = (&receipt.source.version, &index.manifest().version);
                 if recorded != current {
-                    return source_mismatch("cache", recorded, current);
+                    return source_mismatch("index", recorded, current);
                 }
-                let query = receipt.source.query.as_deref().unwrap_or_default();
                 match kind {
-                    "documents" => cache.pool(query)?,
-                    _ => self.passages(&cache, query, &receipt, &counter)?,
+                    "documents" => {
+                        let items =
+                            index.pool(receipt.source.query.as_deref().unwrap_or_default())?;
+                        receipt.replay(&items, &PolicyRegistry::default(), &counter)?
+                    }
+                    "reads" => {
+                        ReadPool::from_receipt(&receipt, &index, counter)?.replay(&receipt)?
+                    }
+                    _ => {
+                        let mut options = QueryOptions::default();
+                        options.embedder.clone_from(&self.embedder.embedder);
+                        self.embedding.add_to(&mut options)?;
+                        let pool = options.with_vector(&index, &shelf, |vector| {
+                            SearchPool::from_receipt(&receipt, &index, vector, counter)
+                        })?;
+                        pool.replay(&receipt)?
+                    }
                 }
             }
-            (kind, _) => {
+            kind => {
                 let hint = match kind {
                     "items" => "name its files, and nothing else",
-                    "documents" | "passages" => "add --cache, and name no files",
+                    "documents" | "passages" | "reads" => "add --index, and name no files",
                     "memory" => "add --context, and name no files",
-                    _ => "this version of Pannier replays items, documents, passages and memory",
+                    "chat" => "name its transcript, and nothing else",
+                    _ => {
+                        "this version of Pannier replays items, documents, passages, memory and chats"
+                    }
                 };
                 let problem = format!("it was made from {kind}; {hint}");
                 return Err(CliError::input(&self.receipt, problem));
             }
         };
-        let replay = receipt.replay(&items, &PolicyRegistry::default(), &counter)?;
         print_replay(&receipt, &replay)
     }
 }
@@ -113,18 +143,31 @@ fn source_mismatch(what: &str, recorded: &str, current: &str) -> Result<(), CliE
 }
 
 impl ReplayCommand {
-    /// Searches the passages as in the first run.
-    fn passages(
+    /// Trims a transcript as in the first run.
+    fn chat(
         &self,
-        cache: &DocumentIndex,
-        query: &str,
         receipt: &Receipt,
-        counter: &Arc<dyn TokenCounter>,
-    ) -> Result<Vec<ContextItem>, CliError> {
-        let assembler = Assembler::new(cache, Assembler::config_from_receipt(receipt)?);
-        let assembler = assembler.with_counter(Arc::clone(counter));
-        let vector = self.vector.open()?;
-        Ok(assembler.candidates(query, vector.query())?.pool_from_receipt(receipt)?)
+        file: &Path,
+        counter: &dyn TokenCounter,
+    ) -> Result<Replay, CliError> {
+        let at = |path: &Path| {
+            let path = Some(path.to_owned());
+            move |error: ChatError| CliError::LibraryAt { path, failure: error.into() }
+        };
+        let provider = Provider::from_receipt(receipt)?;
+        let TranscriptJson(text) = super::chat::read(file)?;
+        let transcript = Transcript::read(provider, &text, counter).map_err(at(file))?;
+        let previous = self.previous.as_deref().map(super::chat::read).transpose()?;
+        let previous = match (&previous, self.previous.as_deref()) {
+            (Some(TranscriptJson(text)), Some(path)) => {
+                Some(Transcript::read(provider, text, counter).map_err(at(path))?)
+            }
+            _ => None,
+        };
+        let mut inputs = PolicyInputs::from(receipt.reference_time);
+        inputs.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
+        let trimmer = transcript.trimmer(&PolicyRegistry::default(), receipt.policy(), inputs)?;
+        Ok(trimmer.replay(receipt, previous.as_ref())?)
     }
 }
 

@@ -3,29 +3,34 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
-use pannier_core::TokenCounter;
-use pannier_snippets::{
-    ContextFormat, DeliveryLog, GetOptions, GetResponse, ListOptions, Roots, Scope, SessionId,
-    SnippetCatalog, SnippetIndexes, SnippetType, SnippetsError,
-};
+use pannier::Shelf;
+use pannier::ops::{Answer, Control, SnippetGetRequest, SnippetListRequest};
+use pannier_snippets::GetResponse;
 
-use super::AnswerFormat;
+use super::inspect::FormatArguments;
 use super::state;
-use crate::arguments::TokenizerArguments;
+use crate::config;
 use crate::error::CliError;
 use crate::output::{self, Output};
+use crate::run::{self, with_notes, with_output};
 use crate::table::printable;
 
-/// List and fetch documentation snippets with their requirements
+/// The tokenizer of new indexes.
+const INDEX_TOKENIZER: &str = "o200k";
+
+/// List and print documentation snippets with dependencies
 ///
 /// A snippet is a Markdown file with front matter: id, description, type, scope, and required snippets. `index` writes
 /// DIR/index.yaml, `list` lists snippets, `get` prints their texts, and `check` reports problems.
 #[derive(Debug, Subcommand)]
-#[command(after_help = "\
+#[command(
+    disable_help_subcommand = true,
+    after_help = "\
 Examples:
   pannier snippets index --root docs
-  pannier snippets list --areas policy,concept
-  pannier snippets get project/design/index --budget 4000")]
+  pannier snippets list --type policy,concept
+  pannier snippets get project/design/index --budget 4k"
+)]
 pub(crate) enum Snippets {
     Index(IndexCommand),
     List(List),
@@ -44,21 +49,23 @@ impl Snippets {
     }
 }
 
+/// Returns a shelf that knows the user's home and state.
+fn shelf() -> Result<Shelf, CliError> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let state = state::state_dir("snippets").ok();
+    Ok(config::shelf()?.with_home(home).with_state_folder(state))
+}
+
 #[derive(Args, Debug)]
 struct RootArguments {
-    /// Folder with snippets; repeatable
-    #[arg(long = "root", value_name = "DIR", default_value = "docs", value_hint = ValueHint::DirPath)]
-    roots: Vec<PathBuf>,
+    /// Folder with snippets; repeatable [default: docs]
+    #[arg(long = "root", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    roots: Vec<String>,
 }
 
-impl RootArguments {
-    fn open(&self) -> Result<Roots, CliError> {
-        let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-        Ok(Roots::open(&self.roots, home)?)
-    }
-}
-
-/// Write the index of each root
+/// Index snippets
+///
+/// Writes index.yaml into each root.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -68,14 +75,19 @@ pub(crate) struct IndexCommand {
     #[command(flatten)]
     roots: RootArguments,
 
-    #[command(flatten)]
-    tokenizer: TokenizerArguments,
+    /// Model, encoding or file:PATH that counts [default: o200k]
+    #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
+    tokenizer: Option<String>,
 }
 
 impl IndexCommand {
     fn run(&self) -> Result<(), CliError> {
-        let counter = self.tokenizer.counter()?;
-        let summaries = pannier_snippets::index(&self.roots.open()?, &*counter)?;
+        let shelf = shelf()?;
+        let summaries = with_notes(Control::default(), |control| {
+            let counter = shelf.counter(self.tokenizer.as_deref(), INDEX_TOKENIZER, control)?;
+            let roots = shelf.open_roots(&self.roots.roots)?;
+            Ok(pannier_snippets::index(&roots, &*counter)?)
+        })?;
         let mut output = Output::new();
         for index in summaries {
             let path = printable(&index.path.display().to_string());
@@ -93,177 +105,87 @@ impl IndexCommand {
     }
 }
 
-/// Report all problems of snippets; exits with 1 if there are any
+/// Validate snippets; exits with 1 if there are problems
+///
+/// Reports missing and invalid fields, duplicate ids, dangling and cyclic dependencies, unreadable files, a missing or stale
+/// index, and files and lines that resemble snippets or required reads.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
-  pannier snippets check --root docs
-
-Reports missing and invalid fields, duplicate ids, dangling and cyclic requirements, unreadable files,
-a missing or stale index, and files and lines that resemble snippets or required reads.")]
+  pannier snippets check --root docs")]
 pub(crate) struct Check {
     #[command(flatten)]
     roots: RootArguments,
 
-    /// Output format
-    #[arg(long, short, value_enum, default_value_t)]
-    format: AnswerFormat,
+    #[command(flatten)]
+    format: FormatArguments,
 }
 
 impl Check {
     fn run(&self) -> Result<(), CliError> {
-        let problems = pannier_snippets::check(&self.roots.open()?)?;
+        let problems = pannier_snippets::check(&shelf()?.open_roots(&self.roots.roots)?)?;
         let text = || match problems.is_empty() {
             true => "sound\n".to_owned(),
             false => problems.iter().map(|problem| format!("{problem}\n")).collect(),
         };
-        let written = output::print_answer(self.format.is_json(), || &problems, text);
+        let written = output::print_answer(self.format.format.is_json(), || &problems, text);
         CliError::check_failed(written, problems.is_empty())
     }
 }
 
-/// List snippets with id, scope, type, tokens and description
+/// List snippets
+///
+/// Prints id, scope, type, tokens and description of each snippet.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  pannier snippets list --areas policy,concept
+  pannier snippets list --type policy,concept
   pannier snippets list --scope project --query 'roll back a deployment'
-  pannier snippets list --baseline-only --format json")]
+  pannier snippets list --baseline --format json")]
 pub(crate) struct List {
     #[command(flatten)]
-    roots: RootArguments,
-
-    /// Types to list: principle, concept, policy, procedure, design, spec
-    #[arg(long, value_name = "TYPE", value_delimiter = ',')]
-    areas: Vec<String>,
-
-    /// Scopes to list: global, domain, project
-    #[arg(long, value_name = "SCOPE", value_delimiter = ',')]
-    scope: Vec<String>,
-
-    /// List only snippets that baseline.md files refer to
-    #[arg(long)]
-    baseline_only: bool,
-
-    /// Search terms; related snippets come first
-    #[arg(long, value_name = "TEXT")]
-    query: Option<String>,
-
-    /// Maximum number of snippets
-    #[arg(long, value_name = "COUNT")]
-    limit: Option<usize>,
+    request: SnippetListRequest,
 
     #[command(flatten)]
-    tokenizer: TokenizerArguments,
-
-    /// Output format
-    #[arg(long, short, value_enum, default_value_t)]
-    format: AnswerFormat,
+    format: FormatArguments,
 }
 
 impl List {
     fn run(&self) -> Result<(), CliError> {
-        let types = self.areas.iter().map(|name| SnippetType::from_name(name.trim()));
-        let scopes = self.scope.iter().map(|name| Scope::from_name(name.trim()));
-        let mut options = ListOptions::default();
-        options.areas = types.collect::<Result<_, SnippetsError>>()?;
-        options.scopes = scopes.collect::<Result<_, SnippetsError>>()?;
-        options.baseline_only = self.baseline_only;
-        options.query.clone_from(&self.query);
-        options.limit = self.limit;
-        let indexes = SnippetIndexes::read(self.roots.open()?)?;
-        let catalog = indexes.catalog()?;
-        let counter = counter(&self.tokenizer, &catalog)?;
-        let listing = catalog.list(&options, &*counter)?;
-        output::print_answer(self.format.is_json(), || &listing, || listing.text())
+        let list = run::run(self.request.clone(), &shelf()?)?;
+        let text = || Answer::text(&list).into_owned();
+        output::print_answer(self.format.format.is_json(), || &list, text)
     }
 }
 
-/// Print snippets and their requirements
+/// Print snippets with dependencies
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   pannier snippets get project/design/index
-  pannier snippets get project/design/index global/policy/names --budget 4000 --tokenizer o200k
+  pannier snippets get project/design/index global/policy/names --budget 4k
   pannier snippets get project/design/index --session 6d40ae08")]
 pub(crate) struct Get {
-    /// Ids of snippets
-    #[arg(value_name = "ID", required = true)]
-    ids: Vec<String>,
-
     #[command(flatten)]
-    roots: RootArguments,
-
-    /// Token budget of the output; nothing is truncated to fit
-    #[arg(long, short, value_name = "TOKENS")]
-    budget: Option<usize>,
-
-    #[command(flatten)]
-    tokenizer: TokenizerArguments,
-
-    /// Session; snippets it already received are listed, not printed again
-    #[arg(long, value_name = "ID")]
-    session: Option<String>,
-
-    /// Print snippets again that the session already received
-    #[arg(long, requires = "session")]
-    resend: bool,
-
-    /// Output format
-    #[arg(long, short, value_enum, default_value_t)]
-    format: AnswerFormat,
+    request: SnippetGetRequest,
 }
 
 impl Get {
     fn run(&self) -> Result<(), CliError> {
-        let session = self.session.as_deref().map(SessionId::new).transpose();
-        let session = session.map_err(SnippetsError::from)?;
-        let indexes = SnippetIndexes::read(self.roots.open()?)?;
-        let catalog = indexes.catalog()?;
-        let counter = counter(&self.tokenizer, &catalog)?;
-        let ids = catalog.resolve_ids(self.ids.iter().map(String::as_str))?;
-        let mut options = GetOptions::default();
-        (options.budget, options.resend) = (self.budget, self.resend);
-        options.format = match self.format {
-            AnswerFormat::Text => ContextFormat::Text,
-            AnswerFormat::Json => ContextFormat::Json,
-        };
-        let mut deliveries = None;
-        if let Some(session) = session {
-            let log = DeliveryLog::in_folder(state::state_dir("snippets")?);
-            options.delivered = log.read(&session, indexes.roots())?;
-            deliveries = Some((session, log));
-        }
-        let answer = catalog.get(&ids, &options, &*counter)?;
-        let mut output = Output::new();
-        match &answer {
-            GetResponse::Snippets(context) => {
-                output.write(|mut writer| context.write(options.format, &mut writer))?;
-            }
-            GetResponse::Discovery { listing, .. } => {
-                output.text(&listing.render(options.format))?;
-            }
-        }
-        output.finish()?;
-        // Only printed snippets are recorded. If that fails, the output is still valid.
-        if let Some((session, log)) = deliveries
-            && let Err(error) = log.record(&session, indexes.roots(), &answer)
-        {
-            output::warn(&format!(
-                "{error}; the session will get these snippets again; make the folder writable, or set XDG_STATE_HOME"
-            ));
-        }
-        Ok(())
-    }
-}
-
-/// Returns the requested tokenizer, or else the one that counted the indexes.
-fn counter(
-    requested: &TokenizerArguments,
-    catalog: &SnippetCatalog<'_>,
-) -> Result<Box<dyn TokenCounter>, CliError> {
-    match catalog.counter().filter(|_| !requested.is_named()) {
-        Some(counter) => Ok(counter),
-        None => requested.counter(),
+        let shelf = shelf()?;
+        with_output(Control::default(), |control| {
+            self.request.clone().deliver(&shelf, control, |response, format| {
+                let mut output = Output::new();
+                match response {
+                    GetResponse::Snippets(bundle) => {
+                        output.write(|mut writer| bundle.write(format, &mut writer))?;
+                    }
+                    GetResponse::Discovery { listing, .. } => {
+                        output.text(&listing.render(format))?;
+                    }
+                }
+                output.finish()
+            })
+        })
     }
 }

@@ -8,24 +8,21 @@ use super::server::{Fixture, metadata};
 
 const SPEC: &str = "project/spec/refund-endpoint";
 
-fn items(fixture: &Fixture) -> Vec<Value> {
+pub(crate) fn items(fixture: &Fixture) -> Vec<Value> {
     let text = fs::read_to_string(fixture.0.join("examples/support-chat.jsonl")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
-fn tool_outputs_equal_the_bytes_of_the_command() {
+fn specified_operations_return_the_bytes_of_the_command() {
     let fixture = Fixture::new("bytes");
     let mut client = fixture.serve();
     client.initialize("2025-11-25");
-    let chat = items(&fixture);
-    let policy = json!({ "scorers": [{ "type": "recency", "weight": 1.0 }], "slicer": "knapsack", "bucket_size": 1 });
-    fs::write(fixture.0.join("policy.json"), policy.to_string()).unwrap();
-    let cases: Vec<(&str, Value, Vec<&str>)> = vec![
+    let cases: [(&str, Value, &[&str]); 3] = [
         (
             "resolve_context",
             json!({ "query": "deploy Deploy rollback", "budget": 80 }),
-            vec![
+            &[
                 "resolve",
                 "--cache",
                 "handbook",
@@ -38,165 +35,24 @@ fn tool_outputs_equal_the_bytes_of_the_command() {
         (
             "context.resolve",
             json!({ "cache": "handbook", "query": "", "budget": u64::MAX }),
-            vec![
-                "resolve",
-                "--cache",
-                "handbook",
-                "--query",
-                "",
-                "--budget",
-                "18446744073709551615",
-            ],
-        ),
-        (
-            "assemble_context",
-            json!({ "query": "how do we roll back?", "budget": 60, "tokenizer": "o200k", "metadata": true, "paths": ["guides/**"], "packing": "score-weighted", "neighbours": true }),
-            vec![
-                "assemble",
-                "--cache",
-                "handbook",
-                "--query",
-                "how do we roll back?",
-                "--budget",
-                "60",
-                "--tokenizer",
-                "o200k",
-                "--metadata",
-                "--path",
-                "guides/**",
-                "--packing",
-                "score-weighted",
-                "--neighbours",
-                "--format",
-                "json",
-            ],
-        ),
-        (
-            "get_context",
-            json!({ "areas": ["policy", "concept"], "query": "names" }),
-            vec![
-                "snippets",
-                "list",
-                "--root",
-                "examples/snippets",
-                "--areas",
-                "policy,concept",
-                "--query",
-                "names",
-                "--format",
-                "json",
-            ],
-        ),
-        (
-            "get_context",
-            json!({ "snippet_ids": [SPEC], "budget": 2000, "tokenizer": "cl100k" }),
-            vec![
-                "snippets",
-                "get",
-                SPEC,
-                "--root",
-                "examples/snippets",
-                "--budget",
-                "2000",
-                "--tokenizer",
-                "cl100k",
-                "--format",
-                "json",
-            ],
-        ),
-        (
-            "memory_packet",
-            json!({ "now": "2026-03-01", "query": "payment webhook", "files": ["queries/a.sql"], "budget": 400 }),
-            vec![
-                "packet",
-                "examples/harbour",
-                "--now",
-                "2026-03-01",
-                "--query",
-                "payment webhook",
-                "--files",
-                "queries/a.sql",
-                "--budget",
-                "400",
-            ],
-        ),
-        (
-            "memory_packet",
-            json!({ "context": "harbour", "now": "2026-11-16T12:00:00Z", "format": "json" }),
-            vec!["packet", "examples/harbour", "--now", "2026-11-16T12:00:00Z", "--format", "json"],
-        ),
-        (
-            "select_context",
-            json!({ "items": chat, "budget": 90, "reserve": 10, "policy": "rag", "query": "refund" }),
-            vec![
-                "pack",
-                "examples/support-chat.jsonl",
-                "--budget",
-                "90",
-                "--reserve",
-                "10",
-                "--policy",
-                "rag",
-                "--query",
-                "refund",
-                "--format",
-                "json",
-            ],
-        ),
-        (
-            "select_context",
-            json!({ "items": chat, "budget": 90, "target": 70, "policy": policy, "tokenizer": "o200k" }),
-            vec![
-                "pack",
-                "examples/support-chat.jsonl",
-                "--budget",
-                "90",
-                "--target",
-                "70",
-                "--policy",
-                "policy.json",
-                "--tokenizer",
-                "o200k",
-                "--format",
-                "json",
-            ],
-        ),
-        (
-            "select_context",
-            json!({ "items": chat, "budget": 60, "explain": ["m3", "#0"] }),
-            vec![
-                "pack",
-                "examples/support-chat.jsonl",
-                "--budget",
-                "60",
-                "--explain",
-                "m3",
-                "--explain",
-                "#0",
-                "--format",
-                "json",
-            ],
+            &["resolve", "--cache", "handbook", "--query", "", "--budget", "18446744073709551615"],
         ),
         (
             "context.inspect_cache",
             json!({ "cache": "handbook" }),
-            vec!["inspect", "--cache", "handbook", "--format", "json"],
+            &["inspect", "--cache", "handbook", "--format", "json"],
         ),
     ];
     for (name, arguments, command) in cases {
-        let expected = fixture.command(&command);
+        let expected = fixture.command(command);
         assert_eq!(client.text(name, arguments.clone()), expected, "{name} {arguments}");
-        // The same call in the new protocol version, twice.
+        // The same call in the new protocol version.
         let params = json!({ "name": name, "arguments": arguments, "_meta": metadata() });
         let answer = client.request("tools/call", params);
         assert_eq!(answer["result"]["content"][0]["text"], *expected, "{name}");
         assert_eq!(answer["result"]["resultType"], "complete");
-        let structured = &answer["result"]["structuredContent"];
-        match serde_json::from_str::<Value>(&expected) {
-            Ok(list @ Value::Array(_)) => assert_eq!(structured["explanations"], list),
-            Ok(object) => assert_eq!(*structured, object),
-            Err(_) => assert_eq!(structured["markdown"], *expected),
-        }
+        let structured: Value = serde_json::from_str(&expected).unwrap();
+        assert_eq!(answer["result"]["structuredContent"], structured);
     }
     assert_eq!(client.end(), (Some(0), String::new()));
 }
@@ -241,33 +97,31 @@ fn tools_are_listed_only_if_they_have_a_folder() {
     let tools = client.request("tools/list", json!({}))["result"]["tools"].clone();
     let tools = tools.as_array().unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    let all =
-        ["resolve_context", "assemble_context", "get_context", "memory_packet", "select_context"];
+    let all = ["search_docs", "read_docs", "get_context", "get_memory", "pack_items"];
     assert_eq!(names, all);
     for tool in tools {
         let name = tool["name"].as_str().unwrap();
         assert!(!tool["title"].as_str().unwrap().is_empty());
-        assert!(tool["description"].as_str().unwrap().contains("Use it"), "{name}");
+        assert!(tool["description"].as_str().unwrap().contains("Call "), "{name}");
         assert_eq!(tool["annotations"]["readOnlyHint"], name != "get_context", "{name}");
-        for schema in [&tool["inputSchema"], &tool["outputSchema"]] {
-            assert_eq!(schema["type"], "object", "{name}");
-            let text = schema.to_string();
-            assert!(!text.contains("\"format\":\"") && !text.contains("$schema"), "{name}: {text}");
-            assert!(!text.contains("\"type\":["), "{name}: {text}");
-        }
+        let schema = &tool["inputSchema"];
+        assert_eq!(schema["type"], "object", "{name}");
+        let text = schema.to_string();
+        assert!(!text.contains("\"format\":\"") && !text.contains("$schema"), "{name}: {text}");
+        assert!(!text.contains("\"type\":["), "{name}: {text}");
         assert_eq!(tool["inputSchema"]["additionalProperties"], false);
     }
     let mut bare = fixture.serve_only(&[]);
     let few = bare.request("tools/list", json!({}))["result"]["tools"].clone();
     assert_eq!(few.as_array().unwrap().len(), 1);
-    assert_eq!(few[0]["name"], "select_context");
+    assert_eq!(few[0]["name"], "pack_items");
     let (code, message, hint) =
         bare.problem("resolve_context", json!({ "query": "x", "budget": 1 }));
     assert_eq!(
         (code.as_str(), message.as_str()),
-        ("invalid_input", "the server was started without --cache")
+        ("invalid_input", "the server was started without --index")
     );
-    assert!(hint.contains("--cache PATH"), "{hint}");
+    assert!(hint.contains("--index PATH"), "{hint}");
 }
 
 #[test]
@@ -286,7 +140,7 @@ fn folder_name_is_optional_for_a_single_folder() {
     let (code, _, hint) = client.problem("resolve_context", json!({ "query": "x", "budget": 9 }));
     assert_eq!(
         (code.as_str(), hint.as_str()),
-        ("invalid_input", "add the argument cache: one of one, second")
+        ("invalid_input", "add the argument index: one of one, second")
     );
     let query = json!({ "query": "x", "budget": 99, "cache": "second" });
     let expected =
@@ -295,8 +149,8 @@ fn folder_name_is_optional_for_a_single_folder() {
     let caches = client.text("context.list_caches", json!({}));
     assert!(caches.starts_with(r#"{"caches":[{"name":"one","#), "{caches}");
     let tools = client.request("tools/list", json!({}))["result"]["tools"].clone();
-    assert_eq!(tools[0]["inputSchema"]["properties"]["cache"]["enum"], json!(["one", "second"]));
-    assert_eq!(tools[0]["inputSchema"]["required"], json!(["cache", "query", "budget"]));
+    assert_eq!(tools[0]["inputSchema"]["properties"]["index"]["enum"], json!(["one", "second"]));
+    assert_eq!(tools[0]["inputSchema"]["required"], json!(["index", "query"]));
     for (arguments, problem) in [
         (
             vec!["--cache", "handbook", "--cache", "x/../handbook"],
@@ -318,12 +172,12 @@ fn sessions_are_shared_with_the_command() {
     let fixture = Fixture::new("session");
     let mut client = fixture.serve();
     let ask = |resend: bool| json!({ "snippet_ids": [SPEC], "session": "s-1", "resend": resend });
-    let first: Value = serde_json::from_str(&client.text("get_context", ask(false))).unwrap();
+    let structured = |result: Value| result["structuredContent"].clone();
+    let first = structured(client.call("get_context", ask(false)));
     assert_eq!(first["delivered"], json!([]));
-    let second = client.text("get_context", ask(false));
-    let parsed: Value = serde_json::from_str(&second).unwrap();
-    assert_eq!(parsed["snippets"], json!([]));
-    assert!(!parsed["delivered"].as_array().unwrap().is_empty());
+    let second = structured(client.call("get_context", ask(false)));
+    assert_eq!(second["snippets"], json!([]));
+    assert!(!second["delivered"].as_array().unwrap().is_empty());
     let command = [
         "snippets",
         "get",
@@ -335,15 +189,14 @@ fn sessions_are_shared_with_the_command() {
         "--format",
         "json",
     ];
-    assert_eq!(fixture.command(&command), second);
+    let printed: Value = serde_json::from_str(&fixture.command(&command)).unwrap();
+    assert_eq!(printed, second);
     // Processes share a session; sessions are independent.
     let mut other = fixture.serve();
-    assert_eq!(other.text("get_context", ask(false)), second);
-    assert_ne!(
-        other.text("get_context", json!({ "snippet_ids": [SPEC], "session": "s-2" })),
-        second
-    );
-    let again: Value = serde_json::from_str(&client.text("get_context", ask(true))).unwrap();
+    assert_eq!(structured(other.call("get_context", ask(false))), second);
+    let fresh = json!({ "snippet_ids": [SPEC], "session": "s-2" });
+    assert_ne!(structured(other.call("get_context", fresh)), second);
+    let again = structured(client.call("get_context", ask(true)));
     assert_eq!(again["snippets"], first["snippets"]);
     let evil = json!({ "snippet_ids": [SPEC], "session": "x/../../evil" });
     assert_eq!(client.problem("get_context", evil).0, "invalid_input");
@@ -411,13 +264,13 @@ fn invalid_calls_return_code_message_and_hint() {
             "get_context",
             json!({ "snippet_ids": [SPEC], "query": "x" }),
             "invalid_input",
-            "query cannot be combined with snippet_ids",
+            "unknown option `query`",
         ),
         (
             "memory_packet",
             json!({ "context": "else" }),
             "invalid_input",
-            "there is no context 'else'",
+            "there is no project 'else'",
         ),
         (
             "select_context",
@@ -470,7 +323,9 @@ fn warnings_are_in_the_metadata() {
     assert!(warnings[0].as_str().unwrap().contains("above the budget of 1"), "{result}");
     let items = json!([{ "content": "x", "tokens": -3 }]);
     let result = client.call("select_context", json!({ "items": items, "budget": 5 }));
-    assert!(result["_meta"]["pannier/warnings"][0].as_str().unwrap().starts_with("1 items"));
+    assert!(
+        result["_meta"]["pannier/warnings"][0].as_str().unwrap().starts_with("#0 has -3 tokens")
+    );
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn project(name: &str) -> Fixture {
     let folder = &fixture.0;
     copy(&folder.join("examples/snippets"), &folder.join("docs"));
     copy(&folder.join("examples/harbour/.context"), &folder.join(".context"));
-    fixture.command(&["build", "--sources", "docs", "--cache", ".cache/docs"]);
+    fixture.command(&["build", "--sources", "docs", "--cache", ".pannier/index"]);
     fixture.command(&["snippets", "index", "--root", "docs"]);
     fixture
 }
@@ -54,12 +54,12 @@ fn every_documented_registration_starts_a_server() {
         let words = entry["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap());
         let words: Vec<String> =
             words.map(|word| word.replace("${workspaceFolder}", &folder)).collect();
-        assert_eq!(words[0], "mcp");
-        let words: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+        assert_eq!(words[..2], ["serve", "--stdio"]);
+        let words: Vec<&str> = words[2..].iter().map(String::as_str).collect();
         let mut client = fixture.serve_only(&words);
         let tools = client.request("tools/list", json!({}))["result"]["tools"].clone();
         assert_eq!(tools.as_array().unwrap().len(), 5, "{entry}");
-        assert!(client.text("memory_packet", json!({})).starts_with("# Context Packet"));
+        assert!(client.text("get_memory", json!({})).starts_with("# Context Packet"));
         assert_eq!(client.end(), (Some(0), String::new()));
     }
 }

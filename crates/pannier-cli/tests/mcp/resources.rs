@@ -158,7 +158,7 @@ fn rebuilt_cache_is_reloaded_by_the_next_call() {
     )
     .unwrap();
     fixture.command(&["snippets", "index", "--root", "examples/snippets"]);
-    assert!(client.text("get_context", json!({})).contains("\"a/new\""));
+    assert!(client.text("get_context", json!({})).contains("a/new"));
     fs::write(
         fixture.0.join("examples/harbour/.context/CONSTITUTION.md"),
         "# Rules\n\n- Whistle.\n",

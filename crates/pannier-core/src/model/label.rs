@@ -5,6 +5,7 @@
 //! of any other name share its text.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
@@ -206,6 +207,36 @@ label! {
     }
 }
 
+/// A map from kinds to small values. Well-known kinds in their own spelling are found without a comparison.
+#[derive(Clone, Debug)]
+pub(crate) struct KindMap<V> {
+    known: [Option<V>; CaseInsensitiveName::KNOWN.len()],
+    all: BTreeMap<ContextKind, V>,
+}
+
+impl<V: Copy> KindMap<V> {
+    pub(crate) fn new() -> Self {
+        Self { known: [None; CaseInsensitiveName::KNOWN.len()], all: BTreeMap::new() }
+    }
+
+    /// Sets the value of a kind, and returns whether it had none.
+    pub(crate) fn insert(&mut self, kind: &ContextKind, value: V) -> bool {
+        let mut known = CaseInsensitiveName::KNOWN.iter();
+        if let Some(known) = known.position(|known| known.eq_ignore_ascii_case(kind.as_str())) {
+            self.known[known] = Some(value);
+        }
+        self.all.insert(kind.clone(), value).is_none()
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, kind: &ContextKind) -> Option<V> {
+        match &kind.0 {
+            CaseInsensitiveName::Known(position) => self.known[usize::from(*position)],
+            CaseInsensitiveName::Other(_) => self.all.get(kind).copied(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,5 +292,16 @@ mod tests {
             assert_eq!(ContextKind::new(blank), Err(Error::BlankName { field: "kind" }));
             assert_eq!(ContextSource::new(blank), Err(Error::BlankName { field: "source" }));
         }
+    }
+
+    #[test]
+    fn maps_find_kinds_in_any_spelling() {
+        let kind = |text| ContextKind::new(text).unwrap();
+        let mut map = KindMap::new();
+        assert!(map.insert(&kind("memory"), 1) && map.insert(&kind("Note"), 2));
+        assert!(!map.insert(&kind("NOTE"), 3));
+        let values =
+            ["Memory", "MEMORY", "note", "Message", "other"].map(|text| map.get(&kind(text)));
+        assert_eq!(values, [Some(1), Some(1), Some(3), None, None]);
     }
 }

@@ -25,8 +25,8 @@ pub use form::{Form, FormWorths, Level, Sent};
 #[cfg(feature = "serde")]
 pub use item::UncountedItem;
 pub use item::{ContextItem, ContextItemBuilder, ScoredItem, find_item};
-pub(crate) use label::cmp_ignore_ascii_case;
 pub use label::{ContextKind, ContextSource, FormName};
+pub(crate) use label::{KindMap, cmp_ignore_ascii_case};
 pub use metadata::{Metadata, MetadataValue};
 pub use overflow::OverflowStrategy;
 pub use passage::Passage;

@@ -38,9 +38,9 @@ fn classify_items(items: &[&ContextItem], costs: &PlannedCosts) -> Classified {
         if item.tokens() < 0 || costs.rejection_rule(index).is_some() {
             classified.invalid.push(index);
         } else if item.is_pinned() {
-            classified.pinned.push_item(index);
+            classified.pinned.push_item(index, item);
         } else {
-            classified.scoreable.push_item(index);
+            classified.scoreable.push_item(index, item);
         }
     }
     classified
@@ -79,9 +79,9 @@ fn classify_groups(items: &[&ContextItem], costs: &PlannedCosts) -> Classified {
             &mut classified.scoreable
         };
         if items[members[0] as usize].group().is_some() {
-            units.push_group(members);
+            units.push_group(members, items);
         } else {
-            units.push_item(members[0]);
+            units.push_item(members[0], items[members[0] as usize]);
         }
     }
     classified.invalid.sort_unstable();

@@ -19,8 +19,8 @@ use crate::layout::PlacedItems;
 use crate::model::Levels;
 use crate::slicer::{Move, Release};
 use crate::{
-    ContextBudget, Error, Layout, Level, Offers, OverflowStrategy, RenderCost, SliceBudget, Tally,
-    Verdict,
+    ContextBudget, ContextItem, Error, Layout, Level, Offers, OverflowStrategy, RenderCost,
+    SliceBudget, Tally, Verdict,
 };
 
 /// The candidates of a prepared run, with its own scores or with others.
@@ -42,6 +42,13 @@ pub(crate) enum Counts {
     Whole,
     /// Any form.
     AnyForm,
+}
+
+impl Counts {
+    /// An item counts if it is sent whole. Without forms, it is whole in its group, also if others there are not.
+    pub(crate) fn whole(item: &ContextItem) -> Self {
+        if item.forms().is_empty() { Self::AnyForm } else { Self::Whole }
+    }
 }
 
 impl<'c, 'a> Contest<'c, 'a> {

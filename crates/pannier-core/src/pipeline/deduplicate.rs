@@ -50,18 +50,11 @@ pub(super) fn find_near_duplicates(
 ) -> Vec<Duplicate> {
     let units = contents.units;
     let mut duplicates = find_duplicates(contents, scores);
-    let mut dropped = duplicates.iter().map(|duplicate| duplicate.unit).peekable();
-    let unique = contents.compared().filter(|unit| dropped.next_if_eq(unit).is_none());
-    let key = |unit| {
-        let lead = units.best_member(unit, scores);
-        order::pack_key(scores[lead as usize], lead, unit)
-    };
-    let mut keys: Vec<u128> = unique.map(key).collect();
-    order::sort(&mut keys);
-    let leads: Vec<u32> = keys.iter().map(|key| order::primary(*key)).collect();
+    let sorted = units.by_score(contents.compared(), &duplicates, scores);
+    let leads: Vec<u32> = sorted.iter().map(|unit| units.best_member(*unit, scores)).collect();
     for (new, kept, overlap) in fingerprints.find(&leads, threshold) {
-        let unit = |place: usize| order::secondary(keys[place]);
-        duplicates.push(Duplicate { unit: unit(new), kept: unit(kept), overlap: Some(overlap) });
+        let (unit, kept) = (sorted[new], sorted[kept]);
+        duplicates.push(Duplicate { unit, kept, overlap: Some(overlap) });
     }
     duplicates.sort_unstable();
     duplicates
@@ -81,16 +74,23 @@ fn group_by_hash(
     let units = contents.units;
     // A hash and a unit share a word. The hash loses a few bits, which costs nothing but a rare comparison of bytes,
     // and half as much is moved.
-    let unit_bits = usize::BITS - units.len().leading_zeros();
-    let unit_mask = (1_u64 << unit_bits) - 1;
+    let unit_mask = order::low_bits(units.len());
     let key = |hash: u64, unit: u32| hash & !unit_mask | u64::from(unit);
     let unit = |key: &u64| (key & unit_mask) as u32;
     let has_same_hash = |a: &u64, b: &u64| a & !unit_mask == b & !unit_mask;
     let mut keys: Vec<u64> = Vec::with_capacity(units.len());
     keys.extend(contents.compared().map(|unit| key(sample_hash(unit), unit)));
     order::sort_by_prefix(&mut keys, |key| key);
+    let runs = keys.chunk_by(has_same_hash).filter(|run| run.len() > 1);
+    let mut suspects: Vec<u32> = Vec::with_capacity(units.len());
+    suspects.extend(runs.flatten().map(unit));
+    // In pool order, which is mostly that of the memory.
+    suspects.sort_unstable();
+    keys.clear();
+    keys.extend(suspects.iter().map(|unit| key(hash(*unit), *unit)));
+    order::sort_by_prefix(&mut keys, |key| key);
 
-    let mut duplicates = Vec::new();
+    let mut duplicates = Vec::with_capacity(keys.len());
     let mut add = |equals: &[u64]| {
         let score = |unit: u32| scores[units.best_member(unit, scores) as usize];
         let rank = |key: &u64| (order::descending_key(score(unit(key))), unit(key));
@@ -98,19 +98,12 @@ fn group_by_hash(
         let dropped = equals.iter().map(unit).filter(|unit| *unit != kept);
         duplicates.extend(dropped.map(|unit| Duplicate { unit, kept, overlap: None }));
     };
-    for sampled in keys.chunk_by_mut(has_same_hash).filter(|run| run.len() > 1) {
-        // Mostly, units with equal samples are equal, and need neither a hash of the whole nor sorting.
-        if contents.are_equal(sampled, unit) {
-            add(sampled);
-            continue;
-        }
-        sampled.iter_mut().for_each(|slot| *slot = key(hash(unit(slot)), unit(slot)));
-        sampled.sort_unstable();
-        for hashed in sampled.chunk_by_mut(has_same_hash).filter(|run| run.len() > 1) {
-            if !contents.are_equal(hashed, unit) {
-                hashed.sort_by(|a, b| contents.compare(unit(a), unit(b)));
-            }
-            hashed.chunk_by(|a, b| contents.compare(unit(a), unit(b)).is_eq()).for_each(&mut add);
+    for run in keys.chunk_by_mut(has_same_hash).filter(|run| run.len() > 1) {
+        if contents.are_equal(run, unit) {
+            add(run);
+        } else {
+            run.sort_by(|a, b| contents.compare(unit(a), unit(b)));
+            run.chunk_by(|a, b| contents.compare(unit(a), unit(b)).is_eq()).for_each(&mut add);
         }
     }
     duplicates.sort_unstable();
@@ -181,7 +174,7 @@ mod tests {
         let contents = ["a", "b", "a", "b", "c", "a"];
         let items: Vec<_> = contents.map(|text| ContextItem::new(text, 1).unwrap()).into();
         let mut units = Units::default();
-        (0..6).for_each(|index| units.push_item(index));
+        (0..6).for_each(|index| units.push_item(index, &items[index as usize]));
         let items: Vec<&ContextItem> = items.iter().collect();
         let contents = UnitContents { items: &items, units: &units, keep: &[] };
         let duplicates = find_duplicates(&contents, &[0.1, 0.5, 0.9, 0.5, 0.0, f64::NAN]);
@@ -193,7 +186,7 @@ mod tests {
     fn contents_with_equal_hashes_are_compared_by_bytes() {
         let items: Vec<_> = ["x", "y", "x"].map(|text| ContextItem::new(text, 1).unwrap()).into();
         let mut units = Units::default();
-        (0..3).for_each(|index| units.push_item(index));
+        (0..3).for_each(|index| units.push_item(index, &items[index as usize]));
         let items: Vec<&ContextItem> = items.iter().collect();
         let contents = UnitContents { items: &items, units: &units, keep: &[] };
         for is_whole_hash_equal in [true, false] {
@@ -210,7 +203,7 @@ mod tests {
         let items: Vec<_> =
             [50, 60, 70, 50].map(|at| ContextItem::new(text(at), 1).unwrap()).into();
         let mut units = Units::default();
-        (0..4).for_each(|index| units.push_item(index));
+        (0..4).for_each(|index| units.push_item(index, &items[index as usize]));
         let items: Vec<&ContextItem> = items.iter().collect();
         let contents = UnitContents { items: &items, units: &units, keep: &[] };
         assert_eq!(contents.sample_hash(0), contents.sample_hash(1));

@@ -346,7 +346,7 @@ mod tests {
     fn a_hash_collision_drops_no_item() {
         let items = ["a b c d e", "f g h i j"].map(|text| ContextItem::new(text, 1).unwrap());
         let mut units = Units::default();
-        (0..2).for_each(|index| units.push_item(index));
+        (0..2).for_each(|index| units.push_item(index, &items[index as usize]));
         let items: Vec<&ContextItem> = items.iter().collect();
         let mut collided = ShingleIndex::new(&items, &units);
         let same = ShingleSet { total: 1, own: vec![0], all: vec![0] };

@@ -43,7 +43,7 @@ impl MergedUnits<'_, '_> {
     fn unit_tokens(&self, unit: u32) -> i64 {
         let (items, scoreable) = (&self.contest.prepared.items, self.contest.scoreable());
         if self.levels.all_whole() {
-            return scoreable.tokens(unit, items);
+            return scoreable.tokens(unit);
         }
         let members = scoreable.members(unit).iter();
         sum_tokens(members.map(|index| self.levels.sent(items, *index).item().tokens()))

@@ -241,7 +241,7 @@ impl PreparedRun<'_> {
     /// Returns the tokens of a unit, with those that the layout adds around its items.
     pub(crate) fn unit_tokens(&self, unit: u32) -> i64 {
         let units = &self.classified.scoreable;
-        units.tokens(unit, &self.items).saturating_add(self.around(units.members(unit)))
+        units.tokens(unit).saturating_add(self.around(units.members(unit)))
     }
 
     /// Returns the forms of a unit below the whole, longest first.
@@ -255,20 +255,13 @@ impl PreparedRun<'_> {
         self.costs.forms(&self.items, members, best, |index| scores[index as usize])
     }
 
-    /// Returns whether a unit has forms below the whole, and whether it is kept.
-    pub(super) fn has_forms_or_is_kept(&self, unit: u32) -> (bool, bool) {
-        let members = self.classified.scoreable.members(unit).iter();
-        members.fold((false, false), |(has_forms, is_kept), index| {
-            let item = self.items[*index as usize];
-            (has_forms | !item.forms().is_empty(), is_kept | item.is_kept())
-        })
-    }
-
     /// Returns the units that are kept, in ascending order. A unit is kept also if a duplicate of it is.
     pub(super) fn kept_units(&self, duplicates: &[Duplicate]) -> Vec<u32> {
-        let is_kept = |unit: &u32| self.has_forms_or_is_kept(*unit).1;
-        let mut kept: Vec<u32> =
-            (0..self.classified.scoreable.len() as u32).filter(is_kept).collect();
+        let units = &self.classified.scoreable;
+        let is_kept = |unit: &u32| {
+            units.members(*unit).iter().any(|index| self.items[*index as usize].is_kept())
+        };
+        let mut kept: Vec<u32> = (0..units.len() as u32).filter(is_kept).collect();
         let of_duplicates = duplicates.iter().filter(|duplicate| is_kept(&duplicate.unit));
         kept.extend(of_duplicates.map(|duplicate| duplicate.kept));
         kept.sort_unstable();

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::deduplicate::Duplicate;
 use crate::{ContextItem, order, sum_tokens};
 
 /// Units, in pool order of their first members. Without groups, each unit is one index.
@@ -11,22 +12,32 @@ pub(crate) struct Units {
     members: Vec<u32>,
     /// Where each unit ends; `None` if every unit is one item.
     ends: Option<Vec<u32>>,
+    /// The tokens of each unit. Items are large, so a pass over them is as slow as a sort.
+    tokens: Vec<i64>,
+    has_forms: bool,
+    has_kept: bool,
 }
 
 impl Units {
     pub(crate) fn reserve(&mut self, items: usize) {
         self.members.reserve(items);
+        self.tokens.reserve(items);
     }
 
-    pub(crate) fn push_item(&mut self, index: u32) {
+    pub(crate) fn push_item(&mut self, index: u32, item: &ContextItem) {
         self.members.push(index);
+        self.tokens.push(item.tokens());
+        self.note_fields(item);
         if let Some(ends) = &mut self.ends {
             ends.push(self.members.len() as u32);
         }
     }
 
-    pub(crate) fn push_group(&mut self, members: &[u32]) {
+    pub(crate) fn push_group(&mut self, members: &[u32], items: &[&ContextItem]) {
         let singles = self.members.len() as u32;
+        let items = members.iter().map(|member| items[*member as usize]);
+        self.tokens.push(sum_tokens(items.clone().map(ContextItem::tokens)));
+        items.for_each(|item| self.note_fields(item));
         self.members.extend(members);
         let ends = self.ends.get_or_insert_with(|| (1..=singles).collect());
         ends.push(self.members.len() as u32);
@@ -35,6 +46,21 @@ impl Units {
     /// Returns whether any unit may have several members.
     pub(crate) fn has_groups(&self) -> bool {
         self.ends.is_some()
+    }
+
+    fn note_fields(&mut self, item: &ContextItem) {
+        self.has_forms |= !item.forms().is_empty();
+        self.has_kept |= item.is_kept();
+    }
+
+    /// Returns whether any item is kept.
+    pub(crate) fn has_kept(&self) -> bool {
+        self.has_kept
+    }
+
+    /// Returns whether any item has forms.
+    pub(crate) fn has_forms(&self) -> bool {
+        self.has_forms
     }
 
     /// Returns the number of units.
@@ -84,6 +110,7 @@ impl Units {
     }
 
     /// Returns the member with the highest score, the first in the pool on ties. It represents the unit in every order.
+    #[inline]
     pub(crate) fn best_member(&self, unit: u32, scores: &[f64]) -> u32 {
         match *self.members(unit) {
             [only] => only,
@@ -94,7 +121,24 @@ impl Units {
         }
     }
 
+    /// Sorts units without those that are dropped: highest score first, ties by pool order of their best members.
+    /// Both lists are ascending.
+    pub(crate) fn by_score(
+        &self,
+        units: impl Iterator<Item = u32>,
+        dropped: &[Duplicate],
+        scores: &[f64],
+    ) -> Vec<u32> {
+        let mut dropped = dropped.iter().map(|duplicate| duplicate.unit).peekable();
+        let kept = units.filter(|unit| dropped.next_if_eq(unit).is_none());
+        order::sort_by_key(kept, self.len(), |unit| {
+            let best = self.best_member(unit, scores);
+            order::pack_key(scores[best as usize], best, unit)
+        })
+    }
+
     /// Returns the sum of the members' scores.
+    #[inline]
     pub(crate) fn value(&self, unit: u32, scores: &[f64]) -> f64 {
         match *self.members(unit) {
             [only] => scores[only as usize],
@@ -103,10 +147,7 @@ impl Units {
     }
 
     /// Returns the sum of the members' tokens.
-    pub(crate) fn tokens(&self, unit: u32, items: &[&ContextItem]) -> i64 {
-        if let [only] = *self.members(unit) {
-            return items[only as usize].tokens();
-        }
-        sum_tokens(self.members(unit).iter().map(|member| items[*member as usize].tokens()))
+    pub(crate) fn tokens(&self, unit: u32) -> i64 {
+        self.tokens[unit as usize]
     }
 }

@@ -4,6 +4,7 @@
 //! items of its kinds as its pool. Scores are passed on unchanged, so the caller must choose comparable scorers.
 
 use super::{Pool, ScoreExplanation, Scorer, leaf};
+use crate::model::KindMap;
 use crate::{ContextItem, ContextKind, Error};
 
 const NAME: &str = "ByKindScorer";
@@ -24,8 +25,8 @@ const NAME: &str = "ByKindScorer";
 /// # Ok::<(), pannier_core::Error>(())
 /// ```
 pub struct ByKindScorer {
-    /// Unique kinds with the indices of their children. A linear scan of few kinds is faster than a map.
-    kinds: Vec<(ContextKind, usize)>,
+    /// The index of each kind's child.
+    kinds: KindMap<usize>,
     children: Vec<Box<dyn Scorer>>,
     /// The index of the child for all other kinds.
     default_scorer: Option<usize>,
@@ -39,8 +40,7 @@ impl ByKindScorer {
 
     /// Returns the index of the child that scores an item.
     fn child_of(&self, item: &ContextItem) -> Option<usize> {
-        let listed = self.kinds.iter().find(|(kind, _)| kind == item.kind());
-        listed.map(|(_, child)| *child).or(self.default_scorer)
+        self.kinds.get(item.kind()).or(self.default_scorer)
     }
 }
 
@@ -127,16 +127,15 @@ impl ByKindScorerBuilder {
         if self.entries.is_empty() {
             return refuse("it lists no kinds; add at least one".to_owned());
         }
-        let (mut kinds, mut children) = (Vec::new(), Vec::new());
+        let (mut kinds, mut children) = (KindMap::new(), Vec::new());
         for (child, (own, scorer)) in self.entries.into_iter().enumerate() {
             if own.is_empty() {
                 return refuse(format!("scorer {child} has no kinds; give it at least one"));
             }
             for kind in own {
-                if kinds.iter().any(|(known, _)| *known == kind) {
+                if !kinds.insert(&kind, child) {
                     return refuse(format!("the kind '{kind}' is listed twice; list it once"));
                 }
-                kinds.push((kind, child));
             }
             children.push(scorer);
         }

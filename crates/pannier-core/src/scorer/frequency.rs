@@ -46,7 +46,8 @@ impl Scorer for FrequencyScorer {
         let TagSets { set_of, sets } = TagSets::new(&rows);
         let mut counter = SharedTagCounter::new(&rows, &sets);
         let weight = counter.members.iter().map(|member| member.weight as usize).sum();
-        counter.add(0..counter.members.len(), weight, 1)?;
+        let len = counter.members.len();
+        counter.add(Bucket { len, weight, max_tail: u32::MAX, ..Bucket::default() }, 1)?;
 
         let peers = pool.len().saturating_sub(1) as f64;
         for (score, set) in scores.iter_mut().zip(set_of) {
@@ -167,8 +168,8 @@ struct Bucket {
     filled: usize,
     /// How many items they stand for.
     weight: usize,
-    /// Whether any of them has tags after this one.
-    has_tails: bool,
+    /// The maximum number of tags that any of them has after this one.
+    max_tail: u32,
 }
 
 struct SharedTagCounter<'r> {
@@ -213,12 +214,17 @@ impl<'r> SharedTagCounter<'r> {
     }
 
     /// Adds to each member of a group, `sign` times, how many items of the group share a tag of its tail.
-    fn add(&mut self, group: Range<usize>, weight: usize, sign: i64) -> Result<(), Error> {
-        if weight <= 64 {
+    fn add(&mut self, group: Bucket, sign: i64) -> Result<(), Error> {
+        let Bucket { start, len, weight, max_tail, .. } = group;
+        let group = start..start + len;
+        let (first_bucket, first_member) = (self.buckets.len(), self.members.len());
+        if max_tail <= 1 {
+            self.add_single_tags(group, sign);
+            return Ok(());
+        } else if weight <= 64 {
             self.add_with_u64_bitmap(group, sign);
             return Ok(());
         }
-        let (first_bucket, first_member) = (self.buckets.len(), self.members.len());
         self.split(group.clone());
         if let Some(steps) = self.bitmap_steps_if_fewer(group.clone(), weight) {
             self.bitmap_steps = self.bitmap_steps.saturating_add(steps);
@@ -241,31 +247,47 @@ impl<'r> SharedTagCounter<'r> {
     /// Adds the members of each bucket, and subtracts those that share a later tag, too.
     fn add_by_tag(&mut self, first_bucket: usize, sign: i64) -> Result<(), Error> {
         for bucket in first_bucket..self.buckets.len() {
-            let Bucket { start, len, weight, has_tails, .. } = self.buckets[bucket];
-            for member in &self.members[start..start + len] {
-                self.shared[member.set as usize] += sign * weight as i64;
+            let bucket = self.buckets[bucket];
+            for member in &self.members[bucket.start..bucket.start + bucket.len] {
+                self.shared[member.set as usize] += sign * bucket.weight as i64;
             }
-            if has_tails {
-                self.add(start..start + len, weight, -sign)?;
-            }
+            self.add(bucket, -sign)?;
         }
         Ok(())
     }
 
     /// Estimates the cost of both ways for a group that is split, and returns that of bitmaps, in words, if it is lower.
-    /// Only a tag of more than 64 items makes the recursion branch; others end in a word. A step of the recursion costs
-    /// about as much as sixteen words of a bitmap.
+    /// Only a tag of more than 64 items makes the recursion branch; others end in a word. The factors are instructions:
+    /// a step of the recursion costs about as much as sixteen words of a bitmap.
     fn bitmap_steps_if_fewer(&self, group: Range<usize>, weight: usize) -> Option<u64> {
         let words = weight.div_ceil(64) as u64;
-        let (mut by_tag, mut by_bitmap) = (0_u64, 0_u64);
+        let (mut by_tag, mut by_bitmap, mut steps) = (0_u64, 0_u64, 0_u64);
         for &member in &self.members[group] {
             let tail = self.remaining_tags(member);
             let bucket = |tag: &u32| &self.buckets[self.bucket_of[*tag as usize] as usize];
             let branching = tail.iter().filter(|tag| bucket(tag).weight > 64).count();
-            by_tag = by_tag.saturating_add(16 * (tail.len() as u64 + (1 << branching.min(40))));
-            by_bitmap = by_bitmap.saturating_add((tail.len() as u64 + 1) * words);
+            let tags = tail.len() as u64;
+            by_tag = by_tag.saturating_add(64 * (tags + (1 << branching.min(40))));
+            by_bitmap = by_bitmap.saturating_add(tags * (40 + 4 * words) + 16 * words + 80);
+            steps = steps.saturating_add((tags + 1) * words);
         }
-        (by_bitmap < by_tag).then_some(by_bitmap)
+        (by_bitmap < by_tag).then_some(steps)
+    }
+
+    /// Adds a group in which no tail has more than one tag.
+    fn add_single_tags(&mut self, group: Range<usize>, sign: i64) {
+        let tagged = self.members[group].iter().filter(|member| member.tail < member.end);
+        let tag = |member: &Member| self.tags[member.tail as usize] as usize;
+        // No group is split while this one is added, so the entries of its tags are free.
+        for member in tagged.clone() {
+            let weight = &mut self.bucket_of[tag(member)];
+            *weight = weight.wrapping_add(member.weight);
+        }
+        for member in tagged.clone() {
+            let weight = self.bucket_of[tag(member)].wrapping_sub(Self::NO_BUCKET);
+            self.shared[member.set as usize] += sign * i64::from(weight);
+        }
+        tagged.for_each(|member| self.bucket_of[tag(member)] = Self::NO_BUCKET);
     }
 
     /// Adds a group of at most 64 items: a bitmap is one word, in which each member has as many bits as items.
@@ -324,7 +346,7 @@ impl<'r> SharedTagCounter<'r> {
             let member = self.members[i];
             for (tag, tail) in self.remaining_tags(member).iter().zip(member.tail + 1..) {
                 let bucket = &mut self.buckets[self.bucket_of[*tag as usize] as usize];
-                bucket.has_tails |= tail < member.end;
+                bucket.max_tail = bucket.max_tail.max(member.end - tail);
                 self.members[bucket.start + bucket.filled] = Member { tail, ..member };
                 bucket.filled += 1;
             }

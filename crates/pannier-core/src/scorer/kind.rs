@@ -1,9 +1,8 @@
 //! Scores by what sort of thing an item is.
 
-use std::collections::BTreeMap;
-
 use super::{Pool, Scorer, check_weight, score_independently};
-use crate::{ContextKind, Error};
+use crate::model::KindMap;
+use crate::{ContextItem, ContextKind, Error};
 
 const NAME: &str = "KindScorer";
 
@@ -27,31 +26,23 @@ const NAME: &str = "KindScorer";
 pub struct KindScorer {
     /// In the order they were given.
     weights: Vec<(ContextKind, f64)>,
-    /// The same by kind, if there are many.
-    by_kind: BTreeMap<ContextKind, f64>,
+    by_kind: KindMap<f64>,
 }
 
 impl KindScorer {
-    /// The maximum number of weights that are compared one by one. More are looked up in a map.
-    const MAX_LISTED: usize = 8;
-
     /// A scorer with these weights.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidScorer`] if a weight is negative or not finite, or a kind appears twice.
     pub fn new(weights: impl IntoIterator<Item = (ContextKind, f64)>) -> Result<Self, Error> {
-        let weights: Vec<_> = weights.into_iter().collect();
-        let mut by_kind = BTreeMap::new();
+        let (weights, mut by_kind): (Vec<_>, _) = (weights.into_iter().collect(), KindMap::new());
         for (kind, weight) in &weights {
             check_weight(NAME, kind.as_str(), *weight)?;
-            if by_kind.insert(kind.clone(), *weight).is_some() {
+            if !by_kind.insert(kind, *weight) {
                 let problem = format!("the kind '{kind}' has two weights; give it one");
                 return Err(Error::InvalidScorer { scorer: NAME, problem });
             }
-        }
-        if weights.len() <= Self::MAX_LISTED {
-            by_kind.clear();
         }
         Ok(Self { weights, by_kind })
     }
@@ -64,14 +55,16 @@ impl KindScorer {
 
 impl Default for KindScorer {
     fn default() -> Self {
-        let weights = vec![
+        let weights = [
             (ContextKind::SYSTEM_PROMPT, 1.0),
             (ContextKind::MEMORY, 0.8),
             (ContextKind::TOOL_OUTPUT, 0.6),
             (ContextKind::DOCUMENT, 0.4),
             (ContextKind::MESSAGE, 0.2),
         ];
-        Self { weights, by_kind: BTreeMap::new() }
+        let mut by_kind = KindMap::new();
+        weights.iter().for_each(|(kind, weight)| _ = by_kind.insert(kind, *weight));
+        Self { weights: weights.into(), by_kind }
     }
 }
 
@@ -85,12 +78,8 @@ impl Scorer for KindScorer {
     }
 
     fn score(&self, pool: &Pool<'_>, scores: &mut [f64]) -> Result<(), Error> {
-        score_independently(pool, scores, |item| {
-            let kind = item.kind();
-            let listed = || self.weights.iter().find(|(listed, _)| listed == kind).map(|(_, w)| w);
-            let weight = if self.by_kind.is_empty() { listed() } else { self.by_kind.get(kind) };
-            weight.copied().unwrap_or_default()
-        });
+        let weight = |item: &ContextItem| self.by_kind.get(item.kind()).unwrap_or_default();
+        score_independently(pool, scores, weight);
         Ok(())
     }
 }

@@ -58,8 +58,12 @@ impl Scorer for PriorityScorer {
 }
 
 /// Scores numbers by rank: first their whole parts count, then their fractions.
-fn score_ranks(numbers: impl Iterator<Item = Option<(i64, u32)>>, scores: &mut [f64]) {
+fn score_ranks(numbers: impl Iterator<Item = Option<(i64, u32)>> + Clone, scores: &mut [f64]) {
     scores.fill(0.0);
+    if let Some(mut keys) = narrow_keys(numbers.clone(), scores.len()) {
+        order::sort_by_prefix(&mut keys, |key| key >> 32);
+        return score_sorted(keys.iter().map(|key| (key >> 32, *key as u32)), scores);
+    }
     let mut keys: Vec<u128> = Vec::with_capacity(scores.len());
     for (number, position) in numbers.zip(0_u32..) {
         let Some((whole, fraction)) = number else { continue };
@@ -67,19 +71,36 @@ fn score_ranks(numbers: impl Iterator<Item = Option<(i64, u32)>>, scores: &mut [
         let whole = whole as u64 ^ 1 << 63;
         keys.push(u128::from(whole) << 64 | u128::from(fraction) << 32 | u128::from(position));
     }
-    order::sort(&mut keys);
-    if let [only] = keys[..] {
-        scores[only as u32 as usize] = 1.0;
-        return;
-    }
-    let others = keys.len().saturating_sub(1) as f64;
-    let mut below = 0;
-    for equals in keys.chunk_by(|a, b| a >> 32 == b >> 32) {
-        let score = below as f64 / others;
-        for key in equals {
-            scores[*key as u32 as usize] = score;
+    order::sort_by_prefix(&mut keys, |key| (key >> 64) as u64);
+    score_sorted(keys.iter().map(|key| (key >> 32, *key as u32)), scores);
+}
+
+/// Packs whole numbers near each other into words with their positions, so that the sort moves half as much.
+fn narrow_keys(
+    numbers: impl Iterator<Item = Option<(i64, u32)>>,
+    capacity: usize,
+) -> Option<Vec<u64>> {
+    let (mut keys, mut base) = (Vec::with_capacity(capacity), None);
+    for (number, position) in numbers.zip(0_u64..) {
+        let Some((whole, fraction)) = number else { continue };
+        let offset = i32::try_from(whole.checked_sub(*base.get_or_insert(whole))?).ok()?;
+        if fraction != 0 {
+            return None;
         }
-        below += equals.len();
+        keys.push(u64::from(offset as u32 ^ 1 << 31) << 32 | position);
+    }
+    Some(keys)
+}
+
+/// Scores positions by their numbers, which come in ascending order.
+fn score_sorted<N: PartialEq>(sorted: impl ExactSizeIterator<Item = (N, u32)>, scores: &mut [f64]) {
+    let others = sorted.len().saturating_sub(1) as f64;
+    let (mut last, mut score) = (None, 1.0);
+    for (below, (number, position)) in sorted.enumerate() {
+        if others > 0.0 && last.as_ref() != Some(&number) {
+            (last, score) = (Some(number), below as f64 / others);
+        }
+        scores[position as usize] = score;
     }
 }
 

@@ -62,7 +62,7 @@ pub enum ScarcityBehavior {
 }
 
 /// A requirement that the pool could not meet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CountRequirementShortfall {
     /// The kind.

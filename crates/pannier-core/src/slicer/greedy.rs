@@ -2,7 +2,7 @@
 
 use super::sweep::{SweepRequest, SweepResult, sweep_fill};
 use super::{Offers, Slicer, SlicerProperties, Tally};
-use crate::{Error, Level, Search, order};
+use crate::{Error, Level, Search, order, sum_tokens};
 
 /// Takes candidates by value per token, each one if it still fits.
 ///
@@ -25,7 +25,7 @@ use crate::{Error, Level, Search, order};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GreedySlice;
 
-/// How many candidates are sorted at first; then four times as many, and so on.
+/// The minimum number of candidates that are sorted at first; then four times as many, and so on.
 const MIN_SORTED: usize = 1024;
 
 impl Slicer for GreedySlice {
@@ -38,9 +38,12 @@ impl Slicer for GreedySlice {
         let costs = tally.candidates().iter().map(|candidate| candidate.tokens);
         let has_kept = !tally.offers().kept().is_empty();
         // A kept candidate costs less than its tokens.
-        let min_tokens = costs.min().filter(|_| !has_kept).unwrap_or_default();
+        let min_tokens = costs.clone().min().filter(|_| !has_kept).unwrap_or_default();
+        // Twice as many as fit if all cost the same, because small candidates come first.
+        let part = 2.0 * tally.remaining() as f64 / sum_tokens(costs) as f64;
+        let mut count = MIN_SORTED.max((part * keys.len() as f64) as usize);
         let mut is_decided = vec![false; keys.len()];
-        let (mut rest, mut count) = (&mut keys[..], MIN_SORTED);
+        let mut rest = &mut keys[..];
         while !rest.is_empty() && tally.remaining() >= min_tokens {
             count = count.min(rest.len());
             if count < rest.len() {
@@ -48,7 +51,7 @@ impl Slicer for GreedySlice {
             }
             let (next, others) = rest.split_at_mut(count);
             next.sort_unstable();
-            for position in next.iter().map(|key| order::secondary(*key) as usize) {
+            for position in next.iter().map(|key| *key as u32 as usize) {
                 tally.take(position, Level::WHOLE);
                 is_decided[position] = true;
             }
@@ -73,9 +76,8 @@ impl Slicer for GreedySlice {
 
 /// Returns the positions by value per token, ties by position. Candidates that cost nothing come first.
 pub(super) fn by_density(offers: &Offers<'_>) -> Vec<u32> {
-    let mut keys = density_keys(offers).collect();
-    order::sort(&mut keys);
-    keys.into_iter().map(order::secondary).collect()
+    let keys: Vec<u128> = density_keys(offers).collect();
+    order::sort_by_key(0..keys.len() as u32, keys.len(), |position| keys[position as usize])
 }
 
 fn density_keys(offers: &Offers<'_>) -> impl Iterator<Item = u128> {

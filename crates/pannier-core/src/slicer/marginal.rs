@@ -213,7 +213,8 @@ fn hull_of(offers: &Offers<'_>, position: usize, hull: &mut Vec<(i64, f64, Level
     for level in Level::WHOLE.up_to(offers.levels(position)).rev() {
         let Some(offer) = offers.offer(position, level) else { continue };
         let (tokens, value) = (offer.tokens.saturating_add(offers.separator()), offer.value);
-        if !(value > hull.last().map_or(0.0, |last| last.1)) || tokens < 0 {
+        let is_better = value > hull.last().map_or(0.0, |last| last.1);
+        if !is_better || tokens < 0 {
             continue;
         }
         while let Some(last) = hull.last() {

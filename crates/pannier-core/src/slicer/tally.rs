@@ -8,6 +8,7 @@
 //! [`holds_below`](Tally::holds_below) is the smallest larger target at which a refused candidate would fit: below it,
 //! the same slice decides the same.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Candidate, Offer, Offers};
@@ -73,6 +74,8 @@ pub struct Tally<'o, 'a> {
     verdicts: Vec<Verdict>,
     moves: Vec<Move>,
     shortfalls: Vec<CountRequirementShortfall>,
+    /// The same, to find repeats: a slicer that is called again reports them again.
+    reported: BTreeSet<CountRequirementShortfall>,
     notes: Vec<Note>,
     gap: Option<f64>,
     /// How many forms are taken in each section.
@@ -99,6 +102,7 @@ impl<'o, 'a> Tally<'o, 'a> {
             verdicts: vec![Verdict::Left { available_tokens: 0 }; candidates],
             moves: Vec::with_capacity(candidates),
             shortfalls: Vec::new(),
+            reported: BTreeSet::new(),
             notes: Vec::new(),
             gap: None,
             open: vec![0; offers.section_count()],
@@ -317,7 +321,7 @@ impl<'o, 'a> Tally<'o, 'a> {
 
     /// Reports a requirement that could not be met.
     pub fn report_shortfall(&mut self, shortfall: CountRequirementShortfall) {
-        if !self.shortfalls.contains(&shortfall) {
+        if self.reported.insert(shortfall.clone()) {
             self.shortfalls.push(shortfall);
         }
     }

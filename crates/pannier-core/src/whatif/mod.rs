@@ -63,7 +63,8 @@ impl<'a> Prepared<'_, 'a> {
         if position.is_none() && !run.is_pinned(index as u32) {
             return Ok(Found::Never);
         }
-        let budgets = Budgets::new(self.pipeline, run, base, VariedLimit::Both, Counts::Whole);
+        let counts = Counts::whole(run.items[index]);
+        let budgets = Budgets::new(self.pipeline, run, base, VariedLimit::Both, counts);
         let (found, end) = budgets.first(position, within.clone(), *within.end(), search);
         Ok(match found {
             Some((tokens, is_proven)) => Found::At { tokens, is_proven },
@@ -83,19 +84,45 @@ impl<'a> Prepared<'_, 'a> {
     ) -> BudgetSweep {
         let run = &*self.data;
         let positions: Vec<usize> = (0..run.sorted.len()).collect();
-        let all = Budgets::new(self.pipeline, run, base, VariedLimit::Both, Counts::Whole);
-        let swept = all.sweep(budgets.clone(), &positions, false, search);
         let mut selected = vec![Vec::new(); run.items.len()];
-        let mut set = |members: &[u32], ranges: &TargetRanges| {
-            for index in members {
-                selected[*index as usize] = ranges.ranges().to_vec();
-            }
+        let mut end = i128::MAX;
+        // Members of a group may be whole where others are not.
+        let is_mixed = run.classified.scoreable.has_groups() && run.offers.has_forms();
+        let questions: &[Counts] = match is_mixed {
+            true => &[Counts::Whole, Counts::AnyForm],
+            false => &[Counts::Whole],
         };
-        set(&run.classified.pinned.in_pool_order(), &swept.succeeds);
-        for (unit, ranges) in run.sorted.iter().zip(&swept.selected) {
-            set(run.classified.scoreable.members(*unit), ranges);
+        for (&counts, unanswered) in questions.iter().zip((1..=questions.len()).rev()) {
+            let all = Budgets::new(self.pipeline, run, base, VariedLimit::Both, counts);
+            let swept = all.sweep(budgets.clone(), &positions, false, &mut search.part(unanswered));
+            let mut set = |members: &[u32], ranges: &TargetRanges| {
+                for index in members {
+                    let is_asked = !is_mixed || Counts::whole(run.items[*index as usize]) == counts;
+                    if is_asked {
+                        selected[*index as usize] = ranges.ranges().to_vec();
+                    }
+                }
+            };
+            set(&run.classified.pinned.in_pool_order(), &swept.succeeds);
+            for (unit, ranges) in run.sorted.iter().zip(&swept.selected) {
+                set(run.classified.scoreable.members(*unit), ranges);
+            }
+            end = end.min(swept.end);
         }
-        BudgetSweep { budgets: known(&budgets, swept.end), selected }
+        if is_mixed {
+            cut_off(&mut selected, end);
+        }
+        BudgetSweep { budgets: known(&budgets, end), selected }
+    }
+}
+
+/// Removes the budgets from `end` on.
+fn cut_off(selected: &mut [Vec<RangeInclusive<i64>>], end: i128) {
+    for ranges in selected {
+        ranges.retain(|range| i128::from(*range.start()) < end);
+        if let Some(range) = ranges.last_mut() {
+            *range = *range.start()..=(*range.end()).min((end - 1).min(i64::MAX.into()) as i64);
+        }
     }
 }
 

@@ -57,7 +57,7 @@ impl<'c> Assembler<'c> {
         &self,
         query: &str,
         vector: QueryVector<'_>,
-    ) -> Result<Candidates<'_>, DocsError> {
+    ) -> Result<Candidates, DocsError> {
         let hits = self.index.search(query, &self.config.search, vector)?;
         Candidates::new(self, query, hits)
     }

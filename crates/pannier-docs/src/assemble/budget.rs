@@ -1,6 +1,7 @@
 //! The token budget of a context.
 
 use pannier_core::{ContextBudget, Error};
+use pannier_policy::{Receipt, SlicerPolicy};
 use serde::{Deserialize, Serialize};
 
 /// A context window with reserves for everything but passages, in tokens.
@@ -49,6 +50,16 @@ impl TokenBudget {
             reserved_response: 0,
             per_doc_overhead: 10,
         }
+    }
+
+    /// Returns the budget that a receipt of passages records.
+    pub fn from_receipt(receipt: &Receipt) -> Self {
+        let tokens = usize::try_from(receipt.budget.target_tokens()).unwrap_or_default();
+        let mut budget = Self::available(tokens);
+        if let SlicerPolicy::Document(options) = receipt.policy().slicer() {
+            budget.per_doc_overhead = usize::try_from(options.overhead).unwrap_or_default();
+        }
+        budget
     }
 
     /// Returns the tokens that remain for passages.

@@ -4,22 +4,30 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use pannier_core::{ContextItem, ContextItemBuilder, ContextKind, Passage, Pipeline, Selection};
-use pannier_layout::DocumentLayout;
-use pannier_policy::{
-    BudgetScope, PolicyRegistry, Receipt, ReceiptSource, RunConfig, SlicerPolicy,
+use pannier_core::{
+    ContextBudget, ContextItem, ContextItemBuilder, ContextKind, Layout, Passage, Pipeline,
+    Selection, TokenCounter,
 };
+use pannier_layout::DocumentLayout;
+use pannier_policy::{BudgetScope, PolicyRegistry, Receipt, ReceiptSource, RunConfig};
 
-use crate::{AssembledContext, Assembler, ContextChunk, DocsError, Hit, OmittedChunk, TokenBudget};
+use crate::{
+    AssembledContext, Assembler, AssemblyConfig, ContextChunk, DocsError, Hit, OmittedChunk,
+    TokenBudget,
+};
 
 /// The end of a truncated passage.
 const ELLIPSIS: &str = "...";
 
 /// The hits of a search, ready to be packed for any budget.
 #[derive(Debug)]
-pub struct Candidates<'a> {
-    assembler: &'a Assembler<'a>,
+pub struct Candidates {
+    config: AssemblyConfig,
+    counter: Arc<dyn TokenCounter>,
+    /// The version of the index.
+    version: String,
     query: String,
     hits: Vec<Hit>,
     items: Vec<ContextItem>,
@@ -27,9 +35,9 @@ pub struct Candidates<'a> {
     best: usize,
 }
 
-impl<'a> Candidates<'a> {
+impl Candidates {
     pub(crate) fn new(
-        assembler: &'a Assembler<'a>,
+        assembler: &Assembler<'_>,
         query: &str,
         mut hits: Vec<Hit>,
     ) -> Result<Self, DocsError> {
@@ -51,7 +59,15 @@ impl<'a> Candidates<'a> {
         }
         let is_best = |hit: &Hit| hit.score as f64 >= best;
         let best = hits.iter().position(is_best).unwrap_or_default();
-        Ok(Self { assembler, query: query.to_owned(), hits, items, best })
+        Ok(Self {
+            config: assembler.config().clone(),
+            counter: Arc::clone(assembler.counter()),
+            version: assembler.index().manifest().version.clone(),
+            query: query.to_owned(),
+            hits,
+            items,
+            best,
+        })
     }
 
     /// Returns the hits.
@@ -65,15 +81,28 @@ impl<'a> Candidates<'a> {
     ///
     /// [`DocsError::Engine`] if the policy cannot be built.
     pub fn pipeline(&self, budget: &TokenBudget) -> Result<Pipeline, DocsError> {
-        let policy = self.assembler.config().policy(budget.per_doc_overhead);
+        self.pipeline_with(budget, Arc::new(self.layout(budget)))
+    }
+
+    /// Returns the pipeline with another layout.
+    ///
+    /// # Errors
+    ///
+    /// As [`pipeline`](Self::pipeline).
+    pub fn pipeline_with(
+        &self,
+        budget: &TokenBudget,
+        layout: Arc<dyn Layout>,
+    ) -> Result<Pipeline, DocsError> {
+        let policy = self.config.policy(budget.per_doc_overhead);
         let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
-        Ok(pipeline.with_layout(self.layout(budget)))
+        Ok(pipeline.with_layout(layout))
     }
 
     fn layout(&self, budget: &TokenBudget) -> DocumentLayout {
         let min_heading_tokens = i64::try_from(budget.per_doc_overhead).unwrap_or(i64::MAX);
-        DocumentLayout::new(self.assembler.counter().clone())
-            .with_headings(self.assembler.config().packing.headings())
+        DocumentLayout::new(Arc::clone(&self.counter))
+            .with_headings(self.config.packing.headings())
             .with_min_heading_tokens(min_heading_tokens)
     }
 
@@ -90,7 +119,11 @@ impl<'a> Candidates<'a> {
     }
 
     /// Selects, and if nothing fits, selects again with the best passage truncated. Calls `f` with the pool and the selection.
-    fn select<T>(
+    ///
+    /// # Errors
+    ///
+    /// As [`assemble`](Self::assemble).
+    pub fn select<T>(
         &self,
         budget: &TokenBudget,
         f: impl FnOnce(&[ContextItem], &Selection<'_>) -> T,
@@ -114,7 +147,7 @@ impl<'a> Candidates<'a> {
     /// Returns the best passage alone, truncated to fit with its heading, or `None` if nothing of it fits.
     fn truncate_best(&self, budget: &TokenBudget) -> Result<Option<ContextItem>, DocsError> {
         let (item, hit) = (&self.items[self.best], &self.hits[self.best]);
-        let (layout, counter) = (self.layout(budget), self.assembler.counter());
+        let layout = self.layout(budget);
         let heading = usize::try_from(layout.heading_tokens(item)).unwrap_or(usize::MAX);
         let Some(room) = budget.available_tokens().checked_sub(heading) else { return Ok(None) };
         if item.group().is_some() && item.tokens() <= i64::try_from(room).unwrap_or(i64::MAX) {
@@ -123,17 +156,67 @@ impl<'a> Candidates<'a> {
         }
         // Tokens merge across the ellipsis, so shorter prefixes are tried until one fits.
         for limit in (1..=room).rev().take(16) {
-            let kept = counter.truncate(&hit.text, limit).trim_end();
-            let text = format!("{kept}{ELLIPSIS}");
-            let sent = counter.count(&format!("{text}\n"));
-            if !kept.is_empty() && sent <= room {
-                let tokens = i64::try_from(counter.count(&text)).unwrap_or(i64::MAX);
-                let cut = new_item(hit, &text, tokens, 1.0).original_tokens(item.tokens());
-                let end = (hit.range.start + kept.len()) as u64;
-                return Ok(Some(cut.metadata("end", end).build()?));
+            if let Some(cut) = self.cut_best(limit)?
+                && self.counter.count(&format!("{}\n", cut.content())) <= room
+            {
+                return Ok(Some(cut));
             }
         }
         Ok(None)
+    }
+
+    /// Returns the best passage alone, cut to this many tokens and an ellipsis; `None` if nothing is left of it.
+    fn cut_best(&self, limit: usize) -> Result<Option<ContextItem>, DocsError> {
+        let (item, hit) = (&self.items[self.best], &self.hits[self.best]);
+        let kept = self.counter.truncate(&hit.text, limit).trim_end();
+        if kept.is_empty() {
+            return Ok(None);
+        }
+        let text = format!("{kept}{ELLIPSIS}");
+        let tokens = i64::try_from(self.counter.count(&text)).unwrap_or(i64::MAX);
+        let cut = new_item(hit, &text, tokens, 1.0).original_tokens(item.tokens());
+        let end = (hit.range.start + kept.len()) as u64;
+        Ok(Some(cut.metadata("end", end).build()?))
+    }
+
+    /// Returns the items for a [pipeline with another layout](Self::pipeline_with). If none fits the budget whole, the best
+    /// is truncated as far as that fits.
+    ///
+    /// # Errors
+    ///
+    /// [`DocsError::Engine`] if the engine cannot select.
+    pub fn pool_for(
+        &self,
+        pipeline: &Pipeline,
+        budget: &ContextBudget,
+    ) -> Result<Cow<'_, [ContextItem]>, DocsError> {
+        let mut pool = Cow::Borrowed(&self.items[..]);
+        if self.items.is_empty() || !pipeline.run(&self.items, budget)?.is_empty() {
+            return Ok(pool);
+        }
+        let (item, hit) = (&self.items[self.best], &self.hits[self.best]);
+        let mut fits = |cut: Option<ContextItem>| -> Result<bool, DocsError> {
+            let Some(cut) = cut else { return Ok(false) };
+            let mut changed = self.items.clone();
+            changed[self.best] = cut;
+            let fits = !pipeline.run(&changed, budget)?.is_empty();
+            if fits {
+                pool = Cow::Owned(changed);
+            }
+            Ok(fits)
+        };
+        // Without its neighbors it may fit whole.
+        if item.group().is_some()
+            && fits(Some(new_item(hit, &hit.text, item.tokens(), 1.0).build()?))?
+        {
+            return Ok(pool);
+        }
+        let (mut low, mut high) = (0, usize::try_from(item.tokens()).unwrap_or_default());
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if fits(self.cut_best(middle)?)? { low = middle } else { high = middle }
+        }
+        Ok(pool)
     }
 
     /// Assembles the context for a budget.
@@ -151,7 +234,7 @@ impl<'a> Candidates<'a> {
         selection: &Selection<'_>,
         budget: &TokenBudget,
     ) -> AssembledContext {
-        let include_metadata = self.assembler.config().include_metadata;
+        let include_metadata = self.config.include_metadata;
         let chunks: Vec<ContextChunk> = selection
             .indices()
             .map(|index| ContextChunk::new(&self.hits[index], &pool[index], include_metadata))
@@ -167,7 +250,7 @@ impl<'a> Candidates<'a> {
         let total_tokens = count(selection.tokens());
         AssembledContext {
             query_hash: blake3::hash(self.query.as_bytes()).to_hex().to_string(),
-            state_root: self.assembler.index().manifest().version.clone(),
+            state_root: self.version.clone(),
             available_tokens: budget.available_tokens(),
             total_tokens,
             overhead_tokens: self.overhead(selection, budget),
@@ -197,24 +280,30 @@ impl<'a> Candidates<'a> {
         usize::try_from(charged.max(rest)).unwrap_or_default()
     }
 
+    /// Returns the configuration that receipts record.
+    pub fn run_config(&self, budget: &TokenBudget) -> RunConfig {
+        let config = &self.config;
+        let mut run_config = RunConfig::new(config.policy(budget.per_doc_overhead));
+        run_config.tokenizer = self.counter.name().to_owned();
+        run_config.budget_scope = BudgetScope::Documents;
+        run_config.source = Some(ReceiptSource {
+            kind: KIND.to_owned(),
+            version: self.version.clone(),
+            query: Some(self.query.clone()),
+            options: serde_json::to_value(config)
+                .ok()
+                .and_then(|value| serde_json::from_value(value).ok()),
+        });
+        run_config
+    }
+
     /// Creates the receipt of a context, which can be replayed.
     ///
     /// # Errors
     ///
     /// As [`assemble`](Self::assemble).
     pub fn receipt(&self, budget: &TokenBudget) -> Result<Receipt, DocsError> {
-        let config = self.assembler.config();
-        let mut run_config = RunConfig::new(config.policy(budget.per_doc_overhead));
-        run_config.tokenizer = self.assembler.counter().name().to_owned();
-        run_config.budget_scope = BudgetScope::Documents;
-        run_config.source = Some(ReceiptSource {
-            kind: KIND.to_owned(),
-            version: self.assembler.index().manifest().version.clone(),
-            query: Some(self.query.clone()),
-            options: serde_json::to_value(config)
-                .ok()
-                .and_then(|value| serde_json::from_value(value).ok()),
-        });
+        let run_config = self.run_config(budget);
         self.select(budget, |_, selection| Receipt::new(selection, run_config))
     }
 
@@ -224,12 +313,7 @@ impl<'a> Candidates<'a> {
     ///
     /// As [`assemble`](Self::assemble).
     pub fn pool_from_receipt(&self, receipt: &Receipt) -> Result<Vec<ContextItem>, DocsError> {
-        let tokens = usize::try_from(receipt.budget.target_tokens()).unwrap_or_default();
-        let mut budget = TokenBudget::available(tokens);
-        if let SlicerPolicy::Document(options) = receipt.policy().slicer() {
-            budget.per_doc_overhead = usize::try_from(options.overhead).unwrap_or_default();
-        }
-        Ok(self.pool(&budget)?.into_owned())
+        Ok(self.pool(&TokenBudget::from_receipt(receipt))?.into_owned())
     }
 }
 

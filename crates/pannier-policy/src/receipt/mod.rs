@@ -226,10 +226,10 @@ impl ReceiptItem {
             short_form: None,
             forms: Vec::new(),
         };
-        let forms = item.forms().iter().map(|form| Self::new(form.item()));
+        let mut forms = item.forms().iter().map(|form| Self::new(form.item()));
         match item.forms() {
             [only] if *only.name() == FormName::SHORT => {
-                recorded.short_form = forms.last().map(Box::new);
+                recorded.short_form = forms.next().map(Box::new);
             }
             _ => recorded.forms = forms.collect(),
         }

@@ -92,8 +92,8 @@ fn check(
         Ok(GetResponse::Snippets(context)) => {
             let printed = counter.count(&context.render(options.format));
             // Delivered dependencies remain in the response, but have no chain.
-            let added = context.added.iter().map(|added| added.id);
-            let others = added.chain(context.delivered.iter().copied()).map(str::to_owned);
+            let added = context.added.iter().map(|added| &added.id);
+            let others = added.chain(&context.delivered).map(ToString::to_string);
             (printed, others.collect::<Vec<String>>())
         }
         other => panic!("{other:?}"),

@@ -108,8 +108,8 @@ pub(crate) fn fetch<'c>(
     }
 }
 
-pub(crate) fn sent<'c>(fetched: &Fetched<'c>) -> Vec<&'c str> {
-    fetched.bundle.snippets.iter().map(|snippet| snippet.id).collect()
+pub(crate) fn sent<'f>(fetched: &'f Fetched<'_>) -> Vec<&'f str> {
+    fetched.bundle.snippets.iter().map(|snippet| &*snippet.id).collect()
 }
 
 pub(crate) fn warnings(fetched: &Fetched<'_>) -> Vec<String> {

@@ -54,6 +54,11 @@ impl<'c> Control<'c> {
         self.notes.take()
     }
 
+    /// Ends the run, and returns its notes.
+    pub fn into_notes(self) -> Notes {
+        self.notes.into_inner()
+    }
+
     /// Starts a step, unless somebody stopped the run.
     ///
     /// # Errors

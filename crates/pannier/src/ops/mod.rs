@@ -23,25 +23,43 @@
 
 #[macro_use]
 mod request;
+#[cfg(feature = "chat")]
+mod chat;
 mod compare;
 mod control;
 mod count;
+#[cfg(feature = "docs")]
+mod docs;
+#[cfg(feature = "memory")]
+mod memory;
 mod pack;
 mod pool;
 mod read;
 #[cfg(feature = "schema")]
 mod schema;
+#[cfg(feature = "snippets")]
+mod snippets;
 mod values;
 mod whatif;
 
+#[cfg(feature = "chat")]
+pub use chat::{ChatAnswer, ChatRequest, OpenChat, ProviderName, TranscriptJson, TrimmedChat};
 pub use compare::CompareRequest;
 pub use control::{Control, Decided, Notes};
 pub use count::{CountAnswer, CountRequest, CountedText};
+#[cfg(feature = "docs")]
+pub use docs::*;
+#[cfg(feature = "memory")]
+pub use memory::{MemoryAnswer, MemoryFormat, MemoryRequest, OpenMemory};
 pub use pack::{PackAnswer, PackRequest, PackTotals};
 pub use pool::{
     BudgetOptions, CountedPool, PackPool, PolicyName, PolicyOptions, PoolOptions, ReserveOptions,
 };
 pub use request::{Answer, Group, Request};
+#[cfg(feature = "snippets")]
+pub use snippets::{
+    SnippetFormat, SnippetGetAnswer, SnippetGetRequest, SnippetListRequest, SnippetOptions,
+};
 pub use values::{Count, Date, Slot, Tokens};
 pub use whatif::{
     BudgetAnswer, BudgetRequest, LossAnswer, LossRequest, PoolItem, SweepAnswer, SweepRequest,

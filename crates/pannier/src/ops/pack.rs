@@ -79,17 +79,23 @@ pub struct PackTotals {
     pub notes: Vec<Note>,
 }
 
-impl PackAnswer {
-    /// Summarizes a selection.
-    pub fn new(pool: &PackPool, selection: &Selection<'_>) -> Self {
-        let totals = PackTotals {
+impl PackTotals {
+    pub(super) fn new(selection: &Selection<'_>) -> Self {
+        Self {
             candidates: selection.pool().len(),
             selected: selection.len(),
             tokens: selection.tokens(),
             budget: selection.budget().clone(),
             ledger: selection.ledger().clone(),
             notes: selection.notes().to_vec(),
-        };
+        }
+    }
+}
+
+impl PackAnswer {
+    /// Summarizes a selection.
+    pub fn new(pool: &PackPool, selection: &Selection<'_>) -> Self {
+        let totals = PackTotals::new(selection);
         Self::Selection {
             items: selection.items().cloned().collect(),
             totals: Box::new(totals),

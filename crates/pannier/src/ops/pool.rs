@@ -282,19 +282,36 @@ impl PackPool {
         budget: &ContextBudget,
         control: &Control<'_>,
     ) -> Result<Vec<Explanation<&ContextItem>>, Failure> {
-        if names.len() > MAX_EXPLAINED_ITEMS {
-            return Err(Failure::TooManyExplained { max: MAX_EXPLAINED_ITEMS });
-        }
-        let indices = names.iter().map(|name| find_item(&self.items, name));
-        let indices: Vec<usize> = indices.collect::<Result<_, _>>()?;
-        let prepared = self.pipeline.prepare(&self.items)?;
-        let steps = Explanation::<()>::STEPS.saturating_mul(indices.len() as u64);
-        Ok(prepared.explain(budget, &indices, &mut control.search(steps))?)
+        explain(&self.pipeline, &self.items, names, budget, control)
     }
+}
+
+/// Explains items of a pool by id or index.
+pub(super) fn explain<'p>(
+    pipeline: &Pipeline,
+    items: &'p [ContextItem],
+    names: &[String],
+    budget: &ContextBudget,
+    control: &Control<'_>,
+) -> Result<Vec<Explanation<&'p ContextItem>>, Failure> {
+    check_explained(names)?;
+    let indices = names.iter().map(|name| find_item(items, name));
+    let indices: Vec<usize> = indices.collect::<Result<_, _>>()?;
+    let prepared = pipeline.prepare(items)?;
+    let steps = Explanation::<()>::STEPS.saturating_mul(indices.len() as u64);
+    Ok(prepared.explain(budget, &indices, &mut control.search(steps))?)
 }
 
 /// The maximum number of explanations of one request: each takes many runs of the engine.
 const MAX_EXPLAINED_ITEMS: usize = 50;
+
+/// Rejects a request that explains too many items.
+pub(super) fn check_explained(names: &[String]) -> Result<(), Failure> {
+    match names.len() > MAX_EXPLAINED_ITEMS {
+        true => Err(Failure::TooManyExplained { max: MAX_EXPLAINED_ITEMS }),
+        false => Ok(()),
+    }
+}
 
 /// Warns about items with negative tokens, which are excluded from every selection.
 fn warn_about_negative_tokens(items: &[ContextItem], control: &Control<'_>) {

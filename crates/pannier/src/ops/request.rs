@@ -104,10 +104,29 @@ pub trait Request: DeserializeOwned {
     {
         super::schema::of::<Self>()
     }
+
+    /// Returns the JSON Schema of the options that a tool shows to a model.
+    #[cfg(feature = "schema")]
+    fn advertised_schema() -> Value
+    where
+        Self: schemars::JsonSchema,
+    {
+        let mut schema = Self::schema();
+        if let Some(properties) = schema["properties"].as_object_mut() {
+            properties.retain(|name, _| Self::ADVERTISED.contains(&name.as_str()));
+        }
+        schema
+    }
 }
 
 /// The result of a request.
 pub trait Answer: Serialize {
     /// Returns the text for people and models.
     fn text(&self) -> Cow<'_, str>;
+
+    /// Returns the answer as data, without what `text` has already, for callers that get both.
+    fn structured(&self) -> Value {
+        // Answers are plain data, which serializes.
+        serde_json::to_value(self).unwrap_or_default()
+    }
 }

@@ -200,6 +200,13 @@ macro_rules! schema_as {
 #[cfg(feature = "schema")]
 schema_as!(Tokens => "integer", Count => "integer", Slot => "string", Date => "string");
 
+/// Returns a number of tokens that is 0 or more.
+#[cfg(any(feature = "memory", feature = "snippets"))]
+pub(super) fn non_negative(Tokens(tokens): Tokens) -> Result<usize, crate::Failure> {
+    let negative = || pannier_core::Error::NegativeTokens { field: "maxTokens".to_owned(), tokens };
+    Ok(usize::try_from(tokens).map_err(|_| negative())?)
+}
+
 /// Reads a list, or one element in place of a list of one.
 pub(super) fn list<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(
     deserializer: D,

@@ -32,6 +32,10 @@ use pannier_policy::PolicyRegistry;
 #[cfg(any(feature = "docs", feature = "memory", feature = "snippets"))]
 use crate::Failure;
 
+/// The folder of an index that no setting names.
+#[cfg(feature = "docs")]
+const DEFAULT_INDEX: &str = ".pannier/index";
+
 /// What a named folder holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FolderKind {
@@ -157,6 +161,9 @@ pub struct Shelf {
     all_snippets: Option<ReloadingSnippets>,
     #[cfg(feature = "snippets")]
     deliveries: Option<DeliveryLog>,
+    /// The folder that `@~/` in snippets means.
+    #[cfg(feature = "snippets")]
+    home: Option<PathBuf>,
     #[cfg(feature = "memory")]
     memories: Vec<(String, Folder)>,
     #[cfg(feature = "memory")]
@@ -200,6 +207,24 @@ impl Shelf {
         find(&self.documents, name, FolderKind::Documents)?.get()
     }
 
+    /// Returns the index `name`, or the only one. A local shelf takes names for paths, and has a default.
+    ///
+    /// # Errors
+    ///
+    /// As [`documents`](Self::documents), or an error of `pannier-docs` if there is no index at the path.
+    pub fn index(&self, name: Option<&str>) -> Result<Arc<DocumentIndex>, Failure> {
+        match self.is_local && self.documents.is_empty() {
+            true => Ok(Arc::new(DocumentIndex::open(self.index_path(name))?)),
+            false => self.documents(name),
+        }
+    }
+
+    /// Returns the folder of the index that a local request names, or of the default.
+    pub(crate) fn index_path(&self, name: Option<&str>) -> PathBuf {
+        let default = || self.defaults.index.clone().unwrap_or_else(|| DEFAULT_INDEX.into());
+        name.map_or_else(default, PathBuf::from)
+    }
+
     /// Returns the source of query vectors for `cache`: the embedder, if it made the vectors of the cache.
     pub fn query_vector(&self, cache: &DocumentIndex) -> QueryVector<'_> {
         match &self.embedder {
@@ -225,14 +250,20 @@ impl Shelf {
     ) -> Result<Self, Failure> {
         named_folder::check_names(folders)?;
         for folder in folders {
-            let snippets = ReloadingSnippets::open(&[folder.path()], home.clone())?;
+            let snippets = ReloadingSnippets::open(std::slice::from_ref(folder), home.clone())?;
             self.snippets.push((folder.name().to_owned(), snippets));
         }
         if folders.len() > 1 {
-            let paths: Vec<&Path> = folders.iter().map(NamedFolder::path).collect();
-            self.all_snippets = Some(ReloadingSnippets::open(&paths, home)?);
+            self.all_snippets = Some(ReloadingSnippets::open(folders, home)?);
         }
         Ok(self)
+    }
+
+    /// Sets the folder that `@~/` in snippets means, for roots that requests name by their paths.
+    #[must_use]
+    pub fn with_home(mut self, home: Option<PathBuf>) -> Self {
+        self.home = home;
+        self
     }
 
     /// Sets the folder that records which snippets each session received.
@@ -245,6 +276,37 @@ impl Shelf {
     /// Returns the names of the snippet roots.
     pub fn snippet_names(&self) -> Vec<&str> {
         self.snippets.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Returns the current snippets of the roots that a request names, or of all roots. On a local shelf without roots of
+    /// its own, names are paths, and the default is `docs`.
+    ///
+    /// # Errors
+    ///
+    /// As [`snippets`](Self::snippets), and [`Failure::Request`] if a request names several roots of a server.
+    pub fn snippet_roots(&self, names: &[String]) -> Result<Arc<SnippetIndexes>, Failure> {
+        match names {
+            _ if self.is_local && self.snippets.is_empty() => {
+                Ok(Arc::new(SnippetIndexes::read(self.open_roots(names)?)?))
+            }
+            [] => self.snippets(None),
+            [name] => self.snippets(Some(name)),
+            _ => {
+                let problem = "name one, or omit it for all".to_owned();
+                Err(Failure::Request { path: "snippets".to_owned(), problem })
+            }
+        }
+    }
+
+    /// Opens folders of snippets by their paths; the default is `docs`.
+    ///
+    /// # Errors
+    ///
+    /// An error of `pannier-snippets` if one is not a folder.
+    pub fn open_roots(&self, paths: &[String]) -> Result<Roots, Failure> {
+        let default = ["docs".to_owned()];
+        let paths = if paths.is_empty() { &default } else { paths };
+        Ok(Roots::open(paths, self.home.clone())?)
     }
 
     /// Returns the current snippets of the root `name`, or of all roots.
@@ -304,16 +366,20 @@ impl Shelf {
         self.memories.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Returns the `.context` folder of the project `name`, or of the only one.
+    /// Returns the `.context` folder of the project `name`, or of the only one. On a local shelf without projects of its own,
+    /// a name is a path, and the default is the current folder.
     ///
     /// # Errors
     ///
     /// [`ShelfError`] if there is no such project, or its folder was removed.
-    pub fn memory(&self, name: Option<&str>) -> Result<&Folder, Failure> {
+    pub fn memory(&self, name: Option<&str>) -> Result<Folder, Failure> {
+        if self.is_local && self.memories.is_empty() {
+            return Ok(Folder::find(name.unwrap_or("."))?);
+        }
         let folder = find(&self.memories, name, FolderKind::Memory)?;
         // Without its files, a packet would claim that there are no rules.
         match folder.path().is_dir() {
-            true => Ok(folder),
+            true => Ok(folder.clone()),
             false => Err(ShelfError::MemoryGone.into()),
         }
     }
@@ -321,6 +387,22 @@ impl Shelf {
     /// Returns the budget of packets for which neither a request nor the project has one.
     pub fn packet_budget(&self) -> Option<usize> {
         self.packet_budget
+    }
+}
+
+impl Shelf {
+    /// Returns the names of the folders of a kind.
+    pub fn names(&self, kind: FolderKind) -> Vec<&str> {
+        match kind {
+            #[cfg(feature = "docs")]
+            FolderKind::Documents => self.document_names(),
+            #[cfg(feature = "snippets")]
+            FolderKind::Snippets => self.snippet_names(),
+            #[cfg(feature = "memory")]
+            FolderKind::Memory => self.memory_names(),
+            #[cfg(not(all(feature = "docs", feature = "memory", feature = "snippets")))]
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -382,12 +464,19 @@ struct ReloadingSnippets {
 
 #[cfg(feature = "snippets")]
 impl ReloadingSnippets {
-    fn open(paths: &[&Path], home: Option<PathBuf>) -> Result<Self, Failure> {
-        let roots = Roots::open(paths, home)?;
-        let indexes = SnippetIndexes::read(roots.clone())?;
-        // Fail now rather than on the first request.
+    fn open(folders: &[NamedFolder], home: Option<PathBuf>) -> Result<Self, Failure> {
+        let roots = Roots::open(folders.iter().map(NamedFolder::path), home)?;
+        let indexes = SnippetIndexes::read(roots)?;
+        // Fail now, with paths, rather than on the first request.
         indexes.catalog()?;
-        Ok(Self { roots, current: Mutex::new(Arc::new(indexes)) })
+        let label = |path: &Path| {
+            folders
+                .iter()
+                .find(|folder| folder.path() == path)
+                .map(|folder| folder.name().to_owned())
+        };
+        let indexes = indexes.with_labels(label);
+        Ok(Self { roots: indexes.roots().clone(), current: Mutex::new(Arc::new(indexes)) })
     }
 
     fn get(&self) -> Result<Arc<SnippetIndexes>, Failure> {

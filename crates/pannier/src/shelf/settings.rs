@@ -39,6 +39,17 @@ impl Shelf {
         Self { is_local: true, ..Self::default() }
     }
 
+    /// Returns the reader of messages about requests.
+    #[cfg(feature = "snippets")]
+    pub(crate) fn audience(&self) -> crate::Audience {
+        if self.is_local { crate::Audience::Command } else { crate::Audience::Agent }
+    }
+
+    /// Returns whether names in requests may be paths.
+    pub fn is_local(&self) -> bool {
+        self.is_local
+    }
+
     /// Sets the settings for options that a request leaves open.
     #[must_use]
     pub fn with_defaults(mut self, defaults: Defaults) -> Self {
@@ -82,6 +93,14 @@ impl Shelf {
                 (name, true)
             }
         };
+        let is_file =
+            name.trim_start().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("file:"));
+        if is_file && !is_trusted {
+            let name = name.chars().take(super::named_folder::MAX_SHOWN_CHARS).collect();
+            let problem =
+                "the server reads no tokenizer from files; name an encoding or a model".to_owned();
+            return Err(Failure::File { name, problem });
+        }
         Ok(Arc::from(match is_trusted {
             true => pannier_tokens::counter_by_name(name)?,
             false => pannier_tokens::builtin_counter(name)?,

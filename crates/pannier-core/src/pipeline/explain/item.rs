@@ -3,6 +3,7 @@
 //! Scoring is the most expensive stage, and a change of one score touches no other. So a change is decided from
 //! deduplication on, by the same code as any run.
 
+use super::super::classify::classify;
 use super::super::deduplicate::{deduplicate, find_near_duplicates};
 use super::super::floor::FloorCut;
 use super::super::near_duplicates::ShingleIndex;
@@ -226,6 +227,7 @@ impl<'r, 'a> ItemCounterfactual<'r, 'a> {
             let item = item.with_tokens(tokens);
             let mut changed = PreparedRun::clone(run);
             changed.items[self.index as usize] = &item;
+            changed.classified = classify(&changed.items, &changed.costs);
             let Sorted { units, offers } =
                 sort::sort(&changed, &changed.scores, &changed.duplicates, changed.floor.as_ref());
             (changed.sorted, changed.offers) = (units, offers);

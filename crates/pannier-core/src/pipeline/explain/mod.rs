@@ -293,7 +293,7 @@ impl Pipeline {
         // An item that is out may come in by any form; one that is in by a form may come in whole.
         let counts = match explanation.decision {
             Decision::Excluded { .. } => Counts::AnyForm,
-            _ => Counts::Whole,
+            _ => Counts::whole(explanation.item),
         };
         if let Some(mut changed) = ItemCounterfactual::new(self, run, near, index, counts) {
             explanation.density = changed.density();

@@ -1,4 +1,4 @@
-//! `pannier packet` in a shell and as a hook: folders, settings, sessions, hook formats and exit codes.
+//! `pannier memory` in a shell and as a hook: folders, settings, sessions, hook formats and exit codes.
 
 use std::fs;
 use std::io::Write;
@@ -9,7 +9,7 @@ const HARBOUR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/harbo
 const NOW: &str = "2026-11-16T12:00:00Z";
 
 fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packet").join(name);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("memory").join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     folder
@@ -18,7 +18,7 @@ fn folder(name: &str) -> PathBuf {
 /// The command in a folder, with a state folder inside it.
 fn pannier(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pannier"));
-    command.current_dir(folder).arg("packet").args(arguments);
+    command.current_dir(folder).arg("memory").args(arguments);
     command.env("XDG_STATE_HOME", folder.join("state")).env_remove("CTX_TOKEN_BUDGET");
     command.stdin(Stdio::null());
     command
@@ -58,12 +58,9 @@ fn context_folder_is_found_in_parents_and_its_absence_gets_advice() {
     assert!(text.contains("1. .context/TASKS.md\n") && text.contains("- [ ] Mend the roof\n"));
     assert_eq!(text, stdout(&run(&root, &[])));
     assert_eq!(text, stdout(&run(&root, &[".context"])));
-    // The alias is the same command.
-    let alias =
-        Command::new(env!("CARGO_BIN_EXE_pannier")).arg("agent").current_dir(&root).output();
-    assert_eq!(text, stdout(&alias.unwrap()));
+    assert_eq!(text, stdout(&run(&root, &["show", ".context"])));
     let error = stderr(&run(Path::new("/"), &[]), 2);
-    assert!(error.contains("there is no .context folder") && error.contains("pannier packet init"));
+    assert!(error.contains("there is no .context folder") && error.contains("pannier memory init"));
 }
 
 #[test]
@@ -231,13 +228,20 @@ fn failing_hook_never_exits_with_two() {
         (vec![HARBOUR, "--hook", "claude-code"], "{\"hook_event_name\":\"Stop\"}"),
         (vec![HARBOUR, "--hook", "copilot", "--tokenizer", "none-such"], "{}"),
         (vec![HARBOUR, "--hook", "claude-code", "--session", "../x"], "{}"),
+        (vec!["hook", "claude-code", HARBOUR, "--budgt", "5"], ""),
+        (vec!["hook", "claude", HARBOUR], ""),
+        (vec!["hook", "claude-code", HARBOUR], "no JSON"),
+        (vec!["hook", "copilot", HARBOUR, "--explain", "1"], "{}"),
+        (vec!["hook", "copilot", HARBOUR, "--format", "jsonl"], "{}"),
     ] {
         let error = stderr(&hook(&root, &arguments, input), 1);
         assert!(error.starts_with("error: "), "{error}");
     }
     // A project without memory is not a failure.
-    let output = hook(&root, &["/", "--hook", "claude-code"], "{}");
-    assert!(output.status.success() && output.stdout.is_empty());
+    for arguments in [["/", "--hook", "claude-code"], ["hook", "claude-code", "/"]] {
+        let output = hook(&root, &arguments, "{}");
+        assert!(output.status.success() && output.stdout.is_empty());
+    }
 }
 
 #[test]
@@ -317,7 +321,7 @@ fn items_and_policy_of_a_packet_work_with_other_commands() {
         let text = stdout(&run(&root, &[HARBOUR, "--now", NOW, "--format", format]));
         fs::write(root.join(name), text).unwrap();
     };
-    write("items.jsonl", "items");
+    write("items.jsonl", "jsonl");
     write("policy.toml", "policy");
     let simulate = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pannier"));
@@ -357,4 +361,71 @@ fn packet_replays_from_its_receipt() {
     assert!(
         String::from_utf8(changed.stdout).unwrap().starts_with("the context folder has changed")
     );
+}
+
+#[test]
+fn hook_command_prints_what_the_former_flag_printed() {
+    let root = folder("hook-command");
+    let input = "{\"hook_event_name\":\"PreToolUse\",\"prompt\":\"back up the database\"}";
+    for host in ["claude-code", "copilot", "plain"] {
+        let input = if host == "copilot" { "{}" } else { input };
+        let more = ["--now", NOW, "--budget", "400"];
+        let former = hook(&root, &[&[HARBOUR, "--hook", host][..], &more].concat(), input);
+        let today = hook(&root, &[&["hook", host, HARBOUR][..], &more].concat(), input);
+        assert_eq!(stdout(&former), stdout(&today), "{host}");
+        assert!(!today.stdout.is_empty());
+    }
+}
+
+/// `agent` is the command of the format's specification: its defaults and bytes do not depend on a project's settings.
+#[test]
+fn agent_prints_the_specified_packet_regardless_of_settings() {
+    let learnings: String = (0..60)
+        .map(|number| format!("## [2026-11-01] Learning {number}\n\nsrc/a.rs\n\n"))
+        .collect();
+    let root = project("agent", &[(".context/LEARNINGS.md", &learnings)]);
+    let command = |name: &str, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pannier"));
+        command.current_dir(&root).arg(name).args(["--now", NOW]).args(arguments);
+        command.env_remove("CTX_TOKEN_BUDGET").env("PANNIER_BUDGET", "300");
+        let output = command.output().unwrap();
+        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        stdout(&output)
+    };
+    let plain = command("memory", &["--budget", "8k", "--tokenizer", "bytes/4"]);
+    fs::write(root.join("pannier.toml"), "tokenizer = \"o200k\"\n").unwrap();
+    assert_eq!(command("agent", &[]), plain);
+    assert_eq!(
+        command("memory", &[]),
+        command("agent", &["--budget", "300", "--tokenizer", "o200k"])
+    );
+    for (former, today) in [
+        (&["--format", "md"][..], &["--format", "text"][..]),
+        (&["--format", "items"], &["--format", "jsonl"]),
+        (&["--files", "src/a.rs", "src/b.rs"], &["--file", "src/a.rs", "--file", "src/b.rs"]),
+        (&["--format", "json", "--query", "back up"], &["-f", "json", "--query", "back up"]),
+        (&["--explain", "9"], &["--explain", "9"]),
+    ] {
+        let specified = ["--budget", "8000", "--tokenizer", "bytes/4"];
+        let today = command("memory", &[&specified, today].concat());
+        assert_eq!(command("agent", former), today, "{former:?}");
+    }
+    let explained = command("agent", &["--format", "json", "--explain", "9"]);
+    assert!(explained.starts_with("[{"), "{explained}");
+    let explained = command("memory", &["--format", "json", "--explain", "9"]);
+    assert!(explained.starts_with("{\"explanations\":[{"), "{explained}");
+}
+
+#[test]
+fn report_lists_all_entries() {
+    let root = folder("reports");
+    let arguments = [HARBOUR, "--now", NOW, "--budget", "300"];
+    let packet = stdout(&run(&root, &arguments));
+    let output = run(&root, &[&arguments[..], &["--report"]].concat());
+    assert_eq!(stdout(&output), packet);
+    let table = String::from_utf8(output.stderr).unwrap();
+    assert!(table.contains("In, in the order to send") && table.contains("learning-2026-11-12"));
+    stdout(&run(&root, &[&arguments[..], &["--report=report.json"]].concat()));
+    let report = fs::read_to_string(root.join("report.json")).unwrap();
+    assert!(report.contains("\"excluded\":["), "{report}");
 }

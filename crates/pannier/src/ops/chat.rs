@@ -1,0 +1,322 @@
+//! Trims a chat transcript to a token budget.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use pannier_chat::{Provider, Repair, ReusedPrefix, Transcript, TrimmedTranscript, Trimmer, model};
+use pannier_core::{ContextBudget, ContextItem, Explanation, TokenCounter, find_item};
+use pannier_policy::{PolicyInputs, Receipt};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::pool::check_explained;
+use super::values::list;
+use super::{
+    Answer, BudgetOptions, Control, Date, Group, PackTotals, PolicyName, Request, ReserveOptions,
+};
+use crate::{Failure, Shelf};
+
+/// The policy if neither the request nor the shelf names one.
+const DEFAULT_POLICY: &str = "transcript";
+
+request! {
+    /// Trim a chat transcript to a token budget.
+    pub struct ChatRequest {
+        /// Messages, or a request that contains them: JSON, or a string with its text
+        #[arg(skip)]
+        #[schema(with = "Value")]
+        pub transcript: TranscriptJson,
+
+        /// Provider of the messages: openai or anthropic
+        #[arg(long, value_name = "NAME", value_enum, hide_possible_values = true)]
+        pub provider: Option<ProviderName>,
+
+        /// Previous request; keep its prefix so the prompt cache still hits
+        #[arg(skip)]
+        #[schema(with = "Option<Value>")]
+        pub previous: Option<TranscriptJson>,
+
+        /// The budget.
+        #[group(flatten)]
+        pub budget: BudgetOptions,
+
+        /// Deductions from the window.
+        #[group(flatten)]
+        pub reserves: ReserveOptions,
+
+        /// Preset or policy file [default: transcript]
+        ///
+        /// Messages keep their order, and equal messages are both sent: the policy's placer and deduplication do not apply.
+        #[arg(long, short, value_name = "NAME|FILE")]
+        #[schema(with = "Option<String>")]
+        pub policy: Option<PolicyName>,
+
+        /// Model, encoding or file:PATH [default: its model]
+        ///
+        /// It counts tokens. The default is the tokenizer of the request's model. Without a known model, it is o200k for
+        /// OpenAI and claude for Anthropic.
+        #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
+        pub tokenizer: Option<String>,
+
+        /// Reference time, e.g. 2026-03-01T12:00:00Z
+        #[arg(long, value_name = "TIME", help_heading = "Advanced", hide_short_help = true)]
+        pub now: Option<Date>,
+
+        /// Explain why a message is in or out; repeatable
+        #[arg(long, value_name = "ID")]
+        #[serde(default, deserialize_with = "list")]
+        pub explain: Vec<String>,
+    }
+}
+
+/// The JSON text of a transcript: a list of messages, or a request that contains one.
+///
+/// In a request, it is a string with that text, or the list or object itself. Only a string keeps the order of keys and
+/// every digit of numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TranscriptJson(pub String);
+
+impl<'de> Deserialize<'de> for TranscriptJson {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(match Value::deserialize(deserializer)? {
+            Value::String(text) => text,
+            value => value.to_string(),
+        }))
+    }
+}
+
+/// The provider whose message format a transcript has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ProviderName {
+    /// OpenAI Chat Completions
+    Openai,
+    /// Anthropic Messages
+    Anthropic,
+}
+
+impl From<ProviderName> for Provider {
+    fn from(name: ProviderName) -> Self {
+        match name {
+            ProviderName::Openai => Self::OpenAi,
+            ProviderName::Anthropic => Self::Anthropic,
+        }
+    }
+}
+
+impl ProviderName {
+    /// The tokenizer for requests of unknown models.
+    fn tokenizer(self) -> &'static str {
+        match self {
+            Self::Openai => "o200k",
+            Self::Anthropic => "claude",
+        }
+    }
+}
+
+/// A trimmed transcript, or the explanations that were asked for.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum ChatAnswer {
+    /// The transcript with fewer messages.
+    Trimmed(Box<TrimmedChat>),
+    /// Why messages are in or out.
+    Explanations {
+        /// One for each message that the request names.
+        explanations: Vec<Explanation>,
+    },
+}
+
+/// A trimmed transcript.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct TrimmedChat {
+    /// The messages, or the request that contains them.
+    pub transcript: Box<RawValue>,
+    /// The tokenizer of the texts.
+    pub tokenizer: String,
+    /// Whether its counts are exact, an estimate or an upper bound, or the tokenizer is assumed.
+    pub exactness: &'static str,
+    /// The prefix that is the same as in the previous request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<ReusedPrefix>,
+    /// The changes to messages that could not be sent as they were.
+    pub repairs: Vec<Repair>,
+    /// The totals.
+    pub totals: PackTotals,
+}
+
+impl Answer for ChatAnswer {
+    fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Trimmed(chat) => format!("{}\n", chat.transcript.get()).into(),
+            // Explanations always serialize.
+            Self::Explanations { explanations } => {
+                serde_json::to_string(explanations).unwrap_or_default().into()
+            }
+        }
+    }
+}
+
+/// A transcript that was read, and what trims it.
+#[derive(Debug)]
+pub struct OpenChat<'c> {
+    transcript: &'c Transcript<'c>,
+    previous: Option<&'c Transcript<'c>>,
+    trimmer: Trimmer<'c, 'c>,
+    budget: ContextBudget,
+    tokenizer: &'c str,
+    exactness: &'static str,
+}
+
+impl ChatRequest {
+    /// Reads the transcript, and passes it to `call`.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::NoProvider`], [`Failure::Chat`] if the transcript is invalid, [`Failure::Previous`] if the previous one
+    /// is, any error of the policy, the tokenizer or the budget, and the errors of `call`.
+    pub fn open<T, E: From<Failure>>(
+        self,
+        shelf: &Shelf,
+        control: &Control<'_>,
+        call: impl FnOnce(&OpenChat<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let budget = self.budget.read(&self.reserves, shelf)?;
+        let name = self.provider.ok_or(Failure::NoProvider)?;
+        let policy = shelf.policy(self.policy.as_ref(), DEFAULT_POLICY, control)?;
+        let (counter, exactness) = self.counter(name, shelf, control)?;
+        control.step("counting tokens")?;
+        let read = |text| Transcript::read(name.into(), text, &*counter);
+        let transcript = read(&self.transcript.0).map_err(Failure::Chat)?;
+        let previous = self.previous.as_ref().map(|TranscriptJson(text)| read(text));
+        let previous = previous.transpose().map_err(Failure::Previous)?;
+        let mut inputs = PolicyInputs::from(self.now.map(|Date(time)| time));
+        inputs.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
+        let trimmer = transcript.trimmer(shelf.registry(), &policy, inputs);
+        call(&OpenChat {
+            transcript: &transcript,
+            previous: previous.as_ref(),
+            trimmer: trimmer.map_err(Failure::from)?,
+            budget,
+            tokenizer: counter.name(),
+            exactness,
+        })
+    }
+
+    /// Returns the requested tokenizer, that of the request's model, that of the shelf, or the default of the provider, and
+    /// its exactness.
+    fn counter(
+        &self,
+        provider: ProviderName,
+        shelf: &Shelf,
+        control: &Control<'_>,
+    ) -> Result<(Arc<dyn TokenCounter>, &'static str), Failure> {
+        // A model comes from the transcript, which must not name files.
+        let by_model = || pannier_tokens::builtin_counter(&model(&self.transcript.0)?).ok();
+        if self.tokenizer.is_none()
+            && let Some(counter) = by_model()
+        {
+            control.decide("tokenizer", counter.name());
+            let exactness = counter.exactness().name();
+            return Ok((Arc::from(counter), exactness));
+        }
+        let counter = shelf.counter(self.tokenizer.as_deref(), provider.tokenizer(), control)?;
+        let is_known = self.tokenizer.is_some() || shelf.defaults().tokenizer.is_some();
+        let exactness = if is_known { counter.exactness().name() } else { "assumed" };
+        Ok((counter, exactness))
+    }
+}
+
+impl<'c> OpenChat<'c> {
+    /// Returns the changes to messages that could not be sent as they were.
+    pub fn repairs(&self) -> &'c [Repair] {
+        self.transcript.repairs()
+    }
+
+    /// Returns the name of the tokenizer, and its exactness.
+    pub fn tokenizer(&self) -> (&'c str, &'static str) {
+        (self.tokenizer, self.exactness)
+    }
+
+    /// Selects the messages that fit the budget.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Chat`] if the required messages exceed the budget, or any error of the engine.
+    pub fn trim(&self) -> Result<TrimmedTranscript<'c, 'c>, Failure> {
+        Ok(self.trimmer.trim(&self.budget)?)
+    }
+
+    /// Returns the prefix that a trimmed transcript shares with the previous one, if there is a previous one.
+    pub fn prefix(&self, trimmed: &TrimmedTranscript<'_, '_>) -> Option<ReusedPrefix> {
+        self.previous.map(|previous| trimmed.reused_prefix(previous))
+    }
+
+    /// Summarizes a trimmed transcript.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Request`] if the transcript is not JSON, which [`Transcript`] excludes.
+    pub fn answer(&self, trimmed: &TrimmedTranscript<'_, '_>) -> Result<ChatAnswer, Failure> {
+        let transcript = RawValue::from_string(trimmed.json()).map_err(|error| {
+            Failure::Request { path: "transcript".to_owned(), problem: error.to_string() }
+        })?;
+        Ok(ChatAnswer::Trimmed(Box::new(TrimmedChat {
+            transcript,
+            tokenizer: self.tokenizer.to_owned(),
+            exactness: self.exactness,
+            prefix: self.prefix(trimmed),
+            repairs: self.repairs().to_vec(),
+            totals: PackTotals::new(trimmed.selection()),
+        })))
+    }
+
+    /// Returns the record of a trimmed transcript.
+    pub fn receipt(&self, trimmed: &TrimmedTranscript<'_, '_>) -> Receipt {
+        self.trimmer.receipt(trimmed, self.previous, self.tokenizer)
+    }
+
+    /// Explains messages by id or index, as far as is known when the run is stopped.
+    ///
+    /// # Errors
+    ///
+    /// An error of the engine if there is no such message, or [`Failure::TooManyExplained`].
+    pub fn explain(
+        &self,
+        names: &[String],
+        control: &Control<'_>,
+    ) -> Result<Vec<Explanation<&'c ContextItem>>, Failure> {
+        check_explained(names)?;
+        let indices = names.iter().map(|name| find_item(self.transcript.items(), name));
+        let indices: Vec<usize> = indices.collect::<Result<_, _>>()?;
+        // A budget below the required messages is an error, as without explanations.
+        self.trim()?;
+        let steps = Explanation::<()>::STEPS.saturating_mul(indices.len() as u64);
+        Ok(self.trimmer.explain(&self.budget, &indices, &mut control.search(steps))?)
+    }
+}
+
+impl Request for ChatRequest {
+    const GROUPS: &'static [Group] =
+        &[Group::new::<BudgetOptions>("budget"), Group::new::<ReserveOptions>("reserves")];
+    type Answer = ChatAnswer;
+
+    fn run(mut self, shelf: &Shelf, control: &Control<'_>) -> Result<ChatAnswer, Failure> {
+        let names = std::mem::take(&mut self.explain);
+        self.open(shelf, control, |chat| {
+            control.step("selecting messages")?;
+            if names.is_empty() {
+                return chat.answer(&chat.trim()?);
+            }
+            let explanations = chat.explain(&names, control)?;
+            let explanations = explanations.into_iter().map(Explanation::into_owned).collect();
+            Ok(ChatAnswer::Explanations { explanations })
+        })
+    }
+}

@@ -1,0 +1,17 @@
+//! Operations on document indexes: search passages, read documents, build and check an index.
+
+mod index;
+mod options;
+mod read;
+mod records;
+mod search;
+
+pub use index::{IndexRequest, StatsRequest, VerifyAnswer, VerifyRequest};
+pub use options::{
+    BudgetedOptions, IndexOptions, PassageLayout, PassageOptions, QueryOptions, Retrievers,
+};
+pub use read::{FoundDocument, FoundDocuments, OmittedDocument, ReadAnswer, ReadPool, ReadRequest};
+pub use records::Bound;
+pub use search::{
+    FoundPassage, FoundPassages, OmittedPassage, SearchAnswer, SearchPool, SearchRequest,
+};

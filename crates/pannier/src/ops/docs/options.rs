@@ -1,0 +1,308 @@
+//! Options that operations on documents share.
+
+use std::sync::Arc;
+
+use pannier_core::{ContextBudget, TokenCounter};
+use pannier_docs::{
+    AssemblyConfig, DocumentIndex, Embedder, QueryVector, SearchMode, SearchOptions,
+};
+use pannier_policy::Packing;
+use serde::Deserialize;
+
+use crate::ops::pool::DEFAULT_TOKENIZER;
+use crate::ops::values::list;
+use crate::ops::{Control, Count, Date, ReserveOptions, Tokens};
+use crate::{Failure, Shelf};
+
+request! {
+    /// The index of an operation.
+    pub struct IndexOptions {
+        /// Index directory [default: .pannier/index]
+        #[arg(long, alias = "cache", value_name = "DIR")]
+        #[serde(alias = "cache")]
+        pub index: Option<String>,
+    }
+}
+
+impl IndexOptions {
+    /// Opens the index.
+    ///
+    /// # Errors
+    ///
+    /// Any error of the shelf, or of `pannier-docs` if there is no index.
+    pub fn open(&self, shelf: &Shelf) -> Result<Arc<DocumentIndex>, Failure> {
+        shelf.index(self.index.as_deref())
+    }
+}
+
+request! {
+    /// The budget of passages or documents, and what counts it.
+    pub struct BudgetedOptions {
+        /// Token budget, e.g. 8k [default: 2k; to read: 4k]
+        #[arg(long, short, alias = "max-tokens", value_name = "N", allow_negative_numbers = true)]
+        #[serde(alias = "max_tokens")]
+        pub budget: Option<Tokens>,
+
+        /// Tokens kept free for the model's output [default: 0]
+        #[arg(long, short, value_name = "N", allow_negative_numbers = true)]
+        pub reserve: Option<Tokens>,
+
+        /// Model, encoding or file:PATH [default: o200k]
+        #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
+        #[serde(alias = "model")]
+        pub tokenizer: Option<String>,
+    }
+}
+
+impl BudgetedOptions {
+    /// Returns the budget.
+    pub(super) fn read(&self, default: i64, shelf: &Shelf) -> Result<ContextBudget, Failure> {
+        let Tokens(window) = self.budget.or(shelf.defaults().budget).unwrap_or(Tokens(default));
+        let reserves = ReserveOptions { reserve: self.reserve, ..ReserveOptions::default() };
+        reserves.budget(window, None)
+    }
+
+    pub(super) fn counter(
+        &self,
+        shelf: &Shelf,
+        control: &Control<'_>,
+    ) -> Result<Arc<dyn TokenCounter>, Failure> {
+        shelf.counter(self.tokenizer.as_deref(), DEFAULT_TOKENIZER, control)
+    }
+}
+
+request! {
+    /// Which passages are found, and how they are ranked.
+    pub struct QueryOptions {
+        /// Documents to search, e.g. 'guides/**'; repeatable
+        #[arg(long = "glob", short = 'g', alias = "path", value_name = "GLOB")]
+        #[serde(default, alias = "globs", deserialize_with = "list")]
+        pub paths: Vec<String>,
+
+        /// Only documents dated on or after, e.g. 2026-03-01
+        #[arg(long, value_name = "DATE", help_heading = "Advanced", hide_short_help = true)]
+        pub after: Option<Date>,
+
+        /// Only documents dated before
+        #[arg(long, value_name = "DATE", help_heading = "Advanced", hide_short_help = true)]
+        pub before: Option<Date>,
+
+        /// Text that passages must contain, ignoring case; repeatable
+        #[arg(long, alias = "contains", value_name = "TEXT", help_heading = "Advanced", hide_short_help = true)]
+        #[serde(default, alias = "contains", deserialize_with = "list")]
+        pub must_contain: Vec<String>,
+
+        /// Retrievers: hybrid, lexical or semantic [default: hybrid]
+        #[arg(long, value_name = "MODE", hide_possible_values = true, help_heading = "Advanced", hide_short_help = true)]
+        pub mode: Option<Retrievers>,
+
+        /// Passages of each retriever [default: 50]
+        #[arg(long, value_name = "N", help_heading = "Advanced", hide_short_help = true)]
+        pub candidates: Option<Count>,
+
+        /// Passages after fusion [default: 100]
+        #[arg(long, alias = "top-k", value_name = "N", help_heading = "Advanced", hide_short_help = true)]
+        #[serde(alias = "top_k")]
+        pub limit: Option<Count>,
+
+        /// Passages of the lexical retriever
+        #[arg(long, value_name = "N", hide = true)]
+        pub lexical_k: Option<Count>,
+
+        /// Passages of the semantic retriever
+        #[arg(long, value_name = "N", hide = true)]
+        pub semantic_k: Option<Count>,
+
+        /// RRF constant k; larger values flatten rank differences [default: 60]
+        #[arg(long, value_name = "K", help_heading = "Advanced", hide_short_help = true)]
+        pub rrf_k: Option<u32>,
+
+        /// Weight of lexical ranks, an integer [default: 1]
+        #[arg(long, value_name = "WEIGHT", help_heading = "Advanced", hide_short_help = true)]
+        pub lexical_weight: Option<u32>,
+
+        /// Weight of semantic ranks, an integer [default: 1]
+        #[arg(long, value_name = "WEIGHT", help_heading = "Advanced", hide_short_help = true)]
+        pub semantic_weight: Option<u32>,
+
+        /// Rank the later document first if scores are equal
+        #[arg(long, help_heading = "Advanced", hide_short_help = true)]
+        #[serde(default)]
+        pub prefer_recent: bool,
+
+        /// Embedding model: none, static:FOLDER or minilm:FOLDER
+        #[arg(long, value_name = "MODEL", help_heading = "Advanced", hide_short_help = true)]
+        pub embedder: Option<String>,
+
+        /// Embedding of the query, for an index with your own embeddings
+        #[arg(skip)]
+        #[serde(alias = "query_vector")]
+        pub query_embedding: Option<Vec<f32>>,
+    }
+}
+
+/// The retrievers of a search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Retrievers {
+    /// Lexical, and semantic if the index has embeddings
+    #[default]
+    Hybrid,
+    /// BM25
+    Lexical,
+    /// Embeddings
+    Semantic,
+}
+
+impl QueryOptions {
+    /// Returns the options of a search.
+    pub fn search(&self) -> SearchOptions {
+        let mut search = SearchOptions::default();
+        search.mode = match self.mode.unwrap_or_default() {
+            Retrievers::Hybrid => SearchMode::Hybrid,
+            Retrievers::Lexical => SearchMode::Lexical,
+            Retrievers::Semantic => SearchMode::Semantic,
+        };
+        let set = |option: &mut usize, values: [Option<Count>; 2]| {
+            let value = values.into_iter().flatten().next();
+            *option = value.map_or(*option, |Count(count)| count);
+        };
+        set(&mut search.lexical_k, [self.lexical_k, self.candidates]);
+        set(&mut search.semantic_k, [self.semantic_k, self.candidates]);
+        set(&mut search.top_k, [self.limit, None]);
+        search.rrf_k = self.rrf_k.unwrap_or(search.rrf_k);
+        search.lexical_weight = self.lexical_weight.unwrap_or(search.lexical_weight);
+        search.semantic_weight = self.semantic_weight.unwrap_or(search.semantic_weight);
+        search.prefer_recent = self.prefer_recent;
+        let filters = &mut search.filters;
+        (filters.paths, filters.contains) = (self.paths.clone(), self.must_contain.clone());
+        filters.after = self.after.map(|Date(time)| time);
+        filters.before = self.before.map(|Date(time)| time);
+        search
+    }
+
+    /// Calls a function with the source of the query's embedding: the request's own, its model, or that of the shelf.
+    ///
+    /// # Errors
+    ///
+    /// An error of the model, of the embedding or of the function.
+    pub fn with_vector<T>(
+        &self,
+        index: &DocumentIndex,
+        shelf: &Shelf,
+        call: impl FnOnce(QueryVector<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        if let Some(embedding) = &self.query_embedding {
+            let vector = pannier_docs::quantize(embedding).ok_or_else(|| Failure::Request {
+                path: "query_embedding".to_owned(),
+                problem: "write an array of numbers that are not all 0, as in [0.1, -0.2]"
+                    .to_owned(),
+            })?;
+            return call(QueryVector::Given(&vector));
+        }
+        match &self.embedder {
+            Some(name) => match open_embedder(name, shelf)? {
+                Some(embedder) => call(QueryVector::Embedder(&*embedder)),
+                None => call(QueryVector::None),
+            },
+            None => call(shelf.query_vector(index)),
+        }
+    }
+}
+
+/// Opens a model by its name and folder; `none` is no model.
+#[cfg(feature = "embed")]
+pub(super) fn open_embedder(
+    name: &str,
+    shelf: &Shelf,
+) -> Result<Option<Box<dyn Embedder>>, Failure> {
+    match shelf.is_local() {
+        true => Ok(pannier_embed::open_embedder(name)?),
+        false => Err(no_embedder("the server opens no models; omit embedder")),
+    }
+}
+
+#[cfg(not(feature = "embed"))]
+pub(super) fn open_embedder(_: &str, _: &Shelf) -> Result<Option<Box<dyn Embedder>>, Failure> {
+    Err(no_embedder("this build has no embedding models; enable the feature `embed`"))
+}
+
+fn no_embedder(problem: &str) -> Failure {
+    Failure::Request { path: "embedder".to_owned(), problem: problem.to_owned() }
+}
+
+request! {
+    /// How passages are packed.
+    pub struct PassageOptions {
+        /// Layout: grouped by document, interleaved, or ranked [default: grouped]
+        #[arg(long, alias = "packing", value_name = "LAYOUT", hide_possible_values = true, help_heading = "Advanced", hide_short_help = true)]
+        #[serde(alias = "packing")]
+        pub layout: Option<PassageLayout>,
+
+        /// Maximum passages per document; neighbors are not counted
+        #[arg(long, alias = "max-chunks-per-doc", value_name = "N", help_heading = "Advanced", hide_short_help = true)]
+        #[serde(alias = "max_chunks_per_doc")]
+        pub max_per_doc: Option<Count>,
+
+        /// Drop passages whose overlap with a better one exceeds this share [default: 0.8]
+        #[arg(long, alias = "dedup-threshold", value_name = "SHARE", help_heading = "Advanced", hide_short_help = true)]
+        #[serde(alias = "dedup_threshold")]
+        pub near_duplicates: Option<f64>,
+
+        /// Include the chunks before and after each match
+        #[arg(long, alias = "neighbours")]
+        #[serde(default, alias = "neighbours")]
+        pub neighbors: bool,
+
+        /// Minimum tokens charged for the line that names a document [default: 10]
+        #[arg(long, value_name = "N", hide = true)]
+        pub per_doc_overhead: Option<Count>,
+    }
+}
+
+/// The order in which passages are taken and laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum PassageLayout {
+    /// Best first, grouped by document
+    #[default]
+    #[cfg_attr(feature = "clap", value(alias = "greedy"))]
+    #[serde(alias = "greedy")]
+    Grouped,
+    /// Documents in turns
+    Interleaved,
+    /// Best first, not grouped
+    #[cfg_attr(feature = "clap", value(alias = "score-weighted"))]
+    #[serde(alias = "score-weighted")]
+    Ranked,
+}
+
+impl PassageOptions {
+    /// Returns the configuration of a search with these options.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Request`] if a share is not between 0 and 1.
+    pub fn config(&self, search: SearchOptions) -> Result<AssemblyConfig, Failure> {
+        let share = self.near_duplicates.unwrap_or(0.8);
+        if !(0.0..=1.0).contains(&share) {
+            let problem = format!("{share} is not a share; write a number from 0 to 1");
+            return Err(Failure::Request { path: "near_duplicates".to_owned(), problem });
+        }
+        let mut config = AssemblyConfig::default();
+        config.search = search;
+        config.packing = match self.layout.unwrap_or_default() {
+            PassageLayout::Grouped => Packing::Greedy,
+            PassageLayout::Interleaved => Packing::Interleaved,
+            PassageLayout::Ranked => Packing::ScoreWeighted,
+        };
+        config.dedup_threshold = (share * 1_000.0).round() as u16;
+        config.max_chunks_per_doc = self.max_per_doc.map(|Count(count)| count);
+        config.neighbors = self.neighbors;
+        Ok(config)
+    }
+}

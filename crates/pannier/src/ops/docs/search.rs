@@ -1,0 +1,406 @@
+//! Searches passages, within a token budget.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use pannier_core::{
+    ContextBudget, ContextItem, Explanation, Passage, Pipeline, Selection, TokenCounter,
+};
+use pannier_docs::{Assembler, Candidates, DocumentIndex, Hit, QueryVector, TokenBudget};
+use pannier_layout::{SentItem, render_documents};
+use pannier_policy::{Receipt, Replay};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::records::{self, Bound, Found, is_zero, rounded};
+use super::{BudgetedOptions, IndexOptions, PassageOptions, QueryOptions};
+use crate::ops::pool::explain;
+use crate::ops::values::list;
+use crate::ops::{Answer, Control, Count, Group, Request};
+use crate::{Failure, Shelf};
+
+/// The budget if neither the request nor the shelf has one.
+const DEFAULT_BUDGET: i64 = 2_000;
+
+request! {
+    /// Print the passages that best match a query.
+    pub struct SearchRequest {
+        /// Question or keywords; "quoted words" match as a phrase
+        #[arg(value_name = "QUERY")]
+        pub query: String,
+
+        /// The index.
+        #[group(flatten)]
+        pub index: IndexOptions,
+
+        /// The budget.
+        #[group(flatten)]
+        pub budget: BudgetedOptions,
+
+        /// The search.
+        #[group(flatten)]
+        pub search: QueryOptions,
+
+        /// The packing.
+        #[group(flatten)]
+        pub packing: PassageOptions,
+
+        /// Explain why a passage is in or out; repeatable
+        #[arg(long, value_name = "ID")]
+        #[serde(default, deserialize_with = "list")]
+        pub explain: Vec<String>,
+    }
+}
+
+/// The passages of a search, or the explanations that were asked for.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum SearchAnswer {
+    /// The passages.
+    Passages(FoundPassages),
+    /// Why passages were selected or dropped.
+    Explanations {
+        /// One for each passage that the request names.
+        explanations: Vec<Explanation>,
+    },
+}
+
+/// The passages of a search.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct FoundPassages {
+    /// The selected passages, in the order to send them.
+    pub passages: Vec<FoundPassage>,
+    /// Passages that are left out, best first, as far as the budget has tokens for their places.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub omitted: Vec<OmittedPassage>,
+    /// The number of other passages that are left out.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more: usize,
+    /// The tokens of the selected passages.
+    pub tokens: i64,
+    /// The passages under the names of their documents.
+    #[serde(skip)]
+    pub text: String,
+}
+
+/// A selected passage.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct FoundPassage {
+    /// The id of the chunk.
+    pub id: String,
+    /// The path of its document.
+    pub path: String,
+    /// Its start in the document, in bytes.
+    pub start: usize,
+    /// Its end in the document, in bytes.
+    pub end: usize,
+    /// Its headings, from the outermost.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub headings: String,
+    /// The date of its document.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
+    /// The terms of the query in it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub terms: Vec<String>,
+    /// Its score as a share of the best; 0 for a neighbor.
+    pub score: f64,
+    /// Its tokens.
+    pub tokens: i64,
+    /// Whether it is cut, because no passage fits whole.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// Its text.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+/// A passage that is left out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct OmittedPassage {
+    /// The path of its document.
+    pub path: String,
+    /// Its start in the document, in bytes.
+    pub start: usize,
+    /// Its end in the document, in bytes.
+    pub end: usize,
+    /// Its tokens.
+    pub tokens: i64,
+    /// The reason.
+    pub reason: String,
+}
+
+impl Answer for SearchAnswer {
+    fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Passages(passages) => passages.text(),
+            Self::Explanations { explanations } => {
+                // Explanations always serialize.
+                serde_json::to_string(explanations).unwrap_or_default().into()
+            }
+        }
+    }
+
+    fn structured(&self) -> Value {
+        match self {
+            Self::Passages(passages) => passages.structured(),
+            explanations => serde_json::to_value(explanations).unwrap_or_default(),
+        }
+    }
+}
+
+impl Answer for FoundPassages {
+    fn text(&self) -> Cow<'_, str> {
+        self.text.as_str().into()
+    }
+
+    fn structured(&self) -> Value {
+        let mut places = self.clone();
+        places.passages.iter_mut().for_each(|passage| passage.text.clear());
+        serde_json::to_value(places).unwrap_or_default()
+    }
+}
+
+/// The places and scores of all hits.
+#[derive(Clone, Debug)]
+struct Places(Arc<[FoundPassage]>);
+
+impl Places {
+    fn new(hits: &[Hit]) -> Self {
+        let best = hits.iter().map(|hit| hit.score).max().unwrap_or_default().max(1) as f64;
+        let place = |hit: &Hit| FoundPassage {
+            id: hit.id.clone(),
+            path: hit.path.clone(),
+            start: hit.range.start,
+            end: hit.range.end,
+            headings: hit.heading_path.clone(),
+            date: hit.date.map(|date| date.to_string()),
+            terms: hit
+                .lexical
+                .iter()
+                .flat_map(|lexical| &lexical.terms)
+                .map(|term| term.term.clone())
+                .collect(),
+            score: rounded(hit.score as f64 / best),
+            tokens: 0,
+            truncated: false,
+            text: String::new(),
+        };
+        Self(hits.iter().map(place).collect())
+    }
+}
+
+impl Found for Places {
+    type Answer = FoundPassages;
+    type Record = FoundPassage;
+    type Stub = OmittedPassage;
+
+    fn record(&self, (index, item): SentItem<'_>) -> FoundPassage {
+        let place = &self.0[index];
+        // A truncated passage ends earlier.
+        let end = Passage::from_item(item).map(|passage| passage.range.end as usize);
+        FoundPassage {
+            end: end.unwrap_or(place.end),
+            tokens: item.tokens(),
+            truncated: item.original_tokens().is_some(),
+            text: item.content().to_owned(),
+            ..place.clone()
+        }
+    }
+
+    fn stub(&self, index: usize, item: &ContextItem, reason: &str) -> OmittedPassage {
+        let FoundPassage { path, start, end, .. } = self.0[index].clone();
+        OmittedPassage { path, start, end, tokens: item.tokens(), reason: reason.to_owned() }
+    }
+
+    fn answer(&self, sent: &[SentItem<'_>], stubs: &[OmittedPassage]) -> FoundPassages {
+        FoundPassages {
+            passages: sent.iter().map(|sent| self.record(*sent)).collect(),
+            omitted: stubs.to_vec(),
+            more: self.0.len() - sent.len() - stubs.len(),
+            tokens: sent.iter().map(|(_, item)| item.tokens()).sum(),
+            text: render_documents(sent.iter().map(|(_, item)| *item)),
+        }
+    }
+}
+
+/// The passages that a query finds, ready to be packed.
+#[derive(Debug)]
+pub struct SearchPool {
+    candidates: Candidates,
+    counter: Arc<dyn TokenCounter>,
+    window: ContextBudget,
+    budget: TokenBudget,
+    places: Places,
+}
+
+impl SearchRequest {
+    /// Searches the index.
+    ///
+    /// # Errors
+    ///
+    /// Any error of the index, the query, the tokenizer or the budget.
+    pub fn open(&self, shelf: &Shelf, control: &Control<'_>) -> Result<SearchPool, Failure> {
+        let window = self.budget.read(DEFAULT_BUDGET, shelf)?;
+        let config = self.packing.config(self.search.search())?;
+        let counter = self.budget.counter(shelf, control)?;
+        let index = self.index.open(shelf)?;
+        control.step("searching passages")?;
+        let assembler = Assembler::new(&index, config).with_counter(Arc::clone(&counter));
+        let candidates = self
+            .search
+            .with_vector(&index, shelf, |vector| Ok(assembler.candidates(&self.query, vector)?))?;
+        let tokens = usize::try_from(window.target_tokens()).unwrap_or_default();
+        let mut budget = TokenBudget::available(tokens);
+        budget.per_doc_overhead = self.packing.per_doc_overhead.map_or(10, |Count(count)| count);
+        let places = Places::new(candidates.hits());
+        Ok(SearchPool { candidates, counter, window, budget, places })
+    }
+}
+
+impl SearchPool {
+    /// Returns the candidates.
+    pub fn candidates(&self) -> &Candidates {
+        &self.candidates
+    }
+
+    /// Returns the budget.
+    pub fn budget(&self) -> &TokenBudget {
+        &self.budget
+    }
+
+    /// Calls a function with the pipeline, the items and the budget.
+    fn with<T>(
+        &self,
+        bound: Bound,
+        call: impl FnOnce(&Pipeline, &[ContextItem], &ContextBudget) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let result = self.with_pipeline(bound, call);
+        result.map_err(|failure| records::name_smallest_budget(failure, &self.window))
+    }
+
+    fn with_pipeline<T>(
+        &self,
+        bound: Bound,
+        call: impl FnOnce(&Pipeline, &[ContextItem], &ContextBudget) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let budget = self.budget.context_budget()?;
+        let (pipeline, pool) = match bound {
+            Bound::Text => {
+                (self.candidates.pipeline(&self.budget)?, self.candidates.pool(&self.budget)?)
+            }
+            Bound::Answer => {
+                let layout = records::layout(&self.places, &self.counter);
+                let pipeline = self.candidates.pipeline_with(&self.budget, layout)?;
+                let pool = self.candidates.pool_for(&pipeline, &budget)?;
+                (pipeline, pool)
+            }
+        };
+        call(&pipeline, &pool, &budget)
+    }
+
+    /// Selects passages, and calls a function with the selection and its answer.
+    ///
+    /// # Errors
+    ///
+    /// An error of the engine, such as a budget below the smallest answer.
+    pub fn select<T>(
+        &self,
+        bound: Bound,
+        call: impl FnOnce(&Selection<'_>, FoundPassages) -> T,
+    ) -> Result<T, Failure> {
+        self.with(bound, |pipeline, pool, budget| {
+            let selection = pipeline.run(pool, budget)?;
+            let answer = match bound {
+                Bound::Text => records::text_answer(&self.places, &selection),
+                Bound::Answer => records::answer(&self.places, &self.counter, &selection),
+            };
+            Ok(call(&selection, answer))
+        })
+    }
+
+    /// Explains passages by id or index, and calls a function with the explanations.
+    ///
+    /// # Errors
+    ///
+    /// An error of the engine if there is no such passage, or [`Failure::TooManyExplained`].
+    pub fn explain<T>(
+        &self,
+        bound: Bound,
+        names: &[String],
+        control: &Control<'_>,
+        call: impl FnOnce(Vec<Explanation<&ContextItem>>) -> T,
+    ) -> Result<T, Failure> {
+        self.with(bound, |pipeline, pool, budget| {
+            Ok(call(explain(pipeline, pool, names, budget, control)?))
+        })
+    }
+
+    /// Returns the record of a selection.
+    pub fn receipt(&self, bound: Bound, selection: &Selection<'_>) -> Receipt {
+        let config = self.candidates.run_config(&self.budget);
+        records::receipt(&self.places, &self.counter, bound, selection, config)
+    }
+
+    /// Searches the passages of a receipt again.
+    ///
+    /// # Errors
+    ///
+    /// [`DocsError::Receipt`](pannier_docs::DocsError::Receipt) if it is not of a search, or an error of the search.
+    pub fn from_receipt(
+        receipt: &Receipt,
+        index: &DocumentIndex,
+        vector: QueryVector<'_>,
+        counter: Arc<dyn TokenCounter>,
+    ) -> Result<Self, Failure> {
+        let assembler = Assembler::new(index, Assembler::config_from_receipt(receipt)?);
+        let assembler = assembler.with_counter(Arc::clone(&counter));
+        let query = receipt.source.query.as_deref().unwrap_or_default();
+        let candidates = assembler.candidates(query, vector)?;
+        let budget = TokenBudget::from_receipt(receipt);
+        let places = Places::new(candidates.hits());
+        let window = receipt.budget.clone();
+        Ok(Self { candidates, counter, window, budget, places })
+    }
+
+    /// Selects as a receipt records it, and compares.
+    ///
+    /// # Errors
+    ///
+    /// An error of the engine.
+    pub fn replay(&self, receipt: &Receipt) -> Result<Replay, Failure> {
+        let bound = records::bound_of(receipt);
+        self.with(bound, |pipeline, pool, _| {
+            records::replay(&self.places, &self.counter, receipt, pool, pipeline)
+        })
+    }
+}
+
+impl Request for SearchRequest {
+    const GROUPS: &'static [Group] = &[
+        Group::new::<IndexOptions>("index"),
+        Group::new::<BudgetedOptions>("budget"),
+        Group::new::<QueryOptions>("search"),
+        Group::new::<PassageOptions>("packing"),
+    ];
+    const ADVERTISED: &'static [&'static str] = &["query", "budget", "paths", "after", "before"];
+    const INPUTS: &'static [&'static str] = &["query_embedding"];
+    type Answer = SearchAnswer;
+
+    fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<SearchAnswer, Failure> {
+        let pool = self.open(shelf, control)?;
+        control.step("packing passages")?;
+        if !self.explain.is_empty() {
+            let owned = |explanations: Vec<Explanation<&ContextItem>>| {
+                explanations.into_iter().map(Explanation::into_owned).collect()
+            };
+            let explanations = pool.explain(Bound::Answer, &self.explain, control, owned)?;
+            return Ok(SearchAnswer::Explanations { explanations });
+        }
+        pool.select(Bound::Answer, |_, answer| SearchAnswer::Passages(answer))
+    }
+}
