@@ -167,16 +167,9 @@ fn brute_force(
     let mut at = vec![Vec::new(); items.len()];
     for tokens in budgets {
         let selection = base(tokens).and_then(|budget| pipeline.run(items, &budget));
-        // A short form is not the item, and a group is whole if all its members are.
+        // A short form is not the item.
         let whole = |s: Selection<'_>| -> Vec<usize> {
-            let is_whole = |sent: &Sent<'_>| {
-                let group = items[sent.index].group();
-                let is_member = |other: &Sent<'_>| {
-                    group.is_some() && items[other.index].group() == group && !other.is_whole()
-                };
-                sent.is_whole() && !s.sent().any(|other| is_member(&other))
-            };
-            s.sent().filter(is_whole).map(|sent| sent.index).collect()
+            s.sent().filter(Sent::is_whole).map(|sent| sent.index).collect()
         };
         let selected = selection.map_or(Vec::new(), whole);
         selected.into_iter().for_each(|index| at[index].push(tokens));
