@@ -1,7 +1,7 @@
 //! Compares the engine with its peer `cupel` and with a floor, in one process, over the same pools.
 //!
 //! `cargo run --release -p pannier-bench` runs everything; name sections to run only those:
-//! `pipeline`, `scorers`, `knapsack`, `forms`, `command`, `tokens`,
+//! `pipeline`, `scorers`, `knapsack`, `forms`, `best`, `command`, `tokens`,
 //! `chat`, `docs`, `retrieval`, `memory`, `snippets`, `mcp`, `whatif`. Results are checked for equality before anything is timed.
 //! Times are wall-clock medians; the machine's noise is in both columns, so read the ratios.
 //!
@@ -11,6 +11,7 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its tables")]
 
+mod best;
 mod chat;
 mod command;
 mod docs;
@@ -34,11 +35,12 @@ static ALLOCATOR: measure::CountingAllocator = measure::CountingAllocator;
 
 type Section = (&'static str, fn());
 
-const SECTIONS: [Section; 13] = [
+const SECTIONS: [Section; 14] = [
     ("pipeline", pipeline::run),
     ("scorers", scorers::run),
     ("knapsack", knapsack::run),
     ("forms", forms::run),
+    ("best", best::run),
     ("command", command::run),
     ("tokens", tokens::run),
     ("chat", chat::run),

@@ -194,6 +194,9 @@ impl Check {
         if let Some(count) = expected.shortfall_count {
             self.equal("shortfalls", &count, &tally.shortfalls().len());
         }
+        if let Some(gap) = expected.gap {
+            self.equal("gap", &Some(gap), &tally.gap());
+        }
         if let Some(count) = expected.cap_excluded_count {
             let capped = |verdict: &&Verdict| match verdict {
                 Verdict::Capped { .. } => true,

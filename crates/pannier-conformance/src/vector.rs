@@ -120,6 +120,7 @@ pub(crate) struct Expected {
     /// The contents of items that are selected in a form.
     pub(crate) shortened_contents: Option<Vec<String>>,
     pub(crate) shortfall_count: Option<usize>,
+    pub(crate) gap: Option<f64>,
     pub(crate) cap_excluded_count: Option<usize>,
     pub(crate) ordered_contents: Option<Vec<String>>,
     pub(crate) error: Option<String>,

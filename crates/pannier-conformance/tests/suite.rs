@@ -28,7 +28,7 @@ const KEYS: &str = "
     available_tokens boost bucket_size budget cap cap_count cap_excluded_count case_insensitive
     cause children config content count curve deduplicated_against deduplication default default_score
     diagnostics displaced_by document drop_worthless drop_zero_score enough entries error estimation_safety_margin_percent excluded
-    exclusion_reason expect_construction_error expected expected_output floor forms full_text_percent futureRelevanceHint group
+    exclusion_reason expect_construction_error expected expected_output floor forms full_text_percent futureRelevanceHint gap group
     half_life_secs id included inclusion_reason inner_scorer inner_slicer item_tokens items
     items_in items_out keep keep_duplicates keep_groups_together key keywords kind kinds max_age_secs max_per_document max_per_section max_tokens
     memory_limit metadata name near near_duplicate_of near_duplicates null_timestamp_score order ordered_contents otherwise

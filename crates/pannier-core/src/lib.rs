@@ -138,7 +138,7 @@ pub use scorer::{
     ScoreExplanation, Scorer, SumScorer, SumScorerBuilder, TagScorer, TimeProvider,
 };
 pub use slicer::{
-    Candidate, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice,
+    BestSlice, Candidate, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice,
     CountRequirementShortfall, FillOrder, FillSlice, GreedySlice, KnapsackSlice, Move, Offer,
     Offers, Quota, QuotaSlice, Release, ScarcityBehavior, Share, Slicer, SlicerProperties,
     StreamOutcome, StreamSlice, SweepRequest, SweepResult, Tally, TargetRanges, Tier, TieredSlice,

@@ -14,6 +14,17 @@ fn refused<T: serde::de::DeserializeOwned>(value: Value) -> String {
 }
 
 #[test]
+fn a_report_names_the_form_of_an_included_item() {
+    let item = scored("text", 9, 1.0).form(FormName::HEAD_TAIL, "t", 1).build().unwrap();
+    let pipeline = pipeline().slicer(FillSlice::new(FillOrder::Marginal)).build();
+    let report = pipeline.run(&[item], &budget(5)).unwrap().report().clone();
+    let json = serde_json::to_string(&report.included[0]).unwrap();
+    assert!(json.ends_with(r#""reason":{"reason":"Shortened"},"form":"head-tail"}"#), "{json}");
+    let read: IncludedItem = serde_json::from_str(&json).unwrap();
+    assert_eq!(read, report.included[0]);
+}
+
+#[test]
 fn a_ledger_omits_slots_and_margin_of_zero() {
     let ledger = |slot| {
         let budget = ContextBudget::builder(9, 9).reserved_slot(kind("Memory"), slot);
@@ -345,7 +356,7 @@ fn the_documented_forms_are_the_real_ones() {
     let block = |i: usize| -> Value {
         serde_json::from_str(blocks[i].split("```").next().unwrap()).unwrap()
     };
-    assert_eq!(blocks.len(), 9);
+    assert_eq!(blocks.len(), 11);
     let item: ContextItem = from_value(block(0)).unwrap();
     // What is false is left out.
     let mut written = to_value(&item).unwrap();

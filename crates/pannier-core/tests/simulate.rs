@@ -230,7 +230,7 @@ proptest! {
     #[test]
     fn a_sweep_is_a_run_at_every_budget(
         items in prop::collection::vec(any_item(), 0..12),
-        slicer in 0..12_u8,
+        slicer in 0..13_u8,
         reserve in 0..15_i64,
         slot in 0..10_i64,
         margin in prop_oneof![Just(0.0), Just(7.5), Just(50.0)],
@@ -265,6 +265,7 @@ proptest! {
                 let degrade = ScarcityBehavior::Degrade;
                 Box::new(CountQuotaSlice::new([entry], GreedySlice, degrade).unwrap())
             }
+            11 => Box::new(BestSlice),
             _ => Box::new(tiers()),
         };
         let mut builder = pipeline().slicer(slicer).placer(placer).deduplication(deduplication);

@@ -9,6 +9,7 @@
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
 mod component;
+mod layout;
 mod placer;
 mod policy;
 #[cfg(feature = "receipt")]
@@ -21,6 +22,7 @@ mod sensitivity;
 mod slicer;
 mod tree;
 
+pub use layout::LayoutPolicy;
 pub use placer::PlacerPolicy;
 pub use policy::{FloorOptions, Policy};
 #[cfg(feature = "receipt")]

@@ -15,7 +15,8 @@ use crate::component::{
 use crate::scorer::average;
 use crate::tree::{self, ReadError};
 use crate::{
-    Bm25Options, PlacerPolicy, PolicyRegistry, ScorerPolicy, SlicerPolicy, WeightedScorer,
+    Bm25Options, LayoutPolicy, PlacerPolicy, PolicyRegistry, ScorerPolicy, SlicerPolicy,
+    WeightedScorer,
 };
 
 /// The components of a pipeline and their options, without a budget.
@@ -44,6 +45,8 @@ records! {
         #[serde(default)] slicer: SlicerPolicy,
         /// The placer; default: chronological.
         #[serde(default)] placer: PlacerPolicy,
+        /// The layout; default: none, or headings of documents for the slicer `document`.
+        #[serde(default, skip_serializing_if = "Option::is_none")] layout: Option<LayoutPolicy>,
         /// Whether only the highest-ranked of equal contents stays; default: true.
         #[serde(default = "enabled", skip_serializing_if = "Clone::clone")] deduplication: bool,
         /// The share of an item's five-word shingles in a higher-ranked item above which the item is dropped; default: off.
@@ -94,6 +97,7 @@ impl Policy {
             scorers: scorers.into_iter().map(Into::into).collect(),
             slicer: SlicerPolicy::default(),
             placer: PlacerPolicy::default(),
+            layout: None,
             deduplication: true,
             near_duplicates: None,
             floor: None,
@@ -127,6 +131,11 @@ impl Policy {
     /// Returns the placer.
     pub fn placer(&self) -> &PlacerPolicy {
         &self.0.placer
+    }
+
+    /// Returns the layout, if the policy names one.
+    pub fn layout(&self) -> Option<&LayoutPolicy> {
+        self.0.layout.as_ref()
     }
 
     /// Returns which duplicates are dropped.
@@ -199,6 +208,37 @@ impl Policy {
     #[must_use]
     pub fn with_placer(self, placer: impl Into<PlacerPolicy>) -> Self {
         Self(Fields { placer: placer.into(), ..self.0 })
+    }
+
+    /// Sets the layout.
+    ///
+    /// ```
+    /// use pannier_core::{ContextBudget, ContextItem, Error, Layout, Plan, Pool};
+    /// use pannier_policy::{CustomOptions, Policy, PolicyRegistry, ScorerPolicy};
+    ///
+    /// /// Sends a greeting of 8 tokens before all items.
+    /// struct Greeting;
+    ///
+    /// impl Layout for Greeting {
+    ///     fn plan(&self, _: &Pool<'_>) -> Result<Plan, Error> {
+    ///         let mut plan = Plan::default();
+    ///         plan.fixed = 8;
+    ///         Ok(plan)
+    ///     }
+    /// }
+    ///
+    /// let mut registry = PolicyRegistry::empty();
+    /// registry.add_layout("greeting", Greeting)?;
+    /// let greeting = CustomOptions::new("greeting");
+    /// let policy = Policy::new([(ScorerPolicy::Recency, 1.0)]).with_layout(greeting);
+    /// let items = [ContextItem::new("one", 10)?, ContextItem::new("two", 10)?];
+    /// let pipeline = registry.pipeline(&policy, None)?;
+    /// assert_eq!(pipeline.run(&items, &ContextBudget::new(20, 20)?)?.len(), 1);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_layout(self, layout: impl Into<LayoutPolicy>) -> Self {
+        Self(Fields { layout: Some(layout.into()), ..self.0 })
     }
 
     /// Sets which duplicates are dropped.
@@ -280,7 +320,9 @@ impl Policy {
             several => average(several, context)?,
         };
         let mut pipeline = Pipeline::builder(scorer);
-        if let Some(layout) = self.0.slicer.document_layout(DocumentLayout::uncounted()) {
+        if let Some(layout) = &self.0.layout {
+            pipeline = pipeline.layout(layout.build(context)?);
+        } else if let Some(layout) = self.0.slicer.document_layout(DocumentLayout::uncounted()) {
             pipeline = pipeline.layout(layout);
         }
         if let Some(floor) = self.floor() {

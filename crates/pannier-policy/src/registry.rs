@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use pannier_core::{Error, Metadata, Pipeline, Placer, PreviousPrompt, Scorer, Slicer, Timestamp};
+use pannier_core::{
+    Error, Layout, Metadata, Pipeline, Placer, PreviousPrompt, Scorer, Slicer, Timestamp,
+};
 use serde::de::DeserializeOwned;
 
 use crate::component::{BuildContext, Component, records};
 use crate::tree::{self, ReadError};
-use crate::{PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
+use crate::{LayoutPolicy, PlacerPolicy, Policy, ScorerPolicy, SlicerPolicy};
 
 /// Values that a policy leaves to the run.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +47,11 @@ records! {
 }
 
 impl CustomOptions {
+    /// A component without options.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), options: Metadata::new() }
+    }
+
     /// Reads the options as a struct.
     ///
     /// # Errors
@@ -94,6 +101,7 @@ pub struct PolicyRegistry {
     scorers: BTreeMap<String, Arc<Factory<dyn Scorer>>>,
     slicers: BTreeMap<String, Arc<Factory<dyn Slicer>>>,
     placers: BTreeMap<String, Arc<Factory<dyn Placer>>>,
+    layouts: BTreeMap<String, Arc<Factory<dyn Layout>>>,
 }
 
 impl Default for PolicyRegistry {
@@ -114,6 +122,7 @@ impl PolicyRegistry {
             scorers: BTreeMap::new(),
             slicers: BTreeMap::new(),
             placers: BTreeMap::new(),
+            layouts: BTreeMap::new(),
         }
     }
 
@@ -206,6 +215,7 @@ custom_components! {
     "scorer": Scorer, scorers, add_scorer, add_scorer_factory, custom_scorer, scorer, ScorerPolicy;
     "slicer": Slicer, slicers, add_slicer, add_slicer_factory, custom_slicer, slicer, SlicerPolicy;
     "placer": Placer, placers, add_placer, add_placer_factory, custom_placer, placer, PlacerPolicy;
+    "layout": Layout, layouts, add_layout, add_layout_factory, custom_layout, layout, LayoutPolicy;
 }
 
 fn add<T>(

@@ -1,9 +1,9 @@
 //! Slicers as data.
 
 use pannier_core::{
-    ContextKind, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, Error, FillOrder,
-    FillSlice, GreedySlice, Headings, KnapsackSlice, Quota, QuotaSlice, ScarcityBehavior, Share,
-    Slicer, Tier, TieredSlice,
+    BestSlice, ContextKind, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, Error,
+    FillOrder, FillSlice, GreedySlice, Headings, KnapsackSlice, Quota, QuotaSlice,
+    ScarcityBehavior, Share, Slicer, Tier, TieredSlice,
 };
 use pannier_layout::DocumentLayout;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -22,6 +22,8 @@ components! {
             "greedy" => Greedy = Box::new(GreedySlice);
             /// Takes the highest score first, and skips items that do not fit.
             "rank" => Rank = Box::new(FillSlice::default());
+            /// Takes the items and forms with the highest total score, and proves that no choice is better.
+            "best" => Best = Box::new(BestSlice);
         }
         options {
             /// Takes the subset with the highest total score.

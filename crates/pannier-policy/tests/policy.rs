@@ -90,7 +90,7 @@ const FULL: &str = r#"
 "#;
 
 fn custom(name: &str) -> CustomOptions {
-    CustomOptions { name: name.to_owned(), options: Metadata::new() }
+    CustomOptions::new(name)
 }
 
 fn read(text: &str) -> Result<Policy, String> {
@@ -188,7 +188,7 @@ fn every_error_has_the_path_to_its_key() {
         (
             "slicer = \"count_quota\"",
             "slicer = \"magic\"",
-            "in the policy, slicer: there is no slicer 'magic'; expected one of greedy, rank, knapsack, quota, count_quota, count_constrained_knapsack, document",
+            "in the policy, slicer: there is no slicer 'magic'; expected one of greedy, rank, best, knapsack, quota, count_quota, count_constrained_knapsack, document",
         ),
         (
             "boost = 1.5",
@@ -344,7 +344,7 @@ fn an_unknown_key_is_reported_before_a_missing_one() {
         ),
         (
             "slicer = \"knapsak\"\nbucket_size = 1\nscorers = [{ type = \"recency\" }]",
-            "in the policy, slicer: there is no slicer 'knapsak'; expected one of greedy, rank, \
+            "in the policy, slicer: there is no slicer 'knapsak'; expected one of greedy, rank, best, \
              knapsack, quota, count_quota, count_constrained_knapsack, document, fill, tiered, custom",
         ),
         (
@@ -496,8 +496,22 @@ fn custom_components_are_built_from_their_options() {
         }
     }
 
+    #[derive(serde::Deserialize)]
+    struct Frame {
+        fixed: i64,
+    }
+    impl Layout for Frame {
+        fn plan(&self, _: &Pool<'_>) -> Result<Plan, Error> {
+            let mut plan = Plan::default();
+            plan.fixed = self.fixed;
+            Ok(plan)
+        }
+    }
+
     let mut registry = PolicyRegistry::empty();
     registry.add_slicer("all", GreedySlice).unwrap();
+    registry.add_scorer("hint", ReflexiveScorer).unwrap();
+    registry.add_layout_factory("frame", |custom| Ok(Box::new(custom.read::<Frame>()?))).unwrap();
     registry
         .add_placer_factory("fixed", |custom| {
             let Options { order } = custom.read()?;
@@ -507,14 +521,17 @@ fn custom_components_are_built_from_their_options() {
     let policy = r#"
         slicer = { type = "custom", name = "all" }
         placer = { type = "custom", name = "Fixed", options = { order = [1, 0] } }
-        scorers = ["reflexive"]
+        layout = { type = "custom", name = "frame", options = { fixed = 8 } }
+        scorers = [{ type = "custom", name = "hint" }]
     "#;
     let read = |text: &str| -> Policy { toml::from_str(text).unwrap() };
     let written = toml::to_string(&read(policy)).unwrap();
     assert_eq!(read(&written), read(policy));
     let items = [item("a", 1, 0.9), item("b", 1, 0.1)];
     let pipeline = registry.pipeline(&read(policy), None).unwrap();
-    assert_eq!(placed(&pipeline.run(&items, &budget(10)).unwrap()), ["b", "a"]);
+    let selection = pipeline.run(&items, &budget(10)).unwrap();
+    assert_eq!(placed(&selection), ["b", "a"]);
+    assert_eq!(selection.ledger().fixed, 8);
 
     let error = |text: String| registry.pipeline(&read(&text), None).err().unwrap().to_string();
     assert_eq!(
@@ -528,6 +545,15 @@ fn custom_components_are_built_from_their_options() {
     assert_eq!(
         error(policy.replace("name = \"all\"", "name = \"none\"")),
         "there is no slicer 'none'; there are all"
+    );
+    assert_eq!(
+        error(policy.replace("\"frame\"", "\"none\"")),
+        "there is no layout 'none'; there are frame"
+    );
+    let message = toml::from_str::<Policy>("layout = \"text\"\nscorers = [\"recency\"]");
+    assert_eq!(
+        message.unwrap_err().message(),
+        "in the policy, layout: there is no layout 'text'; expected one of custom"
     );
 }
 

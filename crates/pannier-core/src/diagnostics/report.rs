@@ -43,6 +43,10 @@ pub struct SelectionReport<I = ContextItem> {
     #[cfg_attr(feature = "serde", serde(default, deserialize_with = "null::as_default"))]
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub notes: Vec<Note>,
+    /// How much value the best selection has above this one, at most: 0 if this one is proven to be the best. Absent if
+    /// that is not known.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub gap: Option<f64>,
 }
 
 /// The number of items that entered and left a stage.
@@ -113,6 +117,7 @@ impl<I: Borrow<ContextItem>> SelectionReport<I> {
             overflow: None,
             ledger: None,
             notes: Vec::new(),
+            gap: None,
         }
     }
 
@@ -134,6 +139,7 @@ impl<I: Borrow<ContextItem>> SelectionReport<I> {
             overflow,
             ledger: self.ledger,
             notes: self.notes,
+            gap: self.gap,
         }
     }
 }

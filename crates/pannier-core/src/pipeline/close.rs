@@ -150,6 +150,14 @@ pub(crate) struct Outcome {
     certificate: Certificate,
 }
 
+impl Outcome {
+    /// Returns whether everything that was sliced is sent.
+    pub(crate) fn keeps_slice(&self) -> bool {
+        let Self { overflow, drops, .. } = self;
+        overflow.truncated.is_empty() && drops.over.is_empty() && drops.rejected.is_empty()
+    }
+}
+
 impl Pipeline {
     /// The maximum cost of the whole: the target, or the window where overflow is accepted.
     pub(crate) fn limit(&self, budget: &ContextBudget) -> i64 {

@@ -298,8 +298,8 @@ impl Pipeline {
         let closed = layout.map(|layout| self.close(layout, &contest, &mut tally, budget));
         let closed = closed.transpose()?;
         let decided = tally.into_decisions();
-        (run.verdicts, run.shortfalls, run.notes) =
-            (decided.verdicts, decided.shortfalls, decided.notes);
+        (run.verdicts, run.shortfalls) = (decided.verdicts, decided.shortfalls);
+        (run.notes, run.gap) = (decided.notes, decided.gap);
         let sliced_items = run.sliced_items();
         let counts = (competing_items, sliced_items);
         end_stage(collector, &PipelineStage::Slice, counts, prepared, Some(&run));
@@ -310,6 +310,9 @@ impl Pipeline {
             Some(outcome) => outcome,
             None => self.place_plain(&contest, &decided.moves, budget)?,
         };
+        if !outcome.keeps_slice() {
+            run.gap = None;
+        }
         run.set_outcome(outcome, self.layout.is_some(), self.overflow_strategy);
         let counts = (merged_items, run.placed.len());
         end_stage(collector, &PipelineStage::Place, counts, prepared, Some(&run));

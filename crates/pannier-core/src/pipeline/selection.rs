@@ -101,6 +101,12 @@ impl<'a> Selection<'a> {
         &self.run.notes
     }
 
+    /// Returns how much value the best selection has above this one, at most: 0 if this one is proven to be the best.
+    /// `None` if that is not known, because the slicer does not prove it or the layout measures more than its plan states.
+    pub fn gap(&self) -> Option<f64> {
+        self.run.gap
+    }
+
     /// Returns the overflow, if the selection exceeds its target and the strategy is to proceed.
     pub fn overflow(&self) -> Option<OverflowEvent<&'a ContextItem>> {
         let RunState { prepared, budget, overflow, .. } = &self.run;
@@ -177,6 +183,7 @@ impl<'a> Selection<'a> {
         report.overflow = self.overflow();
         report.ledger = Some(run.ledger.clone());
         report.notes.clone_from(&run.notes);
+        report.gap = run.gap;
         report
     }
 }
@@ -364,6 +371,7 @@ pub(crate) struct RunState<'a> {
     pub(super) verdicts: Vec<Verdict>,
     pub(super) shortfalls: Vec<CountRequirementShortfall>,
     pub(super) notes: Vec<Note>,
+    pub(super) gap: Option<f64>,
     pub(super) overflow: Overflow,
     /// The units that were dropped after rendering.
     pub(super) drops: RenderDrops,
@@ -391,6 +399,7 @@ impl<'a> RunState<'a> {
             verdicts: Vec::new(),
             shortfalls: Vec::new(),
             notes: Vec::new(),
+            gap: None,
             overflow: Overflow::default(),
             drops: RenderDrops::default(),
             ledger: Ledger::default(),

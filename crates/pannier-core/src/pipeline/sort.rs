@@ -21,17 +21,19 @@ pub(super) fn sort<'a>(
     let mut below = floor.map_or(&[][..], |floor| &floor.below).iter().peekable();
     let above = (0..units.len() as u32).filter(|unit| below.next_if_eq(&unit).is_none());
     let sorted = units.by_score(above, duplicates, scores);
-    let candidate = |unit: &u32| {
-        let best = units.best_member(*unit, scores) as usize;
+    let candidate = |unit: u32| {
+        let best = units.best_member(unit, scores) as usize;
         Candidate {
             item: items[best],
-            tokens: run.unit_tokens(*unit),
+            tokens: run.unit_tokens(unit),
             score: scores[best],
-            value: units.value(*unit, scores),
+            value: units.value(unit, scores),
             section: run.costs.section(best, Level::WHOLE),
         }
     };
-    let mut offers = Offers::new(sorted.iter().map(candidate));
+    // One walk in pool order, then one gather: random reads of one row, not of each column.
+    let candidates: Vec<Candidate<'_>> = (0..units.len() as u32).map(candidate).collect();
+    let mut offers = Offers::new(sorted.iter().map(|unit| candidates[*unit as usize]));
     if units.has_forms() {
         offers = offers.with_forms(sorted.iter().map(|unit| run.forms(*unit, scores)));
     }

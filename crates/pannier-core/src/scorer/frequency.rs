@@ -24,6 +24,15 @@ use crate::model::cmp_ignore_ascii_case;
 ///
 /// Scoring fails for pools of which the bitmaps would take more than 2^40 steps, such as five million items with
 /// thirty tags each, in lists that all differ.
+///
+/// ```
+/// use pannier_core::{ContextItem, FrequencyScorer, Pool};
+///
+/// let item = |tags: [&str; 1]| ContextItem::builder("text", 1).tags(tags).build();
+/// let items = [item(["billing"])?, item(["Billing"])?, item(["login"])?];
+/// assert_eq!(Pool::new(&items).scores(&FrequencyScorer)?, [0.5, 0.5, 0.0]);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FrequencyScorer;
 

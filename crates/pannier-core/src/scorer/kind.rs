@@ -10,6 +10,18 @@ const NAME: &str = "KindScorer";
 ///
 /// The default prefers what is hardest to get back: system prompts 1.0, memories 0.8, tool outputs
 /// 0.6, documents 0.4, messages 0.2. Weights may exceed 1, and are not clamped.
+///
+/// ```
+/// use pannier_core::{ContextItem, ContextKind, KindScorer, Pool};
+///
+/// let document = ContextItem::builder("The manual", 40).kind(ContextKind::DOCUMENT).build()?;
+/// let message = ContextItem::new("Hello", 1)?;
+/// let pool = Pool::new([&document, &message]);
+/// assert_eq!(pool.scores(&KindScorer::default())?, [0.4, 0.2]);
+/// let documents_only = KindScorer::new([(ContextKind::DOCUMENT, 1.0)])?;
+/// assert_eq!(pool.scores(&documents_only)?, [1.0, 0.0]);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct KindScorer {
     /// In the order they were given.

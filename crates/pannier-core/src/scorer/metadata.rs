@@ -6,6 +6,16 @@ use crate::Error;
 /// The trust in `metadata["cupel:trust"]`, clamped to the range 0 to 1.
 ///
 /// The value is a number, or a string that parses as one. Items without a finite value get the default, 0.5 unless set.
+///
+/// ```
+/// use pannier_core::{ContextItem, MetadataTrustScorer, Pool};
+///
+/// let trusted = ContextItem::builder("A", 1).metadata("cupel:trust", 0.9).build()?;
+/// let unknown = ContextItem::new("B", 1)?;
+/// let scorer = MetadataTrustScorer::new(0.3)?;
+/// assert_eq!(Pool::new([&trusted, &unknown]).scores(&scorer)?, [0.9, 0.3]);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct MetadataTrustScorer {
     default_score: f64,
@@ -50,6 +60,19 @@ impl Scorer for MetadataTrustScorer {
 }
 
 /// A multiplier for items whose metadata has a given value. All other items get 1.
+///
+/// ```
+/// use pannier_core::{ContextItem, MetadataKeyScorer, Pool, ProductScorer, ReflexiveScorer};
+///
+/// let item = |team: &str| {
+///     ContextItem::builder(team, 1).metadata("team", team).future_relevance_hint(0.5).build()
+/// };
+/// let items = [item("payments")?, item("search")?];
+/// let boost = MetadataKeyScorer::new("team", "payments", 1.5)?;
+/// let scorer = ProductScorer::builder().factor(ReflexiveScorer).factor(boost).build()?;
+/// assert_eq!(Pool::new(&items).scores(&scorer)?, [0.75, 0.5]);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct MetadataKeyScorer {
     key: String,

@@ -7,6 +7,15 @@ use crate::{Error, PreviousPrompt};
 ///
 /// Earlier items get more, because a provider can reuse an item only if everything before it is unchanged. Combine this
 /// scorer with others, by weight. Without a previous prompt, all scores are 0.
+///
+/// ```
+/// use pannier_core::{ContextItem, Pool, PrefixStabilityScorer, PreviousPrompt};
+///
+/// let items = [ContextItem::new("first", 1)?, ContextItem::new("new", 1)?];
+/// let scorer = PrefixStabilityScorer::new(PreviousPrompt::new(["first", "second"]));
+/// assert_eq!(Pool::new(&items).scores(&scorer)?, [1.0, 0.0]);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct PrefixStabilityScorer {
     previous: PreviousPrompt,

@@ -9,6 +9,15 @@ use crate::{Error, Timestamp, order};
 
 /// Newer is better: an item's rank among the timestamps of the pool, from 0 for the oldest to 1 for the
 /// newest. Items without a timestamp score 0.
+///
+/// ```
+/// use pannier_core::{ContextItem, Pool, RecencyScorer};
+///
+/// let at = |time: &str| ContextItem::builder(time, 1).timestamp(time.parse()?).build();
+/// let items = [at("2026-03-01T12:00:00Z")?, at("2026-03-01T12:05:00Z")?, at("2026-03-02T09:00:00Z")?];
+/// assert_eq!(Pool::new(&items).scores(&RecencyScorer)?, [0.0, 0.5, 1.0]);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecencyScorer;
 
@@ -25,6 +34,15 @@ impl Scorer for RecencyScorer {
 
 /// More important is better: an item's rank among the priorities of the pool, from 0 for the lowest to
 /// 1 for the highest. Items without a priority score 0.
+///
+/// ```
+/// use pannier_core::{ContextItem, Pool, PriorityScorer};
+///
+/// let item = |priority| ContextItem::builder("text", 1).priority(priority).build();
+/// let items = [item(1)?, item(10)?, ContextItem::new("text", 1)?];
+/// assert_eq!(Pool::new(&items).scores(&PriorityScorer)?, [0.0, 1.0, 0.0]);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PriorityScorer;
 

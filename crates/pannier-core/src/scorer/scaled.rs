@@ -6,6 +6,15 @@ use crate::Error;
 /// Moves the scores of another scorer so that the lowest of the pool is 0 and the highest 1.
 ///
 /// If all of them are equal they carry no information, and everything scores 0.5.
+///
+/// ```
+/// use pannier_core::{ContextItem, Pool, ReflexiveScorer, ScaledScorer};
+///
+/// let item = |hint| ContextItem::builder("passage", 1).future_relevance_hint(hint).build();
+/// let items = [item(0.25)?, item(0.5)?, item(0.75)?];
+/// assert_eq!(Pool::new(&items).scores(&ScaledScorer::new(ReflexiveScorer))?, [0.0, 0.5, 1.0]);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
 pub struct ScaledScorer<S> {
     inner: S,
 }

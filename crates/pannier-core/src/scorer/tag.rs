@@ -10,6 +10,18 @@ const NAME: &str = "TagScorer";
 ///
 /// A tag that an item carries twice counts twice. Case matters, unless
 /// [`case_insensitive`](Self::case_insensitive) says otherwise.
+///
+/// ```
+/// use pannier_core::{ContextItem, Pool, TagScorer};
+///
+/// let items = [
+///     ContextItem::builder("A", 1).tags(["refund"]).build()?,
+///     ContextItem::builder("B", 1).tags(["refund", "order"]).build()?,
+/// ];
+/// let scorer = TagScorer::new([("refund", 3.0), ("order", 1.0)])?;
+/// assert_eq!(Pool::new(&items).scores(&scorer)?, [0.75, 1.0]);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct TagScorer {
     /// In order of tags.

@@ -74,6 +74,27 @@ pub struct CountRequirementShortfall {
 }
 
 /// Guarantees and limits the number of items of each kind, and lets another slicer do the rest.
+///
+/// ```
+/// use pannier_core::{
+///     ContextBudget, ContextItem, ContextKind, CountQuotaEntry, CountQuotaSlice, GreedySlice, Pipeline,
+///     ReflexiveScorer, ScarcityBehavior,
+/// };
+///
+/// let item = |kind, hint| ContextItem::builder("text", 40).kind(kind).future_relevance_hint(hint);
+/// let items = [
+///     item(ContextKind::MESSAGE, 0.9).build()?,
+///     item(ContextKind::MESSAGE, 0.8).build()?,
+///     item(ContextKind::MEMORY, 0.1).build()?,
+/// ];
+/// // One memory, at any score, and at most one.
+/// let memory = CountQuotaEntry::new(ContextKind::MEMORY, 1, 1)?;
+/// let slicer = CountQuotaSlice::new([memory], GreedySlice, ScarcityBehavior::Degrade)?;
+/// let pipeline = Pipeline::builder(ReflexiveScorer).slicer(slicer).deduplication(false).build();
+/// let selection = pipeline.run(&items, &ContextBudget::new(80, 80)?)?;
+/// assert_eq!(selection.indices().collect::<Vec<_>>(), [0, 2]);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
 pub struct CountQuotaSlice {
     name: &'static str,
     entries: Vec<CountQuotaEntry>,
@@ -200,6 +221,32 @@ impl Slicer for CountQuotaSlice {
 }
 
 /// Guarantees and limits the number of items of each kind, and fills the rest with a knapsack.
+///
+/// ```
+/// use pannier_core::{
+///     ContextBudget, ContextItem, ContextKind, CountConstrainedKnapsackSlice, CountQuotaEntry,
+///     KnapsackSlice, Pipeline, ReflexiveScorer, ScarcityBehavior,
+/// };
+///
+/// let item = |kind, tokens, hint| {
+///     ContextItem::builder(format!("{tokens} tokens"), tokens).kind(kind).future_relevance_hint(hint)
+/// };
+/// let items = [
+///     item(ContextKind::MEMORY, 20, 0.1).build()?,
+///     item(ContextKind::DOCUMENT, 60, 0.7).build()?,
+///     item(ContextKind::DOCUMENT, 41, 0.5).build()?,
+///     item(ContextKind::DOCUMENT, 39, 0.5).build()?,
+/// ];
+/// let memory = CountQuotaEntry::new(ContextKind::MEMORY, 1, 1)?;
+/// let (knapsack, degrade) = (KnapsackSlice::default(), ScarcityBehavior::Degrade);
+/// let slicer = CountConstrainedKnapsackSlice::new([memory], knapsack, degrade)?;
+/// let pipeline = Pipeline::builder(ReflexiveScorer).slicer(slicer).build();
+/// let selection = pipeline.run(&items, &ContextBudget::new(100, 100)?)?;
+/// let mut selected: Vec<_> = selection.indices().collect();
+/// selected.sort_unstable();
+/// assert_eq!(selected, [0, 2, 3]);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
 pub struct CountConstrainedKnapsackSlice(CountQuotaSlice);
 
 impl CountConstrainedKnapsackSlice {

@@ -8,6 +8,20 @@ use crate::{Error, Level, Search, order, sum_tokens};
 ///
 /// Fast, and close to optimal when items are small against the budget. Candidates
 /// of zero tokens come first and are always taken; equal densities go by position.
+///
+/// ```
+/// use pannier_core::{ContextBudget, ContextItem, GreedySlice, Pipeline, ReflexiveScorer};
+///
+/// let item = |content: &str, tokens, hint| {
+///     ContextItem::builder(content, tokens).future_relevance_hint(hint).build()
+/// };
+/// // 0.0105, 0.014 and 0.012 a token.
+/// let items = [item("long", 80, 0.84)?, item("short", 50, 0.7)?, item("other", 50, 0.6)?];
+/// let pipeline = Pipeline::builder(ReflexiveScorer).slicer(GreedySlice).build();
+/// let selection = pipeline.run(&items, &ContextBudget::new(100, 100)?)?;
+/// assert_eq!(selection.indices().collect::<Vec<_>>(), [1, 2]);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GreedySlice;
 

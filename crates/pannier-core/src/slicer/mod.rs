@@ -6,6 +6,7 @@
 //! Slicers do not know about groups. A candidate is a unit: usually one item, sometimes a group
 //! whose members go together, with the sum of their tokens and of their scores.
 
+mod best;
 mod count;
 mod fill;
 mod greedy;
@@ -18,6 +19,7 @@ mod sweep;
 mod tally;
 mod tiered;
 
+pub use best::BestSlice;
 pub use count::{
     CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, CountRequirementShortfall,
     ScarcityBehavior,

@@ -26,6 +26,23 @@ pub struct Quota {
 /// Shares are fixed before anything is selected, and no other kind gets the unused part of a share. So a kind with few
 /// tokens next to one with very many gets a small share, a requirement without candidates stays unused, and so does
 /// the share above a cap. A group belongs to the kind of its best member.
+///
+/// ```
+/// use pannier_core::{
+///     ContextBudget, ContextItem, ContextKind, GreedySlice, Pipeline, Quota, QuotaSlice, RecencyScorer,
+/// };
+///
+/// let document = |content: &str| ContextItem::builder(content, 40).kind(ContextKind::DOCUMENT).build();
+/// let items = [document("one")?, document("two")?, ContextItem::new("Hello", 20)?];
+/// let kind = ContextKind::DOCUMENT;
+/// let half = Quota { kind, require_percent: 0.0, cap_percent: 50.0 };
+/// let slicer = QuotaSlice::new([half], GreedySlice)?;
+/// let pipeline = Pipeline::builder(RecencyScorer).slicer(slicer).build();
+/// // The documents may have 50 tokens.
+/// let selection = pipeline.run(&items, &ContextBudget::new(100, 100)?)?;
+/// assert_eq!(selection.indices().collect::<Vec<_>>(), [0, 2]);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
 pub struct QuotaSlice {
     quotas: Vec<Quota>,
     inner: Box<dyn Slicer>,

@@ -77,6 +77,7 @@ pub struct Tally<'o, 'a> {
     /// The same, to find repeats: a slicer that is called again reports them again.
     reported: BTreeSet<CountRequirementShortfall>,
     notes: Vec<Note>,
+    gap: Option<f64>,
     /// How many forms are taken in each section.
     open: Vec<u32>,
     last_section: SectionId,
@@ -103,6 +104,7 @@ impl<'o, 'a> Tally<'o, 'a> {
             shortfalls: Vec::new(),
             reported: BTreeSet::new(),
             notes: Vec::new(),
+            gap: None,
             open: vec![0; offers.section_count()],
             last_section: SectionId::NONE,
             has_taken: false,
@@ -170,6 +172,11 @@ impl<'o, 'a> Tally<'o, 'a> {
         &self.notes
     }
 
+    /// Returns how much value the best choice has above the one that is taken, at most. `None` if that is not known.
+    pub fn gap(&self) -> Option<f64> {
+        self.gap
+    }
+
     /// Returns the smallest larger target at which this slice may decide otherwise; `i64::MAX` if there is none.
     pub fn holds_below(&self) -> i64 {
         self.holds_below
@@ -189,7 +196,7 @@ impl<'o, 'a> Tally<'o, 'a> {
 
     /// What a form costs beyond its own tokens.
     fn overhead(&self, position: usize, section: SectionId) -> i64 {
-        let heading = if self.opens(section) { self.offers.heading(section) } else { 0 };
+        let heading = self.heading(section);
         match self.verdicts[position] {
             Verdict::Taken(level) => heading - self.offer_tokens(position, level),
             _ if self.has_taken => heading.saturating_add(self.offers.separator()),
@@ -326,6 +333,26 @@ impl<'o, 'a> Tally<'o, 'a> {
         }
     }
 
+    /// Sets how much value the best choice has above the one that is taken, at most; 0 if none is better.
+    pub fn set_gap(&mut self, gap: Option<f64>) {
+        self.gap = gap;
+    }
+
+    /// Returns whether something is taken, so that a separator precedes the next candidate.
+    pub(super) fn has_taken(&self) -> bool {
+        self.has_taken
+    }
+
+    /// Returns the tokens of a section's heading, or 0 if it is paid.
+    pub(super) fn heading(&self, section: SectionId) -> i64 {
+        if self.opens(section) { self.offers.heading(section) } else { 0 }
+    }
+
+    /// Returns whether a move is refused, also if it fits.
+    pub(super) fn is_blocked(&self, position: usize, level: Level) -> bool {
+        self.blocked.contains(&Move { position: position as u32, level })
+    }
+
     /// Reports a larger target at which the decisions may be others, for slicers that compare by other means than
     /// [`take`](Self::take).
     #[inline]
@@ -455,8 +482,8 @@ impl<'o, 'a> Tally<'o, 'a> {
 
     /// Returns the decisions.
     pub(crate) fn into_decisions(self) -> SliceDecisions {
-        let Self { verdicts, moves, shortfalls, notes, .. } = self;
-        SliceDecisions { verdicts, moves, shortfalls, notes }
+        let Self { verdicts, moves, shortfalls, notes, gap, .. } = self;
+        SliceDecisions { verdicts, moves, shortfalls, notes, gap }
     }
 }
 
@@ -471,4 +498,6 @@ pub(crate) struct SliceDecisions {
     pub(crate) shortfalls: Vec<CountRequirementShortfall>,
     /// The remarks on how the candidates were chosen.
     pub(crate) notes: Vec<Note>,
+    /// How much value the best choice has above this one, at most.
+    pub(crate) gap: Option<f64>,
 }

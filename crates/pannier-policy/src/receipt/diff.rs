@@ -11,6 +11,23 @@ use serde::Serialize;
 use super::{Digest, Receipt, ReceiptItem};
 
 /// The difference between the selections of two receipts.
+///
+/// ```
+/// use pannier_core::{ContextBudget, ContextItem};
+/// use pannier_policy::{Policy, Receipt, RunConfig, ScorerPolicy};
+///
+/// let items = [ContextItem::new("one", 10)?, ContextItem::new("two", 10)?];
+/// let policy = Policy::new([(ScorerPolicy::Recency, 1.0)]);
+/// let receipt = |tokens| -> Result<Receipt, pannier_core::Error> {
+///     let selection = policy.pipeline()?.run(&items, &ContextBudget::new(tokens, tokens)?)?;
+///     Ok(Receipt::new(&selection, RunConfig::new(policy.clone())))
+/// };
+/// let diff = receipt(10)?.diff(&receipt(20)?);
+/// assert_eq!((diff.included.len(), diff.excluded.len()), (1, 0));
+/// assert_eq!((diff.tokens_before, diff.tokens_after), (10, 20));
+/// assert!(!diff.same_budget);
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ReceiptDiff {
@@ -39,7 +56,7 @@ pub struct ReceiptDiff {
     pub same_pool: bool,
 }
 
-/// An item in which two selections differ.
+/// An item in which two selections differ; see [`ReceiptDiff`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DiffEntry {

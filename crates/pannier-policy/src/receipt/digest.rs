@@ -10,6 +10,14 @@ use pannier_core::Selection;
 use pannier_layout::Template;
 
 /// A BLAKE3 hash of 32 bytes, written as 64 hexadecimal digits.
+///
+/// ```
+/// use pannier_policy::Digest;
+///
+/// let digest = Digest::of(b"refunds");
+/// assert_ne!(digest, Digest::of(b"refund"));
+/// assert_eq!(digest.to_string().len(), 64);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 

@@ -59,6 +59,14 @@ pub enum BudgetScope {
 }
 
 /// The configuration of a run, without its pool and budget.
+///
+/// ```
+/// use pannier_policy::{BudgetScope, Policy, RunConfig, ScorerPolicy};
+///
+/// let mut config = RunConfig::new(Policy::new([(ScorerPolicy::Recency, 1.0)]));
+/// config.tokenizer = "o200k".to_owned();
+/// config.budget_scope = BudgetScope::Text;
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RunConfig {
@@ -91,6 +99,38 @@ impl RunConfig {
 }
 
 /// A record of a run.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pannier_core::{ContextBudget, ContextItem, Exactness, TokenCounter};
+/// use pannier_policy::{Policy, PolicyRegistry, Receipt, Replay, RunConfig, ScorerPolicy};
+///
+/// struct Words;
+/// impl TokenCounter for Words {
+///     fn name(&self) -> &str {
+///         "words"
+///     }
+///     fn count(&self, text: &str) -> usize {
+///         text.split_whitespace().count()
+///     }
+///     fn exactness(&self) -> Exactness {
+///         Exactness::Exact
+///     }
+/// }
+///
+/// let mut items = vec![ContextItem::new("one", 10)?, ContextItem::new("two", 10)?];
+/// let policy = Policy::new([(ScorerPolicy::Recency, 1.0)]);
+/// let selection = policy.pipeline()?.run(&items, &ContextBudget::new(10, 10)?)?;
+/// let receipt = Receipt::new(&selection, RunConfig::new(policy));
+///
+/// let (registry, counter) = (PolicyRegistry::default(), Arc::new(Words) as Arc<dyn TokenCounter>);
+/// assert_eq!(receipt.replay(&items, &registry, &counter)?, Replay::Identical);
+/// items.pop();
+/// let replay = receipt.replay(&items, &registry, &counter)?;
+/// assert_eq!(replay, Replay::ItemCount { recorded: 2, found: 1 });
+/// # Ok::<(), pannier_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a receipt", remote = "Self")]
 #[non_exhaustive]
@@ -212,7 +252,7 @@ impl ReceiptItem {
     }
 }
 
-/// The result of a replay: identical, or the first difference.
+/// The result of a replay: identical, or the first difference; see [`Receipt`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Replay {
