@@ -1,9 +1,11 @@
 //! The best choice of forms, with headings, against greedy and the marginal fill.
 
-use pannier_core::{
-    BestSlice, Candidate, ContextItem, FillOrder, FillSlice, GreedySlice, Headings, Offer, Offers,
-    ScoredItem, SectionId, SliceBudget, Slicer, Tally,
+use pannier_core::item::{ScoredItem, SliceBudget};
+use pannier_core::layout::{Headings, SectionId};
+use pannier_core::slice::{
+    BestSlice, Candidate, FillOrder, FillSlice, GreedySlice, Offer, Offers, Tally,
 };
+use pannier_core::{ContextItem, Slicer};
 
 use crate::measure::{mebibytes, median, peak_memory, show};
 use crate::pools::Numbers;

@@ -1,9 +1,9 @@
 //! Fills with forms: by marginal value, against greedy over the whole items of the same pool.
 
-use pannier_core::{
-    Candidate, ContextItem, FillOrder, FillSlice, GreedySlice, Headings, Offer, Offers, ScoredItem,
-    SectionId, SliceBudget, Slicer, Tally,
-};
+use pannier_core::item::{ScoredItem, SliceBudget};
+use pannier_core::layout::{Headings, SectionId};
+use pannier_core::slice::{Candidate, FillOrder, FillSlice, GreedySlice, Offer, Offers, Tally};
+use pannier_core::{ContextItem, Slicer};
 
 use crate::measure::{mebibytes, peak_memory, ratio, show, side_by_side};
 use crate::pools::Numbers;

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use cupel::Slicer as _;
-use pannier_core::{ContextItem, KnapsackSlice, Offers, ScoredItem, SliceBudget, Slicer, Tally};
+use pannier_core::item::{ScoredItem, SliceBudget};
+use pannier_core::slice::{KnapsackSlice, Offers, Tally};
+use pannier_core::{ContextItem, Slicer};
 
 use crate::measure::{mebibytes, median, peak_memory, ratio, show};
 use crate::pools::Numbers;

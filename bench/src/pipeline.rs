@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use pannier_core::{
-    CompositeScorer, ContextBudget, ContextItem, DiagnosticTraceCollector, FrequencyScorer,
-    KindScorer, NullTraceCollector, Pipeline, Pool, PriorityScorer, RecencyScorer, Scorer,
-    Selection, TagScorer, TraceDetailLevel, UShapedPlacer,
+use pannier_core::place::UShapedPlacer;
+use pannier_core::report::{DiagnosticTraceCollector, NullTraceCollector, TraceDetailLevel};
+use pannier_core::score::{
+    CompositeScorer, FrequencyScorer, KindScorer, Pool, PriorityScorer, RecencyScorer, TagScorer,
 };
+use pannier_core::{ContextBudget, ContextItem, Pipeline, Scorer, Selection};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::measure::{median, ratio, show, side_by_side};

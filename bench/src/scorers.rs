@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use pannier_core::{
-    CompositeScorer, ContextItem, DecayCurve, DecayScorer, FrequencyScorer, KindScorer,
-    MetadataKeyScorer, MetadataTrustScorer, Pool, PriorityScorer, ProductScorer, RecencyScorer,
-    ReflexiveScorer, ScaledScorer, Scorer, TagScorer, Timestamp,
+use pannier_core::score::{
+    CompositeScorer, DecayCurve, DecayScorer, FrequencyScorer, KindScorer, MetadataKeyScorer,
+    MetadataTrustScorer, Pool, PriorityScorer, ProductScorer, RecencyScorer, ReflexiveScorer,
+    ScaledScorer, TagScorer,
 };
+use pannier_core::{ContextItem, Scorer, Timestamp};
 
 use crate::measure::{median, ratio, show};
 use crate::pools::{self, Numbers, tag_weights};

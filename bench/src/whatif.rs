@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pannier_core::{
-    ContextBudget, ContextItem, Explanation, FillSlice, Found, GreedySlice, KnapsackSlice,
-    Pipeline, Quota, QuotaSlice, ReflexiveScorer, Search, Slicer,
-};
+use pannier_core::score::ReflexiveScorer;
+use pannier_core::slice::{FillSlice, GreedySlice, KnapsackSlice, Quota, QuotaSlice};
+use pannier_core::whatif::{Found, Search};
+use pannier_core::{ContextBudget, ContextItem, Explanation, Pipeline, Slicer};
 
 use crate::measure::show;
 use crate::pools::Numbers;

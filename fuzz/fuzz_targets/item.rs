@@ -4,7 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pannier_core::{ContextItem, UncountedItem};
+use pannier_core::ContextItem;
+use pannier_core::item::UncountedItem;
 
 fuzz_target!(|line: &[u8]| {
     let Ok(item) = serde_json::from_slice::<UncountedItem>(line) else {

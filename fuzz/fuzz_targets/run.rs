@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pannier_core::*;
+use pannier_core::{*, item::*, layout::*, place::*, report::*, score::*, slice::*, whatif::*};
 
 #[derive(serde::Deserialize)]
 struct Input {

@@ -4,11 +4,14 @@
 
 use std::time::{Duration, Instant};
 
-use pannier_core::{
-    ByKindScorer, ContextBudget, ContextItem, ContextKind, CountConstrainedKnapsackSlice,
-    CountQuotaEntry, CountQuotaSlice, FrequencyScorer, GreedySlice, KindScorer, KnapsackSlice,
-    Pipeline, PriorityScorer, Quota, QuotaSlice, ReflexiveScorer, ScarcityBehavior, TagScorer,
+use pannier_core::score::{
+    ByKindScorer, FrequencyScorer, KindScorer, PriorityScorer, ReflexiveScorer, TagScorer,
 };
+use pannier_core::slice::{
+    CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, GreedySlice, KnapsackSlice,
+    Quota, QuotaSlice, ScarcityBehavior,
+};
+use pannier_core::{ContextBudget, ContextItem, ContextKind, Pipeline};
 
 use crate::Numbers;
 
@@ -101,7 +104,7 @@ fn hints() -> pannier_core::PipelineBuilder {
 
 /// Required items may exceed the target.
 fn cheap(builder: pannier_core::PipelineBuilder) -> Pipeline {
-    builder.overflow_strategy(pannier_core::OverflowStrategy::Truncate).build()
+    builder.overflow_strategy(pannier_core::item::OverflowStrategy::Truncate).build()
 }
 
 fn all_kinds(count: usize) -> impl Iterator<Item = ContextKind> {

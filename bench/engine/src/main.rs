@@ -25,10 +25,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use pannier_core::item::Deduplication;
+use pannier_core::place::UShapedPlacer;
+use pannier_core::report::{PipelineStage, TraceCollector};
+use pannier_core::score::{
+    CompositeScorer, FrequencyScorer, KindScorer, Pool, PriorityScorer, RecencyScorer, TagScorer,
+};
+use pannier_core::slice::KnapsackSlice;
 use pannier_core::{
-    CompositeScorer, ContextBudget, ContextItem, ContextKind, Deduplication, Error,
-    FrequencyScorer, KindScorer, KnapsackSlice, Pipeline, PipelineBuilder, PipelineStage, Pool,
-    PriorityScorer, RecencyScorer, Scorer, TagScorer, Timestamp, TraceCollector, UShapedPlacer,
+    ContextBudget, ContextItem, ContextKind, Error, Pipeline, PipelineBuilder, Scorer, Timestamp,
 };
 use xxhash_rust::xxh3::xxh3_64;
 

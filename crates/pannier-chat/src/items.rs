@@ -1,9 +1,9 @@
 //! Turns messages into items: their tokens, pins and groups, and the provider's rules for sending them.
 
-use pannier_core::{
-    ContextItem, ContextKind, ContextSource, Error, Layout, PlacedItems, Plan, Pool, RenderCost,
-    Timestamp, TokenCounter,
-};
+use pannier_core::item::ContextSource;
+use pannier_core::layout::{PlacedItems, Plan, RenderCost};
+use pannier_core::score::Pool;
+use pannier_core::{ContextItem, ContextKind, Error, Layout, Timestamp, TokenCounter};
 
 use crate::message::{Message, Role, TOKENS_PER_MESSAGE};
 use crate::tool_pairing::FIRST_NOT_USER;

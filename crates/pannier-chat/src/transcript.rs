@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use pannier_core::item::PreviousPrompt;
+use pannier_core::whatif::Search;
 use pannier_core::{
-    ContextBudget, ContextItem, Error, ErrorKind, Explanation, Pipeline, PreviousPrompt, Search,
-    Timestamp, TokenCounter,
+    ContextBudget, ContextItem, Error, ErrorKind, Explanation, Pipeline, Timestamp, TokenCounter,
 };
 use pannier_policy::{PlacerPolicy, Policy, PolicyInputs, PolicyRegistry};
 use serde_json::value::RawValue;

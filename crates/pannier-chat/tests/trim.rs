@@ -4,7 +4,8 @@
 mod support;
 
 use pannier_chat::{ChatError, Provider, Transcript, Trimmer};
-use pannier_core::{ContextBudget, ExclusionVariant, InclusionReason};
+use pannier_core::ContextBudget;
+use pannier_core::report::{ExclusionVariant, InclusionReason};
 use pannier_policy::PolicyRegistry;
 use pannier_tokens::BytesOverFour;
 use proptest::prelude::*;
@@ -145,7 +146,7 @@ fn check(
     if problems(provider, value).is_empty() && !has_function_calls {
         let is_merge = |repair: &pannier_chat::Repair| repair.problem.contains("joined");
         prop_assert!(transcript.repairs().iter().all(is_merge), "{:?}", transcript.repairs());
-        let is_rejected = |entry: &&pannier_core::ExcludedItem<_>| {
+        let is_rejected = |entry: &&pannier_core::report::ExcludedItem<_>| {
             entry.reason.variant() == ExclusionVariant::RejectedByFormat
                 && entry.reason.to_string().contains("call")
         };

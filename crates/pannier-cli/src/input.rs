@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 use ignore::WalkBuilder;
 use ignore::overrides::OverrideBuilder;
-use pannier_core::UncountedItem;
+use pannier_core::item::UncountedItem;
 use pannier_docs::{DocsError, DocumentMetadata, ImportedVectors, parse_date, quantize};
 use pannier_policy::{Policy, PolicyRegistry, Receipt};
 use serde::Deserialize;

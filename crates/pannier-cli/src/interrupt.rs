@@ -3,7 +3,7 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pannier_core::Search;
+use pannier_core::whatif::Search;
 
 use crate::error::CliError;
 

@@ -2,10 +2,13 @@
 
 use std::fmt::Debug;
 
-use pannier_core::{
-    ContextItem, Error, ExclusionReason, Layout, Metadata, Offers, Placing, Plan, Pool, ScoredItem,
-    SelectionReport, SliceBudget, Tally, Verdict,
-};
+use pannier_core::item::{Metadata, ScoredItem, SliceBudget};
+use pannier_core::layout::Plan;
+use pannier_core::place::Placing;
+use pannier_core::report::{ExclusionReason, SelectionReport};
+use pannier_core::score::Pool;
+use pannier_core::slice::{Offers, Tally, Verdict};
+use pannier_core::{ContextItem, Error, Layout};
 use pannier_layout::DocumentLayout;
 use pannier_policy::PolicyRegistry;
 use serde::de::DeserializeOwned;

@@ -4,7 +4,8 @@
 //! a kind scorer may ask for the default weights, a knapsack has the specification's buckets of 100 tokens, and unknown keys
 //! are ignored, so that newer suites still run.
 
-use pannier_core::{Error, Metadata, MetadataValue, Pipeline};
+use pannier_core::item::{Metadata, MetadataValue};
+use pannier_core::{Error, Pipeline};
 use pannier_policy::{PlacerPolicy, Policy, PolicyRegistry, ScorerPolicy, SlicerPolicy};
 
 /// Why a component could not be built: the vector is not understood, or the engine refused.

@@ -4,7 +4,9 @@
 //! reports for every item why it is in or out. The same input gives the same bytes on every machine.
 //!
 //! ```
-//! use pannier_core::*;
+//! use pannier_core::place::UShapedPlacer;
+//! use pannier_core::score::{CompositeScorer, KindScorer, RecencyScorer};
+//! use pannier_core::{ContextBudget, ContextItem, ContextKind, Error, Pipeline};
 //!
 //! let items = vec![
 //!     ContextItem::builder("You are a helpful assistant.", 6)
@@ -96,61 +98,77 @@ macro_rules! serde_as_text {
 mod analytics;
 mod diagnostics;
 mod error;
-mod layout;
+pub mod layout;
 mod model;
 mod order;
 mod pipeline;
 mod placer;
 mod scorer;
 mod slicer;
-mod whatif;
+pub mod whatif;
 
-pub use analytics::{QuotaLimit, QuotaUnit, QuotaUtilization};
-pub use diagnostics::{
-    DiagnosticTraceCollector, ExcludedItem, ExclusionReason, ExclusionVariant,
-    FanOutTraceCollector, IncludedItem, InclusionReason, ItemDecision, ItemEvent, Note,
-    NullTraceCollector, OverflowEvent, PipelineStage, ReportedItem, SelectionReport, StageCount,
-    TraceCollector, TraceDetailLevel, TraceEvent,
-};
-pub use error::{Error, ErrorKind, ForeignError};
-pub use layout::{Around, Headings, Layout, Ledger, PlacedItems, Plan, RenderCost, SectionId};
-#[cfg(feature = "serde")]
-pub use model::UncountedItem;
-pub use model::{
-    ContextBudget, ContextBudgetBuilder, ContextItem, ContextItemBuilder, ContextKind,
-    ContextSource, Deduplication, Floor, Form, FormName, FormWorths, Level, Metadata,
-    MetadataValue, OverflowStrategy, Passage, PreviousPrompt, ScoredItem, Sent, SliceBudget,
-    Timestamp, find_item,
-};
-pub use pipeline::{
-    BudgetThreshold, Closing, Decision, Explanation, Pipeline, PipelineBuilder, Prepared, Rank,
-    Rival, Selection, SentForm,
-};
-pub use placer::{
-    ChronologicalPlacer, DocumentPlacer, Placer, Placing, PrefixStablePlacer, RankPlacer,
-    SliceOrderPlacer, UShapedPlacer,
-};
-pub use scorer::{
-    Bm25Scorer, ByKindScorer, ByKindScorerBuilder, CompositeScorer, CompositeScorerBuilder,
-    DecayCurve, DecayScorer, FnScorer, FrequencyScorer, KeywordScorer, KindScorer,
-    MetadataKeyScorer, MetadataTrustScorer, Pool, PrefixStabilityScorer, PriorityScorer,
-    ProductScorer, ProductScorerBuilder, RecencyScorer, ReflexiveScorer, ScaledScorer,
-    ScoreExplanation, Scorer, SumScorer, SumScorerBuilder, TagScorer, TimeProvider,
-};
-pub use slicer::{
-    BestSlice, Candidate, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice,
-    CountRequirementShortfall, FillOrder, FillSlice, GreedySlice, KnapsackSlice, Move, Offer,
-    Offers, Quota, QuotaSlice, Release, ScarcityBehavior, Share, Slicer, SlicerProperties,
-    StreamOutcome, StreamSlice, SweepRequest, SweepResult, Tally, TargetRanges, Tier, TieredSlice,
-    Verdict,
-};
-pub use whatif::{BudgetSweep, Found, Search};
-
-pub use pannier_text::{Exactness, TokenCounter};
-
-/// Adds token counts, and clamps the sum to the range of `i64`. Callers may pass any counts. The clamped sum compares
-/// with every budget below `i64::MAX` as the true sum does.
-pub fn sum_tokens(tokens: impl Iterator<Item = i64>) -> i64 {
-    let sum: i128 = tokens.map(i128::from).sum();
-    sum.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+/// Items, their forms and metadata, and budgets.
+pub mod item {
+    #[cfg(feature = "serde")]
+    pub use crate::model::UncountedItem;
+    pub use crate::model::{
+        ContextBudgetBuilder, ContextItemBuilder, ContextSource, Deduplication, Floor, Form,
+        FormName, FormWorths, Level, Metadata, MetadataValue, OverflowStrategy, Passage,
+        PreviousPrompt, ScoredItem, Sent, SliceBudget, find_item, sum_tokens,
+    };
+    pub use pannier_text::Exactness;
 }
+
+/// Orders of sending: the built-in [placers](crate::Placer).
+pub mod place {
+    pub use crate::placer::{
+        ChronologicalPlacer, DocumentPlacer, Placing, PrefixStablePlacer, RankPlacer,
+        SliceOrderPlacer, UShapedPlacer,
+    };
+}
+
+/// What a run did: reports with a reason for every item, and traces.
+pub mod report {
+    pub use crate::analytics::{QuotaLimit, QuotaUnit, QuotaUtilization};
+    pub use crate::diagnostics::{
+        DiagnosticTraceCollector, ExcludedItem, ExclusionReason, ExclusionVariant,
+        FanOutTraceCollector, IncludedItem, InclusionReason, ItemDecision, ItemEvent, Note,
+        NullTraceCollector, OverflowEvent, PipelineStage, ReportedItem, SelectionReport,
+        StageCount, TraceCollector, TraceDetailLevel, TraceEvent,
+    };
+    pub use crate::slicer::CountRequirementShortfall;
+}
+
+/// Relevance: the built-in [scorers](crate::Scorer), and what custom ones read.
+pub mod score {
+    pub use crate::scorer::{
+        Bm25Scorer, ByKindScorer, ByKindScorerBuilder, CompositeScorer, CompositeScorerBuilder,
+        DecayCurve, DecayScorer, FnScorer, FrequencyScorer, KeywordScorer, KindScorer,
+        MetadataKeyScorer, MetadataTrustScorer, Pool, PrefixStabilityScorer, PriorityScorer,
+        ProductScorer, ProductScorerBuilder, RecencyScorer, ReflexiveScorer, ScaledScorer,
+        ScoreExplanation, SumScorer, SumScorerBuilder, TagScorer, TimeProvider,
+    };
+}
+
+/// Choices within a budget: the built-in [slicers](crate::Slicer), and what custom ones read and write.
+pub mod slice {
+    pub use crate::slicer::{
+        BestSlice, Candidate, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice,
+        FillOrder, FillSlice, GreedySlice, KnapsackSlice, Move, Offer, Offers, Quota, QuotaSlice,
+        Release, ScarcityBehavior, Share, SlicerProperties, StreamOutcome, StreamSlice,
+        SweepRequest, SweepResult, Tally, TargetRanges, Tier, TieredSlice, Verdict,
+    };
+}
+
+pub use error::{Error, ErrorKind, ForeignError};
+pub use layout::Layout;
+pub use model::{ContextBudget, ContextItem, ContextKind, Timestamp};
+pub use pannier_text::TokenCounter;
+pub use pipeline::{Explanation, Pipeline, PipelineBuilder, Prepared, Selection};
+pub use placer::Placer;
+pub use scorer::Scorer;
+pub use slicer::Slicer;
+
+// The crate itself uses every name from its root.
+#[allow(unused_imports)]
+use {item::*, layout::*, place::*, report::*, score::*, slice::*, whatif::*};

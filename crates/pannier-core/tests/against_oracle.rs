@@ -8,11 +8,14 @@ use oracle::pipeline::Account;
 use oracle::plan::{PipelinePlan, PlacerPlan, ScorerPlan, SlicerPlan};
 use oracle::pools::{self, CandidatePlan, ItemPlan};
 use oracle::{random_plans, scorers, slicers};
-use pannier_core::{
-    Candidate, ContextBudget, ContextItem, ContextKind, CountQuotaEntry, CountQuotaSlice,
-    CountRequirementShortfall, ExclusionReason, GreedySlice, Offers, Pipeline, Placing, Pool,
-    ReflexiveScorer, ScarcityBehavior, ScoredItem, SliceBudget, Tally,
+use pannier_core::item::{ScoredItem, SliceBudget};
+use pannier_core::place::Placing;
+use pannier_core::report::{CountRequirementShortfall, ExclusionReason};
+use pannier_core::score::{Pool, ReflexiveScorer};
+use pannier_core::slice::{
+    Candidate, CountQuotaEntry, CountQuotaSlice, GreedySlice, Offers, ScarcityBehavior, Tally,
 };
+use pannier_core::{ContextBudget, ContextItem, ContextKind, Pipeline};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;

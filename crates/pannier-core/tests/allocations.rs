@@ -3,11 +3,13 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use pannier_core::{
-    ChronologicalPlacer, CompositeScorer, ContextBudget, ContextItem, ContextKind, FrequencyScorer,
-    KindScorer, KnapsackSlice, Pipeline, PipelineBuilder, PriorityScorer, RecencyScorer,
-    ReflexiveScorer, ScaledScorer, TagScorer, Timestamp, UShapedPlacer,
+use pannier_core::place::{ChronologicalPlacer, UShapedPlacer};
+use pannier_core::score::{
+    CompositeScorer, FrequencyScorer, KindScorer, PriorityScorer, RecencyScorer, ReflexiveScorer,
+    ScaledScorer, TagScorer,
 };
+use pannier_core::slice::KnapsackSlice;
+use pannier_core::{ContextBudget, ContextItem, ContextKind, Pipeline, PipelineBuilder, Timestamp};
 
 struct CountingAllocator;
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use pannier_core::*;
+use pannier_core::{item::*, report::*, slice::*, *};
 use support::*;
 
 fn report(items: &[ContextItem]) -> SelectionReport<&ContextItem> {

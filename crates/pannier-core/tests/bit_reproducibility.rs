@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use pannier_core::{
-    CompositeScorer, ContextBudget, ContextItem, ContextKind, DecayCurve, DecayScorer,
-    FrequencyScorer, KindScorer, KnapsackSlice, MetadataTrustScorer, Pipeline, Pool,
-    PriorityScorer, ProductScorer, RecencyScorer, ReflexiveScorer, ScaledScorer, TagScorer,
-    Timestamp, UShapedPlacer,
+use pannier_core::place::UShapedPlacer;
+use pannier_core::score::{
+    CompositeScorer, DecayCurve, DecayScorer, FrequencyScorer, KindScorer, MetadataTrustScorer,
+    Pool, PriorityScorer, ProductScorer, RecencyScorer, ReflexiveScorer, ScaledScorer, TagScorer,
 };
+use pannier_core::slice::KnapsackSlice;
+use pannier_core::{ContextBudget, ContextItem, ContextKind, Pipeline, Timestamp};
 
 /// SplitMix64: the same numbers everywhere.
 struct Numbers(u64);

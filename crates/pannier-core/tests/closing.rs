@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pannier_core::*;
+use pannier_core::{item::*, layout::*, place::*, report::*, score::*, slice::*, *};
 use support::*;
 
 /// Plans a charge around each item, and measures contents as `cost` says.

@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::Arc;
 
-use pannier_core::*;
+use pannier_core::{item::*, layout::*, place::*, report::*, score::*, slice::*, *};
 use support::*;
 
 /// A slicer that takes scores above a threshold, whatever they cost.

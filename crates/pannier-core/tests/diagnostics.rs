@@ -5,7 +5,7 @@ mod support;
 use std::cell::Cell;
 use std::time::Duration;
 
-use pannier_core::*;
+use pannier_core::{report::*, *};
 use support::*;
 
 fn pool() -> Vec<ContextItem> {

@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pannier_core::*;
+use pannier_core::{item::*, layout::*, place::*, report::*, slice::*, *};
 use pannier_layout::DocumentLayout;
 use proptest::prelude::*;
 use support::*;

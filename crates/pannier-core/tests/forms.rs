@@ -2,7 +2,7 @@
 
 mod support;
 
-use pannier_core::*;
+use pannier_core::{item::*, place::*, report::*, slice::*, whatif::*, *};
 use proptest::prelude::*;
 use support::*;
 

@@ -10,9 +10,9 @@ use oracle::pipeline::Account;
 use oracle::plan::{PipelinePlan, SlicerPlan};
 use oracle::pools::{self, ItemPlan};
 use oracle::random_plans;
-use pannier_core::{
-    ContextBudget, ContextItem, ContextKind, InclusionReason, OverflowStrategy, Selection,
-};
+use pannier_core::item::OverflowStrategy;
+use pannier_core::report::InclusionReason;
+use pannier_core::{ContextBudget, ContextItem, ContextKind, Selection};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;

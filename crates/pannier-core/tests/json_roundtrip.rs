@@ -2,7 +2,7 @@
 
 mod support;
 
-use pannier_core::*;
+use pannier_core::{item::*, report::*, score::*, slice::*, *};
 use serde_json::{Value, from_value, json, to_value};
 use support::*;
 
@@ -15,13 +15,15 @@ fn refused<T: serde::de::DeserializeOwned>(value: Value) -> String {
 
 #[test]
 fn a_report_names_the_form_of_an_included_item() {
-    let item = scored("text", 9, 1.0).form(FormName::HEAD_TAIL, "t", 1).build().unwrap();
+    let item = scored("text", 9, 1.0).form(FormName::HEAD_TAIL, "t", 1).build();
+    let items = [item.unwrap()];
     let pipeline = pipeline().slicer(FillSlice::new(FillOrder::Marginal)).build();
-    let report = pipeline.run(&[item], &budget(5)).unwrap().report().clone();
+    let selection = pipeline.run(&items, &budget(5)).unwrap();
+    let report = selection.report();
     let json = serde_json::to_string(&report.included[0]).unwrap();
     assert!(json.ends_with(r#""reason":{"reason":"Shortened"},"form":"head-tail"}"#), "{json}");
     let read: IncludedItem = serde_json::from_str(&json).unwrap();
-    assert_eq!(read, report.included[0]);
+    assert_eq!(read.form, report.included[0].form);
 }
 
 #[test]

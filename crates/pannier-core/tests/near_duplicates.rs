@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use pannier_core::*;
+use pannier_core::{item::*, place::*, report::*, score::*, slice::*, whatif::*, *};
 use proptest::prelude::*;
 use support::*;
 

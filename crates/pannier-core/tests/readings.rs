@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use pannier_core::*;
+use pannier_core::{item::*, place::*, report::*, score::*, slice::*, *};
 use support::*;
 
 fn entry(text: &str, require: usize, cap: usize) -> CountQuotaEntry {

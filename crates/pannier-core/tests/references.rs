@@ -1,6 +1,6 @@
 //! Items whose content is elsewhere.
 
-use pannier_core::*;
+use pannier_core::{item::*, report::*, score::*, *};
 
 /// Two references to `a`, one to `b`, and an item whose content is the text `a`.
 fn pool() -> [ContextItem; 4] {

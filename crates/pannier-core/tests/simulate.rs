@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pannier_core::*;
+use pannier_core::{item::*, place::*, slice::*, whatif::*, *};
 use proptest::prelude::*;
 use support::*;
 

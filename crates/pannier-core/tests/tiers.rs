@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::Arc;
 
-use pannier_core::*;
+use pannier_core::{item::*, layout::*, place::*, report::*, slice::*, whatif::*, *};
 use pannier_layout::TextLayout;
 use proptest::prelude::*;
 use support::*;

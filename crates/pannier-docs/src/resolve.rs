@@ -9,7 +9,8 @@
 
 use std::collections::BinaryHeap;
 
-use pannier_core::{ContextBudget, ContextItem, ContextKind, Error, Pool, Scorer};
+use pannier_core::score::Pool;
+use pannier_core::{ContextBudget, ContextItem, ContextKind, Error, Scorer};
 use pannier_policy::{
     PlacerPolicy, Policy, PolicyRegistry, ReceiptSource, ScorerPolicy, SlicerPolicy,
 };

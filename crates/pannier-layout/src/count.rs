@@ -1,6 +1,7 @@
 //! Token counts as the engine's integers.
 
-use pannier_core::{RenderCost, TokenCounter};
+use pannier_core::TokenCounter;
+use pannier_core::layout::RenderCost;
 
 pub(crate) fn count(counter: &dyn TokenCounter, text: &str) -> i64 {
     i64::try_from(counter.count(text)).unwrap_or(i64::MAX)

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pannier_core::{
-    ContextItem, Error, Headings, Layout, Passage, PlacedItems, Plan, Pool, RenderCost, SectionId,
-    TokenCounter, sum_tokens,
-};
+use pannier_core::item::{Passage, sum_tokens};
+use pannier_core::layout::{Headings, PlacedItems, Plan, RenderCost, SectionId};
+use pannier_core::score::Pool;
+use pannier_core::{ContextItem, Error, Layout, TokenCounter};
 
 use crate::count::{above, count, count_up_to};
 use crate::rejected_references;

@@ -15,7 +15,7 @@ mod template;
 
 use std::borrow::Cow;
 
-use pannier_core::Pool;
+use pannier_core::score::Pool;
 
 pub use document::{DocumentLayout, render_documents};
 pub use record::{RecordLayout, Records, SentItem};

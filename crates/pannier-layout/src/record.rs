@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use pannier_core::{
-    Around, ContextItem, Error, Form, Layout, PlacedItems, Plan, Pool, RenderCost, SectionId,
-    TokenCounter,
-};
+use pannier_core::item::Form;
+use pannier_core::layout::{Around, PlacedItems, Plan, RenderCost, SectionId};
+use pannier_core::score::Pool;
+use pannier_core::{ContextItem, Error, Layout, TokenCounter};
 
 use crate::count::{above, count, count_up_to};
 use crate::rejected_references;
@@ -46,12 +46,13 @@ pub trait Records: Send + Sync {
 /// ```
 /// use std::sync::Arc;
 ///
-/// use pannier_core::{ContextBudget, ContextItem, Pipeline, ReflexiveScorer, TokenCounter};
+/// use pannier_core::{ContextBudget, ContextItem, Pipeline, TokenCounter};
+/// use pannier_core::score::ReflexiveScorer;
 /// use pannier_layout::{RecordLayout, Records, SentItem};
 /// # struct Bytes;
 /// # impl TokenCounter for Bytes {
 /// #     fn name(&self) -> &str { "bytes" }
-/// #     fn exactness(&self) -> pannier_core::Exactness { pannier_core::Exactness::Exact }
+/// #     fn exactness(&self) -> pannier_core::item::Exactness { pannier_core::item::Exactness::Exact }
 /// #     fn count(&self, text: &str) -> usize { text.len() }
 /// # }
 ///

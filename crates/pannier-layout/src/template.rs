@@ -6,10 +6,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use pannier_core::{
-    Around, ContextItem, ContextKind, Error, Layout, MetadataValue, PlacedItems, Plan, Pool,
-    RenderCost, Selection, TokenCounter, sum_tokens,
-};
+use pannier_core::item::{MetadataValue, sum_tokens};
+use pannier_core::layout::{Around, PlacedItems, Plan, RenderCost};
+use pannier_core::score::Pool;
+use pannier_core::{ContextItem, ContextKind, Error, Layout, Selection, TokenCounter};
 
 use crate::count::{above, count, count_up_to};
 use crate::rejected_references;
@@ -17,7 +17,8 @@ use crate::rejected_references;
 /// A template of the text: the items in placed order, with text around and between them.
 ///
 /// ```
-/// use pannier_core::{ContextBudget, ContextItem, Pipeline, RecencyScorer};
+/// use pannier_core::{ContextBudget, ContextItem, Pipeline};
+/// use pannier_core::score::RecencyScorer;
 /// use pannier_layout::Template;
 ///
 /// let mut template = Template::default();
@@ -390,7 +391,8 @@ impl Layout for TextLayout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pannier_core::{ContextBudget, Pipeline, ReflexiveScorer};
+    use pannier_core::score::ReflexiveScorer;
+    use pannier_core::{ContextBudget, Pipeline};
 
     fn render(items: &[ContextItem], tokens: i64, template: &Template) -> String {
         let pipeline = Pipeline::builder(ReflexiveScorer).deduplication(false).build();

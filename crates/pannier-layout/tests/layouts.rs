@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pannier_core::*;
+use pannier_core::{item::*, layout::*, score::*, *};
 use pannier_layout::{
     DocumentLayout, RecordLayout, Records, SentItem, Template, TextLayout, render_documents,
 };

@@ -12,10 +12,10 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::sync::{Arc, OnceLock};
 
-use pannier_core::{
-    ContextBudget, ContextItem, ContextSource, FormName, MetadataTrustScorer, MetadataValue,
-    Pipeline, Selection, SelectionReport, Timestamp, TokenCounter,
-};
+use pannier_core::item::{ContextSource, FormName, MetadataValue};
+use pannier_core::report::SelectionReport;
+use pannier_core::score::MetadataTrustScorer;
+use pannier_core::{ContextBudget, ContextItem, Pipeline, Selection, Timestamp, TokenCounter};
 use pannier_policy::{Policy, PolicyRegistry, Receipt, ReceiptSource, Replay, RunConfig};
 use serde::{Deserialize, Serialize};
 
@@ -530,7 +530,9 @@ fn task_recency_ranks(entries: &[&Entry]) -> Vec<i64> {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use pannier_core::{Error, Layout, PlacedItems, Plan, Pool, RenderCost};
+    use pannier_core::layout::{PlacedItems, Plan, RenderCost};
+    use pannier_core::score::Pool;
+    use pannier_core::{Error, Layout};
     use pannier_tokens::BytesOverFour;
     use proptest::prelude::*;
 

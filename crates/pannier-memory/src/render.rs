@@ -8,9 +8,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use pannier_core::{
-    Error, Layout, PlacedItems, Plan, Pool, RenderCost, SectionId, Timestamp, TokenCounter,
-};
+use pannier_core::layout::{PlacedItems, Plan, RenderCost, SectionId};
+use pannier_core::score::Pool;
+use pannier_core::{Error, Layout, Timestamp, TokenCounter};
 
 use crate::{Entry, Memory, PacketOptions, Section};
 

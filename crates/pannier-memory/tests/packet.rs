@@ -5,9 +5,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pannier_core::{
-    ContextItem, Decision, IncludedItem, InclusionReason, Search, SelectionReport, TokenCounter,
-};
+use pannier_core::report::{IncludedItem, InclusionReason, SelectionReport};
+use pannier_core::whatif::{Decision, Search};
+use pannier_core::{ContextItem, TokenCounter};
 use pannier_memory::{
     Folder, Memory, MemoryError, Packet, PacketBuilder, PacketFormat, PacketOptions, Section,
 };

@@ -7,7 +7,8 @@ use std::error::Error;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{SpanId, TracerProvider};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
-use pannier_core::{ContextBudget, ContextItem, ContextKind, Pipeline, RecencyScorer};
+use pannier_core::score::RecencyScorer;
+use pannier_core::{ContextBudget, ContextItem, ContextKind, Pipeline};
 use pannier_otel::{OtelTraceCollector, Verbosity};
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant, SystemTime};
 use opentelemetry::global::{self, BoxedTracer};
 use opentelemetry::trace::{Span, SpanBuilder, Status, TraceContextExt, Tracer};
 use opentelemetry::{Context, KeyValue, Value};
-use pannier_core::{
-    ContextBudget, Error, ItemDecision, ItemEvent, PipelineStage, Selection, TraceCollector,
-    TraceDetailLevel,
+use pannier_core::report::{
+    ItemDecision, ItemEvent, PipelineStage, TraceCollector, TraceDetailLevel,
 };
+use pannier_core::{ContextBudget, Error, Selection};
 
 use crate::metrics::SelectionMetrics;
 use crate::names::{Names, PREFIX};
@@ -43,7 +43,7 @@ impl Verbosity {
 /// A trace collector that records runs as spans and, optionally, as metrics.
 ///
 /// A collector can record several runs, one after the other. Combine it with other collectors by
-/// [`FanOutTraceCollector`](pannier_core::FanOutTraceCollector). The root span of a run is a child of the active span.
+/// [`FanOutTraceCollector`](pannier_core::report::FanOutTraceCollector). The root span of a run is a child of the active span.
 pub struct OtelTraceCollector<T: Tracer = BoxedTracer> {
     tracer: T,
     verbosity: Verbosity,

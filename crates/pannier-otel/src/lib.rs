@@ -10,7 +10,8 @@
 //! ```
 //!
 //! ```
-//! use pannier_core::{ContextBudget, ContextItem, Pipeline, RecencyScorer};
+//! use pannier_core::{ContextBudget, ContextItem, Pipeline};
+//! use pannier_core::score::RecencyScorer;
 //! use pannier_otel::{OtelTraceCollector, Verbosity};
 //!
 //! let items = [ContextItem::new("Good morning.", 4)?];

@@ -3,7 +3,8 @@
 use opentelemetry::global;
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
-use pannier_core::{ContextBudget, ContextItem, Pipeline, ReflexiveScorer};
+use pannier_core::score::ReflexiveScorer;
+use pannier_core::{ContextBudget, ContextItem, Pipeline};
 use pannier_otel::{OtelTraceCollector, SelectionMetrics, Verbosity};
 
 #[test]

@@ -11,7 +11,8 @@ use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequ
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use pannier_core::{ContextBudget, ContextItem, Pipeline, ReflexiveScorer};
+use pannier_core::score::ReflexiveScorer;
+use pannier_core::{ContextBudget, ContextItem, Pipeline};
 use pannier_otel::{OtelTraceCollector, SelectionMetrics, Verbosity};
 use prost::Message;
 

@@ -10,7 +10,7 @@ use opentelemetry::{Context, Value};
 use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ResourceMetrics};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, Sampler, SdkTracerProvider, SpanData};
-use pannier_core::*;
+use pannier_core::{report::*, score::*, slice::*, *};
 use pannier_otel::{OtelTraceCollector, SelectionMetrics, Verbosity};
 
 /// A part of every content, id, tag and metadata; telemetry must not contain it.

@@ -5,7 +5,8 @@
 //!
 //! An internally tagged enum of serde would be shorter, but it buffers its content and loses the path to a mistake.
 
-use pannier_core::{Error, Metadata, MetadataValue, PreviousPrompt, Timestamp};
+use pannier_core::item::{Metadata, MetadataValue, PreviousPrompt};
+use pannier_core::{Error, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::PolicyRegistry;
@@ -201,7 +202,7 @@ macro_rules! components {
             ///
             /// [`Error::InvalidPolicy`](pannier_core::Error::InvalidPolicy) with the path to a mistake and what is
             /// expected there.
-            pub fn from_value(value: pannier_core::MetadataValue) -> Result<Self, pannier_core::Error> {
+            pub fn from_value(value: pannier_core::item::MetadataValue) -> Result<Self, pannier_core::Error> {
                 Ok($crate::component::read(value, &[])?)
             }
 
@@ -230,9 +231,9 @@ macro_rules! components {
                 })
             }
 
-            fn to_table(&self) -> pannier_core::Metadata {
+            fn to_table(&self) -> pannier_core::item::Metadata {
                 let (name, mut table) = match self {
-                    $(Self::$unit => ($plain, pannier_core::Metadata::new()),)*
+                    $(Self::$unit => ($plain, pannier_core::item::Metadata::new()),)*
                     $(Self::$variant(options) => ($name, $crate::component::to_metadata(options)),)*
                 };
                 table.insert("type".to_owned(), name.into());
@@ -264,7 +265,7 @@ macro_rules! components {
 
         impl<'de> serde::Deserialize<'de> for $enum {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let value = pannier_core::MetadataValue::deserialize(deserializer)?;
+                let value = pannier_core::item::MetadataValue::deserialize(deserializer)?;
                 $crate::component::read(value, &[]).map_err(serde::de::Error::custom)
             }
         }

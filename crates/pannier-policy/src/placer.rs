@@ -1,7 +1,8 @@
 //! Placers as data.
 
-use pannier_core::{
-    ChronologicalPlacer, DocumentPlacer, Placer, PrefixStablePlacer, RankPlacer, SliceOrderPlacer,
+use pannier_core::Placer;
+use pannier_core::place::{
+    ChronologicalPlacer, DocumentPlacer, PrefixStablePlacer, RankPlacer, SliceOrderPlacer,
     UShapedPlacer,
 };
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use pannier_core::{
-    ContextKind, Deduplication, Error, Floor, FormName, FormWorths, Metadata, MetadataValue,
-    OverflowStrategy, Pipeline, Scorer,
+use pannier_core::item::{
+    Deduplication, Floor, FormName, FormWorths, Metadata, MetadataValue, OverflowStrategy,
 };
+use pannier_core::{ContextKind, Error, Pipeline, Scorer};
 use pannier_layout::DocumentLayout;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -213,7 +213,9 @@ impl Policy {
     /// Sets the layout.
     ///
     /// ```
-    /// use pannier_core::{ContextBudget, ContextItem, Error, Layout, Plan, Pool};
+    /// use pannier_core::{ContextBudget, ContextItem, Error, Layout};
+    /// use pannier_core::layout::Plan;
+    /// use pannier_core::score::Pool;
     /// use pannier_policy::{CustomOptions, Policy, PolicyRegistry, ScorerPolicy};
     ///
     /// /// Sends a greeting of 8 tokens before all items.

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use pannier_core::{
-    Error, Layout, Metadata, Pipeline, Placer, PreviousPrompt, Scorer, Slicer, Timestamp,
-};
+use pannier_core::item::{Metadata, PreviousPrompt};
+use pannier_core::{Error, Layout, Pipeline, Placer, Scorer, Slicer, Timestamp};
 use serde::de::DeserializeOwned;
 
 use crate::component::{BuildContext, Component, records};
@@ -76,7 +75,8 @@ type Factory<T> = dyn Fn(&CustomOptions) -> Result<Box<T>, Error> + Send + Sync;
 /// Finds policies and custom components by name, without regard to ASCII case.
 ///
 /// ```
-/// use pannier_core::{ContextItem, FnScorer};
+/// use pannier_core::ContextItem;
+/// use pannier_core::score::FnScorer;
 /// use pannier_policy::{Policy, PolicyRegistry};
 ///
 /// #[derive(serde::Deserialize)]

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use pannier_core::MetadataValue;
+use pannier_core::item::MetadataValue;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use pannier_core::{
-    Bm25Scorer, ByKindScorer, CompositeScorer, ContextKind, DecayCurve, DecayScorer, Error,
-    FrequencyScorer, KeywordScorer, KindScorer, Metadata, MetadataKeyScorer, MetadataTrustScorer,
-    MetadataValue, Pool, PrefixStabilityScorer, PriorityScorer, ProductScorer, RecencyScorer,
-    ReflexiveScorer, ScaledScorer, ScoreExplanation, Scorer, SumScorer, TagScorer, Timestamp,
+use pannier_core::item::{Metadata, MetadataValue};
+use pannier_core::score::{
+    Bm25Scorer, ByKindScorer, CompositeScorer, DecayCurve, DecayScorer, FrequencyScorer,
+    KeywordScorer, KindScorer, MetadataKeyScorer, MetadataTrustScorer, Pool, PrefixStabilityScorer,
+    PriorityScorer, ProductScorer, RecencyScorer, ReflexiveScorer, ScaledScorer, ScoreExplanation,
+    SumScorer, TagScorer,
 };
+use pannier_core::{ContextKind, Error, Scorer, Timestamp};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

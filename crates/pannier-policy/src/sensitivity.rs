@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pannier_core::{ContextBudget, ContextItem, Error, Pipeline, SelectionReport};
+use pannier_core::report::SelectionReport;
+use pannier_core::{ContextBudget, ContextItem, Error, Pipeline};
 use serde::{Deserialize, Serialize};
 
 use crate::Policy;

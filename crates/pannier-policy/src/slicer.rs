@@ -1,10 +1,12 @@
 //! Slicers as data.
 
-use pannier_core::{
-    BestSlice, ContextKind, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, Error,
-    FillOrder, FillSlice, GreedySlice, Headings, KnapsackSlice, Quota, QuotaSlice,
-    ScarcityBehavior, Share, Slicer, Tier, TieredSlice,
+use pannier_core::layout::Headings;
+use pannier_core::slice::{
+    BestSlice, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, FillOrder,
+    FillSlice, GreedySlice, KnapsackSlice, Quota, QuotaSlice, ScarcityBehavior, Share, Tier,
+    TieredSlice,
 };
+use pannier_core::{ContextKind, Error, Slicer};
 use pannier_layout::DocumentLayout;
 use serde::{Deserialize, Deserializer, Serialize};
 

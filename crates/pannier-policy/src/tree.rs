@@ -9,7 +9,8 @@ use std::fmt::{self, Display};
 use std::iter::Enumerate;
 use std::vec;
 
-use pannier_core::{Error, Metadata, MetadataValue};
+use pannier_core::Error;
+use pannier_core::item::{Metadata, MetadataValue};
 use serde::de::value::{MapAccessDeserializer, StringDeserializer};
 use serde::de::{
     Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, Error as _, Expected,

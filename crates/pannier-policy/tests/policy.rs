@@ -6,7 +6,7 @@ mod support;
 #[cfg(feature = "schema")]
 use std::collections::BTreeSet;
 
-use pannier_core::*;
+use pannier_core::{item::*, layout::*, place::*, report::*, score::*, slice::*, *};
 use pannier_policy::*;
 use proptest::prelude::*;
 use support::*;

@@ -5,7 +5,7 @@ mod support;
 
 use std::sync::Arc;
 
-use pannier_core::*;
+use pannier_core::{item::*, place::*, score::*, slice::*, *};
 use pannier_layout::*;
 use pannier_policy::*;
 use proptest::prelude::*;

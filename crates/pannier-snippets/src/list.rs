@@ -7,7 +7,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use pannier_core::{Bm25Scorer, ContextItem, Pool, TokenCounter};
+use pannier_core::score::{Bm25Scorer, Pool};
+use pannier_core::{ContextItem, TokenCounter};
 use serde::Serialize;
 
 use crate::catalog::Snippet;

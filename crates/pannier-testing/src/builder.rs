@@ -1,13 +1,15 @@
 //! Builds selection reports without a run.
 
-use pannier_core::{
-    ContextItem, ExcludedItem, ExclusionReason, IncludedItem, InclusionReason, SelectionReport,
+use pannier_core::ContextItem;
+use pannier_core::report::{
+    ExcludedItem, ExclusionReason, IncludedItem, InclusionReason, SelectionReport,
 };
 
 /// A builder of reports. It keeps the order of the calls, even if no run would produce that order.
 ///
 /// ```
-/// use pannier_core::{ContextItem, ExclusionReason};
+/// use pannier_core::ContextItem;
+/// use pannier_core::report::ExclusionReason;
 /// use pannier_testing::{ReportBuilder, Should};
 ///
 /// let report = ReportBuilder::new()

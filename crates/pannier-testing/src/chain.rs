@@ -2,10 +2,10 @@
 
 use std::borrow::Borrow;
 
-use pannier_core::{
-    ContextBudget, ContextItem, ContextKind, ExcludedItem, ExclusionReason, ExclusionVariant,
-    IncludedItem, SelectionReport,
+use pannier_core::report::{
+    ExcludedItem, ExclusionReason, ExclusionVariant, IncludedItem, SelectionReport,
 };
+use pannier_core::{ContextBudget, ContextItem, ContextKind};
 
 use crate::edges;
 

@@ -3,7 +3,9 @@
 //! A chain of assertions stops at the first that fails and prints the expected and the actual values:
 //!
 //! ```
-//! use pannier_core::{ContextBudget, ContextItem, ContextKind, ExclusionVariant, Pipeline, RecencyScorer};
+//! use pannier_core::{ContextBudget, ContextItem, ContextKind, Pipeline};
+//! use pannier_core::report::ExclusionVariant;
+//! use pannier_core::score::RecencyScorer;
 //! use pannier_testing::Should;
 //!
 //! let items = [

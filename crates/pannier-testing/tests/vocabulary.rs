@@ -1,6 +1,6 @@
 //! Every assertion: success, the exact message of a failure, and the edge cases that the specification lists.
 
-use pannier_core::*;
+use pannier_core::{place::*, report::*, score::*, *};
 use pannier_testing::*;
 
 fn item(kind: &str, tokens: i64) -> ContextItem {

@@ -1,6 +1,7 @@
 //! Estimates that need no vocabulary. Both are linear in the text and allocate nothing.
 
-use pannier_core::{Exactness, TokenCounter};
+use pannier_core::TokenCounter;
+use pannier_core::item::Exactness;
 
 /// The length in UTF-8 bytes divided by four, rounded up.
 #[derive(Clone, Copy, Debug, Default)]

@@ -43,7 +43,8 @@ pub use estimate::{BytesOverFour, ScriptEstimate};
 pub use models::{TokenError, builtin_counter, counter_by_name, counter_names};
 #[cfg(feature = "openai")]
 pub use openai::{cl100k, o200k};
-pub use pannier_core::{Exactness, TokenCounter};
+pub use pannier_core::TokenCounter;
+pub use pannier_core::item::Exactness;
 #[cfg(feature = "tokenizer-json")]
 pub use tokenizer_file::{TokenizerFile, disable_training_settings};
 pub use upper_bound::UpperBound;

@@ -7,7 +7,8 @@ use std::cell::RefCell;
 use std::thread::LocalKey;
 
 use bpe_openai::Tokenizer;
-use pannier_core::{Exactness, TokenCounter};
+use pannier_core::TokenCounter;
+use pannier_core::item::Exactness;
 
 use crate::memo::Memo;
 

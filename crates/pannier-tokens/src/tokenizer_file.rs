@@ -3,7 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
-use pannier_core::{Exactness, TokenCounter};
+use pannier_core::TokenCounter;
+use pannier_core::item::Exactness;
 use tokenizers::{ModelWrapper, Tokenizer};
 
 use crate::TokenError;

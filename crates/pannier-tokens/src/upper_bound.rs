@@ -1,6 +1,7 @@
 //! Upper bounds on token counts, for models whose vocabulary is not published.
 
-use pannier_core::{Exactness, TokenCounter};
+use pannier_core::TokenCounter;
+use pannier_core::item::Exactness;
 
 use crate::TokenError;
 

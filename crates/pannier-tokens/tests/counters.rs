@@ -184,7 +184,7 @@ proptest! {
         target in 0..120_i64,
     ) {
         use std::sync::Arc;
-        use pannier_core::*;
+        use pannier_core::{*, score::*};
         use pannier_layout::{Template, TextLayout};
 
         let counter: Arc<dyn TokenCounter> = Arc::from(counter_by_name(name).unwrap());

@@ -4,6 +4,28 @@
 //! and of the server, [`engine`] has all of the engine, and each front end is a module behind a feature of the same name.
 //! Depend on a single crate, such as `pannier-core`, if you need only that.
 //!
+//! # Trim a chat
+//!
+//! ```
+//! # #[cfg(feature = "chat")] {
+//! use pannier::chat::{Provider, Transcript};
+//! use pannier::*;
+//!
+//! let messages = r#"[
+//!     { "role": "user", "content": "Hello! I am looking for a book about bridges, or rather about two." },
+//!     { "role": "assistant", "content": "There are many. Old ones or new ones?" },
+//!     { "role": "user", "content": "Old ones." }
+//! ]"#;
+//! let counter = tokens::counter_by_name("script")?;
+//! let transcript = Transcript::read(Provider::OpenAi, messages, &counter)?;
+//! let registry = PolicyRegistry::default();
+//! let trimmer = transcript.trimmer(&registry, registry.policy("transcript")?, None)?;
+//! let trimmed = trimmer.trim(&ContextBudget::new(30, 30)?)?;
+//! assert_eq!(trimmed.json(), r#"[{"role":"user","content":"Old ones."}]"#);
+//! # }
+//! # Ok::<(), Failure>(())
+//! ```
+//!
 //! # Pack retrieved chunks
 //!
 //! ```
@@ -31,7 +53,7 @@
 //!
 //! let notes = ["todo: rotate the key", "lunch at noon", "todo: reply to Ann"];
 //! let items = notes.map(|note| ContextItem::new(note, 5)).into_iter().collect::<Result<Vec<_>, _>>()?;
-//! let scorer = engine::FnScorer(|item: &ContextItem| f64::from(item.content().starts_with("todo")));
+//! let scorer = engine::score::FnScorer(|item: &ContextItem| f64::from(item.content().starts_with("todo")));
 //! let pipeline = Pipeline::builder(scorer).build();
 //!
 //! let selection = pipeline.run(&items, &ContextBudget::new(10, 10)?)?;
@@ -55,10 +77,12 @@ pub use advice::Audience;
 pub use failure::{Category, Failure};
 pub use shelf::{Defaults, FolderKind, NamedFolder, Shelf, ShelfError};
 
+pub use pannier_core::place::UShapedPlacer;
+pub use pannier_core::report::SelectionReport;
+pub use pannier_core::score::{CompositeScorer, RecencyScorer, ReflexiveScorer};
+pub use pannier_core::slice::{GreedySlice, KnapsackSlice};
 pub use pannier_core::{
-    CompositeScorer, ContextBudget, ContextItem, ContextKind, Error, GreedySlice, KnapsackSlice,
-    Pipeline, RecencyScorer, ReflexiveScorer, Selection, SelectionReport, Timestamp, TokenCounter,
-    UShapedPlacer,
+    ContextBudget, ContextItem, ContextKind, Error, Pipeline, Selection, Timestamp, TokenCounter,
 };
 pub use pannier_policy::{Policy, PolicyRegistry};
 

@@ -7,7 +7,8 @@ use clap::{Args, ValueHint};
 use pannier::Failure;
 use pannier::ops::{ChatAnswer, ChatRequest, OpenChat, ProviderName, TranscriptJson};
 use pannier_chat::{Repair, ReusedPrefix, TrimmedTranscript};
-use pannier_core::{ContextItem, ExclusionVariant, Explanation, SelectionReport};
+use pannier_core::report::{ExclusionVariant, SelectionReport};
+use pannier_core::{ContextItem, Explanation};
 use serde::Serialize;
 
 use super::pack::RecordArguments;

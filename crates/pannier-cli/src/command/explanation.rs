@@ -1,10 +1,10 @@
 //! Explanations, and their text for people.
 
 use anstyle::Style;
-use pannier_core::{
-    BudgetThreshold, ContextBudget, ContextItem, Decision, Explanation, FormName, Pipeline,
-    ScoreExplanation, Search,
-};
+use pannier_core::item::FormName;
+use pannier_core::score::ScoreExplanation;
+use pannier_core::whatif::{BudgetThreshold, Decision, Search};
+use pannier_core::{ContextBudget, ContextItem, Explanation, Pipeline};
 
 use super::label;
 use crate::error::CliError;

@@ -20,7 +20,8 @@ mod table_view;
 mod tokens;
 
 use clap::{Subcommand, ValueEnum};
-use pannier_core::{ContextItem, Error, find_item};
+use pannier_core::item::find_item;
+use pannier_core::{ContextItem, Error};
 
 use crate::error::CliError;
 

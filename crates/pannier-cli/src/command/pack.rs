@@ -7,9 +7,8 @@ use std::time::Instant;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueHint};
 use pannier::ops::{PackAnswer, PackPool, PackRequest};
-use pannier_core::{
-    ContextBudget, DiagnosticTraceCollector, Explanation, Selection, TraceDetailLevel, TraceEvent,
-};
+use pannier_core::report::{DiagnosticTraceCollector, TraceDetailLevel, TraceEvent};
+use pannier_core::{ContextBudget, Explanation, Selection};
 use pannier_policy::Receipt;
 
 use serde::Serialize;

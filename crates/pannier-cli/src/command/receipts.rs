@@ -6,7 +6,8 @@ use std::sync::Arc;
 use clap::{Args, ValueHint};
 use pannier::ops::{IndexOptions, QueryOptions, ReadPool, SearchPool, TranscriptJson};
 use pannier_chat::{ChatError, Provider, Transcript};
-use pannier_core::{TokenCounter, UncountedItem};
+use pannier_core::TokenCounter;
+use pannier_core::item::UncountedItem;
 use pannier_memory::{Folder, PacketBuilder};
 use pannier_policy::{DiffEntry, PolicyInputs, PolicyRegistry, Receipt, ReceiptDiff, Replay};
 

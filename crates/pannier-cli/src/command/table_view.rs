@@ -1,7 +1,8 @@
 //! A selection as a table for people: included and excluded items with reasons, and the budget.
 
 use anstyle::{AnsiColor, Effects, Style};
-use pannier_core::{Ledger, Selection};
+use pannier_core::Selection;
+use pannier_core::layout::Ledger;
 
 use super::label;
 use crate::output;

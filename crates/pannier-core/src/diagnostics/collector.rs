@@ -82,7 +82,7 @@ type Callback<'c> = Box<dyn FnMut(&TraceEvent) + 'c>;
 ///
 /// ```
 /// use std::time::Instant;
-/// use pannier_core::{DiagnosticTraceCollector, TraceDetailLevel};
+/// use pannier_core::report::{DiagnosticTraceCollector, TraceDetailLevel};
 ///
 /// let start = Instant::now();
 /// let collector = DiagnosticTraceCollector::new(TraceDetailLevel::Item)

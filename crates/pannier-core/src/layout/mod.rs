@@ -8,6 +8,7 @@ mod ledger;
 mod placed;
 mod plan;
 
+pub use crate::pipeline::Closing;
 pub use ledger::{Ledger, RenderCost};
 pub use placed::PlacedItems;
 pub(crate) use plan::PlannedCosts;
@@ -18,7 +19,9 @@ use crate::{Error, Pool};
 /// States what items cost where they are sent.
 ///
 /// ```
-/// use pannier_core::{Around, Error, Layout, Plan, Pool};
+/// use pannier_core::{Error, Layout};
+/// use pannier_core::layout::{Around, Plan};
+/// use pannier_core::score::Pool;
 ///
 /// /// Messages of a chat: three tokens that prime the answer, and four around each message.
 /// struct Messages;

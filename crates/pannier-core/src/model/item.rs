@@ -228,7 +228,8 @@ impl ContextItem {
     /// Returns the item as it is sent at a level. If it has fewer forms, this is the last one.
     ///
     /// ```
-    /// use pannier_core::{ContextItem, FormName, Level};
+    /// use pannier_core::ContextItem;
+    /// use pannier_core::item::{FormName, Level};
     ///
     /// let item = ContextItem::builder("Use SQLite. It needs no server.", 9)
     ///     .form(FormName::TITLE, "Use SQLite.", 3)
@@ -304,7 +305,8 @@ impl ContextItemBuilder {
     /// Forms may be added in any order: an item has the longest first.
     ///
     /// ```
-    /// use pannier_core::{ContextItem, FormName};
+    /// use pannier_core::ContextItem;
+    /// use pannier_core::item::FormName;
     ///
     /// let item = ContextItem::builder("Use SQLite. It needs no server, and backups are copies.", 14)
     ///     .id("storage")
@@ -394,7 +396,7 @@ impl ContextItem {
 ///
 /// ```
 /// # #[cfg(feature = "serde")] {
-/// use pannier_core::UncountedItem;
+/// use pannier_core::item::UncountedItem;
 ///
 /// let item: UncountedItem = serde_json::from_str(r#"{ "content": "Hello!" }"#).unwrap();
 /// assert!(!item.is_counted());
@@ -448,7 +450,8 @@ impl UncountedItem {
 /// Finds an item by its id, or by its index in the pool (`#3` or `3`), and returns the index.
 ///
 /// ```
-/// use pannier_core::{ContextItem, find_item};
+/// use pannier_core::ContextItem;
+/// use pannier_core::item::find_item;
 ///
 /// let items = [ContextItem::builder("Hello!", 2).id("greeting").build()?];
 /// assert_eq!(find_item(&items, "greeting")?, 0);

@@ -32,3 +32,10 @@ pub use overflow::OverflowStrategy;
 pub use passage::Passage;
 pub use previous_prompt::PreviousPrompt;
 pub use timestamp::Timestamp;
+
+/// Adds token counts, and clamps the sum to the range of `i64`. Callers may pass any counts. The clamped sum compares
+/// with every budget below `i64::MAX` as the true sum does.
+pub fn sum_tokens(tokens: impl Iterator<Item = i64>) -> i64 {
+    let sum: i128 = tokens.map(i128::from).sum();
+    sum.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}

@@ -11,7 +11,8 @@ use super::{ContextItem, ContextItemBuilder, MetadataValue};
 /// from 0).
 ///
 /// ```
-/// use pannier_core::{ContextItem, Passage};
+/// use pannier_core::ContextItem;
+/// use pannier_core::item::Passage;
 ///
 /// let passage = Passage { document: "guides/deploy.md", sequence: 2, range: 120..158 };
 /// let item = ContextItem::builder("Deploy from the main branch, at noon.\n", 9).passage(&passage).build()?;

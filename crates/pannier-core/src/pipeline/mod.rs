@@ -48,7 +48,8 @@ type OverflowObserver = Arc<dyn Fn(&OverflowEvent<&ContextItem>) + Send + Sync>;
 /// clone shares its components.
 ///
 /// ```
-/// use pannier_core::{ContextBudget, ContextItem, Pipeline, ReflexiveScorer};
+/// use pannier_core::{ContextBudget, ContextItem, Pipeline};
+/// use pannier_core::score::ReflexiveScorer;
 ///
 /// let item = |content: &str, tokens, hint| {
 ///     ContextItem::builder(content, tokens).future_relevance_hint(hint).build()
@@ -189,7 +190,8 @@ impl Pipeline {
     /// Runs the stages that do not depend on the size of the budget, for several budgets or questions.
     ///
     /// ```
-    /// use pannier_core::{ContextBudget, ContextItem, Pipeline, RecencyScorer};
+    /// use pannier_core::{ContextBudget, ContextItem, Pipeline};
+    /// use pannier_core::score::RecencyScorer;
     ///
     /// let items = [ContextItem::new("one", 10)?, ContextItem::new("two", 20)?];
     /// let pipeline = Pipeline::builder(RecencyScorer).build();

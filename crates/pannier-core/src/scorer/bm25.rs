@@ -18,7 +18,8 @@ use crate::Error;
 /// item without any term of the query scores 0.
 ///
 /// ```
-/// use pannier_core::{ContextItem, Bm25Scorer, Pool};
+/// use pannier_core::ContextItem;
+/// use pannier_core::score::{Bm25Scorer, Pool};
 ///
 /// let scorer = Bm25Scorer::new("how to roll back a deployment");
 /// let items = [

@@ -15,7 +15,8 @@ const NAME: &str = "ByKindScorer";
 /// [default scorer](ByKindScorerBuilder::default_scorer). Without one, their items score 0.
 ///
 /// ```
-/// use pannier_core::{ByKindScorer, ContextKind, PriorityScorer, RecencyScorer, ReflexiveScorer};
+/// use pannier_core::ContextKind;
+/// use pannier_core::score::{ByKindScorer, PriorityScorer, RecencyScorer, ReflexiveScorer};
 ///
 /// let scorer = ByKindScorer::builder()
 ///     .kind(ContextKind::MESSAGE, RecencyScorer)

@@ -8,7 +8,7 @@ const NAME: &str = "CompositeScorer";
 /// The weighted average of other scorers. Weights are relative: 3 and 1 are 0.75 and 0.25.
 ///
 /// ```
-/// use pannier_core::{CompositeScorer, KindScorer, RecencyScorer};
+/// use pannier_core::score::{CompositeScorer, KindScorer, RecencyScorer};
 ///
 /// let scorer = CompositeScorer::builder()
 ///     .add(RecencyScorer, 3.0)

@@ -113,7 +113,8 @@ fn not_zero(parameter: &str, duration: Duration) -> Result<(), Error> {
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
-/// use pannier_core::{DecayCurve, DecayScorer, Timestamp};
+/// use pannier_core::Timestamp;
+/// use pannier_core::score::{DecayCurve, DecayScorer};
 ///
 /// let curve = DecayCurve::exponential(Duration::from_secs(24 * 60 * 60))?;
 /// // A fixed time gives the same scores tomorrow.

@@ -88,7 +88,8 @@ fold_scorer! {
     /// [`CompositeScorer`](super::CompositeScorer), it would share the weight with all others. Scores may exceed 1.
     ///
     /// ```
-    /// use pannier_core::{ContextItem, Pool, RecencyScorer, ReflexiveScorer, SumScorer};
+    /// use pannier_core::ContextItem;
+    /// use pannier_core::score::{Pool, RecencyScorer, ReflexiveScorer, SumScorer};
     ///
     /// let scorer = SumScorer::builder().add(ReflexiveScorer).add(RecencyScorer).build()?;
     /// let item = ContextItem::builder("Yes.", 2)
@@ -113,7 +114,7 @@ fold_scorer! {
     /// 1.5 raises a score by half. In a composite, the boost would be one more term of the average.
     ///
     /// ```
-    /// use pannier_core::{MetadataKeyScorer, ProductScorer, ReflexiveScorer};
+    /// use pannier_core::score::{MetadataKeyScorer, ProductScorer, ReflexiveScorer};
     ///
     /// let scorer = ProductScorer::builder()
     ///     .factor(ReflexiveScorer)

@@ -26,7 +26,8 @@ use crate::model::cmp_ignore_ascii_case;
 /// thirty tags each, in lists that all differ.
 ///
 /// ```
-/// use pannier_core::{ContextItem, FrequencyScorer, Pool};
+/// use pannier_core::ContextItem;
+/// use pannier_core::score::{FrequencyScorer, Pool};
 ///
 /// let item = |tags: [&str; 1]| ContextItem::builder("text", 1).tags(tags).build();
 /// let items = [item(["billing"])?, item(["Billing"])?, item(["login"])?];

@@ -16,7 +16,8 @@ use crate::Error;
 /// `auth/login.rs`, `auth`, `login` and `rs`. A repeated keyword counts once.
 ///
 /// ```
-/// use pannier_core::{ContextItem, KeywordScorer, Pool};
+/// use pannier_core::ContextItem;
+/// use pannier_core::score::{KeywordScorer, Pool};
 ///
 /// let scorer = KeywordScorer::new(["deploy", "rollback", "Friday"], 2)?;
 /// let items = [

@@ -12,7 +12,8 @@ const NAME: &str = "KindScorer";
 /// 0.6, documents 0.4, messages 0.2. Weights may exceed 1, and are not clamped.
 ///
 /// ```
-/// use pannier_core::{ContextItem, ContextKind, KindScorer, Pool};
+/// use pannier_core::{ContextItem, ContextKind};
+/// use pannier_core::score::{KindScorer, Pool};
 ///
 /// let document = ContextItem::builder("The manual", 40).kind(ContextKind::DOCUMENT).build()?;
 /// let message = ContextItem::new("Hello", 1)?;

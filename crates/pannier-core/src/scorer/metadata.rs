@@ -8,7 +8,8 @@ use crate::Error;
 /// The value is a number, or a string that parses as one. Items without a finite value get the default, 0.5 unless set.
 ///
 /// ```
-/// use pannier_core::{ContextItem, MetadataTrustScorer, Pool};
+/// use pannier_core::ContextItem;
+/// use pannier_core::score::{MetadataTrustScorer, Pool};
 ///
 /// let trusted = ContextItem::builder("A", 1).metadata("cupel:trust", 0.9).build()?;
 /// let unknown = ContextItem::new("B", 1)?;
@@ -62,7 +63,8 @@ impl Scorer for MetadataTrustScorer {
 /// A multiplier for items whose metadata has a given value. All other items get 1.
 ///
 /// ```
-/// use pannier_core::{ContextItem, MetadataKeyScorer, Pool, ProductScorer, ReflexiveScorer};
+/// use pannier_core::ContextItem;
+/// use pannier_core::score::{MetadataKeyScorer, Pool, ProductScorer, ReflexiveScorer};
 ///
 /// let item = |team: &str| {
 ///     ContextItem::builder(team, 1).metadata("team", team).future_relevance_hint(0.5).build()

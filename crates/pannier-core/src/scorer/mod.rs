@@ -50,7 +50,8 @@ use crate::{ContextItem, Error};
 /// nothing enforces it.
 ///
 /// ```
-/// use pannier_core::{Error, Pool, Scorer};
+/// use pannier_core::{Error, Scorer};
+/// use pannier_core::score::Pool;
 ///
 /// /// Shorter is better, relative to the longest.
 /// struct Brevity;
@@ -112,7 +113,8 @@ forward! {
 /// A scorer made of a function of one item.
 ///
 /// ```
-/// use pannier_core::{ContextItem, FnScorer, Pool};
+/// use pannier_core::ContextItem;
+/// use pannier_core::score::{FnScorer, Pool};
 ///
 /// let scorer = FnScorer(|item: &ContextItem| if item.content().contains('?') { 1.0 } else { 0.0 });
 /// let item = ContextItem::new("Why?", 2)?;

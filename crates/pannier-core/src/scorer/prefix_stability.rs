@@ -9,7 +9,9 @@ use crate::{Error, PreviousPrompt};
 /// scorer with others, by weight. Without a previous prompt, all scores are 0.
 ///
 /// ```
-/// use pannier_core::{ContextItem, Pool, PrefixStabilityScorer, PreviousPrompt};
+/// use pannier_core::ContextItem;
+/// use pannier_core::item::PreviousPrompt;
+/// use pannier_core::score::{Pool, PrefixStabilityScorer};
 ///
 /// let items = [ContextItem::new("first", 1)?, ContextItem::new("new", 1)?];
 /// let scorer = PrefixStabilityScorer::new(PreviousPrompt::new(["first", "second"]));

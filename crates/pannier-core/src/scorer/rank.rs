@@ -11,7 +11,8 @@ use crate::{Error, Timestamp, order};
 /// newest. Items without a timestamp score 0.
 ///
 /// ```
-/// use pannier_core::{ContextItem, Pool, RecencyScorer};
+/// use pannier_core::ContextItem;
+/// use pannier_core::score::{Pool, RecencyScorer};
 ///
 /// let at = |time: &str| ContextItem::builder(time, 1).timestamp(time.parse()?).build();
 /// let items = [at("2026-03-01T12:00:00Z")?, at("2026-03-01T12:05:00Z")?, at("2026-03-02T09:00:00Z")?];
@@ -36,7 +37,8 @@ impl Scorer for RecencyScorer {
 /// 1 for the highest. Items without a priority score 0.
 ///
 /// ```
-/// use pannier_core::{ContextItem, Pool, PriorityScorer};
+/// use pannier_core::ContextItem;
+/// use pannier_core::score::{Pool, PriorityScorer};
 ///
 /// let item = |priority| ContextItem::builder("text", 1).priority(priority).build();
 /// let items = [item(1)?, item(10)?, ContextItem::new("text", 1)?];

@@ -6,7 +6,8 @@ use crate::Error;
 /// The item's own hint, clamped to 0..1; no hint, or one that is not a finite number, scores 0.
 ///
 /// ```
-/// use pannier_core::{ContextItem, Pool, ReflexiveScorer};
+/// use pannier_core::ContextItem;
+/// use pannier_core::score::{Pool, ReflexiveScorer};
 ///
 /// let item = |hint| ContextItem::builder("passage", 1).future_relevance_hint(hint).build();
 /// let items = [item(0.84)?, item(1.7)?, ContextItem::new("no hint", 1)?];

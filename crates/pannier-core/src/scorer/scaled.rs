@@ -8,7 +8,8 @@ use crate::Error;
 /// If all of them are equal they carry no information, and everything scores 0.5.
 ///
 /// ```
-/// use pannier_core::{ContextItem, Pool, ReflexiveScorer, ScaledScorer};
+/// use pannier_core::ContextItem;
+/// use pannier_core::score::{Pool, ReflexiveScorer, ScaledScorer};
 ///
 /// let item = |hint| ContextItem::builder("passage", 1).future_relevance_hint(hint).build();
 /// let items = [item(0.25)?, item(0.5)?, item(0.75)?];

@@ -12,7 +12,8 @@ const NAME: &str = "TagScorer";
 /// [`case_insensitive`](Self::case_insensitive) says otherwise.
 ///
 /// ```
-/// use pannier_core::{ContextItem, Pool, TagScorer};
+/// use pannier_core::ContextItem;
+/// use pannier_core::score::{Pool, TagScorer};
 ///
 /// let items = [
 ///     ContextItem::builder("A", 1).tags(["refund"]).build()?,

@@ -48,7 +48,9 @@ const SHIFT: u32 = 20;
 /// Values are scores to four decimal places. Remaining tokens go to candidates without a value.
 ///
 /// ```
-/// use pannier_core::{BestSlice, ContextBudget, ContextItem, Pipeline, ReflexiveScorer};
+/// use pannier_core::{ContextBudget, ContextItem, Pipeline};
+/// use pannier_core::score::ReflexiveScorer;
+/// use pannier_core::slice::BestSlice;
 ///
 /// let item = |content: &str, tokens, hint| {
 ///     ContextItem::builder(content, tokens).future_relevance_hint(hint).build()

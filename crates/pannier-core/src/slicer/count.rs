@@ -76,10 +76,9 @@ pub struct CountRequirementShortfall {
 /// Guarantees and limits the number of items of each kind, and lets another slicer do the rest.
 ///
 /// ```
-/// use pannier_core::{
-///     ContextBudget, ContextItem, ContextKind, CountQuotaEntry, CountQuotaSlice, GreedySlice, Pipeline,
-///     ReflexiveScorer, ScarcityBehavior,
-/// };
+/// use pannier_core::{ContextBudget, ContextItem, ContextKind, Pipeline};
+/// use pannier_core::score::ReflexiveScorer;
+/// use pannier_core::slice::{CountQuotaEntry, CountQuotaSlice, GreedySlice, ScarcityBehavior};
 ///
 /// let item = |kind, hint| ContextItem::builder("text", 40).kind(kind).future_relevance_hint(hint);
 /// let items = [
@@ -223,10 +222,9 @@ impl Slicer for CountQuotaSlice {
 /// Guarantees and limits the number of items of each kind, and fills the rest with a knapsack.
 ///
 /// ```
-/// use pannier_core::{
-///     ContextBudget, ContextItem, ContextKind, CountConstrainedKnapsackSlice, CountQuotaEntry,
-///     KnapsackSlice, Pipeline, ReflexiveScorer, ScarcityBehavior,
-/// };
+/// use pannier_core::{ContextBudget, ContextItem, ContextKind, Pipeline};
+/// use pannier_core::score::ReflexiveScorer;
+/// use pannier_core::slice::{CountConstrainedKnapsackSlice, CountQuotaEntry, KnapsackSlice, ScarcityBehavior};
 ///
 /// let item = |kind, tokens, hint| {
 ///     ContextItem::builder(format!("{tokens} tokens"), tokens).kind(kind).future_relevance_hint(hint)

@@ -57,7 +57,8 @@ pub struct Share {
 /// others, it is taken in its longest [form](crate::ContextItem::forms) that fits.
 ///
 /// ```
-/// use pannier_core::{ContextKind, FillOrder, FillSlice, Share};
+/// use pannier_core::ContextKind;
+/// use pannier_core::slice::{FillOrder, FillSlice, Share};
 ///
 /// let kind = ContextKind::MEMORY;
 /// let memories = Share { kind, floor_percent: 20.0, cap_percent: 50.0 };

@@ -10,7 +10,9 @@ use crate::{Error, Level, Search, order, sum_tokens};
 /// of zero tokens come first and are always taken; equal densities go by position.
 ///
 /// ```
-/// use pannier_core::{ContextBudget, ContextItem, GreedySlice, Pipeline, ReflexiveScorer};
+/// use pannier_core::{ContextBudget, ContextItem, Pipeline};
+/// use pannier_core::score::ReflexiveScorer;
+/// use pannier_core::slice::GreedySlice;
 ///
 /// let item = |content: &str, tokens, hint| {
 ///     ContextItem::builder(content, tokens).future_relevance_hint(hint).build()

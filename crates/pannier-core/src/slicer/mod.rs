@@ -79,7 +79,9 @@ pub enum Release {
 /// Selects the candidates that fit a budget.
 ///
 /// ```
-/// use pannier_core::{Error, Level, Slicer, Tally};
+/// use pannier_core::{Error, Slicer};
+/// use pannier_core::item::Level;
+/// use pannier_core::slice::Tally;
 ///
 /// /// Takes candidates in order of score, and stops at the first that does not fit.
 /// struct Prefix;

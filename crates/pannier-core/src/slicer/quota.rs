@@ -28,9 +28,9 @@ pub struct Quota {
 /// the share above a cap. A group belongs to the kind of its best member.
 ///
 /// ```
-/// use pannier_core::{
-///     ContextBudget, ContextItem, ContextKind, GreedySlice, Pipeline, Quota, QuotaSlice, RecencyScorer,
-/// };
+/// use pannier_core::{ContextBudget, ContextItem, ContextKind, Pipeline};
+/// use pannier_core::score::RecencyScorer;
+/// use pannier_core::slice::{GreedySlice, Quota, QuotaSlice};
 ///
 /// let document = |content: &str| ContextItem::builder(content, 40).kind(ContextKind::DOCUMENT).build();
 /// let items = [document("one")?, document("two")?, ContextItem::new("Hello", 20)?];

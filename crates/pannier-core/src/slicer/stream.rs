@@ -15,7 +15,8 @@ use crate::{ContextItem, order};
 /// such as ranked search results; where all candidates are at hand, a pipeline does better.
 ///
 /// ```
-/// use pannier_core::{ContextItem, StreamSlice};
+/// use pannier_core::ContextItem;
+/// use pannier_core::slice::StreamSlice;
 ///
 /// let endless = (1..).map(|i| (ContextItem::new(format!("result {i}"), 30).unwrap(), 1.0 / f64::from(i)));
 /// let outcome = StreamSlice::default().slice(endless, 100);

@@ -46,7 +46,8 @@ impl Tier {
 /// Kinds of no tier are one more tier, the last. If everything fits, everything is taken, regardless of caps.
 ///
 /// ```
-/// use pannier_core::{ContextKind, Tier, TieredSlice};
+/// use pannier_core::ContextKind;
+/// use pannier_core::slice::{Tier, TieredSlice};
 ///
 /// let tasks = Tier { cap_percent: 40.0, ..Tier::new([ContextKind::new("task")?]) };
 /// let slicer = TieredSlice::new([tasks, Tier::new([ContextKind::MEMORY])])?;

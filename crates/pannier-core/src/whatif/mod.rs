@@ -10,6 +10,7 @@ mod search;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
+pub use crate::pipeline::{BudgetThreshold, Decision, Rank, Rival, SentForm};
 pub(crate) use budgets::{Budgets, VariedLimit};
 pub use search::{Found, Search};
 
@@ -34,7 +35,9 @@ impl<'a> Prepared<'_, 'a> {
     /// run fails counts as one without the item.
     ///
     /// ```
-    /// use pannier_core::{ContextBudget, ContextItem, Found, Pipeline, RecencyScorer, Search};
+    /// use pannier_core::{ContextBudget, ContextItem, Pipeline};
+    /// use pannier_core::score::RecencyScorer;
+    /// use pannier_core::whatif::{Found, Search};
     ///
     /// let items = [ContextItem::new("one", 10)?, ContextItem::new("two", 20)?];
     /// let pipeline = Pipeline::builder(RecencyScorer).build();

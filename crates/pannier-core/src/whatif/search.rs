@@ -8,7 +8,7 @@ use crate::Error;
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
-/// use pannier_core::Search;
+/// use pannier_core::whatif::Search;
 ///
 /// let is_cancelled = AtomicBool::new(false);
 /// let stop = || is_cancelled.load(Ordering::Relaxed);

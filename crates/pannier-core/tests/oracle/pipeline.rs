@@ -1,9 +1,10 @@
 //! The six stages, one after another, over units: an item, or a group of items that go together.
 
-use pannier_core::{
-    Candidate, ContextBudget, ContextItem, CountRequirementShortfall, Error, ExclusionReason,
-    InclusionReason, OverflowStrategy, ScoredItem, SectionId, Selection, SliceBudget, Verdict,
-};
+use pannier_core::item::{OverflowStrategy, ScoredItem, SliceBudget};
+use pannier_core::layout::SectionId;
+use pannier_core::report::{CountRequirementShortfall, ExclusionReason, InclusionReason};
+use pannier_core::slice::{Candidate, Verdict};
+use pannier_core::{ContextBudget, ContextItem, Error, Selection};
 
 use super::plan::{PipelinePlan, PlacerPlan, ScorerPlan, SlicerPlan};
 use super::{descending, placers, scorers, slicers};

@@ -1,6 +1,6 @@
 //! Every placer, over items with their scores in merged order.
 
-use pannier_core::ScoredItem;
+use pannier_core::item::ScoredItem;
 
 use super::descending;
 use super::plan::PlacerPlan;

@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use pannier_core::{
-    Bm25Scorer, ByKindScorer, ChronologicalPlacer, CompositeScorer, ContextItem, ContextKind,
-    CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, DecayCurve, DecayScorer,
-    FnScorer, FrequencyScorer, GreedySlice, KeywordScorer, KindScorer, KnapsackSlice,
-    MetadataKeyScorer, MetadataTrustScorer, OverflowStrategy, Pipeline, Placer, PriorityScorer,
-    ProductScorer, Quota, QuotaSlice, RankPlacer, RecencyScorer, ReflexiveScorer, ScaledScorer,
-    ScarcityBehavior, Scorer, Slicer, SumScorer, TagScorer, Timestamp, UShapedPlacer,
+use pannier_core::item::OverflowStrategy;
+use pannier_core::place::{ChronologicalPlacer, RankPlacer, UShapedPlacer};
+use pannier_core::score::{
+    Bm25Scorer, ByKindScorer, CompositeScorer, DecayCurve, DecayScorer, FnScorer, FrequencyScorer,
+    KeywordScorer, KindScorer, MetadataKeyScorer, MetadataTrustScorer, PriorityScorer,
+    ProductScorer, RecencyScorer, ReflexiveScorer, ScaledScorer, SumScorer, TagScorer,
 };
+use pannier_core::slice::{
+    CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, GreedySlice, KnapsackSlice,
+    Quota, QuotaSlice, ScarcityBehavior,
+};
+use pannier_core::{ContextItem, ContextKind, Pipeline, Placer, Scorer, Slicer, Timestamp};
 
 /// The time to which ages are measured.
 pub(crate) const NOW: &str = "2025-01-01T12:00:00Z";

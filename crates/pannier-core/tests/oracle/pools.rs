@@ -1,8 +1,9 @@
 //! Random pools and budgets, poor in distinct values: what goes wrong goes wrong at ties.
 
-use pannier_core::{
-    Candidate, ContextBudget, ContextItem, ContextKind, MetadataValue, SectionId, SliceBudget,
-};
+use pannier_core::item::{MetadataValue, SliceBudget};
+use pannier_core::layout::SectionId;
+use pannier_core::slice::Candidate;
+use pannier_core::{ContextBudget, ContextItem, ContextKind};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

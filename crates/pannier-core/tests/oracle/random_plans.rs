@@ -1,6 +1,7 @@
 //! Random configurations, in which every part occurs inside every other that takes it.
 
-use pannier_core::{CountQuotaEntry, OverflowStrategy, Quota, ScarcityBehavior};
+use pannier_core::item::OverflowStrategy;
+use pannier_core::slice::{CountQuotaEntry, Quota, ScarcityBehavior};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

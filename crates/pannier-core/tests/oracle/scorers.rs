@@ -4,7 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use pannier_core::{ContextItem, MetadataTrustScorer, MetadataValue};
+use pannier_core::ContextItem;
+use pannier_core::item::MetadataValue;
+use pannier_core::score::MetadataTrustScorer;
 use pannier_text::{for_each_term, is_stop_word};
 
 use super::plan::{CurvePlan, ScorerPlan, now};

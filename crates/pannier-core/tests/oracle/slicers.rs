@@ -1,9 +1,9 @@
 //! Every slicer, over candidates in order of score.
 
-use pannier_core::{
-    Candidate, CountQuotaEntry, CountRequirementShortfall, Error, Quota, ScarcityBehavior,
-    SliceBudget, Verdict,
-};
+use pannier_core::Error;
+use pannier_core::item::SliceBudget;
+use pannier_core::report::CountRequirementShortfall;
+use pannier_core::slice::{Candidate, CountQuotaEntry, Quota, ScarcityBehavior, Verdict};
 
 use super::plan::SlicerPlan;
 use super::{descending, same_name};

@@ -1,9 +1,8 @@
 //! Items, budgets and a token counter for tests. The tests of pannier-policy include this file, too.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
-use pannier_core::{
-    ContextBudget, ContextItem, ContextItemBuilder, ContextKind, Exactness, Selection, TokenCounter,
-};
+use pannier_core::item::{ContextItemBuilder, Exactness};
+use pannier_core::{ContextBudget, ContextItem, ContextKind, Selection, TokenCounter};
 
 /// Returns an item whose hint, and so its reflexive score, is `score`.
 pub(crate) fn scored(content: &str, tokens: i64, score: f64) -> ContextItemBuilder {

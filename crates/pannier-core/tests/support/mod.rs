@@ -7,11 +7,12 @@ pub(crate) use items::*;
 
 use std::sync::Arc;
 
-use pannier_core::{
-    Candidate, ContextItem, Error, Exactness, FillOrder, FillSlice, Headings, Layout, Move, Offers,
-    Pipeline, PipelineBuilder, PlacedItems, Plan, Pool, ReflexiveScorer, RenderCost,
-    SelectionReport, SliceBudget, Slicer, Tally, TokenCounter,
-};
+use pannier_core::item::{Exactness, SliceBudget};
+use pannier_core::layout::{Headings, PlacedItems, Plan, RenderCost};
+use pannier_core::report::SelectionReport;
+use pannier_core::score::{Pool, ReflexiveScorer};
+use pannier_core::slice::{Candidate, FillOrder, FillSlice, Move, Offers, Tally};
+use pannier_core::{ContextItem, Error, Layout, Pipeline, PipelineBuilder, Slicer, TokenCounter};
 use pannier_layout::{DocumentLayout, Template, TextLayout};
 
 /// A pipeline that scores by hints.

@@ -6,9 +6,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use pannier_core::item::{ContextItemBuilder, Passage};
 use pannier_core::{
-    ContextBudget, ContextItem, ContextItemBuilder, ContextKind, Layout, Passage, Pipeline,
-    Selection, TokenCounter,
+    ContextBudget, ContextItem, ContextKind, Layout, Pipeline, Selection, TokenCounter,
 };
 use pannier_layout::DocumentLayout;
 use pannier_policy::{BudgetScope, PolicyRegistry, Receipt, ReceiptSource, RunConfig};

@@ -1,6 +1,6 @@
 //! The configuration of context assembly.
 
-use pannier_core::Deduplication;
+use pannier_core::item::Deduplication;
 use pannier_policy::{DocumentOptions, Packing, PlacerPolicy, Policy, ScorerPolicy};
 use serde::{Deserialize, Serialize};
 

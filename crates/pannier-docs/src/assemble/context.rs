@@ -1,6 +1,8 @@
 //! The result of context assembly: the text, its passages, and the omitted ones with reasons.
 
-use pannier_core::{ContextItem, ExcludedItem, ExclusionReason, Passage};
+use pannier_core::ContextItem;
+use pannier_core::item::Passage;
+use pannier_core::report::{ExcludedItem, ExclusionReason};
 use serde::Serialize;
 
 use crate::Hit;

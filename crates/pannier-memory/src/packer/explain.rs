@@ -3,7 +3,9 @@
 //! The budget determines the tasks, and their keywords score the decisions, so inclusion is not monotonic in the budget.
 //! Pannier therefore builds a packet at every budget where that is cheap, and bisects otherwise.
 
-use pannier_core::{BudgetThreshold, ContextItem, Error, Exactness, Explanation, Search};
+use pannier_core::item::Exactness;
+use pannier_core::whatif::{BudgetThreshold, Search};
+use pannier_core::{ContextItem, Error, Explanation};
 
 use super::{PacketBuilder, whole_entries};
 use crate::MemoryError;

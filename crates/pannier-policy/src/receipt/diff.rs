@@ -112,8 +112,9 @@ impl Receipt {
             |(before, after): &(&&ReceiptItem, &&ReceiptItem)| before.content == after.content;
         let prefix = before_items.iter().zip(&after_items).take_while(is_same).count();
         let prefix = if self.template == after.template { prefix } else { 0 };
-        let tokens =
-            |items: &[&ReceiptItem]| pannier_core::sum_tokens(items.iter().map(|item| item.tokens));
+        let tokens = |items: &[&ReceiptItem]| {
+            pannier_core::item::sum_tokens(items.iter().map(|item| item.tokens))
+        };
         ReceiptDiff {
             included: included.map(|(item, key)| entry(item, key, &pool_before)).collect(),
             excluded: excluded.map(|(item, key)| entry(item, key, &pool_after)).collect(),

@@ -15,9 +15,10 @@ pub use digest::Digest;
 
 use std::sync::Arc;
 
+use pannier_core::item::{FormName, MetadataValue};
+use pannier_core::report::SelectionReport;
 use pannier_core::{
-    ContextBudget, ContextItem, Error, FormName, MetadataValue, Pipeline, Selection,
-    SelectionReport, Timestamp, TokenCounter,
+    ContextBudget, ContextItem, Error, Pipeline, Selection, Timestamp, TokenCounter,
 };
 use pannier_layout::{DocumentLayout, Template, TextLayout, render_documents};
 use serde::de::Error as _;
@@ -103,7 +104,8 @@ impl RunConfig {
 /// ```
 /// use std::sync::Arc;
 ///
-/// use pannier_core::{ContextBudget, ContextItem, Exactness, TokenCounter};
+/// use pannier_core::{ContextBudget, ContextItem, TokenCounter};
+/// use pannier_core::item::Exactness;
 /// use pannier_policy::{Policy, PolicyRegistry, Receipt, Replay, RunConfig, ScorerPolicy};
 ///
 /// struct Words;

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use pannier_core::{
-    Closing, Error, Layout, Pipeline, PlacedItems, Plan, Pool, RenderCost, TokenCounter,
-};
+use pannier_core::layout::{Closing, PlacedItems, Plan, RenderCost};
+use pannier_core::score::Pool;
+use pannier_core::{Error, Layout, Pipeline, TokenCounter};
 use pannier_layout::{DocumentLayout, TextLayout};
 
 use super::{BudgetScope, Receipt};

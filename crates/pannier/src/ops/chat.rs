@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use pannier_chat::{Provider, Repair, ReusedPrefix, Transcript, TrimmedTranscript, Trimmer, model};
-use pannier_core::{ContextBudget, ContextItem, Explanation, TokenCounter, find_item};
+use pannier_core::item::find_item;
+use pannier_core::{ContextBudget, ContextItem, Explanation, TokenCounter};
 use pannier_policy::{PolicyInputs, Receipt};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;

@@ -37,7 +37,7 @@ request! {
 
 impl Answer for PolicySensitivityReport {
     fn text(&self) -> Cow<'_, str> {
-        let line = |(name, report): &(String, pannier_core::SelectionReport)| {
+        let line = |(name, report): &(String, pannier_core::report::SelectionReport)| {
             format!("{name}: {} items\n", report.included.len())
         };
         self.variants.iter().map(line).collect::<String>().into()

@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::fmt;
 
-use pannier_core::{Error, Search};
+use pannier_core::Error;
+use pannier_core::whatif::Search;
 
 use crate::Failure;
 

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use pannier_core::{ContextItem, Explanation, TokenCounter, find_item};
+use pannier_core::item::find_item;
+use pannier_core::{ContextItem, Explanation, TokenCounter};
 use pannier_memory::{Config, Memory, Packet, PacketBuilder, PacketFormat, PacketOptions, Section};
 use pannier_policy::Policy;
 use serde::ser::SerializeMap;

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use pannier_core::{ContextBudget, ContextItem, Explanation, Ledger, Note, Selection};
+use pannier_core::layout::Ledger;
+use pannier_core::report::Note;
+use pannier_core::{ContextBudget, ContextItem, Explanation, Selection};
 use serde::Serialize;
 
 use super::values::list;

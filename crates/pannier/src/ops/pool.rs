@@ -3,9 +3,9 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
+use pannier_core::item::{UncountedItem, find_item};
 use pannier_core::{
     ContextBudget, ContextItem, Explanation, Pipeline, Selection, Timestamp, TokenCounter,
-    UncountedItem, find_item,
 };
 use pannier_layout::TextLayout;
 use pannier_policy::{BudgetScope, Policy, Receipt, RunConfig};

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
-use pannier_core::{BudgetSweep, ContextBudget, ContextItem, Found, Search, find_item};
+use pannier_core::item::find_item;
+use pannier_core::whatif::{BudgetSweep, Found, Search};
+use pannier_core::{ContextBudget, ContextItem};
 use serde::Serialize;
 
 use super::{

@@ -181,7 +181,8 @@ impl Pipeline {
     /// Why the item at an index is selected or not, and what would change that.
     ///
     /// ```
-    /// use pannier_core::{ContextBudget, ContextItem, Pipeline, ReflexiveScorer};
+    /// use pannier_core::{ContextBudget, ContextItem, Pipeline};
+    /// use pannier_core::score::ReflexiveScorer;
     ///
     /// let item = |content: &str, tokens, hint| {
     ///     ContextItem::builder(content, tokens).future_relevance_hint(hint).build()

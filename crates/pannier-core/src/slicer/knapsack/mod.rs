@@ -19,7 +19,9 @@ use crate::{Error, Level, Note, Search, SliceBudget};
 /// with a value below 0.0001 are not taken unless they have no tokens.
 ///
 /// ```
-/// use pannier_core::{ContextBudget, ContextItem, KnapsackSlice, Pipeline, ReflexiveScorer};
+/// use pannier_core::{ContextBudget, ContextItem, Pipeline};
+/// use pannier_core::score::ReflexiveScorer;
+/// use pannier_core::slice::KnapsackSlice;
 ///
 /// let item = |content: &str, tokens, hint| {
 ///     ContextItem::builder(content, tokens).future_relevance_hint(hint).build()

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use pannier_core::item::Passage;
 use pannier_core::{
-    ContextBudget, ContextItem, ContextKind, Explanation, Passage, Pipeline, Selection,
-    TokenCounter,
+    ContextBudget, ContextItem, ContextKind, Explanation, Pipeline, Selection, TokenCounter,
 };
 use pannier_docs::{DocumentIndex, resolve_policy};
 use pannier_layout::{DocumentLayout, SentItem, render_documents};

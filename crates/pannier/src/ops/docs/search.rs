@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use pannier_core::{
-    ContextBudget, ContextItem, Explanation, Passage, Pipeline, Selection, TokenCounter,
-};
+use pannier_core::item::Passage;
+use pannier_core::{ContextBudget, ContextItem, Explanation, Pipeline, Selection, TokenCounter};
 use pannier_docs::{Assembler, Candidates, DocumentIndex, Hit, QueryVector, TokenBudget};
 use pannier_layout::{SentItem, render_documents};
 use pannier_policy::{Receipt, Replay};
