@@ -23,7 +23,7 @@
 //! let trimmed = trimmer.trim(&ContextBudget::new(30, 30)?)?;
 //! assert_eq!(trimmed.json(), r#"[{"role":"user","content":"Old ones."}]"#);
 //! # }
-//! # Ok::<(), Failure>(())
+//! # Ok::<(), pannier::Failure>(())
 //! ```
 //!
 //! # Pack retrieved chunks
