@@ -46,6 +46,7 @@ mod json;
 mod message;
 mod openai;
 mod receipt;
+pub mod replay;
 mod tool_pairing;
 mod transcript;
 mod trimmed;

@@ -1,0 +1,132 @@
+//! The referee on a small session.
+//!
+//! The expected numbers come from an independent script with the same definitions, which counted `replay/session.json`
+//! with the library tiktoken (o200k_base).
+
+use std::convert::Infallible;
+
+use pannier_chat::Provider;
+use pannier_chat::replay::{
+    BlockReader, Everything, Figures, OldestFirst, Prices, RecordedSession, ReplayMessage,
+    ReplayPolicy, Summary, replay,
+};
+use pannier_tokens::o200k;
+
+const SESSION: &str = include_str!("replay/session.json");
+
+fn figures(budget: i64, policy: &mut dyn ReplayPolicy) -> Figures {
+    let counter = o200k();
+    let mut reader = BlockReader::new(&counter);
+    let session =
+        RecordedSession::read("session", Provider::Anthropic, SESSION, &mut reader).unwrap();
+    let step = || Ok::<(), Infallible>(());
+    replay(&session, budget, policy, &mut reader, step).unwrap()
+}
+
+fn cost(read: i64, written: i64) -> f64 {
+    (0.1 * read as f64 + 1.25 * written as f64).abs()
+}
+
+#[test]
+fn figures_of_simple_policies_agree_with_an_independent_script() {
+    let mut everything = Everything;
+    let mut just_enough = OldestFirst::new(1_200, 1.0);
+    let mut oldest = OldestFirst::new(1_200, 0.5);
+    let policies: [&mut dyn ReplayPolicy; 3] = [&mut everything, &mut just_enough, &mut oldest];
+    // Cost, tokens sent, cost of recalls, lost needles, lost hard needles, prefix edits, most rewritten tokens.
+    let expected = [
+        (4_180.5, 13_676, 0.0, 0, 0, 0, 0),
+        (6_141.0, 8_487, 3_850.2, 11, 11, 4, 655),
+        (3_868.05, 7_205, 4_224.5, 13, 13, 2, 153),
+    ];
+    for (policy, expected) in policies.into_iter().zip(expected) {
+        let (expected, sent, recalls, lost, lost_hard, edits, rewritten) = expected;
+        let figures = figures(1_200, policy);
+        assert!((cost(figures.read, figures.written) - expected).abs() < 1e-6, "{figures:?}");
+        let everything = cost(figures.everything_read, figures.everything_written);
+        assert!((everything - 4_180.5).abs() < 1e-6, "{figures:?}");
+        assert!((cost(figures.recall_read, figures.recall_written) - recalls).abs() < 1e-6);
+        assert_eq!(figures.read + figures.written, sent);
+        assert_eq!((figures.requests, figures.requests_over_budget), (10, 6));
+        assert_eq!((figures.needles, figures.hard_needles), (22, 14));
+        assert_eq!((figures.lost_needles, figures.lost_hard_needles), (lost, lost_hard));
+        assert_eq!(figures.recallable, lost);
+        assert_eq!((figures.prefix_edits, figures.max_rewritten_tokens), (edits, rewritten));
+        assert_eq!((figures.task_kept, figures.edits_kept), (6, 6));
+        assert_eq!((figures.overruns, figures.invalid, figures.refused), (0, 0, 0));
+        assert_eq!(figures.changed_without_pressure, 0);
+    }
+    let summary =
+        Summary::new([&figures(1_200, &mut OldestFirst::new(1_200, 0.5))], Prices::default());
+    assert_eq!(format!("{:.3} {:.3}", summary.cost, summary.cost_with_recalls), "0.925 1.936");
+    assert_eq!(format!("{:.3} {:.3}", summary.needles, summary.hard_needles), "0.409 0.071");
+    assert_eq!(format!("{:.3} {}", summary.lossy_requests, summary.max_lost_needles), "0.833 4");
+}
+
+/// Drops the first messages, refuses the last request, and counts requests.
+struct LastMessages(usize);
+
+impl ReplayPolicy for LastMessages {
+    fn fit(
+        &mut self,
+        history: &[ReplayMessage],
+        _: &mut BlockReader<'_>,
+    ) -> Result<Vec<ReplayMessage>, String> {
+        self.0 += 1;
+        match self.0 {
+            10 => Err("no more".to_owned()),
+            _ => Ok(history[history.len().saturating_sub(4)..].to_vec()),
+        }
+    }
+}
+
+#[test]
+fn faults_refusals_and_overruns_are_counted() {
+    let figures = figures(300, &mut LastMessages(0));
+    // The second request has three messages; all later ones start with the assistant.
+    assert_eq!(figures.faults["first message is not the user"], figures.invalid);
+    assert_eq!(figures.invalid, 7);
+    assert_eq!((figures.refused, figures.refusal.as_deref()), (1, Some("no more")));
+    assert!(figures.overruns > 0 && figures.overrun_tokens > 0);
+    // Every history over 300 tokens has more than four messages, so the task is gone.
+    assert_eq!(figures.task_kept, 0);
+    // No request starts with the previous one, once a message was dropped.
+    assert_eq!(figures.prefix_edits, 7);
+}
+
+#[test]
+fn a_change_below_the_pressure_point_is_counted() {
+    // The whole session is below half of this budget, so the seven requests that lack messages count.
+    assert_eq!(figures(6_000, &mut LastMessages(0)).changed_without_pressure, 7);
+    assert_eq!(figures(6_000, &mut OldestFirst::new(6_000, 0.5)).changed_without_pressure, 0);
+}
+
+#[test]
+fn both_formats_make_the_same_session() {
+    let anthropic = r#"{"messages":[
+        {"role":"user","content":"go"},
+        {"role":"assistant","content":[{"type":"text","text":"I read."},
+            {"type":"tool_use","id":"a","name":"Read","input":{"path":"a.rs"}}]},
+        {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"fn main"}]},
+        {"role":"assistant","content":"done"}]}"#;
+    let openai = r#"[
+        {"role":"system","content":"You are careful."},
+        {"role":"user","content":"go"},
+        {"role":"assistant","content":"I read.","tool_calls":[{"id":"a","type":"function",
+            "function":{"name":"Read","arguments":"{\"path\": \"a.rs\"}"}}]},
+        {"role":"tool","tool_call_id":"a","content":"fn main"},
+        {"role":"assistant","content":"done"}]"#;
+    let counter = o200k();
+    let mut reader = BlockReader::new(&counter);
+    let mut read =
+        |provider, text| RecordedSession::read("s", provider, text, &mut reader).unwrap();
+    let (one, other) = (read(Provider::Anthropic, anthropic), read(Provider::OpenAi, openai));
+    assert_eq!(one.messages.len(), 4);
+    assert_eq!(one.requests.len(), 2);
+    assert_eq!(one.tokens(), other.tokens());
+    let keys = |session: &RecordedSession| -> Vec<String> {
+        let blocks = session.messages.iter().flat_map(|message| &message.blocks);
+        blocks.map(|block| block.key.clone()).collect()
+    };
+    assert_eq!(keys(&one), keys(&other));
+}
