@@ -46,10 +46,12 @@ mod json;
 mod message;
 mod openai;
 mod receipt;
+mod session;
 mod tool_pairing;
 mod transcript;
 mod trimmed;
 
 pub use error::ChatError;
+pub use session::{BlockPosition, ChatSession, Cut, CutForm, Fitted, SessionPolicy};
 pub use transcript::{Provider, Repair, Transcript, Trimmer, model};
 pub use trimmed::{ReusedPrefix, TrimmedTranscript};
