@@ -47,10 +47,12 @@ mod message;
 mod openai;
 mod receipt;
 pub mod replay;
+mod session;
 mod tool_pairing;
 mod transcript;
 mod trimmed;
 
 pub use error::ChatError;
+pub use session::{BlockPosition, ChatSession, Cut, CutForm, Fitted, SessionPolicy};
 pub use transcript::{Provider, Repair, Transcript, Trimmer, model};
 pub use trimmed::{ReusedPrefix, TrimmedTranscript};

@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use block::{Block, BlockKind, BlockReader, ReplayMessage, Role, request_json};
-pub use policy::{Everything, OldestFirst, ReplayPolicy};
+pub use policy::{Everything, FitSession, OldestFirst, ReplayPolicy, TrimEachRequest};
 pub use recorded::{RecordedRequest, RecordedSession, Usage};
 pub use report::{CacheReads, Figures, Prices, Summary};
 

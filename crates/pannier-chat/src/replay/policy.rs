@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::block::{Block, BlockKind, BlockReader, ReplayMessage};
+use pannier_core::ContextBudget;
+use pannier_policy::{Policy, PolicyRegistry};
+
+use super::block::{Block, BlockKind, BlockReader, ReplayMessage, request_json};
 use crate::message::TOKENS_PER_MESSAGE;
+use crate::{ChatError, ChatSession, Provider, SessionPolicy, Transcript};
 
 /// Decides what to send of a session. One value lives as long as the session.
 pub trait ReplayPolicy {
@@ -115,4 +119,85 @@ impl ReplayPolicy for OldestFirst {
         }
         Ok(sent)
     }
+}
+
+/// Fits each request as a part of its session.
+#[derive(Debug)]
+pub struct FitSession {
+    policy: SessionPolicy,
+    budget: ContextBudget,
+}
+
+impl FitSession {
+    /// Creates a replay of a session policy.
+    ///
+    /// # Errors
+    ///
+    /// As [`ContextBudget::new`].
+    pub fn new(policy: SessionPolicy, budget: i64) -> Result<Self, ChatError> {
+        Ok(Self { policy, budget: ContextBudget::new(budget, budget)? })
+    }
+}
+
+impl ReplayPolicy for FitSession {
+    fn fit(
+        &mut self,
+        history: &[ReplayMessage],
+        reader: &mut BlockReader<'_>,
+    ) -> Result<Vec<ReplayMessage>, String> {
+        let session = ChatSession::new(self.policy.clone(), reader.counter());
+        let fit = |transcript: &Transcript<'_>| {
+            session.fit(transcript, &self.budget).map(|fitted| fitted.json())
+        };
+        fit_transcript(history, reader, fit)
+    }
+}
+
+/// Trims each request for itself.
+#[derive(Debug)]
+pub struct TrimEachRequest<'p> {
+    registry: &'p PolicyRegistry,
+    policy: &'p Policy,
+    budget: ContextBudget,
+}
+
+impl<'p> TrimEachRequest<'p> {
+    /// Creates a replay of a policy for single requests.
+    ///
+    /// # Errors
+    ///
+    /// As [`ContextBudget::new`].
+    pub fn new(
+        registry: &'p PolicyRegistry,
+        policy: &'p Policy,
+        budget: i64,
+    ) -> Result<Self, ChatError> {
+        Ok(Self { registry, policy, budget: ContextBudget::new(budget, budget)? })
+    }
+}
+
+impl ReplayPolicy for TrimEachRequest<'_> {
+    fn fit(
+        &mut self,
+        history: &[ReplayMessage],
+        reader: &mut BlockReader<'_>,
+    ) -> Result<Vec<ReplayMessage>, String> {
+        fit_transcript(history, reader, |transcript| {
+            let trimmer = transcript.trimmer(self.registry, self.policy, None)?;
+            Ok(trimmer.trim(&self.budget)?.json())
+        })
+    }
+}
+
+/// Writes a history as a request, fits it, and reads the result.
+fn fit_transcript(
+    history: &[ReplayMessage],
+    reader: &mut BlockReader<'_>,
+    fit: impl FnOnce(&Transcript<'_>) -> Result<String, ChatError>,
+) -> Result<Vec<ReplayMessage>, String> {
+    let request = request_json(history);
+    let fitted = Transcript::read(Provider::Anthropic, &request, reader.counter())
+        .and_then(|transcript| fit(&transcript))
+        .and_then(|fitted| reader.read_request(&fitted));
+    fitted.map_err(|error| error.to_string())
 }
