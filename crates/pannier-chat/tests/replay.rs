@@ -17,8 +17,7 @@ const SESSION: &str = include_str!("replay/session.json");
 fn figures(budget: i64, policy: &mut dyn ReplayPolicy) -> Figures {
     let counter = o200k();
     let mut reader = BlockReader::new(&counter);
-    let session =
-        RecordedSession::read("session", Provider::Anthropic, SESSION, &mut reader).unwrap();
+    let session = RecordedSession::read("session", None, SESSION, &mut reader).unwrap();
     let step = || Ok::<(), Infallible>(());
     replay(&session, budget, policy, &mut reader, step).unwrap()
 }
@@ -120,7 +119,8 @@ fn both_formats_make_the_same_session() {
     let mut reader = BlockReader::new(&counter);
     let mut read =
         |provider, text| RecordedSession::read("s", provider, text, &mut reader).unwrap();
-    let (one, other) = (read(Provider::Anthropic, anthropic), read(Provider::OpenAi, openai));
+    let one = read(Some(Provider::Anthropic), anthropic);
+    let other = read(Some(Provider::OpenAi), openai);
     assert_eq!(one.messages.len(), 4);
     assert_eq!(one.requests.len(), 2);
     assert_eq!(one.tokens(), other.tokens());
@@ -129,4 +129,7 @@ fn both_formats_make_the_same_session() {
         blocks.map(|block| block.key.clone()).collect()
     };
     assert_eq!(keys(&one), keys(&other));
+    for text in [anthropic, openai] {
+        assert_eq!(keys(&one), keys(&read(None, text)));
+    }
 }

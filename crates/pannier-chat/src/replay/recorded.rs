@@ -71,28 +71,33 @@ pub struct Usage {
 }
 
 impl RecordedSession {
-    /// Reads the last request of a session: the JSON of its messages, or of a request that contains them.
+    /// Reads the last request of a session: the JSON of its messages, or of a request that contains them. Without a
+    /// provider, the roles and fields of the messages show the format.
     ///
     /// # Errors
     ///
     /// [`ChatError::NotJson`] or [`ChatError::Invalid`] with the location.
     pub fn read(
         name: impl Into<String>,
-        provider: Provider,
+        provider: Option<Provider>,
         text: &str,
         reader: &mut BlockReader<'_>,
     ) -> Result<Self, ChatError> {
         let list = message_list(json::parse(text)?)?;
-        let mut history = History::default();
+        let mut messages = Vec::with_capacity(list.len());
         for (index, raw) in list.into_iter().enumerate() {
+            messages.push(json::object(&format!("messages[{index}]"), raw)?);
+        }
+        let provider = provider.unwrap_or_else(|| detect(&messages));
+        let mut history = History::default();
+        for (index, message) in messages.iter().enumerate() {
             let path = format!("messages[{index}]");
-            let message = json::object(&path, raw)?;
             let read = match provider {
-                Provider::Anthropic => read_anthropic(&path, &message, reader)?,
-                _ => read_openai(&path, &message, reader)?,
+                Provider::Anthropic => read_anthropic(&path, message, reader)?,
+                _ => read_openai(&path, message, reader)?,
             };
             if let Some((role, blocks)) = read {
-                history.add(role, blocks, usage(&path, &message)?);
+                history.add(role, blocks, usage(&path, message)?);
             }
         }
         Ok(Self::from_history(name.into(), history.paired()))
@@ -223,6 +228,19 @@ impl History {
         paired.messages.drain(..first);
         paired.usages.drain(..first);
         paired
+    }
+}
+
+/// Returns the provider whose format messages have.
+fn detect(messages: &[Object<'_>]) -> Provider {
+    let is_openai = |message: &Object<'_>| {
+        let role = message.get("role").map_or("", RawValue::get);
+        message.get("tool_calls").is_some()
+            || ["\"system\"", "\"developer\"", "\"tool\"", "\"function\""].contains(&role)
+    };
+    match messages.iter().any(is_openai) {
+        true => Provider::OpenAi,
+        false => Provider::Anthropic,
     }
 }
 
