@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use pannier_chat::Provider;
 use pannier_chat::replay::{
     BlockReader, Everything, Figures, OldestFirst, Prices, RecordedSession, ReplayMessage,
-    ReplayPolicy, Summary, replay,
+    ReplayPolicy, Summary, replay, request_json,
 };
 use pannier_tokens::o200k;
 
@@ -98,6 +98,32 @@ fn a_change_below_the_pressure_point_is_counted() {
     // The whole session is below half of this budget, so the seven requests that lack messages count.
     assert_eq!(figures(6_000, &mut LastMessages(0)).changed_without_pressure, 7);
     assert_eq!(figures(6_000, &mut OldestFirst::new(6_000, 0.5)).changed_without_pressure, 0);
+}
+
+/// Writes the request in another style: indented, with sorted keys.
+struct OtherStyle;
+
+impl ReplayPolicy for OtherStyle {
+    fn fit(
+        &mut self,
+        history: &[ReplayMessage],
+        _: &mut BlockReader<'_>,
+    ) -> Result<Vec<ReplayMessage>, String> {
+        let request: serde_json::Value = serde_json::from_str(&request_json(history)).unwrap();
+        // A reader of its own, so nothing is looked up.
+        let counter = o200k();
+        let messages = BlockReader::new(&counter).read_request(&format!("{request:#}")).unwrap();
+        Ok(messages)
+    }
+}
+
+#[test]
+fn another_style_of_json_is_no_change() {
+    let (styled, everything) = (figures(6_000, &mut OtherStyle), figures(6_000, &mut Everything));
+    assert_eq!((styled.changed_without_pressure, styled.prefix_edits), (0, 0));
+    assert_eq!(styled.read, everything.read);
+    // Sorted keys are other tokens of a call, but nearly as many.
+    assert!((styled.written - everything.written).abs() < 20, "{styled:?}");
 }
 
 #[test]

@@ -76,6 +76,7 @@ pub fn replay<E>(
             Ok(sent) => sent,
             Err(reason) => {
                 figures.refused += 1;
+                figures.refused_over_budget += u64::from(is_over);
                 figures.refusal = Some(reason);
                 (previous, previous_tokens) = (None, tokens);
                 continue;
@@ -125,7 +126,7 @@ struct SentBlock {
 
 impl SentBlock {
     fn is(&self, role: Role, block: &Block) -> bool {
-        self.role == role && self.block.key == block.key
+        self.role == role && *self.block == *block
     }
 }
 

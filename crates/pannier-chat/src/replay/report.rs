@@ -42,6 +42,8 @@ pub struct Figures {
     pub requests_over_budget: u64,
     /// The requests that the policy refused.
     pub refused: u64,
+    /// Those whose whole history exceeds the budget.
+    pub refused_over_budget: u64,
     /// The reason of the last refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
@@ -165,6 +167,7 @@ impl Figures {
             (&mut self.requests, other.requests),
             (&mut self.requests_over_budget, other.requests_over_budget),
             (&mut self.refused, other.refused),
+            (&mut self.refused_over_budget, other.refused_over_budget),
             (&mut self.overruns, other.overruns),
             (&mut self.invalid, other.invalid),
             (&mut self.needles, other.needles),
@@ -268,7 +271,7 @@ impl Summary {
             worst_cost = worst_cost.max(figures.cost(prices));
         }
         let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
-        let answered = total.requests_over_budget.saturating_sub(total.refused);
+        let answered = total.requests_over_budget - total.refused_over_budget;
         let with_recalls =
             prices.cost(total.read + total.recall_read, total.written + total.recall_written);
         let cache = total.cache.shares();
