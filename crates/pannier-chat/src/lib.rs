@@ -41,15 +41,20 @@ struct Guide;
 
 mod anthropic;
 mod error;
+mod gemini;
+mod item_pairing;
 mod items;
 mod json;
+mod logs;
 mod message;
 mod openai;
 mod receipt;
+mod responses;
 mod tool_pairing;
 mod transcript;
 mod trimmed;
 
 pub use error::ChatError;
+pub use logs::{History, LogFormat, RecordedRequest, RecordedUsage, SessionLog};
 pub use transcript::{Provider, Repair, Transcript, Trimmer, model};
 pub use trimmed::{ReusedPrefix, TrimmedTranscript};

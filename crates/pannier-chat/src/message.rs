@@ -1,4 +1,4 @@
-//! The common model of both providers' messages: a role and a list of parts.
+//! The common model of all providers' messages: a role and a list of parts.
 
 use std::collections::BTreeSet;
 
@@ -76,6 +76,8 @@ pub(crate) enum PartLocation {
     ToolCalls,
     /// A field of the message.
     Field(&'static str),
+    /// The whole message, an item of the Responses API.
+    Item,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,9 +168,12 @@ impl<'t> Message<'t> {
         parts.filter_map(id).collect()
     }
 
-    /// Returns whether it has parts other than thinking.
+    /// Returns whether it has parts other than thinking, or is an item of its own.
     pub(crate) fn has_content(&self) -> bool {
-        self.kept().any(|part| part.kind != PartKind::Thinking)
+        let is_content = |part: &Part<'_>| {
+            part.kind != PartKind::Thinking || part.location == PartLocation::Item
+        };
+        self.kept().any(is_content)
     }
 
     /// Returns whether it is a user message with other parts than tool results.

@@ -29,11 +29,11 @@ const LOW_DETAIL_IMAGE_TOKENS: i64 = 85;
 const HIGH_DETAIL_IMAGE_TOKENS: i64 = 85 + 8 * 170;
 
 /// The minimum tokens of a file, also used if its data is not in the request.
-const MIN_FILE_TOKENS: i64 = 3_000;
-const FILE_CHARS_PER_TOKEN: usize = 16;
+pub(crate) const MIN_FILE_TOKENS: i64 = 3_000;
+pub(crate) const FILE_CHARS_PER_TOKEN: usize = 16;
 
 /// The base64 characters of audio per token, and the tokens of an audio response, which is given by its id.
-const AUDIO_CHARS_PER_TOKEN: usize = 1_024;
+pub(crate) const AUDIO_CHARS_PER_TOKEN: usize = 1_024;
 const AUDIO_RESPONSE_TOKENS: i64 = 1_000;
 
 pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, ChatError> {
@@ -106,11 +106,7 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
             Part { is_kept, ..part(PartKind::Text, text) }
         }
         "image_url" => {
-            let image = inner("image_url")?;
-            let tokens = match json::optional_str(path, &image, "detail")?.as_str() {
-                "low" => LOW_DETAIL_IMAGE_TOKENS,
-                _ => HIGH_DETAIL_IMAGE_TOKENS,
-            };
+            let tokens = image_tokens(path, &inner("image_url")?)?;
             part(PartKind::Media, "[image]".to_owned()).with_tokens(tokens)
         }
         "input_audio" => {
@@ -128,6 +124,14 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
             return Err(ChatError::invalid(path, problem));
         }
         _ => part(PartKind::Other, json::compact(raw)),
+    })
+}
+
+/// Returns the tokens of an image by its `detail`.
+pub(crate) fn image_tokens(path: &str, image: &Object<'_>) -> Result<i64, ChatError> {
+    Ok(match json::optional_str(path, image, "detail")?.as_str() {
+        "low" => LOW_DETAIL_IMAGE_TOKENS,
+        _ => HIGH_DETAIL_IMAGE_TOKENS,
     })
 }
 
@@ -185,7 +189,12 @@ fn read_call<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
         .with_tokens(TOKENS_PER_TOOL_CALL))
 }
 
-fn call_text(path: &str, call: &Object<'_>, arguments: &str) -> Result<String, ChatError> {
+/// Returns the name and the arguments of a call.
+pub(crate) fn call_text(
+    path: &str,
+    call: &Object<'_>,
+    arguments: &str,
+) -> Result<String, ChatError> {
     let name = json::optional_str(path, call, "name")?;
     let arguments = json::optional_str(path, call, arguments)?;
     Ok(format!("{name}({arguments})"))

@@ -4,7 +4,7 @@ use pannier_core::Selection;
 
 use crate::message::Message;
 use crate::transcript::Field;
-use crate::{Provider, Transcript, anthropic, json, openai};
+use crate::{Provider, Transcript, anthropic, gemini, json, openai, responses};
 
 /// The common prefix of a trimmed transcript and the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -89,7 +89,8 @@ impl Transcript<'_> {
             separator = ",";
             match field {
                 Field::Messages => {
-                    text.push_str("\"messages\":");
+                    json::write_string(self.provider.list_name(), &mut text);
+                    text.push(':');
                     self.write_messages(selection, &mut text);
                 }
                 Field::Other(name, raw) => {
@@ -109,6 +110,11 @@ impl Transcript<'_> {
     }
 
     fn write_messages(&self, selection: &Selection<'_>, into: &mut String) {
+        if let [input] = self.messages.as_slice()
+            && json::is_string(input.raw)
+        {
+            return json::write(input.raw, into);
+        }
         into.push('[');
         let mut separator = "";
         for (message, is_sent) in self.messages.iter().zip(self.sent(selection)) {
@@ -140,5 +146,7 @@ fn write_message(provider: Provider, message: &Message<'_>, into: &mut String) {
         _ if !message.is_changed() => json::write(message.raw, into),
         Provider::OpenAi => openai::write(message, into),
         Provider::Anthropic => anthropic::write(message, into),
+        Provider::Responses => responses::write(message, into),
+        Provider::Gemini => gemini::write(message, into),
     }
 }
