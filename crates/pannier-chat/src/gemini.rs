@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::ChatError;
 use crate::json::{self, Object};
 use crate::message::{
-    Message, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL, base64_tokens,
+    Body, Message, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL, base64_tokens,
 };
 
 /// The request fields that are sent with every selection.
@@ -66,28 +66,36 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
     };
     let signature = field(&object, "thoughtSignature", "thought_signature");
     let signature = signature.map_or(0, |raw| base64_tokens(raw.get(), SIGNATURE_CHARS_PER_TOKEN));
-    if let Some(text) = object.get("text") {
-        let text = json::string(&format!("{path}.text"), text)?;
+    if let Some(value) = object.get("text") {
+        let text = json::string(&format!("{path}.text"), value)?;
+        // What is signed is sent as it is.
+        let body = Some(Body::Text(value)).filter(|_| signature == 0);
         // A signature may come with an empty text.
         let is_kept = !text.is_empty() || signature > 0;
         let is_thought = object.get("thought").is_some_and(|value| value.get() == "true");
         let kind = if is_thought { PartKind::Thinking } else { PartKind::Text };
-        return Ok(Part { is_kept, ..part(kind, text, signature) });
+        return Ok(Part { is_kept, ..part(kind, text, signature).with_body(body) });
     }
     if let Some(call) = field(&object, "functionCall", "function_call") {
         let path = format!("{path}.functionCall");
         let call = json::object(&path, call)?;
-        let name = json::optional_str(&path, &call, "name")?;
-        let args = call.get("args").map(json::compact).unwrap_or_default();
+        let tool = json::optional_str(&path, &call, "name")?;
+        let args = call.get("args");
+        let text = format!("{tool} {}", args.map(json::spaced).unwrap_or_default());
         let kind = PartKind::ToolCall { id: json::optional_str(&path, &call, "id")? };
-        return Ok(part(kind, format!("{name}({args})"), signature + TOKENS_PER_TOOL_CALL));
+        let part = part(kind, text, signature.saturating_add(TOKENS_PER_TOOL_CALL));
+        return Ok(Part {
+            tool,
+            ..part.with_body(args.filter(|_| signature == 0).map(Body::Object))
+        });
     }
     if let Some(result) = field(&object, "functionResponse", "function_response") {
         let path = format!("{path}.functionResponse");
         let result = json::object(&path, result)?;
-        let (text, tokens) = read_response(&path, &result)?;
+        let (text, tokens, body) = read_response(&path, &result)?;
         let kind = PartKind::ToolResult { id: json::optional_str(&path, &result, "id")? };
-        return Ok(part(kind, text, tokens + TOKENS_PER_TOOL_CALL));
+        let tokens = tokens.saturating_add(TOKENS_PER_TOOL_CALL);
+        return Ok(part(kind, text, tokens).with_body(body));
     }
     if let Some(tokens) = media_tokens(path, &object)? {
         return Ok(part(PartKind::Media, "[media]".to_owned(), tokens));
@@ -112,8 +120,12 @@ fn media_tokens(path: &str, object: &Object<'_>) -> Result<Option<i64>, ChatErro
     }))
 }
 
-/// Returns the text of a function's response, and the tokens of the media in it. A response with one string is that string.
-fn read_response(path: &str, result: &Object<'_>) -> Result<(String, i64), ChatError> {
+/// Returns the text of a function's response, the tokens of the media in it, and the value that a text can replace. The text
+/// of a response with one string is that string.
+fn read_response<'t>(
+    path: &str,
+    result: &Object<'t>,
+) -> Result<(String, i64, Option<Body<'t>>), ChatError> {
     let mut tokens = 0_i64;
     if let Some(parts) = result.get("parts") {
         for raw in json::array(path, parts)? {
@@ -122,14 +134,15 @@ fn read_response(path: &str, result: &Object<'_>) -> Result<(String, i64), ChatE
         }
     }
     let Some(response) = result.get("response") else {
-        return Ok((String::new(), tokens));
+        return Ok((String::new(), tokens, None));
     };
     let fields = json::object(path, response).map(|response| response.0).unwrap_or_default();
-    let text = match fields.as_slice() {
-        [(_, value)] if json::is_string(value) => json::string(path, value)?,
-        _ => json::compact(response),
-    };
-    Ok((text, tokens))
+    Ok(match fields.as_slice() {
+        [(_, value)] if json::is_string(value) => {
+            (json::string(path, value)?, tokens, Some(Body::Text(value)))
+        }
+        _ => (json::spaced(response), tokens, Some(Body::Response(response))),
+    })
 }
 
 /// Gives each call an id, and each result the id of its call in the message before it.
@@ -190,8 +203,17 @@ pub(crate) fn read_system(raw: &RawValue) -> Result<String, ChatError> {
     message.or_else(|_| Ok(json::compact(raw)))
 }
 
-/// Writes the kept parts of a message.
+/// Writes the kept parts of a message. A note becomes a text.
 pub(crate) fn write(message: &Message<'_>, into: &mut String) {
+    let write_parts = |into: &mut String| {
+        json::write_array(message.kept(), into, Part::write);
+        if let Some(note) = &message.note {
+            into.truncate(into.len() - 1);
+            into.push_str(",{\"text\":");
+            json::write_string(note, into);
+            into.push_str("}]");
+        }
+    };
     let mut separator = "{";
     for (name, value) in &message.fields.0 {
         into.push_str(separator);
@@ -199,14 +221,14 @@ pub(crate) fn write(message: &Message<'_>, into: &mut String) {
         json::write_string(name, into);
         into.push(':');
         match name.as_str() {
-            "parts" => json::write_array(message.kept().map(|part| part.raw), into),
+            "parts" => write_parts(into),
             _ => json::write(value, into),
         }
     }
     if !message.fields.0.iter().any(|(name, _)| name == "parts") {
-        into.push_str(if message.fields.0.is_empty() { "{" } else { "," });
+        into.push_str(separator);
         into.push_str("\"parts\":");
-        json::write_array(message.kept().map(|part| part.raw), into);
+        write_parts(into);
     }
     into.push('}');
 }

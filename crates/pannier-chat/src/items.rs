@@ -26,22 +26,17 @@ pub(crate) fn items(
     messages: &[Message<'_>],
     counter: &dyn TokenCounter,
 ) -> Result<Vec<ContextItem>, ChatError> {
-    let texts: Vec<String> = messages.iter().map(Message::text).collect();
-    let all = texts.iter().chain(fixed.iter().map(|field| &field.text)).map(String::as_str);
-    let counts = counter.count_each(&all.collect::<Vec<_>>());
-    let mut counts = counts.into_iter().map(|count| i64::try_from(count).unwrap_or(i64::MAX));
-    let mut count = || counts.next().unwrap_or_default();
     // Timestamps only encode the order of sending: first the fixed fields, then the messages.
     let time = |position: usize| Timestamp::from_unix_seconds(position as i64);
     let pinned = pinned_messages(provider, messages);
     let mut items = Vec::with_capacity(messages.len() + fixed.len());
-    for (index, (message, text)) in messages.iter().zip(texts).enumerate() {
+    for (index, message) in messages.iter().enumerate() {
         let (kind, source) = match message.role {
             Role::System => (ContextKind::SYSTEM_PROMPT, ContextSource::CHAT),
             _ if message.is_tool_results_only() => (ContextKind::TOOL_OUTPUT, ContextSource::TOOL),
             _ => (ContextKind::MESSAGE, ContextSource::CHAT),
         };
-        let mut item = ContextItem::builder(text, count().saturating_add(message.tokens()))
+        let mut item = ContextItem::builder(message.text(), message.tokens())
             .kind(kind)
             .source(source)
             .id(format!("message-{}", message.number))
@@ -59,7 +54,8 @@ pub(crate) fn items(
             }
             _ => ContextKind::new("Tools")?,
         };
-        let item = ContextItem::builder(&field.text, count().saturating_add(field.tokens));
+        let count = i64::try_from(counter.count(&field.text)).unwrap_or(i64::MAX);
+        let item = ContextItem::builder(&field.text, count.saturating_add(field.tokens));
         items.push(item.kind(kind).id(&field.name).pinned(true).timestamp(time(index)?).build()?);
     }
     Ok(items)

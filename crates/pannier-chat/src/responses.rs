@@ -7,10 +7,12 @@ use serde_json::value::RawValue;
 use crate::ChatError;
 use crate::json::{self, Object};
 use crate::message::{
-    Message, NO_OUTPUT, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL, base64_tokens,
+    Body, Message, NO_OUTPUT, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL,
+    base64_tokens,
 };
 use crate::openai::{
-    AUDIO_CHARS_PER_TOKEN, FILE_CHARS_PER_TOKEN, MIN_FILE_TOKENS, call_text, image_tokens,
+    AUDIO_CHARS_PER_TOKEN, FILE_CHARS_PER_TOKEN, MIN_FILE_TOKENS, image_tokens, with_call,
+    write_content,
 };
 
 /// The request fields that are sent with every selection.
@@ -29,7 +31,7 @@ pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, Cha
     if json::is_string(raw) {
         // The whole input may be one text of the user.
         let mut message = Message::new(raw, Object(Vec::new()), Role::User, &[]);
-        message.parts.push(text_part(raw, PartLocation::Content, json::string(path, raw)?));
+        message.parts.push(text_part(raw, PartLocation::Content, raw, json::string(path, raw)?));
         return Ok(message);
     }
     let fields = json::object(path, raw)?;
@@ -38,11 +40,12 @@ pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, Cha
     match kind.as_str() {
         "" | "message" => read_message(path, raw, fields),
         "reasoning" => {
-            let texts =
-                [inner_texts(path, &fields, "summary")?, inner_texts(path, &fields, "content")?];
+            let summary = inner_texts(path, &fields, "summary")?;
+            let texts = [summary, inner_texts(path, &fields, "content")?].concat();
             let data = json::optional_str(path, &fields, "encrypted_content")?;
-            let tokens = base64_tokens(&data, REASONING_CHARS_PER_TOKEN);
-            Ok(item(raw, fields, PartKind::Thinking, texts.concat().join("\n"), tokens))
+            let part = item(raw, PartKind::Thinking, texts.join("\n"));
+            let part = part.with_tokens(base64_tokens(&data, REASONING_CHARS_PER_TOKEN));
+            Ok(assistant(fields, part))
         }
         kind if kind.ends_with("_output") => {
             let id = match call_id.is_empty() {
@@ -55,19 +58,33 @@ pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, Cha
             Ok(message)
         }
         kind if kind.ends_with("_call") && !call_id.is_empty() => {
-            let text = match (fields.get("arguments"), fields.get("input")) {
-                (Some(_), _) => call_text(path, &fields, "arguments")?,
-                (None, Some(_)) => call_text(path, &fields, "input")?,
-                (None, None) => {
-                    fields.get("action").map_or_else(|| json::compact(raw), json::compact)
+            let part = |text| item(raw, PartKind::ToolCall { id: call_id }, text);
+            let part = match (fields.get("arguments"), fields.get("input"), fields.get("action")) {
+                (Some(_), ..) => with_call(path, part(String::new()), &fields, "arguments")?,
+                (None, Some(_), _) => with_call(path, part(String::new()), &fields, "input")?,
+                (None, None, action) => {
+                    part(json::compact(action.unwrap_or(raw))).with_tokens(TOKENS_PER_TOOL_CALL)
                 }
             };
-            let kind = PartKind::ToolCall { id: call_id };
-            Ok(item(raw, fields, kind, text, TOKENS_PER_TOOL_CALL))
+            Ok(assistant(fields, part))
         }
         // A tool that the provider runs: the item has call and result.
-        _ => Ok(item(raw, fields, PartKind::Other, json::compact(raw), 0)),
+        _ => Ok(assistant(fields, item(raw, PartKind::Other, json::compact(raw)))),
     }
+}
+
+/// Returns a part that is a whole item.
+fn item(raw: &RawValue, kind: PartKind, text: String) -> Part<'_> {
+    Part::new(raw, PartLocation::Item, kind, text)
+}
+
+/// Returns the message of an item that the model wrote.
+fn assistant<'t>(fields: Object<'t>, part: Part<'t>) -> Message<'t> {
+    // The text of the part has all fields that cost tokens.
+    let mut message = Message::new(part.raw, fields, Role::Assistant, &[]);
+    message.extras.clear();
+    message.parts.push(part);
+    message
 }
 
 fn read_message<'t>(
@@ -90,22 +107,6 @@ fn read_message<'t>(
     Ok(message)
 }
 
-/// Returns an item of the assistant that is sent as a whole.
-fn item<'t>(
-    raw: &'t RawValue,
-    fields: Object<'t>,
-    kind: PartKind,
-    text: String,
-    tokens: i64,
-) -> Message<'t> {
-    // Its text has all fields.
-    let known: Vec<String> = fields.0.iter().map(|(name, _)| name.clone()).collect();
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let mut message = Message::new(raw, fields, Role::Assistant, &known);
-    message.parts.push(Part::new(raw, PartLocation::Item, kind, text).with_tokens(tokens));
-    message
-}
-
 /// Returns the texts in a list of parts.
 fn inner_texts(path: &str, fields: &Object<'_>, name: &str) -> Result<Vec<String>, ChatError> {
     let Some(list) = fields.get(name).filter(|list| json::is_array(list)) else {
@@ -123,7 +124,8 @@ fn read_content<'t>(path: &str, name: &str, message: &mut Message<'t>) -> Result
     };
     let path = format!("{path}.{name}");
     if json::is_string(content) {
-        let part = text_part(content, PartLocation::Content, json::string(&path, content)?);
+        let text = json::string(&path, content)?;
+        let part = text_part(content, PartLocation::Content, content, text);
         // An output may be empty.
         let is_kept = part.is_kept || message.answers.is_some();
         message.parts.push(Part { is_kept, ..part });
@@ -134,15 +136,22 @@ fn read_content<'t>(path: &str, name: &str, message: &mut Message<'t>) -> Result
             message.parts.push(read_part(&format!("{path}[{index}]"), raw)?);
         }
     } else {
-        let text = json::compact(content);
-        message.parts.push(Part::new(content, PartLocation::Content, PartKind::Other, text));
+        let part =
+            Part::new(content, PartLocation::Content, PartKind::Other, json::compact(content));
+        message.parts.push(part.with_body(Some(Body::Text(content))));
     }
     Ok(())
 }
 
-/// Returns a text part, which is kept unless it is empty.
-fn text_part(raw: &RawValue, location: PartLocation, text: String) -> Part<'_> {
-    Part { is_kept: !text.is_empty(), ..Part::new(raw, location, PartKind::Text, text) }
+/// Returns a text part with its `body`, which is kept unless it is empty.
+fn text_part<'t>(
+    raw: &'t RawValue,
+    location: PartLocation,
+    body: &'t RawValue,
+    text: String,
+) -> Part<'t> {
+    let part = Part::new(raw, location, PartKind::Text, text).with_body(Some(Body::Text(body)));
+    Part { is_kept: !part.text.is_empty(), ..part }
 }
 
 fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
@@ -152,13 +161,11 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
         part.with_tokens(tokens)
     };
     Ok(match json::required_str(path, &object, "type")?.as_str() {
-        "input_text" | "output_text" | "text" => {
-            let text = json::optional_str(path, &object, "text")?;
-            text_part(raw, PartLocation::ContentArray, text)
-        }
-        "refusal" => {
-            let text = json::optional_str(path, &object, "refusal")?;
-            text_part(raw, PartLocation::ContentArray, text)
+        kind @ ("input_text" | "output_text" | "text" | "refusal") => {
+            let name = if kind == "refusal" { kind } else { "text" };
+            let text = json::optional_str(path, &object, name)?;
+            let body = object.get(name).unwrap_or(raw);
+            text_part(raw, PartLocation::ContentArray, body, text)
         }
         "input_image" => media("[image]", image_tokens(path, &object)?),
         "input_file" => {
@@ -177,6 +184,11 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
 
 /// Writes the kept parts of an item.
 pub(crate) fn write(message: &Message<'_>, into: &mut String) {
+    if let [part] = message.parts.as_slice()
+        && part.location == PartLocation::Item
+    {
+        return part.write(into);
+    }
     let mut separator = "{";
     for (name, value) in &message.fields.0 {
         into.push_str(separator);
@@ -184,10 +196,7 @@ pub(crate) fn write(message: &Message<'_>, into: &mut String) {
         json::write_string(name, into);
         into.push(':');
         match name.as_str() {
-            "output" if message.is_empty_tool_result() => json::write_string(NO_OUTPUT, into),
-            "content" | "output" if json::is_array(value) => {
-                json::write_array(message.kept().map(|part| part.raw), into);
-            }
+            "content" | "output" => write_content(message, value, "input_text", into),
             _ => json::write(value, into),
         }
     }

@@ -15,7 +15,7 @@ use crate::items::{self, ChatLayout, FixedField, PRIMING_TOKENS};
 use crate::message::{Message, TOKENS_PER_MESSAGE};
 use crate::tool_pairing::{self, ToolPairing};
 use crate::trimmed::TrimmedTranscript;
-use crate::{ChatError, anthropic, gemini, json, openai, responses};
+use crate::{ChatError, anthropic, gemini, json, message, openai, responses};
 
 /// The provider whose message format a transcript has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -81,7 +81,7 @@ pub struct Repair {
 /// Pinned are the system prompt, the tools, the last user message and tool results at the end. Without a user message, the
 /// last message is pinned. The timestamps of items only encode their order.
 ///
-/// The tokens of an item are those of its texts plus these constants:
+/// The tokens of an item are those of its texts, each counted by itself, plus these constants:
 ///
 /// | part | OpenAI | Anthropic |
 /// |---|---|---|
@@ -96,6 +96,8 @@ pub struct Repair {
 /// The start of the model's response takes 3 more.
 #[derive(Debug)]
 pub struct Transcript<'t> {
+    /// The input.
+    pub(crate) text: &'t str,
     pub(crate) provider: Provider,
     /// The fields of a request; `None` for a list of messages.
     pub(crate) request: Option<Vec<Field<'t>>>,
@@ -187,8 +189,9 @@ impl<'t> Transcript<'t> {
             }
         };
         check_sendable(&messages)?;
+        message::count(&mut messages, counter);
         let items = items::items(provider, &fixed, &messages, counter)?;
-        Ok(Self { provider, request, messages, repairs, items })
+        Ok(Self { text, provider, request, messages, repairs, items })
     }
 
     /// Returns the items: the messages in input order, followed by the fixed fields of the request, such as `tools`.

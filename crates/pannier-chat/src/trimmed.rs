@@ -1,5 +1,7 @@
 //! Writes a trimmed transcript as JSON and measures its reused prefix.
 
+use std::borrow::Cow;
+
 use pannier_core::Selection;
 
 use crate::message::Message;
@@ -78,9 +80,31 @@ impl Transcript<'_> {
 
     /// Returns the messages of a selection, or the request that contains them, as JSON in input order.
     pub(crate) fn json(&self, selection: &Selection<'_>) -> String {
+        let sent = self.sent(selection);
+        self.write(|index| sent[index].then(|| Cow::Borrowed(&self.messages[index])))
+    }
+}
+
+impl<'t> Transcript<'t> {
+    /// Writes the messages that `message` returns for their positions, or the request that contains them.
+    pub(crate) fn write<'s>(
+        &'s self,
+        message: impl Fn(usize) -> Option<Cow<'s, Message<'t>>>,
+    ) -> String {
         let mut text = String::new();
+        let write_messages = |text: &mut String| {
+            if let [input] = self.messages.as_slice()
+                && json::is_string(input.raw)
+            {
+                return json::write(input.raw, text);
+            }
+            let messages = (0..self.messages.len()).filter_map(&message);
+            json::write_array(messages, text, |message, text| {
+                write_message(self.provider, &message, text);
+            });
+        };
         let Some(request) = &self.request else {
-            self.write_messages(selection, &mut text);
+            write_messages(&mut text);
             return text;
         };
         let mut separator = "{";
@@ -91,7 +115,7 @@ impl Transcript<'_> {
                 Field::Messages => {
                     json::write_string(self.provider.list_name(), &mut text);
                     text.push(':');
-                    self.write_messages(selection, &mut text);
+                    write_messages(&mut text);
                 }
                 Field::Other(name, raw) => {
                     json::write_string(name, &mut text);
@@ -107,24 +131,6 @@ impl Transcript<'_> {
         }
         text.push('}');
         text
-    }
-
-    fn write_messages(&self, selection: &Selection<'_>, into: &mut String) {
-        if let [input] = self.messages.as_slice()
-            && json::is_string(input.raw)
-        {
-            return json::write(input.raw, into);
-        }
-        into.push('[');
-        let mut separator = "";
-        for (message, is_sent) in self.messages.iter().zip(self.sent(selection)) {
-            if is_sent {
-                into.push_str(separator);
-                separator = ",";
-                write_message(self.provider, message, into);
-            }
-        }
-        into.push(']');
     }
 }
 
