@@ -5,7 +5,6 @@
 
 use std::convert::Infallible;
 
-use pannier_chat::Provider;
 use pannier_chat::replay::{
     BlockReader, Everything, Figures, OldestFirst, Prices, RecordedSession, ReplayMessage,
     ReplayPolicy, Summary, replay, request_json,
@@ -17,7 +16,7 @@ const SESSION: &str = include_str!("replay/session.json");
 fn figures(budget: i64, policy: &mut dyn ReplayPolicy) -> Figures {
     let counter = o200k();
     let mut reader = BlockReader::new(&counter);
-    let session = RecordedSession::read("session", None, SESSION, &mut reader).unwrap();
+    let session = RecordedSession::read("session", SESSION, &mut reader).unwrap().remove(0);
     let step = || Ok::<(), Infallible>(());
     replay(&session, budget, policy, &mut reader, step).unwrap()
 }
@@ -126,36 +125,76 @@ fn another_style_of_json_is_no_change() {
     assert!((styled.written - everything.written).abs() < 20, "{styled:?}");
 }
 
-#[test]
-fn both_formats_make_the_same_session() {
-    let anthropic = r#"{"messages":[
-        {"role":"user","content":"go"},
-        {"role":"assistant","content":[{"type":"text","text":"I read."},
-            {"type":"tool_use","id":"a","name":"Read","input":{"path":"a.rs"}}]},
-        {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"fn main"}]},
-        {"role":"assistant","content":"done"}]}"#;
-    let openai = r#"[
-        {"role":"system","content":"You are careful."},
-        {"role":"user","content":"go"},
-        {"role":"assistant","content":"I read.","tool_calls":[{"id":"a","type":"function",
-            "function":{"name":"Read","arguments":"{\"path\": \"a.rs\"}"}}]},
-        {"role":"tool","tool_call_id":"a","content":"fn main"},
-        {"role":"assistant","content":"done"}]"#;
+const ANTHROPIC: &str = r#"{"messages":[
+    {"role":"user","content":"go"},
+    {"role":"assistant","content":[{"type":"text","text":"I read."},
+        {"type":"tool_use","id":"a","name":"Read","input":{"path":"a.rs"}}]},
+    {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"fn main"}]},
+    {"role":"assistant","content":"done"}]}"#;
+
+const OPENAI: &str = r#"[
+    {"role":"system","content":"You are careful."},
+    {"role":"user","content":"go"},
+    {"role":"assistant","content":"I read.","tool_calls":[{"id":"a","type":"function",
+        "function":{"name":"Read","arguments":"{\"path\": \"a.rs\"}"}}]},
+    {"role":"tool","tool_call_id":"a","content":"fn main"},
+    {"role":"assistant","content":"done"}]"#;
+
+const RESPONSES: &str = r#"{"instructions":"You are careful.","input":[
+    {"role":"user","content":"go"},
+    {"type":"message","role":"assistant","content":[{"type":"output_text","text":"I read."}]},
+    {"type":"function_call","call_id":"a","name":"Read","arguments":"{\"path\": \"a.rs\"}"},
+    {"type":"function_call_output","call_id":"a","output":"fn main"},
+    {"type":"message","role":"assistant","content":[{"type":"output_text","text":"done"}]}]}"#;
+
+const CLAUDE_CODE: &str = r#"{"type":"summary","summary":"Reading","leafUuid":"4"}
+{"type":"user","uuid":"1","parentUuid":null,"message":{"role":"user","content":"go"}}
+{"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"m1","role":"assistant","content":[{"type":"text","text":"I read."}],"usage":{"input_tokens":5,"cache_creation_input_tokens":195,"cache_read_input_tokens":0,"output_tokens":9}}}
+{"type":"assistant","uuid":"3","parentUuid":"2","message":{"id":"m1","role":"assistant","content":[{"type":"tool_use","id":"a","name":"Read","input":{"path":"a.rs"}}],"usage":{"input_tokens":5,"cache_creation_input_tokens":195,"cache_read_input_tokens":0,"output_tokens":9}}}
+{"type":"user","uuid":"4","parentUuid":"3","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"fn main"}]}}
+{"type":"assistant","uuid":"5","parentUuid":"4","message":{"id":"m2","role":"assistant","content":[{"type":"text","text":"done"}],"usage":{"input_tokens":5,"cache_creation_input_tokens":45,"cache_read_input_tokens":200,"output_tokens":9}}}
+"#;
+
+const CODEX: &str = r#"{"type":"session_meta","payload":{"id":"s"}}
+{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"go"}]}}
+{"type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"I read."}]}}
+{"type":"response_item","payload":{"type":"function_call","call_id":"a","name":"Read","arguments":"{\"path\":\"a.rs\"}"}}
+{"type":"response_item","payload":{"type":"function_call_output","call_id":"a","output":"fn main"}}
+{"type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"done"}]}}
+"#;
+
+fn read(text: &str) -> RecordedSession {
     let counter = o200k();
-    let mut reader = BlockReader::new(&counter);
-    let mut read =
-        |provider, text| RecordedSession::read("s", provider, text, &mut reader).unwrap();
-    let one = read(Some(Provider::Anthropic), anthropic);
-    let other = read(Some(Provider::OpenAi), openai);
-    assert_eq!(one.messages.len(), 4);
-    assert_eq!(one.requests.len(), 2);
-    assert_eq!(one.tokens(), other.tokens());
+    RecordedSession::read("s", text, &mut BlockReader::new(&counter)).unwrap().remove(0)
+}
+
+#[test]
+fn all_formats_make_the_same_session() {
     let keys = |session: &RecordedSession| -> Vec<String> {
         let blocks = session.messages.iter().flat_map(|message| &message.blocks);
         blocks.map(|block| block.key.clone()).collect()
     };
-    assert_eq!(keys(&one), keys(&other));
-    for text in [anthropic, openai] {
-        assert_eq!(keys(&one), keys(&read(None, text)));
+    let expected = read(ANTHROPIC);
+    assert_eq!((expected.messages.len(), expected.requests.len()), (4, 2));
+    for text in [OPENAI, RESPONSES, CLAUDE_CODE, CODEX] {
+        let session = read(text);
+        assert_eq!(keys(&session), keys(&expected), "{text}");
+        assert_eq!((session.requests.len(), session.tokens()), (2, expected.tokens()), "{text}");
     }
+}
+
+#[test]
+fn recorded_and_predicted_cache_reads_are_compared() {
+    let session = read(CLAUDE_CODE);
+    let counter = o200k();
+    let step = || Ok::<(), Infallible>(());
+    let mut reader = BlockReader::new(&counter);
+    let figures = replay(&session, 1_000, &mut Everything, &mut reader, step).unwrap();
+    assert_eq!((figures.cache.requests, figures.cache.recorded_read), (2, 200));
+    assert_eq!(figures.cache.recorded_input, 200 + 250);
+    // The first request has 5 tokens by our count and 200 by the provider's, so 195 come before it. The second request
+    // reads the first one.
+    assert_eq!(figures.cache.predicted_read, 200);
+    let second: i64 = session.messages[..3].iter().map(ReplayMessage::tokens).sum();
+    assert_eq!(figures.cache.predicted_input, 200 + 195 + second);
 }

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 
 use clap::{Args, Command, FromArgMatches};
 use pannier::ops::{
-    BudgetRequest, CompareRequest, CountRequest, EvalSessionsRequest, IndexRequest, LossRequest, PackRequest,
-    ReadRequest, Request, SearchRequest, StatsRequest, SweepRequest, VerifyRequest,
+    BudgetRequest, CompareRequest, CountRequest, EvalSessionsRequest, IndexRequest, LossRequest,
+    PackRequest, ReadRequest, Request, SearchRequest, StatsRequest, SweepRequest, VerifyRequest,
 };
 use schemars::JsonSchema;
 use serde_json::{Value, json};

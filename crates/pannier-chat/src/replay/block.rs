@@ -144,7 +144,7 @@ impl<'c> BlockReader<'c> {
     ///
     /// [`ChatError::NotJson`] or [`ChatError::Invalid`].
     pub fn read_request(&mut self, text: &str) -> Result<Vec<ReplayMessage>, ChatError> {
-        let list = message_list(json::parse(text)?)?;
+        let (_, list) = message_list(json::parse(text)?)?;
         let mut messages = Vec::with_capacity(list.len());
         for (index, raw) in list.into_iter().enumerate() {
             let path = format!("messages[{index}]");
@@ -197,7 +197,7 @@ impl<'c> BlockReader<'c> {
                 (BlockKind::ToolUse { id: id("id")?, name, has_object_input }, text)
             }
             "tool_result" => {
-                let (text, is_error) = (result_text(path, &object)?, is_error(&object));
+                let (text, is_error) = (parts_text(path, &object, "content")?, is_error(&object));
                 (BlockKind::ToolResult { id: id("tool_use_id")?, is_error }, text)
             }
             _ => (BlockKind::Other, spaced(raw)),
@@ -256,22 +256,24 @@ impl<'c> BlockReader<'c> {
     }
 }
 
-/// Returns the messages of a request or a list.
-pub(super) fn message_list(root: &RawValue) -> Result<Vec<&RawValue>, ChatError> {
+/// Returns the name and the elements of a request's list of messages or items.
+pub(super) fn message_list(root: &RawValue) -> Result<(&'static str, Vec<&RawValue>), ChatError> {
     if json::is_array(root) {
-        return json::array("the list", root);
+        return Ok(("messages", json::array("the list", root)?));
     }
     let request = json::object("the request", root)?;
-    let messages = request.get("messages").ok_or_else(|| {
-        ChatError::invalid("the request", "missing field `messages`; give a list of messages")
-    })?;
-    json::array("messages", messages)
+    let list = ["messages", "input"].into_iter().find_map(|name| Some((name, request.get(name)?)));
+    let Some((name, list)) = list else {
+        let problem = "missing field `messages` or `input`; give a list of messages or items";
+        return Err(ChatError::invalid("the request", problem));
+    };
+    Ok((name, json::array(name, list)?))
 }
 
-/// Returns the text of a tool result; images are placeholders.
-pub(super) fn result_text(path: &str, result: &Object<'_>) -> Result<String, ChatError> {
-    let path = format!("{path}.content");
-    let Some(content) = result.get("content") else {
+/// Returns the text of a content: a string, or a list of parts. Parts that are not text are placeholders.
+pub(super) fn parts_text(path: &str, object: &Object<'_>, name: &str) -> Result<String, ChatError> {
+    let path = format!("{path}.{name}");
+    let Some(content) = object.get(name) else {
         return Ok(String::new());
     };
     if json::is_string(content) {
@@ -282,7 +284,7 @@ pub(super) fn result_text(path: &str, result: &Object<'_>) -> Result<String, Cha
         let path = format!("{path}[{index}]");
         let part = json::object(&path, raw)?;
         texts.push(match json::optional_str(&path, &part, "type")?.as_str() {
-            "text" => json::optional_str(&path, &part, "text")?,
+            "text" | "input_text" | "output_text" => json::optional_str(&path, &part, "text")?,
             _ => "[image]".to_owned(),
         });
     }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 pub use block::{Block, BlockKind, BlockReader, ReplayMessage, Role, request_json};
 pub use policy::{Everything, FitSession, OldestFirst, ReplayPolicy, TrimEachRequest};
-pub use recorded::{RecordedRequest, RecordedSession, Usage};
+pub use recorded::{RecordedSession, ReplayRequest};
 pub use report::{CacheReads, Figures, Prices, Summary};
 
 use recorded::Needle;
@@ -219,7 +219,7 @@ impl Figures {
     }
 
     /// Checks the first block of the task and the last edits.
-    fn add_kept(&mut self, session: &RecordedSession, request: &RecordedRequest, sent: &Sent) {
+    fn add_kept(&mut self, session: &RecordedSession, request: &ReplayRequest, sent: &Sent) {
         let task = session.blocks.first().map(|(_, block)| block);
         self.task_kept += u64::from(task.is_some_and(|block| sent.contains(Role::User, block)));
         let blocks = session.blocks[..request.blocks].iter().rev().map(|(_, block)| block);

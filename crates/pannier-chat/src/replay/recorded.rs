@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::block::{
-    Block, BlockKind, BlockReader, ReplayMessage, Role, is_error, message_list, result_text,
+    Block, BlockKind, BlockReader, ReplayMessage, Role, is_error, message_list, parts_text,
 };
 use super::terms::terms;
 use crate::json::{self, Object};
-use crate::{ChatError, Provider};
+use crate::{ChatError, LogFormat, Provider, RecordedRequest, RecordedUsage, SessionLog};
 
 /// A name of the agent's next message that occurs in at most this many earlier messages is a needle.
 const MAX_NEEDLE_MESSAGES: usize = 2;
@@ -31,7 +31,7 @@ pub struct RecordedSession {
     /// The history.
     pub messages: Vec<ReplayMessage>,
     /// The requests, one for each message of the assistant after the first message.
-    pub requests: Vec<RecordedRequest>,
+    pub requests: Vec<ReplayRequest>,
     /// All blocks, with the index of their message.
     pub(super) blocks: Vec<(usize, Arc<Block>)>,
 }
@@ -39,7 +39,7 @@ pub struct RecordedSession {
 /// A request of a recorded session.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct RecordedRequest {
+pub struct ReplayRequest {
     /// The number of messages that were sent.
     pub messages: usize,
     /// The number of blocks that were sent.
@@ -47,7 +47,7 @@ pub struct RecordedRequest {
     /// The rare names that the agent's next message uses.
     pub(super) needles: Vec<Needle>,
     /// The usage that the provider reported.
-    pub usage: Option<Usage>,
+    pub usage: Option<RecordedUsage>,
 }
 
 /// An identifier or number that the agent's next message uses and that few earlier messages have.
@@ -60,47 +60,60 @@ pub(super) struct Needle {
     pub(super) is_hard: bool,
 }
 
-/// The input tokens of a request, as the provider counted them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Usage {
-    /// The tokens that were read from the cache.
-    pub cache_read_tokens: i64,
-    /// All input tokens.
-    pub input_tokens: i64,
-}
-
 impl RecordedSession {
-    /// Reads the last request of a session: the JSON of its messages, or of a request that contains them. Without a
-    /// provider, the roles and fields of the messages show the format.
+    /// Reads a recorded session: the log of an agent, or the JSON of its last request or list of messages. The contents
+    /// show the format. A log that was compacted has several sessions.
     ///
     /// # Errors
     ///
-    /// [`ChatError::NotJson`] or [`ChatError::Invalid`] with the location.
+    /// [`ChatError::NotJson`] or [`ChatError::Invalid`] with the location; [`ChatError::NothingToSend`] if a log has no
+    /// requests.
     pub fn read(
-        name: impl Into<String>,
-        provider: Option<Provider>,
+        name: &str,
         text: &str,
         reader: &mut BlockReader<'_>,
+    ) -> Result<Vec<Self>, ChatError> {
+        let Some(format) = LogFormat::detect(text) else {
+            return Ok(vec![Self::read_messages(name.to_owned(), text, &[], reader)?]);
+        };
+        let mut sessions = Vec::new();
+        for (history, number) in SessionLog::read(format, text)?.histories.iter().zip(1..) {
+            let name = if number == 1 { name.to_owned() } else { format!("{name}#{number}") };
+            sessions.push(Self::read_messages(name, &history.json, &history.requests, reader)?);
+        }
+        Ok(sessions)
+    }
+
+    fn read_messages(
+        name: String,
+        text: &str,
+        requests: &[RecordedRequest],
+        reader: &mut BlockReader<'_>,
     ) -> Result<Self, ChatError> {
-        let list = message_list(json::parse(text)?)?;
+        let (list_name, list) = message_list(json::parse(text)?)?;
         let mut messages = Vec::with_capacity(list.len());
         for (index, raw) in list.into_iter().enumerate() {
-            messages.push(json::object(&format!("messages[{index}]"), raw)?);
+            let path = format!("{list_name}[{index}]");
+            let message = json::object(&path, raw)?;
+            messages.push((path, message));
         }
-        let provider = provider.unwrap_or_else(|| detect(&messages));
+        let provider = detect(list_name, &messages);
+        let usage = |index| {
+            let request = requests.iter().find(|request| request.position == index);
+            request.and_then(|request| request.usage)
+        };
         let mut history = History::default();
-        for (index, message) in messages.iter().enumerate() {
-            let path = format!("messages[{index}]");
+        for (index, (path, message)) in messages.iter().enumerate() {
             let read = match provider {
-                Provider::Anthropic => read_anthropic(&path, message, reader)?,
-                _ => read_openai(&path, message, reader)?,
+                Provider::Responses => read_item(path, message, reader)?,
+                Provider::OpenAi => read_openai(path, message, reader)?,
+                _ => read_anthropic(path, message, reader)?,
             };
             if let Some((role, blocks)) = read {
-                history.add(role, blocks, usage(&path, message)?);
+                history.add(role, blocks, usage(index));
             }
         }
-        Ok(Self::from_history(name.into(), history.paired()))
+        Ok(Self::from_history(name, history.paired()))
     }
 
     fn from_history(name: String, history: History) -> Self {
@@ -116,7 +129,7 @@ impl RecordedSession {
         let mut sent = 0;
         for (index, message) in messages.iter().enumerate() {
             if index > 0 && message.role == Role::Assistant {
-                requests.push(RecordedRequest {
+                requests.push(ReplayRequest {
                     messages: index,
                     blocks: sent,
                     needles: needles(message, &blocks[..sent]),
@@ -176,12 +189,12 @@ fn sources(term: &str, blocks: &[(usize, Arc<Block>)]) -> Option<Vec<usize>> {
 struct History {
     messages: Vec<ReplayMessage>,
     /// The usage of each message.
-    usages: Vec<Option<Usage>>,
+    usages: Vec<Option<RecordedUsage>>,
 }
 
 impl History {
     /// Adds blocks to the last message if it has the same role, or as a new message.
-    fn add(&mut self, role: Role, mut blocks: Vec<Arc<Block>>, usage: Option<Usage>) {
+    fn add(&mut self, role: Role, mut blocks: Vec<Arc<Block>>, usage: Option<RecordedUsage>) {
         blocks.retain(|block| !block.is_blank());
         if blocks.is_empty() {
             return;
@@ -232,15 +245,22 @@ impl History {
 }
 
 /// Returns the provider whose format messages have.
-fn detect(messages: &[Object<'_>]) -> Provider {
-    let is_openai = |message: &Object<'_>| {
-        let role = message.get("role").map_or("", RawValue::get);
-        message.get("tool_calls").is_some()
-            || ["\"system\"", "\"developer\"", "\"tool\"", "\"function\""].contains(&role)
+fn detect(list_name: &str, messages: &[(String, Object<'_>)]) -> Provider {
+    let has = |message: &Object<'_>, name, values: &[&str]| {
+        message.get(name).is_some_and(|value| values.contains(&value.get()))
     };
-    match messages.iter().any(is_openai) {
-        true => Provider::OpenAi,
-        false => Provider::Anthropic,
+    let is_item = |message: &Object<'_>| {
+        has(message, "type", &["\"function_call\"", "\"function_call_output\""])
+    };
+    let is_openai = |message: &Object<'_>| {
+        message.get("tool_calls").is_some()
+            || has(message, "role", &["\"system\"", "\"developer\"", "\"tool\""])
+    };
+    let any = |is: &dyn Fn(&Object<'_>) -> bool| messages.iter().any(|(_, message)| is(message));
+    match () {
+        () if list_name == "input" || any(&is_item) => Provider::Responses,
+        () if any(&is_openai) => Provider::OpenAi,
+        () => Provider::Anthropic,
     }
 }
 
@@ -275,7 +295,7 @@ fn read_anthropic(
                 blocks.push(reader.tool_use(&string("id")?, &string("name")?, input));
             }
             "tool_result" => {
-                let text = result_text(&path, &block)?;
+                let text = parts_text(&path, &block, "content")?;
                 blocks.push(reader.tool_result(&string("tool_use_id")?, &text, is_error(&block)));
             }
             _ => {}
@@ -289,7 +309,7 @@ fn read_openai(
     message: &Object<'_>,
     reader: &mut BlockReader<'_>,
 ) -> Result<RoleAndBlocks, ChatError> {
-    let text = result_text(path, message)?;
+    let text = parts_text(path, message, "content")?;
     let mut blocks = vec![reader.text(&text)];
     let role = match json::required_str(path, message, "role")?.as_str() {
         "user" => Role::User,
@@ -316,6 +336,42 @@ fn read_openai(
     Ok(Some((role, blocks)))
 }
 
+/// Reads an item of OpenAI's Responses API.
+fn read_item(
+    path: &str,
+    item: &Object<'_>,
+    reader: &mut BlockReader<'_>,
+) -> Result<RoleAndBlocks, ChatError> {
+    let string = |name| json::optional_str(path, item, name);
+    let kind = string("type")?;
+    Ok(match kind.as_str() {
+        "" | "message" => {
+            let role = match string("role")?.as_str() {
+                "user" => Role::User,
+                "assistant" => Role::Assistant,
+                _ => return Ok(None),
+            };
+            Some((role, vec![reader.text(&parts_text(path, item, "content")?)]))
+        }
+        "function_call" | "custom_tool_call" => {
+            let arguments = string(if kind == "function_call" { "arguments" } else { "input" })?;
+            let call =
+                reader.tool_use(&string("call_id")?, &string("name")?, &call_input(&arguments)?);
+            Some((Role::Assistant, vec![call]))
+        }
+        "local_shell_call" => {
+            let Some(action) = item.get("action") else { return Ok(None) };
+            let call = reader.tool_use(&string("call_id")?, "local_shell", action);
+            Some((Role::Assistant, vec![call]))
+        }
+        _ if kind.ends_with("_call_output") => {
+            let text = parts_text(path, item, "output")?;
+            Some((Role::User, vec![reader.tool_result(&string("call_id")?, &text, false)]))
+        }
+        _ => None,
+    })
+}
+
 /// Parses the arguments of a call. Those that are not an object become one.
 fn call_input(arguments: &str) -> Result<Box<RawValue>, ChatError> {
     if let Ok(input) = serde_json::from_str::<Box<RawValue>>(arguments)
@@ -327,20 +383,4 @@ fn call_input(arguments: &str) -> Result<Box<RawValue>, ChatError> {
     json::write_string(arguments, &mut text);
     text.push('}');
     RawValue::from_string(text).map_err(|error| ChatError::invalid("arguments", error.to_string()))
-}
-
-/// Reads the provider's `usage` of a message, as logs record it.
-fn usage(path: &str, message: &Object<'_>) -> Result<Option<Usage>, ChatError> {
-    let Some(raw) = message.get("usage") else {
-        return Ok(None);
-    };
-    let object = json::object(&format!("{path}.usage"), raw)?;
-    let tokens = |name| object.get(name).and_then(|value| value.get().parse::<i64>().ok());
-    let Some(new) = tokens("input_tokens") else {
-        return Ok(None);
-    };
-    let read = tokens("cache_read_input_tokens").unwrap_or(0);
-    let created = tokens("cache_creation_input_tokens").unwrap_or(0);
-    let input_tokens = new.saturating_add(created).saturating_add(read);
-    Ok(Some(Usage { cache_read_tokens: read, input_tokens }))
 }

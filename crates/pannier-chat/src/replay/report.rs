@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Faults, RecordedRequest};
+use super::{Faults, ReplayRequest};
 
 /// The prices of input tokens, relative to input without a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -117,12 +117,16 @@ pub struct CacheReads {
 }
 
 impl CacheReads {
-    pub(super) fn add(&mut self, request: &RecordedRequest, tokens: i64, previous_tokens: i64) {
+    pub(super) fn add(&mut self, request: &ReplayRequest, tokens: i64, previous_tokens: i64) {
         let Some(usage) = request.usage else { return };
+        let input = usage
+            .input_tokens
+            .saturating_add(usage.cache_write_tokens)
+            .saturating_add(usage.cache_read_tokens);
         let is_first = self.prefix.is_none();
-        let prefix = *self.prefix.get_or_insert((usage.input_tokens - tokens).max(0));
+        let prefix = *self.prefix.get_or_insert(input.saturating_sub(tokens).max(0));
         self.requests += 1;
-        self.recorded_input += usage.input_tokens;
+        self.recorded_input += input;
         self.recorded_read += usage.cache_read_tokens;
         self.predicted_input += tokens + prefix;
         if !is_first {

@@ -75,7 +75,11 @@ impl Fold {
     ) {
         let messages = &transcript.messages;
         for end in 1..=messages.len() {
-            if messages.get(end).is_none_or(|message| message.role == Role::Assistant) {
+            // A response may have several items.
+            let is_response = |message: &Message<'_>| {
+                message.role == Role::Assistant && messages[end - 1].role != Role::Assistant
+            };
+            if messages.get(end).is_none_or(is_response) {
                 self.step(&messages[..end], policy, counter);
             }
         }

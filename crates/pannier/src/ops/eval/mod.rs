@@ -232,7 +232,7 @@ enum Contestant {
     Everything,
     OldestFirst { low_water: f64 },
     Session(SessionPolicy),
-    Once(Policy),
+    Once(Box<Policy>),
     Command(String),
 }
 
@@ -243,11 +243,11 @@ impl Contestant {
             "just-enough" => Self::OldestFirst { low_water: 1.0 },
             "oldest-first" => Self::OldestFirst { low_water: 0.5 },
             "balanced" => Self::Session(SessionPolicy::balanced()),
-            ONCE => Self::Once(shelf.policy(None, ONCE_POLICY, control)?),
+            ONCE => Self::Once(Box::new(shelf.policy(None, ONCE_POLICY, control)?)),
             _ => match name.strip_prefix(ONCE).and_then(|rest| rest.strip_prefix(':')) {
                 Some(policy) => {
                     let policy = PolicyName::Name(policy.to_owned());
-                    Self::Once(shelf.policy(Some(&policy), ONCE_POLICY, control)?)
+                    Self::Once(Box::new(shelf.policy(Some(&policy), ONCE_POLICY, control)?))
                 }
                 None => {
                     let problem = format!(
@@ -319,12 +319,21 @@ impl EvalSessionsRequest {
         let mut sessions = Vec::new();
         for SessionText { name, text } in &self.sessions {
             control.step("reading sessions")?;
-            match RecordedSession::read(name, None, text, reader) {
-                Ok(session) if session.requests.len() >= min_requests => sessions.push(session),
-                Ok(_) => {
-                    control.warn(format!("{name}: skipped, fewer than {min_requests} requests"))
+            let read = match RecordedSession::read(name, text, reader) {
+                Ok(read) => read,
+                Err(error) => {
+                    control.warn(format!("{name}: skipped, {error}"));
+                    continue;
                 }
-                Err(error) => control.warn(format!("{name}: skipped, {error}")),
+            };
+            for session in read {
+                match session.requests.len() >= min_requests {
+                    true => sessions.push(session),
+                    false => control.warn(format!(
+                        "{}: skipped, fewer than {min_requests} requests",
+                        session.name
+                    )),
+                }
             }
         }
         if sessions.is_empty() {
