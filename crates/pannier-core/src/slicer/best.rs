@@ -747,7 +747,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_choice_is_the_best_of_all(
-            pool in pools(7, 3),
+            pool in pools(8, 3),
             headings in [0_i64..15, 0_i64..15, 0_i64..15],
             separator in 0_i64..3,
             target in 1_i64..90,
