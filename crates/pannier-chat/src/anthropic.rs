@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use crate::ChatError;
 use crate::json::{self, Object};
 use crate::message::{
-    Message, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL, base64_tokens,
+    Body, Message, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL, base64_tokens,
 };
 
 /// The request fields that are sent with every selection.
@@ -57,7 +57,7 @@ pub(crate) fn read<'t>(
     let path = format!("{path}.content");
     if json::is_string(content) {
         let part = text_part(content, PartLocation::Content, json::string(&path, content)?);
-        message.parts.push(part);
+        message.parts.push(part.with_body(Some(Body::Text(content))));
     } else if json::is_array(content) {
         for (index, raw) in json::array(&path, content)?.into_iter().enumerate() {
             message.parts.push(read_block(&format!("{path}[{index}]"), raw)?);
@@ -80,7 +80,9 @@ fn read_block<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> 
     let id = |name: &str| json::required_str(path, &object, name);
     Ok(match json::required_str(path, &object, "type")?.as_str() {
         "text" => {
-            text_part(raw, PartLocation::ContentArray, json::optional_str(path, &object, "text")?)
+            let text = json::optional_str(path, &object, "text")?;
+            text_part(raw, PartLocation::ContentArray, text)
+                .with_body(object.get("text").map(Body::Text))
         }
         "image" => part(PartKind::Media, "[image]".to_owned()).with_tokens(IMAGE_TOKENS),
         "document" => {
@@ -100,7 +102,9 @@ fn read_block<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> 
         "tool_result" => {
             let (text, tokens) = read_result(path, &object, 0)?;
             let tokens = tokens.saturating_add(TOKENS_PER_TOOL_CALL);
-            part(PartKind::ToolResult { id: id("tool_use_id")? }, text).with_tokens(tokens)
+            part(PartKind::ToolResult { id: id("tool_use_id")? }, text)
+                .with_tokens(tokens)
+                .with_body(object.get("content").map(Body::Text))
         }
         kind if kind.ends_with("_tool_result") => {
             let content = object.get("content").map(json::compact).unwrap_or_default();
@@ -114,13 +118,15 @@ fn read_block<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> 
 fn tool_use_part<'t>(
     path: &str,
     raw: &'t RawValue,
-    call: &Object<'_>,
+    call: &Object<'t>,
     kind: PartKind,
 ) -> Result<Part<'t>, ChatError> {
     let name = json::optional_str(path, call, "name")?;
-    let input = call.get("input").map(json::compact).unwrap_or_default();
-    let part = Part::new(raw, PartLocation::ContentArray, kind, format!("{name}({input})"));
-    Ok(part.with_tokens(TOKENS_PER_TOOL_CALL))
+    let input = call.get("input");
+    let text = format!("{name} {}", input.map(json::spaced).unwrap_or_default());
+    let body = input.filter(|_| matches!(kind, PartKind::ToolCall { .. })).map(Body::Object);
+    let part = Part::new(raw, PartLocation::ContentArray, kind, text).with_body(body);
+    Ok(Part { tool: name, ..part.with_tokens(TOKENS_PER_TOOL_CALL) })
 }
 
 /// Returns the text of a tool result, and the tokens of its images and documents.
@@ -204,7 +210,7 @@ pub(crate) fn read_system(raw: &RawValue) -> Result<(String, Option<String>), Ch
     }
     let changed = (kept.len() < count).then(|| {
         let mut value = String::new();
-        json::write_array(kept.into_iter(), &mut value);
+        json::write_array(kept.into_iter(), &mut value, json::write);
         value
     });
     Ok((texts.join("\n"), changed))
@@ -223,33 +229,35 @@ pub(crate) fn write(message: &Message<'_>, into: &mut String) {
         json::write_string(name, into);
         into.push(':');
         if name == "content" {
-            write_blocks(&parts, into);
+            write_blocks(&parts, message.note.as_deref(), into);
         } else {
             json::write(value, into);
         }
     }
     if !message.fields.0.iter().any(|(name, _)| name == "content") {
         into.push_str(",\"content\":");
-        write_blocks(&parts, into);
+        write_blocks(&parts, message.note.as_deref(), into);
     }
     into.push('}');
 }
 
-/// Writes a content array. A content string becomes a text block.
-fn write_blocks(parts: &[&Part<'_>], into: &mut String) {
-    into.push('[');
-    for (index, part) in parts.iter().enumerate() {
-        if index > 0 {
-            into.push(',');
-        }
-        match part.location {
-            PartLocation::Content => {
-                into.push_str("{\"type\":\"text\",\"text\":");
-                json::write(part.raw, into);
-                into.push('}');
-            }
-            _ => json::write(part.raw, into),
-        }
+/// Writes a content array. A content string and a note become text blocks.
+fn write_blocks(parts: &[&Part<'_>], note: Option<&str>, into: &mut String) {
+    enum Block<'b, 't> {
+        Part(&'b Part<'t>),
+        Note(&'b str),
     }
-    into.push(']');
+
+    let blocks = parts.iter().map(|part| Block::Part(part)).chain(note.map(Block::Note));
+    json::write_array(blocks, into, |block, into| match block {
+        Block::Part(part) if part.location == PartLocation::ContentArray => part.write(into),
+        text => {
+            into.push_str("{\"type\":\"text\",\"text\":");
+            match text {
+                Block::Part(part) => part.write(into),
+                Block::Note(note) => json::write_string(note, into),
+            }
+            into.push('}');
+        }
+    });
 }

@@ -51,6 +51,19 @@ pub enum ChatError {
         is_target: bool,
     },
 
+    /// The blocks that a session never cuts exceed the budget.
+    #[error(
+        "the request needs {required_tokens} tokens after all cuts but the input budget is {available_tokens}"
+    )]
+    SessionOverBudget {
+        /// The tokens of the request after all cuts.
+        required_tokens: i64,
+        /// A sufficient window, including the output reserve.
+        smallest_budget: i64,
+        /// The tokens that the budget allows.
+        available_tokens: i64,
+    },
+
     /// The engine fails to select.
     #[error(transparent)]
     Engine(#[from] Error),

@@ -26,22 +26,17 @@ pub(crate) fn items(
     messages: &[Message<'_>],
     counter: &dyn TokenCounter,
 ) -> Result<Vec<ContextItem>, ChatError> {
-    let texts: Vec<String> = messages.iter().map(Message::text).collect();
-    let all = texts.iter().chain(fixed.iter().map(|field| &field.text)).map(String::as_str);
-    let counts = counter.count_each(&all.collect::<Vec<_>>());
-    let mut counts = counts.into_iter().map(|count| i64::try_from(count).unwrap_or(i64::MAX));
-    let mut count = || counts.next().unwrap_or_default();
     // Timestamps only encode the order of sending: first the fixed fields, then the messages.
     let time = |position: usize| Timestamp::from_unix_seconds(position as i64);
     let pinned = pinned_messages(provider, messages);
     let mut items = Vec::with_capacity(messages.len() + fixed.len());
-    for (index, (message, text)) in messages.iter().zip(texts).enumerate() {
+    for (index, message) in messages.iter().enumerate() {
         let (kind, source) = match message.role {
             Role::System => (ContextKind::SYSTEM_PROMPT, ContextSource::CHAT),
             _ if message.is_tool_results_only() => (ContextKind::TOOL_OUTPUT, ContextSource::TOOL),
             _ => (ContextKind::MESSAGE, ContextSource::CHAT),
         };
-        let mut item = ContextItem::builder(text, count().saturating_add(message.tokens()))
+        let mut item = ContextItem::builder(message.text(), message.tokens())
             .kind(kind)
             .source(source)
             .id(format!("message-{}", message.number))
@@ -54,10 +49,13 @@ pub(crate) fn items(
     }
     for (index, field) in fixed.iter().enumerate() {
         let kind = match field.name.as_str() {
-            "system" => ContextKind::SYSTEM_PROMPT,
+            "system" | "instructions" | "systemInstruction" | "system_instruction" => {
+                ContextKind::SYSTEM_PROMPT
+            }
             _ => ContextKind::new("Tools")?,
         };
-        let item = ContextItem::builder(&field.text, count().saturating_add(field.tokens));
+        let count = i64::try_from(counter.count(&field.text)).unwrap_or(i64::MAX);
+        let item = ContextItem::builder(&field.text, count.saturating_add(field.tokens));
         items.push(item.kind(kind).id(&field.name).pinned(true).timestamp(time(index)?).build()?);
     }
     Ok(items)
@@ -65,8 +63,10 @@ pub(crate) fn items(
 
 fn can_be_first(provider: Provider, message: &Message<'_>) -> bool {
     match provider {
-        Provider::OpenAi => true,
-        Provider::Anthropic => message.role == Role::User && message.answered_call_ids().is_empty(),
+        Provider::OpenAi | Provider::Responses => true,
+        Provider::Anthropic | Provider::Gemini => {
+            message.role == Role::User && message.answered_call_ids().is_empty()
+        }
     }
 }
 
@@ -76,7 +76,7 @@ fn can_be_first(provider: Provider, message: &Message<'_>) -> bool {
 /// - the last user message, or the last message if there is none;
 /// - if that cannot be first, the last message before it that can;
 /// - tool results at the end, to which the model responds;
-/// - the first thinking of the current turn, if later steps of the turn have none.
+/// - for Anthropic, the first thinking of the current turn, if later steps of the turn have none.
 fn pinned_messages(provider: Provider, messages: &[Message<'_>]) -> Vec<usize> {
     let sendable =
         || messages.iter().enumerate().filter(|(_, message)| message.rejection_rule.is_none());
@@ -100,6 +100,7 @@ fn pinned_messages(provider: Provider, messages: &[Message<'_>]) -> Vec<usize> {
         sendable().filter(|(index, message)| *index > last_turn && message.role == Role::Assistant);
     let first = steps.next().filter(|(_, message)| message.starts_with_thinking());
     if let Some((first, _)) = first
+        && provider == Provider::Anthropic
         && steps.any(|(_, message)| !message.starts_with_thinking())
     {
         pinned.push(first);

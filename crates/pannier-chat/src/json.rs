@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::ChatError;
 
 /// The fields of an object, in input order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Object<'t>(pub(crate) Vec<(String, &'t RawValue)>);
 
 impl<'t> Object<'t> {
@@ -138,7 +138,11 @@ pub(crate) fn optional_str(
 
 /// Writes a value without whitespace between tokens.
 pub(crate) fn write(value: &RawValue, into: &mut String) {
-    let text = value.get();
+    write_compact(value.get(), into);
+}
+
+/// Writes JSON that starts and ends between two tokens, without whitespace between tokens.
+fn write_compact(text: &str, into: &mut String) {
     let (mut start, mut is_quoted, mut is_escaped) = (0, false, false);
     for (index, byte) in text.bytes().enumerate() {
         if is_quoted {
@@ -165,13 +169,68 @@ pub(crate) fn compact(value: &RawValue) -> String {
     text
 }
 
+/// Returns a value with a space after each comma and colon, and without needless escapes in strings.
+///
+/// Clients write the same value in many ways. This form is counted, so their counts agree.
+pub(crate) fn spaced(value: &RawValue) -> String {
+    let text = value.get();
+    let mut spaced = String::with_capacity(text.len() + text.len() / 16);
+    let mut string: Option<usize> = None;
+    let mut is_escaped = false;
+    for (index, byte) in text.bytes().enumerate() {
+        if let Some(start) = string {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' => is_escaped = true,
+                b'"' => {
+                    let literal = &text[start..=index];
+                    match serde_json::from_str::<String>(literal) {
+                        Ok(content) => write_string(&content, &mut spaced),
+                        // A lone surrogate is not a character.
+                        Err(_) => spaced.push_str(literal),
+                    }
+                    string = None;
+                }
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => string = Some(index),
+            b',' => spaced.push_str(", "),
+            b':' => spaced.push_str(": "),
+            // Outside strings, JSON is ASCII.
+            _ if !byte.is_ascii_whitespace() => spaced.push(char::from(byte)),
+            _ => {}
+        }
+    }
+    spaced
+}
+
+/// Writes `outer` with another value in the place of `inner`, which is a part of it.
+pub(crate) fn write_replaced(outer: &RawValue, inner: &RawValue, new: &str, into: &mut String) {
+    let text = outer.get();
+    let start = (inner.get().as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
+    let parts = text.get(..start).zip(text.get(start.wrapping_add(inner.get().len())..));
+    let Some((before, after)) = parts else {
+        return write(outer, into);
+    };
+    write_compact(before, into);
+    into.push_str(new);
+    write_compact(after, into);
+}
+
 /// Writes `text` as a JSON string.
 pub(crate) fn write_string(text: &str, into: &mut String) {
     into.push_str(&serde_json::Value::from(text).to_string());
 }
 
 /// Writes values as a JSON array.
-pub(crate) fn write_array<'t>(values: impl Iterator<Item = &'t RawValue>, into: &mut String) {
+pub(crate) fn write_array<T>(
+    values: impl Iterator<Item = T>,
+    into: &mut String,
+    write: impl Fn(T, &mut String),
+) {
     into.push('[');
     for (value, index) in values.zip(0..) {
         if index > 0 {
@@ -190,6 +249,30 @@ mod tests {
     fn compacting_keeps_whitespace_in_strings() {
         let value = parse(" { \"a b\" : [ 1.50 , \"x \\\" y\\\\\" ,\n\t null ] } ").unwrap();
         assert_eq!(compact(value), r#"{"a b":[1.50,"x \" y\\",null]}"#);
+    }
+
+    #[test]
+    fn spaced_values_do_not_depend_on_how_they_were_written() {
+        let written = [
+            r#"{"a b":[1.50,"x:\u00e9,\u0041\n"],"c":{}}"#,
+            " { \"a b\" : [ 1.50 ,\"x:é,A\\n\" ] ,\n\"c\" : { } } ",
+        ];
+        for text in written {
+            assert_eq!(spaced(parse(text).unwrap()), "{\"a b\": [1.50, \"x:é,A\\n\"], \"c\": {}}");
+        }
+        assert_eq!(spaced(parse(r#""\ud800""#).unwrap()), r#""\ud800""#);
+    }
+
+    #[test]
+    fn a_nested_value_is_replaced() {
+        let outer = parse(r#"{ "a": { "b": "long" }, "c": 1 }"#).unwrap();
+        let inner = object("a", object("", outer).unwrap().get("a").unwrap()).unwrap();
+        let mut text = String::new();
+        write_replaced(outer, inner.get("b").unwrap(), "2", &mut text);
+        assert_eq!(text, r#"{"a":{"b":2},"c":1}"#);
+        let mut text = String::new();
+        write_replaced(outer, parse("[]").unwrap(), "2", &mut text);
+        assert_eq!(text, r#"{"a":{"b":"long"},"c":1}"#);
     }
 
     #[test]

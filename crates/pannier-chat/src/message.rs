@@ -1,7 +1,8 @@
-//! The common model of both providers' messages: a role and a list of parts.
+//! The common model of all providers' messages: a role and a list of parts.
 
 use std::collections::BTreeSet;
 
+use pannier_core::TokenCounter;
 use serde_json::value::RawValue;
 
 use crate::json::{self, Object};
@@ -39,7 +40,7 @@ impl Role {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Message<'t> {
     /// Its position in the input.
     pub(crate) number: usize,
@@ -63,6 +64,10 @@ pub(crate) struct Message<'t> {
     pub(crate) group: Option<usize>,
     /// The rule by which it cannot be sent.
     pub(crate) rejection_rule: Option<&'static str>,
+    /// The tokens of its name, unknown fields and delimiters.
+    pub(crate) own_tokens: i64,
+    /// A text that is sent after its parts.
+    pub(crate) note: Option<String>,
 }
 
 /// The location of a part in its message.
@@ -76,6 +81,8 @@ pub(crate) enum PartLocation {
     ToolCalls,
     /// A field of the message.
     Field(&'static str),
+    /// The whole message, an item of the Responses API.
+    Item,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +108,20 @@ pub(crate) enum PartKind {
     Other,
 }
 
-#[derive(Debug)]
+/// The value in a part that a shorter one can replace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Body<'t> {
+    /// A text, or a value that a text replaces.
+    Text(&'t RawValue),
+    /// The response of a function: an object, which one with a text replaces.
+    Response(&'t RawValue),
+    /// The arguments of a call: an object.
+    Object(&'t RawValue),
+    /// The arguments of a call: a string that contains an object.
+    ObjectString(&'t RawValue),
+}
+
+#[derive(Clone, Debug)]
 pub(crate) struct Part<'t> {
     pub(crate) raw: &'t RawValue,
     pub(crate) location: PartLocation,
@@ -110,7 +130,16 @@ pub(crate) struct Part<'t> {
     pub(crate) text: String,
     /// Its tokens in addition to the text.
     pub(crate) tokens: i64,
+    /// The tokens of its text.
+    pub(crate) text_tokens: i64,
     pub(crate) is_kept: bool,
+    /// The value that a shorter one can replace; `None` if the part is sent as it is.
+    pub(crate) body: Option<Body<'t>>,
+    /// The tool that a call names.
+    #[expect(dead_code, reason = "sessions will use it")]
+    pub(crate) tool: String,
+    /// The text, or the object of a call, that replaces the body.
+    pub(crate) replacement: Option<String>,
 }
 
 impl<'t> Part<'t> {
@@ -120,7 +149,35 @@ impl<'t> Part<'t> {
         kind: PartKind,
         text: String,
     ) -> Self {
-        Self { raw, location, kind, text, tokens: 0, is_kept: true }
+        let (tokens, text_tokens, is_kept) = (0, 0, true);
+        let (body, tool, replacement) = (None, String::new(), None);
+        Self { raw, location, kind, text, tokens, text_tokens, is_kept, body, tool, replacement }
+    }
+
+    pub(crate) fn with_body(mut self, body: Option<Body<'t>>) -> Self {
+        self.body = body;
+        self
+    }
+
+    /// Writes it, with the replacement of its body if there is one.
+    pub(crate) fn write(&self, into: &mut String) {
+        let (Some(body), Some(replacement)) = (self.body, &self.replacement) else {
+            return json::write(self.raw, into);
+        };
+        let mut string = String::new();
+        match body {
+            Body::Object(value) => json::write_replaced(self.raw, value, replacement, into),
+            Body::Response(value) => {
+                string.push_str("{\"output\":");
+                json::write_string(replacement, &mut string);
+                string.push('}');
+                json::write_replaced(self.raw, value, &string, into);
+            }
+            Body::Text(value) | Body::ObjectString(value) => {
+                json::write_string(replacement, &mut string);
+                json::write_replaced(self.raw, value, &string, into);
+            }
+        }
     }
 
     pub(crate) fn with_tokens(mut self, tokens: i64) -> Self {
@@ -149,6 +206,8 @@ impl<'t> Message<'t> {
             results_first: false,
             group: None,
             rejection_rule: None,
+            own_tokens: 0,
+            note: None,
         }
     }
 
@@ -166,9 +225,12 @@ impl<'t> Message<'t> {
         parts.filter_map(id).collect()
     }
 
-    /// Returns whether it has parts other than thinking.
+    /// Returns whether it has parts other than thinking, or is an item of its own.
     pub(crate) fn has_content(&self) -> bool {
-        self.kept().any(|part| part.kind != PartKind::Thinking)
+        let is_content = |part: &Part<'_>| {
+            part.kind != PartKind::Thinking || part.location == PartLocation::Item
+        };
+        self.kept().any(is_content)
     }
 
     /// Returns whether it is a user message with other parts than tool results.
@@ -202,7 +264,8 @@ impl<'t> Message<'t> {
             || self.merged > 0
             || self.has_empty_arrays
             || self.is_empty_tool_result()
-            || self.parts.iter().any(|part| !part.is_kept)
+            || self.note.is_some()
+            || self.parts.iter().any(|part| !part.is_kept || part.replacement.is_some())
     }
 
     /// Returns the texts of its parts, joined by newlines. Never empty.
@@ -229,10 +292,40 @@ impl<'t> Message<'t> {
         text
     }
 
-    /// Returns its tokens in addition to the text.
+    /// Returns its tokens. Those of a rejected message include all parts.
     pub(crate) fn tokens(&self) -> i64 {
-        let parts = self.kept().fold(0_i64, |sum, part| sum.saturating_add(part.tokens));
-        parts.saturating_add(TOKENS_PER_MESSAGE)
+        let is_counted = |part: &&Part<'_>| part.is_kept || self.rejection_rule.is_some();
+        let parts = self.parts.iter().filter(is_counted);
+        parts.fold(self.own_tokens, |sum, part| {
+            sum.saturating_add(part.text_tokens).saturating_add(part.tokens)
+        })
+    }
+}
+
+/// Counts the texts of all parts, names and unknown fields. Equal texts are counted once.
+pub(crate) fn count(messages: &mut [Message<'_>], counter: &dyn TokenCounter) {
+    let names: Vec<String> = messages
+        .iter()
+        .map(|message| match message.name.as_str() {
+            "" => String::new(),
+            name => format!("{name}: "),
+        })
+        .collect();
+    let mut texts: Vec<&str> = Vec::new();
+    for (message, name) in messages.iter().zip(&names) {
+        texts.push(name);
+        texts.push(if message.is_empty_tool_result() { NO_OUTPUT } else { "" });
+        texts.extend(message.extras.iter().map(String::as_str));
+        texts.extend(message.parts.iter().map(|part| part.text.as_str()));
+    }
+    let counts = counter.count_each(&texts);
+    let mut counts = counts.into_iter().map(|count| i64::try_from(count).unwrap_or(i64::MAX));
+    for message in messages {
+        let own = counts.by_ref().take(2 + message.extras.len());
+        message.own_tokens = own.fold(TOKENS_PER_MESSAGE, i64::saturating_add);
+        for part in &mut message.parts {
+            part.text_tokens = counts.next().unwrap_or_default();
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use serde_json::value::RawValue;
 use crate::ChatError;
 use crate::json::{self, Object};
 use crate::message::{
-    Message, NO_OUTPUT, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL, base64_tokens,
+    Body, Message, NO_OUTPUT, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL,
+    base64_tokens,
 };
 
 /// The request fields that are sent with every selection.
@@ -29,11 +30,11 @@ const LOW_DETAIL_IMAGE_TOKENS: i64 = 85;
 const HIGH_DETAIL_IMAGE_TOKENS: i64 = 85 + 8 * 170;
 
 /// The minimum tokens of a file, also used if its data is not in the request.
-const MIN_FILE_TOKENS: i64 = 3_000;
-const FILE_CHARS_PER_TOKEN: usize = 16;
+pub(crate) const MIN_FILE_TOKENS: i64 = 3_000;
+pub(crate) const FILE_CHARS_PER_TOKEN: usize = 16;
 
 /// The base64 characters of audio per token, and the tokens of an audio response, which is given by its id.
-const AUDIO_CHARS_PER_TOKEN: usize = 1_024;
+pub(crate) const AUDIO_CHARS_PER_TOKEN: usize = 1_024;
 const AUDIO_RESPONSE_TOKENS: i64 = 1_000;
 
 pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, ChatError> {
@@ -76,7 +77,8 @@ fn read_content<'t>(path: &str, message: &mut Message<'t>) -> Result<(), ChatErr
     if json::is_string(content) {
         let text = json::string(&path, content)?;
         let is_kept = !text.is_empty();
-        let part = Part::new(content, PartLocation::Content, PartKind::Text, text);
+        let part = Part::new(content, PartLocation::Content, PartKind::Text, text)
+            .with_body(Some(Body::Text(content)));
         message.parts.push(Part { is_kept, ..part });
         return Ok(());
     }
@@ -103,14 +105,11 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
         kind @ ("text" | "refusal") => {
             let text = json::optional_str(path, &object, kind)?;
             let is_kept = !text.is_empty();
-            Part { is_kept, ..part(PartKind::Text, text) }
+            let body = object.get(kind).filter(|_| kind == "text").map(Body::Text);
+            Part { is_kept, ..part(PartKind::Text, text).with_body(body) }
         }
         "image_url" => {
-            let image = inner("image_url")?;
-            let tokens = match json::optional_str(path, &image, "detail")?.as_str() {
-                "low" => LOW_DETAIL_IMAGE_TOKENS,
-                _ => HIGH_DETAIL_IMAGE_TOKENS,
-            };
+            let tokens = image_tokens(path, &inner("image_url")?)?;
             part(PartKind::Media, "[image]".to_owned()).with_tokens(tokens)
         }
         "input_audio" => {
@@ -128,6 +127,14 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
             return Err(ChatError::invalid(path, problem));
         }
         _ => part(PartKind::Other, json::compact(raw)),
+    })
+}
+
+/// Returns the tokens of an image by its `detail`.
+pub(crate) fn image_tokens(path: &str, image: &Object<'_>) -> Result<i64, ChatError> {
+    Ok(match json::optional_str(path, image, "detail")?.as_str() {
+        "low" => LOW_DETAIL_IMAGE_TOKENS,
+        _ => HIGH_DETAIL_IMAGE_TOKENS,
     })
 }
 
@@ -151,10 +158,9 @@ fn read_assistant_fields<'t>(path: &str, message: &mut Message<'t>) -> Result<()
     }
     if let Some(raw) = message.fields.get("function_call") {
         let path = format!("{path}.function_call");
-        let text = call_text(&path, &json::object(&path, raw)?, "arguments")?;
         let kind = PartKind::ToolCall { id: String::new() };
-        let part = Part::new(raw, PartLocation::Field("function_call"), kind, text);
-        message.parts.push(part.with_tokens(TOKENS_PER_TOOL_CALL));
+        let part = Part::new(raw, PartLocation::Field("function_call"), kind, String::new());
+        message.parts.push(with_call(&path, part, &json::object(&path, raw)?, "arguments")?);
     }
     if let Some(calls) = message.fields.get("tool_calls") {
         let path = format!("{path}.tool_calls");
@@ -170,25 +176,33 @@ fn read_assistant_fields<'t>(path: &str, message: &mut Message<'t>) -> Result<()
 fn read_call<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
     let object = json::object(path, raw)?;
     let id = json::required_str(path, &object, "id")?;
-    let text = match (object.get("function"), object.get("custom")) {
+    let kind = PartKind::ToolCall { id };
+    let part = |text| Part::new(raw, PartLocation::ToolCalls, kind, text);
+    match (object.get("function"), object.get("custom")) {
         (Some(function), _) => {
             let path = format!("{path}.function");
-            call_text(&path, &json::object(&path, function)?, "arguments")?
+            with_call(&path, part(String::new()), &json::object(&path, function)?, "arguments")
         }
         (None, Some(custom)) => {
             let path = format!("{path}.custom");
-            call_text(&path, &json::object(&path, custom)?, "input")?
+            with_call(&path, part(String::new()), &json::object(&path, custom)?, "input")
         }
-        (None, None) => json::compact(raw),
-    };
-    Ok(Part::new(raw, PartLocation::ToolCalls, PartKind::ToolCall { id }, text)
-        .with_tokens(TOKENS_PER_TOOL_CALL))
+        (None, None) => Ok(part(json::compact(raw)).with_tokens(TOKENS_PER_TOOL_CALL)),
+    }
 }
 
-fn call_text(path: &str, call: &Object<'_>, arguments: &str) -> Result<String, ChatError> {
-    let name = json::optional_str(path, call, "name")?;
-    let arguments = json::optional_str(path, call, arguments)?;
-    Ok(format!("{name}({arguments})"))
+/// Completes a part by the name and the `arguments` or `input` of a call.
+pub(crate) fn with_call<'t>(
+    path: &str,
+    part: Part<'t>,
+    call: &Object<'t>,
+    field: &str,
+) -> Result<Part<'t>, ChatError> {
+    let tool = json::optional_str(path, call, "name")?;
+    let input = json::optional_str(path, call, field)?;
+    let body = if field == "arguments" { Body::ObjectString } else { Body::Text };
+    let part = part.with_tokens(TOKENS_PER_TOOL_CALL).with_body(call.get(field).map(body));
+    Ok(Part { text: format!("{tool} {input}"), tool, ..part })
 }
 
 /// Writes the kept parts of a message.
@@ -210,9 +224,12 @@ pub(crate) fn write(message: &Message<'_>, into: &mut String) {
         json::write_string(name, into);
         into.push(':');
         match name.as_str() {
-            "content" => write_content(message, value, into),
+            "content" => write_content(message, value, "text", into),
             "tool_calls" => {
-                json::write_array(parts_at(PartLocation::ToolCalls).map(|part| part.raw), into);
+                json::write_array(parts_at(PartLocation::ToolCalls), into, Part::write);
+            }
+            "function_call" => {
+                parts_at(PartLocation::Field("function_call")).for_each(|part| part.write(into));
             }
             _ => json::write(value, into),
         }
@@ -225,15 +242,33 @@ pub(crate) fn write(message: &Message<'_>, into: &mut String) {
     into.push('}');
 }
 
-fn write_content(message: &Message<'_>, value: &RawValue, into: &mut String) {
+/// Writes the kept parts of a content. A note becomes a part of the given type.
+pub(crate) fn write_content(
+    message: &Message<'_>,
+    value: &RawValue,
+    note_type: &str,
+    into: &mut String,
+) {
     let parts = message
         .kept()
         .filter(|part| matches!(part.location, PartLocation::Content | PartLocation::ContentArray));
-    let mut parts = parts.map(|part| part.raw).peekable();
-    match parts.peek() {
-        None if message.is_empty_tool_result() => json::write_string(NO_OUTPUT, into),
-        None => into.push_str("null"),
-        Some(_) if json::is_string(value) => json::write(value, into),
-        Some(_) => json::write_array(parts, into),
+    let mut parts = parts.peekable();
+    match (parts.peek(), &message.note) {
+        (None, _) if message.is_empty_tool_result() => json::write_string(NO_OUTPUT, into),
+        (None, _) => into.push_str("null"),
+        (Some(part), Some(note)) if json::is_string(value) => {
+            json::write_string(&format!("{}\n\n{note}", part.text), into);
+        }
+        (Some(part), None) if json::is_string(value) => part.write(into),
+        (Some(_), None) => json::write_array(parts, into, Part::write),
+        (Some(_), Some(note)) => {
+            json::write_array(parts, into, Part::write);
+            into.truncate(into.len() - 1);
+            into.push_str(",{\"type\":");
+            json::write_string(note_type, into);
+            into.push_str(",\"text\":");
+            json::write_string(note, into);
+            into.push_str("}]");
+        }
     }
 }

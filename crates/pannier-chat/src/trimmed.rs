@@ -1,10 +1,12 @@
 //! Writes a trimmed transcript as JSON and measures its reused prefix.
 
+use std::borrow::Cow;
+
 use pannier_core::Selection;
 
 use crate::message::Message;
 use crate::transcript::Field;
-use crate::{Provider, Transcript, anthropic, json, openai};
+use crate::{Provider, Transcript, anthropic, gemini, json, openai, responses};
 
 /// The common prefix of a trimmed transcript and the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -78,9 +80,31 @@ impl Transcript<'_> {
 
     /// Returns the messages of a selection, or the request that contains them, as JSON in input order.
     pub(crate) fn json(&self, selection: &Selection<'_>) -> String {
+        let sent = self.sent(selection);
+        self.write(|index| sent[index].then(|| Cow::Borrowed(&self.messages[index])))
+    }
+}
+
+impl<'t> Transcript<'t> {
+    /// Writes the messages that `message` returns for their positions, or the request that contains them.
+    pub(crate) fn write<'s>(
+        &'s self,
+        message: impl Fn(usize) -> Option<Cow<'s, Message<'t>>>,
+    ) -> String {
         let mut text = String::new();
+        let write_messages = |text: &mut String| {
+            if let [input] = self.messages.as_slice()
+                && json::is_string(input.raw)
+            {
+                return json::write(input.raw, text);
+            }
+            let messages = (0..self.messages.len()).filter_map(&message);
+            json::write_array(messages, text, |message, text| {
+                write_message(self.provider, &message, text);
+            });
+        };
         let Some(request) = &self.request else {
-            self.write_messages(selection, &mut text);
+            write_messages(&mut text);
             return text;
         };
         let mut separator = "{";
@@ -89,8 +113,9 @@ impl Transcript<'_> {
             separator = ",";
             match field {
                 Field::Messages => {
-                    text.push_str("\"messages\":");
-                    self.write_messages(selection, &mut text);
+                    json::write_string(self.provider.list_name(), &mut text);
+                    text.push(':');
+                    write_messages(&mut text);
                 }
                 Field::Other(name, raw) => {
                     json::write_string(name, &mut text);
@@ -106,19 +131,6 @@ impl Transcript<'_> {
         }
         text.push('}');
         text
-    }
-
-    fn write_messages(&self, selection: &Selection<'_>, into: &mut String) {
-        into.push('[');
-        let mut separator = "";
-        for (message, is_sent) in self.messages.iter().zip(self.sent(selection)) {
-            if is_sent {
-                into.push_str(separator);
-                separator = ",";
-                write_message(self.provider, message, into);
-            }
-        }
-        into.push(']');
     }
 }
 
@@ -140,5 +152,7 @@ fn write_message(provider: Provider, message: &Message<'_>, into: &mut String) {
         _ if !message.is_changed() => json::write(message.raw, into),
         Provider::OpenAi => openai::write(message, into),
         Provider::Anthropic => anthropic::write(message, into),
+        Provider::Responses => responses::write(message, into),
+        Provider::Gemini => gemini::write(message, into),
     }
 }

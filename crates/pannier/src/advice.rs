@@ -109,6 +109,10 @@ impl Failure {
                 _ => format!("raise {} to at least {smallest_budget}", BUDGET.name(audience)),
             }),
             #[cfg(feature = "chat")]
+            Self::Chat(ChatError::SessionOverBudget { smallest_budget, .. }) => {
+                Some(format!("raise {} to at least {smallest_budget}", BUDGET.name(audience)))
+            }
+            #[cfg(feature = "chat")]
             Self::NoProvider => Some(match audience {
                 Audience::Library => "set the provider".to_owned(),
                 Audience::Command => "add --provider openai or --provider anthropic".to_owned(),

@@ -221,7 +221,9 @@ impl Failure {
             Self::Shelf(_) => Category::InvalidInput,
             #[cfg(feature = "chat")]
             Self::Chat(error) => match error {
-                ChatError::OverBudget { .. } => Category::BudgetNotMet,
+                ChatError::OverBudget { .. } | ChatError::SessionOverBudget { .. } => {
+                    Category::BudgetNotMet
+                }
                 ChatError::Engine(error) => error.kind().into(),
                 _ => Category::InvalidInput,
             },
