@@ -1,6 +1,6 @@
 //! The referee on a small session.
 //!
-//! The expected numbers come from an independent script with the same definitions, which counted `replay/session.json`
+//! The expected numbers come from an independent script with the same definitions, which counted `examples/session.json`
 //! with the library tiktoken (o200k_base).
 
 use std::convert::Infallible;
@@ -11,7 +11,7 @@ use pannier_chat::replay::{
 };
 use pannier_tokens::o200k;
 
-const SESSION: &str = include_str!("replay/session.json");
+const SESSION: &str = include_str!("../../../examples/session.json");
 
 fn figures(budget: i64, policy: &mut dyn ReplayPolicy) -> Figures {
     let counter = o200k();

@@ -89,7 +89,7 @@ fn real_questions_find_their_paragraphs() {
 }
 
 const SESSION: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../pannier-chat/tests/replay/session.json");
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/session.json");
 
 /// Replays the small session at a budget of 1,200 tokens.
 fn eval_session(more: &[&str]) -> std::process::Output {
