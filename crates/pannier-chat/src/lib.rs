@@ -52,6 +52,6 @@ mod transcript;
 mod trimmed;
 
 pub use error::ChatError;
-pub use session::{BlockPosition, ChatSession, Cut, CutForm, Fitted, SessionPolicy};
+pub use session::{BlockPosition, ChatSession, Cut, CutForm, Fitted};
 pub use transcript::{Provider, Repair, Transcript, Trimmer, model};
 pub use trimmed::{ReusedPrefix, TrimmedTranscript};
