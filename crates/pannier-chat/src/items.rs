@@ -49,7 +49,9 @@ pub(crate) fn items(
     }
     for (index, field) in fixed.iter().enumerate() {
         let kind = match field.name.as_str() {
-            "system" => ContextKind::SYSTEM_PROMPT,
+            "system" | "instructions" | "systemInstruction" | "system_instruction" => {
+                ContextKind::SYSTEM_PROMPT
+            }
             _ => ContextKind::new("Tools")?,
         };
         let count = i64::try_from(counter.count(&field.text)).unwrap_or(i64::MAX);
@@ -61,8 +63,10 @@ pub(crate) fn items(
 
 fn can_be_first(provider: Provider, message: &Message<'_>) -> bool {
     match provider {
-        Provider::OpenAi => true,
-        Provider::Anthropic => message.role == Role::User && message.answered_call_ids().is_empty(),
+        Provider::OpenAi | Provider::Responses => true,
+        Provider::Anthropic | Provider::Gemini => {
+            message.role == Role::User && message.answered_call_ids().is_empty()
+        }
     }
 }
 
@@ -72,7 +76,7 @@ fn can_be_first(provider: Provider, message: &Message<'_>) -> bool {
 /// - the last user message, or the last message if there is none;
 /// - if that cannot be first, the last message before it that can;
 /// - tool results at the end, to which the model responds;
-/// - the first thinking of the current turn, if later steps of the turn have none.
+/// - for Anthropic, the first thinking of the current turn, if later steps of the turn have none.
 fn pinned_messages(provider: Provider, messages: &[Message<'_>]) -> Vec<usize> {
     let sendable =
         || messages.iter().enumerate().filter(|(_, message)| message.rejection_rule.is_none());
@@ -96,6 +100,7 @@ fn pinned_messages(provider: Provider, messages: &[Message<'_>]) -> Vec<usize> {
         sendable().filter(|(index, message)| *index > last_turn && message.role == Role::Assistant);
     let first = steps.next().filter(|(_, message)| message.starts_with_thinking());
     if let Some((first, _)) = first
+        && provider == Provider::Anthropic
         && steps.any(|(_, message)| !message.starts_with_thinking())
     {
         pinned.push(first);

@@ -41,17 +41,22 @@ struct Guide;
 
 mod anthropic;
 mod error;
+mod gemini;
+mod item_pairing;
 mod items;
 mod json;
+mod logs;
 mod message;
 mod openai;
 mod receipt;
+mod responses;
 mod session;
 mod tool_pairing;
 mod transcript;
 mod trimmed;
 
 pub use error::ChatError;
+pub use logs::{History, LogFormat, RecordedRequest, RecordedUsage, SessionLog};
 pub use session::{BlockPosition, ChatSession, Cut, CutForm, Fitted};
 pub use transcript::{Provider, Repair, Transcript, Trimmer, model};
 pub use trimmed::{ReusedPrefix, TrimmedTranscript};

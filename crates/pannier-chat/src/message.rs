@@ -1,4 +1,4 @@
-//! The common model of both providers' messages: a role and a list of parts.
+//! The common model of all providers' messages: a role and a list of parts.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -82,6 +82,8 @@ pub(crate) enum PartLocation {
     ToolCalls,
     /// A field of the message.
     Field(&'static str),
+    /// The whole message, an item of the Responses API.
+    Item,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +114,8 @@ pub(crate) enum PartKind {
 pub(crate) enum Body<'t> {
     /// A text, or a value that a text replaces.
     Text(&'t RawValue),
+    /// The response of a function: an object, which one with a text replaces.
+    Response(&'t RawValue),
     /// The arguments of a call: an object.
     Object(&'t RawValue),
     /// The arguments of a call: a string that contains an object.
@@ -180,6 +184,12 @@ impl<'t> Part<'t> {
         let mut string = String::new();
         match body {
             Body::Object(value) => json::write_replaced(self.raw, value, replacement, into),
+            Body::Response(value) => {
+                string.push_str("{\"output\":");
+                json::write_string(replacement, &mut string);
+                string.push('}');
+                json::write_replaced(self.raw, value, &string, into);
+            }
             Body::Text(value) | Body::ObjectString(value) => {
                 json::write_string(replacement, &mut string);
                 json::write_replaced(self.raw, value, &string, into);
@@ -232,9 +242,12 @@ impl<'t> Message<'t> {
         parts.filter_map(id).collect()
     }
 
-    /// Returns whether it has parts other than thinking.
+    /// Returns whether it has parts other than thinking, or is an item of its own.
     pub(crate) fn has_content(&self) -> bool {
-        self.kept().any(|part| part.kind != PartKind::Thinking)
+        let is_content = |part: &Part<'_>| {
+            part.kind != PartKind::Thinking || part.location == PartLocation::Item
+        };
+        self.kept().any(is_content)
     }
 
     /// Returns whether it is a user message with other parts than tool results.

@@ -30,11 +30,11 @@ const LOW_DETAIL_IMAGE_TOKENS: i64 = 85;
 const HIGH_DETAIL_IMAGE_TOKENS: i64 = 85 + 8 * 170;
 
 /// The minimum tokens of a file, also used if its data is not in the request.
-const MIN_FILE_TOKENS: i64 = 3_000;
-const FILE_CHARS_PER_TOKEN: usize = 16;
+pub(crate) const MIN_FILE_TOKENS: i64 = 3_000;
+pub(crate) const FILE_CHARS_PER_TOKEN: usize = 16;
 
 /// The base64 characters of audio per token, and the tokens of an audio response, which is given by its id.
-const AUDIO_CHARS_PER_TOKEN: usize = 1_024;
+pub(crate) const AUDIO_CHARS_PER_TOKEN: usize = 1_024;
 const AUDIO_RESPONSE_TOKENS: i64 = 1_000;
 
 pub(crate) fn read<'t>(path: &str, raw: &'t RawValue) -> Result<Message<'t>, ChatError> {
@@ -109,11 +109,7 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
             Part { is_kept, ..part(PartKind::Text, text).with_body(body) }
         }
         "image_url" => {
-            let image = inner("image_url")?;
-            let tokens = match json::optional_str(path, &image, "detail")?.as_str() {
-                "low" => LOW_DETAIL_IMAGE_TOKENS,
-                _ => HIGH_DETAIL_IMAGE_TOKENS,
-            };
+            let tokens = image_tokens(path, &inner("image_url")?)?;
             part(PartKind::Media, "[image]".to_owned()).with_tokens(tokens)
         }
         "input_audio" => {
@@ -131,6 +127,14 @@ fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
             return Err(ChatError::invalid(path, problem));
         }
         _ => part(PartKind::Other, json::compact(raw)),
+    })
+}
+
+/// Returns the tokens of an image by its `detail`.
+pub(crate) fn image_tokens(path: &str, image: &Object<'_>) -> Result<i64, ChatError> {
+    Ok(match json::optional_str(path, image, "detail")?.as_str() {
+        "low" => LOW_DETAIL_IMAGE_TOKENS,
+        _ => HIGH_DETAIL_IMAGE_TOKENS,
     })
 }
 
@@ -188,7 +192,7 @@ fn read_call<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
 }
 
 /// Completes a part by the name and the `arguments` or `input` of a call.
-fn with_call<'t>(
+pub(crate) fn with_call<'t>(
     path: &str,
     part: Part<'t>,
     call: &Object<'t>,
@@ -220,7 +224,7 @@ pub(crate) fn write(message: &Message<'_>, into: &mut String) {
         json::write_string(name, into);
         into.push(':');
         match name.as_str() {
-            "content" => write_content(message, value, into),
+            "content" => write_content(message, value, "text", into),
             "tool_calls" => {
                 json::write_array(parts_at(PartLocation::ToolCalls), into, Part::write);
             }
@@ -238,7 +242,13 @@ pub(crate) fn write(message: &Message<'_>, into: &mut String) {
     into.push('}');
 }
 
-fn write_content(message: &Message<'_>, value: &RawValue, into: &mut String) {
+/// Writes the kept parts of a content. A note becomes a part of the given type.
+pub(crate) fn write_content(
+    message: &Message<'_>,
+    value: &RawValue,
+    note_type: &str,
+    into: &mut String,
+) {
     let parts = message
         .kept()
         .filter(|part| matches!(part.location, PartLocation::Content | PartLocation::ContentArray));
@@ -254,7 +264,9 @@ fn write_content(message: &Message<'_>, value: &RawValue, into: &mut String) {
         (Some(_), Some(note)) => {
             json::write_array(parts, into, Part::write);
             into.truncate(into.len() - 1);
-            into.push_str(",{\"type\":\"text\",\"text\":");
+            into.push_str(",{\"type\":");
+            json::write_string(note_type, into);
+            into.push_str(",\"text\":");
             json::write_string(note, into);
             into.push_str("}]");
         }

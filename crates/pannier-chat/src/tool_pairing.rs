@@ -6,13 +6,14 @@
 
 use std::collections::BTreeSet;
 
+use crate::Provider;
 use crate::message::{Message, Part, PartKind, Role};
 use crate::transcript::Repair;
 
 // Reports contain these rules, so their texts do not change.
 pub(crate) const FIRST_NOT_USER: &str = "the first message must have the role `user`";
-const ORPHAN_RESULT: &str = "tool result has no preceding tool call";
-const UNANSWERED_CALL: &str = "tool call has no result directly after it";
+pub(crate) const ORPHAN_RESULT: &str = "tool result has no preceding tool call";
+pub(crate) const UNANSWERED_CALL: &str = "tool call has no result directly after it";
 const NO_CONTENT: &str = "message has no content";
 const MISPLACED_SYSTEM: &str = "a system message must directly follow a user message";
 
@@ -23,6 +24,7 @@ enum Violation {
     UnansweredCall,
     DuplicateCallId,
     WrongRole,
+    MisplacedCall,
 }
 
 impl Violation {
@@ -48,14 +50,17 @@ impl Violation {
             Self::UnansweredCall => format!("tool call `{name}` has no result directly after it"),
             Self::DuplicateCallId => format!("duplicate tool call id `{name}`"),
             Self::WrongRole => format!("role `{}` cannot contain {what}", role.name()),
+            Self::MisplacedCall => {
+                format!("tool call `{name}` does not directly follow a user message or a result")
+            }
         }
     }
 }
 
 /// Messages and the repairs made to them.
 pub(crate) struct ToolPairing<'p, 't> {
-    messages: &'p mut [Message<'t>],
-    repairs: Vec<Repair>,
+    pub(crate) messages: &'p mut [Message<'t>],
+    pub(crate) repairs: Vec<Repair>,
 }
 
 impl<'p, 't> ToolPairing<'p, 't> {
@@ -112,24 +117,41 @@ impl<'p, 't> ToolPairing<'p, 't> {
     /// first message is the user's.
     pub(crate) fn anthropic(messages: &'p mut [Message<'t>]) -> Vec<Repair> {
         let mut pairing = Self { messages, repairs: Vec::new() };
-        let (mut used, mut has_started) = (BTreeSet::new(), false);
+        pairing.pair_adjacent(Provider::Anthropic);
+        pairing.finish()
+    }
+
+    /// Applies Gemini's rules: as Anthropic's, but results and other parts are in any order, and a message with calls
+    /// directly follows one of the user. Past exchanges are therefore selected or dropped as a whole.
+    pub(crate) fn gemini(messages: &'p mut [Message<'t>]) -> Vec<Repair> {
+        let mut pairing = Self { messages, repairs: Vec::new() };
+        pairing.pair_adjacent(Provider::Gemini);
+        pairing.reject_empty();
+        pairing.group_turns();
+        pairing.group_exchanges();
+        pairing.into_repairs()
+    }
+
+    /// Pairs the calls of each message with results in the next one.
+    fn pair_adjacent(&mut self, provider: Provider) {
+        let (mut used, mut last_role) = (BTreeSet::new(), None);
         // The calls of the previous message, and its position.
         let mut open: (BTreeSet<String>, usize) = (BTreeSet::new(), 0);
-        for index in 0..pairing.messages.len() {
+        for index in 0..self.messages.len() {
             let (mut expected, caller) = std::mem::take(&mut open);
-            let role = pairing.messages[index].role;
+            let role = self.messages[index].role;
             if role == Role::System {
-                pairing.group_system(index);
+                self.group_system(index);
                 continue;
             }
-            if !has_started && role == Role::Assistant {
-                pairing.messages[index].rejection_rule = Some(FIRST_NOT_USER);
+            if last_role.is_none() && role == Role::Assistant {
+                self.messages[index].rejection_rule = Some(FIRST_NOT_USER);
                 continue;
             }
             if !expected.is_empty() {
-                pairing.messages[index].group = Some(caller);
+                self.messages[index].group = Some(caller);
             }
-            pairing.drop_parts(index, |part| match &part.kind {
+            self.drop_parts(index, |part| match &part.kind {
                 PartKind::ToolResult { .. } if role != Role::User => Some(Violation::WrongRole),
                 PartKind::ToolResult { id } => {
                     (!expected.remove(id)).then_some(Violation::OrphanResult)
@@ -137,11 +159,13 @@ impl<'p, 't> ToolPairing<'p, 't> {
                 PartKind::Text | PartKind::Media | PartKind::Other => None,
                 _ => (role != Role::Assistant).then_some(Violation::WrongRole),
             });
-            pairing.pair_server_tools(index, &mut used);
-            let next = pairing.messages.get(index + 1);
+            self.pair_server_tools(index, &mut used);
+            let next = self.messages.get(index + 1);
             let answered = next.map_or_else(BTreeSet::new, Message::answered_call_ids);
             let mut calls = BTreeSet::new();
-            pairing.drop_parts(index, |part| match &part.kind {
+            let is_misplaced = provider == Provider::Gemini && last_role != Some(Role::User);
+            self.drop_parts(index, |part| match &part.kind {
+                PartKind::ToolCall { .. } if is_misplaced => Some(Violation::MisplacedCall),
                 PartKind::ToolCall { id } if !answered.contains(id) => {
                     Some(Violation::UnansweredCall)
                 }
@@ -154,14 +178,17 @@ impl<'p, 't> ToolPairing<'p, 't> {
                 }
                 _ => None,
             });
-            pairing.order_parts(index);
-            if !calls.is_empty() {
-                pairing.messages[index].group = Some(index);
+            if provider == Provider::Anthropic {
+                self.order_parts(index);
             }
-            has_started |= pairing.messages[index].has_content();
+            if !calls.is_empty() {
+                self.messages[index].group = Some(index);
+            }
+            if self.messages[index].has_content() {
+                last_role = Some(role);
+            }
             open = (calls, index);
         }
-        pairing.finish()
     }
 
     /// Groups a system message between others with the user message directly before it.
@@ -248,7 +275,7 @@ impl<'p, 't> ToolPairing<'p, 't> {
 
     /// Groups each user message with the assistant's last message before the next one, so that no question is sent with the
     /// answer to another.
-    fn group_turns(&mut self) {
+    pub(crate) fn group_turns(&mut self) {
         let mut question: Option<usize> = None;
         let mut answer: Option<usize> = None;
         for index in 0..=self.messages.len() {
@@ -273,8 +300,30 @@ impl<'p, 't> ToolPairing<'p, 't> {
         }
     }
 
+    /// Groups the messages of each exchange but the last: a question, the calls, their results and the answer.
+    fn group_exchanges(&mut self) {
+        let is_question = |message: &Message<'_>| {
+            message.is_user_turn() && message.answered_call_ids().is_empty()
+        };
+        let last = self.messages.iter().rposition(is_question).unwrap_or(0);
+        let mut question = 0;
+        for (index, message) in self.messages[..last].iter_mut().enumerate() {
+            if is_question(message) {
+                question = index;
+            }
+            message.group = Some(question);
+        }
+    }
+
     /// Rejects messages without content, groups turns and returns the repairs by message.
     fn finish(mut self) -> Vec<Repair> {
+        self.reject_empty();
+        self.group_turns();
+        self.into_repairs()
+    }
+
+    /// Rejects messages without content, and records what was dropped from others.
+    pub(crate) fn reject_empty(&mut self) {
         for index in 0..self.messages.len() {
             let message = &mut self.messages[index];
             if message.rejection_rule.is_some() {
@@ -304,7 +353,10 @@ impl<'p, 't> ToolPairing<'p, 't> {
                 );
             }
         }
-        self.group_turns();
+    }
+
+    /// Returns the repairs by message.
+    pub(crate) fn into_repairs(mut self) -> Vec<Repair> {
         // Rejected messages are not sent, so their repairs do not matter.
         self.repairs.retain(|repair| self.messages[repair.message].rejection_rule.is_none());
         for repair in &mut self.repairs {
@@ -316,8 +368,8 @@ impl<'p, 't> ToolPairing<'p, 't> {
 }
 
 /// Merges adjacent messages of the same role if they contain calls, thinking or results, so that a call and its result are
-/// in adjacent messages. Anthropic does the same.
-pub(crate) fn merge_same_role(messages: Vec<Message<'_>>) -> Vec<Message<'_>> {
+/// in adjacent messages. Anthropic does the same. Gemini also requires that calls directly follow a message of the user.
+pub(crate) fn merge_same_role(provider: Provider, messages: Vec<Message<'_>>) -> Vec<Message<'_>> {
     let mut merged: Vec<Message<'_>> = Vec::with_capacity(messages.len());
     let binds = |message: &Message<'_>| {
         message
@@ -325,11 +377,14 @@ pub(crate) fn merge_same_role(messages: Vec<Message<'_>>) -> Vec<Message<'_>> {
             .iter()
             .any(|part| matches!(part.kind, PartKind::ToolCall { .. } | PartKind::Thinking))
     };
+    let has_calls = |message: &Message<'_>| {
+        message.parts.iter().any(|part| matches!(part.kind, PartKind::ToolCall { .. }))
+    };
     // Whether the last message has calls or thinking, which belong to the same turn as the next message.
     let mut is_bound = false;
     for mut message in messages {
         let is_next = match message.role {
-            Role::Assistant => is_bound,
+            Role::Assistant => is_bound || provider == Provider::Gemini && has_calls(&message),
             // Results come first in a turn.
             Role::User => !message.answered_call_ids().is_empty(),
             _ => false,

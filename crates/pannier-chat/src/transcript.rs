@@ -15,7 +15,7 @@ use crate::items::{self, ChatLayout, FixedField, PRIMING_TOKENS};
 use crate::message::{Message, TOKENS_PER_MESSAGE};
 use crate::tool_pairing::{self, ToolPairing};
 use crate::trimmed::TrimmedTranscript;
-use crate::{ChatError, anthropic, json, message, openai};
+use crate::{ChatError, anthropic, gemini, json, message, openai, responses};
 
 /// The provider whose message format a transcript has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -26,6 +26,31 @@ pub enum Provider {
     OpenAi,
     /// Anthropic's Messages API.
     Anthropic,
+    /// OpenAI's Responses API.
+    Responses,
+    /// Gemini's `generateContent`.
+    Gemini,
+}
+
+impl Provider {
+    /// The field of a request that has the messages.
+    pub(crate) fn list_name(self) -> &'static str {
+        match self {
+            Self::OpenAi | Self::Anthropic => "messages",
+            Self::Responses => "input",
+            Self::Gemini => "contents",
+        }
+    }
+
+    /// The fields of a request that are sent with every selection.
+    fn fixed_fields(self) -> &'static [&'static str] {
+        match self {
+            Self::OpenAi => &openai::FIXED_FIELDS,
+            Self::Anthropic => &anthropic::FIXED_FIELDS,
+            Self::Responses => &responses::FIXED_FIELDS,
+            Self::Gemini => &gemini::FIXED_FIELDS,
+        }
+    }
 }
 
 impl fmt::Display for Provider {
@@ -33,6 +58,8 @@ impl fmt::Display for Provider {
         f.pad(match self {
             Self::OpenAi => "openai",
             Self::Anthropic => "anthropic",
+            Self::Responses => "responses",
+            Self::Gemini => "gemini",
         })
     }
 }
@@ -105,19 +132,21 @@ impl<'t> Transcript<'t> {
         counter: &dyn TokenCounter,
     ) -> Result<Self, ChatError> {
         let root = json::parse(text)?;
-        let mut fixed = Vec::new();
+        let (mut fixed, mut is_continued) = (Vec::new(), false);
+        let list_name = provider.list_name();
         let (request, list) = if json::is_array(root) {
             (None, json::array("the list", root)?)
         } else {
             let request = json::object("the request", root)?;
-            let Some(messages) = request.get("messages") else {
-                let problem = match request.get("input") {
-                    Some(_) => {
-                        "it is for OpenAI's Responses API; use a request for Chat Completions, with `messages`"
-                    }
-                    None => {
-                        "missing field `messages`; give a list of messages, or a request with one"
-                    }
+            let Some(messages) = request.get(list_name) else {
+                let others = [Provider::OpenAi, Provider::Responses, Provider::Gemini];
+                let mut others =
+                    others.iter().filter(|other| request.get(other.list_name()).is_some());
+                let problem = match others.next() {
+                    Some(other) => format!("it is for the provider {other}; name that one"),
+                    None => format!(
+                        "missing field `{list_name}`; give a list of messages, or a request with one"
+                    ),
                 };
                 return Err(ChatError::invalid("the request", problem));
             };
@@ -126,7 +155,10 @@ impl<'t> Transcript<'t> {
                     "the field `system` is Anthropic's; name that provider, or make it a message";
                 return Err(ChatError::invalid("the request", problem));
             }
-            let list = json::array("messages", messages)?;
+            let is_text = provider == Provider::Responses && json::is_string(messages);
+            let list = if is_text { vec![messages] } else { json::array(list_name, messages)? };
+            is_continued =
+                responses::CONTINUED_FIELDS.iter().any(|name| request.get(name).is_some());
             let fields = request.0.into_iter();
             let fields: Result<Vec<_>, _> =
                 fields.map(|(name, raw)| read_field(provider, name, raw, &mut fixed)).collect();
@@ -134,19 +166,26 @@ impl<'t> Transcript<'t> {
         };
         let mut messages = Vec::with_capacity(list.len());
         for (number, raw) in list.into_iter().enumerate() {
-            let path = format!("messages[{number}]");
+            let path = format!("{list_name}[{number}]");
             let mut message = match provider {
                 Provider::OpenAi => openai::read(&path, raw)?,
                 Provider::Anthropic => anthropic::read(&path, raw, number == 0)?,
+                Provider::Responses => responses::read(&path, raw)?,
+                Provider::Gemini => gemini::read(&path, raw)?,
             };
             message.number = number;
             messages.push(message);
         }
+        if matches!(provider, Provider::Anthropic | Provider::Gemini) {
+            messages = tool_pairing::merge_same_role(provider, messages);
+        }
         let repairs = match provider {
             Provider::OpenAi => ToolPairing::openai(&mut messages),
-            Provider::Anthropic => {
-                messages = tool_pairing::merge_same_role(messages);
-                ToolPairing::anthropic(&mut messages)
+            Provider::Anthropic => ToolPairing::anthropic(&mut messages),
+            Provider::Responses => ToolPairing::responses(&mut messages, is_continued),
+            Provider::Gemini => {
+                gemini::assign_ids(&mut messages);
+                ToolPairing::gemini(&mut messages)
             }
         };
         check_sendable(&messages)?;
@@ -285,14 +324,27 @@ fn read_field<'t>(
     raw: &'t RawValue,
     fixed: &mut Vec<FixedField>,
 ) -> Result<Option<Field<'t>>, ChatError> {
-    if name == "messages" {
+    if name == provider.list_name() {
         return Ok(Some(Field::Messages));
     }
-    let is_fixed = match provider {
-        Provider::OpenAi => openai::FIXED_FIELDS.contains(&name.as_str()),
-        Provider::Anthropic => anthropic::FIXED_FIELDS.contains(&name.as_str()),
-    };
+    let is_fixed = provider.fixed_fields().contains(&name.as_str());
     if !is_fixed || raw.get() == "null" {
+        return Ok(Some(Field::Other(name, raw)));
+    }
+    let system = match (provider, name.as_str()) {
+        (Provider::Gemini, "systemInstruction" | "system_instruction") => {
+            Some(gemini::read_system(raw)?)
+        }
+        (Provider::Responses, "instructions") if json::is_string(raw) => {
+            Some(json::string("instructions", raw)?)
+        }
+        _ => None,
+    };
+    if let Some(text) = system {
+        // An empty system prompt costs nothing.
+        if !text.is_empty() {
+            fixed.push(FixedField { name: name.clone(), text, tokens: TOKENS_PER_MESSAGE });
+        }
         return Ok(Some(Field::Other(name, raw)));
     }
     if name == "system" {

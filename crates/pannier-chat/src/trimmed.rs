@@ -6,7 +6,7 @@ use pannier_core::Selection;
 
 use crate::message::Message;
 use crate::transcript::Field;
-use crate::{Provider, Transcript, anthropic, json, openai};
+use crate::{Provider, Transcript, anthropic, gemini, json, openai, responses};
 
 /// The common prefix of a trimmed transcript and the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -93,6 +93,11 @@ impl<'t> Transcript<'t> {
     ) -> String {
         let mut text = String::new();
         let mut write_messages = |text: &mut String| {
+            if let [input] = self.messages.as_slice()
+                && json::is_string(input.raw)
+            {
+                return json::write(input.raw, text);
+            }
             let messages = (0..self.messages.len()).filter_map(&mut message);
             json::write_array(messages, text, |message, text| {
                 write_message(self.provider, &message, text);
@@ -108,7 +113,8 @@ impl<'t> Transcript<'t> {
             separator = ",";
             match field {
                 Field::Messages => {
-                    text.push_str("\"messages\":");
+                    json::write_string(self.provider.list_name(), &mut text);
+                    text.push(':');
                     write_messages(&mut text);
                 }
                 Field::Other(name, raw) => {
@@ -146,5 +152,7 @@ pub(crate) fn write_message(provider: Provider, message: &Message<'_>, into: &mu
         _ if !message.is_changed() => json::write(message.raw, into),
         Provider::OpenAi => openai::write(message, into),
         Provider::Anthropic => anthropic::write(message, into),
+        Provider::Responses => responses::write(message, into),
+        Provider::Gemini => gemini::write(message, into),
     }
 }

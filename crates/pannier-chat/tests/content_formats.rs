@@ -160,7 +160,7 @@ fn errors_name_the_matching_provider() {
     assert!(read_error(Provider::Anthropic, &tool).contains("name the provider openai"));
     assert!(
         read_error(Provider::OpenAi, &json!({ "input": "x" }))
-            .contains("it is for OpenAI's Responses API")
+            .contains("it is for the provider responses")
     );
     assert!(
         read_error(Provider::OpenAi, &json!({ "system": "x", "messages": [] }))

@@ -705,25 +705,27 @@ proptest! {
     #![proptest_config(Config::with_cases(1_000))]
 
     #[test]
-    fn valid_openai_transcripts_are_accepted(transcript in valid(Provider::OpenAi, 0..8)) {
-        let found = problems(Provider::OpenAi, &transcript);
-        prop_assert!(found.is_empty(), "{found:#?}");
-    }
-
-    #[test]
-    fn valid_anthropic_transcripts_are_accepted(transcript in valid(Provider::Anthropic, 0..8)) {
-        let found = problems(Provider::Anthropic, &transcript);
+    fn valid_transcripts_are_accepted(
+        (provider, transcript) in any_provider(|provider| valid(provider, 0..8).boxed()),
+    ) {
+        let found = problems(provider, &transcript);
         prop_assert!(found.is_empty(), "{found:#?}");
     }
 
     #[test]
     fn damaged_transcripts_have_nonempty_reasons(
-        one in damaged(Provider::OpenAi, 0..5),
-        other in damaged(Provider::Anthropic, 0..5),
+        (provider, transcript) in any_provider(|provider| damaged(provider, 0..5).boxed()),
     ) {
-        prop_assert!(problems(Provider::OpenAi, &one).iter().all(|problem| !problem.is_empty()));
-        prop_assert!(problems(Provider::Anthropic, &other).iter().all(|problem| !problem.is_empty()));
+        prop_assert!(problems(provider, &transcript).iter().all(|problem| !problem.is_empty()));
     }
+}
+
+/// Transcripts of all providers.
+fn any_provider(
+    transcripts: impl Fn(Provider) -> BoxedStrategy<Value>,
+) -> impl Strategy<Value = (Provider, Value)> {
+    let pair = |provider| (Just(provider), transcripts(provider)).boxed();
+    proptest::strategy::Union::new(Provider::ALL.map(pair))
 }
 
 const DRAWN: usize = 1_000;
@@ -735,12 +737,14 @@ fn draw(strategy: &impl Strategy<Value = Value>) -> Vec<Value> {
 }
 
 fn messages(transcript: &Value) -> &[Value] {
-    transcript.get("messages").unwrap_or(transcript).as_array().unwrap()
+    let lists = ["messages", "input", "contents"];
+    let list = lists.iter().find_map(|name| transcript.get(name)).unwrap_or(transcript);
+    list.as_array().map_or(std::slice::from_ref(list), Vec::as_slice)
 }
 
 #[test]
 fn most_but_not_all_damaged_transcripts_are_rejected() {
-    for provider in [Provider::OpenAi, Provider::Anthropic] {
+    for provider in Provider::ALL {
         let drawn = draw(&damaged(provider, 1..6));
         let rejected = drawn.iter().filter(|drawn| !problems(provider, drawn).is_empty()).count();
         assert!((DRAWN / 2..DRAWN).contains(&rejected), "{provider:?}: {rejected} of {DRAWN}");
@@ -771,7 +775,29 @@ fn damage_causes_every_kind_of_problem() {
         "content: is empty",
         "ends with thinking",
     ];
-    let cases = [(Provider::OpenAi, &openai[..]), (Provider::Anthropic, &anthropic[..])];
+    let responses = [
+        "without an output",
+        "without a call `",
+        "two calls with the id",
+        "two outputs with the id",
+        "has empty content",
+        "without its following item",
+        "without its reasoning",
+    ];
+    let gemini = [
+        "does not directly follow a user turn",
+        "does not directly follow a call",
+        "2 calls and 1 responses",
+        "names and ids are not those",
+        "is not a user turn",
+        "has no parts",
+    ];
+    let cases = [
+        (Provider::OpenAi, &openai[..]),
+        (Provider::Anthropic, &anthropic[..]),
+        (Provider::Responses, &responses[..]),
+        (Provider::Gemini, &gemini[..]),
+    ];
     for (provider, reasons) in cases {
         let drawn = draw(&damaged(provider, 1..6));
         let found: Vec<String> = drawn.iter().flat_map(|drawn| problems(provider, drawn)).collect();
@@ -820,7 +846,37 @@ fn valid_transcripts_cover_all_features() {
         "שלום",
         r#""toolu_04""#,
     ];
-    let cases = [(Provider::OpenAi, &openai[..]), (Provider::Anthropic, &anthropic[..])];
+    let responses = [
+        r#""instructions":"#,
+        r#""input":""#,
+        r#""role":"developer""#,
+        r#""type":"reasoning""#,
+        r#""encrypted_content":"#,
+        r#""type":"web_search_call""#,
+        r#""type":"custom_tool_call""#,
+        r#""type":"local_shell_call""#,
+        r#""type":"input_image""#,
+        r#""type":"refusal""#,
+        r#""annotations":[]"#,
+        r#""max_output_tokens":"#,
+    ];
+    let gemini = [
+        r#""systemInstruction":"#,
+        r#""functionCall":"#,
+        r#""inlineData":"#,
+        r#""fileData":"#,
+        r#""thought":true"#,
+        r#""thoughtSignature":"#,
+        r#""executableCode":"#,
+        r#""id":"fc-"#,
+        r#""maxOutputTokens":"#,
+    ];
+    let cases = [
+        (Provider::OpenAi, &openai[..]),
+        (Provider::Anthropic, &anthropic[..]),
+        (Provider::Responses, &responses[..]),
+        (Provider::Gemini, &gemini[..]),
+    ];
     for (provider, spellings) in cases {
         let drawn: Vec<String> =
             draw(&valid(provider, 1..6)).iter().map(ToString::to_string).collect();
@@ -834,13 +890,17 @@ fn valid_transcripts_cover_all_features() {
 #[test]
 fn valid_transcripts_end_with_every_role() {
     let is_result = |message: &Value| {
-        message["role"] == "tool" || message["content"][0]["type"] == "tool_result"
+        message["role"] == "tool"
+            || message["content"][0]["type"] == "tool_result"
+            || message["output"].is_string()
+            || message["parts"][0]["functionResponse"].is_object()
     };
-    for provider in [Provider::OpenAi, Provider::Anthropic] {
+    for provider in Provider::ALL {
         let drawn = draw(&valid(provider, 1..6));
         let last: Vec<&Value> = drawn.iter().filter_map(|drawn| messages(drawn).last()).collect();
         let results = last.iter().filter(|last| is_result(last)).count();
-        let answers = last.iter().filter(|last| last["role"] == "assistant").count();
+        let is_answer = |last: &&&Value| last["role"] == "assistant" || last["role"] == "model";
+        let answers = last.iter().filter(is_answer).count();
         let questions =
             last.iter().filter(|last| last["role"] == "user" && !is_result(last)).count();
         for (name, times) in [("result", results), ("answer", answers), ("question", questions)] {
@@ -854,7 +914,7 @@ fn valid_transcripts_end_with_every_role() {
 
 #[test]
 fn transcripts_shrink_to_a_single_question() {
-    for provider in [Provider::OpenAi, Provider::Anthropic] {
+    for provider in Provider::ALL {
         let mut runner = TestRunner::deterministic();
         for _ in 0..20 {
             let mut tree = valid(provider, 1..6).new_tree(&mut runner).unwrap();
@@ -867,13 +927,17 @@ fn transcripts_shrink_to_a_single_question() {
 /// Two edits can depend on each other, so the result is small but not always minimal.
 #[test]
 fn damage_shrinks_to_a_small_transcript() {
-    for provider in [Provider::OpenAi, Provider::Anthropic] {
+    for provider in Provider::ALL {
         let config = Config { failure_persistence: None, ..Config::default() };
         let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
         let mut runner = TestRunner::new_with_rng(config, random);
         let outcome = runner.run(&damaged(provider, 1..6), |transcript| {
             let found = problems(provider, &transcript);
-            let orphan = found.iter().any(|problem| problem.contains("without a call `"));
+            let is_orphan = |problem: &String| {
+                problem.contains("without a call `")
+                    || problem.contains("does not directly follow a call")
+            };
+            let orphan = found.iter().any(is_orphan);
             prop_assert!(!orphan);
             Ok(())
         });

@@ -30,10 +30,10 @@ records! {
         /// The tokens below which no new result is cut; default: 1500.
         #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
         pub min_cap_tokens: i64,
-        /// The share of a result's tokens that its list of names may take; default: 0.2.
+        /// The share of a result's tokens that its list of names may take; default: 0.15.
         #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
         pub names_share: f64,
-        /// The maximum tokens of a list of names; default: 64.
+        /// The maximum tokens of a list of names; default: 48.
         #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
         pub max_names_tokens: i64,
         /// The newest results that a batch leaves whole; default: 2.
@@ -95,8 +95,8 @@ impl Default for SessionOptions {
             read_cap: 0.15,
             result_cap: 0.08,
             min_cap_tokens: 1500,
-            names_share: 0.2,
-            max_names_tokens: 64,
+            names_share: 0.15,
+            max_names_tokens: 48,
             keep_results: 2,
             keep_edits: 3,
             weights: SessionWeights::default(),

@@ -74,7 +74,7 @@ pub(super) fn arguments<'p>(part: &'p Part<'_>) -> Option<Object<'p>> {
     match part.body? {
         Body::Object(value) => serde_json::from_str(value.get()).ok(),
         Body::ObjectString(_) => serde_json::from_str(input(part)).ok(),
-        Body::Text(_) => None,
+        Body::Text(_) | Body::Response(_) => None,
     }
 }
 

@@ -81,6 +81,7 @@ pub(super) struct Turn {
     /// The positions of its first message and after its last one.
     pub(super) start: usize,
     pub(super) end: usize,
+    has_results: bool,
     has_thinking: bool,
 }
 
@@ -235,7 +236,11 @@ impl Fold {
     ) {
         let (provider, messages) = (transcript.provider, &transcript.messages);
         for end in self.messages + 1..=messages.len() {
-            if messages.get(end).is_none_or(|message| message.role == Role::Assistant) {
+            // A response may have several items.
+            let is_response = |message: &Message<'_>| {
+                message.role == Role::Assistant && messages[end - 1].role != Role::Assistant
+            };
+            if messages.get(end).is_none_or(is_response) {
                 self.step(Step { provider, messages: &messages[..end], options, counter });
             }
         }
@@ -317,23 +322,26 @@ impl Fold {
         }
     }
 
+    /// Groups the messages of a response with the results that follow it.
     fn take_turn(&mut self, index: usize, message: &Message<'_>) {
-        let extends = self.open_turn.as_mut().filter(|turn| {
-            turn.end == index && message.role != Role::Assistant && message.is_tool_results_only()
-        });
-        if let Some(turn) = extends {
+        let is_response = message.role == Role::Assistant;
+        let is_results = !is_response && message.is_tool_results_only();
+        let has_thinking = message.kept().any(|part| part.kind == PartKind::Thinking);
+        if let Some(turn) = self.open_turn.as_mut().filter(|turn| turn.end == index)
+            && (is_results || is_response && !turn.has_results)
+        {
             turn.end = index + 1;
+            turn.has_results |= is_results;
+            turn.has_thinking |= has_thinking;
             return;
         }
-        // A turn that is not followed by results alone stays.
-        let follows_results =
-            message.role != Role::System && message.answered_call_ids().is_empty();
-        let closed = self.open_turn.take().filter(|turn| turn.end > turn.start + 1);
-        self.turns.extend(closed.filter(|turn| turn.end == index && follows_results));
-        let has_calls = |part: &Part<'_>| matches!(part.kind, PartKind::ToolCall { .. });
-        if message.role == Role::Assistant && message.kept().any(has_calls) {
-            let has_thinking = message.kept().any(|part| part.kind == PartKind::Thinking);
-            self.open_turn = Some(Turn { start: index, end: index + 1, has_thinking });
+        // A turn stays if its results are in a message with other content, or if a system message depends on it.
+        let is_free = message.role != Role::System && message.answered_call_ids().is_empty();
+        let closed = self.open_turn.take().filter(|turn| turn.has_results && turn.end == index);
+        self.turns.extend(closed.filter(|_| is_free));
+        if is_response {
+            let (start, end) = (index, index + 1);
+            self.open_turn = Some(Turn { start, end, has_results: false, has_thinking });
         }
     }
 
@@ -675,7 +683,7 @@ impl Fold {
         let edits = self.edits.len().saturating_sub(step.options.keep_edits);
         let edits: Vec<usize> = self.edits[edits..].to_vec();
         while gone < end.min(self.turns.len()) && self.sent_tokens > target {
-            let Turn { start, end, has_thinking } = self.turns[gone];
+            let Turn { start, end, has_thinking, .. } = self.turns[gone];
             let has_edit =
                 edits.iter().any(|edit| (start..end).contains(&self.blocks[*edit].message));
             if has_thinking && start > self.last_user || has_edit && !kept_edits || start < task {

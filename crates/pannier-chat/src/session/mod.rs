@@ -99,11 +99,15 @@ impl<'c> ChatSession<'c> {
         let (available, fixed_tokens) = (available(budget), transcript.fixed_tokens());
         let fingerprints: Vec<u64> = messages.iter().map(fingerprint).collect();
         let known = self.known.take().filter(|known| {
-            let next = messages.get(known.fingerprints.len());
-            // The last step was one of this history only if the request ended before an assistant message.
+            let length = known.fingerprints.len();
+            let is_response = |message: &Message<'_>| {
+                let last = length.checked_sub(1).map(|last| messages[last].role);
+                message.role == Role::Assistant && last != Some(Role::Assistant)
+            };
+            // The last step was one of this history only if a response follows.
             (known.available, known.fixed_tokens) == (available, fixed_tokens)
                 && fingerprints.starts_with(&known.fingerprints)
-                && next.is_none_or(|message| message.role == Role::Assistant)
+                && messages.get(length).is_none_or(is_response)
         });
         let mut fold = known.map_or_else(|| Fold::new(transcript, available), |known| known.fold);
         fold.run(transcript, &self.options, self.counter);

@@ -1,4 +1,4 @@
-//! The validation rules of both providers, as an oracle for property tests.
+//! The validation rules of all providers, as an oracle for property tests.
 //!
 //! The rules follow the providers' documentation and the texts of their 400 responses, never the code under test, so the
 //! two can disagree. They are strict: documented violations are rejected even where a server is lenient today, because a
@@ -14,6 +14,9 @@ use std::fmt::Display;
 
 use serde_json::{Map, Value};
 
+mod gemini;
+mod responses;
+
 /// The provider whose rules apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Provider {
@@ -21,25 +24,42 @@ pub(crate) enum Provider {
     OpenAi,
     /// Anthropic Messages.
     Anthropic,
+    /// `OpenAI` Responses.
+    Responses,
+    /// Gemini `generateContent`.
+    Gemini,
+}
+
+impl Provider {
+    pub(crate) const ALL: [Self; 4] =
+        [Self::OpenAi, Self::Anthropic, Self::Responses, Self::Gemini];
 }
 
 /// Returns all rule violations of a message list or a request.
 #[must_use]
 pub(crate) fn problems(provider: Provider, transcript: &Value) -> Vec<String> {
     let mut refusals = Refusals::default();
+    match provider {
+        Provider::OpenAi => {
+            check_list(transcript, openai::check_messages, &mut refusals);
+            openai::check_request(transcript, &mut refusals);
+        }
+        Provider::Anthropic => {
+            check_list(transcript, anthropic::check_messages, &mut refusals);
+            anthropic::check_request(transcript, &mut refusals);
+        }
+        Provider::Responses => responses::check(transcript, &mut refusals),
+        Provider::Gemini => gemini::check(transcript, &mut refusals),
+    }
+    refusals.found
+}
+
+fn check_list(transcript: &Value, check: fn(&[Value], &mut Refusals), refusals: &mut Refusals) {
     match messages_of(transcript) {
         None => refusals.add("transcript", "is neither a list nor a request with `messages`"),
         Some([]) => refusals.add("messages", "has no message"),
-        Some(messages) => match provider {
-            Provider::OpenAi => openai::check_messages(messages, &mut refusals),
-            Provider::Anthropic => anthropic::check_messages(messages, &mut refusals),
-        },
+        Some(messages) => check(messages, refusals),
     }
-    match provider {
-        Provider::OpenAi => openai::check_request(transcript, &mut refusals),
-        Provider::Anthropic => anthropic::check_request(transcript, &mut refusals),
-    }
-    refusals.found
 }
 
 fn messages_of(transcript: &Value) -> Option<&[Value]> {

@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 
 use super::rules::Provider;
 
+mod gemini;
+mod responses;
+
 /// A transcript that the provider accepts, with so many turns (at least one).
 pub(crate) fn valid(
     provider: Provider,
@@ -22,6 +25,8 @@ pub(crate) fn valid(
     plan(size).prop_map(move |plan| match provider {
         Provider::OpenAi => openai::write(&plan),
         Provider::Anthropic => anthropic::write(&plan),
+        Provider::Responses => responses::write(&plan),
+        Provider::Gemini => gemini::write(&plan),
     })
 }
 
@@ -809,7 +814,11 @@ mod damage {
 
     pub(super) fn apply(provider: Provider, damage: &Damage, transcript: &mut Value) {
         let messages = match transcript {
-            Value::Object(request) => request.get_mut("messages").and_then(Value::as_array_mut),
+            Value::Object(request) => {
+                let lists = ["messages", "input", "contents"];
+                let list = lists.into_iter().find(|name| request.contains_key(*name));
+                list.and_then(|name| request.get_mut(name)).and_then(Value::as_array_mut)
+            }
             other => other.as_array_mut(),
         };
         if let Some(messages) = messages {
@@ -833,8 +842,9 @@ mod damage {
             Damage::RemoveCall(which) => remove_call(messages, pick(which, &calls(messages))?)?,
             Damage::RepeatId(which, like) => {
                 let calls = calls(messages);
-                let id = at(messages, pick(like, &calls)?)?["id"].clone();
-                at(messages, pick(which, &calls)?)?["id"] = id;
+                let name = if provider == Provider::Responses { "call_id" } else { "id" };
+                let id = at(messages, pick(like, &calls)?)?[name].clone();
+                at(messages, pick(which, &calls)?)?[name] = id;
             }
             Damage::SwapMessages(one, other) => {
                 let every: Vec<usize> = (0..messages.len()).collect();
@@ -873,19 +883,36 @@ mod damage {
     }
 
     fn is_assistant(message: &Value) -> bool {
-        message["role"] == "assistant"
+        message["role"] == "assistant" || message["role"] == "model"
+    }
+
+    /// Whether a message is an item whose type ends so.
+    fn is_item(message: &Value, ending: &str) -> bool {
+        message["type"].as_str().is_some_and(|kind| kind.ends_with(ending))
+    }
+
+    fn whole(messages: &[Value], fits: fn(&Value) -> bool) -> impl Iterator<Item = Place> {
+        let whole = positions(messages, fits).into_iter();
+        whole.map(|message| Place { message, position: None })
     }
 
     fn results(messages: &[Value]) -> Vec<Place> {
-        let whole = |message: &Value| message["role"] == "tool" || message["role"] == "function";
-        let whole = (0..messages.len()).filter(|index| whole(&messages[*index]));
-        let whole = whole.map(|message| Place { message, position: None });
-        whole.chain(inside(messages, "content", |block| block["type"] == "tool_result")).collect()
+        let is_result = |message: &Value| {
+            message["role"] == "tool"
+                || message["role"] == "function"
+                || is_item(message, "_output")
+        };
+        let blocks = inside(messages, "content", |block| block["type"] == "tool_result");
+        let parts = inside(messages, "parts", |part| part["functionResponse"].is_object());
+        whole(messages, is_result).chain(blocks).chain(parts).collect()
     }
 
     fn calls(messages: &[Value]) -> Vec<Place> {
+        let is_call = |message: &Value| is_item(message, "_call") && message["call_id"].is_string();
         let blocks = inside(messages, "content", |block| block["type"] == "tool_use");
-        blocks.chain(inside(messages, "tool_calls", |_| true)).collect()
+        let calls = inside(messages, "tool_calls", |_| true);
+        let parts = inside(messages, "parts", |part| part["functionCall"].is_object());
+        whole(messages, is_call).chain(blocks).chain(calls).chain(parts).collect()
     }
 
     fn inside(
@@ -902,7 +929,8 @@ mod damage {
 
     /// The list that a place points into: the calls of a message, or its blocks.
     fn list(message: &mut Value) -> Option<&mut Vec<Value>> {
-        let field = if message["tool_calls"].is_array() { "tool_calls" } else { "content" };
+        let mut fields = ["tool_calls", "parts"].into_iter();
+        let field = fields.find(|field| message[field].is_array()).unwrap_or("content");
         message[field].as_array_mut()
     }
 
@@ -941,7 +969,10 @@ mod damage {
             messages.insert(place.message, json!({ "role": "user", "content": "wait" }));
             return Some(());
         };
-        let words = json!({ "type": "text", "text": "wait" });
+        let words = match messages[place.message]["parts"].is_array() {
+            true => json!({ "text": "wait" }),
+            false => json!({ "type": "text", "text": "wait" }),
+        };
         list(messages.get_mut(place.message)?)?.insert(position, words);
         Some(())
     }
@@ -959,19 +990,22 @@ mod damage {
     /// A message that holds nothing but this result.
     fn alone(provider: Provider, result: Value) -> Value {
         match provider {
-            Provider::OpenAi => result,
+            Provider::OpenAi | Provider::Responses => result,
             Provider::Anthropic => json!({ "role": "user", "content": [result] }),
+            Provider::Gemini => json!({ "role": "user", "parts": [result] }),
         }
     }
 
     fn set_content(which: Index, messages: &mut [Value], text: &str) -> Option<()> {
-        let positions: Vec<usize> = (0..messages.len()).collect();
-        let content = &mut messages[pick(which, &positions)?]["content"];
+        let has_content = |message: &Value| message.get("role").is_some();
+        let message = &mut messages[pick(which, &positions(messages, has_content))?];
+        let field = if message["parts"].is_array() { "parts" } else { "content" };
+        let content = &mut message[field];
         match content.as_array_mut() {
             None => *content = json!(text),
             Some(parts) if text.is_empty() => parts.clear(),
             Some(parts) => {
-                let is_text = |part: &&mut Value| part["type"] == "text";
+                let is_text = |part: &&mut Value| part["text"].is_string();
                 parts.iter_mut().find(is_text)?["text"] = json!(text);
             }
         }
@@ -989,6 +1023,12 @@ mod damage {
                   "function": { "name": "search", "arguments": "{}" } }] }),
             Provider::Anthropic => json!({ "role": "assistant", "content": [
                 { "type": "tool_use", "id": "toolu_x", "name": "search", "input": input }] }),
+            Provider::Responses => {
+                json!({ "type": "function_call", "call_id": "call_x", "name": "search",
+                "arguments": "{}" })
+            }
+            Provider::Gemini => json!({ "role": "model", "parts": [
+                { "functionCall": { "name": "search", "args": input } }] }),
         });
     }
 }
