@@ -92,6 +92,30 @@ fn faults_refusals_and_overruns_are_counted() {
     assert_eq!(figures.prefix_edits, 7);
 }
 
+/// Sends the task and the names of everything, but no lines.
+struct NamesOnly;
+
+impl ReplayPolicy for NamesOnly {
+    fn fit(
+        &mut self,
+        history: &[ReplayMessage],
+        reader: &mut BlockReader<'_>,
+    ) -> Result<Vec<ReplayMessage>, String> {
+        let texts = history.iter().flat_map(|message| &message.blocks).map(|block| &block.text);
+        let names = texts.flat_map(|text| text.split_whitespace()).collect::<Vec<_>>().join(" ");
+        let mut sent = history[..1].to_vec();
+        sent[0].blocks.push(reader.text(&names));
+        Ok(sent)
+    }
+}
+
+#[test]
+fn names_without_their_lines_are_counted_apart() {
+    let (names, all) = (figures(1_200, &mut NamesOnly), figures(1_200, &mut Everything));
+    assert_eq!((names.lost_needles, names.hard_needles_in_line), (0, 0));
+    assert_eq!((all.needles_in_line, all.hard_needles_in_line), (22, 14));
+}
+
 #[test]
 fn a_change_below_the_pressure_point_is_counted() {
     // The whole session is below half of this budget, so the seven requests that lack messages count.
