@@ -128,10 +128,10 @@ fn small(max_forms: usize, max_sections: usize) -> impl Strategy<Value = Small> 
         ((0_i64..40, 0_u32..=20, 0..3_u32, 0..3_usize), prop::collection::vec(form, 0..=max_forms));
     let shares = prop::collection::vec((0_u8..=33, 0_u8..=60), 0..=3);
     (
-        prop::collection::vec(candidate, 0..7),
+        prop::collection::vec(candidate, 0..=8),
         prop::collection::vec(0_i64..15, max_sections..=max_sections),
         0_i64..3,
-        prop::collection::vec(0_u32..7, 0..2),
+        prop::collection::vec(0_u32..8, 0..2),
         shares,
         prop::option::of(1_usize..4),
     )

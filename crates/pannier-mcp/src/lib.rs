@@ -2,7 +2,7 @@
 //!
 //! Each tool is a request of `pannier::ops`. It returns the text that the command prints, and its answer as data. This crate
 //! adds the protocol, its transports, and limits on time and size. The server reads only files below the folders that it was started
-//! with, whatever a client sends.
+//! with, for every request.
 //!
 //! The SDK `rmcp` implements the protocol, and only this crate depends on it. Two transports are our own. `stdio.rs` bounds
 //! lines and answers malformed ones, where the SDK is silent. `http.rs` bounds connections and bodies and checks a token.

@@ -215,6 +215,45 @@ fn old_names_of_options_are_read() {
 }
 
 #[test]
+fn a_smallest_share_of_the_best_score_drops_the_rest() {
+    let find = |option: Value| {
+        let mut request = json!({ "query": "roll back a deploy", "budget": 2000 });
+        request.as_object_mut().unwrap().append(&mut option.as_object().unwrap().clone());
+        search(0, request)
+    };
+    let all = find(json!({})).unwrap();
+    let scores = |found: &FoundPassages| -> Vec<f64> {
+        let mut scores: Vec<_> = found.passages.iter().map(|passage| passage.score).collect();
+        scores.sort_by(|a, b| b.total_cmp(a));
+        scores
+    };
+    let middle = scores(&all)[1];
+    let some = find(json!({ "min_score": middle - 0.0001 })).unwrap();
+    assert!(scores(&all).iter().any(|score| *score < middle), "{all:?}");
+    assert_eq!(scores(&some), scores(&all)[..2]);
+    assert!(some.omitted.iter().any(|passage| passage.reason == "BelowFloor"), "{some:?}");
+    assert_eq!(find(json!({ "min_score": 0 })).unwrap(), all);
+
+    let failure = find(json!({ "min_score": 2 })).unwrap_err();
+    let expected = "min_score: 2 is not a share; write a number from 0 to 1";
+    assert_eq!(failure.to_string(), expected);
+}
+
+#[test]
+fn a_policy_packs_passages() {
+    let policy = json!({ "scorers": ["reflexive"], "slicer": "rank", "placer": "rank" });
+    let request = json!({ "query": "roll back a deploy", "budget": 2000, "policy": policy });
+    let found = search(0, request).unwrap();
+    assert!(found.passages.is_sorted_by(|a, b| a.score >= b.score), "{found:?}");
+    assert!(search(0, json!({ "query": "deploy", "policy": "rag" })).is_ok());
+
+    let failure = search(0, json!({ "query": "deploy", "policy": "rag", "max_per_doc": 1 }));
+    let expected = "max_per_doc: the policy decides this; remove one of them";
+    assert_eq!(failure.unwrap_err().to_string(), expected);
+    assert!(search(0, json!({ "query": "deploy", "policy": "rug" })).is_err());
+}
+
+#[test]
 fn a_server_knows_names_only() {
     let index = NamedFolder::new("handbook", &INDEXES[0]).unwrap();
     let server = Shelf::default().with_documents(&[index]).unwrap();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum, ValueHint};
-use pannier::ops::{IndexRequest, PassageOptions, QueryOptions};
+use pannier::ops::{Control, IndexRequest, PassageOptions, QueryOptions};
 use pannier::{Defaults, Shelf};
 use pannier_core::{ContextBudget, TokenCounter};
 use pannier_docs::{
@@ -245,10 +245,10 @@ impl Assemble {
 
     fn assemble(&self) -> Result<(), CliError> {
         let counter: Arc<dyn TokenCounter> = Arc::from(self.tokenizer.counter()?);
-        let config = self.config()?;
+        let shelf = shelf(&self.cache.cache);
+        let config = self.config(&shelf)?;
         let mut search = self.search.clone();
         self.embedding.add_to(&mut search)?;
-        let shelf = shelf(&self.cache.cache);
         let cache = shelf.index(None)?;
         let assembler = Assembler::new(&cache, config).with_counter(counter);
         let candidates = search
@@ -282,14 +282,14 @@ impl Assemble {
         output.finish()
     }
 
-    fn config(&self) -> Result<AssemblyConfig, CliError> {
+    fn config(&self, shelf: &Shelf) -> Result<AssemblyConfig, CliError> {
         if let Some(share) = self.packing.near_duplicates
             && !(0.0..=1.0).contains(&share)
         {
             let problem = format!("--dedup-threshold is {share}; it must be from 0 to 1");
             return Err(CliError::Usage(problem));
         }
-        let mut config = self.packing.config(self.search.search())?;
+        let mut config = self.packing.config(self.search.search(), shelf, &Control::default())?;
         config.include_metadata = self.metadata;
         Ok(config)
     }

@@ -77,10 +77,9 @@ pub trait Scorer: Send + Sync {
         "custom"
     }
 
-    /// How the score of `pool.items()[item]` comes about.
+    /// Explains the score of `pool.items()[item]`, which is the one that [`score`](Self::score) writes.
     ///
-    /// A scorer that is made of others tells what each of them gave. The score is the one that
-    /// [`score`](Self::score) writes.
+    /// A scorer of several parts lists the score of each.
     fn explain(&self, pool: &Pool<'_>, item: usize) -> Result<ScoreExplanation, Error> {
         leaf(self, pool, item)
     }

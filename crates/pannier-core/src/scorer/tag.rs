@@ -32,7 +32,7 @@ pub struct TagScorer {
 }
 
 impl TagScorer {
-    /// A scorer that tells tags apart by case.
+    /// Creates a scorer that distinguishes tags by case.
     ///
     /// # Errors
     ///

@@ -120,7 +120,7 @@ pub trait Slicer: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::SearchTooLong`] if the search has not enough steps, [`Error::Stopped`] if somebody stopped it, and any
+    /// [`Error::SearchTooLong`] if the search has not enough steps, [`Error::Stopped`] if it was stopped, and any
     /// error of the slicer, after which the engine slices instead.
     fn sweep(&self, asked: &SweepRequest<'_, '_>, search: &mut Search<'_>) -> Option<SweepResult> {
         let _ = (asked, search);

@@ -289,7 +289,7 @@ impl<'w, 'a> Budgets<'w, 'a> {
     }
 
     /// A number from `low` to `farthest` that selects the candidate, found by doubling and then by halving. With one less
-    /// it is not selected, unless somebody stops the search.
+    /// it is not selected, unless the search is stopped.
     fn gallop(
         &self,
         position: Option<usize>,

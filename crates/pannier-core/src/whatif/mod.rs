@@ -77,8 +77,8 @@ impl<'a> Prepared<'_, 'a> {
 
     /// Finds, for every item of the pool, the budgets within a range at which it is selected whole.
     ///
-    /// Budgets are as in [`smallest_budget`](Self::smallest_budget). Where the steps run out, or somebody stops the
-    /// search, the answer is about the smaller ones of them.
+    /// Budgets are as in [`smallest_budget`](Self::smallest_budget). If the steps run out, or the search is stopped,
+    /// the answer covers the smaller ones.
     pub fn sweep(
         &self,
         base: &ContextBudget,

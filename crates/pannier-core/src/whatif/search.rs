@@ -42,7 +42,7 @@ impl<'c> Search<'c> {
     ///
     /// # Errors
     ///
-    /// [`Error::Stopped`] if somebody stopped the search.
+    /// [`Error::Stopped`] if the search was stopped.
     pub fn spend(&mut self, steps: u64) -> Result<bool, Error> {
         if self.stop.is_some_and(|stop| stop()) {
             return Err(Error::Stopped);
@@ -76,7 +76,7 @@ pub enum Found {
     },
     /// At none at all, because the item does not compete: it is invalid, or a duplicate.
     Never,
-    /// Not at these budgets. They are all that were asked for, unless the steps ran out or somebody stopped the search.
+    /// Not at these budgets. They are all that were asked for, unless the steps ran out or the search was stopped.
     NotWithin {
         /// The budgets that do not select it. May be empty.
         tried: RangeInclusive<i64>,

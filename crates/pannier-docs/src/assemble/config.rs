@@ -1,6 +1,6 @@
 //! The configuration of context assembly.
 
-use pannier_core::item::Deduplication;
+use pannier_core::item::{Deduplication, Floor};
 use pannier_policy::{DocumentOptions, Packing, PlacerPolicy, Policy, ScorerPolicy};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,12 @@ pub struct AssemblyConfig {
     /// The maximum number of passages per document. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_chunks_per_doc: Option<usize>,
+    /// The share of the best score below which passages are left out. Range 0–1; default: no floor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_score: Option<f64>,
+    /// The policy to pack passages by, in place of the options above. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
     /// Selects each passage together with its neighbors, or not at all. Default: no.
     #[serde(rename = "neighbours")]
     pub neighbors: bool,
@@ -35,6 +41,8 @@ impl Default for AssemblyConfig {
             packing: Packing::Greedy,
             dedup_threshold: 800,
             max_chunks_per_doc: None,
+            min_score: None,
+            policy: None,
             neighbors: false,
             include_metadata: false,
         }
@@ -48,7 +56,10 @@ impl AssemblyConfig {
             Packing::Greedy => PlacerPolicy::Document,
             _ => PlacerPolicy::SliceOrder,
         };
-        Policy::new([(ScorerPolicy::Reflexive, 1.0)])
+        if let Some(policy) = &self.policy {
+            return policy.clone();
+        }
+        let policy = Policy::new([(ScorerPolicy::Reflexive, 1.0)])
             .with_name("assemble")
             .with_slicer(DocumentOptions {
                 packing: self.packing,
@@ -58,6 +69,10 @@ impl AssemblyConfig {
             .with_placer(placer)
             .with_deduplication(Deduplication::NearDuplicates {
                 threshold: f64::from(self.dedup_threshold.min(1_000)) / 1_000.0,
-            })
+            });
+        match self.min_score {
+            Some(share) => policy.with_floor(Floor::ShareOfBest(share)),
+            None => policy,
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::MemoryError;
 impl PacketBuilder<'_> {
     /// Explains entries of the [pool](Self::pool), given by their positions.
     ///
-    /// The reported budgets are budgets of the packet, keywords of the then selected tasks included. If somebody stops the
+    /// The reported budgets are budgets of the packet, keywords of the then selected tasks included. If the search is stopped; the
     /// search, explanations are not complete, and their budgets are unknown.
     ///
     /// # Errors

@@ -73,10 +73,10 @@ impl<'r, 'a> BudgetCounterfactual<'r, 'a> {
         Ok((above, below.map(|found| self.threshold(found))))
     }
 
-    /// The smallest budget above the current one.
+    /// Returns the smallest budget above the current one that selects the item.
     ///
-    /// With room for everything, most slicers take everything. Those that round up or deal in shares need
-    /// more, some of them without end, so the search goes on for a while and then gallops.
+    /// With a budget for everything, most slicers take everything. Those that round up or use shares may need more, or
+    /// never take all. So the search tries every budget up to a bound, and doubles from there.
     fn above(&self, search: &mut Search<'_>) -> Option<BudgetThreshold> {
         let current = self.current;
         if self.budgets.target(Self::MAX_TOKENS) <= self.budgets.target(current) {

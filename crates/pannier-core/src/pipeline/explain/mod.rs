@@ -29,42 +29,38 @@ pub struct Explanation<I = ContextItem> {
     pub stage: PipelineStage,
     /// What was decided, and why.
     pub decision: Decision,
-    /// How its score came about. Absent for items that are not scored: pinned and invalid ones.
+    /// The parts of its score. Absent for pinned and invalid items, which are not scored.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub score: Option<ScoreExplanation>,
-    /// Its place among the scored items.
+    /// Its rank among the scored items.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub rank: Option<Rank>,
-    /// What it is worth per token, with its group if it has one. Absent if it is not scored or costs
-    /// nothing.
+    /// Its score per token, with its group if it has one. Absent if it is not scored or has no tokens.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub density: Option<f64>,
-    /// What it lost to: the copy, or near copy, that was kept, the pinned items that leave it no room, or the items that
-    /// would go if it came in with the smallest score that lets it in, also one that the scorer cannot give. In the
-    /// order they are placed.
+    /// The items it lost to, in order of sending: the duplicate that was kept, the pinned items that take the budget, or
+    /// the items that would be dropped if it had the smallest score that selects it. That score may be above what the
+    /// scorer can give.
     pub lost_to: Vec<Rival<I>>,
-    /// The smallest budget with which it is selected, from its own tokens on. An item that is out may come in by any of
-    /// its forms; for one that is in, this and the following are about the whole item. For an item that is out, the
-    /// smallest above the present one. It need not be in with every larger one. Absent
-    /// if none was found.
+    /// The smallest budget that selects it. For an item that is out: the smallest above the current one, for any of its
+    /// forms. For an item that is in: the smallest from its own tokens on, for the whole item. A larger budget may drop it
+    /// again. Absent if the search found none.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub smallest_budget: Option<BudgetThreshold>,
-    /// A budget below the present one with which it would be selected, though it is out now: the smallest
-    /// there is. Selections do not simply grow with the budget.
+    /// The smallest budget below the current one that selects it, though it is out now. Selections do not only grow with
+    /// the budget.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub smaller_budget: Option<BudgetThreshold>,
-    /// The smallest score, from 0 on, with which it is selected, all other scores being the same. With the
-    /// next smaller number it is not. Absent if no score that the scorer [can give](crate::Scorer::max_score) helps, or
-    /// the item is not scored. Where near-duplicates are
-    /// dropped, or a layout counts the whole, a higher score may let others in that it loses to; then there may be a
-    /// smaller one still.
+    /// The smallest score from 0 on that selects it, with all other scores unchanged. The next smaller number does not.
+    /// Absent if no score that the scorer [can give](crate::Scorer::max_score) selects it, or if it is not scored. With
+    /// near-duplicates or a layout that counts the whole, a still smaller score may exist.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub smallest_score: Option<f64>,
-    /// For an item that is out: the largest number of tokens with which it is selected, all else being the same. With
-    /// one more it is not. Absent if fewer tokens do not help, or a layout counts its text.
+    /// For an item that is out: the largest number of tokens with which it is selected, with all else unchanged. One
+    /// token more drops it. Absent if fewer tokens do not help, or if a layout counts its text.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub max_item_tokens: Option<i64>,
-    /// Whether the search came to its end. If somebody stopped it, an answer that is absent is not known.
+    /// Whether the search finished. After a search that was stopped, an absent answer is unknown.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_true"))]
     pub is_complete: bool,
 }
@@ -153,10 +149,10 @@ pub struct Rival<I = ContextItem> {
     pub score: f64,
 }
 
-/// A budget that lets an item in, with the reserve, the slots and the margin of the present one.
+/// A budget that selects an item, with the reserve, the slots and the margin of the current one.
 ///
-/// Where the present target is below the room that the window leaves, it is the target that was changed, and the
-/// window only where it had to be. Otherwise it is the window, and the target keeps its distance from it.
+/// If the current target is below what the window leaves, the target differs, and the window only where it must.
+/// Otherwise the window differs, and the target keeps its distance from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -165,13 +161,13 @@ pub struct BudgetThreshold {
     pub max_tokens: i64,
     /// The target.
     pub target_tokens: i64,
-    /// Whether all smaller ones were tried. Where that would take too long, this is what a search by halves
-    /// came to, and there may be a smaller one that it did not meet.
+    /// Whether every smaller budget was excluded. If that took too long, this is the result of a bisection, and a smaller
+    /// one may exist.
     pub is_proven: bool,
 }
 
 impl BudgetThreshold {
-    /// A budget of these sizes that somebody tried.
+    /// Creates a budget of these sizes.
     pub fn new(max_tokens: i64, target_tokens: i64, is_proven: bool) -> Self {
         Self { max_tokens, target_tokens, is_proven }
     }
@@ -230,7 +226,7 @@ impl<'a> Prepared<'_, 'a> {
     /// Explains why items are selected within a budget or not, and what would change that.
     ///
     /// The steps of the search are divided among the items. Where they run out, budgets are
-    /// [not proven](BudgetThreshold::is_proven) to be the smallest. If somebody stops the search, the last explanation has
+    /// [not proven](BudgetThreshold::is_proven) to be the smallest. If the search is stopped, the last explanation has
     /// what is known so far and is not [complete](Explanation::is_complete), and those of further items are missing.
     ///
     /// # Errors
@@ -282,7 +278,7 @@ impl Pipeline {
         Ok(explanation)
     }
 
-    /// What would have to be different. Fails if somebody stops the search.
+    /// What would have to be different. Fails if the search is stopped.
     fn counterfactuals<'a>(
         &self,
         run: &RunState<'a>,

@@ -63,7 +63,7 @@ impl PlannedTable {
         Ok(Self { unit, rows, is_narrow })
     }
 
-    /// Fills the table for the items that it was planned for. Fails if somebody stops the search; its steps are the
+    /// Fills the table for the items that it was planned for. Fails if the search is stopped; its steps are the
     /// caller's to spend.
     pub(super) fn fill(
         self,

@@ -271,7 +271,7 @@ impl KnapsackSlice {
         let mut is_chosen = vec![false; offers.candidates().len()];
         let mut target = first;
         while target <= last {
-            // The steps are paid; but somebody may stop the search.
+            // The steps are paid; but the search may be stopped.
             search.spend(0)?;
             let end = if capacity(target) >= everything {
                 last

@@ -9,7 +9,7 @@ use pannier_docs::{
 use pannier_policy::Packing;
 use serde::Deserialize;
 
-use crate::ops::pool::DEFAULT_TOKENIZER;
+use crate::ops::pool::{DEFAULT_POLICY, DEFAULT_TOKENIZER, PolicyName};
 use crate::ops::values::list;
 use crate::ops::{Control, Count, Date, ReserveOptions, Tokens};
 use crate::{Failure, Shelf};
@@ -251,6 +251,15 @@ request! {
         #[serde(alias = "dedup_threshold")]
         pub near_duplicates: Option<f64>,
 
+        /// Drop passages that score below this share of the best [default: 0]
+        #[arg(long, value_name = "SHARE")]
+        pub min_score: Option<f64>,
+
+        /// Preset or policy file that packs the passages
+        #[arg(long, short, value_name = "NAME|FILE")]
+        #[schema(with = "Option<String>")]
+        pub policy: Option<PolicyName>,
+
         /// Include the chunks before and after each match
         #[arg(long, alias = "neighbours")]
         #[serde(default, alias = "neighbours")]
@@ -286,13 +295,36 @@ impl PassageOptions {
     ///
     /// # Errors
     ///
-    /// [`Failure::Request`] if a share is not between 0 and 1.
-    pub fn config(&self, search: SearchOptions) -> Result<AssemblyConfig, Failure> {
-        let share = self.near_duplicates.unwrap_or(0.8);
-        if !(0.0..=1.0).contains(&share) {
-            let problem = format!("{share} is not a share; write a number from 0 to 1");
-            return Err(Failure::Request { path: "near_duplicates".to_owned(), problem });
+    /// [`Failure::Request`] if a share is not between 0 and 1, or an option has no effect beside a policy; an error of the
+    /// policy.
+    pub fn config(
+        &self,
+        search: SearchOptions,
+        shelf: &Shelf,
+        control: &Control<'_>,
+    ) -> Result<AssemblyConfig, Failure> {
+        let refused =
+            |path: &str, problem: String| Err(Failure::Request { path: path.to_owned(), problem });
+        let shares = [("near_duplicates", self.near_duplicates), ("min_score", self.min_score)];
+        for (name, share) in shares {
+            if let Some(share) = share.filter(|share| !(0.0..=1.0).contains(share)) {
+                let problem = format!("{share} is not a share; write a number from 0 to 1");
+                return refused(name, problem);
+            }
         }
+        let decided = [
+            ("layout", self.layout.is_some()),
+            ("max_per_doc", self.max_per_doc.is_some()),
+            ("near_duplicates", self.near_duplicates.is_some()),
+            ("min_score", self.min_score.is_some()),
+        ];
+        if self.policy.is_some()
+            && let Some((name, _)) = decided.into_iter().find(|(_, is_set)| *is_set)
+        {
+            return refused(name, "the policy decides this; remove one of them".to_owned());
+        }
+        let policy = self.policy.as_ref();
+        let policy = policy.map(|name| shelf.policy(Some(name), DEFAULT_POLICY, control));
         let mut config = AssemblyConfig::default();
         config.search = search;
         config.packing = match self.layout.unwrap_or_default() {
@@ -300,7 +332,9 @@ impl PassageOptions {
             PassageLayout::Interleaved => Packing::Interleaved,
             PassageLayout::Ranked => Packing::ScoreWeighted,
         };
-        config.dedup_threshold = (share * 1_000.0).round() as u16;
+        config.dedup_threshold = (self.near_duplicates.unwrap_or(0.8) * 1_000.0).round() as u16;
+        config.min_score = self.min_score;
+        config.policy = policy.transpose()?;
         config.max_chunks_per_doc = self.max_per_doc.map(|Count(count)| count);
         config.neighbors = self.neighbors;
         Ok(config)

@@ -245,7 +245,7 @@ impl SearchRequest {
     /// Any error of the index, the query, the tokenizer or the budget.
     pub fn open(&self, shelf: &Shelf, control: &Control<'_>) -> Result<SearchPool, Failure> {
         let window = self.budget.read(DEFAULT_BUDGET, shelf)?;
-        let config = self.packing.config(self.search.search())?;
+        let config = self.packing.config(self.search.search(), shelf, control)?;
         let counter = self.budget.counter(shelf, control)?;
         let index = self.index.open(shelf)?;
         control.step("searching passages")?;
