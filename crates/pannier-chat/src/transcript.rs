@@ -83,15 +83,15 @@ pub struct Repair {
 ///
 /// The tokens of an item are those of its texts, each counted by itself, plus these constants:
 ///
-/// | part | OpenAI | Anthropic |
-/// |---|---|---|
-/// | message | 4 | 4 |
-/// | tool call, result within a message | 8 | 8 |
-/// | image | 85 with low detail, or else 1,445 | 1,600 |
-/// | file, document other than text | 1 per 16 base64 characters, at least 3,000 | the same |
-/// | audio | 1 per 1,024 base64 characters; a response 1,000 | |
-/// | redacted thinking | | 1 per 4 characters |
-/// | tools | | 346 |
+/// | part | OpenAI | Anthropic | Gemini |
+/// |---|---|---|---|
+/// | message or item | 4 | 4 | 4 |
+/// | tool call, result within a message | 8 | 8 | 8 |
+/// | image | 85 with low detail, or else 1,445 | 1,600 | 1,120 |
+/// | file, document other than text | 1 per 16 base64 characters, at least 3,000 | the same | the same |
+/// | audio | 1 per 1,024 base64 characters; a response 1,000 | | 1 per 256 |
+/// | hidden thinking, signature | 1 per 4 characters | 1 per 4 characters | 1 per 4 characters |
+/// | tools | | 346 | |
 ///
 /// The start of the model's response takes 3 more.
 #[derive(Debug)]

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use pannier_chat::{
-    ChatInput, LogFormat, Provider, Repair, ReusedPrefix, Transcript, TrimmedTranscript, Trimmer,
+    ChatError, ChatInput, LogFormat, Provider, Repair, ReusedPrefix, Transcript, TrimmedTranscript,
+    Trimmer,
 };
 use pannier_core::item::find_item;
 use pannier_core::{ContextBudget, ContextItem, Explanation, TokenCounter};
@@ -232,9 +233,7 @@ impl ChatRequest {
         call: impl FnOnce(&OpenChat<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         let input = self.input(control)?;
-        let mut reserves = self.reserves.clone();
-        reserves.reserve = reserves.reserve.or(input.max_output_tokens().map(Tokens));
-        let budget = self.budget.read(&reserves, shelf)?;
+        let budget = self.read_budget(&input, shelf, control)?;
         let policy = shelf.policy(self.policy.as_ref(), DEFAULT_POLICY, control)?;
         let policy = match &self.query {
             Some(query) => policy.for_query(query),
@@ -265,6 +264,29 @@ impl ChatRequest {
             tokenizer: counter.name(),
             exactness,
         })
+    }
+
+    /// Returns the budget. The reserve is the output limit of the transcript, unless the request sets it.
+    fn read_budget(
+        &self,
+        input: &ChatInput<'_>,
+        shelf: &Shelf,
+        control: &Control<'_>,
+    ) -> Result<ContextBudget, Failure> {
+        let budget = self.budget.read(&self.reserves, shelf)?;
+        let limit = input.max_output_tokens().filter(|_| self.reserves.reserve.is_none());
+        let Some(limit) = limit else { return Ok(budget) };
+        let window = budget.max_tokens();
+        if limit > window {
+            let problem = format!(
+                "its response may have {limit} tokens, which the budget of {window} cannot reserve; raise the budget, or set \
+                 the reserve"
+            );
+            return Err(ChatError::Invalid { path: "the request".to_owned(), problem }.into());
+        }
+        control.decide("reserve", limit.to_string());
+        let reserves = ReserveOptions { reserve: Some(Tokens(limit)), ..self.reserves.clone() };
+        self.budget.read(&reserves, shelf)
     }
 
     /// Opens the transcript, and records what was detected.
