@@ -51,6 +51,7 @@ mod logs;
 mod message;
 mod openai;
 mod receipt;
+pub mod replay;
 mod responses;
 mod session;
 mod tool_pairing;

@@ -202,6 +202,13 @@ pub(crate) fn note(line: &str) {
     }
 }
 
+/// Replaces the current line of a terminal on standard error. An empty text clears it.
+pub(crate) fn status(line: &str) {
+    if !arguments().quiet && io::stderr().is_terminal() {
+        let _ = write!(io::stderr(), "\r\u{1b}[K{}", printable(line));
+    }
+}
+
 /// Prints a line that only a person needs: on a terminal, or if the user asks for details.
 pub(crate) fn hint(line: &str) {
     if arguments().verbose || io::stderr().is_terminal() {

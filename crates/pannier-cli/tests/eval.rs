@@ -87,3 +87,94 @@ fn real_questions_find_their_paragraphs() {
     assert!(measured["gold_in_context"]["400"].as_f64().unwrap() > 0.9, "{measured}");
     assert_eq!(measured["overruns"], 0);
 }
+
+const SESSION: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../pannier-chat/tests/replay/session.json");
+
+/// Replays the small session at a budget of 1,200 tokens.
+fn eval_session(more: &[&str]) -> std::process::Output {
+    Command::new(env!("CARGO_BIN_EXE_pannier"))
+        .args(["eval", "sessions", SESSION, "--budget", "1200", "--format", "json"])
+        .args(more)
+        .output()
+        .unwrap()
+}
+
+fn replayed(more: &[&str]) -> serde_json::Value {
+    let output = eval_session(more);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn sessions_are_replayed_with_policies_and_prices() {
+    let measured = replayed(&["--policy", "everything,oldest-first"]);
+    let policies = &measured["budgets"][0]["policies"];
+    assert_eq!(policies[0]["summary"]["cost"], 1.0);
+    // The figures are those of the library's test.
+    let oldest = &policies[1]["summary"];
+    assert_eq!(format!("{:.3}", oldest["cost"].as_f64().unwrap()), "0.925");
+    assert_eq!(policies[1]["sessions"][0]["figures"]["lost_needles"], 13);
+    // Without a cache, a policy pays for all tokens that it sends: 7,205 of 13,676.
+    let plain = replayed(&["--policy", "oldest-first", "--read-price", "1", "--write-price", "1"]);
+    let cost = plain["budgets"][0]["policies"][0]["summary"]["cost"].as_f64().unwrap();
+    assert!((cost - 7_205.0 / 13_676.0).abs() < 1e-9, "{cost}");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_foreign_command_gets_requests_budget_state_and_its_previous_output() {
+    let folder = folder("command");
+    let script = folder.join("fit.sh");
+    // Passes requests on, and checks that state and previous output are those of the last call.
+    fs::write(
+        &script,
+        r#"test "$1" = 1200 || exit 1
+cat > "$2.now"
+if test -e "$2"; then cmp -s "$2" "$3" || { echo "not the previous output" >&2; exit 2; }; fi
+cp "$2.now" "$2"
+cat "$2"
+"#,
+    )
+    .unwrap();
+    let command = format!("same=sh {} {{budget}} {{state}} {{prev}}", script.display());
+    let measured = replayed(&["--command", &command]);
+    let summary = &measured["budgets"][0]["policies"][0]["summary"];
+    assert_eq!(summary["refused"], 0, "{summary}");
+    assert_eq!((&summary["cost"], &summary["needles"]), (&1.0.into(), &1.0.into()));
+    // It keeps no budget, which is counted.
+    assert_eq!(summary["overruns"], 6);
+    let _ = fs::remove_dir_all(&folder);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_failing_or_endless_command_is_a_refusal() {
+    for (command, timeout, reason) in [
+        ("x=echo too small >&2; exit 3", "60", "too small"),
+        ("x=exit 3", "60", "exit status: 3"),
+        ("x=echo hello", "60", "the output is not a request: line 1, column 1: expected value"),
+        ("x=sleep 30 & sleep 30", "0", "no answer within 0 s"),
+    ] {
+        let measured = replayed(&["--command", command, "--timeout", timeout]);
+        let summary = &measured["budgets"][0]["policies"][0]["summary"];
+        assert_eq!(summary["refused"], 10, "{command}: {summary}");
+        let refusal = summary["refusal"].as_str().unwrap();
+        assert!(refusal.starts_with(reason), "{command}: {refusal}");
+    }
+}
+
+#[test]
+fn wrong_options_of_a_replay_are_explained() {
+    for (options, problem) in [
+        (&["--policy", "best"][..], "unknown policy 'best'"),
+        (&["--command", "cat"][..], "write a name and a command"),
+        (&["--budget", "1.5"][..], "write tokens, as in 16k, or a share"),
+        (&["--read-price=-1"][..], "it must be from 0 to 1000000"),
+        (&["--min-requests", "99"][..], "there is no session to replay"),
+    ] {
+        let output = eval_session(options);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && message.contains(problem), "{options:?}: {message}");
+    }
+}

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 
 use clap::{Args, Command, FromArgMatches};
 use pannier::ops::{
-    BudgetRequest, CompareRequest, CountRequest, IndexRequest, LossRequest, PackRequest,
-    ReadRequest, Request, SearchRequest, StatsRequest, SweepRequest, VerifyRequest,
+    BudgetRequest, CompareRequest, CountRequest, EvalSessionsRequest, IndexRequest, LossRequest,
+    PackRequest, ReadRequest, Request, SearchRequest, StatsRequest, SweepRequest, VerifyRequest,
 };
 use schemars::JsonSchema;
 use serde_json::{Value, json};
@@ -59,6 +59,7 @@ fn every_option_is_a_flag_and_the_other_way_round() {
     check::<IndexRequest>();
     check::<StatsRequest>();
     check::<VerifyRequest>();
+    check::<EvalSessionsRequest>();
 }
 
 /// Checks that flags and JSON make the same request.

@@ -1,47 +1,110 @@
-//! `pannier eval`: measures quality on labeled data; for developers, and hidden from the help.
+//! `pannier eval`: measures quality on labeled data and on recorded sessions.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueHint};
-use pannier::ops::QueryOptions;
+use pannier::ops::{Answer, EvalSessionsRequest, QueryOptions, Request, SessionText};
 use pannier_docs::eval::{ContextReport, Dataset, EvalOptions, EvalReport};
 
 use super::AnswerFormat;
+use super::inspect::FormatArguments;
 use crate::arguments::TokenizerArguments;
 use crate::error::CliError;
-use crate::output;
+use crate::{config, input, output, run};
 
-/// Measure quality on labeled data
-#[derive(Args, Debug)]
-#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
-pub(crate) struct Eval {
-    #[command(subcommand)]
-    command: Option<EvalCommand>,
+/// The maximum size of a recorded session.
+const MAX_SESSION_BYTES: u64 = 1 << 30;
 
-    #[command(flatten)]
-    docs: Option<EvalDocs>,
-}
-
+/// Measure quality on labeled data or recorded sessions
 #[derive(Debug, Subcommand)]
-enum EvalCommand {
+pub(crate) enum Eval {
     Docs(Box<EvalDocs>),
+    Sessions(Box<EvalSessions>),
 }
 
 impl Eval {
     pub(crate) fn run(&self) -> Result<(), CliError> {
-        match (&self.command, &self.docs) {
-            (Some(EvalCommand::Docs(command)), _) => command.run(),
-            (None, Some(command)) => command.run(),
-            (None, None) => Err(CliError::Usage("name a data set, as in --data DIR".to_owned())),
+        match self {
+            Self::Docs(command) => command.run(),
+            Self::Sessions(command) => command.run(),
+        }
+    }
+}
+
+/// Replay recorded agent sessions and measure what policies send
+///
+/// Cuts each session before every message of the assistant. Each policy gets the history up to there and returns the messages
+/// to send. The table has the cost relative to sending everything, the share of names that the agent used next and that were
+/// sent, and how often the prompt cache, the budget or a provider's rules were broken.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pannier eval sessions session.json --budget 16k,24k
+  pannier eval sessions *.json --policy balanced --command 'mine=./fit {budget}'")]
+pub(crate) struct EvalSessions {
+    /// Recorded sessions; `-` is standard input
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    request: EvalSessionsRequest,
+
+    #[command(flatten)]
+    format: FormatArguments,
+}
+
+impl EvalSessions {
+    fn run(&self) -> Result<(), CliError> {
+        let mut request = self.request.clone();
+        for path in &self.files {
+            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+            let text = input::read_text_or_stdin(path, MAX_SESSION_BYTES)?;
+            request.sessions.push(SessionText { name, text });
+        }
+        let progress = Progress::default();
+        let count = |done, total| progress.show(done, total);
+        let control = run::interruptible().on_count(&count);
+        let shelf = config::shelf()?;
+        let answer = run::with_notes(control, |control| {
+            let answer = request.run(&shelf, control);
+            progress.clear();
+            answer
+        })?;
+        output::print_answer(
+            self.format.format.is_json(),
+            || &answer,
+            || answer.text().into_owned(),
+        )
+    }
+}
+
+/// A line on a terminal that shows how far a run is.
+#[derive(Default)]
+struct Progress {
+    shown_percent: Cell<Option<usize>>,
+}
+
+impl Progress {
+    fn show(&self, done: usize, total: usize) {
+        let percent = done.saturating_mul(100) / total.max(1);
+        if self.shown_percent.replace(Some(percent)) != Some(percent) {
+            output::status(&format!("{done} of {total} requests replayed"));
+        }
+    }
+
+    fn clear(&self) {
+        if self.shown_percent.take().is_some() {
+            output::status("");
         }
     }
 }
 
 /// Measure retrieval quality on labeled queries
 #[derive(Args, Debug)]
-struct EvalDocs {
+pub(crate) struct EvalDocs {
     /// Folder with docs.jsonl, queries.jsonl and qrels.tsv
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     data: PathBuf,

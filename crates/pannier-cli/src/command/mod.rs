@@ -69,8 +69,8 @@ commands! {
     Tokens(tokens::Tokens),
     #[command(hide = true)]
     Conformance(conformance::Conformance),
-    #[command(hide = true)]
-    Eval(Box<eval::Eval>),
+    #[command(subcommand, hide = true)]
+    Eval(eval::Eval),
     Completions(manual::Completions),
     Man(manual::Man),
 }

@@ -13,6 +13,7 @@ use crate::Failure;
 pub struct Control<'c> {
     stop: Option<&'c (dyn Fn() -> bool + Sync)>,
     progress: Option<&'c dyn Fn(&'static str)>,
+    count: Option<&'c dyn Fn(usize, usize)>,
     notes: RefCell<Notes>,
 }
 
@@ -50,6 +51,13 @@ impl<'c> Control<'c> {
         self
     }
 
+    /// Sets a function that is called with the finished and all parts of a long run.
+    #[must_use]
+    pub fn on_count(mut self, count: &'c dyn Fn(usize, usize)) -> Self {
+        self.count = Some(count);
+        self
+    }
+
     /// Returns the notes of the run, and forgets them.
     pub fn take_notes(&self) -> Notes {
         self.notes.take()
@@ -66,11 +74,21 @@ impl<'c> Control<'c> {
     ///
     /// [`Error::Stopped`].
     pub fn step(&self, name: &'static str) -> Result<(), Failure> {
-        if self.stop.is_some_and(|stop| stop()) {
+        if self.is_stopped() {
             return Err(Error::Stopped.into());
         }
         self.progress.iter().for_each(|progress| progress(name));
         Ok(())
+    }
+
+    /// Returns whether somebody stopped the run.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop())
+    }
+
+    /// Reports the finished and all parts of a long run.
+    pub fn count(&self, done: usize, total: usize) {
+        self.count.iter().for_each(|count| count(done, total));
     }
 
     /// Records a setting that the request left open.

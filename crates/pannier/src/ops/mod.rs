@@ -30,6 +30,8 @@ mod control;
 mod count;
 #[cfg(feature = "docs")]
 mod docs;
+#[cfg(feature = "chat")]
+mod eval;
 #[cfg(feature = "memory")]
 mod memory;
 mod pack;
@@ -51,6 +53,11 @@ pub use control::{Control, Decided, Notes};
 pub use count::{CountAnswer, CountRequest, CountedText};
 #[cfg(feature = "docs")]
 pub use docs::*;
+#[cfg(feature = "chat")]
+pub use eval::{
+    EvalSessionsAnswer, EvalSessionsRequest, PolicyFigures, ReplayBudget, ReplayedBudget,
+    SessionFigures, SessionText,
+};
 #[cfg(feature = "memory")]
 pub use memory::{MemoryAnswer, MemoryFormat, MemoryRequest, OpenMemory};
 pub use pack::{PackAnswer, PackRequest, PackTotals};

@@ -1,0 +1,200 @@
+//! The referee on a small session.
+//!
+//! The expected numbers come from an independent script with the same definitions, which counted `replay/session.json`
+//! with the library tiktoken (o200k_base).
+
+use std::convert::Infallible;
+
+use pannier_chat::replay::{
+    BlockReader, Everything, Figures, OldestFirst, Prices, RecordedSession, ReplayMessage,
+    ReplayPolicy, Summary, replay, request_json,
+};
+use pannier_tokens::o200k;
+
+const SESSION: &str = include_str!("replay/session.json");
+
+fn figures(budget: i64, policy: &mut dyn ReplayPolicy) -> Figures {
+    let counter = o200k();
+    let mut reader = BlockReader::new(&counter);
+    let session = RecordedSession::read("session", SESSION, &mut reader).unwrap().remove(0);
+    let step = || Ok::<(), Infallible>(());
+    replay(&session, budget, policy, &mut reader, step).unwrap()
+}
+
+fn cost(read: i64, written: i64) -> f64 {
+    (0.1 * read as f64 + 1.25 * written as f64).abs()
+}
+
+#[test]
+fn figures_of_simple_policies_agree_with_an_independent_script() {
+    let mut everything = Everything;
+    let mut just_enough = OldestFirst::new(1_200, 1.0);
+    let mut oldest = OldestFirst::new(1_200, 0.5);
+    let policies: [&mut dyn ReplayPolicy; 3] = [&mut everything, &mut just_enough, &mut oldest];
+    // Cost, tokens sent, cost of recalls, lost needles, lost hard needles, prefix edits, most rewritten tokens.
+    let expected = [
+        (4_180.5, 13_676, 0.0, 0, 0, 0, 0),
+        (6_141.0, 8_487, 3_850.2, 11, 11, 4, 655),
+        (3_868.05, 7_205, 4_224.5, 13, 13, 2, 153),
+    ];
+    for (policy, expected) in policies.into_iter().zip(expected) {
+        let (expected, sent, recalls, lost, lost_hard, edits, rewritten) = expected;
+        let figures = figures(1_200, policy);
+        assert!((cost(figures.read, figures.written) - expected).abs() < 1e-6, "{figures:?}");
+        let everything = cost(figures.everything_read, figures.everything_written);
+        assert!((everything - 4_180.5).abs() < 1e-6, "{figures:?}");
+        assert!((cost(figures.recall_read, figures.recall_written) - recalls).abs() < 1e-6);
+        assert_eq!(figures.read + figures.written, sent);
+        assert_eq!((figures.requests, figures.requests_over_budget), (10, 6));
+        assert_eq!((figures.needles, figures.hard_needles), (22, 14));
+        assert_eq!((figures.lost_needles, figures.lost_hard_needles), (lost, lost_hard));
+        assert_eq!(figures.recallable, lost);
+        assert_eq!((figures.prefix_edits, figures.max_rewritten_tokens), (edits, rewritten));
+        assert_eq!((figures.task_kept, figures.edits_kept), (6, 6));
+        assert_eq!((figures.overruns, figures.invalid, figures.refused), (0, 0, 0));
+        assert_eq!(figures.changed_without_pressure, 0);
+    }
+    let summary =
+        Summary::new([&figures(1_200, &mut OldestFirst::new(1_200, 0.5))], Prices::default());
+    assert_eq!(format!("{:.3} {:.3}", summary.cost, summary.cost_with_recalls), "0.925 1.936");
+    assert_eq!(format!("{:.3} {:.3}", summary.needles, summary.hard_needles), "0.409 0.071");
+    assert_eq!(format!("{:.3} {}", summary.lossy_requests, summary.max_lost_needles), "0.833 4");
+}
+
+/// Drops the first messages, refuses the last request, and counts requests.
+struct LastMessages(usize);
+
+impl ReplayPolicy for LastMessages {
+    fn fit(
+        &mut self,
+        history: &[ReplayMessage],
+        _: &mut BlockReader<'_>,
+    ) -> Result<Vec<ReplayMessage>, String> {
+        self.0 += 1;
+        match self.0 {
+            10 => Err("no more".to_owned()),
+            _ => Ok(history[history.len().saturating_sub(4)..].to_vec()),
+        }
+    }
+}
+
+#[test]
+fn faults_refusals_and_overruns_are_counted() {
+    let figures = figures(300, &mut LastMessages(0));
+    // The second request has three messages; all later ones start with the assistant.
+    assert_eq!(figures.faults["first message is not the user"], figures.invalid);
+    assert_eq!(figures.invalid, 7);
+    assert_eq!((figures.refused, figures.refusal.as_deref()), (1, Some("no more")));
+    assert!(figures.overruns > 0 && figures.overrun_tokens > 0);
+    // Every history over 300 tokens has more than four messages, so the task is gone.
+    assert_eq!(figures.task_kept, 0);
+    // No request starts with the previous one, once a message was dropped.
+    assert_eq!(figures.prefix_edits, 7);
+}
+
+#[test]
+fn a_change_below_the_pressure_point_is_counted() {
+    // The whole session is below half of this budget, so the seven requests that lack messages count.
+    assert_eq!(figures(6_000, &mut LastMessages(0)).changed_without_pressure, 7);
+    assert_eq!(figures(6_000, &mut OldestFirst::new(6_000, 0.5)).changed_without_pressure, 0);
+}
+
+/// Writes the request in another style: indented, with sorted keys.
+struct OtherStyle;
+
+impl ReplayPolicy for OtherStyle {
+    fn fit(
+        &mut self,
+        history: &[ReplayMessage],
+        _: &mut BlockReader<'_>,
+    ) -> Result<Vec<ReplayMessage>, String> {
+        let request: serde_json::Value = serde_json::from_str(&request_json(history)).unwrap();
+        // A reader of its own, so nothing is looked up.
+        let counter = o200k();
+        let messages = BlockReader::new(&counter).read_request(&format!("{request:#}")).unwrap();
+        Ok(messages)
+    }
+}
+
+#[test]
+fn another_style_of_json_is_no_change() {
+    let (styled, everything) = (figures(6_000, &mut OtherStyle), figures(6_000, &mut Everything));
+    assert_eq!((styled.changed_without_pressure, styled.prefix_edits), (0, 0));
+    assert_eq!(styled.read, everything.read);
+    // Sorted keys are other tokens of a call, but nearly as many.
+    assert!((styled.written - everything.written).abs() < 20, "{styled:?}");
+}
+
+const ANTHROPIC: &str = r#"{"messages":[
+    {"role":"user","content":"go"},
+    {"role":"assistant","content":[{"type":"text","text":"I read."},
+        {"type":"tool_use","id":"a","name":"Read","input":{"path":"a.rs"}}]},
+    {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"fn main"}]},
+    {"role":"assistant","content":"done"}]}"#;
+
+const OPENAI: &str = r#"[
+    {"role":"system","content":"You are careful."},
+    {"role":"user","content":"go"},
+    {"role":"assistant","content":"I read.","tool_calls":[{"id":"a","type":"function",
+        "function":{"name":"Read","arguments":"{\"path\": \"a.rs\"}"}}]},
+    {"role":"tool","tool_call_id":"a","content":"fn main"},
+    {"role":"assistant","content":"done"}]"#;
+
+const RESPONSES: &str = r#"{"instructions":"You are careful.","input":[
+    {"role":"user","content":"go"},
+    {"type":"message","role":"assistant","content":[{"type":"output_text","text":"I read."}]},
+    {"type":"function_call","call_id":"a","name":"Read","arguments":"{\"path\": \"a.rs\"}"},
+    {"type":"function_call_output","call_id":"a","output":"fn main"},
+    {"type":"message","role":"assistant","content":[{"type":"output_text","text":"done"}]}]}"#;
+
+const CLAUDE_CODE: &str = r#"{"type":"summary","summary":"Reading","leafUuid":"4"}
+{"type":"user","uuid":"1","parentUuid":null,"message":{"role":"user","content":"go"}}
+{"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"m1","role":"assistant","content":[{"type":"text","text":"I read."}],"usage":{"input_tokens":5,"cache_creation_input_tokens":195,"cache_read_input_tokens":0,"output_tokens":9}}}
+{"type":"assistant","uuid":"3","parentUuid":"2","message":{"id":"m1","role":"assistant","content":[{"type":"tool_use","id":"a","name":"Read","input":{"path":"a.rs"}}],"usage":{"input_tokens":5,"cache_creation_input_tokens":195,"cache_read_input_tokens":0,"output_tokens":9}}}
+{"type":"user","uuid":"4","parentUuid":"3","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"fn main"}]}}
+{"type":"assistant","uuid":"5","parentUuid":"4","message":{"id":"m2","role":"assistant","content":[{"type":"text","text":"done"}],"usage":{"input_tokens":5,"cache_creation_input_tokens":45,"cache_read_input_tokens":200,"output_tokens":9}}}
+"#;
+
+const CODEX: &str = r#"{"type":"session_meta","payload":{"id":"s"}}
+{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"go"}]}}
+{"type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"I read."}]}}
+{"type":"response_item","payload":{"type":"function_call","call_id":"a","name":"Read","arguments":"{\"path\":\"a.rs\"}"}}
+{"type":"response_item","payload":{"type":"function_call_output","call_id":"a","output":"fn main"}}
+{"type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"done"}]}}
+"#;
+
+fn read(text: &str) -> RecordedSession {
+    let counter = o200k();
+    RecordedSession::read("s", text, &mut BlockReader::new(&counter)).unwrap().remove(0)
+}
+
+#[test]
+fn all_formats_make_the_same_session() {
+    let keys = |session: &RecordedSession| -> Vec<String> {
+        let blocks = session.messages.iter().flat_map(|message| &message.blocks);
+        blocks.map(|block| block.key.clone()).collect()
+    };
+    let expected = read(ANTHROPIC);
+    assert_eq!((expected.messages.len(), expected.requests.len()), (4, 2));
+    for text in [OPENAI, RESPONSES, CLAUDE_CODE, CODEX] {
+        let session = read(text);
+        assert_eq!(keys(&session), keys(&expected), "{text}");
+        assert_eq!((session.requests.len(), session.tokens()), (2, expected.tokens()), "{text}");
+    }
+}
+
+#[test]
+fn recorded_and_predicted_cache_reads_are_compared() {
+    let session = read(CLAUDE_CODE);
+    let counter = o200k();
+    let step = || Ok::<(), Infallible>(());
+    let mut reader = BlockReader::new(&counter);
+    let figures = replay(&session, 1_000, &mut Everything, &mut reader, step).unwrap();
+    assert_eq!((figures.cache.requests, figures.cache.recorded_read), (2, 200));
+    assert_eq!(figures.cache.recorded_input, 200 + 250);
+    // The first request has 5 tokens by our count and 200 by the provider's, so 195 come before it. The second request
+    // reads the first one.
+    assert_eq!(figures.cache.predicted_read, 200);
+    let second: i64 = session.messages[..3].iter().map(ReplayMessage::tokens).sum();
+    assert_eq!(figures.cache.predicted_input, 200 + 195 + second);
+}
