@@ -58,6 +58,8 @@ mod trimmed;
 
 pub use error::ChatError;
 pub use logs::{History, LogFormat, RecordedRequest, RecordedUsage, SessionLog};
-pub use session::{BlockPosition, ChatSession, Cut, CutForm, Fitted};
+pub use session::{
+    BlockPosition, ChatSession, Cut, CutForm, Fitted, RecallRange, RecallStore, RecallStoreOptions,
+};
 pub use transcript::{Provider, Repair, Transcript, Trimmer, model};
 pub use trimmed::{ReusedPrefix, TrimmedTranscript};

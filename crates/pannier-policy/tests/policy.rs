@@ -684,12 +684,15 @@ fn presets_are_valid_and_found_in_any_case() {
         names,
         [
             "assemble",
+            "balanced",
+            "careful",
             "chat",
             "code-review",
             "debugging",
             "document-qa",
             "long-running",
             "rag",
+            "thrifty",
             "tool-use",
             "transcript"
         ]
