@@ -26,26 +26,11 @@ pub(crate) fn items(
     messages: &[Message<'_>],
     counter: &dyn TokenCounter,
 ) -> Result<Vec<ContextItem>, ChatError> {
-    // Timestamps only encode the order of sending: first the fixed fields, then the messages.
-    let time = |position: usize| Timestamp::from_unix_seconds(position as i64);
     let pinned = pinned_messages(provider, messages);
     let mut items = Vec::with_capacity(messages.len() + fixed.len());
     for (index, message) in messages.iter().enumerate() {
-        let (kind, source) = match message.role {
-            Role::System => (ContextKind::SYSTEM_PROMPT, ContextSource::CHAT),
-            _ if message.is_tool_results_only() => (ContextKind::TOOL_OUTPUT, ContextSource::TOOL),
-            _ => (ContextKind::MESSAGE, ContextSource::CHAT),
-        };
-        let mut item = ContextItem::builder(message.text(), message.tokens())
-            .kind(kind)
-            .source(source)
-            .id(format!("message-{}", message.number))
-            .pinned(pinned.binary_search(&index).is_ok())
-            .timestamp(time(fixed.len() + index)?);
-        if let Some(group) = message.group {
-            item = item.group(format!("turn-{group}"));
-        }
-        items.push(item.build()?);
+        let is_pinned = pinned.binary_search(&index).is_ok();
+        items.push(item(message, fixed.len() + index, is_pinned)?);
     }
     for (index, field) in fixed.iter().enumerate() {
         let kind = match field.name.as_str() {
@@ -61,7 +46,35 @@ pub(crate) fn items(
     Ok(items)
 }
 
-fn can_be_first(provider: Provider, message: &Message<'_>) -> bool {
+/// Returns the item of a message that is sent at a position.
+pub(crate) fn item(
+    message: &Message<'_>,
+    position: usize,
+    is_pinned: bool,
+) -> Result<ContextItem, Error> {
+    let (kind, source) = match message.role {
+        Role::System => (ContextKind::SYSTEM_PROMPT, ContextSource::CHAT),
+        _ if message.is_tool_results_only() => (ContextKind::TOOL_OUTPUT, ContextSource::TOOL),
+        _ => (ContextKind::MESSAGE, ContextSource::CHAT),
+    };
+    let mut item = ContextItem::builder(message.text(), message.tokens())
+        .kind(kind)
+        .source(source)
+        .id(format!("message-{}", message.number))
+        .pinned(is_pinned)
+        .timestamp(time(position)?);
+    if let Some(group) = message.group {
+        item = item.group(format!("turn-{group}"));
+    }
+    item.build()
+}
+
+/// Timestamps only encode the order of sending: first the fixed fields, then the messages.
+fn time(position: usize) -> Result<Timestamp, Error> {
+    Timestamp::from_unix_seconds(position as i64)
+}
+
+pub(crate) fn can_be_first(provider: Provider, message: &Message<'_>) -> bool {
     match provider {
         Provider::OpenAi | Provider::Responses => true,
         Provider::Anthropic | Provider::Gemini => {
@@ -75,7 +88,7 @@ fn can_be_first(provider: Provider, message: &Message<'_>) -> bool {
 /// - system messages;
 /// - the last user message, or the last message if there is none;
 /// - if that cannot be first, the last message before it that can;
-/// - tool results at the end, to which the model responds;
+/// - tool results at the end, to which the model responds, or a paused turn, which it continues;
 /// - for Anthropic, the first thinking of the current turn, if later steps of the turn have none.
 fn pinned_messages(provider: Provider, messages: &[Message<'_>]) -> Vec<usize> {
     let sendable =
@@ -93,7 +106,9 @@ fn pinned_messages(provider: Provider, messages: &[Message<'_>]) -> Vec<usize> {
             sendable().filter(|(index, other)| *index < last_turn && can_be_first(provider, other));
         pinned.extend(first.map(|(index, _)| index).next_back());
     }
-    let results = last().filter(|(_, message)| message.is_tool_results_only());
+    let is_continued =
+        |message: &Message<'_>| message.is_tool_results_only() || message.is_paused();
+    let results = last().filter(|(_, message)| is_continued(message));
     pinned.extend(results.map(|(index, _)| index));
     // Thinking at the start of a turn applies to all steps of the turn, and must be sent with any of them.
     let mut steps =

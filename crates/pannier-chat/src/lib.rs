@@ -40,8 +40,10 @@
 struct Guide;
 
 mod anthropic;
+mod detect;
 mod error;
 mod gemini;
+mod input;
 mod item_pairing;
 mod items;
 mod json;
@@ -57,9 +59,10 @@ mod transcript;
 mod trimmed;
 
 pub use error::ChatError;
+pub use input::ChatInput;
 pub use logs::{History, LogFormat, RecordedRequest, RecordedUsage, SessionLog};
 pub use session::{
     BlockPosition, ChatSession, Cut, CutForm, Fitted, RecallRange, RecallStore, RecallStoreOptions,
 };
-pub use transcript::{Provider, Repair, Transcript, Trimmer, model};
+pub use transcript::{Provider, Repair, Transcript, Trimmer};
 pub use trimmed::{ReusedPrefix, TrimmedTranscript};

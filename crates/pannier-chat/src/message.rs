@@ -207,8 +207,9 @@ impl<'t> Message<'t> {
     /// Returns a message without parts. Fields that are not `known` become extras.
     pub(crate) fn new(raw: &'t RawValue, fields: Object<'t>, role: Role, known: &[&str]) -> Self {
         let is_known = |name: &String| known.contains(&name.as_str());
-        let extras =
-            fields.0.iter().filter(|(name, value)| !is_known(name) && value.get() != "null");
+        // Clients dump fields without a value, such as `"annotations": []`.
+        let is_empty = |value: &RawValue| ["null", "[]", "{}"].contains(&value.get());
+        let extras = fields.0.iter().filter(|(name, value)| !is_known(name) && !is_empty(value));
         Self {
             number: 0,
             merged: 0,
@@ -256,6 +257,19 @@ impl<'t> Message<'t> {
             !matches!(part.kind, PartKind::ToolResult { .. } | PartKind::Thinking)
         };
         self.role == Role::User && self.kept().any(is_own)
+    }
+
+    /// Returns whether a tool of the provider still runs: the turn is paused, and the next response continues it.
+    pub(crate) fn is_paused(&self) -> bool {
+        let mut open = BTreeSet::new();
+        for part in self.kept() {
+            match &part.kind {
+                PartKind::ServerToolCall { id } => _ = open.insert(id),
+                PartKind::ServerToolResult { id } => _ = open.remove(id),
+                _ => {}
+            }
+        }
+        !open.is_empty()
     }
 
     /// Returns whether its first part is thinking.

@@ -4,7 +4,7 @@ use pannier_core::Error;
 use pannier_policy::{Digest, Receipt, ReceiptSource, Replay, RunConfig};
 use serde::{Deserialize, Serialize};
 
-use crate::{Provider, Transcript, TrimmedTranscript, Trimmer};
+use crate::{ChatError, Provider, Transcript, TrimmedTranscript, Trimmer};
 
 /// The source kind in receipts of transcripts.
 const KIND: &str = "chat";
@@ -13,6 +13,9 @@ const KIND: &str = "chat";
 #[derive(Serialize, Deserialize)]
 struct SourceOptions {
     provider: Provider,
+    /// The positions of the messages that were pinned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pins: Vec<usize>,
     /// The hash of the previous transcript.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     previous: Option<Digest>,
@@ -41,6 +44,16 @@ impl Provider {
 }
 
 impl Transcript<'_> {
+    /// Pins the messages that were pinned in a receipt.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidReceipt`] if the receipt has another source, and the errors of [`Transcript::pin`].
+    pub fn pin_as_in(&mut self, receipt: &Receipt) -> Result<(), ChatError> {
+        let pins = SourceOptions::from_receipt(receipt)?.pins;
+        pins.into_iter().try_for_each(|index| self.pin(index))
+    }
+
     /// Returns the hash of the contents of all items.
     fn digest(&self) -> Digest {
         let contents: Vec<&str> = self.items().iter().map(|item| item.content()).collect();
@@ -63,7 +76,8 @@ impl Trimmer<'_, '_> {
         config.reference_time = now;
         config.tokenizer = tokenizer.to_owned();
         let provider = self.transcript().provider;
-        let options = SourceOptions { provider, previous: previous.map(Transcript::digest) };
+        let (pins, previous) = (self.transcript().pins.clone(), previous.map(Transcript::digest));
+        let options = SourceOptions { provider, pins, previous };
         let options = serde_json::to_value(options).ok();
         config.source = Some(ReceiptSource {
             kind: KIND.to_owned(),

@@ -216,6 +216,7 @@ impl<'p, 't> ToolPairing<'p, 't> {
                 _ => {}
             }
         }
+        let is_last = index + 1 == self.messages.len();
         let mut paired = BTreeSet::new();
         self.drop_parts(index, |part| match &part.kind {
             PartKind::ServerToolCall { id } if open.remove(id) => {
@@ -223,6 +224,8 @@ impl<'p, 't> ToolPairing<'p, 't> {
                 used.insert(id.clone());
                 None
             }
+            // The last turn may be paused.
+            PartKind::ServerToolCall { id } if is_last && used.insert(id.clone()) => None,
             PartKind::ServerToolCall { .. } => Some(Violation::UnansweredCall),
             PartKind::ServerToolResult { id } => {
                 (!paired.remove(id)).then_some(Violation::OrphanResult)
@@ -367,8 +370,9 @@ impl<'p, 't> ToolPairing<'p, 't> {
     }
 }
 
-/// Merges adjacent messages of the same role if they contain calls, thinking or results, so that a call and its result are
-/// in adjacent messages. Anthropic does the same. Gemini also requires that calls directly follow a message of the user.
+/// Merges adjacent messages of the same role if they contain calls, thinking, results or a paused turn, so that a call and
+/// its result are in adjacent messages. Anthropic does the same. Gemini also requires that calls directly follow a message
+/// of the user.
 pub(crate) fn merge_same_role(provider: Provider, messages: Vec<Message<'_>>) -> Vec<Message<'_>> {
     let mut merged: Vec<Message<'_>> = Vec::with_capacity(messages.len());
     let binds = |message: &Message<'_>| {
@@ -376,6 +380,7 @@ pub(crate) fn merge_same_role(provider: Provider, messages: Vec<Message<'_>>) ->
             .parts
             .iter()
             .any(|part| matches!(part.kind, PartKind::ToolCall { .. } | PartKind::Thinking))
+            || message.is_paused()
     };
     let has_calls = |message: &Message<'_>| {
         message.parts.iter().any(|part| matches!(part.kind, PartKind::ToolCall { .. }))

@@ -83,15 +83,15 @@ pub struct Repair {
 ///
 /// The tokens of an item are those of its texts, each counted by itself, plus these constants:
 ///
-/// | part | OpenAI | Anthropic |
-/// |---|---|---|
-/// | message | 4 | 4 |
-/// | tool call, result within a message | 8 | 8 |
-/// | image | 85 with low detail, or else 1,445 | 1,600 |
-/// | file, document other than text | 1 per 16 base64 characters, at least 3,000 | the same |
-/// | audio | 1 per 1,024 base64 characters; a response 1,000 | |
-/// | redacted thinking | | 1 per 4 characters |
-/// | tools | | 346 |
+/// | part | OpenAI | Anthropic | Gemini |
+/// |---|---|---|---|
+/// | message or item | 4 | 4 | 4 |
+/// | tool call, result within a message | 8 | 8 | 8 |
+/// | image | 85 with low detail, or else 1,445 | 1,600 | 1,120 |
+/// | file, document other than text | 1 per 16 base64 characters, at least 3,000 | the same | the same |
+/// | audio | 1 per 1,024 base64 characters; a response 1,000 | | 1 per 256 |
+/// | hidden thinking, signature | 1 per 4 characters | 1 per 4 characters | 1 per 4 characters |
+/// | tools | | 346 | |
 ///
 /// The start of the model's response takes 3 more.
 #[derive(Debug)]
@@ -105,6 +105,8 @@ pub struct Transcript<'t> {
     repairs: Vec<Repair>,
     /// The messages, followed by the fixed fields of the request.
     pub(crate) items: Vec<ContextItem>,
+    /// The positions of the messages that were pinned by [`Self::pin`].
+    pub(crate) pins: Vec<usize>,
 }
 
 /// A field of a request.
@@ -179,7 +181,7 @@ impl<'t> Transcript<'t> {
         if matches!(provider, Provider::Anthropic | Provider::Gemini) {
             messages = tool_pairing::merge_same_role(provider, messages);
         }
-        let repairs = match provider {
+        let mut repairs = match provider {
             Provider::OpenAi => ToolPairing::openai(&mut messages),
             Provider::Anthropic => ToolPairing::anthropic(&mut messages),
             Provider::Responses => ToolPairing::responses(&mut messages, is_continued),
@@ -189,9 +191,11 @@ impl<'t> Transcript<'t> {
             }
         };
         check_sendable(&messages)?;
+        repairs.extend(surrogate_repairs(&messages));
+        repairs.sort_by_key(|repair| repair.message);
         message::count(&mut messages, counter);
         let items = items::items(provider, &fixed, &messages, counter)?;
-        Ok(Self { text, provider, request, messages, repairs, items })
+        Ok(Self { text, provider, request, messages, repairs, items, pins: Vec::new() })
     }
 
     /// Returns the items: the messages in input order, followed by the fixed fields of the request, such as `tools`.
@@ -202,6 +206,31 @@ impl<'t> Transcript<'t> {
     /// Returns the changes to messages that can be sent.
     pub fn repairs(&self) -> &[Repair] {
         &self.repairs
+    }
+
+    /// Pins a message by its position among the items, so that it is always sent, with its group.
+    ///
+    /// # Errors
+    ///
+    /// [`ChatError::Invalid`] if it cannot be sent. Items that are pinned already, such as tools, are no error.
+    pub fn pin(&mut self, index: usize) -> Result<(), ChatError> {
+        let Some(message) = self.messages.get(index) else { return Ok(()) };
+        if let Some(rule) = message.rejection_rule {
+            let path = format!("{}[{}]", self.provider.list_name(), message.number);
+            let problem = format!("it cannot be sent: {rule}; do not pin it");
+            return Err(ChatError::invalid(path, problem));
+        }
+        let fixed = self.items.len() - self.messages.len();
+        let first = (0..=index).rev().find(|first| {
+            let message = &self.messages[*first];
+            message.rejection_rule.is_none() && items::can_be_first(self.provider, message)
+        });
+        // The request starts with a message that can be first.
+        for index in first.into_iter().chain([index]) {
+            self.items[index] = items::item(&self.messages[index], fixed + index, true)?;
+        }
+        self.pins.push(index);
+        Ok(())
     }
 
     /// Returns the contents of the items as the previous prompt, for policies that keep a prompt's prefix.
@@ -311,12 +340,6 @@ impl<'s, 't> Trimmer<'s, 't> {
     }
 }
 
-/// Returns the `model` of a request, from which a tokenizer can be chosen.
-pub fn model(text: &str) -> Option<String> {
-    let request = json::object("the request", json::parse(text).ok()?).ok()?;
-    json::optional_str("the request", &request, "model").ok().filter(|model| !model.is_empty())
-}
-
 /// Reads a field of a request. Fields that are sent with every selection are added to `fixed`.
 fn read_field<'t>(
     provider: Provider,
@@ -363,6 +386,16 @@ fn read_field<'t>(
     let tokens = if has_prompt { anthropic::TOOLS_PROMPT_TOKENS } else { 0 };
     fixed.push(FixedField { name: name.clone(), text, tokens });
     Ok(Some(Field::Other(name, raw)))
+}
+
+/// Returns the repairs of messages with lone surrogates, which are replaced when they are written.
+fn surrogate_repairs(messages: &[Message<'_>]) -> impl Iterator<Item = Repair> {
+    let sent = messages.iter().filter(|message| message.rejection_rule.is_none());
+    let broken = sent.filter(|message| json::has_lone_surrogates(message.raw));
+    broken.map(|message| Repair {
+        message: message.number,
+        problem: "a lone surrogate is replaced by U+FFFD".to_owned(),
+    })
 }
 
 /// Returns an error if no message can be sent.

@@ -286,6 +286,9 @@ fn contains(message: &Value, content: &str) -> bool {
     }
 }
 
+/// Message, part and tokens of a cut block.
+type Form = (usize, usize, i64);
+
 /// Replays a history request by request, and checks all invariants.
 fn check_session(
     provider: Provider,
@@ -296,7 +299,7 @@ fn check_session(
     let options = options(profile);
     let session = ChatSession::new(options.clone(), &BytesOverFour);
     let mut stepwise = ChatSession::new(options.clone(), &BytesOverFour);
-    let mut previous: Option<(Vec<String>, Vec<(usize, usize, i64)>)> = None;
+    let mut previous: Option<(Vec<String>, Vec<Form>)> = None;
     for end in cuts(messages(history)) {
         let text = request(history, end);
         let transcript = read(provider, &text);
@@ -319,7 +322,7 @@ fn check_session(
         check_request(provider, history, &text, &transcript, &fitted, available, &options)?;
         let sent: Value = serde_json::from_str(&fitted.json()).unwrap();
         let sent = blocks(&sent);
-        let forms: Vec<(usize, usize, i64)> =
+        let forms: Vec<Form> =
             fitted.cuts().iter().map(|cut| (cut.message, cut.part, cut.tokens_after)).collect();
         if let Some((before, cut_before)) = &previous {
             // Between batches, the sent prefix is the same.

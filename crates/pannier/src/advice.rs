@@ -112,12 +112,6 @@ impl Failure {
             Self::Chat(ChatError::SessionOverBudget { smallest_budget, .. }) => {
                 Some(format!("raise {} to at least {smallest_budget}", BUDGET.name(audience)))
             }
-            #[cfg(feature = "chat")]
-            Self::NoProvider => Some(match audience {
-                Audience::Library => "set the provider".to_owned(),
-                Audience::Command => "add --provider openai or --provider anthropic".to_owned(),
-                Audience::Agent => "add provider: openai or anthropic".to_owned(),
-            }),
             #[cfg(feature = "docs")]
             Self::Docs(error) => docs_advice(error, audience),
             #[cfg(feature = "memory")]

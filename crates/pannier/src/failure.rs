@@ -50,10 +50,6 @@ pub enum Failure {
     #[cfg(feature = "chat")]
     #[error("previous: {0}")]
     Previous(#[source] ChatError),
-    /// A request does not name the provider of its transcript.
-    #[cfg(feature = "chat")]
-    #[error("the transcript's provider is not named")]
-    NoProvider,
     /// Document indexes.
     #[cfg(feature = "docs")]
     #[error(transparent)]
@@ -228,7 +224,7 @@ impl Failure {
                 _ => Category::InvalidInput,
             },
             #[cfg(feature = "chat")]
-            Self::Previous(_) | Self::NoProvider => Category::InvalidInput,
+            Self::Previous(_) => Category::InvalidInput,
             #[cfg(feature = "docs")]
             Self::Docs(error) => match error {
                 DocsError::NoIndex { .. } => Category::CacheMissing,

@@ -131,6 +131,9 @@ fn every_option_is_in_the_schema() {
     check::<ChatRequest>(&[
         "transcript",
         "provider",
+        "from",
+        "query",
+        "pin",
         "previous",
         "budget",
         "target",
@@ -185,16 +188,19 @@ fn chat_keeps_the_text_of_messages() {
 
     let request = |value: Value| ChatRequest::from_value(value).unwrap();
     let run = |value| request(value).run(&Shelf::default(), &Control::default()).unwrap_err();
-    let failure = run(json!({ "transcript": text, "budget": 100 }));
-    assert!(matches!(failure, Failure::NoProvider));
-    assert!(failure.advice(Audience::Command).unwrap().contains("--provider openai"));
+    // The provider is detected.
+    let control = Control::default();
+    let detected = request(json!({ "transcript": text, "budget": 100 }));
+    detected.run(&Shelf::default(), &control).unwrap();
+    let decided = control.take_notes().decided;
+    assert!(decided.iter().any(|note| note.setting == "provider" && note.value == "openai"));
     let required = json!({ "transcript": text, "provider": "openai", "budget": 5, "reserve": 2 });
     let failure = run(required);
     assert_eq!(
         failure.message(Audience::Command),
-        "system prompt, tools and last user message need 12 tokens but --budget less --reserve is 3"
+        "system prompt, tools and last user message need 11 tokens but --budget less --reserve is 3"
     );
-    assert_eq!(failure.advice(Audience::Agent).unwrap(), "raise budget to at least 14");
+    assert_eq!(failure.advice(Audience::Agent).unwrap(), "raise budget to at least 13");
     let previous = json!({ "transcript": text, "provider": "openai", "budget": 9, "previous": 7 });
     assert!(run(previous).to_string().starts_with("previous: the request: it is a number"));
     // A model of a transcript names no files.

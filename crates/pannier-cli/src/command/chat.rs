@@ -24,16 +24,17 @@ const MAX_TRANSCRIPT_BYTES: u64 = 1 << 30;
 
 /// Trim a chat transcript to a token budget
 ///
-/// Reads a list of messages or a request, and prints it with fewer messages, in the same order. A tool call and its results
-/// stay together. The system prompt, the tools and the last user message are always kept. Content that the provider would
+/// Reads a list of messages, a request or a session log, and prints it with fewer messages, in the same order. The format is
+/// detected. A tool call and its results stay together. The system prompt, the tools and the last user message are always kept. Content that the provider would
 /// reject is dropped.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  pannier chat request.json --provider openai --budget 8k --report
-  pannier chat now.json --provider openai --budget 8k --previous sent.json")]
+  pannier chat request.json --budget 8k --report
+  pannier chat now.json --budget 8k --previous sent.json
+  pannier chat ~/.claude/projects/app/session.jsonl --budget 64k")]
 pub(crate) struct Chat {
-    /// JSON list of messages, or a request with one [default: standard input]
+    /// JSON list of messages, a request with one, or a session log [default: standard input]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
 

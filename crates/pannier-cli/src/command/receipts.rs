@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueHint};
 use pannier::ops::{IndexOptions, QueryOptions, ReadPool, SearchPool, TranscriptJson};
-use pannier_chat::{ChatError, Provider, Transcript};
+use pannier_chat::{ChatError, ChatInput, Provider, Transcript};
 use pannier_core::TokenCounter;
 use pannier_core::item::UncountedItem;
 use pannier_memory::{Folder, PacketBuilder};
@@ -157,7 +157,9 @@ impl ReplayCommand {
         };
         let provider = Provider::from_receipt(receipt)?;
         let TranscriptJson(text) = super::chat::read(file)?;
-        let transcript = Transcript::read(provider, &text, counter).map_err(at(file))?;
+        let input = ChatInput::open(&text, Some(provider), None).map_err(at(file))?;
+        let mut transcript = input.read(counter).map_err(at(file))?;
+        transcript.pin_as_in(receipt).map_err(at(file))?;
         let previous = self.previous.as_deref().map(super::chat::read).transpose()?;
         let previous = match (&previous, self.previous.as_deref()) {
             (Some(TranscriptJson(text)), Some(path)) => {

@@ -183,6 +183,8 @@ struct SharedTagCounter<'r> {
     /// For each tag, its bucket in the group that is split.
     bucket_of: Vec<u32>,
     bitmaps: Vec<u64>,
+    /// The items of tags without a bitmap.
+    lists: Vec<u32>,
     /// The union of one member's bitmaps.
     union: Vec<u64>,
     bitmap_steps: u64,
@@ -205,6 +207,7 @@ impl<'r> SharedTagCounter<'r> {
             buckets: Vec::with_capacity(2 * rows.distinct),
             bucket_of: vec![Self::NO_BUCKET; rows.distinct],
             bitmaps: Vec::with_capacity(rows.distinct),
+            lists: Vec::new(),
             union: Vec::new(),
             bitmap_steps: 0,
         }
@@ -360,8 +363,8 @@ impl<'r> SharedTagCounter<'r> {
         }
     }
 
-    /// Adds a group by bitmaps of its items. A tag of few items has no bitmap; its bits are set one by one, so the bitmaps
-    /// take no more memory than the members.
+    /// Adds a group by bitmaps of its items. A tag of few items has a list of them instead, and their bits are set one by
+    /// one, so the bitmaps take no more memory than the members.
     fn add_by_bitmap(
         &mut self,
         group: Range<usize>,
@@ -371,14 +374,19 @@ impl<'r> SharedTagCounter<'r> {
     ) {
         let words = weight.div_ceil(64);
         self.bitmaps.clear();
+        let mut listed = 0;
+        // From here on a bucket is its bitmap, or its list.
         for bucket in &mut self.buckets[first_bucket..] {
             bucket.filled = 0;
-            if bucket.len >= words {
-                // From here on the bucket is its bitmap.
+            if bucket.weight >= words {
                 bucket.start = self.bitmaps.len();
                 self.bitmaps.resize(bucket.start + words, 0);
+            } else {
+                bucket.start = listed;
+                listed += bucket.weight;
             }
         }
+        self.lists.resize(listed, 0);
         let mut position = 0;
         for i in group.clone() {
             let member = self.members[i];
@@ -386,13 +394,12 @@ impl<'r> SharedTagCounter<'r> {
             position = items.end;
             for &tag in self.remaining_tags(member) {
                 let bucket = &mut self.buckets[self.bucket_of[tag as usize] as usize];
-                if bucket.len >= words {
+                if bucket.weight >= words {
                     set_bits(&mut self.bitmaps[bucket.start..], items.clone());
                 } else {
-                    // Here a member is the range of its items.
-                    let Range { start: tail, end } = items;
-                    self.members[bucket.start + bucket.filled] = Member { tail, end, ..member };
-                    bucket.filled += 1;
+                    let list = &mut self.lists[bucket.start + bucket.filled..];
+                    list.iter_mut().zip(items.clone()).for_each(|(slot, item)| *slot = item);
+                    bucket.filled += items.len();
                 }
             }
         }
@@ -401,14 +408,13 @@ impl<'r> SharedTagCounter<'r> {
             self.union.clear();
             self.union.resize(words, 0);
             for &tag in self.remaining_tags(member) {
-                let Bucket { start, len, .. } = self.buckets[self.bucket_of[tag as usize] as usize];
-                if len >= words {
+                let Bucket { start, weight, .. } =
+                    self.buckets[self.bucket_of[tag as usize] as usize];
+                if weight >= words {
                     let bitmap = &self.bitmaps[start..start + words];
                     self.union.iter_mut().zip(bitmap).for_each(|(union, bits)| *union |= bits);
                 } else {
-                    for items in &self.members[start..start + len] {
-                        set_bits(&mut self.union, items.tail..items.end);
-                    }
+                    set_bits(&mut self.union, self.lists[start..start + weight].iter().copied());
                 }
             }
             let shared: u32 = self.union.iter().map(|word| word.count_ones()).sum();
@@ -418,7 +424,7 @@ impl<'r> SharedTagCounter<'r> {
     }
 }
 
-fn set_bits(bitmap: &mut [u64], positions: Range<u32>) {
+fn set_bits(bitmap: &mut [u64], positions: impl Iterator<Item = u32>) {
     for position in positions {
         bitmap[position as usize / 64] |= 1 << (position % 64);
     }

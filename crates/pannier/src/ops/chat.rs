@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use pannier_chat::{Provider, Repair, ReusedPrefix, Transcript, TrimmedTranscript, Trimmer, model};
+use pannier_chat::{
+    ChatError, ChatInput, LogFormat, Provider, Repair, ReusedPrefix, Transcript, TrimmedTranscript,
+    Trimmer,
+};
 use pannier_core::item::find_item;
 use pannier_core::{ContextBudget, ContextItem, Explanation, TokenCounter};
 use pannier_policy::{PolicyInputs, Receipt};
@@ -15,6 +18,7 @@ use super::pool::check_explained;
 use super::values::list;
 use super::{
     Answer, BudgetOptions, Control, Date, Group, PackTotals, PolicyName, Request, ReserveOptions,
+    Tokens,
 };
 use crate::{Failure, Shelf};
 
@@ -24,14 +28,18 @@ const DEFAULT_POLICY: &str = "transcript";
 request! {
     /// Trim a chat transcript to a token budget.
     pub struct ChatRequest {
-        /// Messages, or a request that contains them: JSON, or a string with its text
+        /// Messages, a request that contains them, or a session log: JSON, or a string with its text
         #[arg(skip)]
         #[schema(with = "Value")]
         pub transcript: TranscriptJson,
 
-        /// Provider of the messages: openai or anthropic
+        /// Provider: openai, anthropic, responses or gemini [default: detected]
         #[arg(long, value_name = "NAME", value_enum, hide_possible_values = true)]
         pub provider: Option<ProviderName>,
+
+        /// Agent that wrote the log: claude-code or codex [default: detected]
+        #[arg(long, value_name = "NAME", value_enum, hide_possible_values = true)]
+        pub from: Option<LogName>,
 
         /// Previous request; keep its prefix so the prompt cache still hits
         #[arg(skip)]
@@ -56,13 +64,22 @@ request! {
         /// Model, encoding or file:PATH [default: its model]
         ///
         /// It counts tokens. The default is the tokenizer of the request's model. Without a known model, it is o200k for
-        /// OpenAI and claude for Anthropic.
+        /// OpenAI, claude for Anthropic, and gemini for Gemini.
         #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
         pub tokenizer: Option<String>,
 
         /// Reference time, e.g. 2026-03-01T12:00:00Z
         #[arg(long, value_name = "TIME", help_heading = "Advanced", hide_short_help = true)]
         pub now: Option<Date>,
+
+        /// Rank messages by their relevance to a text, too
+        #[arg(long, value_name = "TEXT")]
+        pub query: Option<String>,
+
+        /// Always keep a message, by id or position; repeatable
+        #[arg(long, value_name = "ID")]
+        #[serde(default, deserialize_with = "list")]
+        pub pin: Vec<String>,
 
         /// Explain why a message is in or out; repeatable
         #[arg(long, value_name = "ID")]
@@ -98,6 +115,32 @@ pub enum ProviderName {
     Openai,
     /// Anthropic Messages
     Anthropic,
+    /// OpenAI Responses
+    Responses,
+    /// Gemini generateContent
+    Gemini,
+}
+
+/// The agent that wrote a session log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum LogName {
+    /// Claude Code
+    ClaudeCode,
+    /// Codex
+    Codex,
+}
+
+impl From<LogName> for LogFormat {
+    fn from(name: LogName) -> Self {
+        match name {
+            LogName::ClaudeCode => Self::ClaudeCode,
+            LogName::Codex => Self::Codex,
+        }
+    }
 }
 
 impl From<ProviderName> for Provider {
@@ -105,17 +148,18 @@ impl From<ProviderName> for Provider {
         match name {
             ProviderName::Openai => Self::OpenAi,
             ProviderName::Anthropic => Self::Anthropic,
+            ProviderName::Responses => Self::Responses,
+            ProviderName::Gemini => Self::Gemini,
         }
     }
 }
 
-impl ProviderName {
-    /// The tokenizer for requests of unknown models.
-    fn tokenizer(self) -> &'static str {
-        match self {
-            Self::Openai => "o200k",
-            Self::Anthropic => "claude",
-        }
+/// Returns the tokenizer for requests of unknown models.
+fn default_tokenizer(provider: Provider) -> &'static str {
+    match provider {
+        Provider::Anthropic => "claude",
+        Provider::Gemini => "gemini",
+        _ => "o200k",
     }
 }
 
@@ -180,7 +224,7 @@ impl ChatRequest {
     ///
     /// # Errors
     ///
-    /// [`Failure::NoProvider`], [`Failure::Chat`] if the transcript is invalid, [`Failure::Previous`] if the previous one
+    /// [`Failure::Chat`] if the transcript is invalid, [`Failure::Previous`] if the previous one
     /// is, any error of the policy, the tokenizer or the budget, and the errors of `call`.
     pub fn open<T, E: From<Failure>>(
         self,
@@ -188,14 +232,26 @@ impl ChatRequest {
         control: &Control<'_>,
         call: impl FnOnce(&OpenChat<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let budget = self.budget.read(&self.reserves, shelf)?;
-        let name = self.provider.ok_or(Failure::NoProvider)?;
+        let input = self.input(control)?;
+        let budget = self.read_budget(&input, shelf, control)?;
         let policy = shelf.policy(self.policy.as_ref(), DEFAULT_POLICY, control)?;
-        let (counter, exactness) = self.counter(name, shelf, control)?;
+        let policy = match &self.query {
+            Some(query) => policy.for_query(query),
+            None => policy,
+        };
+        let (counter, exactness) = self.counter(&input, shelf, control)?;
         control.step("counting tokens")?;
-        let read = |text| Transcript::read(name.into(), text, &*counter);
-        let transcript = read(&self.transcript.0).map_err(Failure::Chat)?;
-        let previous = self.previous.as_ref().map(|TranscriptJson(text)| read(text));
+        let mut transcript = input.read(&*counter).map_err(Failure::Chat)?;
+        for name in &self.pin {
+            let index = find_item(transcript.items(), name).map_err(Failure::from)?;
+            transcript.pin(index).map_err(Failure::Chat)?;
+        }
+        let previous = self.previous.as_ref();
+        let previous = previous
+            .map(|TranscriptJson(text)| ChatInput::open(text, Some(input.provider()), None))
+            .transpose()
+            .map_err(Failure::Previous)?;
+        let previous = previous.as_ref().map(|input| input.read(&*counter));
         let previous = previous.transpose().map_err(Failure::Previous)?;
         let mut inputs = PolicyInputs::from(self.now.map(|Date(time)| time));
         inputs.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
@@ -210,16 +266,55 @@ impl ChatRequest {
         })
     }
 
+    /// Returns the budget. The reserve is the output limit of the transcript, unless the request sets it.
+    fn read_budget(
+        &self,
+        input: &ChatInput<'_>,
+        shelf: &Shelf,
+        control: &Control<'_>,
+    ) -> Result<ContextBudget, Failure> {
+        let budget = self.budget.read(&self.reserves, shelf)?;
+        let limit = input.max_output_tokens().filter(|_| self.reserves.reserve.is_none());
+        let Some(limit) = limit else { return Ok(budget) };
+        let window = budget.max_tokens();
+        if limit > window {
+            let problem = format!(
+                "its response may have {limit} tokens, which the budget of {window} cannot reserve; raise the budget, or set \
+                 the reserve"
+            );
+            return Err(ChatError::Invalid { path: "the request".to_owned(), problem }.into());
+        }
+        control.decide("reserve", limit.to_string());
+        let reserves = ReserveOptions { reserve: Some(Tokens(limit)), ..self.reserves.clone() };
+        self.budget.read(&reserves, shelf)
+    }
+
+    /// Opens the transcript, and records what was detected.
+    fn input(&self, control: &Control<'_>) -> Result<ChatInput<'_>, Failure> {
+        let (provider, log) = (self.provider.map(Into::into), self.from.map(Into::into));
+        let input = ChatInput::open(&self.transcript.0, provider, log)?;
+        match input.log() {
+            Some(log) if self.from.is_none() => control.decide("log", log.to_string()),
+            None if provider.is_none() => control.decide("provider", input.provider().to_string()),
+            _ => {}
+        }
+        if input.skipped_lines() > 0 {
+            let lines = input.skipped_lines();
+            control.warn(format!("{lines} lines of the log are not JSON objects"));
+        }
+        Ok(input)
+    }
+
     /// Returns the requested tokenizer, that of the request's model, that of the shelf, or the default of the provider, and
     /// its exactness.
     fn counter(
         &self,
-        provider: ProviderName,
+        input: &ChatInput<'_>,
         shelf: &Shelf,
         control: &Control<'_>,
     ) -> Result<(Arc<dyn TokenCounter>, &'static str), Failure> {
         // A model comes from the transcript, which must not name files.
-        let by_model = || pannier_tokens::builtin_counter(&model(&self.transcript.0)?).ok();
+        let by_model = || pannier_tokens::builtin_counter(&input.model()?).ok();
         if self.tokenizer.is_none()
             && let Some(counter) = by_model()
         {
@@ -227,7 +322,8 @@ impl ChatRequest {
             let exactness = counter.exactness().name();
             return Ok((Arc::from(counter), exactness));
         }
-        let counter = shelf.counter(self.tokenizer.as_deref(), provider.tokenizer(), control)?;
+        let default = default_tokenizer(input.provider());
+        let counter = shelf.counter(self.tokenizer.as_deref(), default, control)?;
         let is_known = self.tokenizer.is_some() || shelf.defaults().tokenizer.is_some();
         let exactness = if is_known { counter.exactness().name() } else { "assumed" };
         Ok((counter, exactness))

@@ -45,7 +45,9 @@ mod values;
 mod whatif;
 
 #[cfg(feature = "chat")]
-pub use chat::{ChatAnswer, ChatRequest, OpenChat, ProviderName, TranscriptJson, TrimmedChat};
+pub use chat::{
+    ChatAnswer, ChatRequest, LogName, OpenChat, ProviderName, TranscriptJson, TrimmedChat,
+};
 pub use compare::CompareRequest;
 pub use control::{Control, Decided, Notes};
 pub use count::{CountAnswer, CountRequest, CountedText};
