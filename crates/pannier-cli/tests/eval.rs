@@ -188,7 +188,7 @@ fn fitting_prints_a_policy_for_sessions() {
 #[test]
 fn wrong_options_of_a_replay_are_explained() {
     for (options, problem) in [
-        (&["--policy", "best"][..], "best"),
+        (&["--policy", "best"][..], "there is no policy 'best'"),
         (&["--policy", "rag"][..], "policy 'rag' is not for sessions"),
         (&["--command", "cat"][..], "write a name and a command"),
         (&["--budget", "1.5"][..], "write tokens, as in 16k, or a share"),

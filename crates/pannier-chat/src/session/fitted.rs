@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::fold::Fold;
+use super::fold::{Fold, Turn, turns_json};
 use crate::message::Message;
 use crate::{Provider, Transcript};
 
@@ -72,6 +72,7 @@ pub struct Fitted<'s, 't> {
     last_unchanged: Option<BlockPosition>,
     /// The message with the note about omitted turns.
     note: Option<(usize, String)>,
+    omitted: Vec<Turn>,
 }
 
 impl<'s, 't> Fitted<'s, 't> {
@@ -99,7 +100,8 @@ impl<'s, 't> Fitted<'s, 't> {
         let (_, first_changed) = fold.change();
         let last_unchanged = last_unchanged(transcript.provider, fold);
         let (tokens, is_batch) = (fold.total(), first_changed.is_some());
-        Self { transcript, tokens, cuts, is_batch, last_unchanged, note }
+        let omitted = fold.omitted_turns().to_vec();
+        Self { transcript, tokens, cuts, is_batch, last_unchanged, note, omitted }
     }
 
     /// Returns the tokens of the request: messages, tools, system prompt, and the start of the response.
@@ -123,6 +125,15 @@ impl<'s, 't> Fitted<'s, 't> {
         self.last_unchanged
     }
 
+    /// Returns the content of a cut block, or of all omitted turns.
+    pub(super) fn content(&self, cut: &Cut) -> Option<String> {
+        let messages = &self.transcript.messages;
+        match cut.form {
+            CutForm::Omitted => Some(turns_json(self.transcript.provider, messages, &self.omitted)),
+            _ => Some(messages.get(cut.index)?.parts.get(cut.part)?.recalled().into_owned()),
+        }
+    }
+
     /// Returns the messages, or the request that contains them, as JSON. Without changes, it is the input itself.
     pub fn json(&self) -> String {
         let transcript = self.transcript;
@@ -139,7 +150,8 @@ impl<'s, 't> Fitted<'s, 't> {
             let count = cuts.iter().take_while(|cut| cut.index == index).count();
             let (own, rest) = cuts.split_at(count);
             cuts = rest;
-            let is_omitted = own.first().is_some_and(|cut| cut.form == CutForm::Omitted);
+            let turn = self.omitted.partition_point(|turn| turn.end <= index);
+            let is_omitted = self.omitted.get(turn).is_some_and(|turn| turn.start <= index);
             if is_omitted || is_rejected(&message) {
                 return None;
             }
@@ -165,8 +177,8 @@ fn last_unchanged(provider: Provider, fold: &Fold) -> Option<BlockPosition> {
         messages += usize::from(previous != Some(block.message));
         previous = Some(block.message);
     }
-    // Anthropic's note is a block of the first user message.
-    let note = fold.note().filter(|(task, _)| provider == Provider::Anthropic && message > *task);
+    let is_block = matches!(provider, Provider::Anthropic | Provider::Gemini);
+    let note = fold.note().filter(|(task, _)| is_block && message > *task);
     let block = unchanged().count() + usize::from(note.is_some()) - 1;
     Some(BlockPosition { block, message: messages - 1 })
 }

@@ -129,6 +129,7 @@ pub(super) struct Fold {
     open_turn: Option<Turn>,
     gone_turns: usize,
     gone_messages: usize,
+    omitted: TurnsHasher,
     task: Option<usize>,
     last_user: usize,
     note: Option<Note>,
@@ -191,6 +192,7 @@ impl Fold {
             open_turn: None,
             gone_turns: 0,
             gone_messages: 0,
+            omitted: TurnsHasher::default(),
             task: None,
             last_user: 0,
             note: None,
@@ -222,9 +224,25 @@ impl Fold {
         Some((self.task?, &self.note.as_ref()?.text))
     }
 
+    /// Returns the turns that were left out.
+    pub(super) fn omitted_turns(&self) -> &[Turn] {
+        &self.turns[..self.gone_turns]
+    }
+
     /// Returns the recall id of the turns that were left out.
     pub(super) fn omitted_id(&self) -> String {
         self.note.as_ref().map(|note| note.id.clone()).unwrap_or_default()
+    }
+
+    /// Returns the turns of a history that can be left out.
+    pub(super) fn turns(transcript: &Transcript<'_>) -> Vec<Turn> {
+        let mut fold = Self::new(transcript, 0);
+        for (index, message) in transcript.messages.iter().enumerate() {
+            if message.rejection_rule.is_none() {
+                fold.take_turn(index, message);
+            }
+        }
+        fold.turns
     }
 
     /// Takes a step before every assistant message that follows the known ones, and at the end.
@@ -699,14 +717,19 @@ impl Fold {
                 self.sent_tokens -= self.blocks[index].tokens;
                 self.blocks[index].is_gone = true;
             }
-            self.mark_changed(self.blocks.partition_point(|block| block.message <= task));
+            // The note is a block of its own, or the end of a text.
+            let is_block = matches!(step.provider, Provider::Anthropic | Provider::Gemini);
+            let after = self.blocks.partition_point(|block| block.message <= task);
+            self.mark_changed(after.saturating_sub(usize::from(!is_block)));
             self.gone_messages += end - start;
             gone += 1;
         }
         if gone > self.gone_turns {
+            for turn in &self.turns[self.gone_turns..gone] {
+                self.omitted.add(step.provider, &step.messages[turn.start..turn.end]);
+            }
             self.gone_turns = gone;
-            let messages = turns_json(step.provider, step.messages, &self.turns[..gone]);
-            let id = self.ids.id(BlockHash::new(&messages));
+            let id = self.ids.id(self.omitted.hash());
             let text = format!("[{} earlier messages left out; recall {id}]", self.gone_messages);
             let tokens = step.count(&format!("\n\n{text}")).saturating_add(NOTE_SLACK_TOKENS);
             let note = Note { id, text, tokens };
@@ -722,6 +745,32 @@ pub(super) fn turns_json(provider: Provider, messages: &[Message<'_>], turns: &[
     let mut text = String::new();
     json::write_array(messages, &mut text, |message, text| write_message(provider, message, text));
     text
+}
+
+/// The hash of the JSON list of turns, which grows by turns.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TurnsHasher {
+    hasher: blake3::Hasher,
+    is_started: bool,
+}
+
+impl TurnsHasher {
+    /// Adds the messages of a turn. Returns the hash of the list.
+    pub(super) fn add(&mut self, provider: Provider, messages: &[Message<'_>]) -> BlockHash {
+        for message in messages {
+            let mut text = if self.is_started { ",".to_owned() } else { "[".to_owned() };
+            self.is_started = true;
+            write_message(provider, message, &mut text);
+            self.hasher.update(text.as_bytes());
+        }
+        self.hash()
+    }
+
+    fn hash(&self) -> BlockHash {
+        let mut hasher = self.hasher.clone();
+        hasher.update(b"]");
+        BlockHash::finish(&hasher)
+    }
 }
 
 fn is_result(message: &Message<'_>, part: &Part<'_>) -> bool {

@@ -14,6 +14,10 @@ impl BlockHash {
     pub(super) fn new(content: &str) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(content.as_bytes());
+        Self::finish(&hasher)
+    }
+
+    pub(super) fn finish(hasher: &blake3::Hasher) -> Self {
         let mut bytes = [0; 16];
         hasher.finalize_xof().fill(&mut bytes);
         Self(u128::from_be_bytes(bytes))

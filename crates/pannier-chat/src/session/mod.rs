@@ -13,6 +13,8 @@ mod fitted;
 mod fold;
 mod form;
 mod id;
+mod recall;
+mod store;
 mod terms;
 
 use pannier_core::{ContextBudget, TokenCounter};
@@ -21,6 +23,8 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 pub use self::fitted::{BlockPosition, Cut, CutForm, Fitted};
 use self::fold::Fold;
+pub use self::recall::RecallRange;
+pub use self::store::{RecallStore, RecallStoreOptions};
 use crate::message::{Message, Role};
 use crate::{ChatError, Transcript};
 
