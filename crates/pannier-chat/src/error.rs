@@ -1,5 +1,7 @@
 //! The errors of this crate.
 
+use std::path::PathBuf;
+
 use pannier_core::Error;
 
 /// A failure to read or trim a transcript.
@@ -62,6 +64,37 @@ pub enum ChatError {
         smallest_budget: i64,
         /// The tokens that the budget allows.
         available_tokens: i64,
+    },
+
+    /// The recalled lines exceed the budget.
+    #[error(
+        "the recalled lines have {tokens} tokens but the budget is {max_tokens}; name some of the {lines} lines"
+    )]
+    RecallOverBudget {
+        /// The tokens of the lines.
+        tokens: i64,
+        /// The budget.
+        max_tokens: i64,
+        /// The lines of the whole block.
+        lines: usize,
+    },
+
+    /// No block has a recall id.
+    #[error("no block has the recall id `{id}`")]
+    UnknownRecallId {
+        /// The id.
+        id: String,
+    },
+
+    /// The recall store fails to read or write.
+    #[error("cannot {action} {}: {problem}", path.display())]
+    Store {
+        /// What failed: `read`, `write` or `lock`.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The error of the operating system.
+        problem: String,
     },
 
     /// The engine fails to select.

@@ -61,6 +61,8 @@ mod trimmed;
 pub use error::ChatError;
 pub use input::ChatInput;
 pub use logs::{History, LogFormat, RecordedRequest, RecordedUsage, SessionLog};
-pub use session::{BlockPosition, ChatSession, Cut, CutForm, Fitted, SessionPolicy};
+pub use session::{
+    BlockPosition, ChatSession, Cut, CutForm, Fitted, RecallRange, RecallStore, RecallStoreOptions,
+};
 pub use transcript::{Provider, Repair, Transcript, Trimmer};
 pub use trimmed::{ReusedPrefix, TrimmedTranscript};

@@ -1,5 +1,6 @@
 //! The common model of all providers' messages: a role and a list of parts.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use pannier_core::TokenCounter;
@@ -136,7 +137,6 @@ pub(crate) struct Part<'t> {
     /// The value that a shorter one can replace; `None` if the part is sent as it is.
     pub(crate) body: Option<Body<'t>>,
     /// The tool that a call names.
-    #[expect(dead_code, reason = "sessions will use it")]
     pub(crate) tool: String,
     /// The text, or the object of a call, that replaces the body.
     pub(crate) replacement: Option<String>,
@@ -157,6 +157,23 @@ impl<'t> Part<'t> {
     pub(crate) fn with_body(mut self, body: Option<Body<'t>>) -> Self {
         self.body = body;
         self
+    }
+
+    /// Returns the content that a shorter form can replace: its text, the arguments of a call, or JSON if a result has
+    /// media.
+    pub(crate) fn recalled(&self) -> Cow<'_, str> {
+        match self.body {
+            Some(Body::Text(value)) if self.has_media() => Cow::Owned(json::compact(value)),
+            _ if !self.tool.is_empty() => {
+                Cow::Borrowed(self.text.get(self.tool.len() + 1..).unwrap_or_default())
+            }
+            _ => Cow::Borrowed(&self.text),
+        }
+    }
+
+    /// Returns whether it is a result with images or documents.
+    pub(crate) fn has_media(&self) -> bool {
+        matches!(self.kind, PartKind::ToolResult { .. }) && self.tokens > TOKENS_PER_TOOL_CALL
     }
 
     /// Writes it, with the replacement of its body if there is one.

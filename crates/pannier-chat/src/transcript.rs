@@ -259,6 +259,12 @@ impl<'t> Transcript<'t> {
         Ok(Trimmer { transcript: self, pipeline, policy, now })
     }
 
+    /// Returns the tokens of the fixed fields.
+    pub(crate) fn fixed_tokens(&self) -> i64 {
+        let fixed = self.items[self.messages.len()..].iter();
+        fixed.fold(0, |sum, item| sum.saturating_add(item.tokens()))
+    }
+
     /// Returns the tokens of the pinned items and their groups, which are always sent.
     pub fn required_tokens(&self) -> i64 {
         let pinned = self.items.iter().filter(|item| item.is_pinned());

@@ -89,16 +89,16 @@ impl<'t> Transcript<'t> {
     /// Writes the messages that `message` returns for their positions, or the request that contains them.
     pub(crate) fn write<'s>(
         &'s self,
-        message: impl Fn(usize) -> Option<Cow<'s, Message<'t>>>,
+        mut message: impl FnMut(usize) -> Option<Cow<'s, Message<'t>>>,
     ) -> String {
         let mut text = String::new();
-        let write_messages = |text: &mut String| {
+        let mut write_messages = |text: &mut String| {
             if let [input] = self.messages.as_slice()
                 && json::is_string(input.raw)
             {
                 return json::write(input.raw, text);
             }
-            let messages = (0..self.messages.len()).filter_map(&message);
+            let messages = (0..self.messages.len()).filter_map(&mut message);
             json::write_array(messages, text, |message, text| {
                 write_message(self.provider, &message, text);
             });
@@ -147,7 +147,7 @@ fn sent_texts(transcript: &Transcript<'_>, is_sent: impl Fn(usize) -> bool) -> V
     fixed.chain(messages).collect()
 }
 
-fn write_message(provider: Provider, message: &Message<'_>, into: &mut String) {
+pub(crate) fn write_message(provider: Provider, message: &Message<'_>, into: &mut String) {
     match provider {
         _ if !message.is_changed() => json::write(message.raw, into),
         Provider::OpenAi => openai::write(message, into),

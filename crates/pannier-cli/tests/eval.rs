@@ -167,7 +167,8 @@ fn a_failing_or_endless_command_is_a_refusal() {
 #[test]
 fn wrong_options_of_a_replay_are_explained() {
     for (options, problem) in [
-        (&["--policy", "best"][..], "unknown policy 'best'"),
+        (&["--policy", "best"][..], "there is no policy 'best'"),
+        (&["--policy", "rag"][..], "policy 'rag' is not for sessions"),
         (&["--command", "cat"][..], "write a name and a command"),
         (&["--budget", "1.5"][..], "write tokens, as in 16k, or a share"),
         (&["--read-price=-1"][..], "it must be from 0 to 1000000"),

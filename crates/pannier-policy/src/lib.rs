@@ -19,6 +19,7 @@ mod registry;
 mod schema;
 mod scorer;
 mod sensitivity;
+mod session;
 mod slicer;
 mod tree;
 
@@ -41,6 +42,7 @@ pub use sensitivity::{
     ItemStatus, PolicySensitivityDiffEntry, PolicySensitivityReport, pipeline_sensitivity,
     policy_sensitivity,
 };
+pub use session::{SessionOptions, SessionPrices, SessionWeights};
 pub use slicer::{
     CountConstrainedKnapsackOptions, CountQuotaOptions, DocumentOptions, FillOptions, KindCount,
     KindQuota, KindShare, KnapsackOptions, Packing, QuotaOptions, SlicerPolicy, TierOptions,

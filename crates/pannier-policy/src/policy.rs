@@ -15,8 +15,8 @@ use crate::component::{
 use crate::scorer::average;
 use crate::tree::{self, ReadError};
 use crate::{
-    Bm25Options, LayoutPolicy, PlacerPolicy, PolicyRegistry, ScorerPolicy, SlicerPolicy,
-    WeightedScorer,
+    Bm25Options, LayoutPolicy, PlacerPolicy, PolicyRegistry, ScorerPolicy, SessionOptions,
+    SlicerPolicy, WeightedScorer,
 };
 
 /// The components of a pipeline and their options, without a budget.
@@ -67,6 +67,8 @@ records! {
         overflow_strategy: OverflowStrategy,
         /// Whether members of a group are placed together; default: false.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")] keep_groups_together: bool,
+        /// How a chat session cuts its requests; default: the policy is not for sessions.
+        #[serde(default, skip_serializing_if = "Option::is_none")] session: Option<SessionOptions>,
     }
 
     /// A relevance floor. One of the two is set.
@@ -105,6 +107,7 @@ impl Policy {
             keep_duplicates: Vec::new(),
             overflow_strategy: OverflowStrategy::default(),
             keep_groups_together: false,
+            session: None,
         })
     }
 
@@ -177,6 +180,11 @@ impl Policy {
     /// Returns whether members of a group are placed together.
     pub fn keep_groups_together(&self) -> bool {
         self.0.keep_groups_together
+    }
+
+    /// Returns how a chat session cuts its requests.
+    pub fn session(&self) -> Option<&SessionOptions> {
+        self.0.session.as_ref()
     }
 
     /// Sets the name for people.
@@ -291,6 +299,12 @@ impl Policy {
         Self(Fields { keep_groups_together, ..self.0 })
     }
 
+    /// Sets how a chat session cuts its requests.
+    #[must_use]
+    pub fn with_session(self, session: SessionOptions) -> Self {
+        Self(Fields { session: Some(session), ..self.0 })
+    }
+
     /// Adds BM25 for a query, with the weight of all other scorers together.
     ///
     /// ```
@@ -389,6 +403,9 @@ impl Policy {
         }
         if let Some(share) = fields.floor.as_ref().and_then(|floor| floor.share_of_best) {
             check_range("floor.share_of_best", share, 1.0)?;
+        }
+        if let Some(session) = &fields.session {
+            session.check().map_err(|error| error.at("session"))?;
         }
         for (name, worth) in &fields.forms {
             check_range(&format!("forms.{name}"), *worth, 1.0)?;

@@ -684,12 +684,15 @@ fn presets_are_valid_and_found_in_any_case() {
         names,
         [
             "assemble",
+            "balanced",
+            "careful",
             "chat",
             "code-review",
             "debugging",
             "document-qa",
             "long-running",
             "rag",
+            "thrifty",
             "tool-use",
             "transcript"
         ]
@@ -707,9 +710,27 @@ fn presets_are_valid_and_found_in_any_case() {
     assert_eq!(*registry.policy("document-qa").unwrap().slicer(), exact);
     assert_eq!(
         registry.policy("chatt").unwrap_err().to_string(),
-        "there is no policy 'chatt'; there are assemble, chat, code-review, debugging, \
-         document-qa, long-running, rag, tool-use, transcript"
+        "there is no policy 'chatt'; there are assemble, balanced, careful, chat, code-review, \
+         debugging, document-qa, long-running, rag, thrifty, tool-use, transcript"
     );
+}
+
+#[test]
+fn session_options_are_checked() {
+    let policy = |session: &str| read(&format!("scorers = [\"recency\"]\n[session]\n{session}"));
+    let session = policy("low_water = 0.7\n[session.weights]\nage = -0.5").unwrap();
+    let options = session.session().unwrap();
+    assert_eq!((options.low_water, options.weights.age, options.pressure), (0.7, -0.5, 0.5));
+    for (text, expected) in [
+        ("pressure = 1.5", "session.pressure: expected a number from 0 to 1, found 1.5"),
+        ("min_cap_tokens = -1", "session.min_cap_tokens: expected a number from 0 to"),
+        ("[session.weights]\nage = 1e9", "session.weights.age: expected a number from -1000"),
+        ("[session.prices]\nread = -1", "session.prices.read: expected a number from 0"),
+        ("hight_water = 1", "session"),
+    ] {
+        let error = policy(text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 #[test]

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pannier_core::ContextBudget;
-use pannier_policy::{Policy, PolicyRegistry};
+use pannier_policy::{Policy, PolicyRegistry, SessionOptions};
 
 use super::block::{Block, BlockKind, BlockReader, ReplayMessage, request_json};
 use crate::message::TOKENS_PER_MESSAGE;
-use crate::{ChatError, ChatSession, Provider, SessionPolicy, Transcript};
+use crate::{ChatError, ChatSession, Provider, Transcript};
 
 /// Decides what to send of a session. One value lives as long as the session.
 pub trait ReplayPolicy {
@@ -124,7 +124,7 @@ impl ReplayPolicy for OldestFirst {
 /// Fits each request as a part of its session.
 #[derive(Debug)]
 pub struct FitSession {
-    policy: SessionPolicy,
+    options: SessionOptions,
     budget: ContextBudget,
 }
 
@@ -134,8 +134,8 @@ impl FitSession {
     /// # Errors
     ///
     /// As [`ContextBudget::new`].
-    pub fn new(policy: SessionPolicy, budget: i64) -> Result<Self, ChatError> {
-        Ok(Self { policy, budget: ContextBudget::new(budget, budget)? })
+    pub fn new(options: SessionOptions, budget: i64) -> Result<Self, ChatError> {
+        Ok(Self { options, budget: ContextBudget::new(budget, budget)? })
     }
 }
 
@@ -145,7 +145,7 @@ impl ReplayPolicy for FitSession {
         history: &[ReplayMessage],
         reader: &mut BlockReader<'_>,
     ) -> Result<Vec<ReplayMessage>, String> {
-        let session = ChatSession::new(self.policy.clone(), reader.counter());
+        let session = ChatSession::new(self.options.clone(), reader.counter());
         let fit = |transcript: &Transcript<'_>| {
             session.fit(transcript, &self.budget).map(|fitted| fitted.json())
         };

@@ -2,33 +2,54 @@
 
 use std::borrow::Cow;
 
-use super::fold::Fold;
-use crate::Transcript;
+use super::fold::{Fold, Turn, turns_json};
 use crate::message::Message;
+use crate::{Provider, Transcript};
 
 /// The form in which a cut block is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum CutForm {
+    /// The beginning and the end.
+    HeadAndTail,
+    /// The first line.
+    FirstLine,
+    /// A reference to an earlier result with the same content.
+    Duplicate,
+    /// The number of its tokens, its recall id and its rare names.
+    Names,
     /// The number of its tokens and its recall id.
     Stub,
+    /// The arguments of a call, long ones cut.
+    ShortInput,
+    /// The first characters of a text.
+    Beginning,
+    /// Left out, with its whole turn.
+    Omitted,
 }
 
 /// A block that is sent in a shorter form.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Cut {
-    /// The recall id, which the shorter form contains.
+    /// The recall id, which the request contains. Blocks of omitted turns have that of all these turns.
     pub id: String,
     /// The position of its message in the history.
     pub message: usize,
+    /// The position of its part in the message.
+    pub part: usize,
     /// The form in which it is sent.
     pub form: CutForm,
     /// The tokens of the whole block.
     pub tokens_before: i64,
     /// The tokens of the form.
     pub tokens_after: i64,
+    /// The position of its message in the transcript, and its new text.
+    #[serde(skip)]
+    index: usize,
+    #[serde(skip)]
+    text: String,
 }
 
 /// The position of a content block in the sent request.
@@ -45,54 +66,119 @@ pub struct BlockPosition {
 #[derive(Debug)]
 pub struct Fitted<'s, 't> {
     transcript: &'s Transcript<'t>,
-    fold: Fold,
+    tokens: i64,
+    cuts: Vec<Cut>,
+    is_batch: bool,
+    last_unchanged: Option<BlockPosition>,
+    /// The message with the note about omitted turns.
+    note: Option<(usize, String)>,
+    omitted: Vec<Turn>,
 }
 
 impl<'s, 't> Fitted<'s, 't> {
-    pub(super) fn new(transcript: &'s Transcript<'t>, fold: Fold) -> Self {
-        Self { transcript, fold }
+    pub(super) fn new(transcript: &'s Transcript<'t>, fold: &Fold) -> Self {
+        let note = fold.note().map(|(message, note)| (message, note.to_owned()));
+        let omitted_id = fold.omitted_id();
+        let mut cuts = Vec::new();
+        for block in &fold.blocks {
+            let (form, id, text) = match &block.cut {
+                _ if block.is_gone => (CutForm::Omitted, omitted_id.clone(), String::new()),
+                Some((form, text)) => (*form, fold.id(block.hash), text.clone()),
+                None => continue,
+            };
+            cuts.push(Cut {
+                id,
+                message: transcript.messages[block.message].number,
+                part: block.part,
+                form,
+                tokens_before: block.whole_tokens,
+                tokens_after: if block.is_gone { 0 } else { block.tokens },
+                index: block.message,
+                text,
+            });
+        }
+        let (_, first_changed) = fold.change();
+        let last_unchanged = last_unchanged(transcript.provider, fold);
+        let (tokens, is_batch) = (fold.total(), first_changed.is_some());
+        let omitted = fold.omitted_turns().to_vec();
+        Self { transcript, tokens, cuts, is_batch, last_unchanged, note, omitted }
     }
 
     /// Returns the tokens of the request: messages, tools, system prompt, and the start of the response.
     pub fn tokens(&self) -> i64 {
-        self.fold.total()
+        self.tokens
     }
 
     /// Returns the cut blocks in the order of the history.
     pub fn cuts(&self) -> &[Cut] {
-        self.fold.cuts()
+        &self.cuts
     }
 
-    /// Returns whether blocks were cut that an earlier request contained.
+    /// Returns whether blocks were cut that the previous request of the session contained.
     pub fn is_batch(&self) -> bool {
-        self.fold.first_changed().is_some()
+        self.is_batch
     }
 
     /// Returns the last block that the previous request of the session contained in the same form, with all blocks
     /// before it.
     pub fn last_unchanged(&self) -> Option<BlockPosition> {
-        self.fold.last_unchanged()
+        self.last_unchanged
+    }
+
+    /// Returns the content of a cut block, or of all omitted turns.
+    pub(super) fn content(&self, cut: &Cut) -> Option<String> {
+        let messages = &self.transcript.messages;
+        match cut.form {
+            CutForm::Omitted => Some(turns_json(self.transcript.provider, messages, &self.omitted)),
+            _ => Some(messages.get(cut.index)?.parts.get(cut.part)?.recalled().into_owned()),
+        }
     }
 
     /// Returns the messages, or the request that contains them, as JSON. Without changes, it is the input itself.
     pub fn json(&self) -> String {
         let transcript = self.transcript;
         let is_rejected = |message: &Message<'_>| message.rejection_rule.is_some();
-        let is_unchanged = self.cuts().is_empty()
+        let is_unchanged = self.cuts.is_empty()
             && transcript.repairs().is_empty()
             && !transcript.messages.iter().any(is_rejected);
         if is_unchanged {
             return transcript.text.to_owned();
         }
+        let mut cuts = &self.cuts[..];
         transcript.write(|index| {
             let mut message = Cow::Borrowed(&transcript.messages[index]);
-            if is_rejected(&message) {
+            let count = cuts.iter().take_while(|cut| cut.index == index).count();
+            let (own, rest) = cuts.split_at(count);
+            cuts = rest;
+            let turn = self.omitted.partition_point(|turn| turn.end <= index);
+            let is_omitted = self.omitted.get(turn).is_some_and(|turn| turn.start <= index);
+            if is_omitted || is_rejected(&message) {
                 return None;
             }
-            for (part, text) in self.fold.replacements(index) {
-                message.to_mut().parts[part].replacement = Some(text.to_owned());
+            for cut in own {
+                message.to_mut().parts[cut.part].replacement = Some(cut.text.clone());
+            }
+            if let Some((_, note)) = self.note.as_ref().filter(|(task, _)| *task == index) {
+                message.to_mut().note = Some(note.clone());
             }
             Some(message)
         })
     }
+}
+
+fn last_unchanged(provider: Provider, fold: &Fold) -> Option<BlockPosition> {
+    let (sent, first_changed) = fold.change();
+    let last = first_changed.unwrap_or(sent);
+    let unchanged = || fold.blocks[..last].iter().filter(|block| !block.is_gone);
+    let message = unchanged().next_back()?.message;
+    let mut messages = 0;
+    let mut previous = None;
+    for block in unchanged() {
+        messages += usize::from(previous != Some(block.message));
+        previous = Some(block.message);
+    }
+    let is_block = matches!(provider, Provider::Anthropic | Provider::Gemini);
+    let note = fold.note().filter(|(task, _)| is_block && message > *task);
+    let block = unchanged().count() + usize::from(note.is_some()) - 1;
+    Some(BlockPosition { block, message: messages - 1 })
 }

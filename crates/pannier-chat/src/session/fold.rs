@@ -1,152 +1,791 @@
 //! The steps of a session.
+//!
+//! A step takes the messages since the last request, shortens new results under pressure, and cuts a batch of blocks if the
+//! request exceeds the budget. Blocks only get shorter. Each list holds the blocks that can still be cut, so the work of a
+//! batch depends on the budget, not on the length of the history.
+
+use std::collections::HashMap;
 
 use pannier_core::TokenCounter;
+use pannier_policy::SessionOptions;
+use xxhash_rust::xxh3::xxh3_64;
 
-use super::{BlockPosition, Cut, CutForm, SessionPolicy};
-use crate::Transcript;
+use super::call::{Call, CallKind};
+use super::density::Evidence;
+use super::id::{BlockHash, Ids};
+use super::terms::for_each_name;
+use super::{CutForm, form};
 use crate::items::PRIMING_TOKENS;
-use crate::message::{Message, Part, PartKind, Role};
+use crate::message::{Message, Part, PartKind, Role, TOKENS_PER_TOOL_CALL};
+use crate::trimmed::write_message;
+use crate::{Provider, Transcript, json};
+
+/// The blocks with a name beyond which it is not rare: for evidence of use, and for a list of names.
+const MAX_USED_BLOCKS: u32 = 4;
+const MAX_LISTED_BLOCKS: u32 = 2;
+
+/// The tokens up to which blocks stay whole: results, duplicates, acknowledgements, calls, and texts.
+const MIN_RESULT_TOKENS: i64 = 30;
+const MIN_DUPLICATE_TOKENS: i64 = 60;
+const MIN_ACKNOWLEDGEMENT_TOKENS: i64 = 50;
+const MIN_CALL_TOKENS: i64 = 120;
+const MIN_TEXT_TOKENS: i64 = 200;
+const MIN_HARD_TEXT_TOKENS: i64 = 60;
+
+/// The sizes of cut blocks: characters of long arguments, and tokens or characters of texts.
+const INPUT_CHARS: usize = 120;
+const SHORT_INPUT_CHARS: usize = 40;
+const TEXT_TOKENS: i64 = 120;
+const SHORT_TEXT_CHARS: usize = 160;
+
+/// The percentage of a cut result or text that is its beginning.
+const RESULT_HEAD_PERCENT: usize = 80;
+const TEXT_HEAD_PERCENT: usize = 60;
+
+/// The newest turns that are never left out.
+const KEEP_TURNS: usize = 2;
+
+/// The tokens by which a note may merge with the text before it.
+const NOTE_SLACK_TOKENS: i64 = 1;
 
 /// A part of a message, as it is sent.
-#[derive(Debug)]
-struct Block {
-    message: usize,
-    part: usize,
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    /// The position of its message in the transcript, and of the part in the message.
+    pub(super) message: usize,
+    pub(super) part: usize,
+    pub(super) hash: BlockHash,
+    pub(super) whole_tokens: i64,
+    pub(super) tokens: i64,
+    pub(super) cut: Option<(CutForm, String)>,
+    /// Whether it has its shortest form.
+    is_minimal: bool,
+    /// Whether its turn is left out.
+    pub(super) is_gone: bool,
+}
+
+/// A tool result.
+#[derive(Clone, Debug)]
+struct ToolResult {
+    block: usize,
+    /// Its number among all results.
+    number: usize,
+    /// The hashes of its names.
+    names: Vec<u64>,
+    call: Option<usize>,
+}
+
+/// A call and its results, which can be left out together.
+#[derive(Clone, Debug)]
+pub(super) struct Turn {
+    /// The positions of its first message and after its last one.
+    pub(super) start: usize,
+    pub(super) end: usize,
+    has_results: bool,
+    has_thinking: bool,
+}
+
+/// The note about omitted turns.
+#[derive(Clone, Debug)]
+struct Note {
+    id: String,
+    text: String,
     tokens: i64,
-    replacement: Option<String>,
 }
 
 /// The decisions after a number of messages.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Fold {
-    available: i64,
-    total: i64,
-    messages: usize,
-    blocks: Vec<Block>,
-    /// The positions of tool results in `blocks`.
-    results: Vec<usize>,
-    cuts: Vec<Cut>,
-    /// The number of blocks that were sent before, and the first of them that changed since.
-    sent: usize,
+    /// The tokens of all fields but the messages, and of the messages as they are sent.
+    fixed: i64,
+    sent_tokens: i64,
+    /// The tokens that messages may take.
+    limit: i64,
+    /// The tokens to which shares refer.
+    base: i64,
+    pub(super) messages: usize,
+    pub(super) blocks: Vec<Block>,
+    ids: Ids,
+    // Blocks that can still be cut, in the order of the history.
+    results: Vec<ToolResult>,
+    inputs: Vec<usize>,
+    texts: Vec<usize>,
+    /// The blocks of plans and writes, which later ones replace, with their subject.
+    replaceable: Vec<(u64, usize)>,
+    edits: Vec<usize>,
+    // Knowledge about calls and names.
+    calls: Vec<Call>,
+    open_calls: HashMap<String, usize>,
+    result_count: usize,
+    last_call: HashMap<u64, usize>,
+    last_whole_read: HashMap<u64, usize>,
+    last_edit: HashMap<u64, usize>,
+    last_replacement: HashMap<u64, usize>,
+    last_named: HashMap<u64, usize>,
+    blocks_with_name: HashMap<u64, u32>,
+    seen_results: HashMap<BlockHash, usize>,
+    // Turns, of which the first are left out.
+    turns: Vec<Turn>,
+    open_turn: Option<Turn>,
+    gone_turns: usize,
+    gone_messages: usize,
+    omitted: TurnsHasher,
+    task: Option<usize>,
+    last_user: usize,
+    note: Option<Note>,
+    // The last step.
+    sent_blocks: usize,
     first_changed: Option<usize>,
+}
+
+/// What a step works with.
+#[derive(Clone, Copy)]
+struct Step<'s, 't> {
+    provider: Provider,
+    messages: &'s [Message<'t>],
+    options: &'s SessionOptions,
+    counter: &'s dyn TokenCounter,
+}
+
+impl<'s, 't> Step<'s, 't> {
+    fn part(&self, block: &Block) -> &'s Part<'t> {
+        &self.messages[block.message].parts[block.part]
+    }
+
+    fn count(&self, text: &str) -> i64 {
+        i64::try_from(self.counter.count(text)).unwrap_or(i64::MAX)
+    }
+}
+
+fn share(base: i64, share: f64) -> i64 {
+    (base as f64 * share) as i64
 }
 
 impl Fold {
     pub(super) fn new(transcript: &Transcript<'_>, available: i64) -> Self {
-        let fixed = &transcript.items[transcript.messages.len()..];
-        let total =
-            fixed.iter().fold(PRIMING_TOKENS, |sum, item| sum.saturating_add(item.tokens()));
-        let (messages, blocks, results, cuts) = (0, Vec::new(), Vec::new(), Vec::new());
-        let (sent, first_changed) = (0, None);
-        Self { available, total, messages, blocks, results, cuts, sent, first_changed }
+        let fixed = transcript.fixed_tokens();
+        let base = available.saturating_sub(fixed).max(0);
+        Self {
+            fixed,
+            sent_tokens: 0,
+            limit: base.saturating_sub(PRIMING_TOKENS),
+            base,
+            messages: 0,
+            blocks: Vec::new(),
+            ids: Ids::default(),
+            results: Vec::new(),
+            inputs: Vec::new(),
+            texts: Vec::new(),
+            replaceable: Vec::new(),
+            edits: Vec::new(),
+            calls: Vec::new(),
+            open_calls: HashMap::new(),
+            result_count: 0,
+            last_call: HashMap::new(),
+            last_whole_read: HashMap::new(),
+            last_edit: HashMap::new(),
+            last_replacement: HashMap::new(),
+            last_named: HashMap::new(),
+            blocks_with_name: HashMap::new(),
+            seen_results: HashMap::new(),
+            turns: Vec::new(),
+            open_turn: None,
+            gone_turns: 0,
+            gone_messages: 0,
+            omitted: TurnsHasher::default(),
+            task: None,
+            last_user: 0,
+            note: None,
+            sent_blocks: 0,
+            first_changed: None,
+        }
     }
 
+    /// Returns the tokens of the whole request.
     pub(super) fn total(&self) -> i64 {
-        self.total
+        self.fixed.saturating_add(PRIMING_TOKENS).saturating_add(self.sent_tokens)
     }
 
-    pub(super) fn cuts(&self) -> &[Cut] {
-        &self.cuts
+    pub(super) fn is_over(&self) -> bool {
+        self.sent_tokens > self.limit
     }
 
-    pub(super) fn first_changed(&self) -> Option<usize> {
-        self.first_changed
+    /// Returns the number of blocks that the previous request contained, and the first of them that changed since.
+    pub(super) fn change(&self) -> (usize, Option<usize>) {
+        (self.sent_blocks, self.first_changed)
     }
 
-    pub(super) fn last_unchanged(&self) -> Option<BlockPosition> {
-        let block = self.first_changed.unwrap_or(self.sent).checked_sub(1)?;
-        let message = self.blocks[..=block].chunk_by(|a, b| a.message == b.message).count() - 1;
-        Some(BlockPosition { block, message })
+    pub(super) fn id(&self, hash: BlockHash) -> String {
+        self.ids.id(hash)
     }
 
-    /// Returns the parts of a message that are replaced.
-    pub(super) fn replacements(&self, message: usize) -> impl Iterator<Item = (usize, &str)> {
-        let start = self.blocks.partition_point(|block| block.message < message);
-        let blocks = self.blocks[start..].iter().take_while(move |block| block.message == message);
-        blocks.filter_map(|block| Some((block.part, block.replacement.as_deref()?)))
+    /// Returns the note about turns that were left out, and the message that it is added to.
+    pub(super) fn note(&self) -> Option<(usize, &str)> {
+        Some((self.task?, &self.note.as_ref()?.text))
     }
 
-    /// Takes a step before every assistant message and at the end.
+    /// Returns the turns that were left out.
+    pub(super) fn omitted_turns(&self) -> &[Turn] {
+        &self.turns[..self.gone_turns]
+    }
+
+    /// Returns the recall id of the turns that were left out.
+    pub(super) fn omitted_id(&self) -> String {
+        self.note.as_ref().map(|note| note.id.clone()).unwrap_or_default()
+    }
+
+    /// Returns the turns of a history that can be left out.
+    pub(super) fn turns(transcript: &Transcript<'_>) -> Vec<Turn> {
+        let mut fold = Self::new(transcript, 0);
+        for (index, message) in transcript.messages.iter().enumerate() {
+            if message.rejection_rule.is_none() {
+                fold.take_turn(index, message);
+            }
+        }
+        fold.turns
+    }
+
+    /// Takes a step before every assistant message that follows the known ones, and at the end.
     pub(super) fn run(
         &mut self,
         transcript: &Transcript<'_>,
-        policy: &SessionPolicy,
+        options: &SessionOptions,
         counter: &dyn TokenCounter,
     ) {
-        let messages = &transcript.messages;
-        for end in 1..=messages.len() {
+        let (provider, messages) = (transcript.provider, &transcript.messages);
+        for end in self.messages + 1..=messages.len() {
             // A response may have several items.
             let is_response = |message: &Message<'_>| {
                 message.role == Role::Assistant && messages[end - 1].role != Role::Assistant
             };
             if messages.get(end).is_none_or(is_response) {
-                self.step(&messages[..end], policy, counter);
+                self.step(Step { provider, messages: &messages[..end], options, counter });
             }
         }
     }
 
-    fn step(
-        &mut self,
-        messages: &[Message<'_>],
-        policy: &SessionPolicy,
-        counter: &dyn TokenCounter,
-    ) {
-        (self.sent, self.first_changed) = (self.blocks.len(), None);
-        for (index, message) in messages.iter().enumerate().skip(self.messages) {
+    fn step(&mut self, step: Step<'_, '_>) {
+        (self.sent_blocks, self.first_changed) = (self.blocks.len(), None);
+        let first_result = self.results.len();
+        for (index, message) in step.messages.iter().enumerate().skip(self.messages) {
             if message.rejection_rule.is_none() {
                 self.take(index, message);
             }
         }
-        self.messages = messages.len();
-        if self.total > self.available {
-            let target = (self.available as f64 * policy.low_water) as i64;
-            self.cut_results(messages, target, counter);
+        self.messages = step.messages.len();
+        for result in first_result..self.results.len() {
+            if self.sent_tokens > share(self.base, step.options.pressure) {
+                self.shorten_new(result, step);
+            }
+        }
+        if self.is_over() {
+            self.cut_batch(step);
+        }
+        if self.is_over() {
+            self.cut_hard(step);
         }
     }
 
+    /// Adds the blocks of a message, and learns what they name.
     fn take(&mut self, index: usize, message: &Message<'_>) {
-        self.total = self.total.saturating_add(message.tokens());
+        self.sent_tokens = self.sent_tokens.saturating_add(message.tokens());
+        if message.is_user_turn() {
+            self.task = self.task.or(Some(index));
+            self.last_user = index;
+        }
+        self.take_turn(index, message);
         for (part, content) in message.parts.iter().enumerate().filter(|(_, part)| part.is_kept) {
-            let is_result = message.answers.is_some() && content.kind == PartKind::Text
-                || matches!(content.kind, PartKind::ToolResult { .. });
-            if is_result && content.body.is_some() {
-                self.results.push(self.blocks.len());
-            }
             let tokens = content.text_tokens.saturating_add(content.tokens);
-            self.blocks.push(Block { message: index, part, tokens, replacement: None });
+            let block = self.blocks.len();
+            let is_result = is_result(message, content);
+            let hash = self.ids.add(&content.recalled());
+            self.blocks.push(Block {
+                message: index,
+                part,
+                hash,
+                whole_tokens: tokens,
+                tokens,
+                cut: None,
+                is_minimal: false,
+                is_gone: false,
+            });
+            let mut names = Vec::new();
+            for_each_name(&content.text, |range| {
+                names.push(xxh3_64(&content.text.as_bytes()[range]));
+            });
+            names.sort_unstable();
+            names.dedup();
+            for name in &names {
+                let count = self.blocks_with_name.entry(*name).or_default();
+                *count = count.saturating_add(1);
+                if !is_result {
+                    self.last_named.insert(*name, block);
+                }
+            }
+            match &content.kind {
+                PartKind::ToolCall { id } => self.take_call(block, id, content),
+                _ if is_result && content.body.is_some() => {
+                    self.take_result(block, message, content, names);
+                }
+                PartKind::Text
+                    if message.role != Role::System
+                        && self.task != Some(index)
+                        && tokens > MIN_HARD_TEXT_TOKENS
+                        && content.body.is_some() =>
+                {
+                    self.texts.push(block);
+                }
+                _ => {}
+            }
         }
     }
 
-    /// Cuts results to stubs, oldest first, until the total is at most `target`.
-    fn cut_results(&mut self, messages: &[Message<'_>], target: i64, counter: &dyn TokenCounter) {
-        for index in self.results.clone() {
-            if self.total <= target {
-                return;
-            }
-            let block = &self.blocks[index];
-            let part = &messages[block.message].parts[block.part];
-            if block.replacement.is_none() {
-                self.cut(index, messages[block.message].number, part, counter);
-            }
-        }
-    }
-
-    fn cut(&mut self, index: usize, message: usize, part: &Part<'_>, counter: &dyn TokenCounter) {
-        let block = &mut self.blocks[index];
-        let id = format!("r{}.{}", block.message, block.part);
-        let text = format!("[{} tokens left out; recall {id}]", part.text_tokens);
-        let framing = part.tokens.min(crate::message::TOKENS_PER_TOOL_CALL);
-        let tokens =
-            i64::try_from(counter.count(&text)).unwrap_or(i64::MAX).saturating_add(framing);
-        if tokens >= block.tokens {
+    /// Groups the messages of a response with the results that follow it.
+    fn take_turn(&mut self, index: usize, message: &Message<'_>) {
+        let is_response = message.role == Role::Assistant;
+        let is_results = !is_response && message.is_tool_results_only();
+        let has_thinking = message.kept().any(|part| part.kind == PartKind::Thinking);
+        if let Some(turn) = self.open_turn.as_mut().filter(|turn| turn.end == index)
+            && (is_results || is_response && !turn.has_results)
+        {
+            turn.end = index + 1;
+            turn.has_results |= is_results;
+            turn.has_thinking |= has_thinking;
             return;
         }
-        let (form, tokens_before) = (CutForm::Stub, block.tokens);
-        self.total = self.total.saturating_sub(block.tokens - tokens);
-        (block.tokens, block.replacement) = (tokens, Some(text));
-        self.cuts.push(Cut { id, message, form, tokens_before, tokens_after: tokens });
-        if index < self.sent {
+        // A turn stays if its results are in a message with other content, or if a system message depends on it.
+        let is_free = message.role != Role::System && message.answered_call_ids().is_empty();
+        let closed = self.open_turn.take().filter(|turn| turn.has_results && turn.end == index);
+        self.turns.extend(closed.filter(|_| is_free));
+        if is_response {
+            let (start, end) = (index, index + 1);
+            self.open_turn = Some(Turn { start, end, has_results: false, has_thinking });
+        }
+    }
+
+    fn take_call(&mut self, block: usize, id: &str, part: &Part<'_>) {
+        let call = Call::read(part);
+        if part.body.is_some() {
+            self.inputs.push(block);
+        }
+        let subject = match call.kind {
+            CallKind::Plan => Some(0),
+            CallKind::Write => call.path,
+            _ => None,
+        };
+        if let Some(subject) = subject {
+            self.replaceable.push((subject, block));
+            self.last_replacement.insert(subject, block);
+        }
+        if call.kind.is_edit() {
+            self.edits.push(block);
+        }
+        self.open_calls.insert(id.to_owned(), self.calls.len());
+        self.calls.push(call);
+    }
+
+    fn take_result(
+        &mut self,
+        block: usize,
+        message: &Message<'_>,
+        part: &Part<'_>,
+        names: Vec<u64>,
+    ) {
+        let id = match &part.kind {
+            PartKind::ToolResult { id } => Some(id),
+            _ => message.answers.as_ref(),
+        };
+        let call = id.and_then(|id| self.open_calls.get(id)).copied();
+        if let Some(Call { kind, key, path, is_whole_read }) = call.map(|call| &self.calls[call]) {
+            self.last_call.insert(*key, block);
+            if let Some(path) = path {
+                if *is_whole_read {
+                    self.last_whole_read.insert(*path, block);
+                }
+                if kind.is_edit() {
+                    self.last_edit.insert(*path, block);
+                }
+            }
+        }
+        self.results.push(ToolResult { block, number: self.result_count, names, call });
+        self.result_count += 1;
+    }
+
+    /// Replaces a block by a shorter form. Returns whether the form is shorter.
+    fn cut(&mut self, index: usize, form: CutForm, text: String, step: Step<'_, '_>) -> bool {
+        let block = &self.blocks[index];
+        let part = step.part(block);
+        let counted = match part.tool.as_str() {
+            "" => step.count(&text),
+            tool => step.count(&format!("{tool} {text}")),
+        };
+        let tokens = counted.saturating_add(part.tokens.min(TOKENS_PER_TOOL_CALL));
+        if tokens >= block.tokens || block.is_gone {
+            return false;
+        }
+        self.sent_tokens -= block.tokens - tokens;
+        let block = &mut self.blocks[index];
+        (block.tokens, block.cut) = (tokens, Some((form, text)));
+        self.mark_changed(index);
+        true
+    }
+
+    fn mark_changed(&mut self, index: usize) {
+        if index < self.sent_blocks {
             self.first_changed = Some(self.first_changed.map_or(index, |first| first.min(index)));
         }
     }
+
+    fn has_form(&self, index: usize, form: CutForm) -> bool {
+        self.blocks[index].cut.as_ref().is_some_and(|(cut, _)| *cut == form)
+    }
+
+    /// Shortens a result that was not sent before. That changes no prefix.
+    fn shorten_new(&mut self, result: usize, step: Step<'_, '_>) {
+        let ToolResult { block: index, call, .. } = self.results[result];
+        let block = &self.blocks[index];
+        let (tokens, hash, part) = (block.tokens, block.hash, step.part(block));
+        let id = self.ids.id(hash);
+        if tokens > MIN_DUPLICATE_TOKENS {
+            let earlier = self.seen_results.insert(hash, index);
+            let is_sent = |earlier: &usize| {
+                let form = self.blocks[*earlier].cut.as_ref().map(|(form, _)| *form);
+                !self.blocks[*earlier].is_gone && matches!(form, None | Some(CutForm::HeadAndTail))
+            };
+            if earlier.as_ref().is_some_and(is_sent)
+                && self.cut(index, CutForm::Duplicate, form::duplicate(&id), step)
+            {
+                self.seen_results.extend(earlier.map(|earlier| (hash, earlier)));
+                return;
+            }
+        }
+        if part.has_media() {
+            return;
+        }
+        let kind = call.map_or(CallKind::Other, |call| self.calls[call].kind);
+        let is_acknowledgement = kind.is_edit() || kind == CallKind::Plan;
+        if is_acknowledgement
+            && tokens > MIN_ACKNOWLEDGEMENT_TOKENS
+            && !is_error(part)
+            && let Some(text) = form::first_line(&id, &part.text)
+            && self.cut(index, CutForm::FirstLine, text, step)
+        {
+            return;
+        }
+        let options = step.options;
+        let cap = if kind == CallKind::Read { options.read_cap } else { options.result_cap };
+        let cap = share(self.base, cap).max(options.min_cap_tokens);
+        if tokens > cap {
+            self.cut_head_and_tail(index, cap, RESULT_HEAD_PERCENT, step);
+        }
+    }
+
+    /// Cuts a block to its beginning and end, in at most `cap` tokens.
+    fn cut_head_and_tail(
+        &mut self,
+        index: usize,
+        cap: i64,
+        head_percent: usize,
+        step: Step<'_, '_>,
+    ) -> bool {
+        let block = &self.blocks[index];
+        let part = step.part(block);
+        let cap = cap - part.tokens.min(TOKENS_PER_TOOL_CALL);
+        let id = self.ids.id(block.hash);
+        let (text, tokens) = (&part.text, part.text_tokens);
+        form::head_and_tail(&id, text, tokens, cap, head_percent, step.counter)
+            .is_some_and(|text| self.cut(index, CutForm::HeadAndTail, text, step))
+    }
+
+    fn cut_to_stub(&mut self, index: usize, step: Step<'_, '_>) {
+        let block = &self.blocks[index];
+        let text = form::stub(&self.ids.id(block.hash), block.whole_tokens);
+        self.cut(index, CutForm::Stub, text, step);
+        self.blocks[index].is_minimal = true;
+    }
+
+    /// Cuts a result to a stub with its rare names.
+    fn cut_to_names(&mut self, index: usize, step: Step<'_, '_>) {
+        let block = &self.blocks[index];
+        let part = step.part(block);
+        let max = share(part.text_tokens, step.options.names_share);
+        let max = max.min(step.options.max_names_tokens);
+        let is_rare = |name: &str| {
+            let blocks = self.blocks_with_name.get(&xxh3_64(name.as_bytes()));
+            blocks.is_some_and(|blocks| *blocks <= MAX_LISTED_BLOCKS)
+        };
+        let names = form::names(&part.text, max, is_rare, step.counter);
+        if names.is_empty() {
+            return self.cut_to_stub(index, step);
+        }
+        let id = self.ids.id(block.hash);
+        let text = form::stub_with_names(&id, block.whole_tokens, &names);
+        if !self.cut(index, CutForm::Names, text, step) {
+            self.cut_to_stub(index, step);
+        }
+    }
+
+    fn cut_input(&mut self, index: usize, max: usize, step: Step<'_, '_>) {
+        let block = &self.blocks[index];
+        let text = form::short_input(&self.ids.id(block.hash), step.part(block), max);
+        if let Some(text) = text {
+            self.cut(index, CutForm::ShortInput, text, step);
+        }
+    }
+
+    /// Returns whether a call is one of the newest edits.
+    fn is_kept_edit(&self, index: usize, step: Step<'_, '_>) -> bool {
+        let start = self.edits.len().saturating_sub(step.options.keep_edits);
+        self.edits[start..].contains(&index)
+    }
+
+    /// Cuts blocks down to the low-water mark: replaced plans and writes, results by density, long inputs, long texts. If
+    /// that does not go half of the way, lists of names are dropped, too.
+    fn cut_batch(&mut self, step: Step<'_, '_>) {
+        let target = share(self.base, step.options.low_water).min(self.limit);
+        self.drop_finished(step.options);
+        for (subject, index) in self.replaceable.clone() {
+            let is_replaced = self.last_replacement.get(&subject).is_some_and(|last| *last > index);
+            if is_replaced && self.blocks[index].cut.is_none() && !self.is_kept_edit(index, step) {
+                self.cut_input(index, SHORT_INPUT_CHARS, step);
+            }
+        }
+        let old = self.results.len().saturating_sub(step.options.keep_results);
+        let mut by_density: Vec<(i64, usize)> = self.results[..old]
+            .iter()
+            .filter(|result| self.is_cuttable(result.block))
+            .map(|result| (self.evidence(result).density(&step.options.weights), result.block))
+            .collect();
+        by_density.sort_unstable();
+        for (_, index) in by_density {
+            if self.sent_tokens <= target {
+                return;
+            }
+            self.cut_to_names(index, step);
+        }
+        for index in self.inputs.clone() {
+            if self.sent_tokens <= target {
+                return;
+            }
+            let block = &self.blocks[index];
+            let is_long = block.tokens > MIN_CALL_TOKENS && block.cut.is_none();
+            if is_long && !self.is_kept_edit(index, step) {
+                self.cut_input(index, INPUT_CHARS, step);
+            }
+        }
+        for index in self.texts.clone() {
+            if self.sent_tokens <= target {
+                return;
+            }
+            let block = &self.blocks[index];
+            let is_long = block.tokens > MIN_TEXT_TOKENS && block.cut.is_none();
+            if is_long && block.message + 2 < step.messages.len() {
+                self.cut_head_and_tail(index, TEXT_TOKENS, TEXT_HEAD_PERCENT, step);
+            }
+        }
+        let target = target + (self.limit - target) / 2;
+        for result in 0..old {
+            if self.sent_tokens <= target {
+                return;
+            }
+            let index = self.results[result].block;
+            if self.has_form(index, CutForm::Names) {
+                self.cut_to_stub(index, step);
+            }
+        }
+    }
+
+    /// Returns whether a result is not yet a stub and not tiny.
+    fn is_cuttable(&self, index: usize) -> bool {
+        let block = &self.blocks[index];
+        let form = block.cut.as_ref().map(|(form, _)| *form);
+        block.tokens > MIN_RESULT_TOKENS
+            && !matches!(form, Some(CutForm::Names | CutForm::Stub | CutForm::Duplicate))
+    }
+
+    fn evidence(&self, result: &ToolResult) -> Evidence {
+        let ToolResult { block, number, names, call } = result;
+        let is_later = |last: Option<&usize>| last.is_some_and(|last| last > block);
+        let is_used = |name: &&u64| {
+            is_later(self.last_named.get(name))
+                && self.blocks_with_name.get(name).is_some_and(|blocks| *blocks <= MAX_USED_BLOCKS)
+        };
+        let call = call.map(|call| &self.calls[call]);
+        let path = call.and_then(|call| call.path);
+        let kind = call.map_or(CallKind::Other, |call| call.kind);
+        let is_read_again = kind == CallKind::Read
+            && path.is_some_and(|path| is_later(self.last_whole_read.get(&path)));
+        Evidence {
+            kind,
+            tokens: self.blocks[*block].whole_tokens,
+            current_tokens: self.blocks[*block].tokens,
+            age: self.result_count - 1 - number,
+            named: names.iter().filter(is_used).count(),
+            is_superseded: is_read_again
+                || call.is_some_and(|call| is_later(self.last_call.get(&call.key))),
+            is_edited: path.is_some_and(|path| is_later(self.last_edit.get(&path))),
+        }
+    }
+
+    /// Drops blocks from the lists that cannot be cut further. Only the newest results and edits are looked up by position.
+    fn drop_finished(&mut self, options: &SessionOptions) {
+        let blocks = &self.blocks;
+        let is_open = |index: &usize| !blocks[*index].is_gone && !blocks[*index].is_minimal;
+        let first_new = self.results.len().saturating_sub(options.keep_results.max(1));
+        let mut position = 0;
+        self.results.retain(|result| {
+            position += 1;
+            position > first_new || is_open(&result.block)
+        });
+        self.inputs.retain(is_open);
+        self.texts.retain(is_open);
+        let last = &self.last_replacement;
+        self.replaceable.retain(|(subject, index)| {
+            is_open(index) && (blocks[*index].cut.is_none() || last.get(subject) == Some(index))
+        });
+        self.edits.drain(..self.edits.len().saturating_sub(options.keep_edits));
+    }
+
+    /// Cuts only down to the budget, because a batch did not suffice: old results to stubs, the newest result to the
+    /// remaining budget, inputs and old texts to their beginnings. Then it leaves out the oldest turns, down to the
+    /// low-water mark. The newest edits come last.
+    fn cut_hard(&mut self, step: Step<'_, '_>) {
+        let newest = self.results.last().map(|result| result.block);
+        for result in 0..self.results.len().saturating_sub(1) {
+            if self.is_over() {
+                self.cut_to_stub(self.results[result].block, step);
+            }
+        }
+        if let Some(newest) = newest.filter(|_| self.is_over()) {
+            let remaining = self.limit - (self.sent_tokens - self.blocks[newest].tokens);
+            if !step.part(&self.blocks[newest]).has_media() {
+                self.cut_head_and_tail(newest, remaining, RESULT_HEAD_PERCENT, step);
+            }
+        }
+        self.cut_inputs_hard(step, false);
+        for index in self.texts.clone() {
+            let block = &self.blocks[index];
+            if self.is_over() && !block.is_minimal && block.message + 1 < step.messages.len() {
+                let text = &step.part(block).text;
+                let text = form::beginning(&self.ids.id(block.hash), text, SHORT_TEXT_CHARS);
+                self.cut(index, CutForm::Beginning, text, step);
+                self.blocks[index].is_minimal = true;
+            }
+        }
+        self.leave_out_turns(step, false);
+        if let Some(newest) = newest.filter(|_| self.is_over()) {
+            self.cut_to_stub(newest, step);
+        }
+        self.cut_inputs_hard(step, true);
+        self.leave_out_turns(step, true);
+    }
+
+    fn cut_inputs_hard(&mut self, step: Step<'_, '_>, kept_edits: bool) {
+        for (max, is_minimal) in [(INPUT_CHARS, false), (SHORT_INPUT_CHARS, true)] {
+            for index in self.inputs.clone() {
+                if self.is_over() && self.is_kept_edit(index, step) == kept_edits {
+                    self.cut_input(index, max, step);
+                    self.blocks[index].is_minimal |= is_minimal;
+                }
+            }
+        }
+    }
+
+    /// Leaves out the oldest turns. The thinking of the current turn and, unless `kept_edits`, the newest edits end that.
+    fn leave_out_turns(&mut self, step: Step<'_, '_>, kept_edits: bool) {
+        let Some(task) = self.task.filter(|_| self.is_over()) else { return };
+        let target = share(self.base, step.options.low_water).min(self.limit);
+        let mut gone = self.gone_turns;
+        let is_open = self.open_turn.is_some();
+        let end = (self.turns.len() + usize::from(is_open)).saturating_sub(KEEP_TURNS);
+        let edits = self.edits.len().saturating_sub(step.options.keep_edits);
+        let edits: Vec<usize> = self.edits[edits..].to_vec();
+        while gone < end.min(self.turns.len()) && self.sent_tokens > target {
+            let Turn { start, end, has_thinking, .. } = self.turns[gone];
+            let has_edit =
+                edits.iter().any(|edit| (start..end).contains(&self.blocks[*edit].message));
+            if has_thinking && start > self.last_user || has_edit && !kept_edits || start < task {
+                break;
+            }
+            let own = step.messages[start..end].iter();
+            self.sent_tokens -= own.map(|message| message.own_tokens).sum::<i64>();
+            let first = self.blocks.partition_point(|block| block.message < start);
+            for index in first..self.blocks.len() {
+                if self.blocks[index].message >= end {
+                    break;
+                }
+                self.sent_tokens -= self.blocks[index].tokens;
+                self.blocks[index].is_gone = true;
+            }
+            // The note is a block of its own, or the end of a text.
+            let is_block = matches!(step.provider, Provider::Anthropic | Provider::Gemini);
+            let after = self.blocks.partition_point(|block| block.message <= task);
+            self.mark_changed(after.saturating_sub(usize::from(!is_block)));
+            self.gone_messages += end - start;
+            gone += 1;
+        }
+        if gone > self.gone_turns {
+            for turn in &self.turns[self.gone_turns..gone] {
+                self.omitted.add(step.provider, &step.messages[turn.start..turn.end]);
+            }
+            self.gone_turns = gone;
+            let id = self.ids.id(self.omitted.hash());
+            let text = format!("[{} earlier messages left out; recall {id}]", self.gone_messages);
+            let tokens = step.count(&format!("\n\n{text}")).saturating_add(NOTE_SLACK_TOKENS);
+            let note = Note { id, text, tokens };
+            let before = self.note.replace(note).map_or(0, |note| note.tokens);
+            self.sent_tokens += tokens - before;
+        }
+    }
+}
+
+/// Returns the messages of turns as a JSON list.
+pub(super) fn turns_json(provider: Provider, messages: &[Message<'_>], turns: &[Turn]) -> String {
+    let messages = turns.iter().flat_map(|turn| &messages[turn.start..turn.end]);
+    let mut text = String::new();
+    json::write_array(messages, &mut text, |message, text| write_message(provider, message, text));
+    text
+}
+
+/// The hash of the JSON list of turns, which grows by turns.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TurnsHasher {
+    hasher: blake3::Hasher,
+    is_started: bool,
+}
+
+impl TurnsHasher {
+    /// Adds the messages of a turn. Returns the hash of the list.
+    pub(super) fn add(&mut self, provider: Provider, messages: &[Message<'_>]) -> BlockHash {
+        for message in messages {
+            let mut text = if self.is_started { ",".to_owned() } else { "[".to_owned() };
+            self.is_started = true;
+            write_message(provider, message, &mut text);
+            self.hasher.update(text.as_bytes());
+        }
+        self.hash()
+    }
+
+    fn hash(&self) -> BlockHash {
+        let mut hasher = self.hasher.clone();
+        hasher.update(b"]");
+        BlockHash::finish(&hasher)
+    }
+}
+
+fn is_result(message: &Message<'_>, part: &Part<'_>) -> bool {
+    match part.kind {
+        PartKind::ToolResult { .. } => true,
+        PartKind::Text => message.answers.is_some(),
+        _ => false,
+    }
+}
+
+/// Returns whether a result says that its call failed.
+fn is_error(part: &Part<'_>) -> bool {
+    let has_flag = || {
+        let object: Option<json::Object<'_>> = serde_json::from_str(part.raw.get()).ok();
+        object.and_then(|object| object.get("is_error")).is_some_and(|flag| flag.get() == "true")
+    };
+    part.text.lines().next().is_some_and(|line| line.contains("rror")) || has_flag()
 }

@@ -7,27 +7,38 @@
 //! The decisions are a fold over the history, with a step before every assistant message: the same history and budget
 //! always give the same request. A session needs no state; [`ChatSession::step`] only saves time.
 
+mod call;
+mod density;
 mod fitted;
 mod fold;
-mod policy;
+mod form;
+mod id;
+mod recall;
+mod store;
+mod terms;
 
 use pannier_core::{ContextBudget, TokenCounter};
+use pannier_policy::SessionOptions;
+use xxhash_rust::xxh3::Xxh3Default;
 
 pub use self::fitted::{BlockPosition, Cut, CutForm, Fitted};
 use self::fold::Fold;
-pub use self::policy::SessionPolicy;
+pub use self::recall::RecallRange;
+pub use self::store::{RecallStore, RecallStoreOptions};
+use crate::message::{Message, Role};
 use crate::{ChatError, Transcript};
 
 /// Fits the requests of a session by a policy.
 ///
 /// ```
-/// use pannier_chat::{ChatSession, Provider, SessionPolicy, Transcript};
+/// use pannier_chat::{ChatSession, Provider, Transcript};
 /// use pannier_core::ContextBudget;
+/// use pannier_policy::SessionOptions;
 /// use pannier_tokens::BytesOverFour;
 ///
 /// let messages = r#"[{ "role": "user", "content": "Fix the build." }]"#;
 /// let transcript = Transcript::read(Provider::Anthropic, messages, &BytesOverFour)?;
-/// let session = ChatSession::new(SessionPolicy::balanced(), &BytesOverFour);
+/// let session = ChatSession::new(SessionOptions::default(), &BytesOverFour);
 ///
 /// let fitted = session.fit(&transcript, &ContextBudget::new(100, 100)?)?;
 /// assert_eq!(fitted.json(), messages);
@@ -36,19 +47,30 @@ use crate::{ChatError, Transcript};
 /// ```
 #[derive(Debug)]
 pub struct ChatSession<'c> {
-    policy: SessionPolicy,
+    options: SessionOptions,
     counter: &'c dyn TokenCounter,
+    /// The last history that was fitted step by step.
+    known: Option<Known>,
+}
+
+/// A history and the decisions about it.
+#[derive(Debug)]
+struct Known {
+    available: i64,
+    fixed_tokens: i64,
+    fingerprints: Vec<u64>,
+    fold: Fold,
 }
 
 impl<'c> ChatSession<'c> {
     /// Returns a session. The counter must be the one that reads the transcripts.
-    pub fn new(policy: SessionPolicy, counter: &'c dyn TokenCounter) -> Self {
-        Self { policy, counter }
+    pub fn new(options: SessionOptions, counter: &'c dyn TokenCounter) -> Self {
+        Self { options, counter, known: None }
     }
 
-    /// Returns the policy.
-    pub fn policy(&self) -> &SessionPolicy {
-        &self.policy
+    /// Returns the options.
+    pub fn options(&self) -> &SessionOptions {
+        &self.options
     }
 
     /// Fits the last request of a history into a budget.
@@ -61,31 +83,90 @@ impl<'c> ChatSession<'c> {
         transcript: &'s Transcript<'t>,
         budget: &ContextBudget,
     ) -> Result<Fitted<'s, 't>, ChatError> {
-        let available = budget.target_tokens().min(budget.input_tokens());
-        let mut fold = self.fold(transcript, available);
-        if fold.total() <= available {
-            return Ok(Fitted::new(transcript, fold));
-        }
-        // Another budget leads to other decisions, so the one that is named is tried.
-        let mut required = fold.total();
-        loop {
-            fold = self.fold(transcript, required);
-            if fold.total() <= required {
-                break;
-            }
-            required = fold.total();
-        }
-        let smallest_budget = required.saturating_add(budget.output_reserve());
-        Err(ChatError::SessionOverBudget {
-            required_tokens: required,
-            smallest_budget,
-            available_tokens: available,
-        })
+        let fold = self.fold(transcript, available(budget));
+        self.check(&fold, transcript, budget)?;
+        Ok(Fitted::new(transcript, &fold))
+    }
+
+    /// Fits the last request of a history, as [`fit`](Self::fit) does. If the history extends the previous one, only the
+    /// new messages are read.
+    ///
+    /// # Errors
+    ///
+    /// As [`fit`](Self::fit).
+    pub fn step<'s, 't>(
+        &mut self,
+        transcript: &'s Transcript<'t>,
+        budget: &ContextBudget,
+    ) -> Result<Fitted<'s, 't>, ChatError> {
+        let messages = &transcript.messages;
+        let (available, fixed_tokens) = (available(budget), transcript.fixed_tokens());
+        let fingerprints: Vec<u64> = messages.iter().map(fingerprint).collect();
+        let known = self.known.take().filter(|known| {
+            let length = known.fingerprints.len();
+            let is_response = |message: &Message<'_>| {
+                let last = length.checked_sub(1).map(|last| messages[last].role);
+                message.role == Role::Assistant && last != Some(Role::Assistant)
+            };
+            // The last step was one of this history only if a response follows.
+            (known.available, known.fixed_tokens) == (available, fixed_tokens)
+                && fingerprints.starts_with(&known.fingerprints)
+                && messages.get(length).is_none_or(is_response)
+        });
+        let mut fold = known.map_or_else(|| Fold::new(transcript, available), |known| known.fold);
+        fold.run(transcript, &self.options, self.counter);
+        let checked = self.check(&fold, transcript, budget);
+        let fitted = checked.map(|()| Fitted::new(transcript, &fold));
+        self.known = Some(Known { available, fixed_tokens, fingerprints, fold });
+        fitted
     }
 
     fn fold(&self, transcript: &Transcript<'_>, available: i64) -> Fold {
         let mut fold = Fold::new(transcript, available);
-        fold.run(transcript, &self.policy, self.counter);
+        fold.run(transcript, &self.options, self.counter);
         fold
     }
+
+    /// Returns an error with a sufficient budget if a request exceeds its budget.
+    fn check(
+        &self,
+        fold: &Fold,
+        transcript: &Transcript<'_>,
+        budget: &ContextBudget,
+    ) -> Result<(), ChatError> {
+        if !fold.is_over() {
+            return Ok(());
+        }
+        // Another budget leads to other decisions, so the one that is named is tried.
+        let mut required_tokens = fold.total();
+        loop {
+            let fold = self.fold(transcript, required_tokens);
+            if !fold.is_over() {
+                break;
+            }
+            required_tokens = fold.total();
+        }
+        Err(ChatError::SessionOverBudget {
+            required_tokens,
+            smallest_budget: required_tokens.saturating_add(budget.output_reserve()),
+            available_tokens: available(budget),
+        })
+    }
+}
+
+fn available(budget: &ContextBudget) -> i64 {
+    budget.target_tokens().min(budget.input_tokens())
+}
+
+/// Returns the hash of what is sent of a message.
+fn fingerprint(message: &Message<'_>) -> u64 {
+    let mut hasher = Xxh3Default::new();
+    let flags = [message.rejection_rule.is_some(), message.results_first];
+    hasher.update(&flags.map(u8::from));
+    hasher.update(message.raw.get().as_bytes());
+    for part in &message.parts {
+        hasher.update(&[part.is_kept.into()]);
+        hasher.update(part.raw.get().as_bytes());
+    }
+    hasher.digest()
 }

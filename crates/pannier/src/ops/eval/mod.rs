@@ -8,12 +8,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use pannier_chat::SessionPolicy;
 use pannier_chat::replay::{
     BlockReader, Everything, Figures, FitSession, OldestFirst, Prices, RecordedSession,
     ReplayPolicy, Summary, TrimEachRequest, replay,
 };
-use pannier_policy::Policy;
+use pannier_policy::{Policy, SessionOptions};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
@@ -231,7 +230,7 @@ impl Answer for EvalSessionsAnswer {
 enum Contestant {
     Everything,
     OldestFirst { low_water: f64 },
-    Session(SessionPolicy),
+    Session(SessionOptions),
     Once(Box<Policy>),
     Command(String),
 }
@@ -242,7 +241,6 @@ impl Contestant {
             "everything" => Self::Everything,
             "just-enough" => Self::OldestFirst { low_water: 1.0 },
             "oldest-first" => Self::OldestFirst { low_water: 0.5 },
-            "balanced" => Self::Session(SessionPolicy::balanced()),
             ONCE => Self::Once(Box::new(shelf.policy(None, ONCE_POLICY, control)?)),
             _ => match name.strip_prefix(ONCE).and_then(|rest| rest.strip_prefix(':')) {
                 Some(policy) => {
@@ -250,10 +248,16 @@ impl Contestant {
                     Self::Once(Box::new(shelf.policy(Some(&policy), ONCE_POLICY, control)?))
                 }
                 None => {
-                    let problem = format!(
-                        "unknown policy '{name}'; choose everything, just-enough, oldest-first, balanced or once:NAME"
-                    );
-                    return Err(Failure::Request { path: "policy".to_owned(), problem });
+                    let policy = PolicyName::Name(name.to_owned());
+                    let policy = shelf.policy(Some(&policy), ONCE_POLICY, control)?;
+                    let session = policy.session().ok_or_else(|| {
+                        let problem = format!(
+                            "policy '{name}' is not for sessions; choose everything, just-enough, oldest-first, careful, \
+                             balanced, thrifty or once:{name}"
+                        );
+                        Failure::Request { path: "policy".to_owned(), problem }
+                    })?;
+                    Self::Session(session.clone())
                 }
             },
         })

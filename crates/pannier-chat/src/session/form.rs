@@ -1,0 +1,211 @@
+//! The shorter forms of blocks. Each contains the recall id of its block.
+
+use pannier_core::TokenCounter;
+
+use super::call::{PATHS, arguments, input};
+use super::terms::{for_each_name, is_identifier};
+use crate::json;
+use crate::message::{Body, Part};
+
+/// The maximum bytes of a name in a list.
+const MAX_NAME_BYTES: usize = 40;
+
+/// The tokens that the line in place of the omitted ones takes, and the rounds to meet a cap.
+const OMISSION_TOKENS: i64 = 24;
+const MAX_ROUNDS: usize = 4;
+
+/// The maximum characters of a first line.
+const MAX_FIRST_LINE: usize = 160;
+
+/// Returns the first `max` characters of a text.
+fn first_chars(text: &str, max: usize) -> &str {
+    text.char_indices().nth(max).map_or(text, |(end, _)| &text[..end])
+}
+
+/// A block of `tokens` tokens by its recall id.
+pub(super) fn stub(id: &str, tokens: i64) -> String {
+    format!("[{tokens} tokens left out; recall {id}]")
+}
+
+/// A stub that lists names.
+pub(super) fn stub_with_names(id: &str, tokens: i64, names: &[&str]) -> String {
+    format!("[{tokens} tokens left out; recall {id}; names: {}]", names.join(", "))
+}
+
+/// A result that equals an earlier one.
+pub(super) fn duplicate(id: &str) -> String {
+    format!("[same as an earlier result; recall {id}]")
+}
+
+/// The first line of a text of several lines.
+pub(super) fn first_line(id: &str, text: &str) -> Option<String> {
+    let (line, _) = text.split_once('\n')?;
+    Some(format!("{} [… recall {id}]", first_chars(line.trim_end(), MAX_FIRST_LINE)))
+}
+
+/// The first `max` characters of a text.
+pub(super) fn beginning(id: &str, text: &str, max: usize) -> String {
+    format!("{} [… recall {id}]", first_chars(text, max))
+}
+
+/// Returns the beginning and the end of a text, in at most `cap` tokens. They end at line breaks if lines are short.
+pub(super) fn head_and_tail(
+    id: &str,
+    text: &str,
+    tokens: i64,
+    cap: i64,
+    head_percent: usize,
+    counter: &dyn TokenCounter,
+) -> Option<String> {
+    let mut budget = cap - OMISSION_TOKENS;
+    for _ in 0..MAX_ROUNDS {
+        if budget <= 0 || tokens <= 0 {
+            return None;
+        }
+        let bytes = text.len() as i128 * i128::from(budget) / i128::from(tokens);
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(text.len());
+        let head = head(text, bytes / 100 * head_percent + bytes % 100 * head_percent / 100);
+        let tail = tail(&text[head.len()..], bytes.saturating_sub(head.len()));
+        let omitted = &text[head.len()..text.len() - tail.len()];
+        if omitted.is_empty() {
+            return None;
+        }
+        let (lines, all) = (omitted.lines().count(), text.lines().count());
+        let separator = if head.ends_with('\n') { "" } else { "\n" };
+        let form =
+            format!("{head}{separator}[… {lines} of {all} lines left out; recall {id} …]\n{tail}");
+        let count = i64::try_from(counter.count(&form)).unwrap_or(i64::MAX);
+        if count <= cap {
+            return Some(form);
+        }
+        budget = i64::try_from(i128::from(budget) * i128::from(cap) / i128::from(count))
+            .unwrap_or_default()
+            - 1;
+    }
+    None
+}
+
+/// Returns at most `max` bytes from the beginning of a text, up to a line break if that keeps half of them.
+fn head(text: &str, max: usize) -> &str {
+    let end = (0..=max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    let text = &text[..end.unwrap_or_default()];
+    match text.rfind('\n') {
+        Some(end) if end + 1 >= max / 2 => &text[..=end],
+        _ => text,
+    }
+}
+
+/// Returns at most `max` bytes from the end of a text, from a line break on if that keeps half of them.
+fn tail(text: &str, max: usize) -> &str {
+    let start = (text.len().saturating_sub(max)..).find(|start| text.is_char_boundary(*start));
+    let text = &text[start.unwrap_or(text.len())..];
+    match text.find('\n') {
+        Some(end) if text.len() - end > max / 2 => &text[end + 1..],
+        _ => text,
+    }
+}
+
+/// Returns names of a text for a stub, within `max_tokens`: identifiers before words, each only if `is_rare`, in the order
+/// of the text.
+pub(super) fn names<'t>(
+    text: &'t str,
+    max_tokens: i64,
+    is_rare: impl Fn(&str) -> bool,
+    counter: &dyn TokenCounter,
+) -> Vec<&'t str> {
+    let mut found: Vec<(usize, &str)> = Vec::new();
+    for_each_name(text, |range| {
+        let name = &text[range.clone()];
+        if name.len() <= MAX_NAME_BYTES && is_rare(name) {
+            found.push((range.start, name));
+        }
+    });
+    // The first occurrence of each name, in the order of the text; identifiers first.
+    found.sort_by(|a, b| (a.1, a.0).cmp(&(b.1, b.0)));
+    found.dedup_by(|a, b| a.1 == b.1);
+    found.sort_by_key(|(start, name)| (!is_identifier(name), *start));
+    let mut listed: Vec<(usize, &str)> = Vec::new();
+    let mut remaining = max_tokens;
+    for (start, name) in found {
+        if remaining < 2 {
+            break;
+        }
+        if listed.iter().any(|(_, other)| other.contains(name)) {
+            continue;
+        }
+        let tokens = i64::try_from(counter.count(&format!(", {name}"))).unwrap_or(i64::MAX);
+        if tokens <= remaining {
+            remaining -= tokens;
+            listed.push((start, name));
+        }
+    }
+    listed.sort_unstable();
+    listed.into_iter().map(|(_, name)| name).collect()
+}
+
+/// Returns the arguments of a call with each long value cut to its first `max` characters, or `None` if none is long.
+/// Paths stay whole, and the arguments stay an object.
+pub(super) fn short_input(id: &str, part: &Part<'_>, max: usize) -> Option<String> {
+    if matches!(part.body?, Body::Text(_)) {
+        let text = input(part);
+        return (text.chars().count() > 2 * max).then(|| beginning(id, text, max));
+    }
+    let arguments = arguments(part)?;
+    let mut is_cut = false;
+    let mut object = String::new();
+    let mut separator = "{";
+    for (name, value) in &arguments.0 {
+        object.push_str(separator);
+        separator = ", ";
+        json::write_string(name, &mut object);
+        object.push_str(": ");
+        let text = json::string(name, value).unwrap_or_else(|_| json::spaced(value));
+        let length = text.chars().count();
+        if length > 2 * max && !PATHS.contains(&name.as_str()) {
+            is_cut = true;
+            let cut = format!("{} [… {length} characters; recall {id}]", first_chars(&text, max));
+            json::write_string(&cut, &mut object);
+        } else {
+            object.push_str(&json::spaced(value));
+        }
+    }
+    object.push('}');
+    is_cut.then_some(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use pannier_tokens::BytesOverFour;
+
+    use super::*;
+
+    #[test]
+    fn head_and_tail_stay_below_the_cap_and_end_at_lines() {
+        let text: String = (0..200).map(|line| format!("line number {line}\n")).collect();
+        let tokens = BytesOverFour.count(&text) as i64;
+        for cap in 30..400 {
+            let Some(form) = head_and_tail("0a", &text, tokens, cap, 80, &BytesOverFour) else {
+                continue;
+            };
+            assert!(BytesOverFour.count(&form) as i64 <= cap, "{cap}");
+            assert!(form.starts_with("line"), "{form}");
+            assert!(form.contains("of 200 lines left out; recall 0a …]"));
+            if cap > 100 {
+                assert!(form.ends_with("line number 199\n"), "{form}");
+            }
+        }
+        assert_eq!(head_and_tail("0a", &text, tokens, 10, 80, &BytesOverFour), None);
+        let words = "word ".repeat(300);
+        let form = head_and_tail("0a", &words, 375, 100, 60, &BytesOverFour).unwrap();
+        assert!(form.starts_with("word word"));
+    }
+
+    #[test]
+    fn names_are_rare_unique_and_within_their_tokens() {
+        let text = "problem read_file main.rs/read_file problem 4711 common_name";
+        let names = names(text, 100, |name| name != "common_name", &BytesOverFour);
+        assert_eq!(names, ["problem", "read_file", "main.rs/read_file", "4711"]);
+        let few = super::names(text, 6, |_| true, &BytesOverFour);
+        assert_eq!(few, ["read_file", "4711"]);
+    }
+}

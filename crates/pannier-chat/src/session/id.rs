@@ -1,0 +1,69 @@
+//! Recall ids: the beginning of the hash of a block.
+
+use std::collections::HashMap;
+
+/// The hexadecimal digits of an id, and of one whose digits another block had before.
+const DIGITS: usize = 8;
+const LONG_DIGITS: usize = 32;
+
+/// The hash of a block's content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct BlockHash(u128);
+
+impl BlockHash {
+    pub(super) fn new(content: &str) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(content.as_bytes());
+        Self::finish(&hasher)
+    }
+
+    pub(super) fn finish(hasher: &blake3::Hasher) -> Self {
+        let mut bytes = [0; 16];
+        hasher.finalize_xof().fill(&mut bytes);
+        Self(u128::from_be_bytes(bytes))
+    }
+
+    pub(super) fn digits(self) -> String {
+        format!("{:032x}", self.0)
+    }
+
+    fn short(self) -> u32 {
+        (self.0 >> 96) as u32
+    }
+}
+
+/// The blocks of a history by the digits of their ids. A short id names the first block that has its digits.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ids(HashMap<u32, BlockHash>);
+
+impl Ids {
+    /// Adds a block of the history.
+    pub(super) fn add(&mut self, content: &str) -> BlockHash {
+        let hash = BlockHash::new(content);
+        self.0.entry(hash.short()).or_insert(hash);
+        hash
+    }
+
+    /// Returns the id of a block.
+    pub(super) fn id(&self, hash: BlockHash) -> String {
+        let is_first = self.0.get(&hash.short()).is_none_or(|first| *first == hash);
+        let mut digits = hash.digits();
+        digits.truncate(if is_first { DIGITS } else { LONG_DIGITS });
+        digits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_block_with_the_same_digits_has_a_longer_id() {
+        let mut ids = Ids::default();
+        let hash = ids.add("one");
+        assert_eq!(ids.id(hash), hash.digits()[..DIGITS]);
+        let other = BlockHash(hash.0 ^ 1);
+        assert_eq!(ids.id(other), other.digits());
+        assert_eq!(ids.id(BlockHash::new("two")).len(), DIGITS);
+    }
+}

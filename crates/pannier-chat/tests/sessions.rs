@@ -1,0 +1,548 @@
+//! Invariants of sessions, for generated histories and, where they are present, for recorded ones.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use pannier_chat::{
+    ChatError, ChatSession, Cut, CutForm, Fitted, Provider, RecallRange, RecallStore,
+    RecallStoreOptions, Transcript,
+};
+use pannier_core::ContextBudget;
+use pannier_policy::{PolicyRegistry, SessionOptions};
+use pannier_tokens::BytesOverFour;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use support::rules::{self, problems};
+
+const PROFILES: [&str; 3] = ["careful", "balanced", "thrifty"];
+
+fn options(profile: &str) -> SessionOptions {
+    PolicyRegistry::default().policy(profile).unwrap().session().unwrap().clone()
+}
+
+fn budget(tokens: i64) -> ContextBudget {
+    ContextBudget::new(tokens, tokens).unwrap()
+}
+
+fn read(provider: Provider, text: &str) -> Transcript<'_> {
+    Transcript::read(provider, text, &BytesOverFour).unwrap()
+}
+
+fn messages(value: &Value) -> &[Value] {
+    value.get("messages").unwrap_or(value).as_array().unwrap()
+}
+
+/// Returns the positions at which a request ends: before each response, and at the end.
+fn cuts(messages: &[Value]) -> Vec<usize> {
+    let is_response = |index: &usize| messages[*index]["role"] == "assistant";
+    (1..messages.len()).filter(is_response).chain([messages.len()]).collect()
+}
+
+/// A turn of a generated history.
+#[derive(Clone, Debug)]
+struct Step {
+    /// What the agent does.
+    action: u8,
+    /// The file or command it is about.
+    subject: u8,
+    lines: usize,
+    /// Whether the agent also writes a text, and the user answers with one.
+    has_text: bool,
+    has_answer: bool,
+    parallel: bool,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let lines = prop_oneof![8 => 0..12_usize, 2 => 12..80_usize, 1 => 200..600_usize];
+    (0..7_u8, 0..5_u8, lines, any::<bool>(), 0..10_u8, 0..6_u8).prop_map(
+        |(action, subject, lines, has_text, answer, parallel)| Step {
+            action,
+            subject,
+            lines,
+            has_text,
+            has_answer: answer == 0,
+            parallel: parallel == 0,
+        },
+    )
+}
+
+fn lines(number: usize, subject: u8, count: usize) -> String {
+    (0..count)
+        .map(|line| {
+            format!(
+                "line {line} of file_{subject}.rs: let value_{number}_{line} = {};\n",
+                line * 37
+            )
+        })
+        .collect()
+}
+
+fn call(step: &Step, number: usize) -> (&'static str, Value) {
+    let path = format!("src/file_{}.rs", step.subject);
+    let body = lines(number, step.subject, step.lines / 3);
+    match step.action {
+        0 => ("read", json!({ "path": path })),
+        1 => ("grep", json!({ "pattern": format!("value_{number}"), "path": "src" })),
+        2 => ("bash", json!({ "command": format!("cargo test file_{}", step.subject) })),
+        3 => (
+            "edit",
+            json!({ "file_path": path, "old_string": body, "new_string": format!("{body}!") }),
+        ),
+        4 => ("write", json!({ "file_path": path, "content": body })),
+        5 => ("todo", json!({ "todos": [{ "content": body, "status": "pending" }] })),
+        _ => ("lookup", json!({ "customer": step.subject, "details": { "note": body } })),
+    }
+}
+
+fn result(step: &Step, number: usize) -> String {
+    match step.action {
+        3..=5 => format!(
+            "updated file_{}\n{}",
+            step.subject,
+            lines(number, step.subject, step.lines / 4)
+        ),
+        // The same command has the same output, so there are duplicates.
+        2 => lines(0, step.subject, step.lines),
+        _ => lines(number, step.subject, step.lines),
+    }
+}
+
+fn text(number: usize, lines: usize) -> String {
+    format!("Message {number}: {}", "I look at the next file and think about it. ".repeat(lines))
+}
+
+/// Builds the same history for a provider.
+fn history(provider: Provider, steps: &[Step]) -> Value {
+    let task = format!("Fix the build of `file_1.rs`. {}", "Do not break the tests. ".repeat(6));
+    let mut messages = vec![json!({ "role": "user", "content": task })];
+    if provider == Provider::OpenAi {
+        messages.insert(0, json!({ "role": "system", "content": "You are an agent." }));
+    }
+    for (number, step) in steps.iter().enumerate() {
+        let count = if step.parallel { 2 } else { 1 };
+        let ids: Vec<String> = (0..count).map(|index| format!("call_{number}_{index}")).collect();
+        let calls = ids.iter().map(|id| (id, call(step, number)));
+        let said = step.has_text.then(|| text(number, step.lines / 2));
+        let answer = step.has_answer.then(|| text(number + 1000, step.lines));
+        match provider {
+            Provider::OpenAi => {
+                let calls: Vec<Value> = calls
+                    .map(|(id, (name, input))| {
+                        let function = json!({ "name": name, "arguments": input.to_string() });
+                        json!({ "id": id, "type": "function", "function": function })
+                    })
+                    .collect();
+                messages.push(json!({ "role": "assistant", "content": said, "tool_calls": calls }));
+                messages.extend(ids.iter().map(|id| {
+                    json!({ "role": "tool", "tool_call_id": id, "content": result(step, number) })
+                }));
+                messages.extend(answer.map(|text| json!({ "role": "user", "content": text })));
+            }
+            _ => {
+                let block = |text| json!({ "type": "text", "text": text });
+                let calls = calls.map(|(id, (name, input))| {
+                    json!({ "type": "tool_use", "id": id, "name": name, "input": input })
+                });
+                let content: Vec<Value> = said.map(block).into_iter().chain(calls).collect();
+                messages.push(json!({ "role": "assistant", "content": content }));
+                let results = ids.iter().map(|id| {
+                    json!({ "type": "tool_result", "tool_use_id": id, "content": result(step, number) })
+                });
+                let content: Vec<Value> = results.chain(answer.map(block)).collect();
+                messages.push(json!({ "role": "user", "content": content }));
+            }
+        }
+    }
+    json!({ "model": "m", "messages": messages })
+}
+
+/// Returns the request that ends before a position.
+fn request(history: &Value, end: usize) -> String {
+    let mut request = history.clone();
+    match request.get_mut("messages") {
+        Some(list) => *list = messages(history)[..end].into(),
+        None => request = messages(history)[..end].into(),
+    }
+    request.to_string()
+}
+
+fn oracle(provider: Provider) -> rules::Provider {
+    match provider {
+        Provider::OpenAi => rules::Provider::OpenAi,
+        _ => rules::Provider::Anthropic,
+    }
+}
+
+/// Returns the content blocks of a request, each as text, with its role.
+fn blocks(value: &Value) -> Vec<String> {
+    let mut blocks = Vec::new();
+    for message in messages(value) {
+        let role = &message["role"];
+        let calls = message["tool_calls"].as_array().into_iter().flatten();
+        let content = match &message["content"] {
+            Value::Array(parts) => parts.clone(),
+            Value::Null => Vec::new(),
+            // To Anthropic, that is the same.
+            text => vec![json!({ "type": "text", "text": text })],
+        };
+        let id = &message["tool_call_id"];
+        blocks.extend(content.iter().chain(calls).map(|part| format!("{role}{id}{part}")));
+    }
+    blocks
+}
+
+/// Checks the invariants of one request.
+fn check_request(
+    provider: Provider,
+    history: &Value,
+    text: &str,
+    transcript: &Transcript<'_>,
+    fitted: &Fitted<'_, '_>,
+    available: i64,
+    options: &SessionOptions,
+) -> Result<(), TestCaseError> {
+    let sent_text = fitted.json();
+    let sent: Value = serde_json::from_str(&sent_text).unwrap();
+    let found = problems(oracle(provider), &sent);
+    prop_assert!(found.is_empty(), "{found:?}\n{sent_text}");
+    // Never above the budget, by a second count of the output.
+    let recount = read(provider, &sent_text);
+    let total = recount.items().iter().map(|item| item.tokens()).sum::<i64>() + 3;
+    prop_assert!(total <= available, "{total} of {available}");
+    prop_assert!(total <= fitted.tokens(), "{total} counted as {}", fitted.tokens());
+    // At or below the pressure point, the bytes are those of the input.
+    let whole = transcript.items().iter().map(|item| item.tokens()).sum::<i64>();
+    let is_below = whole as f64 <= available as f64 * options.pressure;
+    prop_assert!(!is_below || fitted.cuts().is_empty());
+    if fitted.cuts().is_empty() && transcript.repairs().is_empty() {
+        prop_assert!(sent_text == text, "{}", difference(&sent_text, text));
+    }
+    // The task and the system prompt are whole.
+    for role in ["system", "user"] {
+        let find = |value: &Value| {
+            let message = messages(value).iter().find(|message| message["role"] == role).cloned();
+            message.map(|message| message["content"].clone())
+        };
+        let task = |value: &Value| {
+            find(value).map(|content| match content {
+                Value::Array(blocks) => blocks[0]["text"].as_str().unwrap_or_default().to_owned(),
+                content => content.as_str().unwrap_or_default().to_owned(),
+            })
+        };
+        let (before, after) = (task(history), task(&sent));
+        prop_assert!(after.unwrap_or_default().starts_with(&before.unwrap_or_default()), "{role}");
+    }
+    // Each cut block is named in what is sent, and recall returns its content.
+    let mut recalled = BTreeMap::new();
+    for cut in fitted.cuts() {
+        prop_assert!(sent_text.contains(&cut.id), "{cut:?}");
+        prop_assert!(cut.tokens_after < cut.tokens_before, "{cut:?}");
+        let content = recalled.entry(&cut.id).or_insert_with(|| transcript.recall(&cut.id));
+        prop_assert!(content.is_some(), "{cut:?}");
+        let content = content.as_deref().unwrap();
+        let message = &messages(history)[cut.message];
+        if cut.form == CutForm::Omitted {
+            let turns: Vec<Value> = serde_json::from_str(content).unwrap();
+            prop_assert!(turns.contains(message), "{cut:?}");
+            continue;
+        }
+        prop_assert!(contains(message, content), "{cut:?} {content}");
+    }
+    // Fitting what was fitted changes nothing.
+    let session = ChatSession::new(options.clone(), &BytesOverFour);
+    let again = session.fit(&recount, &budget(available)).unwrap();
+    let again = again.json();
+    prop_assert!(again == sent_text, "{}", difference(&again, &sent_text));
+    Ok(())
+}
+
+/// Returns both texts from a little before their first difference.
+fn difference(a: &str, b: &str) -> String {
+    let common = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    let shown = |text: &str| {
+        let end = text.len().min(common + 200);
+        String::from_utf8_lossy(&text.as_bytes()[common.saturating_sub(200)..end]).into_owned()
+    };
+    format!("{}\n{}", shown(a), shown(b))
+}
+
+/// Returns whether a message has a text, result or input with this content.
+fn contains(message: &Value, content: &str) -> bool {
+    match message {
+        Value::String(text) => text == content,
+        Value::Array(values) => values.iter().any(|value| contains(value, content)),
+        Value::Object(fields) => {
+            let is_input = |input: &Value| {
+                serde_json::from_str(content).is_ok_and(|value: Value| value == *input)
+            };
+            fields.get("input").is_some_and(is_input)
+                || fields.values().any(|value| contains(value, content))
+        }
+        _ => false,
+    }
+}
+
+/// Message, part and tokens of a cut block.
+type Form = (usize, usize, i64);
+
+/// Replays a history request by request, and checks all invariants.
+fn check_session(
+    provider: Provider,
+    history: &Value,
+    available: i64,
+    profile: &str,
+) -> Result<(), TestCaseError> {
+    let options = options(profile);
+    let session = ChatSession::new(options.clone(), &BytesOverFour);
+    let mut stepwise = ChatSession::new(options.clone(), &BytesOverFour);
+    let mut previous: Option<(Vec<String>, Vec<Form>)> = None;
+    for end in cuts(messages(history)) {
+        let text = request(history, end);
+        let transcript = read(provider, &text);
+        let fitted = session.fit(&transcript, &budget(available));
+        let step = stepwise.step(&transcript, &budget(available));
+        let fitted = match fitted {
+            Err(ChatError::SessionOverBudget { smallest_budget, .. }) => {
+                prop_assert!(smallest_budget > available);
+                prop_assert!(session.fit(&transcript, &budget(smallest_budget)).is_ok());
+                prop_assert_eq!(step.unwrap_err().to_string(), fitted.unwrap_err().to_string());
+                previous = None;
+                continue;
+            }
+            other => other.unwrap(),
+        };
+        let step = step.unwrap();
+        prop_assert!(step.json() == fitted.json());
+        prop_assert_eq!(step.cuts(), fitted.cuts());
+        prop_assert_eq!(step.last_unchanged(), fitted.last_unchanged());
+        check_request(provider, history, &text, &transcript, &fitted, available, &options)?;
+        let sent: Value = serde_json::from_str(&fitted.json()).unwrap();
+        let sent = blocks(&sent);
+        let forms: Vec<Form> =
+            fitted.cuts().iter().map(|cut| (cut.message, cut.part, cut.tokens_after)).collect();
+        if let Some((before, cut_before)) = &previous {
+            // Between batches, the sent prefix is the same.
+            let common = before.iter().zip(&sent).take_while(|(a, b)| a == b).count();
+            if !fitted.is_batch() {
+                prop_assert_eq!(common, before.len());
+            }
+            let last = fitted.last_unchanged().unwrap();
+            prop_assert!(last.block < common, "{last:?} of {common}");
+            // Forms only shrink, and no block comes back.
+            for (message, part, tokens) in cut_before {
+                let now = forms.iter().find(|cut| (cut.0, cut.1) == (*message, *part));
+                prop_assert!(now.is_some_and(|now| now.2 <= *tokens), "{message} {part}");
+            }
+        }
+        previous = Some((sent, forms));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sessions_keep_their_invariants(
+        steps in prop::collection::vec(step(), 1..24),
+        share in 0.03..0.9_f64,
+        profile in prop::sample::select(&PROFILES[..]),
+        provider in prop::sample::select(vec![Provider::OpenAi, Provider::Anthropic]),
+    ) {
+        let history = history(provider, &steps);
+        let text = history.to_string();
+        let tokens: i64 = read(provider, &text).items().iter().map(|item| item.tokens()).sum();
+        check_session(provider, &history, (tokens as f64 * share) as i64 + 20, profile)?;
+    }
+
+    #[test]
+    fn the_newest_edits_are_cut_last(
+        steps in prop::collection::vec(step(), 4..24),
+        share in 0.05..0.6_f64,
+    ) {
+        let history = history(Provider::Anthropic, &steps);
+        let text = history.to_string();
+        let items = read(Provider::Anthropic, &text);
+        let tokens: i64 = items.items().iter().map(|item| item.tokens()).sum();
+        let available = (tokens as f64 * share) as i64 + 20;
+        let session = ChatSession::new(SessionOptions::default(), &BytesOverFour);
+        let mut cut_before = BTreeSet::new();
+        for end in cuts(messages(&history)) {
+            let text = request(&history, end);
+            let transcript = read(Provider::Anthropic, &text);
+            let Ok(fitted) = session.fit(&transcript, &budget(available)) else { return Ok(()) };
+            let edits: Vec<(usize, usize)> = edits(&messages(&history)[..end]);
+            let kept = &edits[edits.len().saturating_sub(3)..];
+            let cut: BTreeSet<_> =
+                fitted.cuts().iter().map(|cut| (cut.message, cut.part)).collect();
+            if kept.iter().any(|edit| cut.contains(edit) && !cut_before.contains(edit)) {
+                // Then each result but the newest is as short as it gets.
+                let is_long = |cut: &&Cut| {
+                    cut.message + 1 < end && matches!(cut.form, CutForm::HeadAndTail | CutForm::Names)
+                };
+                let long: Vec<_> = fitted.cuts().iter().filter(is_long).collect();
+                prop_assert!(long.is_empty(), "{end} {long:?}");
+            }
+            cut_before = cut;
+        }
+    }
+}
+
+/// Returns the positions of the edits and writes in a list of messages.
+fn edits(messages: &[Value]) -> Vec<(usize, usize)> {
+    let mut edits = Vec::new();
+    for (index, message) in messages.iter().enumerate() {
+        for (part, block) in message["content"].as_array().into_iter().flatten().enumerate() {
+            if block["name"] == "edit" || block["name"] == "write" {
+                edits.push((index, part));
+            }
+        }
+    }
+    edits
+}
+
+#[test]
+fn incremental_steps_restart_where_a_request_was_not_one_of_the_history() {
+    // The first request ends within what is later one user turn.
+    let list = json!([
+        { "role": "user", "content": "Fix it." },
+        { "role": "user", "content": "Please. ".repeat(100) },
+        { "role": "assistant", "content": "I look. ".repeat(200) },
+        { "role": "user", "content": "Go on. ".repeat(100) },
+        { "role": "assistant", "content": "Done. ".repeat(100) },
+        { "role": "user", "content": "Thanks." },
+    ]);
+    let mut session = ChatSession::new(options("balanced"), &BytesOverFour);
+    for end in [1, 2, 3, 4, 6, 2, 6] {
+        let text = request(&list, end);
+        let transcript = read(Provider::OpenAi, &text);
+        let fresh = ChatSession::new(options("balanced"), &BytesOverFour);
+        let expected = fresh.fit(&transcript, &budget(500)).map(|fitted| fitted.json());
+        let step = session.step(&transcript, &budget(500)).map(|fitted| fitted.json());
+        assert_eq!(step.ok(), expected.ok(), "{end}");
+    }
+}
+
+#[test]
+fn recall_returns_lines_within_a_budget() {
+    let text = "one\ntwo\r\nthree two\nfour";
+    let lines =
+        |a: usize, b: usize| RecallRange::Lines(a.try_into().unwrap()..=b.try_into().unwrap());
+    let take = |range: &RecallRange, max| range.take(text, max, &BytesOverFour);
+    assert_eq!(take(&RecallRange::All, 100).unwrap(), text);
+    assert_eq!(take(&lines(2, 3), 100).unwrap(), "two\r\nthree two\n");
+    assert_eq!(take(&lines(4, 9), 100).unwrap(), "four");
+    assert_eq!(take(&RecallRange::Grep("two".to_owned()), 100).unwrap(), "two\r\nthree two\n");
+    let error = take(&RecallRange::All, 3).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the recalled lines have 6 tokens but the budget is 3; name some of the 4 lines"
+    );
+}
+
+#[test]
+fn the_store_returns_what_a_lost_history_had() {
+    let folder = std::env::temp_dir().join(format!("pannier-recall-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    let store = RecallStore::in_folder(&folder, RecallStoreOptions::default());
+    let step = |action, lines| Step {
+        action,
+        subject: 1,
+        lines,
+        has_text: false,
+        has_answer: false,
+        parallel: false,
+    };
+    let steps: Vec<Step> = (0..30).map(|number| step(number % 7, 40)).collect();
+    let history = history(Provider::Anthropic, &steps);
+    let text = history.to_string();
+    let transcript = read(Provider::Anthropic, &text);
+    let session = ChatSession::new(options("balanced"), &BytesOverFour);
+    let mut omitted = 0;
+    for tokens in [1_500, 4_000, 8_000] {
+        let fitted = session.fit(&transcript, &budget(tokens)).unwrap();
+        assert!(!fitted.cuts().is_empty());
+        let now = SystemTime::now();
+        store.add(&fitted, now).unwrap();
+        for cut in fitted.cuts() {
+            omitted += usize::from(cut.form == CutForm::Omitted);
+            assert_eq!(store.recall(&cut.id).unwrap(), transcript.recall(&cut.id), "{cut:?}");
+        }
+    }
+    assert!(omitted > 0);
+    assert_eq!(store.recall("../etc").unwrap(), None);
+    assert_eq!(store.recall("").unwrap(), None);
+    let files = || fs::read_dir(&folder).unwrap().count();
+    #[cfg(unix)]
+    for entry in fs::read_dir(&folder).unwrap().flatten() {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = entry.metadata().unwrap().permissions().mode();
+        assert!(mode & 0o777 == 0o600 || entry.file_name() == "lock", "{mode:o}");
+    }
+    let all = files();
+    let fitted = session.fit(&transcript, &budget(8_000)).unwrap();
+    let mut few = RecallStoreOptions::default();
+    few.max_bytes = 4_000;
+    RecallStore::in_folder(&folder, few).add(&fitted, SystemTime::now()).unwrap();
+    assert!((1..all).contains(&files()));
+    let later = SystemTime::now() + Duration::from_secs(31 * 24 * 60 * 60);
+    store.add(&fitted, later).unwrap();
+    assert_eq!(files(), 1, "only the lock");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_long_history_takes_less_time_than_counting_it() {
+    // Quadratic work would take minutes.
+    let step = |action, lines| Step {
+        action,
+        subject: (lines % 5) as u8,
+        lines,
+        has_text: true,
+        has_answer: false,
+        parallel: false,
+    };
+    let steps: Vec<Step> =
+        (0..2_500).map(|number: usize| step((number % 7) as u8, 4 + number % 9)).collect();
+    let history = history(Provider::Anthropic, &steps).to_string();
+    let transcript = read(Provider::Anthropic, &history);
+    let session = ChatSession::new(options("balanced"), &BytesOverFour);
+    let fitted = session.fit(&transcript, &budget(60_000)).unwrap();
+    assert!(fitted.tokens() <= 60_000);
+}
+
+/// Checks recorded sessions, if the folder with them is next to the repository.
+#[test]
+fn recorded_sessions_keep_the_invariants() {
+    let ancestors = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().skip(3).take(2);
+    let folders = ancestors.map(|folder| folder.join("shared/data/sessions"));
+    let Some(entries) = folders.into_iter().find_map(|folder| fs::read_dir(folder).ok()) else {
+        eprintln!("skipped: there are no recorded sessions");
+        return;
+    };
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    for path in paths {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let provider = match () {
+            () if name.ends_with(".anthropic.json") => Provider::Anthropic,
+            () if name.ends_with(".openai.json") => Provider::OpenAi,
+            () => continue,
+        };
+        let text = fs::read_to_string(&path).unwrap();
+        // Long ones take long to check in full.
+        if text.len() > 60_000 {
+            continue;
+        }
+        let mut history: Value = serde_json::from_str(&text).unwrap();
+        // An empty one is sent as it is, but the rules reject it.
+        history.as_object_mut().unwrap().retain(|name, value| name != "system" || value != "");
+        let tokens: i64 = read(provider, &text).items().iter().map(|item| item.tokens()).sum();
+        check_session(provider, &history, tokens / 2, "balanced")
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
