@@ -2,7 +2,7 @@
 
 mod support;
 
-use pannier_chat::{ChatError, Provider, Transcript};
+use pannier_chat::{ChatError, ChatSession, Provider, Transcript};
 use pannier_core::ContextBudget;
 use pannier_policy::PolicyRegistry;
 use pannier_tokens::o200k;
@@ -48,6 +48,43 @@ proptest! {
         // Whatever fits is sent byte for byte, unless messages had to be joined.
         if share >= 1.0 && transcript.repairs().is_empty() {
             prop_assert_eq!(trimmed.json(), text);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Sessions of every format: the provider accepts each request, which fits by the independent count.
+    #[test]
+    fn fitted_requests_are_accepted_and_have_the_counted_tokens(
+        (provider, value) in prop::sample::select(rules::Provider::ALL.to_vec())
+            .prop_flat_map(|provider| (Just(provider), valid(provider, 1..12))),
+        share in prop_oneof![Just(4.0), 0.0..1.0],
+        profile in prop::sample::select(vec!["careful", "balanced", "thrifty"]),
+    ) {
+        let counter = o200k();
+        let text = value.to_string();
+        let transcript = Transcript::read(library_provider(provider), &text, &counter).unwrap();
+        let registry = PolicyRegistry::default();
+        let options = registry.policy(profile).unwrap().session().unwrap().clone();
+        let session = ChatSession::new(options, &counter);
+        let budget = |tokens| ContextBudget::new(tokens, tokens).unwrap();
+        let mut available = (counts::tokens(provider, &value) as f64 * share) as i64;
+        let fitted = match session.fit(&transcript, &budget(available)) {
+            Err(ChatError::SessionOverBudget { smallest_budget, .. }) => {
+                available = smallest_budget;
+                session.fit(&transcript, &budget(available))
+            }
+            fitted => fitted,
+        };
+        let fitted = fitted.unwrap();
+        let sent: Value = serde_json::from_str(&fitted.json()).unwrap();
+        prop_assert_eq!(rules::problems(provider, &sent), Vec::<String>::new(), "{}", sent);
+        prop_assert!(fitted.tokens() <= available);
+        prop_assert_eq!(fitted.tokens(), counts::tokens(provider, &sent) as i64, "{}", sent);
+        if share >= 4.0 && transcript.repairs().is_empty() {
+            prop_assert_eq!(fitted.json(), text);
         }
     }
 }
