@@ -62,16 +62,16 @@ request! {
         pub command: Vec<String>,
 
         /// Seconds that a command may take for a request [default: 60]
-        #[arg(long, value_name = "SECONDS")]
+        #[arg(long, value_name = "SECONDS", help_heading = "Advanced", hide_short_help = true)]
         pub timeout: Option<Count>,
 
         /// Price of a cached token, relative to plain input [default: 0.1]
-        #[arg(long, value_name = "PRICE")]
+        #[arg(long, value_name = "PRICE", help_heading = "Advanced", hide_short_help = true)]
         #[schema(with = "f64")]
         pub read_price: Option<f64>,
 
         /// Price of any other token, relative to plain input [default: 1.25]
-        #[arg(long, value_name = "PRICE")]
+        #[arg(long, value_name = "PRICE", help_heading = "Advanced", hide_short_help = true)]
         #[schema(with = "f64")]
         pub write_price: Option<f64>,
 
@@ -84,7 +84,7 @@ request! {
         #[schema(with = "f64")]
         pub min_ratio: Option<f64>,
 
-        /// Model, encoding or file:PATH that counts [default: o200k]
+        /// Model, encoding or file:PATH [default: o200k]
         #[arg(long, short, value_name = "NAME")]
         pub tokenizer: Option<String>,
     }
