@@ -75,7 +75,7 @@ struct ToolResult {
     call: Option<usize>,
 }
 
-/// A call and its results, which can be left out together.
+/// A response and its results, or the next message of the user, which can be left out together.
 #[derive(Clone, Debug)]
 pub(super) struct Turn {
     /// The positions of its first message and after its last one.
@@ -355,8 +355,19 @@ impl Fold {
         }
         // A turn stays if its results are in a message with other content, or if a system message depends on it.
         let is_free = message.role != Role::System && message.answered_call_ids().is_empty();
-        let closed = self.open_turn.take().filter(|turn| turn.has_results && turn.end == index);
-        self.turns.extend(closed.filter(|_| is_free));
+        let closed = self.open_turn.take().filter(|turn| turn.end == index && is_free);
+        if let Some(mut turn) = closed {
+            if turn.has_results {
+                self.turns.push(turn);
+            } else if message.role == Role::User {
+                // A response without calls is a turn with the next message of the user.
+                turn.end = index + 1;
+                self.turns.push(turn);
+            }
+        }
+        if message.role == Role::System && self.gone_turns < self.turns.len() {
+            self.turns.pop_if(|turn| turn.end == index);
+        }
         if is_response {
             let (start, end) = (index, index + 1);
             self.open_turn = Some(Turn { start, end, has_results: false, has_thinking });
