@@ -23,7 +23,7 @@ pub(crate) fn run() {
     questions("knapsack", &items, KnapsackSlice::exact());
     questions("quota", &items, quota());
 
-    println!("\nHow long a search runs on after somebody stops it, the longest of 20:\n");
+    println!("\nHow long a search continues after a stop, the longest of 20:\n");
     let items = pool(30_000);
     stopped("greedy, 30,000 items", &items, GreedySlice);
     stopped("quota, 30,000 items", &items, quota());

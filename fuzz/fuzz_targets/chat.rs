@@ -1,27 +1,56 @@
-//! A transcript is foreign: whatever it says, reading it must not panic, and what is written back must be JSON, within
-//! the budget, and stay as it is when it is read again.
+//! A chat is foreign: whatever it contains, reading it must not panic, and what is written back must be JSON, within the
+//! budget, and stay as it is when it is read again.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pannier_chat::{Provider, Transcript};
+use pannier_chat::{ChatInput, LogFormat, Provider, SessionLog, Transcript};
 use pannier_core::{ContextBudget, ContextItem};
 use pannier_policy::PolicyRegistry;
 use pannier_tokens::BytesOverFour;
 
 fuzz_target!(|text: &str| {
-    for provider in [Provider::OpenAi, Provider::Anthropic] {
-        let Ok(transcript) = Transcript::read(provider, text, &BytesOverFour) else {
+    for format in [LogFormat::ClaudeCode, LogFormat::Codex] {
+        read_log(format, text);
+    }
+    // The format is detected, or each provider is named.
+    let providers = [Provider::OpenAi, Provider::Anthropic, Provider::Responses, Provider::Gemini];
+    for provider in providers.into_iter().map(Some).chain([None]) {
+        let Ok(input) = ChatInput::open(text, provider, None) else {
+            continue;
+        };
+        let Ok(transcript) = input.read(&BytesOverFour) else {
             continue;
         };
         // Half of what is more than must be sent.
         let needed = transcript.required_tokens();
         let all: i64 = transcript.items().iter().map(ContextItem::tokens).sum();
         for tokens in [0, needed, needed + (all - needed).max(0) / 2, all + needed] {
-            check(provider, &transcript, tokens);
+            check(input.provider(), &transcript, tokens);
         }
     }
 });
+
+/// A history is JSON that needs no repair of calls and results, and its responses are where its requests say.
+fn read_log(format: LogFormat, text: &str) {
+    let Ok(log) = SessionLog::read(format, text) else {
+        return;
+    };
+    for history in &log.histories {
+        let value: serde_json::Value = serde_json::from_str(&history.json).unwrap();
+        let list = value.get("messages").or_else(|| value.get("input")).unwrap();
+        for request in &history.requests {
+            assert!(request.position < list.as_array().unwrap().len());
+        }
+        let Ok(transcript) = Transcript::read(log.provider, &history.json, &BytesOverFour) else {
+            continue;
+        };
+        for repair in transcript.repairs() {
+            assert!(!repair.problem.contains("no preceding tool call"), "{}", repair.problem);
+            assert!(!repair.problem.contains("no result"), "{}", repair.problem);
+        }
+    }
+}
 
 fn check(provider: Provider, transcript: &Transcript<'_>, tokens: i64) {
     let registry = PolicyRegistry::default();

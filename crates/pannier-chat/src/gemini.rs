@@ -59,13 +59,23 @@ fn field<'t>(object: &Object<'t>, camel: &str, snake: &str) -> Option<&'t RawVal
     object.get(camel).or_else(|| object.get(snake))
 }
 
+/// Returns the string in such a field, or an empty one if the field is missing.
+fn optional_str(
+    path: &str,
+    object: &Object<'_>,
+    camel: &str,
+    snake: &str,
+) -> Result<String, ChatError> {
+    field(object, camel, snake).map_or(Ok(String::new()), |value| json::string(path, value))
+}
+
 fn read_part<'t>(path: &str, raw: &'t RawValue) -> Result<Part<'t>, ChatError> {
     let object = json::object(path, raw)?;
     let part = |kind, text: String, tokens| {
         Part::new(raw, PartLocation::ContentArray, kind, text).with_tokens(tokens)
     };
-    let signature = field(&object, "thoughtSignature", "thought_signature");
-    let signature = signature.map_or(0, |raw| base64_tokens(raw.get(), SIGNATURE_CHARS_PER_TOKEN));
+    let signature = optional_str(path, &object, "thoughtSignature", "thought_signature")?;
+    let signature = base64_tokens(&signature, SIGNATURE_CHARS_PER_TOKEN);
     if let Some(value) = object.get("text") {
         let text = json::string(&format!("{path}.text"), value)?;
         // What is signed is sent as it is.
@@ -110,13 +120,12 @@ fn media_tokens(path: &str, object: &Object<'_>) -> Result<Option<i64>, ChatErro
         return Ok(None);
     };
     let media = json::object(path, media)?;
-    let kind = field(&media, "mimeType", "mime_type");
-    let kind = kind.map(|kind| json::string(path, kind)).transpose()?.unwrap_or_default();
-    let data = media.get("data").map_or("", RawValue::get);
+    let kind = optional_str(path, &media, "mimeType", "mime_type")?;
+    let data = json::optional_str(path, &media, "data")?;
     Ok(Some(match kind.split('/').next() {
         Some("image") => IMAGE_TOKENS,
-        Some("audio") if !data.is_empty() => base64_tokens(data, AUDIO_CHARS_PER_TOKEN),
-        _ => base64_tokens(data, FILE_CHARS_PER_TOKEN).max(MIN_FILE_TOKENS),
+        Some("audio") if !data.is_empty() => base64_tokens(&data, AUDIO_CHARS_PER_TOKEN),
+        _ => base64_tokens(&data, FILE_CHARS_PER_TOKEN).max(MIN_FILE_TOKENS),
     }))
 }
 

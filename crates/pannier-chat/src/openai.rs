@@ -242,6 +242,11 @@ pub(crate) fn write(message: &Message<'_>, into: &mut String) {
     into.push('}');
 }
 
+/// Returns a text with a note at its end.
+pub(crate) fn with_note(text: &str, note: &str) -> String {
+    format!("{text}\n\n{note}")
+}
+
 /// Writes the kept parts of a content. A note becomes a part of the given type.
 pub(crate) fn write_content(
     message: &Message<'_>,
@@ -257,7 +262,7 @@ pub(crate) fn write_content(
         (None, _) if message.is_empty_tool_result() => json::write_string(NO_OUTPUT, into),
         (None, _) => into.push_str("null"),
         (Some(part), Some(note)) if json::is_string(value) => {
-            json::write_string(&format!("{}\n\n{note}", part.text), into);
+            json::write_string(&with_note(&part.text, note), into);
         }
         (Some(part), None) if json::is_string(value) => part.write(into),
         (Some(_), None) => json::write_array(parts, into, Part::write),

@@ -1,6 +1,6 @@
 //! The referee on a small session.
 //!
-//! The expected numbers come from an independent script with the same definitions, which counted `replay/session.json`
+//! The expected numbers come from an independent script with the same definitions, which counted `examples/session.json`
 //! with the library tiktoken (o200k_base).
 
 use std::convert::Infallible;
@@ -11,7 +11,7 @@ use pannier_chat::replay::{
 };
 use pannier_tokens::o200k;
 
-const SESSION: &str = include_str!("replay/session.json");
+const SESSION: &str = include_str!("../../../examples/session.json");
 
 fn figures(budget: i64, policy: &mut dyn ReplayPolicy) -> Figures {
     let counter = o200k();
@@ -90,6 +90,30 @@ fn faults_refusals_and_overruns_are_counted() {
     assert_eq!(figures.task_kept, 0);
     // No request starts with the previous one, once a message was dropped.
     assert_eq!(figures.prefix_edits, 7);
+}
+
+/// Sends the task and the names of everything, but no lines.
+struct NamesOnly;
+
+impl ReplayPolicy for NamesOnly {
+    fn fit(
+        &mut self,
+        history: &[ReplayMessage],
+        reader: &mut BlockReader<'_>,
+    ) -> Result<Vec<ReplayMessage>, String> {
+        let texts = history.iter().flat_map(|message| &message.blocks).map(|block| &block.text);
+        let names = texts.flat_map(|text| text.split_whitespace()).collect::<Vec<_>>().join(" ");
+        let mut sent = history[..1].to_vec();
+        sent[0].blocks.push(reader.text(&names));
+        Ok(sent)
+    }
+}
+
+#[test]
+fn names_without_their_lines_are_counted_apart() {
+    let (names, all) = (figures(1_200, &mut NamesOnly), figures(1_200, &mut Everything));
+    assert_eq!((names.lost_needles, names.hard_needles_in_line), (0, 0));
+    assert_eq!((all.needles_in_line, all.hard_needles_in_line), (22, 14));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod support;
 
-use pannier_chat::{ChatError, Provider, Transcript, Trimmer};
+use pannier_chat::{ChatError, ChatInput, LogFormat, Provider, SessionLog, Transcript, Trimmer};
 use pannier_core::ContextBudget;
 use pannier_core::report::{ExclusionVariant, InclusionReason};
 use pannier_policy::PolicyRegistry;
@@ -149,6 +149,15 @@ fn check(
         }
     }
 
+    // What was sent needs no repair, and fits again as it is. Messages that are now adjacent may be joined.
+    let text = trimmed.json();
+    let again = Transcript::read(library_provider(provider), &text, &BytesOverFour).unwrap();
+    if !again.repairs().iter().any(|repair| repair.problem.contains("joined")) {
+        prop_assert_eq!(again.repairs(), []);
+        let trimmer = self::trimmer(&again, policy);
+        prop_assert_eq!(trimmer.trim(&budget(tokens, reserve)).unwrap().json(), text.clone());
+    }
+
     // The system prompt and the last user message are sent.
     let report = selection.report();
     for entry in &report.excluded {
@@ -206,6 +215,21 @@ proptest! {
     }
 
     #[test]
+    fn arbitrary_lines_never_panic(values in prop::collection::vec(any_json(), 0..8)) {
+        let text: String = values.iter().map(|value| format!("{value}\n")).collect();
+        for format in [LogFormat::ClaudeCode, LogFormat::Codex] {
+            if let Ok(log) = SessionLog::read(format, &text) {
+                for history in log.histories {
+                    serde_json::from_str::<Value>(&history.json).unwrap();
+                }
+            }
+        }
+        if let Ok(input) = ChatInput::open(&text, None, None) {
+            let _ = input.read(&BytesOverFour);
+        }
+    }
+
+    #[test]
     fn arbitrary_json_never_panics(value in any_json(), provider in providers()) {
         let text = value.to_string();
         if let Ok(transcript) = Transcript::read(library_provider(provider), &text, &BytesOverFour) {
@@ -233,6 +257,8 @@ fn any_json() -> impl Strategy<Value = Value> {
         "reasoning",
         "function_call",
         "function_call_output",
+        "response_item",
+        "compacted",
         "a",
         "",
     ]);
@@ -266,6 +292,10 @@ fn any_json() -> impl Strategy<Value = Value> {
         "functionResponse",
         "call_id",
         "output",
+        "message",
+        "payload",
+        "uuid",
+        "parentUuid",
     ]);
     leaf.prop_recursive(5, 60, 6, move |inner| {
         prop_oneof![

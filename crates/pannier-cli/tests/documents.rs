@@ -23,6 +23,7 @@ fn documents_show_what_commands_print() {
         "docs/commands.md",
         "docs/tokens.md",
         "docs/chat.md",
+        "docs/evaluate-sessions.md",
         "docs/documents.md",
         "docs/assembly.md",
         "docs/memory.md",

@@ -88,8 +88,7 @@ fn real_questions_find_their_paragraphs() {
     assert_eq!(measured["overruns"], 0);
 }
 
-const SESSION: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../pannier-chat/tests/replay/session.json");
+const SESSION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/session.json");
 
 /// Replays the small session at a budget of 1,200 tokens.
 fn eval_session(more: &[&str]) -> std::process::Output {
@@ -162,6 +161,28 @@ fn a_failing_or_endless_command_is_a_refusal() {
         let refusal = summary["refusal"].as_str().unwrap();
         assert!(refusal.starts_with(reason), "{command}: {refusal}");
     }
+}
+
+#[test]
+fn fitting_prints_a_policy_for_sessions() {
+    let folder = folder("fit");
+    let output = Command::new(env!("CARGO_BIN_EXE_pannier"))
+        .args(["eval", "sessions", SESSION, SESSION, "--budget", "1200", "--fit"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("# fitted on 1 sessions: cost with recalls "), "{text}");
+    let policy = folder.join("mine.toml");
+    fs::write(&policy, &text).unwrap();
+    // The same session decides and checks, so the file costs what its comment says, and not more than the start.
+    let after = text.split(" after").next().unwrap().rsplit(' ').next().unwrap();
+    let measured = replayed(&["--policy", &format!("balanced,{}", policy.display())]);
+    let policies = &measured["budgets"][0]["policies"];
+    let cost = |index: usize| policies[index]["summary"]["cost_with_recalls"].as_f64().unwrap();
+    assert_eq!(format!("{:.3}", cost(1)), after);
+    assert!(cost(1) <= cost(0), "{policies}");
+    let _ = fs::remove_dir_all(&folder);
 }
 
 #[test]

@@ -7,7 +7,8 @@
 //! - **Cost**: the tokens of the longest common prefix of blocks with the previous request at the read price, all others at
 //!   the write price. It is relative to sending everything. Output tokens are left out.
 //! - **Needle**: an identifier or number of the agent's next message that occurs in one or two earlier messages. A needle
-//!   is hard if it occurs only in results other than the newest two. A needle is lost if no sent block contains it.
+//!   is hard if it occurs only in results other than the newest two. A needle is lost if no sent block contains it. It is
+//!   sent in its line if a sent line that contains it is also a line of its source.
 //! - **Cost with recalls**: the cost if the model recalled the newest source of each lost needle as a whole: one more read
 //!   of the request, and the tokens of the sources at the write price.
 //!
@@ -152,6 +153,14 @@ impl Sent {
         self.blocks.iter().any(|sent| sent.block.text.contains(text))
     }
 
+    /// Returns whether a line with the term is sent as the source has it. A list of names or a shortened line is not.
+    fn has_line(&self, term: &str, source: &Block) -> bool {
+        let is_line = |line: &str| source.text.lines().any(|other| other == line);
+        let has_line = |text: &str| text.lines().any(|line| line.contains(term) && is_line(line));
+        let blocks = || self.blocks.iter().map(|sent| &*sent.block);
+        blocks().any(|block| block == source) || blocks().any(|block| has_line(&block.text))
+    }
+
     /// Returns whether the request names a cut block: a call or result by its id, a text by its beginning and the word
     /// `recall`.
     fn names(&self, source: &Block) -> bool {
@@ -200,6 +209,11 @@ impl Figures {
             self.needles += 1;
             self.hard_needles += u64::from(needle.is_hard);
             if sent.contains_text(&needle.term) {
+                let sources = needle.sources.iter().map(|index| &*session.blocks[*index].1);
+                let has_line =
+                    sources.into_iter().any(|source| sent.has_line(&needle.term, source));
+                self.needles_in_line += u64::from(has_line);
+                self.hard_needles_in_line += u64::from(has_line && needle.is_hard);
                 continue;
             }
             lost += 1;

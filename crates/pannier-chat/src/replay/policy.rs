@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pannier_core::ContextBudget;
+use pannier_core::{ContextBudget, TokenCounter};
 use pannier_policy::{Policy, PolicyRegistry, SessionOptions};
 
 use super::block::{Block, BlockKind, BlockReader, ReplayMessage, request_json};
@@ -123,33 +123,40 @@ impl ReplayPolicy for OldestFirst {
 
 /// Fits each request as a part of its session.
 #[derive(Debug)]
-pub struct FitSession {
-    options: SessionOptions,
+pub struct FitSession<'c> {
+    session: ChatSession<'c>,
     budget: ContextBudget,
 }
 
-impl FitSession {
-    /// Creates a replay of a session policy.
+impl<'c> FitSession<'c> {
+    /// Creates a replay of a session policy. The counter must be that of the reader.
     ///
     /// # Errors
     ///
     /// As [`ContextBudget::new`].
-    pub fn new(options: SessionOptions, budget: i64) -> Result<Self, ChatError> {
-        Ok(Self { options, budget: ContextBudget::new(budget, budget)? })
+    pub fn new(
+        options: SessionOptions,
+        counter: &'c dyn TokenCounter,
+        budget: i64,
+    ) -> Result<Self, ChatError> {
+        let budget = ContextBudget::new(budget, budget)?;
+        Ok(Self { session: ChatSession::new(options, counter), budget })
     }
 }
 
-impl ReplayPolicy for FitSession {
+impl ReplayPolicy for FitSession<'_> {
     fn fit(
         &mut self,
         history: &[ReplayMessage],
         reader: &mut BlockReader<'_>,
     ) -> Result<Vec<ReplayMessage>, String> {
-        let session = ChatSession::new(self.options.clone(), reader.counter());
-        let fit = |transcript: &Transcript<'_>| {
-            session.fit(transcript, &self.budget).map(|fitted| fitted.json())
-        };
-        fit_transcript(history, reader, fit)
+        fit_transcript(history, reader, |transcript| {
+            Ok(self.session.step(transcript, &self.budget)?.json())
+        })
+    }
+
+    fn pressure_point(&self) -> f64 {
+        self.session.options().pressure
     }
 }
 

@@ -75,6 +75,10 @@ pub struct Figures {
     pub hard_needles: u64,
     /// The lost hard needles.
     pub lost_hard_needles: u64,
+    /// The needles that were sent in their line.
+    pub needles_in_line: u64,
+    /// The hard needles that were sent in their line.
+    pub hard_needles_in_line: u64,
     /// The lost needles whose source the request names.
     pub recallable: u64,
     /// The requests that lost a needle.
@@ -178,6 +182,8 @@ impl Figures {
             (&mut self.lost_needles, other.lost_needles),
             (&mut self.hard_needles, other.hard_needles),
             (&mut self.lost_hard_needles, other.lost_hard_needles),
+            (&mut self.needles_in_line, other.needles_in_line),
+            (&mut self.hard_needles_in_line, other.hard_needles_in_line),
             (&mut self.recallable, other.recallable),
             (&mut self.lossy_requests, other.lossy_requests),
             (&mut self.prefix_edits, other.prefix_edits),
@@ -241,6 +247,10 @@ pub struct Summary {
     pub needles: f64,
     /// The share of hard needles that were sent.
     pub hard_needles: f64,
+    /// The share of needles that were sent in their line.
+    pub needles_in_line: f64,
+    /// The share of hard needles that were sent in their line.
+    pub hard_needles_in_line: f64,
     /// The share of lost needles whose source the request names.
     pub recallable: f64,
     /// The share of requests over budget that lost a needle.
@@ -275,6 +285,7 @@ impl Summary {
             worst_cost = worst_cost.max(figures.cost(prices));
         }
         let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
+        let share_or_all = |part: u64, of: u64| if of == 0 { 1.0 } else { share(part, of) };
         let answered = total.requests_over_budget - total.refused_over_budget;
         let with_recalls =
             prices.cost(total.read + total.recall_read, total.written + total.recall_written);
@@ -291,10 +302,9 @@ impl Summary {
             worst_cost,
             needles: 1.0 - share(total.lost_needles, total.needles),
             hard_needles: 1.0 - share(total.lost_hard_needles, total.hard_needles),
-            recallable: match total.lost_needles {
-                0 => 1.0,
-                lost => share(total.recallable, lost),
-            },
+            needles_in_line: share_or_all(total.needles_in_line, total.needles),
+            hard_needles_in_line: share_or_all(total.hard_needles_in_line, total.hard_needles),
+            recallable: share_or_all(total.recallable, total.lost_needles),
             lossy_requests: share(total.lossy_requests, answered),
             max_lost_needles: total.max_lost_needles,
             prefix_edits: share(total.prefix_edits, sessions as u64),

@@ -16,7 +16,8 @@ use super::id::{BlockHash, Ids};
 use super::terms::for_each_name;
 use super::{CutForm, form};
 use crate::items::PRIMING_TOKENS;
-use crate::message::{Message, Part, PartKind, Role, TOKENS_PER_TOOL_CALL};
+use crate::message::{Message, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL};
+use crate::openai::with_note;
 use crate::trimmed::write_message;
 use crate::{Provider, Transcript, json};
 
@@ -44,9 +45,6 @@ const TEXT_HEAD_PERCENT: usize = 60;
 
 /// The newest turns that are never left out.
 const KEEP_TURNS: usize = 2;
-
-/// The tokens by which a note may merge with the text before it.
-const NOTE_SLACK_TOKENS: i64 = 1;
 
 /// A part of a message, as it is sent.
 #[derive(Clone, Debug)]
@@ -742,11 +740,21 @@ impl Fold {
             self.gone_turns = gone;
             let id = self.ids.id(self.omitted.hash());
             let text = format!("[{} earlier messages left out; recall {id}]", self.gone_messages);
-            let tokens = step.count(&format!("\n\n{text}")).saturating_add(NOTE_SLACK_TOKENS);
+            let tokens = note_tokens(&text, &step.messages[task], step);
             let note = Note { id, text, tokens };
             let before = self.note.replace(note).map_or(0, |note| note.tokens);
             self.sent_tokens += tokens - before;
         }
+    }
+}
+
+/// Returns the tokens of a note, which is a text of its own or the end of a string.
+fn note_tokens(note: &str, task: &Message<'_>, step: Step<'_, '_>) -> i64 {
+    let mut strings = task.kept().filter(|part| part.location == PartLocation::Content);
+    match strings.next().filter(|_| matches!(step.provider, Provider::OpenAi | Provider::Responses))
+    {
+        Some(part) => step.count(&with_note(&part.text, note)).saturating_sub(part.text_tokens),
+        None => step.count(note),
     }
 }
 

@@ -46,12 +46,19 @@ pub(crate) struct Chat {
     #[command(subcommand)]
     command: Option<ChatCommand>,
 
-    /// JSON list of messages, a request with one, or a session log [default: standard input]
+    /// Messages, a request or a session log [default: standard input]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
 
     /// Previous request; keep its prefix so the prompt cache still hits
-    #[arg(long, alias = "keep-prefix", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(
+        long,
+        alias = "keep-prefix",
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath,
+        help_heading = "Advanced",
+        hide_short_help = true
+    )]
     previous: Option<PathBuf>,
 
     #[command(flatten)]

@@ -183,8 +183,7 @@ impl QueryEmbedding {
 #[command(after_help = "\
 Examples:
   pannier docs search 'how do we roll back a deployment?' --budget 2k
-  pannier docs search '\"rolling back\"' --glob 'guides/**' --format json
-  pannier docs search deploy --format jsonl | pannier inspect sweep -p assemble")]
+  pannier docs search '\"rolling back\"' --glob 'guides/**' --format json")]
 pub(crate) struct Search {
     #[command(flatten)]
     request: SearchRequest,

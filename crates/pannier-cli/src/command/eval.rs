@@ -91,7 +91,7 @@ impl Progress {
     fn show(&self, done: usize, total: usize) {
         let percent = done.saturating_mul(100) / total.max(1);
         if self.shown_percent.replace(Some(percent)) != Some(percent) {
-            output::status(&format!("{done} of {total} requests replayed"));
+            output::status(&format!("replaying sessions: {done} of {total}"));
         }
     }
 

@@ -75,7 +75,7 @@ pub(crate) struct IndexCommand {
     #[command(flatten)]
     roots: RootArguments,
 
-    /// Model, encoding or file:PATH that counts [default: o200k]
+    /// Model, encoding or file:PATH [default: o200k]
     #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
     tokenizer: Option<String>,
 }

@@ -34,12 +34,12 @@ request! {
         #[schema(with = "Value")]
         pub transcript: TranscriptJson,
 
-        /// Provider: openai, anthropic, responses or gemini [default: detected]
+        /// openai, anthropic, responses or gemini [default: detected]
         #[arg(long, value_name = "NAME", value_enum, hide_possible_values = true)]
         pub provider: Option<ProviderName>,
 
         /// Agent that wrote the log: claude-code or codex [default: detected]
-        #[arg(long, value_name = "NAME", value_enum, hide_possible_values = true)]
+        #[arg(long, value_name = "NAME", value_enum, hide_possible_values = true, help_heading = "Advanced", hide_short_help = true)]
         pub from: Option<LogName>,
 
         /// Previous request; keep its prefix so the prompt cache still hits
@@ -79,7 +79,7 @@ request! {
         pub once: bool,
 
         /// Move cache_control to the last unchanged block (Anthropic)
-        #[arg(long)]
+        #[arg(long, hide_short_help = true)]
         #[serde(default)]
         pub cache_control: bool,
 
@@ -88,11 +88,11 @@ request! {
         pub now: Option<Date>,
 
         /// Rank messages by their relevance to a text, too
-        #[arg(long, value_name = "TEXT")]
+        #[arg(long, value_name = "TEXT", help_heading = "Advanced", hide_short_help = true)]
         pub query: Option<String>,
 
         /// Always keep a message, by id or position; repeatable
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "ID", help_heading = "Advanced", hide_short_help = true)]
         #[serde(default, deserialize_with = "list")]
         pub pin: Vec<String>,
 

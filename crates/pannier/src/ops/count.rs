@@ -16,7 +16,7 @@ request! {
         #[serde(deserialize_with = "list")]
         pub texts: Vec<String>,
 
-        /// Model, encoding or file:PATH that counts [default: o200k]
+        /// Model, encoding or file:PATH [default: o200k]
         #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
         pub tokenizer: Option<String>,
     }

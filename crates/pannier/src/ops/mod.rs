@@ -58,8 +58,8 @@ pub use count::{CountAnswer, CountRequest, CountedText};
 pub use docs::*;
 #[cfg(feature = "chat")]
 pub use eval::{
-    EvalSessionsAnswer, EvalSessionsRequest, PolicyFigures, ReplayBudget, ReplayedBudget,
-    SessionFigures, SessionText,
+    EvalSessionsAnswer, EvalSessionsRequest, FitCheck, FittedPolicy, PolicyFigures, ReplayBudget,
+    ReplayedBudget, SessionFigures, SessionText,
 };
 #[cfg(feature = "memory")]
 pub use memory::{MemoryAnswer, MemoryFormat, MemoryRequest, OpenMemory};

@@ -37,7 +37,7 @@ request! {
         #[arg(long, value_name = "TEXT")]
         pub query: Option<String>,
 
-        /// Model, encoding or file:PATH that counts [default: o200k]
+        /// Model, encoding or file:PATH [default: o200k]
         #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
         pub tokenizer: Option<String>,
 

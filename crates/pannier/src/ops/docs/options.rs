@@ -251,7 +251,7 @@ request! {
         #[serde(alias = "dedup_threshold")]
         pub near_duplicates: Option<f64>,
 
-        /// Drop passages that score below this share of the best [default: 0]
+        /// Drop passages below this share of the best score
         #[arg(long, value_name = "SHARE")]
         pub min_score: Option<f64>,
 
@@ -261,7 +261,7 @@ request! {
         pub policy: Option<PolicyName>,
 
         /// Include the chunks before and after each match
-        #[arg(long, alias = "neighbours")]
+        #[arg(long, alias = "neighbours", help_heading = "Advanced", hide_short_help = true)]
         #[serde(default, alias = "neighbours")]
         pub neighbors: bool,
 

@@ -1,6 +1,7 @@
 //! Replays recorded agent sessions and measures what policies send.
 
 mod command;
+mod fit;
 mod table;
 
 use std::borrow::Cow;
@@ -12,17 +13,22 @@ use pannier_chat::replay::{
     BlockReader, Everything, Figures, FitSession, OldestFirst, Prices, RecordedSession,
     ReplayPolicy, Summary, TrimEachRequest, replay,
 };
-use pannier_policy::{Policy, SessionOptions};
+use pannier_core::TokenCounter;
+use pannier_policy::{Policy, SessionOptions, SessionWeights};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use self::command::ForeignCommand;
+use self::fit::Score;
 use super::values::list;
 use super::{Answer, Control, Count, PolicyName, Request, Tokens, pool::DEFAULT_TOKENIZER};
 use crate::{Failure, Shelf};
 
 /// The policies if a request names none.
-const DEFAULT_POLICIES: [&str; 2] = ["oldest-first", "balanced"];
+const DEFAULT_POLICIES: [&str; 4] = ["oldest-first", "careful", "balanced", "thrifty"];
+
+/// The policy whose weights are fitted if a request names none.
+const DEFAULT_FITTED: &str = "balanced";
 
 /// The policy for single requests.
 const ONCE: &str = "once";
@@ -46,7 +52,11 @@ request! {
         #[schema(with = "Vec<String>")]
         pub budget: Vec<ReplayBudget>,
 
-        /// Policies: everything, just-enough, oldest-first, balanced, once:NAME
+        /// Policies [default: oldest-first, careful, balanced, thrifty]
+        ///
+        /// `everything` sends the whole history. `just-enough` and `oldest-first` replace the oldest results, the latter down
+        /// to half of the budget. `careful`, `balanced`, `thrifty` and policy files fit requests as `pannier chat` does.
+        /// `once:NAME` trims each request for itself.
         #[arg(long, short, value_name = "NAME,NAME", value_delimiter = ',')]
         #[serde(default, deserialize_with = "list")]
         pub policy: Vec<String>,
@@ -62,16 +72,24 @@ request! {
         pub command: Vec<String>,
 
         /// Seconds that a command may take for a request [default: 60]
-        #[arg(long, value_name = "SECONDS")]
+        #[arg(long, value_name = "SECONDS", help_heading = "Advanced", hide_short_help = true)]
         pub timeout: Option<Count>,
 
+        /// Find weights for these sessions; print the policy with them
+        ///
+        /// Starts from the first policy, or `balanced`. Every other session decides, and the others check the result: if it is
+        /// worse for them, the policy is printed as it was.
+        #[arg(long)]
+        #[serde(default)]
+        pub fit: bool,
+
         /// Price of a cached token, relative to plain input [default: 0.1]
-        #[arg(long, value_name = "PRICE")]
+        #[arg(long, value_name = "PRICE", help_heading = "Advanced", hide_short_help = true)]
         #[schema(with = "f64")]
         pub read_price: Option<f64>,
 
         /// Price of any other token, relative to plain input [default: 1.25]
-        #[arg(long, value_name = "PRICE")]
+        #[arg(long, value_name = "PRICE", help_heading = "Advanced", hide_short_help = true)]
         #[schema(with = "f64")]
         pub write_price: Option<f64>,
 
@@ -84,7 +102,7 @@ request! {
         #[schema(with = "f64")]
         pub min_ratio: Option<f64>,
 
-        /// Model, encoding or file:PATH that counts [default: o200k]
+        /// Model, encoding or file:PATH [default: o200k]
         #[arg(long, short, value_name = "NAME")]
         pub tokenizer: Option<String>,
     }
@@ -178,6 +196,35 @@ pub struct EvalSessionsAnswer {
     pub prices: Prices,
     /// The figures at each budget.
     pub budgets: Vec<ReplayedBudget>,
+    /// The policy with fitted weights, if the request asks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fitted: Option<FittedPolicy>,
+}
+
+/// A policy whose weights were fitted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct FittedPolicy {
+    /// The policy. Its weights are those of the start if fitted ones are worse for the checking sessions.
+    pub policy: Policy,
+    /// Whether the weights changed.
+    pub is_changed: bool,
+    /// The sessions that decided.
+    pub fitting: FitCheck,
+    /// The sessions that checked the result.
+    pub checking: FitCheck,
+}
+
+/// The cost with recalls of some sessions, before and after weights were fitted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct FitCheck {
+    /// The sessions.
+    pub sessions: usize,
+    /// With the weights of the start.
+    pub before: f64,
+    /// With the fitted weights.
+    pub after: f64,
 }
 
 /// The figures at one budget.
@@ -222,7 +269,29 @@ pub struct SessionFigures {
 
 impl Answer for EvalSessionsAnswer {
     fn text(&self) -> Cow<'_, str> {
-        table::text(self).into()
+        match &self.fitted {
+            Some(fitted) => fitted.text().into(),
+            None => table::text(self).into(),
+        }
+    }
+}
+
+impl FittedPolicy {
+    /// Returns a policy file, which says where it comes from.
+    fn text(&self) -> String {
+        let line = |name, check: FitCheck| {
+            let FitCheck { sessions, before, after } = check;
+            format!(
+                "# {name} {sessions} sessions: cost with recalls {before:.3} before, {after:.3} after\n"
+            )
+        };
+        let outcome = match self.is_changed {
+            true => "",
+            false => "# the fitted weights are not better for both, so these are the former ones\n",
+        };
+        // A policy always serializes.
+        let policy = toml::to_string(&self.policy).unwrap_or_default();
+        line("fitted on", self.fitting) + &line("checked on", self.checking) + outcome + &policy
     }
 }
 
@@ -248,16 +317,8 @@ impl Contestant {
                     Self::Once(Box::new(shelf.policy(Some(&policy), ONCE_POLICY, control)?))
                 }
                 None => {
-                    let policy = PolicyName::Name(name.to_owned());
-                    let policy = shelf.policy(Some(&policy), ONCE_POLICY, control)?;
-                    let session = policy.session().ok_or_else(|| {
-                        let problem = format!(
-                            "policy '{name}' is not for sessions; choose everything, just-enough, oldest-first, careful, \
-                             balanced, thrifty or once:{name}"
-                        );
-                        Failure::Request { path: "policy".to_owned(), problem }
-                    })?;
-                    Self::Session(session.clone())
+                    let policy = session_policy(name, shelf, control)?;
+                    Self::Session(policy.session().cloned().unwrap_or_default())
                 }
             },
         })
@@ -267,17 +328,16 @@ impl Contestant {
     fn start<'c>(
         &'c self,
         budget: i64,
-        timeout: Duration,
-        shelf: &'c Shelf,
-        control: &'c Control<'c>,
+        arena: &'c Arena<'c>,
     ) -> Result<Box<dyn ReplayPolicy + 'c>, Failure> {
+        let Arena { counter, timeout, shelf, control, .. } = arena;
         Ok(match self {
             Self::Everything => Box::new(Everything),
             Self::OldestFirst { low_water } => Box::new(OldestFirst::new(budget, *low_water)),
-            Self::Session(policy) => Box::new(FitSession::new(policy.clone(), budget)?),
+            Self::Session(options) => Box::new(FitSession::new(options.clone(), *counter, budget)?),
             Self::Once(policy) => Box::new(TrimEachRequest::new(shelf.registry(), policy, budget)?),
             Self::Command(template) => {
-                Box::new(ForeignCommand::new(template, budget, timeout, control)?)
+                Box::new(ForeignCommand::new(template, budget, *timeout, control)?)
             }
         })
     }
@@ -361,62 +421,184 @@ impl EvalSessionsRequest {
     }
 }
 
+/// The sessions and settings of a run.
+struct Arena<'r> {
+    sessions: Vec<RecordedSession>,
+    budgets: Vec<ReplayBudget>,
+    min_ratio: f64,
+    prices: Prices,
+    timeout: Duration,
+    counter: &'r dyn TokenCounter,
+    shelf: &'r Shelf,
+    control: &'r Control<'r>,
+}
+
+impl Arena<'_> {
+    /// Returns the sessions that are long enough for a budget.
+    fn sessions(&self, budget: ReplayBudget) -> impl Iterator<Item = &RecordedSession> {
+        self.sessions.iter().filter(move |session| budget.is_below(session, self.min_ratio))
+    }
+
+    fn requests(&self, budget: ReplayBudget) -> usize {
+        self.sessions(budget).map(|session| session.requests.len()).sum()
+    }
+
+    /// Replays some of the sessions at a budget. `step` is called before each request.
+    fn replay<'s>(
+        &'s self,
+        contestant: &Contestant,
+        budget: ReplayBudget,
+        sessions: impl Iterator<Item = &'s RecordedSession>,
+        reader: &mut BlockReader<'_>,
+        mut step: impl FnMut(),
+    ) -> Result<Vec<SessionFigures>, Failure> {
+        let mut figures = Vec::new();
+        for session in sessions {
+            let tokens = budget.tokens(session);
+            let mut policy = contestant.start(tokens, self)?;
+            let step = || {
+                step();
+                self.control.step("replaying sessions")
+            };
+            figures.push(SessionFigures {
+                session: session.name.clone(),
+                budget: tokens,
+                figures: replay(session, tokens, &mut *policy, reader, step)?,
+            });
+        }
+        Ok(figures)
+    }
+
+    fn summary(&self, figures: &[SessionFigures]) -> Summary {
+        Summary::new(figures.iter().map(|session| &session.figures), self.prices)
+    }
+
+    /// Replays all sessions with all policies.
+    fn replay_all(
+        &self,
+        contestants: &[(String, Contestant)],
+        reader: &mut BlockReader<'_>,
+    ) -> Result<Vec<ReplayedBudget>, Failure> {
+        let requests = self.budgets.iter().map(|budget| self.requests(*budget));
+        let total = requests.sum::<usize>() * contestants.len();
+        let (mut done, mut replayed) = (0, Vec::new());
+        for &budget in &self.budgets {
+            let mut policies = Vec::new();
+            for (name, contestant) in contestants {
+                let step = || {
+                    self.control.count(done, total);
+                    done += 1;
+                };
+                let sessions = self.sessions(budget);
+                let sessions = self.replay(contestant, budget, sessions, reader, step)?;
+                let summary = self.summary(&sessions);
+                policies.push(PolicyFigures { policy: name.clone(), summary, sessions });
+            }
+            replayed.push(ReplayedBudget {
+                budget,
+                sessions: self.sessions(budget).count(),
+                tokens: self.sessions(budget).map(RecordedSession::tokens).sum(),
+                requests: self.requests(budget),
+                policies,
+            });
+        }
+        Ok(replayed)
+    }
+
+    /// Finds weights on every other session, and checks them on the others.
+    fn fit(&self, policy: &Policy, reader: &mut BlockReader<'_>) -> Result<FittedPolicy, Failure> {
+        let start = policy.session().cloned().unwrap_or_default();
+        let mut replays = 0;
+        let mut score = |weights: &SessionWeights, remainder: usize| {
+            let contestant =
+                Contestant::Session(SessionOptions { weights: weights.clone(), ..start.clone() });
+            let mut score = Score { cost_with_recalls: 0.0, lost_hard_needles: 0 };
+            for &budget in &self.budgets {
+                let sessions = self.sessions(budget).enumerate();
+                let sessions = sessions.filter(|(index, _)| index % 2 == remainder);
+                let sessions = sessions.map(|(_, session)| session);
+                let figures = self.replay(&contestant, budget, sessions, reader, || {})?;
+                let lost = figures.iter().map(|session| session.figures.lost_hard_needles);
+                score.lost_hard_needles += lost.sum::<u64>();
+                score.cost_with_recalls +=
+                    self.summary(&figures).cost_with_recalls / self.budgets.len() as f64;
+            }
+            replays += 1;
+            self.control.count(replays, fit::MAX_REPLAYS);
+            Ok(score)
+        };
+        let before = [score(&start.weights, 0)?, score(&start.weights, 1)?];
+        let (weights, fitted) = fit::fit(start.weights.clone(), |weights| score(weights, 0))?;
+        let checked = score(&weights, 1)?;
+        let is_changed = weights != start.weights && !before[1].is_below(&checked);
+        let count = |remainder: usize| {
+            let longest = self.budgets.iter().map(|budget| self.sessions(*budget).count()).max();
+            (longest.unwrap_or(0) + 1 - remainder) / 2
+        };
+        let check = |remainder: usize, after: Score| FitCheck {
+            sessions: count(remainder),
+            before: before[remainder].cost_with_recalls,
+            after: after.cost_with_recalls,
+        };
+        let options = match is_changed {
+            true => SessionOptions { weights, ..start },
+            false => start,
+        };
+        Ok(FittedPolicy {
+            policy: policy.clone().with_session(options),
+            is_changed,
+            fitting: check(0, fitted),
+            checking: check(1, checked),
+        })
+    }
+}
+
 impl Request for EvalSessionsRequest {
     const INPUTS: &'static [&'static str] = &["sessions"];
     type Answer = EvalSessionsAnswer;
 
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<EvalSessionsAnswer, Failure> {
         let prices = self.prices()?;
-        let contestants = self.contestants(shelf, control)?;
         let counter = shelf.counter(self.tokenizer.as_deref(), DEFAULT_TOKENIZER, control)?;
         let mut reader = BlockReader::new(&*counter);
-        let sessions = self.read_sessions(&mut reader, control)?;
         let seconds = self.timeout.map_or(DEFAULT_TIMEOUT_SECONDS, |Count(seconds)| seconds);
-        let timeout = Duration::from_secs(seconds as u64);
-        let ratio = self.min_ratio.unwrap_or(DEFAULT_MIN_RATIO);
-        let budgets = match self.budget.is_empty() {
-            true => vec![ReplayBudget::Share(0.5)],
-            false => self.budget.clone(),
+        let arena = Arena {
+            sessions: self.read_sessions(&mut reader, control)?,
+            budgets: match self.budget.is_empty() {
+                true => vec![ReplayBudget::Share(0.5)],
+                false => self.budget.clone(),
+            },
+            min_ratio: self.min_ratio.unwrap_or(DEFAULT_MIN_RATIO),
+            prices,
+            timeout: Duration::from_secs(seconds as u64),
+            counter: &*counter,
+            shelf,
+            control,
         };
-        let long_enough = |budget: ReplayBudget| {
-            sessions.iter().filter(move |session| budget.is_below(session, ratio))
-        };
-        let requests =
-            |budget| -> usize { long_enough(budget).map(|session| session.requests.len()).sum() };
-        let total =
-            budgets.iter().map(|budget| requests(*budget)).sum::<usize>() * contestants.len();
-        let mut done = 0;
-        let mut replayed = Vec::new();
-        for budget in budgets {
-            let mut policies = Vec::new();
-            for (name, contestant) in &contestants {
-                let mut figures = Vec::new();
-                for session in long_enough(budget) {
-                    let tokens = budget.tokens(session);
-                    let mut policy = contestant.start(tokens, timeout, shelf, control)?;
-                    let step = || {
-                        control.count(done, total);
-                        done += 1;
-                        control.step("replaying sessions")
-                    };
-                    let session_figures = replay(session, tokens, &mut *policy, &mut reader, step)?;
-                    figures.push(SessionFigures {
-                        session: session.name.clone(),
-                        budget: tokens,
-                        figures: session_figures,
-                    });
-                }
-                let summary = Summary::new(figures.iter().map(|session| &session.figures), prices);
-                policies.push(PolicyFigures { policy: name.clone(), summary, sessions: figures });
-            }
-            replayed.push(ReplayedBudget {
-                budget,
-                sessions: long_enough(budget).count(),
-                tokens: long_enough(budget).map(RecordedSession::tokens).sum(),
-                requests: requests(budget),
-                policies,
-            });
+        let (mut budgets, mut fitted) = (Vec::new(), None);
+        if self.fit {
+            let name = self.policy.first().map_or(DEFAULT_FITTED, String::as_str);
+            let policy = session_policy(name, shelf, control)?;
+            fitted = Some(arena.fit(&policy, &mut reader)?);
+        } else {
+            budgets = arena.replay_all(&self.contestants(shelf, control)?, &mut reader)?;
         }
-        Ok(EvalSessionsAnswer { tokenizer: counter.name().to_owned(), prices, budgets: replayed })
+        Ok(EvalSessionsAnswer { tokenizer: counter.name().to_owned(), prices, budgets, fitted })
+    }
+}
+
+/// Returns a policy for sessions by its name or file.
+fn session_policy(name: &str, shelf: &Shelf, control: &Control<'_>) -> Result<Policy, Failure> {
+    let requested = PolicyName::Name(name.to_owned());
+    let policy = shelf.policy(Some(&requested), ONCE_POLICY, control)?;
+    match policy.session() {
+        Some(_) => Ok(policy),
+        None => {
+            let problem = format!(
+                "policy '{name}' is not for sessions; choose everything, just-enough, oldest-first, careful, balanced, \
+                 thrifty or once:{name}"
+            );
+            Err(Failure::Request { path: "policy".to_owned(), problem })
+        }
     }
 }

@@ -4,9 +4,9 @@ use pannier_chat::replay::Summary;
 
 use super::{EvalSessionsAnswer, ReplayedBudget};
 
-const HEADINGS: [&str; 15] = [
-    "policy", "cost", "+recall", "worst", "needles", "hard", "lossy", "recall", "breaks", "over",
-    "refused", "invalid", "changed", "task", "edits",
+const HEADINGS: [&str; 16] = [
+    "policy", "cost", "+recall", "worst", "needles", "hard", "in line", "lossy", "recall",
+    "breaks", "over", "refused", "invalid", "changed", "task", "edits",
 ];
 
 /// Writes one table for each budget, faults and refusals below it.
@@ -58,6 +58,7 @@ fn row(name: &str, summary: &Summary) -> Vec<String> {
         format!("{:.3}", summary.worst_cost),
         percent(summary.needles),
         percent(summary.hard_needles),
+        percent(summary.hard_needles_in_line),
         percent(summary.lossy_requests),
         percent(summary.recallable),
         format!("{:.2}", summary.prefix_edits),
