@@ -18,7 +18,7 @@ use crate::{config, input, output, run};
 /// The maximum size of a recorded session.
 const MAX_SESSION_BYTES: u64 = 1 << 30;
 
-/// Measure quality on labeled data or recorded sessions
+/// Replay recorded sessions, measure search on labeled data
 #[derive(Debug, Subcommand)]
 pub(crate) enum Eval {
     Docs(Box<EvalDocs>),
