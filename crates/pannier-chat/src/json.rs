@@ -36,7 +36,7 @@ impl<'de> Deserialize<'de> for Object<'de> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
                 let mut fields: Vec<(String, &'de RawValue)> = Vec::new();
-                while let Some((name, value)) = map.next_entry()? {
+                while let Some((Name(name), value)) = map.next_entry()? {
                     if fields.iter().any(|(other, _)| *other == name) {
                         return Err(A::Error::custom(format!("duplicate field `{name}`")));
                     }
@@ -51,6 +51,29 @@ impl<'de> Deserialize<'de> for Object<'de> {
         }
 
         deserializer.deserialize_map(FieldVisitor)
+    }
+}
+
+/// The name of a field. A lone surrogate in it is replaced.
+struct Name(String);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameVisitor;
+
+        impl Visitor<'_> for NameVisitor {
+            type Value = Name;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_bytes<E>(self, name: &[u8]) -> Result<Name, E> {
+                Ok(Name(String::from_utf8_lossy(name).into_owned()))
+            }
+        }
+
+        deserializer.deserialize_bytes(NameVisitor)
     }
 }
 
@@ -326,6 +349,8 @@ mod tests {
             assert_eq!(compact(value), fixed);
             assert_eq!(has_lone_surrogates(value), text != fixed);
         }
+        let fields = object("", parse(r#"{"a\ud800":1,"b":2}"#).unwrap()).unwrap().0;
+        assert!(fields[0].0.starts_with("a\u{fffd}") && fields[1].0 == "b", "{fields:?}");
     }
 
     #[test]

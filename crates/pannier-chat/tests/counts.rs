@@ -2,6 +2,9 @@
 
 mod support;
 
+use std::fs;
+use std::path::Path;
+
 use pannier_chat::{ChatError, ChatSession, Provider, Transcript};
 use pannier_core::ContextBudget;
 use pannier_policy::PolicyRegistry;
@@ -113,4 +116,57 @@ fn framing_is_what_the_guide_says() {
         let transcript = Transcript::read(library_provider(provider), &text, &o200k()).unwrap();
         assert_eq!(transcript.required_tokens(), tokens as i64, "{value}");
     }
+}
+
+/// Counts every request of recorded sessions, if the folder with them is next to the repository.
+#[test]
+fn requests_of_recorded_sessions_have_the_counted_tokens() {
+    let ancestors = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().skip(3).take(2);
+    let mut folders = ancestors.map(|folder| folder.join("shared/data/sessions"));
+    let Some(entries) = folders.find_map(|folder| fs::read_dir(folder).ok()) else {
+        eprintln!("skipped: there are no recorded sessions");
+        return;
+    };
+    let counter = o200k();
+    let registry = PolicyRegistry::default();
+    let options = registry.policy("balanced").unwrap().session().unwrap().clone();
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let (mut checked, mut refused) = (0, 0);
+    for path in paths {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let provider = match name.split('.').rev().nth(1) {
+            Some("openai") => rules::Provider::OpenAi,
+            Some("anthropic") => rules::Provider::Anthropic,
+            _ => continue,
+        };
+        let mut request: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        // An empty one is sent as it is, but the rules reject it.
+        request.as_object_mut().unwrap().retain(|name, value| name != "system" || value != "");
+        let messages = request["messages"].as_array().unwrap().clone();
+        let half = counts::tokens(provider, &request) as i64 / 2;
+        let is_response = |index: &usize| messages[*index]["role"] == "assistant";
+        // Every fourth request, because counting all of them takes minutes without optimization.
+        let ends: Vec<usize> = (1..messages.len()).filter(is_response).step_by(4).collect();
+        for end in ends.into_iter().chain([messages.len()]) {
+            request["messages"] = messages[..end].to_vec().into();
+            let text = request.to_string();
+            let transcript = Transcript::read(library_provider(provider), &text, &counter).unwrap();
+            let session = ChatSession::new(options.clone(), &counter);
+            let budget = ContextBudget::new(half, half).unwrap();
+            let fitted = match session.fit(&transcript, &budget) {
+                Err(ChatError::SessionOverBudget { .. }) => {
+                    refused += 1;
+                    continue;
+                }
+                fitted => fitted.unwrap(),
+            };
+            let sent: Value = serde_json::from_str(&fitted.json()).unwrap();
+            assert_eq!(rules::problems(provider, &sent), Vec::<String>::new(), "{name}, {end}");
+            assert!(fitted.tokens() <= half);
+            assert_eq!(fitted.tokens(), counts::tokens(provider, &sent) as i64, "{name}, {end}");
+            checked += 1;
+        }
+    }
+    eprintln!("{checked} requests are equal, {refused} do not fit");
 }

@@ -33,7 +33,6 @@ struct Block<'t> {
 /// A message that lines were merged into.
 struct Message<'l, 't> {
     is_assistant: bool,
-    id: Option<&'l str>,
     usage: Option<RecordedUsage>,
     blocks: Vec<&'l Block<'t>>,
 }
@@ -169,15 +168,14 @@ fn merge<'l, 't>(lines: &[&'l Line<'t>]) -> Vec<Message<'l, 't>> {
     let links = lines.iter().flat_map(|line| line.blocks.iter().map(|block| &block.link));
     let mut answered = answered(links);
     let mut turns: Vec<(Message<'l, 't>, Vec<&'l Block<'t>>)> = Vec::new();
-    // The turns of the calls that have no result yet.
-    let mut open: BTreeMap<&str, usize> = BTreeMap::new();
+    // The turns by the ids of their messages, and of the calls that have no result yet.
+    let (mut by_id, mut open): (BTreeMap<&str, usize>, BTreeMap<&str, usize>) = Default::default();
     for line in lines {
         let id = line.message_id.as_deref();
-        let same = |(turn, _): &(Message<'_, '_>, _)| id.is_some() && turn.id == id;
-        let index = turns.iter().rposition(same).unwrap_or(turns.len());
+        let index = id.map_or(turns.len(), |id| *by_id.entry(id).or_insert(turns.len()));
         if index == turns.len() {
             let (is_assistant, blocks) = (line.is_assistant, Vec::new());
-            turns.push((Message { is_assistant, id, usage: None, blocks }, Vec::new()));
+            turns.push((Message { is_assistant, usage: None, blocks }, Vec::new()));
         }
         turns[index].0.usage = line.usage.or(turns[index].0.usage);
         for block in &line.blocks {
@@ -209,7 +207,7 @@ fn merge<'l, 't>(lines: &[&'l Line<'t>]) -> Vec<Message<'l, 't>> {
             None => messages.push(turn),
         }
         if !results.is_empty() {
-            messages.push(Message { is_assistant: false, id: None, usage: None, blocks: results });
+            messages.push(Message { is_assistant: false, usage: None, blocks: results });
         }
     }
     messages
