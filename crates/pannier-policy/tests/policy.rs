@@ -703,7 +703,7 @@ fn presets_are_valid_and_found_in_any_case() {
     for (name, policy) in registry.policies() {
         assert_eq!(policy.name(), Some(name));
         // The age of entries needs a time.
-        let now: Option<pannier_core::Timestamp> = "2026-11-16T12:00:00Z".parse().ok();
+        let now: Option<Timestamp> = "2026-11-16T12:00:00Z".parse().ok();
         assert!(registry.pipeline(policy, now).is_ok(), "{policy:?}");
         assert_eq!(read(&toml::to_string(policy).unwrap()).unwrap(), *policy);
     }
