@@ -11,6 +11,10 @@ use crate::message::{
 /// The request fields that are sent with every selection.
 pub(crate) const FIXED_FIELDS: [&str; 2] = ["tools", "system"];
 
+/// The field of a block up to which the provider caches, and the maximum number of such blocks in a request.
+pub(crate) const CACHE_CONTROL: &str = "cache_control";
+pub(crate) const MAX_BREAKPOINTS: usize = 4;
+
 /// The maximum size of the system prompt that the provider adds for tools.
 pub(crate) const TOOLS_PROMPT_TOKENS: i64 = 346;
 
@@ -249,15 +253,27 @@ fn write_blocks(parts: &[&Part<'_>], note: Option<&str>, into: &mut String) {
     }
 
     let blocks = parts.iter().map(|part| Block::Part(part)).chain(note.map(Block::Note));
-    json::write_array(blocks, into, |block, into| match block {
-        Block::Part(part) if part.location == PartLocation::ContentArray => part.write(into),
-        text => {
-            into.push_str("{\"type\":\"text\",\"text\":");
-            match text {
-                Block::Part(part) => part.write(into),
-                Block::Note(note) => json::write_string(note, into),
+    json::write_array(blocks, into, |block, into| {
+        let mut text = String::new();
+        match &block {
+            Block::Part(part) if part.location == PartLocation::ContentArray => {
+                part.write(&mut text);
             }
-            into.push('}');
+            content => {
+                text.push_str("{\"type\":\"text\",\"text\":");
+                match content {
+                    Block::Part(part) => part.write(&mut text),
+                    Block::Note(note) => json::write_string(note, &mut text),
+                }
+                text.push('}');
+            }
+        }
+        match block {
+            Block::Part(Part { breakpoint: Some(is_set), .. }) => {
+                let value = is_set.then_some(r#"{"type":"ephemeral"}"#);
+                into.push_str(&json::with_field(&text, CACHE_CONTROL, value));
+            }
+            _ => into.push_str(&text),
         }
     });
 }

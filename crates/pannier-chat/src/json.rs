@@ -277,6 +277,24 @@ pub(crate) fn write_replaced(outer: &RawValue, inner: &RawValue, new: &str, into
     write_compact(after, into);
 }
 
+/// Returns an object with a field set to a value, as its last field, or removed.
+pub(crate) fn with_field(object: &str, name: &str, value: Option<&str>) -> String {
+    let Ok(fields) = serde_json::from_str::<Object<'_>>(object) else { return object.to_owned() };
+    let mut text = "{".to_owned();
+    let kept = fields.0.iter().filter(|(field, _)| field != name);
+    let kept = kept.map(|(field, value)| (field.as_str(), value.get()));
+    for (field, value) in kept.chain(value.map(|value| (name, value))) {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        write_string(field, &mut text);
+        text.push(':');
+        text.push_str(value);
+    }
+    text.push('}');
+    text
+}
+
 /// Writes `text` as a JSON string.
 pub(crate) fn write_string(text: &str, into: &mut String) {
     into.push_str(&serde_json::Value::from(text).to_string());
@@ -318,6 +336,13 @@ mod tests {
             assert_eq!(spaced(parse(text).unwrap()), "{\"a b\": [1.50, \"x:é,A\\n\"], \"c\": {}}");
         }
         assert_eq!(spaced(parse(r#""\ud800""#).unwrap()), "\"\u{fffd}\"");
+    }
+
+    #[test]
+    fn a_field_is_set_or_removed() {
+        assert_eq!(with_field(r#"{"a":1,"b":2}"#, "a", Some("3")), r#"{"b":2,"a":3}"#);
+        assert_eq!(with_field(r#"{"a":1,"b":2}"#, "a", None), r#"{"b":2}"#);
+        assert_eq!(with_field("{}", "a", None), "{}");
     }
 
     #[test]

@@ -140,6 +140,8 @@ pub(crate) struct Part<'t> {
     pub(crate) tool: String,
     /// The text, or the object of a call, that replaces the body.
     pub(crate) replacement: Option<String>,
+    /// Whether its cache breakpoint is set or removed; `None` leaves it as it is.
+    pub(crate) breakpoint: Option<bool>,
 }
 
 impl<'t> Part<'t> {
@@ -150,8 +152,20 @@ impl<'t> Part<'t> {
         text: String,
     ) -> Self {
         let (tokens, text_tokens, is_kept) = (0, 0, true);
-        let (body, tool, replacement) = (None, String::new(), None);
-        Self { raw, location, kind, text, tokens, text_tokens, is_kept, body, tool, replacement }
+        let (body, tool, replacement, breakpoint) = (None, String::new(), None, None);
+        Self {
+            raw,
+            location,
+            kind,
+            text,
+            tokens,
+            text_tokens,
+            is_kept,
+            body,
+            tool,
+            replacement,
+            breakpoint,
+        }
     }
 
     pub(crate) fn with_body(mut self, body: Option<Body<'t>>) -> Self {
@@ -296,7 +310,9 @@ impl<'t> Message<'t> {
             || self.has_empty_arrays
             || self.is_empty_tool_result()
             || self.note.is_some()
-            || self.parts.iter().any(|part| !part.is_kept || part.replacement.is_some())
+            || self.parts.iter().any(|part| {
+                !part.is_kept || part.replacement.is_some() || part.breakpoint.is_some()
+            })
     }
 
     /// Returns the texts of its parts, joined by newlines. Never empty.

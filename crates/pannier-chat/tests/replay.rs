@@ -9,7 +9,8 @@ use pannier_chat::replay::{
     BlockReader, Everything, Figures, OldestFirst, Prices, RecordedSession, ReplayMessage,
     ReplayPolicy, Summary, replay, request_json,
 };
-use pannier_tokens::o200k;
+use pannier_tokens::{BytesOverFour, o200k};
+use proptest::prelude::*;
 
 const SESSION: &str = include_str!("../../../examples/session.json");
 
@@ -221,4 +222,31 @@ fn recorded_and_predicted_cache_reads_are_compared() {
     assert_eq!(figures.cache.predicted_read, 200);
     let second: i64 = session.messages[..3].iter().map(ReplayMessage::tokens).sum();
     assert_eq!(figures.cache.predicted_input, 200 + 195 + second);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn damaged_sessions_are_replayed_or_refused(
+        format in 0..5_usize,
+        start in 0..900_usize,
+        length in 0..40_usize,
+        inserted in "[\\[\\]{}\":,a-z0-9 ]{0,6}",
+    ) {
+        let mut text = [ANTHROPIC, OPENAI, RESPONSES, CLAUDE_CODE, CODEX][format].to_owned();
+        let start = start.min(text.len());
+        let end = (start + length).min(text.len());
+        text.replace_range(start..end, &inserted);
+        let mut reader = BlockReader::new(&BytesOverFour);
+        let Ok(sessions) = RecordedSession::read("s", &text, &mut reader) else { return Ok(()) };
+        for session in sessions {
+            let step = || Ok::<(), Infallible>(());
+            let mut policy = OldestFirst::new(10, 0.5);
+            let figures = replay(&session, 10, &mut policy, &mut reader, step).unwrap();
+            prop_assert_eq!(figures.requests, session.requests.len() as u64);
+            // The referee pairs calls and results by itself, so each cut is a valid request.
+            prop_assert_eq!(figures.invalid, 0, "{}: {:?}", text, figures.faults);
+        }
+    }
 }

@@ -37,7 +37,7 @@ const OVERVIEW: [(&str, &[&str]); 4] = [
     ("Pack", &["pack", "chat"]),
     ("Find", &["docs", "memory", "snippets"]),
     ("Serve", &["serve"]),
-    ("Inspect", &["inspect", "policy", "tokens"]),
+    ("Inspect", &["inspect", "policy", "tokens", "eval"]),
 ];
 
 /// Returns the declarations of all commands.

@@ -42,7 +42,7 @@ fn former_flags_still_trim_the_same() {
 #[test]
 fn json_is_the_transcript_with_its_counts() {
     let folder = folder("json");
-    let arguments = ["chat", TUESDAY, "--provider", "openai", "--budget", "95"];
+    let arguments = ["chat", TUESDAY, "--provider", "openai", "--budget", "95", "--once"];
     let (_, text, _) = texts(&run(&folder, &arguments));
     let (_, json, _) = texts(&run(&folder, &[&arguments[..], &["--format", "json"]].concat()));
     let answer: Value = serde_json::from_str(&json).unwrap();
@@ -96,4 +96,68 @@ fn errors_name_the_file_they_are_about() {
         texts(&run(&folder, &["chat", "broken.json", "--provider", "openai", "--budget", "9"]));
     assert_eq!(code, Some(2));
     assert!(error.starts_with("error: broken.json: messages[0].role: "), "{error}");
+}
+
+/// A history with large results, as a request.
+fn agent_history(steps: usize) -> Value {
+    let mut messages = vec![serde_json::json!({ "role": "user", "content": "Fix the build." })];
+    for step in 0..steps {
+        let id = format!("call_{step}");
+        let output: String =
+            (0..60).map(|line| format!("line {line}: value_{step}_{line}\n")).collect();
+        let call = serde_json::json!({
+            "type": "tool_use", "id": id, "name": "read", "input": { "path": format!("src/{step}.rs") }
+        });
+        let result =
+            serde_json::json!({ "type": "tool_result", "tool_use_id": id, "content": output });
+        messages.push(serde_json::json!({ "role": "assistant", "content": [call] }));
+        messages.push(serde_json::json!({ "role": "user", "content": [result] }));
+    }
+    serde_json::json!({ "messages": messages })
+}
+
+#[test]
+fn sessions_cut_blocks_that_recall_returns() {
+    let folder = folder("sessions");
+    let history = agent_history(8);
+    std::fs::write(folder.join("history.json"), history.to_string()).unwrap();
+    let fit = ["chat", "history.json", "--budget", "1500", "--tokenizer", "bytes/4"];
+    let (code, sent, _) = texts(&run(&folder, &[&fit[..], &["--store"]].concat()));
+    assert_eq!(code, Some(0));
+    let (_, json, _) = texts(&run(&folder, &[&fit[..], &["--format", "json"]].concat()));
+    let answer: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(answer["transcript"], serde_json::from_str::<Value>(&sent).unwrap());
+    assert!(answer["tokens"].as_i64().unwrap() <= 1500, "{json}");
+    let cut = &answer["cuts"][0];
+    let id = cut["id"].as_str().unwrap();
+    assert!(sent.contains(id));
+    let message = usize::try_from(cut["message"].as_u64().unwrap()).unwrap();
+    let expected = history["messages"][message]["content"][0]["content"].as_str().unwrap();
+
+    // From the history, and from the store.
+    let recall = ["chat", "recall", id];
+    for source in [&["--session", "history.json"][..], &[][..]] {
+        let (_, content, _) = texts(&run(&folder, &[&recall[..], source].concat()));
+        assert_eq!(content, expected);
+        let lines = [&recall[..], source, &["--lines", "2-3"]].concat();
+        let second: String = expected.split_inclusive('\n').skip(1).take(2).collect();
+        assert_eq!(texts(&run(&folder, &lines)).1, second);
+        let grep = [&recall[..], source, &["--grep", "line 7:"]].concat();
+        assert_eq!(texts(&run(&folder, &grep)).1.lines().count(), 1);
+    }
+    let (code, _, error) = texts(&run(&folder, &[&recall[..], &["--budget", "9"]].concat()));
+    assert_eq!(code, Some(3));
+    assert!(error.contains("name some of the 60 lines"), "{error}");
+    let (code, _, error) = texts(&run(&folder, &["chat", "recall", "00000000"]));
+    assert_eq!(code, Some(2));
+    assert!(error.contains("no block has the recall id `00000000`"), "{error}");
+    let (code, _, error) = texts(&run(&folder, &[&recall[..], &["--lines", "3-2"]].concat()));
+    assert_eq!(code, Some(2));
+    assert!(error.contains("write two line numbers"), "{error}");
+
+    // The breakpoint is at the last unchanged block and at the end.
+    let (_, sent, _) = texts(&run(&folder, &[&fit[..], &["--cache-control"]].concat()));
+    assert_eq!(sent.matches("\"cache_control\":{\"type\":\"ephemeral\"}").count(), 2);
+    let (_, sent, _) = texts(&run(&folder, &[&fit[..], &["--once"]].concat()));
+    assert!(!sent.contains("recall"));
 }

@@ -4,11 +4,12 @@
 //! without a folder is not listed, because each call would fail. The list depends only on the names of the folders, and its
 //! order is fixed.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use pannier::ops::{
-    MemoryRequest, PackRequest, ReadRequest, Request, SearchRequest, SnippetGetRequest,
-    SnippetListRequest,
+    MemoryRequest, PackRequest, RECALL_FOLDER, ReadRequest, RecallRequest, Request, SearchRequest,
+    SnippetGetRequest, SnippetListRequest,
 };
 use pannier::{FolderKind, Shelf};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
@@ -24,7 +25,7 @@ struct Definition {
     arguments: fn() -> Value,
 }
 
-const DEFINITIONS: [Definition; 5] = [
+const DEFINITIONS: [Definition; 6] = [
     Definition {
         name: "search_docs",
         title: "Search documents",
@@ -67,6 +68,14 @@ const DEFINITIONS: [Definition; 5] = [
         folder: None,
         arguments: PackRequest::advertised_schema,
     },
+    Definition {
+        name: "recall",
+        title: "Recall what was cut",
+        description: "Return the exact content of a block that was cut from this conversation. Call this with the id after \
+                      the word recall. Use lines or grep for a part of it.",
+        folder: None,
+        arguments: RecallRequest::advertised_schema,
+    },
 ];
 
 /// Returns the tools that have folders on this shelf.
@@ -76,6 +85,9 @@ pub(crate) fn tools(shelf: &Shelf) -> Vec<Tool> {
 
 impl Definition {
     fn tool(&self, shelf: &Shelf) -> Option<Tool> {
+        if self.name == "recall" && !Path::new(RECALL_FOLDER).is_dir() {
+            return None;
+        }
         let mut arguments = (self.arguments)();
         if let Some((kind, argument)) = self.folder {
             let names = shelf.names(kind);

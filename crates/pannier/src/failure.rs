@@ -217,9 +217,10 @@ impl Failure {
             Self::Shelf(_) => Category::InvalidInput,
             #[cfg(feature = "chat")]
             Self::Chat(error) => match error {
-                ChatError::OverBudget { .. } | ChatError::SessionOverBudget { .. } => {
-                    Category::BudgetNotMet
-                }
+                ChatError::OverBudget { .. }
+                | ChatError::SessionOverBudget { .. }
+                | ChatError::RecallOverBudget { .. } => Category::BudgetNotMet,
+                ChatError::Store { .. } => Category::Io,
                 ChatError::Engine(error) => error.kind().into(),
                 _ => Category::InvalidInput,
             },

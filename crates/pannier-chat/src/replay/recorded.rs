@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::block::{
-    Block, BlockKind, BlockReader, ReplayMessage, Role, is_error, message_list, parts_text,
-};
+use super::block::{Block, BlockReader, ReplayMessage, Role, is_error, message_list, parts_text};
 use super::terms::terms;
 use crate::json::{self, Object};
 use crate::{ChatError, LogFormat, Provider, RecordedRequest, RecordedUsage, SessionLog};
@@ -21,7 +19,7 @@ pub(super) const NEWEST_RESULTS: usize = 2;
 /// A recorded session: the whole history, and the requests in it.
 ///
 /// The history is normalized: neighbors of one role are merged, results precede texts, and only texts, tool calls and
-/// results are kept. Calls without a result and results without a call are dropped. The system prompt and the tools are
+/// results are kept. Calls without a result in the next message and results without a call are dropped. The system prompt and the tools are
 /// the same in every request, so they are left out.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -215,31 +213,48 @@ impl History {
         }
     }
 
-    /// Returns the history without unpaired calls and results, second results, and messages before the first of the user.
-    fn paired(self) -> Self {
-        let blocks = || self.messages.iter().flat_map(|message| &message.blocks);
-        let ids = |is_wanted: fn(&Block) -> bool| -> BTreeSet<&str> {
-            blocks().filter(|block| is_wanted(block)).filter_map(|block| block.id()).collect()
+    /// Returns the history without unpaired calls and results, and without messages before the first of the user. A
+    /// message that becomes empty makes neighbors of others, so the rules are applied until nothing changes.
+    fn paired(mut self) -> Self {
+        loop {
+            let blocks = self.block_count();
+            self = self.pair_neighbors();
+            if self.block_count() == blocks {
+                return self;
+            }
+        }
+    }
+
+    fn block_count(&self) -> usize {
+        self.messages.iter().map(|message| message.blocks.len()).sum()
+    }
+
+    /// Drops calls without a result in the next message, and results without a call in the previous one.
+    fn pair_neighbors(&self) -> Self {
+        let has = |index: Option<usize>, id: &str, is_result: bool| {
+            let message = index.and_then(|index| self.messages.get(index));
+            message.is_some_and(|message| {
+                let mut blocks = message.blocks.iter();
+                blocks.any(|block| block.id() == Some(id) && block.is_result() == is_result)
+            })
         };
-        let calls = ids(|block| matches!(block.kind, BlockKind::ToolUse { .. }));
-        let results = ids(Block::is_result);
-        let mut answered = BTreeSet::new();
+        let is_user = |message: &ReplayMessage| message.role == Role::User;
+        let first = self.messages.iter().position(is_user).unwrap_or(self.messages.len());
         let mut paired = Self::default();
-        for (message, usage) in self.messages.iter().zip(&self.usages) {
+        for (index, message) in self.messages.iter().enumerate().skip(first) {
+            let mut seen = BTreeSet::new();
             let mut kept = Vec::with_capacity(message.blocks.len());
             for block in &message.blocks {
-                let is_paired = |id: &str| calls.contains(id) && results.contains(id);
-                let mut is_new = |id| !block.is_result() || answered.insert(id);
-                if block.id().is_none_or(|id| is_paired(id) && is_new(id)) {
+                let is_paired = |id: &str| match block.is_result() {
+                    true => index > first && has(index.checked_sub(1), id, false),
+                    false => has(Some(index + 1), id, true),
+                };
+                if block.id().is_none_or(|id| is_paired(id) && seen.insert(id)) {
                     kept.push(Arc::clone(block));
                 }
             }
-            paired.add(message.role, kept, *usage);
+            paired.add(message.role, kept, self.usages.get(index).copied().flatten());
         }
-        let is_user = |message: &ReplayMessage| message.role == Role::User;
-        let first = paired.messages.iter().position(is_user).unwrap_or(paired.messages.len());
-        paired.messages.drain(..first);
-        paired.usages.drain(..first);
         paired
     }
 }

@@ -1,10 +1,12 @@
 //! A request that fits its budget.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use super::fold::{Fold, Turn, turns_json};
-use crate::message::Message;
-use crate::{Provider, Transcript};
+use super::fold::{Block, Fold, Turn, turns_json};
+use crate::message::{Message, PartKind};
+use crate::transcript::Field;
+use crate::{Provider, Transcript, anthropic};
 
 /// The form in which a cut block is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -27,6 +29,21 @@ pub enum CutForm {
     Beginning,
     /// Left out, with its whole turn.
     Omitted,
+}
+
+impl fmt::Display for CutForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::HeadAndTail => "head and tail",
+            Self::FirstLine => "first line",
+            Self::Duplicate => "duplicate",
+            Self::Names => "names",
+            Self::Stub => "stub",
+            Self::ShortInput => "short input",
+            Self::Beginning => "beginning",
+            Self::Omitted => "omitted",
+        })
+    }
 }
 
 /// A block that is sent in a shorter form.
@@ -73,6 +90,8 @@ pub struct Fitted<'s, 't> {
     /// The message with the note about omitted turns.
     note: Option<(usize, String)>,
     omitted: Vec<Turn>,
+    /// The last unchanged and the last block that can be a cache breakpoint: message and part.
+    breakpoints: Vec<(usize, usize)>,
 }
 
 impl<'s, 't> Fitted<'s, 't> {
@@ -101,7 +120,18 @@ impl<'s, 't> Fitted<'s, 't> {
         let last_unchanged = last_unchanged(transcript.provider, fold);
         let (tokens, is_batch) = (fold.total(), first_changed.is_some());
         let omitted = fold.omitted_turns().to_vec();
-        Self { transcript, tokens, cuts, is_batch, last_unchanged, note, omitted }
+        let (sent, _) = fold.change();
+        let can_be = |block: &&Block| {
+            let part = &transcript.messages[block.message].parts[block.part];
+            !block.is_gone && part.kind != PartKind::Thinking
+        };
+        let last = |end: usize| fold.blocks[..end].iter().rfind(can_be);
+        let breakpoints = [first_changed.unwrap_or(sent), fold.blocks.len()].map(last);
+        let breakpoints = breakpoints.into_iter().flatten();
+        let mut breakpoints: Vec<(usize, usize)> =
+            breakpoints.map(|block| (block.message, block.part)).collect();
+        breakpoints.dedup();
+        Self { transcript, tokens, cuts, is_batch, last_unchanged, note, omitted, breakpoints }
     }
 
     /// Returns the tokens of the request: messages, tools, system prompt, and the start of the response.
@@ -136,9 +166,32 @@ impl<'s, 't> Fitted<'s, 't> {
 
     /// Returns the messages, or the request that contains them, as JSON. Without changes, it is the input itself.
     pub fn json(&self) -> String {
+        self.write(&[])
+    }
+
+    /// Returns the request as [`json`](Self::json) does, with Anthropic's cache breakpoints of the messages moved to the last
+    /// unchanged block, which the provider has cached, and to the last block. For other providers, it is the same.
+    pub fn json_with_cache_control(&self) -> String {
+        if self.transcript.provider != Provider::Anthropic {
+            return self.json();
+        }
+        let fixed = self.transcript.request.iter().flatten().map(|field| match field {
+            Field::Other(_, raw) => raw.get().matches("\"cache_control\"").count(),
+            Field::Changed(_, value) => value.matches("\"cache_control\"").count(),
+            Field::Messages => 0,
+        });
+        let free = anthropic::MAX_BREAKPOINTS.saturating_sub(fixed.sum());
+        let mut breakpoints = self.breakpoints.clone();
+        breakpoints.truncate(free);
+        self.write(&breakpoints)
+    }
+
+    /// Writes the request. Breakpoints are messages and parts; without any, the blocks keep theirs.
+    fn write(&self, breakpoints: &[(usize, usize)]) -> String {
         let transcript = self.transcript;
         let is_rejected = |message: &Message<'_>| message.rejection_rule.is_some();
-        let is_unchanged = self.cuts.is_empty()
+        let is_unchanged = breakpoints.is_empty()
+            && self.cuts.is_empty()
             && transcript.repairs().is_empty()
             && !transcript.messages.iter().any(is_rejected);
         if is_unchanged {
@@ -157,6 +210,11 @@ impl<'s, 't> Fitted<'s, 't> {
             }
             for cut in own {
                 message.to_mut().parts[cut.part].replacement = Some(cut.text.clone());
+            }
+            if !breakpoints.is_empty() {
+                for (part, content) in message.to_mut().parts.iter_mut().enumerate() {
+                    content.breakpoint = Some(breakpoints.contains(&(index, part)));
+                }
             }
             if let Some((_, note)) = self.note.as_ref().filter(|(task, _)| *task == index) {
                 message.to_mut().note = Some(note.clone());

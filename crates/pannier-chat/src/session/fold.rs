@@ -73,7 +73,7 @@ struct ToolResult {
     call: Option<usize>,
 }
 
-/// A call and its results, which can be left out together.
+/// A response and its results, or the next message of the user, which can be left out together.
 #[derive(Clone, Debug)]
 pub(super) struct Turn {
     /// The positions of its first message and after its last one.
@@ -353,8 +353,19 @@ impl Fold {
         }
         // A turn stays if its results are in a message with other content, or if a system message depends on it.
         let is_free = message.role != Role::System && message.answered_call_ids().is_empty();
-        let closed = self.open_turn.take().filter(|turn| turn.has_results && turn.end == index);
-        self.turns.extend(closed.filter(|_| is_free));
+        let closed = self.open_turn.take().filter(|turn| turn.end == index && is_free);
+        if let Some(mut turn) = closed {
+            if turn.has_results {
+                self.turns.push(turn);
+            } else if message.role == Role::User {
+                // A response without calls is a turn with the next message of the user.
+                turn.end = index + 1;
+                self.turns.push(turn);
+            }
+        }
+        if message.role == Role::System && self.gone_turns < self.turns.len() {
+            self.turns.pop_if(|turn| turn.end == index);
+        }
         if is_response {
             let (start, end) = (index, index + 1);
             self.open_turn = Some(Turn { start, end, has_results: false, has_thinking });
@@ -538,7 +549,7 @@ impl Fold {
     }
 
     /// Cuts blocks down to the low-water mark: replaced plans and writes, results by density, long inputs, long texts. If
-    /// that does not go half of the way, lists of names are dropped, too.
+    /// that does not go three quarters of the way, lists of names are dropped, too.
     fn cut_batch(&mut self, step: Step<'_, '_>) {
         let target = share(self.base, step.options.low_water).min(self.limit);
         self.drop_finished(step.options);
@@ -581,7 +592,7 @@ impl Fold {
                 self.cut_head_and_tail(index, TEXT_TOKENS, TEXT_HEAD_PERCENT, step);
             }
         }
-        let target = target + (self.limit - target) / 2;
+        let target = target + (self.limit - target) / 4;
         for result in 0..old {
             if self.sent_tokens <= target {
                 return;
@@ -644,13 +655,15 @@ impl Fold {
         self.edits.drain(..self.edits.len().saturating_sub(options.keep_edits));
     }
 
-    /// Cuts only down to the budget, because a batch did not suffice: old results to stubs, the newest result to the
-    /// remaining budget, inputs and old texts to their beginnings. Then it leaves out the oldest turns, down to the
-    /// low-water mark. The newest edits come last.
+    /// Cuts further, because a batch did not suffice: old results to stubs, inputs and old texts to their beginnings, half
+    /// of the way to the low-water mark; the newest result to the remaining budget. Then it leaves out the oldest turns,
+    /// down to the low-water mark. The newest edits come last, and only down to the budget.
     fn cut_hard(&mut self, step: Step<'_, '_>) {
+        let low = share(self.base, step.options.low_water).min(self.limit);
+        let target = low + (self.limit - low) / 2;
         let newest = self.results.last().map(|result| result.block);
         for result in 0..self.results.len().saturating_sub(1) {
-            if self.is_over() {
+            if self.sent_tokens > target {
                 self.cut_to_stub(self.results[result].block, step);
             }
         }
@@ -660,10 +673,11 @@ impl Fold {
                 self.cut_head_and_tail(newest, remaining, RESULT_HEAD_PERCENT, step);
             }
         }
-        self.cut_inputs_hard(step, false);
+        self.cut_inputs_hard(step, target, false);
         for index in self.texts.clone() {
             let block = &self.blocks[index];
-            if self.is_over() && !block.is_minimal && block.message + 1 < step.messages.len() {
+            let is_old = block.message + 1 < step.messages.len();
+            if self.sent_tokens > target && !block.is_minimal && is_old {
                 let text = &step.part(block).text;
                 let text = form::beginning(&self.ids.id(block.hash), text, SHORT_TEXT_CHARS);
                 self.cut(index, CutForm::Beginning, text, step);
@@ -674,14 +688,14 @@ impl Fold {
         if let Some(newest) = newest.filter(|_| self.is_over()) {
             self.cut_to_stub(newest, step);
         }
-        self.cut_inputs_hard(step, true);
+        self.cut_inputs_hard(step, self.limit, true);
         self.leave_out_turns(step, true);
     }
 
-    fn cut_inputs_hard(&mut self, step: Step<'_, '_>, kept_edits: bool) {
+    fn cut_inputs_hard(&mut self, step: Step<'_, '_>, target: i64, kept_edits: bool) {
         for (max, is_minimal) in [(INPUT_CHARS, false), (SHORT_INPUT_CHARS, true)] {
             for index in self.inputs.clone() {
-                if self.is_over() && self.is_kept_edit(index, step) == kept_edits {
+                if self.sent_tokens > target && self.is_kept_edit(index, step) == kept_edits {
                     self.cut_input(index, max, step);
                     self.blocks[index].is_minimal |= is_minimal;
                 }

@@ -1,12 +1,18 @@
-//! `pannier chat`: trims a transcript.
+//! `pannier chat`: fits a chat into a budget, and recalls what was cut.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueHint};
+use clap::{Args, Subcommand, ValueHint};
 use pannier::Failure;
-use pannier::ops::{ChatAnswer, ChatRequest, OpenChat, ProviderName, TranscriptJson};
-use pannier_chat::{Repair, ReusedPrefix, TrimmedTranscript};
+use pannier::ops::{
+    ChatAnswer, ChatRequest, OpenChat, ProviderName, RECALL_FOLDER, RecallRequest, TranscriptJson,
+};
+use pannier_chat::{
+    BlockPosition, Cut, Fitted, RecallStore, RecallStoreOptions, Repair, ReusedPrefix,
+    TrimmedTranscript,
+};
 use pannier_core::report::{ExclusionVariant, SelectionReport};
 use pannier_core::{ContextItem, Explanation};
 use serde::Serialize;
@@ -17,23 +23,29 @@ use crate::config;
 use crate::error::CliError;
 use crate::input;
 use crate::output::{self, Output};
-use crate::run::{Format, interruptible, with_output};
+use crate::run::{Format, interruptible, run, with_output};
 
 /// The maximum size of a transcript.
 const MAX_TRANSCRIPT_BYTES: u64 = 1 << 30;
 
-/// Trim a chat transcript to a token budget
+/// Fit a chat into a token budget
 ///
-/// Reads a list of messages, a request or a session log, and prints it with fewer messages, in the same order. The format is
-/// detected. A tool call and its results stay together. The system prompt, the tools and the last user message are always kept. Content that the provider would
-/// reject is dropped.
+/// Reads a request, a list of messages or a session log. Prints the request with shorter blocks, so that it fits and the
+/// prompt cache still hits. Every cut block keeps a recall id. With --once, whole messages of a single request are dropped
+/// instead. The task, the system prompt and the tools are always kept, and the provider accepts the output.
 #[derive(Args, Debug)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
-  pannier chat request.json --budget 8k --report
-  pannier chat now.json --budget 8k --previous sent.json
-  pannier chat ~/.claude/projects/app/session.jsonl --budget 64k")]
+  pannier chat request.json --budget 100k > sent.json
+  pannier chat recall 1f3a5c7e --session request.json --lines 10-40
+  pannier chat request.json --once --budget 8k --report"
+)]
 pub(crate) struct Chat {
+    #[command(subcommand)]
+    command: Option<ChatCommand>,
+
     /// Messages, a request or a session log [default: standard input]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
@@ -61,6 +73,61 @@ pub(crate) struct Chat {
 
     #[command(flatten)]
     records: RecordArguments,
+
+    /// Store cut blocks for `chat recall` [default: .pannier/recall]
+    ///
+    /// At most 256 MB and 30 days; see --store-bytes and --store-days.
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = RECALL_FOLDER,
+        value_hint = ValueHint::DirPath, help_heading = "Advanced", hide_short_help = true)]
+    store: Option<PathBuf>,
+
+    /// Maximum bytes of the store [default: 268435456]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "store",
+        help_heading = "Advanced",
+        hide_short_help = true
+    )]
+    store_bytes: Option<u64>,
+
+    /// Days after which stored blocks are removed [default: 30]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "store",
+        help_heading = "Advanced",
+        hide_short_help = true
+    )]
+    store_days: Option<u32>,
+}
+
+#[derive(Debug, Subcommand)]
+enum ChatCommand {
+    Recall(Recall),
+}
+
+/// Print a cut block by its recall id
+///
+/// Prints the exact content: a text, the output of a tool, the arguments of a call, or omitted messages as JSON. It comes
+/// from the history, or from the store if the history is gone.
+#[derive(Args, Debug)]
+struct Recall {
+    #[command(flatten)]
+    request: RecallRequest,
+
+    /// File with the history; `-` is standard input [default: the store]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    session: Option<PathBuf>,
+}
+
+impl Recall {
+    fn run(&self) -> Result<(), CliError> {
+        let mut request = self.request.clone();
+        request.session = self.session.as_deref().map(read).transpose()?;
+        let answer = run(request, &config::shelf()?)?;
+        output::print(&answer.content)
+    }
 }
 
 /// An output format, or the name of a provider, which `--format` took formerly.
@@ -93,8 +160,23 @@ struct Report<'r> {
     report: SelectionReport<&'r ContextItem>,
 }
 
+/// The JSON report of a request of a session.
+#[derive(Serialize)]
+struct SessionReport<'r> {
+    tokenizer: &'r str,
+    exactness: &'static str,
+    tokens: i64,
+    is_batch: bool,
+    last_unchanged: Option<BlockPosition>,
+    cuts: &'r [Cut],
+    repairs: &'r [Repair],
+}
+
 impl Chat {
     pub(crate) fn run(&self) -> Result<(), CliError> {
+        if let Some(ChatCommand::Recall(recall)) = &self.command {
+            return recall.run();
+        }
         let file = self.file.clone().unwrap_or_else(|| "-".into());
         let inputs: Vec<PathBuf> =
             [Some(&file), self.previous.as_ref()].into_iter().flatten().cloned().collect();
@@ -118,6 +200,8 @@ impl Chat {
         }
         request.transcript = read(&file)?;
         request.previous = self.previous.as_deref().map(read).transpose()?;
+        request.once |= self.records.receipt().is_some() || !request.explain.is_empty();
+        request.once |= matches!(format, Format::Table);
         let names = std::mem::take(&mut request.explain);
         let has_target = request.budget.target.is_some();
         let result = with_output(interruptible(), |control| {
@@ -134,6 +218,10 @@ impl Chat {
                         _ => output.text(&explanation::texts(&explanations, has_target))?,
                     }
                     return output.finish();
+                }
+                if let Some(fitted) = chat.fit()? {
+                    output::print_notes(&control.take_notes());
+                    return self.write_fitted(chat, &fitted, format, output);
                 }
                 let trimmed = chat.trim()?;
                 output::print_notes(&control.take_notes());
@@ -158,6 +246,74 @@ impl Chat {
             })
         });
         result.map_err(|error| self.at_file(error, file))
+    }
+
+    /// Prints a request of a session and what was cut, and stores the cut blocks.
+    fn write_fitted(
+        &self,
+        chat: &OpenChat<'_>,
+        fitted: &Fitted<'_, '_>,
+        format: Format,
+        mut output: Output,
+    ) -> Result<(), CliError> {
+        let (tokenizer, exactness) = chat.tokenizer();
+        let report = SessionReport {
+            tokenizer,
+            exactness,
+            tokens: fitted.tokens(),
+            is_batch: fitted.is_batch(),
+            last_unchanged: fitted.last_unchanged(),
+            cuts: fitted.cuts(),
+            repairs: chat.repairs(),
+        };
+        let path = self.records.report();
+        match path {
+            Some(path) if path.as_os_str().is_empty() => {
+                output::note(&format!("texts counted by {tokenizer} ({exactness})"));
+                for Cut { id, message, form, tokens_before, tokens_after, .. } in fitted.cuts() {
+                    output::note(&format!(
+                        "  {id}  message-{message}  {form}  {tokens_before} -> {tokens_after} tokens"
+                    ));
+                }
+                for repair in chat.repairs() {
+                    output::note(&format!("  message-{}: {}", repair.message, repair.problem));
+                }
+            }
+            Some(path) if is_stdin(path) => output.json(&report)?,
+            Some(path) => output::write_json(path, &report)?,
+            None => {}
+        }
+        if let Some(folder) = &self.store {
+            let mut options = RecallStoreOptions::default();
+            options.max_bytes = self.store_bytes.unwrap_or(options.max_bytes);
+            if let Some(days) = self.store_days {
+                options.max_age = Duration::from_secs(u64::from(days) * 24 * 60 * 60);
+            }
+            let store = RecallStore::in_folder(folder, options);
+            store.add(fitted, SystemTime::now()).map_err(Failure::from)?;
+        }
+        match format {
+            _ if path.is_some_and(|path| is_stdin(path)) => {}
+            Format::Json => output.json(&chat.fitted_answer(fitted)?)?,
+            _ => {
+                output.text(&chat.fitted_json(fitted))?;
+                output.text("\n")?;
+            }
+        }
+        output.finish()?;
+        let cut: i64 = fitted.cuts().iter().map(|cut| cut.tokens_before - cut.tokens_after).sum();
+        let blocks = fitted.cuts().len();
+        let unchanged = match fitted.last_unchanged() {
+            Some(position) => format!("; unchanged up to block {}", position.block),
+            None => String::new(),
+        };
+        let batch = if fitted.is_batch() { "; new cuts" } else { "" };
+        output::hint(&format!(
+            "{} of {} tokens; {blocks} blocks cut by {cut} tokens{batch}{unchanged}",
+            fitted.tokens(),
+            chat.budget_tokens(),
+        ));
+        Ok(())
     }
 
     /// Adds the name of the file to an error about a transcript.

@@ -20,7 +20,7 @@ use crate::{config, input, output, run};
 /// The maximum size of a recorded session.
 const MAX_SESSION_BYTES: u64 = 1 << 30;
 
-/// Measure quality on labeled data, recorded sessions or a project's memory
+/// Replay recorded sessions, measure search on labeled data
 #[derive(Debug, Subcommand)]
 pub(crate) enum Eval {
     Docs(Box<EvalDocs>),

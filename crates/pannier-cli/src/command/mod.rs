@@ -69,7 +69,7 @@ commands! {
     Tokens(tokens::Tokens),
     #[command(hide = true)]
     Conformance(conformance::Conformance),
-    #[command(subcommand, hide = true)]
+    #[command(subcommand)]
     Eval(eval::Eval),
     Completions(manual::Completions),
     Man(manual::Man),

@@ -6,8 +6,8 @@ mod specified;
 
 use pannier::Shelf;
 use pannier::ops::{
-    Answer, Control, MemoryRequest, PackRequest, ReadRequest, Request, SearchRequest,
-    SnippetGetRequest, SnippetListRequest,
+    Answer, Control, MemoryRequest, PackRequest, ReadRequest, RecallRequest, Request,
+    SearchRequest, SnippetGetRequest, SnippetListRequest,
 };
 use rmcp::model::JsonObject;
 
@@ -23,6 +23,7 @@ pub(crate) enum Call {
     Snippets,
     Memory,
     Pack,
+    Recall,
     /// The specification's operations on caches.
     Resolve,
     ListCaches,
@@ -38,6 +39,7 @@ impl Call {
             "get_context" => Self::Snippets,
             "get_memory" | "memory_packet" => Self::Memory,
             "pack_items" | "select_context" => Self::Pack,
+            "recall" => Self::Recall,
             "context.resolve" | "resolve_context" => Self::Resolve,
             "context.list_caches" => Self::ListCaches,
             "context.inspect_cache" => Self::InspectCache,
@@ -58,6 +60,7 @@ impl Call {
             Self::Read => run::<ReadRequest>(arguments, shelf, control, max_bytes),
             Self::Memory => run::<MemoryRequest>(arguments, shelf, control, max_bytes),
             Self::Pack => run::<PackRequest>(arguments, shelf, control, max_bytes),
+            Self::Recall => run::<RecallRequest>(arguments, shelf, control, max_bytes),
             Self::Snippets => {
                 let is_set = |name: &str| arguments.get(name).is_some_and(|ids| !is_empty(ids));
                 match is_set("snippet_ids") || is_set("ids") {

@@ -1,15 +1,15 @@
-//! Trims a chat transcript to a token budget.
+//! Fits a chat into a token budget: a request of a session, or a single request.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use pannier_chat::{
-    ChatError, ChatInput, LogFormat, Provider, Repair, ReusedPrefix, Transcript, TrimmedTranscript,
-    Trimmer,
+    BlockPosition, ChatError, ChatInput, ChatSession, Cut, Fitted, LogFormat, Provider, Repair,
+    ReusedPrefix, Transcript, TrimmedTranscript, Trimmer,
 };
 use pannier_core::item::find_item;
 use pannier_core::{ContextBudget, ContextItem, Explanation, TokenCounter};
-use pannier_policy::{PolicyInputs, Receipt};
+use pannier_policy::{PolicyInputs, Receipt, SessionOptions};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -22,11 +22,12 @@ use super::{
 };
 use crate::{Failure, Shelf};
 
-/// The policy if neither the request nor the shelf names one.
-const DEFAULT_POLICY: &str = "transcript";
+/// The policies if neither the request nor the shelf names one: for sessions, and for single requests.
+const SESSION_POLICY: &str = "balanced";
+const ONCE_POLICY: &str = "transcript";
 
 request! {
-    /// Trim a chat transcript to a token budget.
+    /// Fit a chat into a token budget.
     pub struct ChatRequest {
         /// Messages, a request that contains them, or a session log: JSON, or a string with its text
         #[arg(skip)]
@@ -54,9 +55,11 @@ request! {
         #[group(flatten)]
         pub reserves: ReserveOptions,
 
-        /// Preset or policy file [default: transcript]
+        /// careful, balanced, thrifty, or a policy [default: balanced]
         ///
-        /// Messages keep their order, and equal messages are both sent: the policy's placer and deduplication do not apply.
+        /// A policy with a table `session` fits the request as one of a session. Any other policy selects messages of a
+        /// single request, by default `transcript`. Messages keep their order, and equal messages are both sent: the
+        /// policy's placer and deduplication do not apply.
         #[arg(long, short, value_name = "NAME|FILE")]
         #[schema(with = "Option<String>")]
         pub policy: Option<PolicyName>,
@@ -67,6 +70,18 @@ request! {
         /// OpenAI, claude for Anthropic, and gemini for Gemini.
         #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
         pub tokenizer: Option<String>,
+
+        /// Fit the request alone, not as one of a session
+        ///
+        /// It selects whole messages. So do --previous, --explain, --pin, --query and --receipt.
+        #[arg(long)]
+        #[serde(default)]
+        pub once: bool,
+
+        /// Move cache_control to the last unchanged block (Anthropic)
+        #[arg(long, hide_short_help = true)]
+        #[serde(default)]
+        pub cache_control: bool,
 
         /// Reference time, e.g. 2026-03-01T12:00:00Z
         #[arg(long, value_name = "TIME", help_heading = "Advanced", hide_short_help = true)]
@@ -168,6 +183,8 @@ fn default_tokenizer(provider: Provider) -> &'static str {
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum ChatAnswer {
+    /// The request of a session, with shorter blocks.
+    Fitted(Box<FittedChat>),
     /// The transcript with fewer messages.
     Trimmed(Box<TrimmedChat>),
     /// Why messages are in or out.
@@ -175,6 +192,28 @@ pub enum ChatAnswer {
         /// One for each message that the request names.
         explanations: Vec<Explanation>,
     },
+}
+
+/// A request of a session that fits its budget.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct FittedChat {
+    /// The messages, or the request that contains them.
+    pub transcript: Box<RawValue>,
+    /// The tokenizer of the texts.
+    pub tokenizer: String,
+    /// Whether its counts are exact, an estimate or an upper bound, or the tokenizer is assumed.
+    pub exactness: &'static str,
+    /// The tokens of the request.
+    pub tokens: i64,
+    /// Whether blocks were cut that the previous request contained.
+    pub is_batch: bool,
+    /// The last block that the previous request contained, with all before it.
+    pub last_unchanged: Option<BlockPosition>,
+    /// The blocks that are sent in a shorter form.
+    pub cuts: Vec<Cut>,
+    /// The changes to messages that could not be sent as they were.
+    pub repairs: Vec<Repair>,
 }
 
 /// A trimmed transcript.
@@ -199,6 +238,7 @@ pub struct TrimmedChat {
 impl Answer for ChatAnswer {
     fn text(&self) -> Cow<'_, str> {
         match self {
+            Self::Fitted(chat) => format!("{}\n", chat.transcript.get()).into(),
             Self::Trimmed(chat) => format!("{}\n", chat.transcript.get()).into(),
             // Explanations always serialize.
             Self::Explanations { explanations } => {
@@ -215,8 +255,11 @@ pub struct OpenChat<'c> {
     previous: Option<&'c Transcript<'c>>,
     trimmer: Trimmer<'c, 'c>,
     budget: ContextBudget,
-    tokenizer: &'c str,
+    counter: &'c dyn TokenCounter,
     exactness: &'static str,
+    /// How the request is fitted as one of a session.
+    session: Option<SessionOptions>,
+    cache_control: bool,
 }
 
 impl ChatRequest {
@@ -234,7 +277,10 @@ impl ChatRequest {
     ) -> Result<T, E> {
         let input = self.input(control)?;
         let budget = self.read_budget(&input, shelf, control)?;
-        let policy = shelf.policy(self.policy.as_ref(), DEFAULT_POLICY, control)?;
+        let is_once = self.is_once();
+        let default = if is_once { ONCE_POLICY } else { SESSION_POLICY };
+        let policy = shelf.policy(self.policy.as_ref(), default, control)?;
+        let session = policy.session().filter(|_| !is_once).cloned();
         let policy = match &self.query {
             Some(query) => policy.for_query(query),
             None => policy,
@@ -261,9 +307,17 @@ impl ChatRequest {
             previous: previous.as_ref(),
             trimmer: trimmer.map_err(Failure::from)?,
             budget,
-            tokenizer: counter.name(),
+            counter: &*counter,
             exactness,
+            session,
+            cache_control: self.cache_control,
         })
+    }
+
+    /// Returns whether an option is about a single request.
+    fn is_once(&self) -> bool {
+        let has_names = !self.explain.is_empty() || !self.pin.is_empty();
+        self.once || self.previous.is_some() || self.query.is_some() || has_names
     }
 
     /// Returns the budget. The reserve is the output limit of the transcript, unless the request sets it.
@@ -338,7 +392,49 @@ impl<'c> OpenChat<'c> {
 
     /// Returns the name of the tokenizer, and its exactness.
     pub fn tokenizer(&self) -> (&'c str, &'static str) {
-        (self.tokenizer, self.exactness)
+        (self.counter.name(), self.exactness)
+    }
+
+    /// Fits the request as one of a session, or returns `None` for a single request.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Chat`] if the blocks that are never cut exceed the budget.
+    pub fn fit(&self) -> Result<Option<Fitted<'c, 'c>>, Failure> {
+        let Some(options) = &self.session else { return Ok(None) };
+        let session = ChatSession::new(options.clone(), self.counter);
+        Ok(Some(session.fit(self.transcript, &self.budget)?))
+    }
+
+    /// Returns the JSON of a fitted request.
+    pub fn fitted_json(&self, fitted: &Fitted<'_, '_>) -> String {
+        match self.cache_control {
+            true => fitted.json_with_cache_control(),
+            false => fitted.json(),
+        }
+    }
+
+    /// Returns the tokens of the budget.
+    pub fn budget_tokens(&self) -> i64 {
+        self.budget.target_tokens().min(self.budget.input_tokens())
+    }
+
+    /// Summarizes a fitted request.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Request`] if the request is not JSON, which [`Transcript`] excludes.
+    pub fn fitted_answer(&self, fitted: &Fitted<'_, '_>) -> Result<ChatAnswer, Failure> {
+        Ok(ChatAnswer::Fitted(Box::new(FittedChat {
+            transcript: raw_json(self.fitted_json(fitted))?,
+            tokenizer: self.counter.name().to_owned(),
+            exactness: self.exactness,
+            tokens: fitted.tokens(),
+            is_batch: fitted.is_batch(),
+            last_unchanged: fitted.last_unchanged(),
+            cuts: fitted.cuts().to_vec(),
+            repairs: self.repairs().to_vec(),
+        })))
     }
 
     /// Selects the messages that fit the budget.
@@ -361,12 +457,9 @@ impl<'c> OpenChat<'c> {
     ///
     /// [`Failure::Request`] if the transcript is not JSON, which [`Transcript`] excludes.
     pub fn answer(&self, trimmed: &TrimmedTranscript<'_, '_>) -> Result<ChatAnswer, Failure> {
-        let transcript = RawValue::from_string(trimmed.json()).map_err(|error| {
-            Failure::Request { path: "transcript".to_owned(), problem: error.to_string() }
-        })?;
         Ok(ChatAnswer::Trimmed(Box::new(TrimmedChat {
-            transcript,
-            tokenizer: self.tokenizer.to_owned(),
+            transcript: raw_json(trimmed.json())?,
+            tokenizer: self.counter.name().to_owned(),
             exactness: self.exactness,
             prefix: self.prefix(trimmed),
             repairs: self.repairs().to_vec(),
@@ -376,7 +469,7 @@ impl<'c> OpenChat<'c> {
 
     /// Returns the record of a trimmed transcript.
     pub fn receipt(&self, trimmed: &TrimmedTranscript<'_, '_>) -> Receipt {
-        self.trimmer.receipt(trimmed, self.previous, self.tokenizer)
+        self.trimmer.receipt(trimmed, self.previous, self.counter.name())
     }
 
     /// Explains messages by id or index, as far as is known when the run is stopped.
@@ -399,17 +492,28 @@ impl<'c> OpenChat<'c> {
     }
 }
 
+fn raw_json(text: String) -> Result<Box<RawValue>, Failure> {
+    RawValue::from_string(text).map_err(|error| Failure::Request {
+        path: "transcript".to_owned(),
+        problem: error.to_string(),
+    })
+}
+
 impl Request for ChatRequest {
     const GROUPS: &'static [Group] =
         &[Group::new::<BudgetOptions>("budget"), Group::new::<ReserveOptions>("reserves")];
     type Answer = ChatAnswer;
 
     fn run(mut self, shelf: &Shelf, control: &Control<'_>) -> Result<ChatAnswer, Failure> {
+        self.once |= !self.explain.is_empty();
         let names = std::mem::take(&mut self.explain);
         self.open(shelf, control, |chat| {
             control.step("selecting messages")?;
             if names.is_empty() {
-                return chat.answer(&chat.trim()?);
+                return match chat.fit()? {
+                    Some(fitted) => chat.fitted_answer(&fitted),
+                    None => chat.answer(&chat.trim()?),
+                };
             }
             let explanations = chat.explain(&names, control)?;
             let explanations = explanations.into_iter().map(Explanation::into_owned).collect();

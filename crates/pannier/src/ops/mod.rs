@@ -37,6 +37,8 @@ mod memory;
 mod pack;
 mod pool;
 mod read;
+#[cfg(feature = "chat")]
+mod recall;
 #[cfg(feature = "schema")]
 mod schema;
 #[cfg(feature = "snippets")]
@@ -46,7 +48,8 @@ mod whatif;
 
 #[cfg(feature = "chat")]
 pub use chat::{
-    ChatAnswer, ChatRequest, LogName, OpenChat, ProviderName, TranscriptJson, TrimmedChat,
+    ChatAnswer, ChatRequest, FittedChat, LogName, OpenChat, ProviderName, TranscriptJson,
+    TrimmedChat,
 };
 pub use compare::CompareRequest;
 pub use control::{Control, Decided, Notes};
@@ -67,6 +70,8 @@ pub use pack::{PackAnswer, PackRequest, PackTotals};
 pub use pool::{
     BudgetOptions, CountedPool, PackPool, PolicyName, PolicyOptions, PoolOptions, ReserveOptions,
 };
+#[cfg(feature = "chat")]
+pub use recall::{RECALL_FOLDER, RecallAnswer, RecallRequest};
 pub use request::{Answer, Group, Request};
 #[cfg(feature = "snippets")]
 pub use snippets::{
