@@ -150,6 +150,7 @@ fn every_option_is_in_the_schema() {
         "budget",
         "query",
         "files",
+        "ids",
         "tokenizer",
         "format",
         "explain",
@@ -323,7 +324,7 @@ fn messages_for_agents_have_no_folders_of_the_server() {
     assert!(!is_named(&failure.message(Audience::Command)));
     // Files of a project.
     for (path, text, expected) in [
-        ("boat/.context/TASKS.md", "x".repeat((8 << 20) + 1), ".context/TASKS.md has more than"),
+        ("boat/.ctxrc", "#".repeat((64 << 10) + 1), ".ctxrc has more than"),
         ("boat/.ctxrc", "token_budget: many\n".to_owned(), ".ctxrc: token_budget is"),
     ] {
         fs::write(folder.join(path), text).unwrap();
