@@ -103,6 +103,8 @@ fn flag_overrides_environment_overrides_file() {
     // The percentages come from the file.
     let tasks: String = (0..90).map(|number| format!("- [ ] task number {number}\n")).collect();
     fs::write(root.join(".context/TASKS.md"), tasks).unwrap();
+    let conventions: String = (0..90).map(|number| format!("- convention {number}\n")).collect();
+    fs::write(root.join(".context/CONVENTIONS.md"), conventions).unwrap();
     let count = |share: &str| {
         fs::write(root.join(".ctxrc"), format!("task_budget_pct: {share}\n")).unwrap();
         stdout(&run(&root, &["--budget", "300"])).matches("- [ ] ").count()
@@ -262,7 +264,8 @@ fn hook_prompt_and_file_are_part_of_the_query() {
     let root = folder("prompts");
     let arguments = [HARBOUR, "--hook", "plain", "--now", NOW, "--budget", "400"];
     let packet = |input: &str| stdout(&hook(&root, &arguments, input));
-    let (heading, input) = ("### [2026-09-14] One database", |field: &str| format!("{{{field}}}"));
+    let (heading, input) =
+        ("One database, with the harbour in every key.", |field: &str| format!("{{{field}}}"));
     assert!(!packet("{}").contains(heading));
     assert!(packet(&input("\"prompt\":\"back up the database of one harbour\"")).contains(heading));
     let file = input("\"tool_input\":{\"file_path\":\"src/database/harbour.rs\"}");
@@ -392,13 +395,13 @@ fn agent_prints_the_specified_packet_regardless_of_settings() {
         assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
         stdout(&output)
     };
-    let plain = command("memory", &["--budget", "8k", "--tokenizer", "bytes/4"]);
+    let plain = command("agent", &["--budget", "8k", "--tokenizer", "bytes/4"]);
     fs::write(root.join("pannier.toml"), "tokenizer = \"o200k\"\n").unwrap();
     assert_eq!(command("agent", &[]), plain);
-    assert_eq!(
-        command("memory", &[]),
-        command("agent", &["--budget", "300", "--tokenizer", "o200k"])
-    );
+    let specified = command("agent", &["--budget", "300"]);
+    assert!(specified.contains("\nAlso noted:\n\n- Learning "), "{specified}");
+    let today = command("memory", &[]);
+    assert!(today.contains("Budget: 300 tokens") && today.contains("\n## Also noted\n"), "{today}");
     for (former, today) in [
         (&["--format", "md"][..], &["--format", "text"][..]),
         (&["--format", "items"], &["--format", "jsonl"]),
@@ -407,7 +410,7 @@ fn agent_prints_the_specified_packet_regardless_of_settings() {
         (&["--explain", "9"], &["--explain", "9"]),
     ] {
         let specified = ["--budget", "8000", "--tokenizer", "bytes/4"];
-        let today = command("memory", &[&specified, today].concat());
+        let today = command("agent", &[&specified, today].concat());
         assert_eq!(command("agent", former), today, "{former:?}");
     }
     let explained = command("agent", &["--format", "json", "--explain", "9"]);
@@ -428,4 +431,64 @@ fn report_lists_all_entries() {
     stdout(&run(&root, &[&arguments[..], &["--report=report.json"]].concat()));
     let report = fs::read_to_string(root.join("report.json")).unwrap();
     assert!(report.contains("\"excluded\":["), "{report}");
+}
+
+#[test]
+fn get_prints_whole_entries_by_id() {
+    let root = project(
+        "get",
+        &[(
+            ".context/DECISIONS.md",
+            "## ADR-1: Row\n\nTo the east.\n\n## ADR-2: Rest\n\nAt noon.\n",
+        )],
+    );
+    let packet = stdout(&run(&root, &["--budget", "100000", "--format", "jsonl"]));
+    let item: serde_json::Value = serde_json::from_str(packet.lines().next().unwrap()).unwrap();
+    let id = item["id"].as_str().unwrap();
+    let text = stdout(&run(&root, &["get", id]));
+    assert!(text.contains("ADR-1: Row\n\n.context/DECISIONS.md:1\n\nTo the east.\n"), "{text}");
+    // The short id is in the heading.
+    let short = text.split_whitespace().nth(1).unwrap();
+    assert_eq!(stdout(&run(&root, &["get", short])), text);
+    let some = run(&root, &["get", short, "d000000"]);
+    assert_eq!(stdout(&some), text);
+    assert!(String::from_utf8(some.stderr).unwrap().contains("no entry with the id d000000"));
+    assert!(stderr(&run(&root, &["get", "d000000"]), 1).contains("no entry with the id d000000"));
+    assert_eq!(run(&root, &["get"]).status.code(), Some(2));
+}
+
+#[test]
+fn check_lists_what_is_not_read() {
+    let root = project("check", &[(".context/TASKS.md", "# Tasks\n\n- [ ] a\n- [x] b\n")]);
+    let text = stdout(&run(&root, &["check"]));
+    assert_eq!(
+        text,
+        ".context/TASKS.md: entries 1, lines 3 (in entries 1, headings 1, completed tasks 1, comments and separators 0, not read 0)\n"
+    );
+    fs::write(root.join(".context/TASKS.md"), "- [ ]\n<!-- open\n- [ ] a\n").unwrap();
+    let output = run(&root, &["check"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("  .context/TASKS.md:1: not read\n"), "{text}");
+    assert!(text.contains(".context/TASKS.md:2: the comment is not closed"), "{text}");
+}
+
+#[test]
+fn one_of_many_parallel_hooks_prints() {
+    let root = project("parallel", &[(".context/TASKS.md", "- [ ] a\n")]);
+    let arguments = ["hook", "claude-code", "--cooldown", "10m", "--now", NOW];
+    let input = "{\"hook_event_name\":\"UserPromptSubmit\",\"session_id\":\"s\",\"prompt\":\"p\"}";
+    let printed: usize = std::thread::scope(|scope| {
+        let call = || usize::from(!stdout(&hook(&root, &arguments, input)).is_empty());
+        let calls: Vec<_> = (0..24).map(|_| scope.spawn(call)).collect();
+        calls.into_iter().map(|call| call.join().unwrap()).sum()
+    });
+    assert_eq!(printed, 1);
+}
+
+#[test]
+fn hook_of_an_empty_memory_prints_nothing() {
+    let root = project("empty", &[(".context/TASKS.md", "# Tasks\n")]);
+    let output = hook(&root, &["hook", "claude-code"], "{\"hook_event_name\":\"SessionStart\"}");
+    assert_eq!(stdout(&output), "");
 }

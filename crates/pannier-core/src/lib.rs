@@ -154,8 +154,8 @@ pub mod score {
 pub mod slice {
     pub use crate::slicer::{
         BestSlice, Candidate, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice,
-        FillOrder, FillSlice, GreedySlice, KnapsackSlice, Move, Offer, Offers, Quota, QuotaSlice,
-        Release, ScarcityBehavior, Share, SlicerProperties, StreamOutcome, StreamSlice,
+        FairSlice, FillOrder, FillSlice, GreedySlice, KnapsackSlice, Move, Offer, Offers, Quota,
+        QuotaSlice, Release, ScarcityBehavior, Share, SlicerProperties, StreamOutcome, StreamSlice,
         SweepRequest, SweepResult, Tally, TargetRanges, Tier, TieredSlice, Verdict,
     };
 }

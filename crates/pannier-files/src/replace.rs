@@ -41,15 +41,22 @@ pub fn replace_file_through(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
-    replace(temporary, path, write, File::sync_all)
+    replace(|| File::create_new(temporary), temporary, path, write, File::sync_all)
 }
 
-/// Replaces a file without waiting for the disk: after a power failure it may be empty or old.
-pub(crate) fn replace_file_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    replace(&temporary_path(path), path, |file| file.write_all(bytes), |_| Ok(()))
+/// Replaces a file that only the user can read, without waiting for the disk: after a power failure it may be empty or old.
+pub(crate) fn replace_private_file_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = temporary_path(path);
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let open = || options.open(&temporary);
+    replace(open, &temporary, path, |file| file.write_all(bytes), |_| Ok(()))
 }
 
 fn replace(
+    open: impl FnOnce() -> io::Result<File>,
     temporary: &Path,
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -57,7 +64,7 @@ fn replace(
 ) -> io::Result<()> {
     // An interrupted process may have left one, or somebody may have put a link there.
     let _ = fs::remove_file(temporary);
-    let mut file = BufWriter::new(File::create_new(temporary)?);
+    let mut file = BufWriter::new(open()?);
     let replaced = write(&mut file)
         .and_then(|()| file.into_inner().map_err(io::IntoInnerError::into_error))
         .and_then(|file| sync(&file))

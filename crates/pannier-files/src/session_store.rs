@@ -11,7 +11,7 @@ use std::fs::{self, DirEntry, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::replace::replace_file_unsynced;
+use crate::replace::replace_private_file_unsynced;
 use crate::{FileLock, SessionError, SessionId, read_bounded};
 
 const LOCK: &str = "lock";
@@ -115,7 +115,7 @@ impl SessionFile {
     /// [`SessionError::Io`] if it cannot be written; the file is then unchanged.
     pub fn write(&self, bytes: &[u8]) -> Result<(), SessionError> {
         self.store.create_folder()?;
-        replace_file_unsynced(&self.path, bytes)
+        replace_private_file_unsynced(&self.path, bytes)
             .map_err(|error| SessionError::io("write", &self.path, error))
     }
 

@@ -54,8 +54,9 @@ const DEFINITIONS: [Definition; 6] = [
     Definition {
         name: "get_memory",
         title: "Read the project's memory",
-        description: "Return the project's memory: rules, open tasks, conventions, and the most relevant decisions and \
-                      learnings. Call once at the start of a task and follow the rules.",
+        description: "Return the project's memory: rules, and the most relevant tasks, conventions, decisions and \
+                      learnings. Call once at the start of a task with query, and follow the rules. Then pass ids to read \
+                      entries that it only lists.",
         folder: Some((FolderKind::Memory, "project")),
         arguments: MemoryRequest::advertised_schema,
     },

@@ -23,10 +23,14 @@ const MAX_FILE_BYTES: u64 = 64 << 10;
 pub struct Config {
     /// The maximum number of tokens of a packet.
     pub token_budget: Option<usize>,
-    /// The maximum share of tasks, from 0 to 1.
+    /// The share of tasks, from 0 to 1.
     pub task_budget_pct: Option<f64>,
-    /// The maximum share of conventions, from 0 to 1.
+    /// The share of conventions, from 0 to 1.
     pub convention_budget_pct: Option<f64>,
+    /// The share of decisions, from 0 to 1.
+    pub decision_budget_pct: Option<f64>,
+    /// The share of learnings, from 0 to 1.
+    pub learning_budget_pct: Option<f64>,
     /// The minimum time between two packets of a session, in minutes.
     pub agent_cooldown_minutes: Option<u64>,
 }
@@ -83,6 +87,8 @@ impl Config {
             token_budget: keys.parse_integer("token_budget")?,
             task_budget_pct: keys.parse_fraction("task_budget_pct")?,
             convention_budget_pct: keys.parse_fraction("convention_budget_pct")?,
+            decision_budget_pct: keys.parse_fraction("decision_budget_pct")?,
+            learning_budget_pct: keys.parse_fraction("learning_budget_pct")?,
             agent_cooldown_minutes: keys.parse_integer("agent_cooldown_minutes")?,
         })
     }

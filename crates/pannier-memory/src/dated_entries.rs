@@ -1,77 +1,368 @@
-//! Parses entries that have a heading with a date: decisions and learnings.
+//! Parses decisions and learnings: entries with a heading, list items and rows of tables.
 //!
 //! A heading of level 2 or 3 with a date in brackets starts an entry: `## [2026-07-25-194549] Title`. The next heading of
 //! the same or a higher level ends it. Only `#` headings count: a paragraph directly above the `---` that closes an entry
 //! is a setext heading in Markdown, but nobody means it as one.
+//!
+//! People write other headings, too: with a date (`## 2026-07-25: Title`), with a number (`## ADR-001: Title`), or with a
+//! title only. All of them start entries, except for a heading that only groups the entries below it. Text outside of
+//! entries is read as list items, as rows of a table, or as a section with the heading above it.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
+
+use pannier_core::Timestamp;
 
 use crate::date::{self, ParsedDate};
 use crate::entry::Draft;
+use crate::line_map::{LineKind, LineMap};
+use crate::list_entries;
 use crate::markdown::{Heading, Outline, close_open_blocks};
 use crate::memory::Problem;
 use crate::text::trimmed;
+
+/// Headings of the parts of an entry, in lower case.
+const PARTS: [&str; 22] = [
+    "alternatives",
+    "application",
+    "background",
+    "consequence",
+    "consequences",
+    "context",
+    "date",
+    "decision",
+    "details",
+    "impact",
+    "lesson",
+    "notes",
+    "options",
+    "outcome",
+    "problem",
+    "rationale",
+    "reason",
+    "references",
+    "related",
+    "solution",
+    "status",
+    "why",
+];
 
 /// The heading of an entry.
 struct EntryStart {
     level: u8,
     range: Range<usize>,
     title: String,
-    /// The text in brackets.
+    /// The title if there is no other.
     stamp: String,
-    date: ParsedDate,
+    date: Option<ParsedDate>,
+    /// Whether it has a date or a number.
+    is_stamped: bool,
+    is_specified: bool,
 }
 
 /// Returns the entries of a file in order.
-pub(crate) fn entries(outline: &Outline, problems: &mut Vec<Problem>) -> Vec<Draft> {
+pub(crate) fn entries(
+    outline: &Outline,
+    lines: &mut LineMap,
+    problems: &mut Vec<Problem>,
+) -> Vec<Draft> {
     let mut entries = Vec::new();
     let mut open: Option<EntryStart> = None;
-    for heading in &outline.headings {
+    for (index, heading) in outline.headings.iter().enumerate() {
         let start = parse_heading(outline, heading);
-        let is_end = open.as_ref().is_some_and(|open| heading.level <= open.level);
-        if start.is_none() && (is_end || open.is_none()) {
-            problems.extend(near_miss(outline, heading));
-        }
-        if start.is_none() && !is_end {
+        let is_own_part = |open: &EntryStart| !open.is_specified && open.level == heading.level;
+        if is_part(&start.title) && open.as_ref().is_some_and(is_own_part) {
             continue;
         }
-        let ended = std::mem::replace(&mut open, start);
-        entries.extend(ended.map(|start| draft(outline, start, heading.range.start, problems)));
+        let is_start = match &open {
+            Some(open) if heading.level > open.level => {
+                start.is_specified || start.is_stamped && !open.is_stamped
+            }
+            _ => start.is_stamped || has_own_text(outline, lines, index),
+        };
+        let is_end = open.as_ref().is_some_and(|open| heading.level <= open.level);
+        if !is_start && !is_end {
+            continue;
+        }
+        let ended = std::mem::replace(&mut open, is_start.then_some(start));
+        if let Some(start) = ended {
+            entries.extend(section(outline, start, heading.range.start, lines, problems));
+        }
     }
-    entries.extend(open.map(|start| draft(outline, start, outline.text().len(), problems)));
+    if let Some(start) = open {
+        entries.extend(section(outline, start, outline.text().len(), lines, problems));
+    }
+    problems.extend(hidden_entries(outline));
+    let titles: BTreeSet<String> = entries.iter().map(|entry| entry.title.clone()).collect();
+    entries.extend(other_entries(outline, lines, &titles));
+    entries.sort_by_key(|entry| entry.line);
     entries
 }
 
-/// Parses the heading of an entry. Returns `None` for other headings.
-fn parse_heading(outline: &Outline, heading: &Heading) -> Option<EntryStart> {
-    if !matches!(heading.level, 2 | 3) {
-        return None;
+/// Returns a problem for each comment with two or more headings that have a date in brackets. A template has one at most, so
+/// these may be entries after a comment that somebody closed too late.
+fn hidden_entries(outline: &Outline) -> impl Iterator<Item = Problem> {
+    outline.comments().iter().filter_map(|comment| {
+        let (mut start, text) = (comment.start, &outline.text()[comment.clone()]);
+        let mut entries = text.split_inclusive('\n').filter_map(|line| {
+            let position = start;
+            start += line.len();
+            let stamp = line.trim_start().strip_prefix("##")?.trim_start_matches('#').trim_start();
+            date::parse(stamp.strip_prefix('[')?.split_once(']')?.0)?.date?;
+            Some(position)
+        });
+        let first = entries.next()?;
+        entries.next()?;
+        let problem =
+            "the comment around this entry hides it; close the comment before it".to_owned();
+        Some(Problem { line: outline.line(first), problem })
+    })
+}
+
+/// Returns whether the heading of a part of an entry follows, or text, except below the title of the file. Other headings
+/// only group those below.
+fn has_own_text(outline: &Outline, lines: &LineMap, index: usize) -> bool {
+    let heading = &outline.headings[index];
+    let next = outline.headings.get(index + 1);
+    let is_own_part = |next: &&Heading| {
+        next.level > heading.level && is_part(&parse_heading(outline, next).title)
+    };
+    let body = heading.range.end..next.map_or(outline.text().len(), |next| next.range.start);
+    next.filter(is_own_part).is_some() || heading.level > 1 && lines.has_text(outline, &body)
+}
+
+/// Returns whether a heading names a part of an entry.
+fn is_part(title: &str) -> bool {
+    PARTS.binary_search(&title.to_lowercase().trim_end_matches(':')).is_ok()
+}
+
+/// Returns the entry from `start` to the byte position `end`, or one for each row if it is a table and nothing else.
+fn section(
+    outline: &Outline,
+    start: EntryStart,
+    end: usize,
+    lines: &mut LineMap,
+    problems: &mut Vec<Problem>,
+) -> Vec<Draft> {
+    let whole = start.range.start..end;
+    let body = start.range.end..end;
+    let rows = match start.is_stamped {
+        true => Vec::new(),
+        false => table_rows(outline, &(body.start..outline.trimmed_end(&body))),
+    };
+    lines.mark(outline, &whole, LineKind::Entry);
+    if rows.is_empty() { vec![draft(outline, start, end, problems)] } else { rows }
+}
+
+/// Returns the entries outside of headings: list items, rows of tables, and text with the heading above it. A row that
+/// repeats the title of an entry is part of an index.
+fn other_entries(outline: &Outline, lines: &mut LineMap, titles: &BTreeSet<String>) -> Vec<Draft> {
+    let mut entries = Vec::new();
+    for item in outline.items.iter().filter(|item| item.depth == 0) {
+        if !lines.is_text(outline, item.range.start) {
+            continue;
+        }
+        match list_entries::draft(outline, item, 0) {
+            Some(item) => entries.push(item_entry(item)),
+            None => {
+                lines.mark(outline, &item.range, LineKind::Empty);
+                continue;
+            }
+        }
+        lines.mark(outline, &item.range, LineKind::Entry);
+        if let Some(Some(intro)) = outline.intros.get(item.list) {
+            lines.mark(outline, intro, LineKind::Entry);
+        }
     }
+    // The text under each heading is one entry.
+    let mut sections: Vec<(Option<usize>, Draft)> = Vec::new();
+    for block in lines.blocks(outline) {
+        let rows = table_rows(outline, &block);
+        if !rows.is_empty() {
+            lines.mark(outline, &block, LineKind::Entry);
+            entries.extend(rows.into_iter().filter(|row| !titles.contains(&row.title)));
+            continue;
+        }
+        let Some(mut draft) = list_entries::block_draft(outline, &block) else { continue };
+        lines.mark(outline, &block, LineKind::Entry);
+        let heading = outline.headings.partition_point(|other| other.range.start < block.start);
+        let heading = heading.checked_sub(1);
+        if heading.is_some()
+            && let Some((_, last)) = sections.last_mut().filter(|(last, _)| *last == heading)
+        {
+            last.text = format!("{}\n\n{}", last.text, draft.text);
+            last.end_line = draft.end_line;
+            continue;
+        }
+        let title = heading.map(|heading| parse_heading(outline, &outline.headings[heading]).title);
+        match title.filter(|title| !title.is_empty()) {
+            Some(title) => draft.title = title,
+            None => draft = first_line_title(draft),
+        }
+        draft.is_superseded = is_superseded(outline, block);
+        sections.push((heading, draft));
+    }
+    entries.extend(sections.into_iter().map(|(_, draft)| draft));
+    entries
+}
+
+/// Returns a list item as an entry: its first line is the title, without the date.
+fn item_entry(item: Draft) -> Draft {
+    let intro = item.list_intro.clone();
+    let item = Draft { is_specified: false, list_intro: None, ..first_line_title(item) };
+    let (title, date, _) = parse_stamp(&item.title);
+    let date = date.and_then(|date| date.date);
+    let is_superseded = says_superseded(&title);
+    let text = match intro {
+        Some(intro) => trimmed(&format!("{intro}\n\n{}", item.text)),
+        None => item.text,
+    };
+    Draft { title, text, date, is_superseded, ..item }
+}
+
+/// Makes the first line the title, and removes it from the text.
+fn first_line_title(draft: Draft) -> Draft {
+    let (first, rest) = draft.text.split_once('\n').unwrap_or((&draft.text, ""));
+    match first.trim() == draft.title {
+        true => Draft { text: close_open_blocks(trimmed(rest)), ..draft },
+        false => draft,
+    }
+}
+
+/// Returns an entry for each row of a table, if the range is a table and nothing else.
+fn table_rows(outline: &Outline, range: &Range<usize>) -> Vec<Draft> {
+    let first = outline.line(range.start);
+    let last = outline.line(range.end.max(range.start + 1) - 1);
+    let rows = (first..=last).map(|line| (line, outline.text()[outline.line_range(line)].trim()));
+    let rows: Vec<(usize, Vec<&str>)> = rows
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(line, text)| (line, if text.starts_with('|') { cells(text) } else { Vec::new() }))
+        .collect();
+    let is_rule = |cell: &&str| cell.contains('-') && cell.chars().all(|c| matches!(c, '-' | ':'));
+    let [(_, names), (_, rule), rows @ ..] = rows.as_slice() else { return Vec::new() };
+    if rule.is_empty() || !rule.iter().all(is_rule) || rows.iter().any(|row| row.1.is_empty()) {
+        return Vec::new();
+    }
+    let is_title = |name: &&str| {
+        let name = name.to_lowercase();
+        ["decision", "title", "learning", "lesson", "summary", "what"]
+            .iter()
+            .any(|word| name.contains(word))
+    };
+    let column = names.iter().position(is_title);
+    rows.iter().filter_map(|(line, cells)| row_entry(names, column, *line, cells)).collect()
+}
+
+/// Returns the cells of a row without their outer bars.
+fn cells(row: &str) -> Vec<&str> {
+    let row = row.strip_prefix('|').unwrap_or(row);
+    let row = row.strip_suffix('|').unwrap_or(row);
+    let (mut cells, mut start) = (Vec::new(), 0);
+    for (index, _) in row.match_indices('|') {
+        if !row[..index].ends_with('\\') {
+            cells.push(row[start..index].trim());
+            start = index + 1;
+        }
+    }
+    cells.push(row[start..].trim());
+    cells
+}
+
+/// Returns a row as an entry. The title is the cell of its column, or else the first that is no date and no number.
+fn row_entry(names: &[&str], column: Option<usize>, line: usize, cells: &[&str]) -> Option<Draft> {
+    let is_text = |cell: &&str| cell.contains(char::is_alphabetic) && date::day(cell).is_none();
+    let column = column.filter(|column| cells.get(*column).is_some_and(is_text));
+    let column = column.or_else(|| {
+        let words = |cell: &&str| is_text(cell) && cell.contains(' ');
+        cells.iter().position(words).or_else(|| cells.iter().position(is_text))
+    })?;
+    let date = cells.iter().find_map(|cell| date::parse(cell.trim_matches(['*', '`', '[', ']'])));
+    let others =
+        cells.iter().enumerate().filter(|(index, cell)| *index != column && !cell.is_empty());
+    let others =
+        others.map(|(index, cell)| match names.get(index).filter(|name| !name.is_empty()) {
+            Some(name) => format!("**{}**: {cell}", name.trim_matches('*')),
+            None => (*cell).to_owned(),
+        });
+    let text = others.collect::<Vec<_>>().join("\n\n");
+    let is_superseded = text.lines().any(is_status_superseded) || says_superseded(cells[column]);
+    let title = cells[column].to_owned();
+    let date = date.and_then(|date| date.date);
+    Some(Draft { title, text, date, is_superseded, line, end_line: line, ..Draft::default() })
+}
+
+/// Parses a heading. One with a date in brackets is specified.
+fn parse_heading(outline: &Outline, heading: &Heading) -> EntryStart {
     let line = outline.without_comments(heading.range.clone());
     let line = line.trim().trim_start_matches('#').trim();
     // Markdown allows a closing sequence of `#` after whitespace.
     let unmarked = line.trim_end_matches('#');
     let line = if unmarked.ends_with([' ', '\t']) { unmarked.trim_end() } else { line };
-    let (stamp, title) = line.strip_prefix('[')?.split_once(']')?;
-    let (stamp, title) = (stamp.trim().to_owned(), title.trim().to_owned());
-    let date = date::parse(&stamp)?;
-    Some(EntryStart { level: heading.level, range: heading.range.clone(), title, stamp, date })
+    let (level, range) = (heading.level, heading.range.clone());
+    let bracketed = line.strip_prefix('[').and_then(|line| line.split_once(']'));
+    if let Some((stamp, title)) = bracketed.filter(|_| matches!(level, 2 | 3))
+        && let Some(date) = date::parse(stamp.trim())
+    {
+        let (stamp, title) = (stamp.trim().to_owned(), title.trim().to_owned());
+        let date = Some(date);
+        return EntryStart {
+            level,
+            range,
+            title,
+            stamp,
+            date,
+            is_stamped: true,
+            is_specified: true,
+        };
+    }
+    let (title, date, is_stamped) = parse_stamp(line);
+    let stamp = line.to_owned();
+    EntryStart { level, range, title, stamp, date, is_stamped, is_specified: false }
 }
 
-/// Returns a problem for a heading that contains a date but does not start an entry.
-fn near_miss(outline: &Outline, heading: &Heading) -> Option<Problem> {
-    let text = &outline.text()[heading.range.clone()];
-    let day = text.char_indices().find_map(|(index, _)| date::day(&text[index..]))?;
-    let problem =
-        format!("the heading has a date but does not start an entry; write '## [{day}] Title'");
-    Some(Problem { line: outline.line(heading.range.start), problem })
+/// Parses a title that may begin with a date or a number, or end with a date. Returns the title without the date, the
+/// date, and whether it begins with either.
+fn parse_stamp(line: &str) -> (String, Option<ParsedDate>, bool) {
+    const SEPARATORS: [char; 11] = [' ', '\t', '-', '–', '—', ':', '|', '·', '*', '`', ','];
+    let bare = line.trim_start_matches(['*', '`', '_', '[', '(', '~', ' ']);
+    if let Some(day) = date::day(bare) {
+        let rest = bare[day.len()..].trim_start_matches([']', ')']);
+        let time = rest.strip_prefix('-').filter(|rest| rest.len() > 5 && rest.is_char_boundary(6));
+        let time = time
+            .map(|rest| rest.split_at(6))
+            .filter(|(time, _)| time.bytes().all(|b| b.is_ascii_digit()));
+        let (rest, stamp) = match time {
+            Some((time, rest)) => (rest, format!("{day}-{time}")),
+            None => (rest, day.to_owned()),
+        };
+        let rest = rest.trim_start_matches([']', ')']).trim_matches(SEPARATORS);
+        let title = if rest.is_empty() { line.trim() } else { rest };
+        return (title.to_owned(), date::parse(&stamp), true);
+    }
+    let letters = bare.len() - bare.trim_start_matches(|c: char| c.is_ascii_uppercase()).len();
+    let after = bare[letters..].strip_prefix(['-', '_', '#', ' ']).unwrap_or(&bare[letters..]);
+    let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let is_numbered =
+        (letters > 0 || bare.starts_with('#') || after[digits..].starts_with(['.', ')', ':']))
+            && digits > 0
+            && !after[digits..].starts_with(|next: char| next.is_alphanumeric());
+    // A date in parentheses, or anywhere.
+    let day = line.char_indices().find_map(|(index, _)| Some((index, date::day(&line[index..])?)));
+    let Some((index, day)) = day else { return (line.trim().to_owned(), None, is_numbered) };
+    let before = line[..index].trim_end_matches(['(', '[']).trim_end_matches(SEPARATORS);
+    let is_at_end = line[index + day.len()..].trim_matches([')', ']', ' ', '*']).is_empty();
+    let title = if is_at_end && !before.is_empty() { before } else { line };
+    (title.trim().to_owned(), date::parse(day), is_numbered)
 }
 
 /// Returns the entry from `start` to the byte position `end`.
 fn draft(outline: &Outline, start: EntryStart, end: usize, problems: &mut Vec<Problem>) -> Draft {
-    let EntryStart { range, mut title, stamp, date, .. } = start;
+    let EntryStart { range, mut title, stamp, date, is_specified, .. } = start;
     let line = outline.line(range.start);
-    problems.extend(date.problem.map(|problem| Problem { line, problem }));
+    let date = date.and_then(|date| {
+        problems.extend(date.problem.map(|problem| Problem { line, problem }));
+        date.date
+    });
     let whole = range.end..end;
     let body = without_rule(outline, whole.clone());
     let text = trimmed(&outline.without_comments(body.clone()));
@@ -90,7 +381,21 @@ fn draft(outline: &Outline, start: EntryStart, end: usize, problems: &mut Vec<Pr
     let text = if may_be_open { close_open_blocks(text) } else { text };
     let title = if title.is_empty() { stamp } else { title };
     let is_superseded = says_superseded(&title) || is_superseded(outline, body);
-    Draft { title, list_intro: None, text, date: date.date, is_superseded, line }
+    let date = date.or_else(|| date_field(&text).filter(|_| !is_specified));
+    let end_line = outline.line(outline.trimmed_end(&(range.start..end)).max(range.start + 1) - 1);
+    let draft = Draft { title, text, date, line, end_line, ..Draft::default() };
+    Draft { is_superseded, is_specified, ..draft }
+}
+
+/// Returns the date of a line such as `**Date**: 2026-07-25` among the first lines of a text.
+fn date_field(text: &str) -> Option<Timestamp> {
+    let mut fields =
+        text.lines().filter(|line| !line.trim().is_empty()).take(8).filter_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            let name = name.trim_matches([' ', '\t', '*', '_', '-', '>', '+']);
+            name.eq_ignore_ascii_case("date").then(|| value.trim_matches([' ', '*', '_', '`']))
+        });
+    fields.find_map(|value| date::parse(value.get(..10)?)?.date)
 }
 
 /// Returns a body without the `---` lines and comments at its end.
@@ -157,9 +462,15 @@ mod tests {
 
     fn read(text: &str) -> Vec<Draft> {
         let mut problems = Vec::new();
-        let entries = entries(&Outline::new(text), &mut problems);
+        let mut entries = all(text, &mut problems);
         assert_eq!(problems, [], "{text}");
+        entries.retain(|entry| entry.is_specified);
         entries
+    }
+
+    fn all(text: &str, problems: &mut Vec<Problem>) -> Vec<Draft> {
+        let outline = Outline::new(text);
+        entries(&outline, &mut LineMap::new(&outline), problems)
     }
 
     fn titles(text: &str) -> Vec<String> {
@@ -187,16 +498,109 @@ mod tests {
     }
 
     #[test]
-    fn other_headings_do_not_start_entries() {
+    fn only_dates_in_brackets_are_specified() {
         let none = "# [2026-07-25] one\n#### [2026-07-25] four\n## [YYYY-MM-DD] form\n## Title\n## 2026-07-25 bare\n##[2026-07-25] tight\n> ## [2026-07-25] quoted\n\n- ## [2026-07-25] item\n\n[2026-07-25] underlined\n---\n\n    ## [2026-07-25] code\n";
-        let mut problems = Vec::new();
-        assert_eq!(entries(&Outline::new(none), &mut problems), []);
-        let lines: Vec<usize> = problems.iter().map(|problem| problem.line).collect();
-        assert_eq!(lines, [1, 2, 5], "{problems:?}");
-        assert!(problems[2].problem.contains("write '## [2026-07-25] Title'"));
-        let hidden = "<!--\n## [2026-07-25] decoy\n-->\n```\n## [2026-07-25] decoy\n```\n## [2026-07-25] real\n~~~md\n## [2026-07-25] decoy\n~~~\n";
+        assert_eq!(titles(none), Vec::<String>::new());
+        let hidden = "<!--\n## [YYYY-MM-DD] decoy\n-->\n```\n## [2026-07-25] decoy\n```\n## [2026-07-25] real\n~~~md\n## [2026-07-25] decoy\n~~~\n";
         assert_eq!(titles(hidden), ["real"]);
         assert_eq!(titles("text\n   ## [2026-07-25] indented\n"), ["indented"]);
+    }
+
+    #[test]
+    fn stamps_are_parsed_from_titles() {
+        let day = "2026-07-25T00:00:00Z";
+        for (line, title, date, is_stamped) in [
+            ("ADR-001: Row", "ADR-001: Row", None, true),
+            ("ADR 1 - Row", "ADR 1 - Row", None, true),
+            ("DEC-001", "DEC-001", None, true),
+            ("D-0001 - Row", "D-0001 - Row", None, true),
+            ("**D12** Row", "**D12** Row", None, true),
+            ("#12 Row", "#12 Row", None, true),
+            ("3. Row", "3. Row", None, true),
+            ("2026-07-25 \u{2014} Row", "Row", Some(day), true),
+            ("2026-07-25: Row", "Row", Some(day), true),
+            ("(2026-07-25) Row", "Row", Some(day), true),
+            ("2026-07-25", "2026-07-25", Some(day), true),
+            ("[2026-07-25-194549] Row", "Row", Some("2026-07-25T19:45:49Z"), true),
+            ("Row (2026-07-25)", "Row", Some(day), false),
+            ("Row, 2026-07-25", "Row", Some(day), false),
+            ("Since 2026-07-25 we row", "Since 2026-07-25 we row", Some(day), false),
+            ("ADR-7: Row (2026-07-25)", "ADR-7: Row", Some(day), true),
+            ("K8s on Mondays", "K8s on Mondays", None, false),
+            ("Phase 1: Row", "Phase 1: Row", None, false),
+            ("Row", "Row", None, false),
+            ("", "", None, false),
+        ] {
+            let (found, parsed, stamped) = parse_stamp(line);
+            let parsed = parsed.and_then(|parsed| parsed.date);
+            assert_eq!((found.as_str(), stamped), (title, is_stamped), "{line}");
+            assert_eq!(parsed, date.map(|date| date.parse().unwrap()), "{line}");
+        }
+    }
+
+    #[test]
+    fn headings_group_or_start_entries() {
+        let titles = |text: &str| -> Vec<String> {
+            all(text, &mut Vec::new()).into_iter().map(|entry| entry.title).collect()
+        };
+        assert_eq!(titles("# D\n## Active\n### Row\nwords\n### Sail\nwords\n"), ["Row", "Sail"]);
+        assert_eq!(titles("## Row\n### Context\nwords\n### Decision\nwords\n"), ["Row"]);
+        assert_eq!(
+            titles("### D-1 - Row\nwords\n### Context\nwords\n### Sail\nwords\n"),
+            ["D-1 - Row", "Sail"]
+        );
+        assert_eq!(titles("# Row\n## Status\nwords\n## Context\nwords\n"), ["Row"]);
+        assert_eq!(titles("## Boats\nwords\n### ADR-1: Row\nwords\n"), ["Boats", "ADR-1: Row"]);
+        assert_eq!(titles("## ADR-1\nwords\n### ADR-1: more\nwords\n"), ["ADR-1"]);
+        assert_eq!(titles("# D\nwords\n\nmore\n## Empty\n## Row\nwords\n"), ["D", "Row"]);
+        assert_eq!(titles("words\nmore\n"), ["words"]);
+    }
+
+    #[test]
+    fn rows_and_items_are_entries() {
+        let text = "# D\n\n| ID | Date | Decision | Why |\n|---|:--|---|---|\n| D-1 | 2026-07-25 | Row | It is calm \\| warm |\n| D-2 | | Sail | |\n\n- 2026-07-24: Rest\n  at noon\n- Eat\n";
+        let entries = all(text, &mut Vec::new());
+        let shown: Vec<(&str, &str, usize)> = entries
+            .iter()
+            .map(|entry| (entry.title.as_str(), entry.text.as_str(), entry.line))
+            .collect();
+        let row = "**ID**: D-1\n\n**Date**: 2026-07-25\n\n**Why**: It is calm \\| warm";
+        assert_eq!(
+            shown,
+            [("Row", row, 5), ("Sail", "**ID**: D-2", 6), ("Rest", "at noon", 8), ("Eat", "", 10)]
+        );
+        assert_eq!(entries[0].date, "2026-07-25T00:00:00Z".parse().ok());
+        assert_eq!(entries[2].date, "2026-07-24T00:00:00Z".parse().ok());
+        let around = "# D\n\n> Append only.\n\n| Date | Decision |\n|---|---|\n| 2026-07-25 | Row |\n\n*Last words*\n";
+        let entries = all(around, &mut Vec::new());
+        assert_eq!(
+            (entries[0].title.as_str(), entries[1].text.as_str()),
+            ("D", "**Date**: 2026-07-25")
+        );
+        assert_eq!(entries[0].text, "Append only.\n\n*Last words*");
+        // An index repeats titles.
+        let index = "| Date | Decision |\n|---|---|\n| 2026-07-25 | Row |\n\n## [2026-07-25] Row\n";
+        assert_eq!(all(index, &mut Vec::new()).len(), 1);
+        let log = "## Log\n\n| Date | What |\n|---|---|\n| 2026-07-25 | Row |\n";
+        assert_eq!(all(log, &mut Vec::new())[0].title, "Row");
+    }
+
+    #[test]
+    fn entries_in_comments_are_reported() {
+        let mut problems = Vec::new();
+        let text =
+            "<!--\n## [YYYY-MM-DD] form\n\n## [2026-07-25] Row\n\n## [2026-07-24] Rest\n-->\n";
+        assert_eq!(all(text, &mut problems), []);
+        assert_eq!(problems.iter().map(|problem| problem.line).collect::<Vec<_>>(), [4]);
+    }
+
+    #[test]
+    fn fields_date_entries() {
+        let date = |text: &str| all(text, &mut Vec::new())[0].date.map(|date| date.to_string());
+        let day = Some("2026-07-25T00:00:00Z".to_owned());
+        assert_eq!(date("## ADR-1: Row\n\n- **Date**: 2026-07-25\n"), day);
+        assert_eq!(date("## Row\n**Date:** 2026-07-25 (revised)\n"), day);
+        assert_eq!(date("## Row\nThe date: 2026-07-25\n"), None);
     }
 
     #[test]
@@ -246,6 +650,7 @@ mod tests {
         assert_eq!(body("<pre>\nx"), "<pre>\nx\n</pre>");
         assert_eq!(body("words <!-- kept"), "words <!-- kept");
         assert_eq!(body("words\n<!-- gone\n"), "words");
+        assert_eq!(body("words\n\n<!-- gone\n\nkept\n## [2026-07-24] b"), "words\n\nkept");
         assert_eq!(body("- a\n  ```\n  b"), "- a\n  ```\n  b");
     }
 
@@ -293,7 +698,7 @@ mod tests {
     #[test]
     fn invalid_dates_are_reported() {
         let mut problems = Vec::new();
-        let entries = entries(&Outline::new("\n## [2026-13-45] a\nb"), &mut problems);
+        let entries = all("\n## [2026-13-45] a\nb", &mut problems);
         assert_eq!((entries[0].date, entries[0].title.as_str()), (None, "a"));
         assert_eq!(problems[0].line, 2);
     }

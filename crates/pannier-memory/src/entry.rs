@@ -78,10 +78,52 @@ pub struct Entry {
     is_superseded: bool,
     path: String,
     line: usize,
+    #[serde(skip)]
+    end_line: usize,
+    #[serde(skip)]
+    short_id: String,
+    #[serde(skip)]
+    is_specified: bool,
+    #[serde(skip)]
+    phase: Option<Arc<Phase>>,
+}
+
+/// A heading above tasks, with its tags.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Phase {
+    /// The heading without its tags.
+    pub(crate) title: String,
+    pub(crate) date: Option<Timestamp>,
+    pub(crate) labels: Labels,
+}
+
+/// The tags `#in-progress` and `#priority:` of a task or a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Labels {
+    pub(crate) is_in_progress: bool,
+    /// 1 for high, 0 for medium or none, -1 for low.
+    pub(crate) priority: i8,
+}
+
+impl Labels {
+    /// Parses the tags of a text. Backticks around a tag do not count.
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut labels = Self::default();
+        for word in text.split_whitespace().map(|word| word.trim_matches('`')) {
+            match word {
+                "#in-progress" => labels.is_in_progress = true,
+                _ if word.starts_with("#started") => labels.is_in_progress = true,
+                "#priority:high" | "#priority:critical" | "#priority:urgent" => labels.priority = 1,
+                "#priority:low" => labels.priority = -1,
+                _ => {}
+            }
+        }
+        labels
+    }
 }
 
 /// An entry as parsed, before its section and path are known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Draft {
     pub(crate) title: String,
     pub(crate) list_intro: Option<Arc<str>>,
@@ -89,12 +131,17 @@ pub(crate) struct Draft {
     pub(crate) date: Option<Timestamp>,
     pub(crate) is_superseded: bool,
     pub(crate) line: usize,
+    /// The last line.
+    pub(crate) end_line: usize,
+    /// Whether the format's specification names this form of an entry.
+    pub(crate) is_specified: bool,
+    pub(crate) phase: Option<Arc<Phase>>,
 }
 
 impl Entry {
     /// Returns an entry with the id of the first entry with this title; see [`Entry::number`].
     pub(crate) fn new(section: Section, path: &str, draft: Draft) -> Self {
-        let Draft { title, list_intro, text, date, is_superseded, line } = draft;
+        let Draft { title, list_intro, text, date, is_superseded, line, .. } = draft;
         let hash = blake3::hash(title.as_bytes()).to_hex();
         let kind = section.singular();
         let id = match date {
@@ -105,6 +152,7 @@ impl Entry {
             None if section.is_dated() => format!("{kind}-{hash:.6}"),
             _ => format!("{kind}-{hash:.8}"),
         };
+        let short_id = format!("{:.1}{:.6}", kind, blake3::hash(id.as_bytes()).to_hex());
         Self {
             section,
             id,
@@ -115,6 +163,10 @@ impl Entry {
             is_superseded,
             path: path.to_owned(),
             line,
+            end_line: draft.end_line,
+            short_id,
+            is_specified: draft.is_specified,
+            phase: draft.phase,
         }
     }
 
@@ -122,6 +174,13 @@ impl Entry {
     pub(crate) fn number(&mut self, number: usize) {
         if number > 1 {
             self.id = format!("{}-{number}", self.id);
+        }
+    }
+
+    /// Appends the number of an entry among those with the same short id, from 2 on.
+    pub(crate) fn number_short_id(&mut self, number: usize) {
+        if number > 1 {
+            self.short_id = format!("{}-{number}", self.short_id);
         }
     }
 
@@ -133,6 +192,12 @@ impl Entry {
     /// Returns the id. It does not change when other entries are added or the text is edited.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Returns the short id: a letter for the section and six hexadecimal digits, such as `d3fa91c`. It changes only
+    /// when [`id`](Self::id) does.
+    pub fn short_id(&self) -> &str {
+        &self.short_id
     }
 
     /// Returns the title: the heading of a decision or learning, or else the first line, in tasks without tags. Never
@@ -174,6 +239,37 @@ impl Entry {
     pub fn line(&self) -> usize {
         self.line
     }
+
+    /// Returns its last line that is not blank.
+    pub fn end_line(&self) -> usize {
+        self.end_line
+    }
+
+    /// Returns the heading above a task, without tags.
+    pub fn phase(&self) -> Option<&str> {
+        self.phase.as_deref().map(|phase| phase.title.as_str())
+    }
+
+    /// Returns the date of the entry, or else of its phase.
+    pub(crate) fn date_or_phase(&self) -> Option<Timestamp> {
+        self.date.or_else(|| self.phase.as_ref()?.date)
+    }
+
+    /// Returns the tags of a task and of its phase.
+    pub(crate) fn labels(&self) -> Labels {
+        let own = Labels::parse(&self.text);
+        let phase = self.phase.as_ref().map(|phase| phase.labels).unwrap_or_default();
+        Labels {
+            is_in_progress: own.is_in_progress || phase.is_in_progress,
+            priority: if own.priority == 0 { phase.priority } else { own.priority },
+        }
+    }
+
+    /// Returns whether the format's specification names its form: a list item, an open task, or a heading with a date in
+    /// brackets. Entries of other forms are read, too, and the packets of the specification leave them out.
+    pub fn is_specified(&self) -> bool {
+        self.is_specified
+    }
 }
 
 #[cfg(test)]
@@ -183,11 +279,7 @@ mod tests {
     fn entry(section: Section, title: &str, text: &str, date: Option<&str>) -> Entry {
         let date = date.map(|date| date.parse().unwrap());
         let (title, text) = (title.to_owned(), text.to_owned());
-        Entry::new(
-            section,
-            "x.md",
-            Draft { title, list_intro: None, text, date, is_superseded: false, line: 1 },
-        )
+        Entry::new(section, "x.md", Draft { title, text, date, line: 1, ..Draft::default() })
     }
 
     #[test]

@@ -83,6 +83,20 @@ pub enum MemoryError {
     #[error("the receipt is not the receipt of a packet")]
     NoPacket,
 
+    /// No entry has one of these ids.
+    #[error("there is no entry with the id {}; the packet lists ids under \"Also noted\"", ids.join(", "))]
+    UnknownEntry {
+        /// The ids.
+        ids: Vec<String>,
+    },
+
+    /// No policy of packets has this name.
+    #[error("there is no policy '{name}' for packets; use memory or packet-seed")]
+    UnknownPolicy {
+        /// The name.
+        name: String,
+    },
+
     /// The engine rejects an option or an item.
     #[error(transparent)]
     Engine(#[from] pannier_core::Error),

@@ -9,8 +9,8 @@ use crate::MemoryError;
 use crate::file::{Refusal, read, resolve_contained};
 use crate::memory::{FILES, FOLDER, Memory, PAGES, Warning, is_page};
 
-/// The maximum size of a file. Parsing needs a multiple of it in memory.
-const MAX_FILE_BYTES: u64 = 8 << 20;
+const TOO_LONG: &str =
+    "it has more than 8 MiB, so it is not read; move old entries to another file";
 
 /// A context folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,11 +63,12 @@ impl Folder {
         &self.root
     }
 
-    /// Reads all files of the folder. Missing files count as empty; [`Memory::warnings`] lists problems.
+    /// Reads all files of the folder. Missing files count as empty; [`Memory::warnings`] lists problems, and
+    /// [`Memory::unread`] files of more than 8 MiB.
     ///
     /// # Errors
     ///
-    /// [`MemoryError::TooLong`] for a file of more than 8 MiB, [`MemoryError::Io`] if one cannot be read.
+    /// [`MemoryError::Io`] if a file cannot be read.
     pub fn read(&self) -> Result<Memory, MemoryError> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let (mut files, mut warnings) = (Vec::new(), Vec::new());
@@ -85,13 +86,19 @@ impl Folder {
                 Err(refusal) => warn(folder, refusal),
             }
         }
+        let mut unread = Vec::new();
         for path in paths {
-            match read(&self.root, &self.path.join(&path), MAX_FILE_BYTES)? {
-                Ok(bytes) => files.extend(bytes.map(|bytes| (path, bytes))),
-                Err(refusal) => warn(&path, refusal),
+            match read(&self.root, &self.path.join(&path), Memory::MAX_FILE_BYTES) {
+                Ok(Ok(bytes)) => files.extend(bytes.map(|bytes| (path, bytes))),
+                Ok(Err(refusal)) => warn(&path, refusal),
+                Err(MemoryError::TooLong { .. }) => {
+                    warn(&path, TOO_LONG);
+                    unread.push(format!("{name}/{path}"));
+                }
+                Err(error) => return Err(error),
             }
         }
-        Ok(Memory::from_folder(&name, files, warnings))
+        Ok(Memory::from_folder(&name, files, warnings, unread))
     }
 
     /// Returns the sorted names of the pages in a subfolder.
@@ -170,16 +177,18 @@ mod tests {
     }
 
     #[test]
-    fn files_above_the_size_limit_are_an_error() {
+    fn files_above_the_size_limit_are_not_read() {
         let scratch = Scratch::new("long");
-        let max_bytes = MAX_FILE_BYTES as usize;
+        let max_bytes = Memory::MAX_FILE_BYTES as usize;
+        scratch.write(".context/TASKS.md", "- [ ] t\n");
         scratch.write(".context/GLOSSARY.md", &"x".repeat(max_bytes));
         let folder = Folder::find(scratch.path()).unwrap();
-        assert_eq!(folder.read().unwrap().read_order().len(), 1);
+        assert_eq!(folder.read().unwrap().read_order().len(), 2);
         scratch.write(".context/GLOSSARY.md", &"x".repeat(max_bytes + 1));
-        let error = folder.read().unwrap_err();
-        assert!(matches!(error, MemoryError::TooLong { max_bytes: MAX_FILE_BYTES, .. }), "{error}");
-        assert!(error.to_string().contains("GLOSSARY.md"));
+        let memory = folder.read().unwrap();
+        assert_eq!((memory.entries().len(), memory.read_order().len()), (1, 1));
+        assert_eq!(memory.unread(), [".context/GLOSSARY.md"]);
+        assert_eq!(memory.warnings()[0].to_string(), format!(".context/GLOSSARY.md: {TOO_LONG}"));
     }
 
     #[cfg(unix)]

@@ -11,6 +11,7 @@
 //! Therefore lines that nest deeper than [`MAX_DEPTH`] lose their prefix, with a warning. File sizes are limited, and all
 //! other steps are linear scans or binary searches.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -24,6 +25,8 @@ const MAX_INTRO_BYTES: usize = 300;
 /// A heading appended to a text before parsing. If it does not parse as a heading, a block before it is still open.
 const END_PROBE: &str = "\n\n# x\n";
 
+const COMMENT: &str = "<!--";
+
 /// A Markdown text with the positions of its structure.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
@@ -34,11 +37,17 @@ pub(crate) struct Outline {
     pub(crate) headings: Vec<Heading>,
     /// The items of all lists, parents before children. Items in a blockquote inside an item are not listed.
     pub(crate) items: Vec<Item>,
+    /// The paragraphs that introduce the outermost lists, in the order of the lists.
+    pub(crate) intros: Vec<Option<Range<usize>>>,
     comments: Vec<Range<usize>>,
     code: Vec<Range<usize>>,
+    /// The ranges between the comments `INDEX:START` and `INDEX:END`.
+    indexes: Vec<Range<usize>>,
+    /// The lines of comments that are not closed. They hide the rest of their line, and nothing else.
+    pub(crate) open_comments: BTreeSet<usize>,
     /// Whether there is anything but headings, comments and an index.
     pub(crate) has_content: bool,
-    /// A code block or comment that is not closed.
+    /// A code block or HTML block that is not closed.
     pub(crate) unclosed: Option<Unclosed>,
     /// The lines that nest deeper than [`MAX_DEPTH`].
     pub(crate) deep_lines: Vec<usize>,
@@ -59,6 +68,8 @@ pub(crate) struct Item {
     pub(crate) depth: usize,
     /// The number of blockquotes that contain its list.
     quotes: usize,
+    /// The number of its outermost list.
+    pub(crate) list: usize,
     /// The paragraph directly before its list, if that ends with a colon.
     pub(crate) list_intro: Option<Arc<str>>,
     /// The start of its text: the byte position, and the column in its line.
@@ -74,7 +85,37 @@ pub(crate) struct Unclosed {
 
 impl Outline {
     pub(crate) fn new(text: &str) -> Self {
-        let (mut text, deep_lines) = normalize_newlines(text);
+        let (text, deep_lines) = normalize_newlines(text);
+        let mut outline = Self::read(text);
+        let mut hidden = BTreeSet::new();
+        // A block of a comment that never ends hides the rest of the file. So the lines of such comments are blanked, first
+        // one, then all that follow: a file of many takes two more passes.
+        for is_last in [false, true] {
+            let Some(line) = outline.open_comment() else { break };
+            let mut lines: Vec<usize> = vec![line];
+            if is_last {
+                lines.extend((line + 1..=outline.lines.len()).filter(|line| {
+                    let range = outline.line_range(*line);
+                    outline.text[range].trim_start().starts_with(COMMENT)
+                }));
+            }
+            let mut text = std::mem::take(&mut outline.text);
+            for line in lines {
+                let range = outline.line_range_in(&text, line);
+                let blank = " ".repeat(range.len());
+                text.replace_range(range, &blank);
+                hidden.insert(line);
+            }
+            outline = Self::read(text);
+        }
+        let blanked: Vec<_> = hidden.iter().map(|line| outline.line_range(*line)).collect();
+        outline.comments.extend(blanked);
+        outline.comments.sort_unstable_by_key(|comment| comment.start);
+        outline.open_comments.append(&mut hidden);
+        Self { deep_lines, ..outline }
+    }
+
+    fn read(mut text: String) -> Self {
         let later_lines = text.match_indices('\n').map(|(index, _)| index + 1);
         let lines = [0].into_iter().chain(later_lines).collect();
         let end = text.len();
@@ -83,17 +124,46 @@ impl Outline {
         reader.read();
         let Reader { headings, spans, intros, comments, code, has_content, indexed, open, .. } =
             reader;
+        let (indexes, open_comments) = (reader.indexes, reader.open_comments);
         text.truncate(end);
         let mut outline =
-            Self { text, lines, headings, comments, code, deep_lines, ..Self::default() };
+            Self { text, lines, headings, comments, code, indexes, ..Self::default() };
+        outline.open_comments = open_comments.into_iter().map(|at| outline.line(at)).collect();
         // Without an end marker, the text after the start of an index is content.
-        outline.has_content = has_content || indexed == Some(true);
-        let intros = intros.into_iter().map(|intro| outline.list_intro(intro?)).collect::<Vec<_>>();
-        let items = spans.into_iter().map(|span| outline.item(span, &intros));
+        outline.has_content = has_content || indexed.is_some_and(|(_, has_content)| has_content);
+        let texts: Vec<_> = intros.iter().map(|intro| outline.list_intro(intro.clone()?)).collect();
+        let items = spans.into_iter().map(|span| outline.item(span, &texts));
         outline.items = items.collect();
+        let used =
+            intros.into_iter().zip(texts).map(|(range, text)| range.filter(|_| text.is_some()));
+        outline.intros = used.collect();
         outline.unclosed =
             open.map(|(position, is_code)| Unclosed { line: outline.line(position), is_code });
         outline
+    }
+
+    /// Returns the line of a comment that is open to the end of the text.
+    fn open_comment(&self) -> Option<usize> {
+        let unclosed = self.unclosed.filter(|unclosed| !unclosed.is_code)?;
+        let line = &self.text[self.line_range(unclosed.line)];
+        // Quoted and listed comments end with their container.
+        line.trim_start().starts_with(COMMENT).then_some(unclosed.line)
+    }
+
+    /// Returns the bytes of a line, counted from 1, without its line break.
+    pub(crate) fn line_range(&self, line: usize) -> Range<usize> {
+        self.line_range_in(&self.text, line)
+    }
+
+    fn line_range_in(&self, text: &str, line: usize) -> Range<usize> {
+        let start = self.lines.get(line - 1).copied().unwrap_or(text.len());
+        let end = self.lines.get(line).map_or(text.len(), |end| end - 1);
+        start..end
+    }
+
+    /// Returns whether a byte position is between the marks of an index.
+    pub(crate) fn is_in_index(&self, position: usize) -> bool {
+        is_in(&self.indexes, position)
     }
 
     /// Returns the text with normalized line endings.
@@ -108,10 +178,12 @@ impl Outline {
 
     /// Returns whether a byte position is inside a code block or comment.
     pub(crate) fn is_code_or_comment(&self, position: usize) -> bool {
-        [&self.code, &self.comments].iter().any(|ranges| {
-            let after = ranges.partition_point(|range| range.start <= position);
-            after.checked_sub(1).is_some_and(|last| position < ranges[last].end)
-        })
+        is_in(&self.code, position) || is_in(&self.comments, position)
+    }
+
+    /// Returns the comments, ascending.
+    pub(crate) fn comments(&self) -> &[Range<usize>] {
+        &self.comments
     }
 
     /// Returns whether a range overlaps a comment.
@@ -215,9 +287,10 @@ impl Outline {
         let is_empty = rest[whitespace..].is_empty() || rest[whitespace..].starts_with('\n');
         if is_empty || column - bullet > 4 {
             let start = range.start + marker + usize::from(whitespace > 0);
-            return Item { range, depth, quotes, list_intro, start, column: bullet + 1 };
+            return Item { range, depth, quotes, list, list_intro, start, column: bullet + 1 };
         }
-        Item { start: range.start + marker + whitespace, range, depth, quotes, list_intro, column }
+        let start = range.start + marker + whitespace;
+        Item { range, depth, quotes, list, list_intro, start, column }
     }
 
     /// Returns the paragraph directly before a list as one line, if it ends with a colon.
@@ -231,6 +304,12 @@ impl Outline {
         let intro = lines.join(" ");
         intro.ends_with(':').then(|| intro.into())
     }
+}
+
+/// Returns whether a position is in one of these ascending ranges.
+fn is_in(ranges: &[Range<usize>], position: usize) -> bool {
+    let after = ranges.partition_point(|range| range.start <= position);
+    after.checked_sub(1).is_some_and(|last| position < ranges[last].end)
 }
 
 /// Returns the length of the rest of a line, including its newline, if it is blank.
@@ -269,8 +348,11 @@ struct Reader<'t> {
     comments: Vec<Range<usize>>,
     code: Vec<Range<usize>>,
     has_content: bool,
-    /// Inside an index: whether it has content.
-    indexed: Option<bool>,
+    /// Inside an index: its start, and whether it has content.
+    indexed: Option<(usize, bool)>,
+    indexes: Vec<Range<usize>>,
+    /// The positions of comments that are not closed.
+    open_comments: Vec<usize>,
     /// The start of the last code or HTML block, and whether it is code.
     open: Option<(usize, bool)>,
 }
@@ -289,9 +371,10 @@ impl Reader<'_> {
             match event {
                 Event::Start(Tag::Heading { level, .. }) => {
                     is_heading = true;
-                    if items + outer_quotes == 0
-                        && self.text[range.clone()].trim_start_matches(' ').starts_with('#')
-                    {
+                    // A setext heading may begin with `#`, but has a second line.
+                    let line = self.text[range.clone()].trim();
+                    let is_hashed = line.starts_with('#') && !line.contains('\n');
+                    if items + outer_quotes == 0 && is_hashed {
                         self.headings.push(Heading { level: level as u8, range });
                     }
                 }
@@ -344,12 +427,12 @@ impl Reader<'_> {
 
     fn content(&mut self) {
         match &mut self.indexed {
-            Some(indexed) => *indexed = true,
+            Some((_, has_content)) => *has_content = true,
             None => self.has_content = true,
         }
     }
 
-    /// Finds the comments in an HTML block. A comment that is not closed extends to the end of the block.
+    /// Finds the comments in an HTML block. A comment that is not closed extends to the end of its line.
     fn html(&mut self, block: Range<usize>) {
         let mut next = block.start;
         while next < block.end {
@@ -357,7 +440,11 @@ impl Reader<'_> {
             let Some(start) = rest.find("<!--") else { break };
             // The dashes of `<!--` may also close the comment: `<!-->` is one.
             let close = rest[start + 2..].find("-->").map(|close| start + 2 + close + 3);
-            let end = close.unwrap_or(rest.len());
+            let line_end = || rest[start..].find('\n').map_or(rest.len(), |end| start + end);
+            let end = close.unwrap_or_else(line_end);
+            if close.is_none() {
+                self.open_comments.push(next + start);
+            }
             if !rest[..start].trim().is_empty() {
                 self.content();
             }
@@ -372,8 +459,11 @@ impl Reader<'_> {
     fn comment(&mut self, range: Range<usize>) {
         let comment = self.text[range.clone()].trim_start_matches("<!--").trim_end_matches("-->");
         match comment.trim() {
-            "INDEX:START" => self.indexed = self.indexed.or(Some(false)),
-            "INDEX:END" => self.indexed = None,
+            "INDEX:START" => self.indexed = self.indexed.or(Some((range.start, false))),
+            "INDEX:END" => {
+                let start = self.indexed.take().map(|(start, _)| start);
+                self.indexes.extend(start.map(|start| start..range.end));
+            }
             _ => {}
         }
         self.comments.push(range);

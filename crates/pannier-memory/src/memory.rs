@@ -8,6 +8,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::entry::{Draft, Entry, Section};
+use crate::line_map::{Coverage, LineMap};
 use crate::markdown::Outline;
 use crate::{dated_entries, list_entries};
 
@@ -35,6 +36,8 @@ pub struct Memory {
     entries: Vec<Entry>,
     read_order: Vec<String>,
     warnings: Vec<Warning>,
+    coverage: Vec<Coverage>,
+    unread: Vec<String>,
     version: String,
 }
 
@@ -68,6 +71,9 @@ pub(crate) struct Problem {
 }
 
 impl Memory {
+    /// The maximum size of a file. Parsing needs a multiple of it in memory.
+    pub const MAX_FILE_BYTES: u64 = 8 << 20;
+
     /// Parses files given by their paths below the context folder, such as `TASKS.md` or `decisions/storage.md`. Other
     /// paths are ignored. The order of the files does not matter.
     ///
@@ -85,14 +91,16 @@ impl Memory {
         B: AsRef<[u8]>,
     {
         let files = files.into_iter().map(|(path, bytes)| (path.into(), bytes));
-        Self::from_folder(FOLDER, files, Vec::new())
+        Self::from_folder(FOLDER, files, Vec::new(), Vec::new())
     }
 
-    /// Parses the files of a folder with this name. `warnings` are those of reading the folder.
+    /// Parses the files of a folder with this name. `warnings` are those of reading the folder, and `unread` are the files
+    /// that are too long.
     pub(crate) fn from_folder<B: AsRef<[u8]>>(
         folder: &str,
         files: impl IntoIterator<Item = (String, B)>,
         warnings: Vec<Warning>,
+        unread: Vec<String>,
     ) -> Self {
         let mut files: Vec<(FileRole, String, B)> = files
             .into_iter()
@@ -102,7 +110,7 @@ impl Memory {
             .collect();
         files.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
         files.dedup_by(|next, kept| next.1 == kept.1);
-        let mut memory = Self { warnings, ..Self::default() };
+        let mut memory = Self { warnings, unread, ..Self::default() };
         let mut hash = blake3::Hasher::new();
         for (role, path, bytes) in &files {
             for part in [path.as_bytes(), bytes.as_ref()] {
@@ -119,6 +127,12 @@ impl Memory {
             *number += 1;
             entry.number(*number);
         }
+        ids.clear();
+        for entry in &mut memory.entries {
+            let number = ids.entry(entry.short_id().to_owned()).or_default();
+            *number += 1;
+            entry.number_short_id(*number);
+        }
         memory
     }
 
@@ -131,23 +145,27 @@ impl Memory {
             true => {
                 (unclosed.line, "the code block is not closed, so the rest of the file is code")
             }
-            false => (
-                unclosed.line,
-                "the comment or tag is not closed, so the rest of the file is ignored",
-            ),
+            false => (unclosed.line, "the tag is not closed, so the rest of the file is one block"),
         });
+        let comment = "the comment is not closed, so only the rest of its line is ignored";
+        let comments = outline.open_comments.iter().map(|line| (*line, comment));
         problems.extend(
             deep.chain(unclosed)
+                .chain(comments)
                 .map(|(line, problem)| Problem { line, problem: problem.to_owned() }),
         );
+        let mut lines = LineMap::new(&outline);
         let drafts: Vec<Draft> = match role.section() {
-            Some(Section::Constitution | Section::Conventions) => list_entries::rules(&outline),
-            Some(Section::Tasks) => list_entries::tasks(&outline, &mut problems),
+            Some(Section::Constitution | Section::Conventions) => {
+                list_entries::rules(&outline, &mut lines)
+            }
+            Some(Section::Tasks) => list_entries::tasks(&outline, &mut lines, &mut problems),
             Some(Section::Decisions | Section::Learnings) => {
-                dated_entries::entries(&outline, &mut problems)
+                dated_entries::entries(&outline, &mut lines, &mut problems)
             }
             None => Vec::new(),
         };
+        self.coverage.push(lines.coverage(path, drafts.len(), role.section().is_none()));
         if let Some(section) = role.section() {
             self.entries.extend(drafts.into_iter().map(|draft| Entry::new(section, path, draft)));
         }
@@ -182,6 +200,21 @@ impl Memory {
     /// Returns the problems in the files.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    /// Returns what was read of each file.
+    pub fn coverage(&self) -> &[Coverage] {
+        &self.coverage
+    }
+
+    /// Returns the paths of files that are too long to be read.
+    pub fn unread(&self) -> &[String] {
+        &self.unread
+    }
+
+    /// Returns the entry with this id or short id.
+    pub fn entry(&self, id: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.id() == id || entry.short_id() == id)
     }
 
     /// Returns the BLAKE3 hash of the paths and bytes of all files, as 64 hexadecimal digits.
@@ -345,7 +378,7 @@ mod tests {
                 ".context/TASKS.md:2: byte 16 is not valid UTF-8; invalid bytes were replaced",
                 ".context/DECISIONS.md:1: 2026-13-45 is not a valid date, so the entry counts as undated",
                 ".context/DECISIONS.md:2: the code block is not closed, so the rest of the file is code",
-                ".context/LEARNINGS.md:2: the comment or tag is not closed, so the rest of the file is ignored"
+                ".context/LEARNINGS.md:2: the comment is not closed, so only the rest of its line is ignored"
             ]
         );
     }

@@ -3,25 +3,26 @@
 //! The budget bounds the printed text, including headings, bullets and the token count. The frame (header, files to read,
 //! constitution, instruction) is in every packet; all other entries compete for the remaining budget.
 //!
-//! The selected tasks supply the keywords that score decisions and learnings. So there are two runs: the first selects the
-//! tasks, whose scores do not depend on keywords; the second selects everything with the keywords of those tasks.
+//! In packets of the specification, the selected tasks supply the keywords that score decisions and learnings. So there
+//! are two runs: the first selects the tasks, whose scores do not depend on keywords; the second selects everything with
+//! the keywords of those tasks. Otherwise all open tasks supply them, and one run selects everything.
 
 mod explain;
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use pannier_core::item::{ContextSource, FormName, MetadataValue};
+use pannier_core::item::{ContextSource, MetadataValue};
 use pannier_core::report::SelectionReport;
 use pannier_core::score::MetadataTrustScorer;
 use pannier_core::{ContextBudget, ContextItem, Pipeline, Selection, Timestamp, TokenCounter};
 use pannier_policy::{Policy, PolicyRegistry, Receipt, ReceiptSource, Replay, RunConfig};
 use serde::{Deserialize, Serialize};
 
-use crate::policy::{kind, packet_policy};
+use crate::policy::{PacketPolicy, SUPERSEDED_TRUST, kind, memory_policy, seed_policy};
 use crate::render::{
-    PacketFill, PacketFormat, PacketFrame, PacketLayout, RenderedEntries, content, short_content,
+    PacketFill, PacketFormat, PacketFrame, PacketLayout, RenderedEntries, entries_within,
 };
 use crate::{Config, Entry, Memory, MemoryError, Section, keywords};
 
@@ -39,11 +40,23 @@ pub struct PacketOptions {
     pub max_characters: Option<usize>,
     /// The output format.
     pub format: PacketFormat,
-    /// The maximum share of the budget for tasks, in percent.
+    /// The policy that selects the entries.
+    #[serde(
+        default = "PacketPolicy::of_old_receipts",
+        skip_serializing_if = "PacketPolicy::is_seed"
+    )]
+    pub policy: PacketPolicy,
+    /// The share of tasks, in percent: a guarantee of what the rules leave, and in the specification's packets a maximum.
     pub task_percent: f64,
-    /// The maximum share of the budget for conventions, in percent.
+    /// The share of conventions, as that of tasks.
     pub convention_percent: f64,
-    /// The work at hand: decisions and learnings that match it score higher.
+    /// The guaranteed share of decisions; the specification has none.
+    #[serde(default = "scored_percent", skip_serializing_if = "is_scored_percent")]
+    pub decision_percent: f64,
+    /// The guaranteed share of learnings; the specification has none.
+    #[serde(default = "scored_percent", skip_serializing_if = "is_scored_percent")]
+    pub learning_percent: f64,
+    /// The work at hand: entries that match it score higher. In the specification's packets, decisions and learnings only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
     /// The current time, against which the age of entries is measured.
@@ -53,6 +66,14 @@ pub struct PacketOptions {
     pub include_timestamp: bool,
 }
 
+fn scored_percent() -> f64 {
+    PacketOptions::SCORED_PERCENT
+}
+
+fn is_scored_percent(percent: &f64) -> bool {
+    *percent == PacketOptions::SCORED_PERCENT
+}
+
 impl PacketOptions {
     /// The default budget in tokens.
     pub const BUDGET: usize = 8_000;
@@ -60,6 +81,8 @@ impl PacketOptions {
     pub const TASK_PERCENT: f64 = 40.0;
     /// The default of [`convention_percent`](Self::convention_percent).
     pub const CONVENTION_PERCENT: f64 = 20.0;
+    /// The default of [`decision_percent`](Self::decision_percent) and [`learning_percent`](Self::learning_percent).
+    pub const SCORED_PERCENT: f64 = 20.0;
 
     /// Applies the values that a configuration sets.
     ///
@@ -83,6 +106,8 @@ impl PacketOptions {
         self.budget = config.token_budget.unwrap_or(self.budget);
         self.task_percent = percent(config.task_budget_pct, self.task_percent);
         self.convention_percent = percent(config.convention_budget_pct, self.convention_percent);
+        self.decision_percent = percent(config.decision_budget_pct, self.decision_percent);
+        self.learning_percent = percent(config.learning_budget_pct, self.learning_percent);
         self
     }
 
@@ -102,6 +127,9 @@ impl PacketOptions {
             format: PacketFormat::default(),
             task_percent: Self::TASK_PERCENT,
             convention_percent: Self::CONVENTION_PERCENT,
+            policy: PacketPolicy::default(),
+            decision_percent: Self::SCORED_PERCENT,
+            learning_percent: Self::SCORED_PERCENT,
             query: None,
             now,
             include_timestamp: false,
@@ -210,16 +238,29 @@ impl<'m> PacketBuilder<'m> {
         options: PacketOptions,
         counter: Arc<dyn TokenCounter>,
     ) -> Result<Self, MemoryError> {
-        let entries = pool_entries(memory);
-        let contents = entries.iter().map(|entry| (*entry, content(entry), short_content(entry)));
-        let contents: Vec<_> = contents.collect();
-        let rendered = Arc::new(RenderedEntries::new(memory, &contents, options.format, &*counter));
-        let pool = pool(contents, &task_recency_ranks(&entries), &rendered)?.into();
-        // The policy checks the ranges of the options.
-        packet_policy(&options, Vec::new())?.pipeline()?;
+        let entries = pool_entries(memory, options.policy);
+        let mut rendered = RenderedEntries::new(memory, &entries, &options, &*counter);
+        let pool = pool(&entries, options.policy, &mut rendered)?.into();
         let (entries, character_limit) = (entries.into(), OnceLock::new());
+        let rendered = Arc::new(rendered);
         let layouts = layouts(&rendered, &options, &counter);
-        Ok(Self { memory, options, counter, entries, pool, rendered, layouts, character_limit })
+        let builder =
+            Self { memory, options, counter, entries, pool, rendered, layouts, character_limit };
+        // The policy checks the ranges of the options.
+        builder.policy_for(Vec::new())?.pipeline()?;
+        Ok(builder)
+    }
+
+    /// Builds the policy of the options. `tasks` are the tasks whose keywords score the specification's packets.
+    fn policy_for(&self, tasks: Vec<&str>) -> Result<Policy, MemoryError> {
+        match self.options.policy {
+            PacketPolicy::PacketSeed => seed_policy(&self.options, keywords(tasks)),
+            PacketPolicy::Memory => {
+                let tasks = self.entries.iter().filter(|entry| entry.section() == Section::Tasks);
+                let tasks: Vec<&str> = tasks.map(|task| task.text()).collect();
+                memory_policy(&self.options, keywords(tasks.iter().copied()), &tasks.join("\n"))
+            }
+        }
     }
 
     /// Returns a builder with another budget. It shares the rendered entries.
@@ -328,13 +369,13 @@ impl<'m> PacketBuilder<'m> {
         })
     }
 
-    /// Selects the entries of a packet with this budget, in two runs: which tasks are in, and with their keywords
-    /// everything.
+    /// Selects the entries of a packet with this budget. The specification's packets take two runs: which tasks are in, and
+    /// with their keywords everything.
     fn select(&self, budget: usize) -> Result<PacketSelection<'_>, MemoryError> {
         let (layout, limit) = self.layout_for(budget);
         let budget = ContextBudget::new(limit, limit)?;
-        let run = |keywords: Vec<String>| -> Result<PacketSelection<'_>, MemoryError> {
-            let policy = packet_policy(&self.options, keywords)?;
+        let run = |tasks: Vec<&str>| -> Result<PacketSelection<'_>, MemoryError> {
+            let policy = self.policy_for(tasks)?;
             let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
             let pipeline = pipeline.with_layout(layout.clone());
             let selection = pipeline.run(&*self.pool, &budget)?;
@@ -342,11 +383,23 @@ impl<'m> PacketBuilder<'m> {
             Ok(PacketSelection { layout, policy, pipeline, budget, selection })
         };
         let first = run(Vec::new())?;
+        if self.options.policy == PacketPolicy::Memory {
+            return Ok(first);
+        }
         let mut selected: Vec<usize> = whole_entries(&first.selection).collect();
         selected.sort_unstable();
         let is_task = |index: &&usize| self.entries[**index].section() == Section::Tasks;
         let tasks = selected.iter().filter(is_task).map(|index| self.entries[*index].text());
-        run(keywords(tasks))
+        run(tasks.collect())
+    }
+
+    /// Returns the positions in the [pool](Self::pool) of the entries that the packet has whole.
+    ///
+    /// # Errors
+    ///
+    /// As [`packet`](Self::packet).
+    pub fn whole_indices(&self) -> Result<BTreeSet<usize>, MemoryError> {
+        Ok(whole_entries(&self.selection()?).collect())
     }
 
     /// Returns the layout that a budget allows, and the limit of its tokens.
@@ -439,6 +492,12 @@ impl<'m> PacketBuilder<'m> {
     }
 }
 
+/// Renders whole entries as Markdown, each with its place, within a budget. The last are shortened first: to the paragraph
+/// that answers, to their titles, and then to a count, which alone may exceed the budget.
+pub fn render_entries(entries: &[&Entry], budget: usize, counter: &dyn TokenCounter) -> String {
+    entries_within(entries, budget, counter)
+}
+
 /// Returns a layout for each [`PacketFill`].
 fn layouts(
     rendered: &Arc<RenderedEntries>,
@@ -456,9 +515,9 @@ fn whole_entries(selection: &Selection<'_>) -> impl Iterator<Item = usize> {
 }
 
 /// Returns the entries of the pool in tie-breaking order: lists in file order, dated entries newest first.
-fn pool_entries(memory: &Memory) -> Vec<&Entry> {
+fn pool_entries(memory: &Memory, policy: PacketPolicy) -> Vec<&Entry> {
     let mut entries: Vec<&Entry> = memory.entries().iter().collect();
-    entries.retain(|entry| entry.section() != Section::Constitution);
+    entries.retain(|entry| entry.section() != Section::Constitution && policy.includes(entry));
     entries.sort_by_key(|entry| {
         let date = entry.date().filter(|_| entry.section().is_dated());
         (entry.section(), Reverse(date))
@@ -466,23 +525,31 @@ fn pool_entries(memory: &Memory) -> Vec<&Entry> {
     entries
 }
 
-/// Turns entries, each with its whole and its short content, into items with the token counts of their printed form.
+/// Turns entries into items with the token counts of their printed forms.
 fn pool(
-    entries: Vec<(&Entry, Cow<'_, str>, Cow<'_, str>)>,
-    recency_ranks: &[i64],
-    rendered: &RenderedEntries,
+    entries: &[&Entry],
+    policy: PacketPolicy,
+    rendered: &mut RenderedEntries,
 ) -> Result<Vec<ContextItem>, MemoryError> {
     let source = ContextSource::new("memory")?;
+    let (ranks, trust) = match policy {
+        PacketPolicy::PacketSeed => (task_recency_ranks(entries), MetadataValue::Integer(0)),
+        PacketPolicy::Memory => (task_ranks(entries), MetadataValue::Float(SUPERSEDED_TRUST)),
+    };
     let (mut items, mut last) = (Vec::with_capacity(entries.len()), None);
-    for (index, (entry, content, short)) in entries.into_iter().enumerate() {
-        let (whole_tokens, short_tokens) = rendered.tokens(index);
+    for (index, entry) in entries.iter().enumerate() {
         let tokens = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         let kind = match last {
             Some((section, kind)) if section == entry.section() => kind,
             _ => kind(entry.section())?,
         };
         last = Some((entry.section(), kind.clone()));
-        let mut item = ContextItem::builder(content, tokens(whole_tokens))
+        // The pool owns the contents; a packet copies the printed texts.
+        let mut forms = rendered.forms_mut(index).iter_mut().map(|form| {
+            (form.name.clone(), std::mem::take(&mut form.content), tokens(form.tokens))
+        });
+        let (_, content, whole_tokens) = forms.next().unwrap_or_default();
+        let mut item = ContextItem::builder(content, whole_tokens)
             .kind(kind)
             .source(source.clone())
             .id(entry.id())
@@ -491,21 +558,43 @@ fn pool(
             item = item.timestamp(date);
         }
         item = match entry.section() {
-            Section::Tasks => item.priority(recency_ranks[index]),
+            Section::Tasks => item.priority(ranks[index]),
             // In file order.
             Section::Conventions => item.priority(-(index as i64)),
             _ => item,
         };
         if entry.is_superseded() {
-            item = item.metadata(MetadataTrustScorer::KEY, MetadataValue::Integer(0));
+            item = item.metadata(MetadataTrustScorer::KEY, trust.clone());
         }
-        // Omitted conventions are only counted.
-        if entry.section() != Section::Conventions {
-            item = item.form(FormName::SHORT, short, tokens(short_tokens));
+        for (name, content, tokens) in forms {
+            item = item.form(name, content, tokens);
         }
         items.push(item.build()?);
     }
     Ok(items)
+}
+
+/// Ranks tasks; the least urgent has rank 0. Tasks in progress are first, then by priority, then by date, and notes are
+/// last.
+fn task_ranks(entries: &[&Entry]) -> Vec<i64> {
+    let dates = task_recency_ranks(entries);
+    let mut order: Vec<usize> =
+        (0..entries.len()).filter(|index| entries[*index].section() == Section::Tasks).collect();
+    order.sort_by_key(|index| {
+        let task = entries[*index];
+        (
+            task.is_specified(),
+            task.labels(),
+            task.date_or_phase().is_some(),
+            task.date_or_phase(),
+            dates[*index],
+        )
+    });
+    let mut ranks = vec![0; entries.len()];
+    for (rank, index) in order.into_iter().enumerate() {
+        ranks[index] = rank as i64;
+    }
+    ranks
 }
 
 /// Ranks tasks by date; the oldest has rank 0. A task without a date takes that of the preceding task. Of equal dates, the
@@ -572,6 +661,7 @@ mod tests {
             budget in 50..1_500_usize,
             max_characters in prop::option::of(150..5_000_usize),
             is_json in any::<bool>(),
+            is_seed in any::<bool>(),
         ) {
             let list = |texts: &[String], bullet: &str| -> String {
                 texts.iter().map(|text| format!("{bullet} x{text}\n")).collect()
@@ -582,6 +672,7 @@ mod tests {
                 ("DECISIONS.md", list(&decisions, "## [2026-11-01] title\n\n")),
             ]);
             let mut options = PacketOptions::new("2026-11-16T12:00:00Z".parse().unwrap());
+            options.policy = if is_seed { PacketPolicy::PacketSeed } else { PacketPolicy::Memory };
             (options.budget, options.max_characters) = (budget, max_characters);
             options.format = if is_json { PacketFormat::Json } else { PacketFormat::Markdown };
             let builder = PacketBuilder::new(&memory, options, Arc::new(BytesOverFour)).unwrap();
@@ -590,8 +681,8 @@ mod tests {
             let layout = Counted(packet.layout.clone(), Arc::clone(&renderings));
             let pipeline = packet.pipeline.clone().with_layout(layout);
             pipeline.run(&*builder.pool, &packet.budget).unwrap();
-            // The slicer moves an entry at most twice: to its title and to its whole text.
-            let moves = (2 * builder.pool.len()).max(1);
+            // The slicer moves an entry at most three times: to its title, its excerpt and its whole text.
+            let moves = (3 * builder.pool.len()).max(1);
             let renderings = renderings.load(Ordering::Relaxed);
             prop_assert!(renderings <= 4 + 2 * moves.ilog2(), "{renderings} of {moves}");
         }

@@ -8,11 +8,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use pannier_core::item::FormName;
 use pannier_core::layout::{PlacedItems, Plan, RenderCost, SectionId};
 use pannier_core::score::Pool;
 use pannier_core::{Error, Layout, Timestamp, TokenCounter};
 
-use crate::{Entry, Memory, PacketOptions, Section};
+use crate::excerpt::{key_paragraph, one_line_paragraph, one_line_title, truncate};
+use crate::{Entry, Memory, PacketOptions, PacketPolicy, Section};
 
 /// The last line of every packet.
 const INSTRUCTION: &str = "Before you begin, tell the user that you have read this project's context files and follow \
@@ -42,11 +44,22 @@ const SELECTABLE_SECTIONS: [(Section, &str); 4] = [
     (Section::Learnings, "## Recent Learnings\n\n"),
 ];
 
+/// The headings of entries that are not whole, in the same order.
+const NOTE_HEADINGS: [&str; 4] =
+    ["Tasks:\n\n", "Conventions:\n\n", "Decisions:\n\n", "Learnings:\n\n"];
+
+/// How to open the entries below.
+const NOTE_HINT: &str =
+    "Open an entry by its id: `pannier memory get ID`, or the tool `get_memory` with `ids`.\n\n";
+
 /// The rendered form of everything that a packet may contain.
 #[derive(Debug)]
 pub(crate) struct RenderedEntries {
     format: PacketFormat,
+    policy: PacketPolicy,
     read_order: Vec<String>,
+    /// Files that are too long to be read.
+    unread: Vec<String>,
     rules: Vec<String>,
     /// In pool order.
     entries: Vec<RenderedEntry>,
@@ -78,12 +91,21 @@ struct Contents<'c> {
 struct RenderedEntry {
     /// A position in [`SELECTABLE_SECTIONS`].
     section: usize,
-    whole: String,
-    whole_tokens: usize,
-    short: String,
-    short_tokens: usize,
-    /// Whether it is counted if it is omitted. Superseded entries are not.
+    /// Whole first, then shorter.
+    forms: Vec<RenderedForm>,
+    /// Whether it is counted if it is omitted. In packets of the specification, superseded entries are not.
     counts_as_omitted: bool,
+}
+
+/// An entry in one of its forms.
+#[derive(Debug)]
+pub(crate) struct RenderedForm {
+    pub(crate) name: FormName,
+    /// The content of the item.
+    pub(crate) content: String,
+    /// The content as printed.
+    text: String,
+    pub(crate) tokens: usize,
 }
 
 /// The part of a packet that the budget allows in addition to the frame.
@@ -106,15 +128,17 @@ impl PacketFill {
 }
 
 impl RenderedEntries {
-    /// Renders the rules of `memory` and the `entries` of the pool, given with their whole and short contents.
+    /// Renders the rules of `memory` and the `entries` of the pool.
     pub(crate) fn new(
         memory: &Memory,
-        entries: &[(&Entry, Cow<'_, str>, Cow<'_, str>)],
-        format: PacketFormat,
+        entries: &[&Entry],
+        options: &PacketOptions,
         counter: &dyn TokenCounter,
     ) -> Self {
-        let rules = memory.section(Section::Constitution);
-        let mut rendered_rules = Vec::with_capacity(rules.len());
+        let (format, policy) = (options.format, options.policy);
+        let rules = memory.section(Section::Constitution).iter();
+        let rules = rules.filter(|rule| policy.includes(rule));
+        let mut rendered_rules = Vec::new();
         let mut previous_intro = None;
         for rule in rules {
             let intro = rule.list_intro();
@@ -130,23 +154,32 @@ impl RenderedEntries {
             });
             previous_intro = intro;
         }
-        let rendered = entries
-            .iter()
-            .map(|(entry, whole, short)| RenderedEntry::new(entry, whole, short, format));
+        let rendered = entries.iter().map(|entry| RenderedEntry::new(entry, format, policy));
         let mut rendered: Vec<RenderedEntry> = rendered.collect();
-        let texts = rendered.iter().flat_map(|entry| [entry.whole.as_str(), entry.short.as_str()]);
-        let counts = counter.count_each(&texts.collect::<Vec<_>>());
-        for (entry, counts) in rendered.iter_mut().zip(counts.chunks_exact(2)) {
-            (entry.whole_tokens, entry.short_tokens) = (counts[0], counts[1]);
+        let forms = rendered.iter().flat_map(|entry| &entry.forms);
+        let counts = counter.count_each(&forms.map(|form| form.text.as_str()).collect::<Vec<_>>());
+        let forms = rendered.iter_mut().flat_map(|entry| &mut entry.forms);
+        forms.zip(counts).for_each(|(form, count)| form.tokens = count);
+        if policy == PacketPolicy::Memory {
+            rendered.iter_mut().for_each(RenderedEntry::drop_longer_forms);
         }
         let read_order = memory.read_order().to_vec();
-        Self { format, read_order, rules: rendered_rules, entries: rendered }
+        let unread = match policy {
+            PacketPolicy::Memory => memory.unread().to_vec(),
+            PacketPolicy::PacketSeed => Vec::new(),
+        };
+        Self { format, policy, read_order, unread, rules: rendered_rules, entries: rendered }
     }
 
-    /// Returns the token counts of an entry, whole and short.
-    pub(crate) fn tokens(&self, index: usize) -> (usize, usize) {
-        let entry = &self.entries[index];
-        (entry.whole_tokens, entry.short_tokens)
+    /// Returns the forms of an entry, whole first.
+    pub(crate) fn forms_mut(&mut self, index: usize) -> &mut [RenderedForm] {
+        &mut self.entries[index].forms
+    }
+
+    /// Returns an entry in a form; the shortest if it has no such form.
+    fn form(&self, index: usize, level: usize) -> &RenderedForm {
+        let forms = &self.entries[index].forms;
+        &forms[level.min(forms.len() - 1)]
     }
 }
 
@@ -167,10 +200,10 @@ impl PacketFrame {
 
     /// Renders the packet with a token count of 0, and returns the byte position of that 0.
     ///
-    /// `placed` yields pool positions and whether the entry is short.
+    /// `placed` yields pool positions and levels.
     fn text(
         &self,
-        placed: impl Iterator<Item = (usize, bool)>,
+        placed: impl Iterator<Item = (usize, usize)>,
         fill: PacketFill,
     ) -> (String, usize) {
         let mut sections: [Vec<usize>; 4] = Default::default();
@@ -180,18 +213,17 @@ impl PacketFrame {
             omitted[entry.section] += 1;
         }
         let mut capacity = 1_024 + self.rendered.rules.iter().map(String::len).sum::<usize>();
-        for (index, is_short) in placed {
+        for (index, level) in placed {
             let entry = &self.rendered.entries[index];
+            let text = &self.rendered.form(index, level).text;
             if entry.counts_as_omitted {
                 omitted[entry.section] -= 1;
             }
-            if is_short {
-                notes[entry.section].push(&entry.short);
-                capacity += entry.short.len();
-            } else {
-                sections[entry.section].push(index);
-                capacity += entry.whole.len() + 1;
+            match level {
+                0 => sections[entry.section].push(index),
+                _ => notes[entry.section].push(text),
             }
+            capacity += text.len() + 1;
         }
         // Tasks and conventions in file order; decisions and learnings by rank.
         sections[0].sort_unstable();
@@ -232,6 +264,10 @@ impl PacketFrame {
             }
             text.push('\n');
         }
+        if !self.rendered.unread.is_empty() && self.budget > 0 {
+            let paths = self.rendered.unread.join(", ");
+            text.push_str(&format!("Not read, above 8 MiB: {paths}\n\n"));
+        }
         if !self.rendered.rules.is_empty() {
             text.push_str("## Constitution (NEVER VIOLATE)\n\n");
             self.rendered.rules.iter().for_each(|rule| text.push_str(rule));
@@ -242,13 +278,27 @@ impl PacketFrame {
                 continue;
             }
             text.push_str(heading);
-            indices.iter().for_each(|index| text.push_str(&self.rendered.entries[*index].whole));
+            indices.iter().for_each(|index| text.push_str(&self.rendered.form(*index, 0).text));
             text.push_str(section_end(section));
         }
         let omitted = omitted.filter(|_| fill == PacketFill::Entries);
         if notes.iter().any(|notes| !notes.is_empty()) || omitted.is_some() {
-            text.push_str("Also noted:\n\n");
-            notes.iter().flatten().for_each(|note| text.push_str(note));
+            match self.rendered.policy {
+                PacketPolicy::PacketSeed => {
+                    text.push_str("Also noted:\n\n");
+                    notes.iter().flatten().for_each(|note| text.push_str(note));
+                }
+                PacketPolicy::Memory => {
+                    text.push_str("## Also noted\n\n");
+                    text.push_str(NOTE_HINT);
+                    let sections = notes.iter().zip(NOTE_HEADINGS);
+                    for (notes, heading) in sections.filter(|(notes, _)| !notes.is_empty()) {
+                        text.push_str(heading);
+                        notes.iter().for_each(|note| text.push_str(note));
+                        text.push('\n');
+                    }
+                }
+            }
             if let Some(omitted) = omitted {
                 text.push_str(&format!("- {omitted}\n"));
             }
@@ -281,9 +331,14 @@ impl PacketFrame {
         let read_order = self.read_order().iter().map(|path| json_element(path));
         let read_order: Vec<String> = read_order.collect();
         array("read_order", &mut read_order.iter().map(String::as_str));
+        if !self.rendered.unread.is_empty() {
+            let unread: Vec<_> =
+                self.rendered.unread.iter().map(|path| json_element(path)).collect();
+            array("unread", &mut unread.iter().map(String::as_str));
+        }
         array("constitution", &mut self.rendered.rules.iter().map(String::as_str));
         for (indices, (section, _)) in sections.iter().zip(SELECTABLE_SECTIONS) {
-            let entries = indices.iter().map(|index| self.rendered.entries[*index].whole.as_str());
+            let entries = indices.iter().map(|index| self.rendered.form(*index, 0).text.as_str());
             array(section.name(), &mut { entries });
         }
         let omitted = omitted.map(|omitted| json_element(&omitted));
@@ -294,33 +349,193 @@ impl PacketFrame {
 }
 
 impl RenderedEntry {
-    /// Renders an entry with these contents. Its token counts are still 0.
-    fn new(entry: &Entry, content: &str, short: &str, format: PacketFormat) -> Self {
+    /// Renders an entry. Its token counts are still 0.
+    fn new(entry: &Entry, format: PacketFormat, policy: PacketPolicy) -> Self {
         let section =
             SELECTABLE_SECTIONS.iter().position(|(section, _)| *section == entry.section());
-        let (whole, short) = match (format, entry.section()) {
-            (PacketFormat::Json, _) => {
-                (json_element(&format!("{}{content}", date_prefix(entry))), json_element(short))
-            }
-            (PacketFormat::Markdown, section) => {
-                let whole = match section {
-                    Section::Tasks => bullet("- [ ] ", content),
-                    Section::Decisions | Section::Learnings => {
-                        ["### ", &date_prefix(entry), &demote_headings(content), "\n\n"].concat()
-                    }
-                    _ => bullet("- ", content),
-                };
-                (whole, bullet("- ", short))
-            }
+        let forms = match policy {
+            PacketPolicy::PacketSeed => seed_forms(entry, format),
+            PacketPolicy::Memory => memory_forms(entry, format),
         };
         Self {
             // The pool has no rules, so the section is always selectable.
             section: section.unwrap_or_default(),
-            whole,
-            whole_tokens: 0,
-            short,
-            short_tokens: 0,
-            counts_as_omitted: !entry.is_superseded(),
+            forms,
+            counts_as_omitted: policy == PacketPolicy::Memory || !entry.is_superseded(),
+        }
+    }
+
+    /// Drops forms that are not shorter than the one before.
+    fn drop_longer_forms(&mut self) {
+        let mut tokens = usize::MAX;
+        self.forms.retain(|form| {
+            let is_shorter = form.tokens < tokens;
+            tokens = tokens.min(form.tokens);
+            is_shorter
+        });
+    }
+}
+
+impl RenderedForm {
+    fn new(name: FormName, content: impl Into<String>, text: String) -> Self {
+        Self { name, content: content.into(), text, tokens: 0 }
+    }
+}
+
+/// Returns the forms of the specification: whole, and by its title.
+fn seed_forms(entry: &Entry, format: PacketFormat) -> Vec<RenderedForm> {
+    let (whole, short) = (content(entry), short_content(entry));
+    let printed = match format {
+        PacketFormat::Json => json_element(&format!("{}{whole}", date_prefix(entry))),
+        PacketFormat::Markdown => markdown_entry(entry, "- [ ] ", &whole),
+    };
+    let mut forms = vec![RenderedForm::new(FormName::SHORT, whole, printed)];
+    // Omitted conventions are only counted.
+    if entry.section() != Section::Conventions {
+        let printed = match format {
+            PacketFormat::Json => json_element(&short),
+            PacketFormat::Markdown => bullet("- ", &short),
+        };
+        forms.push(RenderedForm::new(FormName::SHORT, short, printed));
+    }
+    forms
+}
+
+/// The name of the form with the paragraph that answers.
+const EXCERPT: &str = "excerpt";
+
+/// Returns the forms of an entry: whole, with the paragraph that answers, and by its title.
+fn memory_forms(entry: &Entry, format: PacketFormat) -> Vec<RenderedForm> {
+    let whole = match entry.phase() {
+        Some(phase) => format!("[{phase}] {}", content(entry)),
+        None => content(entry).into_owned(),
+    };
+    let printed = match format {
+        PacketFormat::Json => json_element(&format!("{}{whole}", date_prefix(entry))),
+        PacketFormat::Markdown => {
+            markdown_entry(entry, if entry.is_specified() { "- [ ] " } else { "- " }, &whole)
+        }
+    };
+    let mut forms = vec![RenderedForm::new(FormName::TITLE, whole, printed)];
+    let title = one_line_title(entry);
+    if let (Some(paragraph), Ok(name)) = (key_paragraph(entry.text()), FormName::new(EXCERPT)) {
+        let (content, printed) = match entry.section().is_dated() {
+            true => {
+                (format!("{title}\n\n{paragraph}"), note(entry, &title, Some(paragraph), format))
+            }
+            // The paragraph of a list item has its title.
+            false => {
+                let paragraph = one_line_paragraph(entry);
+                let printed = note(entry, &paragraph, None, format);
+                (paragraph, printed)
+            }
+        };
+        forms.push(RenderedForm::new(name, content, printed));
+    }
+    let printed = note(entry, &title, None, format);
+    forms.push(RenderedForm::new(FormName::TITLE, title, printed));
+    forms
+}
+
+/// Renders a whole entry in Markdown.
+fn markdown_entry(entry: &Entry, task_marker: &str, content: &str) -> String {
+    match entry.section() {
+        Section::Tasks => bullet(task_marker, content),
+        Section::Decisions | Section::Learnings => {
+            ["### ", &date_prefix(entry), &demote_headings(content), "\n\n"].concat()
+        }
+        _ => bullet("- ", content),
+    }
+}
+
+/// Renders an entry that is not whole: its id, date, phase and title, and the paragraph if there is one.
+fn note(entry: &Entry, title: &str, paragraph: Option<&str>, format: PacketFormat) -> String {
+    let date = entry.date_or_phase().map(|date| format!("{:.10}", date.to_string()));
+    let superseded = entry.is_superseded().then_some("superseded");
+    match format {
+        PacketFormat::Markdown => {
+            let about: Vec<&str> =
+                [date.as_deref(), entry.phase(), superseded].into_iter().flatten().collect();
+            let about = match about.is_empty() {
+                true => String::new(),
+                false => format!(" ({})", about.join("; ")),
+            };
+            let line = bullet("- ", &format!("{} {title}{about}", entry.short_id()));
+            let paragraph = demote_headings(paragraph.unwrap_or_default());
+            let paragraph = paragraph.lines().map(|line| match line.is_empty() {
+                true => "\n".to_owned(),
+                false => format!("  {line}\n"),
+            });
+            line + &paragraph.collect::<String>()
+        }
+        PacketFormat::Json => {
+            let fields = [
+                ("id", Some(entry.short_id())),
+                ("title", Some(title)),
+                ("date", date.as_deref()),
+                ("phase", entry.phase()),
+                ("excerpt", paragraph),
+            ];
+            let fields = fields
+                .into_iter()
+                .filter_map(|(name, value)| Some(format!("\"{name}\":{}", json_string(value?))));
+            let superseded = superseded.map(|_| "\"superseded\":true".to_owned());
+            format!("{{{}}},", fields.chain(superseded).collect::<Vec<_>>().join(","))
+        }
+    }
+}
+
+/// Renders whole entries as Markdown, each with its place, and what is left out by id and title, within a budget.
+pub(crate) fn entries_within(
+    entries: &[&Entry],
+    budget: usize,
+    counter: &dyn TokenCounter,
+) -> String {
+    let whole = |entry: &Entry| {
+        let place = format!("{}:{}", entry.path(), entry.line());
+        let phase = entry.phase().map(|phase| format!(" [{phase}]")).unwrap_or_default();
+        let superseded = if entry.is_superseded() { " (superseded)" } else { "" };
+        let heading = match entry.section().is_dated() {
+            true => format!("{}{}", date_prefix(entry), entry.title()),
+            false => one_line_title(entry),
+        };
+        let text = if entry.section().is_dated() { entry.text().into() } else { content(entry) };
+        format!(
+            "### {} {heading}{phase}{superseded}\n\n{place}\n\n{}\n\n",
+            entry.short_id(),
+            demote_headings(&text)
+        )
+    };
+    // The last entries are shortened first: all but the first to their excerpts and titles, then to a count.
+    let forms: Vec<[String; 3]> = entries
+        .iter()
+        .map(|entry| {
+            let title = one_line_title(entry);
+            let paragraph = key_paragraph(entry.text());
+            let note = |paragraph| note(entry, &title, paragraph, PacketFormat::Markdown);
+            [whole(entry), note(paragraph), note(None)]
+        })
+        .collect();
+    let mut levels = vec![0; entries.len()];
+    loop {
+        let mut text: String = forms
+            .iter()
+            .zip(&levels)
+            .filter_map(|(forms, level)| forms.get(*level))
+            .map(String::as_str)
+            .collect();
+        let omitted = levels.iter().filter(|level| **level > 2).count();
+        if omitted > 0 {
+            text.push_str(&format!("- +{omitted} more\n"));
+        }
+        let text = format!("{}\n", text.trim_end());
+        let last_below =
+            |limit: usize| (1..levels.len()).rev().find(|index| levels[*index] < limit);
+        let first = levels.first().filter(|level| **level < 3).map(|_| 0);
+        let next = last_below(2).or_else(|| last_below(3)).or(first);
+        match next {
+            Some(next) if counter.count(&text) > budget => levels[next] += 1,
+            _ => return text,
         }
     }
 }
@@ -378,25 +593,14 @@ fn demote_headings(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.join("\n"))
 }
 
-/// Longer titles are truncated: some tasks are a paragraph in one line.
-const MAX_TITLE_CHARS: usize = 200;
-
 /// Returns the separator after a section. Dated entries end with an empty line of their own.
 fn section_end(section: Section) -> &'static str {
     if section.is_dated() { "" } else { "\n" }
 }
 
-/// Returns the short form of an entry: its title, truncated to [`MAX_TITLE_CHARS`].
-pub(crate) fn short_content(entry: &Entry) -> Cow<'_, str> {
-    let title = entry.title();
-    let longer = (title.len() > MAX_TITLE_CHARS).then(|| title.char_indices().nth(MAX_TITLE_CHARS));
-    let Some((end, _)) = longer.flatten() else {
-        return title.into();
-    };
-    // At a word boundary, unless that drops more than half.
-    let cut = &title[..end];
-    let boundary = cut.rfind(char::is_whitespace).filter(|index| *index > end / 2).unwrap_or(end);
-    format!("{} …", cut[..boundary].trim_end()).into()
+/// Returns the short form of an entry: its title, truncated.
+fn short_content(entry: &Entry) -> Cow<'_, str> {
+    truncate(entry.title()).into()
 }
 
 /// Renders a list item. Further lines are indented to match the marker.
@@ -450,8 +654,8 @@ pub(crate) struct PacketLayout {
     fill: PacketFill,
     /// An upper bound of the frame's tokens.
     fixed: i64,
-    /// The tokens of each section's heading.
-    headings: [i64; 4],
+    /// The tokens of each section's heading, and of the headings of notes.
+    headings: Vec<i64>,
     /// The character limit, and the tokens that stand for it.
     characters: Option<(usize, usize)>,
 }
@@ -463,10 +667,15 @@ impl PacketLayout {
         fill: PacketFill,
     ) -> Self {
         let count = |text: &str| i64::try_from(counter.count(text)).unwrap_or(i64::MAX);
-        let headings = SELECTABLE_SECTIONS.map(|(section, heading)| match frame.rendered.format {
-            PacketFormat::Markdown => count(&format!("{heading}{}", section_end(section))),
-            PacketFormat::Json => 0,
+        let is_markdown = frame.rendered.format == PacketFormat::Markdown;
+        let has_note_headings = is_markdown && frame.rendered.policy == PacketPolicy::Memory;
+        let headings = SELECTABLE_SECTIONS.map(|(section, heading)| match is_markdown {
+            true => count(&format!("{heading}{}", section_end(section))),
+            false => 0,
         });
+        let note_headings = NOTE_HEADINGS.iter().filter(|_| has_note_headings);
+        let note_headings = note_headings.map(|heading| count(&format!("{heading}\n")));
+        let headings = headings.into_iter().chain(note_headings).collect();
         let mut rendering = Self { frame, counter, fill, fixed: 0, headings, characters: None };
         // With the widest token count.
         let (mut text, position) = rendering.frame.text([].into_iter(), fill);
@@ -497,7 +706,7 @@ impl PacketLayout {
 
     /// Renders a packet and returns it with its token count.
     pub(crate) fn text(&self, placed: &PlacedItems<'_>) -> (String, usize) {
-        self.insert_token_count(placed.sent().map(|sent| (sent.index, !sent.is_whole())))
+        self.insert_token_count(placed.sent().map(|sent| (sent.index, sent.level.get())))
     }
 
     /// Counts the tokens of a packet without entries.
@@ -527,20 +736,19 @@ impl PacketLayout {
         !self.clearly_exceeds(self.everything(), limit) && self.whole_tokens() <= limit
     }
 
-    fn everything(&self) -> impl Iterator<Item = (usize, bool)> + Clone {
-        (0..self.frame.rendered.entries.len()).map(|index| (index, false))
+    fn everything(&self) -> impl Iterator<Item = (usize, usize)> + Clone {
+        (0..self.frame.rendered.entries.len()).map(|index| (index, 0))
     }
 
     /// Returns whether the first entries alone exceed `limit`. This avoids rendering packets that are far too long.
     fn clearly_exceeds(
         &self,
-        placed: impl Iterator<Item = (usize, bool)> + Clone,
+        placed: impl Iterator<Item = (usize, usize)> + Clone,
         limit: usize,
     ) -> bool {
         let mut tokens = 0_usize;
-        let last = placed.clone().position(|(index, is_short)| {
-            let (whole_tokens, short_tokens) = self.frame.rendered.tokens(index);
-            tokens = tokens.saturating_add(if is_short { short_tokens } else { whole_tokens });
+        let last = placed.clone().position(|(index, level)| {
+            tokens = tokens.saturating_add(self.frame.rendered.form(index, level).tokens);
             // Adjacent texts may share tokens, so their sum overestimates.
             tokens / 2 > limit
         });
@@ -551,7 +759,7 @@ impl PacketLayout {
     }
 
     /// Renders a packet and inserts the smallest token count that is then true.
-    fn insert_token_count(&self, placed: impl Iterator<Item = (usize, bool)>) -> (String, usize) {
+    fn insert_token_count(&self, placed: impl Iterator<Item = (usize, usize)>) -> (String, usize) {
         let (mut text, position) = self.frame.text(placed, self.fill);
         // Ascending: a longer number never shortens the text, so the first fixed point is the smallest.
         let (mut number, mut max, mut digits) = (0, 0, 1);
@@ -581,11 +789,15 @@ impl Layout for PacketLayout {
     fn plan(&self, pool: &Pool<'_>) -> Result<Plan, Error> {
         let mut plan = Plan::default();
         plan.fixed = self.fixed;
-        plan.sections = self.headings.to_vec();
+        plan.sections = self.headings.clone();
         for (item, entry) in pool.items().iter().zip(&self.frame.rendered.entries) {
             plan.section_of.push(SectionId::new(entry.section as u32));
-            // Short forms are notes, whose heading is part of the frame.
-            plan.section_of.extend(item.forms().iter().map(|_| SectionId::NONE));
+            // Short forms are notes, whose common heading is part of the frame.
+            let notes = match self.headings.len() > SELECTABLE_SECTIONS.len() {
+                true => SectionId::new((SELECTABLE_SECTIONS.len() + entry.section) as u32),
+                false => SectionId::NONE,
+            };
+            plan.section_of.extend(item.forms().iter().map(|_| notes));
         }
         if self.fill != PacketFill::Entries {
             let indices = 0..pool.len() as u32;
@@ -598,7 +810,7 @@ impl Layout for PacketLayout {
         if placed.indices().len() == 0 {
             return Ok(Some(RenderCost { fixed: self.fixed, ..RenderCost::default() }));
         }
-        let entries = placed.sent().map(|sent| (sent.index, !sent.is_whole()));
+        let entries = placed.sent().map(|sent| (sent.index, sent.level.get()));
         let limit = usize::try_from(up_to).unwrap_or_default();
         if up_to < i64::MAX && self.clearly_exceeds(entries.clone(), limit) {
             let total = up_to.max(0).saturating_add(1);

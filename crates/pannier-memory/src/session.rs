@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pannier_core::Timestamp;
-use pannier_files::{SessionFile, SessionId, SessionStore};
+use pannier_files::{SessionId, SessionStore};
 
 use crate::MemoryError;
 
@@ -46,8 +46,32 @@ impl Cooldowns {
         now: Timestamp,
         cooldown: Duration,
     ) -> Result<bool, MemoryError> {
-        let recorded = read(&self.files.file(session, &[context])?);
-        Ok(recorded.is_some_and(|recorded| recorded <= now && now.since(recorded) < cooldown))
+        let recorded = parse(self.files.file(session, &[context])?.read(MAX_FILE_BYTES));
+        Ok(recorded.is_some_and(|recorded| is_recent(recorded, now, cooldown)))
+    }
+
+    /// Records that the session receives a packet of this context folder, unless it received one less than `cooldown` ago.
+    /// Returns whether it is recorded: of several calls at the same time, one is. Removes files older than a day.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::Session`] if the context folder cannot be read or the file cannot be written.
+    pub fn take(
+        &self,
+        session: &SessionId,
+        context: &Path,
+        now: Timestamp,
+        cooldown: Duration,
+    ) -> Result<bool, MemoryError> {
+        let file = self.files.file(session, &[context])?;
+        let mut is_taken = false;
+        file.update(MAX_FILE_BYTES, |bytes| {
+            let is_recent = parse(bytes).is_some_and(|recorded| is_recent(recorded, now, cooldown));
+            is_taken = !is_recent;
+            is_taken.then(|| format!("{now}\n").into_bytes())
+        })?;
+        file.remove_stale(MAX_AGE);
+        Ok(is_taken)
     }
 
     /// Records that the session received a packet of this context folder, and removes files older than a day.
@@ -68,10 +92,14 @@ impl Cooldowns {
     }
 }
 
-/// Returns the recorded time, if the file is valid.
-fn read(file: &SessionFile) -> Option<Timestamp> {
-    let bytes = file.read(MAX_FILE_BYTES)?;
-    str::from_utf8(&bytes).ok()?.strip_suffix('\n')?.parse().ok()
+/// Returns the recorded time, if the content of a file is valid.
+fn parse(bytes: Option<Vec<u8>>) -> Option<Timestamp> {
+    str::from_utf8(&bytes?).ok()?.strip_suffix('\n')?.parse().ok()
+}
+
+/// Returns whether less than `cooldown` has passed. Times in the future do not count.
+fn is_recent(recorded: Timestamp, now: Timestamp, cooldown: Duration) -> bool {
+    recorded <= now && now.since(recorded) < cooldown
 }
 
 #[cfg(test)]
@@ -120,6 +148,29 @@ mod tests {
                 .is_within_cooldown(&session("a"), Path::new("/nowhere"), noon, MINUTES)
                 .is_err()
         );
+    }
+
+    #[test]
+    fn one_of_many_calls_takes_the_cooldown() {
+        let scratch = Scratch::new("parallel");
+        let cooldowns = Cooldowns::in_folder(scratch.path().join("state"));
+        let noon = time("2026-07-25T12:00:00Z");
+        let take = |now| cooldowns.take(&session("a"), scratch.path(), now, MINUTES).unwrap();
+        let taken: usize = std::thread::scope(|scope| {
+            let calls: Vec<_> = (0..24).map(|_| scope.spawn(|| take(noon))).collect();
+            calls.into_iter().map(|call| usize::from(call.join().unwrap())).sum()
+        });
+        assert_eq!(taken, 1);
+        assert!(!take(time("2026-07-25T12:09:59Z")) && take(time("2026-07-25T12:10:00Z")));
+        #[cfg(unix)]
+        for file in fs::read_dir(scratch.path().join("state")).unwrap() {
+            use std::os::unix::fs::PermissionsExt;
+            let file = file.unwrap();
+            let mode = file.metadata().unwrap().permissions().mode();
+            let is_private =
+                mode & 0o077 == 0 || !file.file_name().to_string_lossy().ends_with(EXTENSION);
+            assert!(is_private, "{mode:o}");
+        }
     }
 
     #[test]

@@ -19,18 +19,22 @@ fn texts(memory: &Memory, section: Section) -> Vec<&str> {
 #[test]
 fn all_rules_are_parsed_whole() {
     let expected = [
+        "These hold on every trip.",
         "Never row alone: two boats, or one boat\nand somebody on the shore who knows.",
         "Everybody wears a vest.",
         "A boat goes out only if\n- its plugs are in,\n- its oars are counted.",
         "lend the key",
         "leave the gate open",
+        "```text\n- decoy in a block of code\n```",
         "In fog, nobody leaves the harbour,\nwhoever asks.",
     ];
     let memory = read();
     assert_eq!(texts(&memory, Section::Constitution), expected);
     let intros = memory.section(Section::Constitution).iter().map(Entry::list_intro);
-    let expected = [None, None, None, Some("Do not:"), Some("Do not:"), None];
+    let expected = [None, None, None, None, Some("Do not:"), Some("Do not:"), None, None];
     assert_eq!(intros.collect::<Vec<_>>(), expected);
+    let rules = memory.section(Section::Constitution).iter();
+    assert_eq!(rules.filter(|rule| rule.is_specified()).count(), 6);
 }
 
 #[test]
@@ -58,6 +62,7 @@ fn all_open_tasks_are_parsed_whole() {
         [
             ("Mend the leak of the double scull", 6, date("2026-05-02T08:15:00Z")),
             ("Paint the spare oars as well", 16, date("2026-04-28T00:00:00Z")),
+            ("- Notes without a box", 18, None),
             ("Ask the harbour master for another berth", 19, None),
             ("Replace the lock, see #288.", 22, None),
             ("Air the attic", 23, None),
@@ -82,8 +87,10 @@ fn decisions_and_learnings_are_parsed_from_files_and_pages() {
             ("Train in the morning", false, ".context/DECISIONS.md"),
             ("Keep the log on paper", true, ".context/DECISIONS.md"),
             ("Meet on the 45th", false, ".context/DECISIONS.md"),
+            ("Themes", false, ".context/DECISIONS.md"),
             ("Two boats are enough", true, ".context/decisions/boats.md"),
             ("Keep the log in a file", false, ".context/decisions/log.md"),
+            ("Other notes", false, ".context/decisions/log.md"),
         ]
     );
     assert_eq!(
@@ -95,7 +102,7 @@ fn decisions_and_learnings_are_parsed_from_files_and_pages() {
     );
     let decisions = texts(&memory, Section::Decisions);
     assert!(decisions[0].ends_with("**Decision**: Training begins at seven."));
-    assert!(decisions[4].ends_with("A file that everybody can read."));
+    assert!(decisions[5].ends_with("A file that everybody can read."));
     assert!(texts(&memory, Section::Learnings)[0].ends_with("```sh\npour --cups 1\n```"));
     let first = &memory.section(Section::Decisions)[0];
     assert!(first.id().starts_with("decision-2026-05-03-"), "{}", first.id());

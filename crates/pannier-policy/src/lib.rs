@@ -44,7 +44,7 @@ pub use sensitivity::{
 };
 pub use session::{SessionOptions, SessionPrices, SessionWeights};
 pub use slicer::{
-    CountConstrainedKnapsackOptions, CountQuotaOptions, DocumentOptions, FillOptions, KindCount,
-    KindQuota, KindShare, KnapsackOptions, Packing, QuotaOptions, SlicerPolicy, TierOptions,
-    TieredOptions,
+    CountConstrainedKnapsackOptions, CountQuotaOptions, DocumentOptions, FairOptions, FillOptions,
+    KindCount, KindQuota, KindShare, KnapsackOptions, Packing, QuotaOptions, SlicerPolicy,
+    TierOptions, TieredOptions,
 };

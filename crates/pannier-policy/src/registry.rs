@@ -105,8 +105,8 @@ pub struct PolicyRegistry {
 }
 
 impl Default for PolicyRegistry {
-    /// A registry with the presets: `assemble`, `chat`, `code-review`, `debugging`, `document-qa`, `long-running`, `rag`,
-    /// `tool-use` and `transcript`, and for chat sessions `careful`, `balanced` and `thrifty`.
+    /// A registry with the presets: `assemble`, `chat`, `code-review`, `debugging`, `document-qa`, `long-running`,
+    /// `memory`, `packet-seed`, `rag`, `tool-use` and `transcript`, and for chat sessions `careful`, `balanced` and `thrifty`.
     fn default() -> Self {
         let named =
             |policy: &Policy| (policy.name().unwrap_or_default().to_owned(), policy.clone());

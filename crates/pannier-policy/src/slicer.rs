@@ -2,9 +2,9 @@
 
 use pannier_core::layout::Headings;
 use pannier_core::slice::{
-    BestSlice, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, FillOrder,
-    FillSlice, GreedySlice, KnapsackSlice, Quota, QuotaSlice, ScarcityBehavior, Share, Tier,
-    TieredSlice,
+    BestSlice, CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, FairSlice,
+    FillOrder, FillSlice, GreedySlice, KnapsackSlice, Quota, QuotaSlice, ScarcityBehavior, Share,
+    Tier, TieredSlice,
 };
 use pannier_core::{ContextKind, Error, Slicer};
 use pannier_layout::DocumentLayout;
@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::component::{components, is_default, records};
 use crate::registry::CustomOptions;
+use crate::scorer::KindWeight;
 use crate::tree::{ReadError, checked};
 
 components! {
@@ -133,6 +134,19 @@ components! {
                     Some(items) => slicer.with_max_per_section(items),
                     None => slicer,
                 })
+            };
+            /// Shares the budget between kinds: whole items first, then shorter forms.
+            "fair" => Fair(FairOptions {
+                /// The weights of kinds. Kinds without a weight come last.
+                #[serde(default)] pub weights: Vec<KindWeight>,
+                /// The percentage of the budget that full texts may fill before shorter forms; default: 80.
+                #[serde(default = "percent::<80>")]
+                #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 100)))]
+                pub full_text_percent: f64,
+            }) = {
+                let weights = options.weights.iter();
+                let weights = weights.map(|weight| (weight.kind.clone(), weight.weight));
+                Box::new(FairSlice::new(weights)?.with_full_text_percent(options.full_text_percent)?)
             };
             /// Fills tiers of kinds one after the other, and falls back to short forms.
             "tiered" => Tiered(TieredOptions {

@@ -345,7 +345,7 @@ fn an_unknown_key_is_reported_before_a_missing_one() {
         (
             "slicer = \"knapsak\"\nbucket_size = 1\nscorers = [{ type = \"recency\" }]",
             "in the policy, slicer: there is no slicer 'knapsak'; expected one of greedy, rank, best, \
-             knapsack, quota, count_quota, count_constrained_knapsack, document, fill, tiered, custom",
+             knapsack, quota, count_quota, count_constrained_knapsack, document, fill, fair, tiered, custom",
         ),
         (
             "slicer = \"knapsack\"\nbucket_sise = 1\nscorers = [{ type = \"recency\" }]",
@@ -420,6 +420,7 @@ fn null_counts_as_absent_wherever_a_key_is_optional() {
         r#"{ "type": "quota", "quotas": [{ "kind": "a", "require": null, "cap": null }], "inner_slicer": null }"#,
         r#"{ "type": "count_quota", "entries": null, "scarcity_behavior": null, "inner_slicer": null }"#,
         r#"{ "type": "document", "packing": null, "overhead": null, "max_per_document": null }"#,
+        r#"{ "type": "fair", "weights": [{ "kind": "a", "weight": 1 }], "full_text_percent": null }"#,
         r#"{ "type": "tiered", "full_text_percent": null,
              "tiers": [{ "kinds": ["a"], "cap": null, "floor": null, "drop_zero_score": null }] }"#,
     ] {
@@ -691,6 +692,8 @@ fn presets_are_valid_and_found_in_any_case() {
             "debugging",
             "document-qa",
             "long-running",
+            "memory",
+            "packet-seed",
             "rag",
             "thrifty",
             "tool-use",
@@ -699,7 +702,9 @@ fn presets_are_valid_and_found_in_any_case() {
     );
     for (name, policy) in registry.policies() {
         assert_eq!(policy.name(), Some(name));
-        assert!(policy.pipeline().is_ok());
+        // The age of entries needs a time.
+        let now: Option<Timestamp> = "2026-11-16T12:00:00Z".parse().ok();
+        assert!(registry.pipeline(policy, now).is_ok(), "{policy:?}");
         assert_eq!(read(&toml::to_string(policy).unwrap()).unwrap(), *policy);
     }
     let rag = registry.policy("RAG").unwrap();
@@ -711,7 +716,7 @@ fn presets_are_valid_and_found_in_any_case() {
     assert_eq!(
         registry.policy("chatt").unwrap_err().to_string(),
         "there is no policy 'chatt'; there are assemble, balanced, careful, chat, code-review, \
-         debugging, document-qa, long-running, rag, thrifty, tool-use, transcript"
+         debugging, document-qa, long-running, memory, packet-seed, rag, thrifty, tool-use, transcript"
     );
 }
 
@@ -1013,8 +1018,15 @@ fn the_schema_has_the_keys_of_the_reader() {
         keys.retain(|key| key != "type");
         assert_eq!(known(&format!("scorers = [{{ type = \"{name}\", zzz = 1 }}]")), keys, "{name}");
     }
-    let slicers =
-        ["quota", "count_quota", "count_constrained_knapsack", "document", "fill", "tiered"];
+    let slicers = [
+        "quota",
+        "count_quota",
+        "count_constrained_knapsack",
+        "document",
+        "fill",
+        "fair",
+        "tiered",
+    ];
     let keys_beside = |slicer| known(&format!("slicer = \"{slicer}\"\nzzz = 1"));
     let all: BTreeSet<String> = slicers.into_iter().flat_map(keys_beside).collect();
     assert_eq!(Vec::from_iter(all), keys(&schema));

@@ -241,6 +241,7 @@ impl Failure {
             #[cfg(feature = "memory")]
             Self::Memory(error) => match error {
                 MemoryError::Io { .. } => Category::Io,
+                MemoryError::UnknownEntry { .. } => Category::CheckFailed,
                 MemoryError::Engine(error) => error.kind().into(),
                 MemoryError::Session(error) => session(error),
                 _ => Category::InvalidInput,

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueHint};
-use pannier::ops::{Answer, EvalSessionsRequest, QueryOptions, Request, SessionText};
+use pannier::ops::{
+    Answer, EvalMemoryRequest, EvalSessionsRequest, QueryOptions, Request, SessionText,
+};
 use pannier_docs::eval::{ContextReport, Dataset, EvalOptions, EvalReport};
 
 use super::AnswerFormat;
@@ -23,6 +25,7 @@ const MAX_SESSION_BYTES: u64 = 1 << 30;
 pub(crate) enum Eval {
     Docs(Box<EvalDocs>),
     Sessions(Box<EvalSessions>),
+    Memory(Box<EvalMemory>),
 }
 
 impl Eval {
@@ -30,6 +33,7 @@ impl Eval {
         match self {
             Self::Docs(command) => command.run(),
             Self::Sessions(command) => command.run(),
+            Self::Memory(command) => command.run(),
         }
     }
 }
@@ -78,6 +82,33 @@ impl EvalSessions {
             || &answer,
             || answer.text().into_owned(),
         )
+    }
+}
+
+/// Measure how well packets of a project's memory answer
+///
+/// Asks for every second entry by its title and first words. Counts the packets that have the entry whole or by its decision
+/// or lesson, the budgets that keep all whole entries of the next smaller one, and the lines that are not read.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  pannier eval memory . --policy packet-seed")]
+pub(crate) struct EvalMemory {
+    #[command(flatten)]
+    request: EvalMemoryRequest,
+
+    #[command(flatten)]
+    format: FormatArguments,
+}
+
+impl EvalMemory {
+    fn run(&self) -> Result<(), CliError> {
+        let shelf = config::shelf()?;
+        let answer = run::with_notes(run::interruptible(), |control| {
+            self.request.clone().run(&shelf, control)
+        })?;
+        let text = || answer.text().into_owned();
+        output::print_answer(self.format.format.is_json(), || &answer, text)
     }
 }
 

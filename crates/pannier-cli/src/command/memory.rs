@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use pannier::Shelf;
 use pannier::ops::{
-    Answer, Control, Count, Date, MemoryAnswer, MemoryFormat, MemoryRequest, OpenMemory,
+    Answer, Control, Count, Date, MemoryAnswer, MemoryCheckRequest, MemoryFormat, MemoryRequest,
+    OpenMemory, Request, Tokens,
 };
 use pannier_core::{Explanation, Timestamp};
 use pannier_memory::{
@@ -15,13 +16,14 @@ use pannier_memory::{
     hook_output,
 };
 
+use super::inspect::FormatArguments;
 use super::pack::RecordArguments;
 use super::state::{self, clock};
 use super::{explanation, table_view};
 use crate::config;
 use crate::error::CliError;
 use crate::output::{self, Output};
-use crate::run::{interruptible, with_output};
+use crate::run::{interruptible, with_notes, with_output};
 use crate::table::printable;
 
 /// The time in which a session gets no second packet.
@@ -33,16 +35,18 @@ Examples:
   pannier memory init
   pannier memory --budget 4k
   pannier memory --query 'roll back a deployment' --file src/deploy.rs
+  pannier memory get d3fa91c
   pannier memory hook claude-code --cooldown 10m
 
 A file .ctxrc next to .context can set token_budget, task_budget_pct,
-convention_budget_pct and agent_cooldown_minutes. The variable CTX_TOKEN_BUDGET
+convention_budget_pct, decision_budget_pct, learning_budget_pct and
+agent_cooldown_minutes. The variable CTX_TOKEN_BUDGET
 overrides it; flags override both.";
 
 /// Print or create a project's memory
 ///
 /// Reads the project's .context folder. The packet has all rules of the constitution. Of tasks, conventions, decisions and
-/// learnings, it has the newest and most relevant in full and others as titles, as far as the budget allows.
+/// learnings, it has the most relevant in full and lists others by id and title, as far as the budget allows.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -60,6 +64,8 @@ pub(crate) struct MemoryCommand {
 #[derive(Debug, Subcommand)]
 enum Subcommands {
     Show(Show),
+    Get(Get),
+    Check(Check),
     Init(Init),
     Hook(Hook),
 }
@@ -110,6 +116,48 @@ struct Show {
     /// Run as an agent hook
     #[arg(long = "hook", value_enum, value_name = "HOST", hide = true, conflicts_with = "explain")]
     former_hook: Option<HostArgument>,
+}
+
+/// Print whole entries by id
+///
+/// A packet lists the ids of entries that it does not have whole under "Also noted". Entries that exceed the budget are
+/// shortened, the last first.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  pannier memory get d3fa91c l07be44")]
+struct Get {
+    /// Ids of entries
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+
+    /// .context folder, or a folder in or below its project [default: .]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    project: Option<String>,
+
+    /// Token budget, e.g. 8000 or 128k [default: 8k]
+    #[arg(long, short, value_name = "N")]
+    budget: Option<Tokens>,
+
+    /// Model, encoding or file:PATH [default: bytes/4]
+    #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
+    tokenizer: Option<String>,
+}
+
+/// Check what is read of a project's memory
+///
+/// Lists for each file how many lines are in entries, and the lines that are not read. Exits with 1 if there is such a line
+/// or a warning.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  pannier memory check")]
+struct Check {
+    #[command(flatten)]
+    request: MemoryCheckRequest,
+
+    #[command(flatten)]
+    format: FormatArguments,
 }
 
 /// Run as an agent hook
@@ -191,6 +239,8 @@ impl MemoryCommand {
     pub(crate) fn run(&self) -> Result<(), CliError> {
         match &self.command {
             Some(Subcommands::Init(init)) => init.run(),
+            Some(Subcommands::Get(get)) => get.run(),
+            Some(Subcommands::Check(check)) => check.run(),
             Some(Subcommands::Hook(hook)) => {
                 let Hook { host, request, sessions } = hook;
                 let (request, hook) = (request.clone(), Some((*host).into()));
@@ -213,6 +263,34 @@ impl Agent {
         run.request.tokenizer.get_or_insert_with(|| "bytes/4".to_owned());
         run.is_specified = true;
         run.run_in(|| Ok(Shelf::local()))
+    }
+}
+
+impl Get {
+    fn run(&self) -> Result<(), CliError> {
+        let mut request = MemoryRequest { ids: self.ids.clone(), ..MemoryRequest::default() };
+        request.project.clone_from(&self.project);
+        (request.budget, request.tokenizer) = (self.budget, self.tokenizer.clone());
+        let mut shelf = config::shelf()?;
+        if request.budget.is_none() {
+            shelf = shelf.with_packet_budget(variable_budget()?);
+        }
+        let answer = with_notes(interruptible(), |control| request.run(&shelf, control))?;
+        output::print(&answer.text())
+    }
+}
+
+impl Check {
+    fn run(&self) -> Result<(), CliError> {
+        let shelf = config::shelf()?;
+        let answer =
+            with_notes(interruptible(), |control| self.request.clone().run(&shelf, control))?;
+        output::print_answer(
+            self.format.format.is_json(),
+            || &answer,
+            || answer.text().into_owned(),
+        )?;
+        if answer.is_ok() { Ok(()) } else { Err(CliError::Check) }
     }
 }
 
@@ -286,9 +364,10 @@ impl Run<'_> {
             return Ok(());
         }
         let folder = folder?;
+        let cooldown = self.cooldown(&folder)?;
         let session = self.session(&input)?;
         if let Some(session) = &session
-            && self.is_fresh(session, &folder, &input)?
+            && self.is_fresh(session, &folder, &input, cooldown)?
         {
             return Ok(());
         }
@@ -297,24 +376,57 @@ impl Run<'_> {
         }
         with_output(interruptible(), |control| {
             let memory = self.request.clone().open(&shelf, control)?;
+            let memory = if self.is_specified { memory.specified()? } else { memory };
             let builder = memory.builder()?;
             let mut output = Output::new();
             if self.write_records(&builder, &mut output)? {
                 return output.finish();
             }
             match explain.is_empty() {
-                true => self.print_packet(&memory, &builder, &input, control),
+                true => {
+                    let is_wanted = || match &session {
+                        Some(session) => self.take(session, &folder, &input, cooldown),
+                        None => true,
+                    };
+                    self.print_packet(&memory, &builder, &input, is_wanted, control)
+                }
                 false => self.print_explanations(&memory, &builder, &explain, control),
             }
-        })?;
-        if let Some(session) = session {
-            let recorded = session.cooldowns.record(&session.id, folder.path(), session.now);
-            // The packet is printed; an early repetition is harmless.
-            if let Err(error) = recorded {
-                output::warn(&error.to_string());
-            }
-        }
-        Ok(())
+        })
+    }
+
+    /// Takes the cooldown of a session. Returns whether the packet is to be printed: of several calls at the same time, one
+    /// prints.
+    fn take(
+        &self,
+        session: &Session,
+        folder: &Folder,
+        input: &HookInput,
+        cooldown: Duration,
+    ) -> bool {
+        let Session { id, cooldowns, now } = session;
+        let taken = match self.starts_session(input) {
+            true => cooldowns.record(id, folder.path(), *now).map(|()| true),
+            false => cooldowns.take(id, folder.path(), *now, cooldown),
+        };
+        taken.unwrap_or_else(|error| {
+            // Without a record, an early repetition is harmless.
+            output::warn(&error.to_string());
+            true
+        })
+    }
+
+    /// Returns whether a hook runs because its session starts.
+    fn starts_session(&self, input: &HookInput) -> bool {
+        let event = input.event.as_deref().unwrap_or_default();
+        self.hook.is_some() && event.eq_ignore_ascii_case("SessionStart")
+    }
+
+    /// Returns the time between two packets of a session.
+    fn cooldown(&self, folder: &Folder) -> Result<Duration, CliError> {
+        let minutes = Config::read(folder)?.agent_cooldown_minutes;
+        let minutes = minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
+        Ok(self.sessions.cooldown.or(minutes).unwrap_or(DEFAULT_COOLDOWN))
     }
 
     /// Reads the input of a hook, and completes the request by it.
@@ -341,14 +453,11 @@ impl Run<'_> {
         session: &Session,
         folder: &Folder,
         input: &HookInput,
+        cooldown: Duration,
     ) -> Result<bool, CliError> {
-        let event = input.event.as_deref().unwrap_or_default();
-        if self.hook.is_some() && event.eq_ignore_ascii_case("SessionStart") {
+        if self.starts_session(input) {
             return Ok(false);
         }
-        let minutes = Config::read(folder)?.agent_cooldown_minutes;
-        let minutes = minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
-        let cooldown = self.sessions.cooldown.or(minutes).unwrap_or(DEFAULT_COOLDOWN);
         let Session { id, cooldowns, now } = session;
         let is_fresh = cooldowns.is_within_cooldown(id, folder.path(), *now, cooldown)?;
         if is_fresh && self.hook.is_none() {
@@ -412,10 +521,19 @@ impl Run<'_> {
         memory: &OpenMemory,
         builder: &PacketBuilder<'_>,
         input: &HookInput,
+        is_wanted: impl FnOnce() -> bool,
         control: &Control<'_>,
     ) -> Result<(), CliError> {
+        // An agent that got nothing must not claim to have read something.
+        if self.hook.is_some() && !self.is_specified && memory.is_empty() {
+            output::note("nothing to do: the project's memory is empty");
+            return Ok(());
+        }
         let answer = memory.answer(builder, control)?;
         output::print_notes(&control.take_notes());
+        if !is_wanted() {
+            return Ok(());
+        }
         match (self.hook, &answer) {
             (Some(host), MemoryAnswer::Text(packet) | MemoryAnswer::Json(packet)) => {
                 output::print(&hook_output(host, input.event.as_deref(), &packet.text)?)

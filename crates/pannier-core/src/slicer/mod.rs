@@ -8,6 +8,7 @@
 
 mod best;
 mod count;
+mod fair;
 mod fill;
 mod greedy;
 mod knapsack;
@@ -24,6 +25,7 @@ pub use count::{
     CountConstrainedKnapsackSlice, CountQuotaEntry, CountQuotaSlice, CountRequirementShortfall,
     ScarcityBehavior,
 };
+pub use fair::FairSlice;
 pub use fill::{FillOrder, FillSlice, Share};
 pub use greedy::GreedySlice;
 pub use knapsack::KnapsackSlice;

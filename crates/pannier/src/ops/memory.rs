@@ -6,7 +6,11 @@ use std::time::SystemTime;
 
 use pannier_core::item::find_item;
 use pannier_core::{ContextItem, Explanation, TokenCounter};
-use pannier_memory::{Config, Memory, Packet, PacketBuilder, PacketFormat, PacketOptions, Section};
+use pannier_memory::eval::{self, MemoryReport};
+use pannier_memory::{
+    Config, Coverage, Entry, Memory, MemoryError, Packet, PacketBuilder, PacketFormat,
+    PacketOptions, PacketPolicy, Section, Warning, render_entries,
+};
 use pannier_policy::Policy;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
@@ -32,7 +36,7 @@ request! {
         #[arg(long, short, alias = "max-tokens", value_name = "N")]
         pub budget: Option<Tokens>,
 
-        /// Your task; ranks decisions and learnings
+        /// Your task; ranks every section
         #[arg(long, value_name = "TEXT")]
         pub query: Option<String>,
 
@@ -40,6 +44,11 @@ request! {
         #[arg(long = "file", value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
         #[serde(default, deserialize_with = "list")]
         pub files: Vec<String>,
+
+        /// Ids of entries to return whole instead, as "Also noted" lists them
+        #[arg(long = "id", value_name = "ID", hide = true)]
+        #[serde(default, deserialize_with = "list")]
+        pub ids: Vec<String>,
 
         /// Model, encoding or file:PATH [default: bytes/4]
         #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
@@ -50,7 +59,7 @@ request! {
         pub format: Option<MemoryFormat>,
 
         /// Explain why an entry is in or out; repeatable
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "ID", hide_short_help = true)]
         #[serde(default, deserialize_with = "list")]
         pub explain: Vec<String>,
 
@@ -102,6 +111,18 @@ pub enum MemoryAnswer {
     Policy(Box<Policy>),
     /// Why entries are in or out.
     Explanations(Vec<Explanation>),
+    /// Whole entries by their ids.
+    Entries(MemoryEntries),
+}
+
+/// Whole entries, as far as they fit the budget.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct MemoryEntries {
+    /// The entries, in the order of the ids.
+    pub entries: Vec<Entry>,
+    /// Their Markdown. The last entries may be shortened.
+    pub text: String,
 }
 
 impl Serialize for MemoryAnswer {
@@ -122,6 +143,7 @@ impl Serialize for MemoryAnswer {
             Self::Explanations(explanations) => {
                 map.serialize_entry("explanations", explanations)?;
             }
+            Self::Entries(entries) => map.serialize_entry("markdown", &entries.text)?,
         }
         map.end()
     }
@@ -138,6 +160,7 @@ impl Answer for MemoryAnswer {
             Self::Explanations(explanations) => {
                 serde_json::to_string(explanations).unwrap_or_default().into()
             }
+            Self::Entries(entries) => entries.text.as_str().into(),
         }
     }
 }
@@ -149,6 +172,7 @@ pub struct OpenMemory {
     options: PacketOptions,
     counter: Arc<dyn TokenCounter>,
     format: MemoryFormat,
+    ids: Vec<String>,
 }
 
 impl MemoryRequest {
@@ -182,11 +206,52 @@ impl MemoryRequest {
             (None, None, Some(budget)) => non_negative(budget)?,
             (None, None, None) => PacketOptions::BUDGET,
         };
-        Ok(OpenMemory { memory, options, counter, format })
+        Ok(OpenMemory { memory, options, counter, format, ids: self.ids })
     }
 }
 
 impl OpenMemory {
+    /// Selects by the format's specification, and prints its text.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::TooLong`] if a file was too long to be read.
+    pub fn specified(mut self) -> Result<Self, Failure> {
+        if let Some(path) = self.memory.unread().first() {
+            let (path, max_bytes) = (path.into(), Memory::MAX_FILE_BYTES);
+            return Err(MemoryError::TooLong { path, max_bytes }.into());
+        }
+        self.options.policy = PacketPolicy::PacketSeed;
+        Ok(self)
+    }
+
+    /// Returns whether there is nothing to show: no entry, no file to read, and no file that is too long.
+    pub fn is_empty(&self) -> bool {
+        let memory = &self.memory;
+        memory.entries().is_empty() && memory.read_order().is_empty() && memory.unread().is_empty()
+    }
+
+    /// Returns the entries with the requested ids, as far as they fit the budget.
+    fn entries(&self, control: &Control<'_>) -> Result<MemoryAnswer, Failure> {
+        let (mut entries, mut unknown) = (Vec::new(), Vec::new());
+        for id in &self.ids {
+            match self.memory.entry(id.trim()) {
+                Some(entry) if entries.contains(&entry) => {}
+                Some(entry) => entries.push(entry),
+                None => unknown.push(id.clone()),
+            }
+        }
+        let problem = MemoryError::UnknownEntry { ids: unknown };
+        match &problem {
+            MemoryError::UnknownEntry { ids } if ids.is_empty() => {}
+            _ if entries.is_empty() => return Err(problem.into()),
+            _ => control.warn(problem.to_string()),
+        }
+        let text = render_entries(&entries, self.options.budget, &*self.counter);
+        let entries = entries.into_iter().cloned().collect();
+        Ok(MemoryAnswer::Entries(MemoryEntries { entries, text }))
+    }
+
     /// Renders and counts the entries.
     ///
     /// # Errors
@@ -208,6 +273,9 @@ impl OpenMemory {
         control: &Control<'_>,
     ) -> Result<MemoryAnswer, Failure> {
         control.step("packing entries")?;
+        if !self.ids.is_empty() {
+            return self.entries(control);
+        }
         Ok(match self.format {
             MemoryFormat::Jsonl => MemoryAnswer::Items(builder.pool().to_vec()),
             MemoryFormat::Policy => MemoryAnswer::Policy(Box::new(builder.policy()?)),
@@ -254,7 +322,7 @@ impl OpenMemory {
 }
 
 impl Request for MemoryRequest {
-    const ADVERTISED: &'static [&'static str] = &["query", "files", "budget"];
+    const ADVERTISED: &'static [&'static str] = &["query", "files", "budget", "ids"];
     type Answer = MemoryAnswer;
 
     fn run(mut self, shelf: &Shelf, control: &Control<'_>) -> Result<MemoryAnswer, Failure> {
@@ -268,5 +336,138 @@ impl Request for MemoryRequest {
         rules.into_iter().for_each(|rule| control.warn(rule));
         let explanations = explanations.into_iter().map(Explanation::into_owned).collect();
         Ok(MemoryAnswer::Explanations(explanations))
+    }
+}
+
+request! {
+    /// Check what is read of a project's memory.
+    pub struct MemoryCheckRequest {
+        /// .context folder, or a folder in or below its project [default: .]
+        #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+        pub project: Option<String>,
+    }
+}
+
+/// What is read of each file, and the problems in them.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct MemoryCheckAnswer {
+    /// The files.
+    pub files: Vec<Coverage>,
+    /// The problems.
+    pub warnings: Vec<Warning>,
+}
+
+impl MemoryCheckAnswer {
+    /// Returns whether every line is read or skipped on purpose, and there is no problem.
+    pub fn is_ok(&self) -> bool {
+        self.warnings.is_empty() && self.files.iter().all(|file| file.uncovered.is_empty())
+    }
+}
+
+impl Answer for MemoryCheckAnswer {
+    fn text(&self) -> Cow<'_, str> {
+        let mut text = String::new();
+        for file in &self.files {
+            text.push_str(&format!("{}: ", file.path));
+            let lines = file.lines;
+            text.push_str(&match file.is_listed {
+                true => format!("lines {lines}, listed as a file to read\n"),
+                false => {
+                    let Coverage { entries, in_entries, headings, done, skipped, .. } = file;
+                    format!(
+                        "entries {entries}, lines {lines} (in entries {in_entries}, headings {headings}, completed tasks \
+                         {done}, comments and separators {skipped}, not read {})\n",
+                        file.uncovered.len()
+                    )
+                }
+            });
+            for line in &file.uncovered {
+                text.push_str(&format!("  {}:{line}: not read\n", file.path));
+            }
+        }
+        self.warnings.iter().for_each(|warning| text.push_str(&format!("{warning}\n")));
+        text.into()
+    }
+}
+
+impl Request for MemoryCheckRequest {
+    const ADVERTISED: &'static [&'static str] = &[];
+    type Answer = MemoryCheckAnswer;
+
+    fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<MemoryCheckAnswer, Failure> {
+        control.step("reading the project's memory")?;
+        let memory = shelf.memory(self.project.as_deref())?.read()?;
+        let (files, warnings) = (memory.coverage().to_vec(), memory.warnings().to_vec());
+        Ok(MemoryCheckAnswer { files, warnings })
+    }
+}
+
+request! {
+    /// Measure how well packets of a project's memory answer.
+    pub struct EvalMemoryRequest {
+        /// .context folder, or a folder in or below its project
+        #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+        pub project: Option<String>,
+
+        /// Policy: memory or packet-seed
+        #[arg(long, short, value_name = "NAME")]
+        pub policy: Option<String>,
+
+        /// Model, encoding or file:PATH [default: bytes/4]
+        #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
+        pub tokenizer: Option<String>,
+
+        /// Reference time for the age of entries, e.g. 2026-03-01 [default: now]
+        #[arg(long, value_name = "TIME")]
+        pub now: Option<Date>,
+    }
+}
+
+/// The measures of a project's memory.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub struct EvalMemoryAnswer(pub MemoryReport);
+
+impl Answer for EvalMemoryAnswer {
+    fn text(&self) -> Cow<'_, str> {
+        let MemoryReport { entries, distinct_packets, steps, monotonic_steps, .. } = &self.0;
+        let mut text = format!("entries          {entries}\n");
+        for known in &self.0.known_items {
+            let (budget, queries, whole) = (known.budget, known.queries, known.whole);
+            text.push_str(&format!(
+                "at {budget:>5} tokens  {} of {queries} answered: {whole} whole, {} by their paragraph\n",
+                known.answered(),
+                known.by_paragraph,
+            ));
+            known.missed.iter().for_each(|id| text.push_str(&format!("  missed {id}\n")));
+        }
+        let sum = |count: fn(&Coverage) -> usize| self.0.coverage.iter().map(count).sum::<usize>();
+        text.push_str(&format!(
+            "packets          {distinct_packets} different\nsteps            {monotonic_steps} of {steps} budgets \
+             keep all whole entries\nlines            {} of {} not read\n",
+            sum(|file| file.uncovered.len()),
+            sum(|file| file.lines),
+        ));
+        text.into()
+    }
+}
+
+impl Request for EvalMemoryRequest {
+    const ADVERTISED: &'static [&'static str] = &[];
+    type Answer = EvalMemoryAnswer;
+
+    fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<EvalMemoryAnswer, Failure> {
+        control.step("reading the project's memory")?;
+        let folder = shelf.memory(self.project.as_deref())?;
+        let (config, memory) = (Config::read(&folder)?, folder.read()?);
+        let counter = shelf.counter(self.tokenizer.as_deref(), PACKET_TOKENIZER, control)?;
+        let now = self.now.map_or_else(|| SystemTime::now().into(), |Date(time)| time);
+        let mut options = PacketOptions::new(now).with_config(&config);
+        if let Some(policy) = &self.policy {
+            options.policy = policy.parse()?;
+        }
+        control.step("packing entries")?;
+        Ok(EvalMemoryAnswer(eval::measure(&memory, &options, &counter)?))
     }
 }

@@ -62,7 +62,10 @@ pub use eval::{
     ReplayedBudget, SessionFigures, SessionText,
 };
 #[cfg(feature = "memory")]
-pub use memory::{MemoryAnswer, MemoryFormat, MemoryRequest, OpenMemory};
+pub use memory::{
+    EvalMemoryAnswer, EvalMemoryRequest, MemoryAnswer, MemoryCheckAnswer, MemoryCheckRequest,
+    MemoryEntries, MemoryFormat, MemoryRequest, OpenMemory,
+};
 pub use pack::{PackAnswer, PackRequest, PackTotals};
 pub use pool::{
     BudgetOptions, CountedPool, PackPool, PolicyName, PolicyOptions, PoolOptions, ReserveOptions,
