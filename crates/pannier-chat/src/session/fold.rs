@@ -5,6 +5,7 @@
 //! batch depends on the budget, not on the length of the history.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use pannier_core::TokenCounter;
 use pannier_policy::SessionOptions;
@@ -45,6 +46,27 @@ const TEXT_HEAD_PERCENT: usize = 60;
 
 /// The newest turns that are never left out.
 const KEEP_TURNS: usize = 2;
+
+/// A map by hashes of names, which need no second hash. Its order is never used.
+type ByHash<V> = HashMap<u64, V, BuildHasherDefault<Identity>>;
+
+/// Returns the last integer as its hash.
+#[derive(Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxh3_64(bytes);
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
 
 /// A part of a message, as it is sent.
 #[derive(Clone, Debug)]
@@ -119,8 +141,8 @@ pub(super) struct Fold {
     last_whole_read: HashMap<u64, usize>,
     last_edit: HashMap<u64, usize>,
     last_replacement: HashMap<u64, usize>,
-    last_named: HashMap<u64, usize>,
-    blocks_with_name: HashMap<u64, u32>,
+    last_named: ByHash<usize>,
+    blocks_with_name: ByHash<u32>,
     seen_results: HashMap<BlockHash, usize>,
     // Turns, of which the first are left out.
     turns: Vec<Turn>,
@@ -183,8 +205,8 @@ impl Fold {
             last_whole_read: HashMap::new(),
             last_edit: HashMap::new(),
             last_replacement: HashMap::new(),
-            last_named: HashMap::new(),
-            blocks_with_name: HashMap::new(),
+            last_named: ByHash::default(),
+            blocks_with_name: ByHash::default(),
             seen_results: HashMap::new(),
             turns: Vec::new(),
             open_turn: None,
