@@ -134,6 +134,8 @@ fn every_option_is_in_the_schema() {
         "from",
         "query",
         "pin",
+        "once",
+        "cache_control",
         "previous",
         "budget",
         "target",
@@ -195,8 +197,18 @@ fn chat_keeps_the_text_of_messages() {
     detected.run(&Shelf::default(), &control).unwrap();
     let decided = control.take_notes().decided;
     assert!(decided.iter().any(|note| note.setting == "provider" && note.value == "openai"));
-    let required = json!({ "transcript": text, "provider": "openai", "budget": 5, "reserve": 2 });
-    let failure = run(required);
+    let small = |once: bool| {
+        run(
+            json!({ "transcript": text, "provider": "openai", "budget": 5, "reserve": 2, "once": once }),
+        )
+    };
+    let failure = small(false);
+    assert_eq!(
+        failure.message(Audience::Command),
+        "the request needs 11 tokens after all cuts but the input budget is 3"
+    );
+    assert_eq!(failure.advice(Audience::Agent).unwrap(), "raise budget to at least 13");
+    let failure = small(true);
     assert_eq!(
         failure.message(Audience::Command),
         "system prompt, tools and last user message need 11 tokens but --budget less --reserve is 3"

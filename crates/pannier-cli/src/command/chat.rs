@@ -38,9 +38,7 @@ const MAX_TRANSCRIPT_BYTES: u64 = 1 << 30;
     args_conflicts_with_subcommands = true,
     after_help = "\
 Examples:
-  pannier chat request.json --budget 100k > sent.json
-  pannier chat recall 1f3a5c7e --session request.json --lines 10-40
-  pannier chat request.json --once --budget 8k --report"
+  pannier chat request.json --budget 100k > sent.json"
 )]
 pub(crate) struct Chat {
     #[command(subcommand)]

@@ -34,8 +34,8 @@ request! {
         #[schema(with = "Value")]
         pub transcript: TranscriptJson,
 
-        /// openai, anthropic, responses or gemini [default: detected]
-        #[arg(long, value_name = "NAME", value_enum, hide_possible_values = true)]
+        /// Provider: openai, anthropic, responses or gemini [default: detected]
+        #[arg(long, value_name = "NAME", value_enum, hide_possible_values = true, help_heading = "Advanced", hide_short_help = true)]
         pub provider: Option<ProviderName>,
 
         /// Agent that wrote the log: claude-code or codex [default: detected]
@@ -55,9 +55,9 @@ request! {
         #[group(flatten)]
         pub reserves: ReserveOptions,
 
-        /// careful, balanced, thrifty, or a policy [default: balanced]
+        /// Preset or policy file [default: balanced]
         ///
-        /// A policy with a table `session` fits the request as one of a session. Any other policy selects messages of a
+        /// The presets for sessions are careful, balanced and thrifty. A policy with a table `session` fits the request as one of a session. Any other policy selects messages of a
         /// single request, by default `transcript`. Messages keep their order, and equal messages are both sent: the
         /// policy's placer and deduplication do not apply.
         #[arg(long, short, value_name = "NAME|FILE")]
@@ -79,7 +79,7 @@ request! {
         pub once: bool,
 
         /// Move cache_control to the last unchanged block (Anthropic)
-        #[arg(long, hide_short_help = true)]
+        #[arg(long, help_heading = "Advanced", hide_short_help = true)]
         #[serde(default)]
         pub cache_control: bool,
 
@@ -97,7 +97,7 @@ request! {
         pub pin: Vec<String>,
 
         /// Explain why a message is in or out; repeatable
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "ID", help_heading = "Advanced", hide_short_help = true)]
         #[serde(default, deserialize_with = "list")]
         pub explain: Vec<String>,
     }
