@@ -8,7 +8,7 @@ use pannier::ops::{
     Answer, ChatRequest, Control, MemoryAnswer, MemoryRequest, Request, SnippetGetRequest,
     SnippetListRequest,
 };
-use pannier::{Audience, Failure, NamedFolder, Shelf};
+use pannier::{Audience, Category, Failure, NamedFolder, Shelf};
 use serde_json::{Value, json};
 
 /// Compares the request of flags with that of JSON.
@@ -150,6 +150,7 @@ fn every_option_is_in_the_schema() {
     check::<MemoryRequest>(&[
         "project",
         "budget",
+        "reserve",
         "query",
         "files",
         "ids",
@@ -173,10 +174,32 @@ fn every_option_is_in_the_schema() {
         "snippets",
         "tokenizer",
         "budget",
+        "reserve",
         "session",
         "resend",
         "format",
     ]);
+}
+
+#[test]
+fn a_reserve_reduces_the_budget() {
+    let folder = fixture("reserve");
+    let shelf = server(&folder);
+    let control = Control::default();
+    let text = |request: Value| {
+        let request = MemoryRequest::from_value(request).unwrap();
+        request.run(&shelf, &control).unwrap().text().into_owned()
+    };
+    let reserved = text(json!({ "budget": 900, "reserve": "300" }));
+    assert_eq!(reserved, text(json!({ "budget": 600 })));
+    assert_ne!(reserved, text(json!({ "budget": 900 })));
+    let get = |request: Value| {
+        SnippetGetRequest::from_value(request).unwrap().run(&shelf, &control).map(|_| ())
+    };
+    assert!(get(json!({ "ids": "b", "budget": 1000 })).is_ok());
+    let failure = get(json!({ "ids": "b", "budget": 1000, "reserve": 999 })).unwrap_err();
+    assert_eq!(failure.category(), Category::BudgetNotMet);
+    fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

@@ -36,6 +36,10 @@ request! {
         #[arg(long, short, alias = "max-tokens", value_name = "N")]
         pub budget: Option<Tokens>,
 
+        /// Tokens kept free for the model's output [default: 0]
+        #[arg(long, short, value_name = "N", allow_negative_numbers = true, help_heading = "Advanced", hide_short_help = true)]
+        pub reserve: Option<Tokens>,
+
         /// Your task; ranks every section
         #[arg(long, value_name = "TEXT")]
         pub query: Option<String>,
@@ -206,6 +210,8 @@ impl MemoryRequest {
             (None, None, Some(budget)) => non_negative(budget)?,
             (None, None, None) => PacketOptions::BUDGET,
         };
+        let reserve = self.reserve.map(non_negative).transpose()?.unwrap_or_default();
+        options.budget = options.budget.saturating_sub(reserve);
         Ok(OpenMemory { memory, options, counter, format, ids: self.ids })
     }
 }

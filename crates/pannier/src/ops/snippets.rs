@@ -79,6 +79,10 @@ request! {
         #[arg(long, short, alias = "max-tokens", value_name = "N")]
         pub budget: Option<Tokens>,
 
+        /// Tokens kept free for the model's output [default: 0]
+        #[arg(long, short, value_name = "N", allow_negative_numbers = true)]
+        pub reserve: Option<Tokens>,
+
         /// Session; what it received is not printed again
         #[arg(long, value_name = "ID")]
         pub session: Option<String>,
@@ -210,7 +214,9 @@ impl SnippetGetRequest {
         let ids = catalog.resolve_ids(self.ids.iter().map(String::as_str));
         let ids = ids.map_err(Failure::from)?;
         let mut options = GetOptions::default();
-        options.budget = self.budget.map(non_negative).transpose()?;
+        let reserve = self.reserve.map(non_negative).transpose()?.unwrap_or_default();
+        let budget = self.budget.map(non_negative).transpose()?;
+        options.budget = budget.map(|budget| budget.saturating_sub(reserve));
         options.resend = self.resend;
         options.format = self.format.unwrap_or(SnippetFormat::Json).into();
         if let Some(session) = &session {
