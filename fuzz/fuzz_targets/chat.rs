@@ -1,4 +1,4 @@
-//! A chat is foreign: whatever it contains, reading it must not panic, and what is written back must be JSON, within the
+//! A chat is foreign: no content may make reading it panic, and what is written back must be JSON, within the
 //! budget, and stay as it is when it is read again.
 
 #![no_main]

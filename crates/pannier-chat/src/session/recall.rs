@@ -57,7 +57,7 @@ impl RecallRange {
 }
 
 impl Transcript<'_> {
-    /// Returns the content of the block with a recall id, or `None` if there is none: the text, the arguments of a call, or
+    /// Returns the content of the block with a recall id, or `None` if no block has it: the text, the arguments of a call, or
     /// the messages of omitted turns as JSON.
     pub fn recall(&self, id: &str) -> Option<String> {
         let mut ids = Ids::default();

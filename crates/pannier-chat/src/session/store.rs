@@ -81,7 +81,7 @@ impl RecallStore {
         Ok(())
     }
 
-    /// Returns the content of the block with a recall id, or `None` if there is none, or if it is not the only one.
+    /// Returns the content of the block with a recall id, or `None` unless exactly one block has it.
     ///
     /// # Errors
     ///

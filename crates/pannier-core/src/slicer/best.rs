@@ -224,7 +224,7 @@ impl Problem {
             else {
                 continue;
             };
-            // A section without a heading to pay is none.
+            // A section whose heading is free or paid needs no choice of its own.
             let section = match tally.heading(offer.section) {
                 0 => 0,
                 _ => offer.section.position().map_or(0, |section| section + 1),
@@ -368,7 +368,7 @@ impl Problem {
         Some(Solution { choices: Some(choices), value, bound: value, is_stable: true, steps })
     }
 
-    /// Finds a choice with a value above `start`, or proves that there is none.
+    /// Finds a choice with a value above `start`, or proves that no such choice exists.
     fn solve(&self, price: &Price, start: i64, max_states: usize) -> Solution {
         if let Some(everything) = self.everything() {
             return everything;
@@ -435,7 +435,7 @@ struct StateSearch<'p> {
     max_states: usize,
     /// The undominated states, by ascending tokens and value.
     states: Vec<State>,
-    /// Choices, each after the number of the one before it; 0 is none.
+    /// Choices, each after the number of the previous one; 0 marks the first.
     log: Vec<(u32, u32)>,
     sections: Vec<OpenSection>,
     /// Classes of sections that are open in any better solution.
@@ -655,7 +655,7 @@ mod tests {
         prop::collection::vec(candidate, 0..=candidates)
     }
 
-    /// Section 3 is none.
+    /// Section 3 has no heading.
     fn section(section: u32) -> SectionId {
         if section < 3 { SectionId::new(section) } else { SectionId::NONE }
     }
