@@ -226,23 +226,11 @@ pub(crate) fn write(message: &Message<'_>, into: &mut String) {
     if message.results_first {
         parts.sort_by_key(|part| !matches!(part.kind, PartKind::ToolResult { .. }));
     }
-    let mut separator = "{";
-    for (name, value) in &message.fields.0 {
-        into.push_str(separator);
-        separator = ",";
-        json::write_string(name, into);
-        into.push(':');
-        if name == "content" {
-            write_blocks(&parts, message.note.as_deref(), into);
-        } else {
-            json::write(value, into);
-        }
-    }
-    if !message.fields.0.iter().any(|(name, _)| name == "content") {
-        into.push_str(",\"content\":");
-        write_blocks(&parts, message.note.as_deref(), into);
-    }
-    into.push('}');
+    let fields = message.fields.0.iter();
+    json::write_fields(fields, Some("content"), into, |name, value, into| match value {
+        Some(value) if name != "content" => json::write(value, into),
+        _ => write_blocks(&parts, message.note.as_deref(), into),
+    });
 }
 
 /// Writes a content array. A content string and a note become text blocks.

@@ -223,21 +223,9 @@ pub(crate) fn write(message: &Message<'_>, into: &mut String) {
             into.push_str("}]");
         }
     };
-    let mut separator = "{";
-    for (name, value) in &message.fields.0 {
-        into.push_str(separator);
-        separator = ",";
-        json::write_string(name, into);
-        into.push(':');
-        match name.as_str() {
-            "parts" => write_parts(into),
-            _ => json::write(value, into),
-        }
-    }
-    if !message.fields.0.iter().any(|(name, _)| name == "parts") {
-        into.push_str(separator);
-        into.push_str("\"parts\":");
-        write_parts(into);
-    }
-    into.push('}');
+    let fields = message.fields.0.iter();
+    json::write_fields(fields, Some("parts"), into, |name, value, into| match value {
+        Some(value) if name != "parts" => json::write(value, into),
+        _ => write_parts(into),
+    });
 }

@@ -300,6 +300,32 @@ pub(crate) fn write_string(text: &str, into: &mut String) {
     into.push_str(&serde_json::Value::from(text).to_string());
 }
 
+/// Writes fields as an object, and then `required` if it is not one of them. The value of a missing field is `None`.
+pub(crate) fn write_fields<'f, 't: 'f>(
+    fields: impl Iterator<Item = &'f (String, &'t RawValue)>,
+    required: Option<&str>,
+    into: &mut String,
+    mut write_value: impl FnMut(&str, Option<&'t RawValue>, &mut String),
+) {
+    let mut required = required;
+    let mut separator = "{";
+    let mut write_field = |name: &str, value, into: &mut String| {
+        into.push_str(separator);
+        separator = ",";
+        write_string(name, into);
+        into.push(':');
+        write_value(name, value, into);
+    };
+    for (name, value) in fields {
+        required = required.filter(|required| required != name);
+        write_field(name, Some(*value), into);
+    }
+    if let Some(name) = required {
+        write_field(name, None, into);
+    }
+    into.push('}');
+}
+
 /// Writes values as a JSON array.
 pub(crate) fn write_array<T>(
     values: impl Iterator<Item = T>,

@@ -209,37 +209,24 @@ pub(crate) fn with_call<'t>(
 pub(crate) fn write(message: &Message<'_>, into: &mut String) {
     let parts_at =
         |location: PartLocation| message.kept().filter(move |part| part.location == location);
-    let mut separator = "{";
-    for (name, value) in &message.fields.0 {
-        let is_dropped = match name.as_str() {
-            "tool_calls" => parts_at(PartLocation::ToolCalls).next().is_none(),
-            "function_call" => parts_at(PartLocation::Field("function_call")).next().is_none(),
-            _ => false,
-        };
-        if is_dropped {
-            continue;
+    let is_sent = |(name, _): &&(String, _)| match name.as_str() {
+        "tool_calls" => parts_at(PartLocation::ToolCalls).next().is_some(),
+        "function_call" => parts_at(PartLocation::Field("function_call")).next().is_some(),
+        _ => true,
+    };
+    let required = message.is_empty_tool_result().then_some("content");
+    let fields = message.fields.0.iter().filter(is_sent);
+    json::write_fields(fields, required, into, |name, value, into| match (name, value) {
+        (_, None) => json::write_string(NO_OUTPUT, into),
+        ("content", Some(value)) => write_content(message, value, "text", into),
+        ("tool_calls", _) => {
+            json::write_array(parts_at(PartLocation::ToolCalls), into, Part::write);
         }
-        into.push_str(separator);
-        separator = ",";
-        json::write_string(name, into);
-        into.push(':');
-        match name.as_str() {
-            "content" => write_content(message, value, "text", into),
-            "tool_calls" => {
-                json::write_array(parts_at(PartLocation::ToolCalls), into, Part::write);
-            }
-            "function_call" => {
-                parts_at(PartLocation::Field("function_call")).for_each(|part| part.write(into));
-            }
-            _ => json::write(value, into),
+        ("function_call", _) => {
+            parts_at(PartLocation::Field("function_call")).for_each(|part| part.write(into));
         }
-    }
-    if message.is_empty_tool_result() && !message.fields.0.iter().any(|(name, _)| name == "content")
-    {
-        into.push_str(",\"content\":");
-        json::write_string(NO_OUTPUT, into);
-    }
-    into.push('}');
+        (_, Some(value)) => json::write(value, into),
+    });
 }
 
 /// Returns a text with a note at its end.

@@ -189,21 +189,11 @@ pub(crate) fn write(message: &Message<'_>, into: &mut String) {
     {
         return part.write(into);
     }
-    let mut separator = "{";
-    for (name, value) in &message.fields.0 {
-        into.push_str(separator);
-        separator = ",";
-        json::write_string(name, into);
-        into.push(':');
-        match name.as_str() {
-            "content" | "output" => write_content(message, value, "input_text", into),
-            _ => json::write(value, into),
-        }
-    }
-    if message.is_empty_tool_result() && !message.fields.0.iter().any(|(name, _)| name == "output")
-    {
-        into.push_str(",\"output\":");
-        json::write_string(NO_OUTPUT, into);
-    }
-    into.push('}');
+    let required = message.is_empty_tool_result().then_some("output");
+    let fields = message.fields.0.iter();
+    json::write_fields(fields, required, into, |name, value, into| match (name, value) {
+        (_, None) => json::write_string(NO_OUTPUT, into),
+        ("content" | "output", Some(value)) => write_content(message, value, "input_text", into),
+        (_, Some(value)) => json::write(value, into),
+    });
 }
