@@ -50,7 +50,9 @@ fn measures_follow_their_definitions() {
     for budget in ["200", "400", "800", "1200"] {
         assert_eq!(measured["gold_in_context"][budget], 1.0);
     }
-    assert_eq!((&measured["top3_in_first5"], &measured["adjacency"]), (&1.0.into(), &0.0.into()));
+    let null = serde_json::Value::Null;
+    assert_eq!((&measured["top3_in_first5"], &measured["adjacency"]), (&1.0.into(), &null));
+    assert_eq!((&measured["misquoted"], &measured["odd_fences"]), (&0.into(), &0.into()));
 
     // A ranking from a file.
     write("run.tsv", "1\tb\n2\tx\n2\tc\n");
@@ -60,12 +62,50 @@ fn measures_follow_their_definitions() {
     assert!((measured["ndcg_at_10"].as_f64().unwrap() - expected).abs() < 1e-12, "{measured}");
     assert!(measured.get("gold_in_context").is_none());
 
-    // With answers, the passage must contain the answer.
+    // With answers, the context must contain the answer.
     write(
         "answers.jsonl",
         "{\"id\": \"1\", \"answer\": \"plum\"}\n{\"id\": \"2\", \"answer\": \"pear\"}\n",
     );
-    assert_eq!(eval(&folder, &[])["gold_in_context"]["200"], 0.5);
+    // The first query has no such span, so nothing is judged there.
+    let measured = eval(&folder, &["--budgets", "200"]);
+    assert_eq!(measured["gold_in_context"], serde_json::json!({"200": 1.0}));
+    assert_eq!(measured["outcomes"][0]["contexts"]["200"]["gold"], null);
+
+    // Compared with itself, nothing differs.
+    write("before.json", &measured.to_string());
+    let before = folder.join("before.json");
+    let measured = eval(&folder, &["--budgets", "200", "--baseline", before.to_str().unwrap()]);
+    let differences = measured["differences"].as_array().unwrap();
+    assert_eq!(differences.len(), 4, "{differences:?}");
+    assert!(differences.iter().all(|one| one["interval"] == serde_json::json!([0.0, 0.0])));
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_tree_is_judged_by_the_functions_that_must_be_read() {
+    let folder = folder("tree");
+    let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
+    fs::create_dir_all(folder.join("tree/src")).unwrap();
+    let function = |name: &str| format!("fn {name}() {{\n{}}}\n", "    step();\n".repeat(40));
+    let (first, second) = (function("apple"), function("pear"));
+    write("tree/src/a.rs", &format!("{first}\n{second}"));
+    write(
+        "queries.jsonl",
+        "{\"id\": \"1\", \"text\": \"pear\"}\n{\"id\": \"2\", \"text\": \"plum\"}\n",
+    );
+    write("qrels.tsv", "1\tsrc/a.rs\t1\n2\tsrc/a.rs\t1\n");
+    let items = |start: usize, end: usize| format!("[[\"src/a.rs\", {start}, {end}, \"f\"]]");
+    let gold = items(first.len() + 1, first.len() + 1 + second.len());
+    write("gold.jsonl", &format!("{{\"id\": \"1\", \"items\": {gold}}}\n"));
+    let measured = eval(&folder, &[]);
+    let (one, half) = (serde_json::json!(1.0), serde_json::json!(0.5));
+    assert_eq!((&measured["queries"], &measured["misquoted"]), (&2.into(), &0.into()));
+    for budget in ["1000", "2000", "4000"] {
+        // The second query has no function to find, but a file.
+        assert_eq!(measured["gold_in_context"][budget], one, "{measured}");
+        assert_eq!(measured["document_in_context"][budget], half, "{measured}");
+    }
     fs::remove_dir_all(&folder).unwrap();
 }
 

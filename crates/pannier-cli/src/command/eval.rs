@@ -1,15 +1,20 @@
 //! `pannier eval`: measures quality on labeled data and on recorded sessions.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueHint};
 use pannier::ops::{
-    Answer, EvalMemoryRequest, EvalSessionsRequest, QueryOptions, Request, SessionText,
+    Answer, Control, EvalMemoryRequest, EvalSessionsRequest, PassageOptions, QueryOptions, Request,
+    SessionText,
 };
-use pannier_docs::eval::{ContextReport, Dataset, EvalOptions, EvalReport};
+use pannier_docs::eval::{
+    ContextReport, Dataset, Difference, EvalOptions, EvalReport, EvalRun, QueryOutcome,
+};
+use serde::{Deserialize, Serialize};
 
 use super::AnswerFormat;
 use super::inspect::FormatArguments;
@@ -134,11 +139,18 @@ impl Progress {
 }
 
 /// Measure retrieval quality on labeled queries
+///
+/// Builds an index of each data set, runs its queries, and assembles contexts at several budgets. Counts the contexts that have
+/// a span which answers the query: an answer or an evidence sentence whole, or half of a function. Several data sets are pooled.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  pannier eval docs --data sets/click --data sets/zod -f json > new.json
+  pannier eval docs --data sets/click --data sets/zod --baseline old.json")]
 pub(crate) struct EvalDocs {
-    /// Folder with docs.jsonl, queries.jsonl and qrels.tsv
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    data: PathBuf,
+    /// Folder with docs.jsonl or tree/, queries.jsonl and qrels.tsv; repeatable
+    #[arg(long, required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    data: Vec<PathBuf>,
 
     /// Folder in which to keep documents and cache [default: temporary]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -148,7 +160,15 @@ pub(crate) struct EvalDocs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     run: Option<PathBuf>,
 
-    /// Number of queries [default: all]
+    /// JSON of an earlier run to compare with, query by query
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    baseline: Option<PathBuf>,
+
+    /// Budgets of contexts [default: 200,400,800,1200; for a tree 1000,2000,4000]
+    #[arg(long, short, value_name = "N,N", value_delimiter = ',')]
+    budgets: Vec<usize>,
+
+    /// Number of queries of each data set [default: all]
     #[arg(long, value_name = "COUNT")]
     queries: Option<usize>,
 
@@ -157,6 +177,9 @@ pub(crate) struct EvalDocs {
 
     #[command(flatten)]
     search: QueryOptions,
+
+    #[command(flatten)]
+    packing: PassageOptions,
 
     /// Check every query at every seventh budget from 0 to 4,000, not at a sample
     #[arg(long)]
@@ -167,50 +190,112 @@ pub(crate) struct EvalDocs {
     format: AnswerFormat,
 }
 
+/// The printed result: means, differences from the baseline, and the outcome of each query.
+#[derive(Serialize)]
+struct PrintedEval<'r> {
+    #[serde(flatten)]
+    report: EvalReport,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    differences: Vec<Difference>,
+    outcomes: &'r [QueryOutcome],
+}
+
+/// The part of an earlier result that is compared.
+#[derive(Deserialize)]
+struct Baseline {
+    outcomes: Vec<QueryOutcome>,
+}
+
 impl EvalDocs {
     fn run(&self) -> Result<(), CliError> {
-        let dataset = Dataset::open(&self.data, self.queries)?;
-        let report = match &self.run {
-            Some(path) => dataset.measure_ranking(path)?,
-            None => self.measure(&dataset)?,
+        let baseline = self.baseline.as_deref().map(read_baseline).transpose()?;
+        let mut run = EvalRun::default();
+        for folder in &self.data {
+            let dataset = Dataset::open(folder, self.queries)?;
+            run.append(match &self.run {
+                Some(path) => dataset.measure_ranking(path)?,
+                None => self.measure(&dataset)?,
+            });
+        }
+        let printed = PrintedEval {
+            report: run.report(),
+            differences: baseline.map_or_else(Vec::new, |before| run.compare(&before.outcomes)),
+            outcomes: run.outcomes(),
         };
-        output::print_answer(self.format.is_json(), || &report, || text(&report))
+        output::print_answer(self.format.is_json(), || &printed, || text(&printed))
     }
 
-    fn measure(&self, dataset: &Dataset) -> Result<EvalReport, CliError> {
+    fn measure(&self, dataset: &Dataset) -> Result<EvalRun, CliError> {
         let name = self.search.embedder.as_deref();
         let embedder = name.map(pannier_embed::open_embedder).transpose()?.flatten();
         let mut options = EvalOptions::new(Arc::from(self.tokenizer.counter()?));
-        options.search = self.search.search();
-        options.embedder = embedder.as_deref();
+        if let Some(embedder) = embedder.as_deref() {
+            options = options.with_embedder(embedder);
+        }
+        let shelf = config::shelf()?;
+        options.config = self.packing.config(self.search.search(), &shelf, &Control::default())?;
+        options.budgets.clone_from(&self.budgets);
         options.every_budget = self.thorough;
         if let Some(folder) = &self.keep {
             return Ok(dataset.measure(folder, &options)?);
         }
         let folder = std::env::temp_dir().join(format!("pannier-eval-{}", std::process::id()));
-        let report = dataset.measure(&folder, &options);
+        let run = dataset.measure(&folder, &options);
         // A leftover folder does no harm.
         let _ = fs::remove_dir_all(&folder);
-        Ok(report?)
+        Ok(run?)
     }
 }
 
-fn text(report: &EvalReport) -> String {
+fn read_baseline(path: &Path) -> Result<Baseline, CliError> {
+    let text = input::read_text_or_stdin(path, MAX_SESSION_BYTES)?;
+    serde_json::from_str(&text).map_err(|error| {
+        let path = path.display();
+        CliError::Usage(format!(
+            "{path} has no outcomes to compare with: {error}; write it by `pannier eval docs -f json`"
+        ))
+    })
+}
+
+fn text(printed: &PrintedEval<'_>) -> String {
+    let report = &printed.report;
+    let share = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.4}"));
     let mut text = format!(
-        "queries          {}\nnDCG@10          {:.4}\nrecall@100       {:.4}\n",
-        report.queries, report.ndcg_at_10, report.recall_at_100
+        "queries          {}\nnDCG@10          {}\nrecall@100       {}\n",
+        report.queries,
+        share(report.ndcg_at_10),
+        share(report.recall_at_100)
     );
     if let Some(contexts) = &report.contexts {
-        for (budget, share) in &contexts.gold_in_context {
-            let fill = contexts.fill_by_budget.get(budget).copied().unwrap_or_default();
+        for (budget, gold) in &contexts.gold_in_context {
+            let at = |values: &BTreeMap<usize, Option<f64>>| {
+                share(values.get(budget).copied().flatten())
+            };
+            let document = at(&contexts.document_in_context);
+            let (gold, fill) = (share(*gold), at(&contexts.fill_by_budget));
             text.push_str(&format!(
-                "at {budget:>5} tokens  gold in context {share:.4}, fill {fill:.4}\n"
+                "at {budget:>5} tokens  gold in context {gold}, document {document}, fill {fill}\n"
             ));
         }
-        let ContextReport { contexts, overruns, top3_in_first5, adjacency, coverage, .. } =
-            contexts;
+        let ContextReport { contexts: count, overruns, misquoted, odd_fences, .. } = contexts;
         text.push_str(&format!(
-            "overruns         {overruns} of {contexts} contexts\ntop 3 in first 5 {top3_in_first5:.4}\nadjacency        {adjacency:.4}\ncoverage         {coverage:.4}\n"
+            "overruns         {overruns} of {count} contexts\nmisquoted        {misquoted}\nodd fences       {odd_fences}\n"
+        ));
+        for (name, value) in [
+            ("top 3 in first 5", contexts.top3_in_first5),
+            ("adjacency", contexts.adjacency),
+            ("coverage", contexts.coverage),
+        ] {
+            text.push_str(&format!("{name:<17}{}\n", share(value)));
+        }
+    }
+    if !printed.differences.is_empty() {
+        text.push_str("\ndifference from the baseline, with 95 % of resamples\n");
+    }
+    for Difference { measure, before, after, interval: [low, high], .. } in &printed.differences {
+        let difference = after - before;
+        text.push_str(&format!(
+            "{measure:<30}{before:.4} to {after:.4}: {difference:+.4} ({low:+.4} to {high:+.4})\n"
         ));
     }
     text

@@ -1,5 +1,7 @@
 //! The result of context assembly: the text, its passages, and the omitted ones with reasons.
 
+use std::ops::Range;
+
 use pannier_core::ContextItem;
 use pannier_core::item::Passage;
 use pannier_core::report::{ExcludedItem, ExclusionReason};
@@ -125,6 +127,11 @@ pub enum OmittedReason {
 }
 
 impl ContextChunk {
+    /// Returns the bytes of the document that it has.
+    pub fn spans(&self) -> Vec<Range<usize>> {
+        std::iter::once(self.start..self.end).collect()
+    }
+
     pub(crate) fn new(hit: &Hit, item: &ContextItem, include_metadata: bool) -> Self {
         let metadata = || ChunkMetadata {
             context: hit.heading_path.clone(),
