@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::chunk::{self, Chunk, ChunkRow, chunker_version};
+use crate::chunk::{self, Chunk, ChunkRow, ChunkSizes, chunker_version};
 use crate::document_index::{DocumentRecord, RECORD_BYTES, record_check};
 use crate::inverted_index::IndexBuilder;
 use crate::manifest::{
@@ -60,6 +60,8 @@ pub struct BuildOptions<'v> {
     pub from_scratch: bool,
     /// The source of chunk vectors.
     pub vectors: VectorSource<'v>,
+    /// The sizes of chunks. Default: those of the current version, or 256 and at most 512 tokens.
+    pub chunk_sizes: Option<ChunkSizes>,
 }
 
 /// The result of a build.
@@ -121,9 +123,11 @@ pub fn build(
             ),
         ));
     }
+    let remembered = previous.as_ref().map(|previous| previous.manifest().chunk_sizes);
+    let sizes = options.chunk_sizes.or(remembered).unwrap_or_default();
     let previous = previous.filter(|_| !options.from_scratch);
     let has_same_chunker =
-        |previous: &DocumentIndex| previous.manifest().chunking == chunker_version();
+        |previous: &DocumentIndex| previous.manifest().chunking == chunker_version(sizes);
     if let Some(previous) = &previous
         && has_same_chunker(previous)
         && previous.manifest().model.as_ref() == options.vectors.model()
@@ -140,7 +144,7 @@ pub fn build(
     // Removes the draft of an interrupted build.
     store::remove(&versions, is_draft);
     let draft = versions.join(format!("draft-{}", std::process::id()));
-    let built = IndexWriter::new(&draft, vectors)
+    let built = IndexWriter::new(&draft, vectors, sizes)
         .and_then(|writer| writer.write(&files, previous.as_ref(), progress));
     let built = built.inspect_err(|_| _ = fs::remove_dir_all(&draft))?;
     let name = publish(index, &versions, &draft, &built.version)?;
@@ -155,11 +159,12 @@ pub fn build(
 /// [`DocsError::Sources`] with every document that cannot be indexed, and the errors of `f`.
 pub fn for_each_chunk<E: From<DocsError>>(
     sources: &DocumentSource,
+    sizes: ChunkSizes,
     mut f: impl FnMut(Hit) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut problems = Vec::new();
     for file in sources.files(None)? {
-        match PreparedDocument::new(&file, None) {
+        match PreparedDocument::new(&file, None, sizes) {
             Ok(prepared) if problems.is_empty() => {
                 let document = chunk::document_id(&file.path, &prepared.hash);
                 for (chunk, sequence) in prepared.chunks.into_iter().zip(0..) {
@@ -272,6 +277,7 @@ impl PreparedDocument {
     fn new(
         file: &SourceFile,
         previous: Option<(&DocumentIndex, &DocumentRecord)>,
+        sizes: ChunkSizes,
     ) -> Result<Self, String> {
         let content = String::from_utf8(read(file)?).map_err(|error| {
             let (path, offset) = (&file.path, error.utf8_error().valid_up_to());
@@ -294,8 +300,8 @@ impl PreparedDocument {
         });
         let is_reused = reused.is_some();
         let title = metadata.title.as_deref();
-        let chunks = reused.unwrap_or_else(|| chunk::chunks(&file.path, &content, title));
-        let terms = chunks.iter().map(|chunk| chunk.terms(&content)).collect();
+        let chunks = reused.unwrap_or_else(|| chunk::chunks(&file.path, &content, title, sizes));
+        let terms = chunks.iter().map(|chunk| chunk.terms(&file.path, &content)).collect();
         Ok(Self { content, hash, metadata, chunks, is_reused, words, terms })
     }
 }
@@ -308,6 +314,7 @@ struct IndexWriter<'v> {
     chunk_terms: IndexBuilder,
     vectors: ChunkVectors<'v>,
     version: VersionHasher,
+    sizes: ChunkSizes,
     documents: u32,
     chunks: u64,
     reused: u32,
@@ -315,7 +322,7 @@ struct IndexWriter<'v> {
 }
 
 impl<'v> IndexWriter<'v> {
-    fn new(folder: &Path, vectors: ChunkVectors<'v>) -> Result<Self, DocsError> {
+    fn new(folder: &Path, vectors: ChunkVectors<'v>, sizes: ChunkSizes) -> Result<Self, DocsError> {
         fs::create_dir(folder).map_err(|error| DocsError::io("write", folder, error))?;
         let mut files = BTreeMap::new();
         for name in FILES {
@@ -326,7 +333,8 @@ impl<'v> IndexWriter<'v> {
             files,
             document_terms: IndexBuilder::default(),
             chunk_terms: IndexBuilder::default(),
-            version: VersionHasher::new(&chunker_version(), vectors.model()),
+            version: VersionHasher::new(&chunker_version(sizes), vectors.model()),
+            sizes,
             vectors,
             documents: 0,
             chunks: 0,
@@ -349,7 +357,8 @@ impl<'v> IndexWriter<'v> {
             let prepared: Vec<Result<PreparedDocument, String>> = batch
                 .par_iter()
                 .map(|file| {
-                    PreparedDocument::new(file, previous.zip(records.get(file.path.as_str())))
+                    let previous = previous.zip(records.get(file.path.as_str()));
+                    PreparedDocument::new(file, previous, self.sizes)
                 })
                 .collect();
             let (done, of) = (files.len() - rest.len(), files.len());
@@ -510,7 +519,8 @@ impl<'v> IndexWriter<'v> {
             documents: self.documents,
             bytes,
             chunks: self.chunks,
-            chunking: chunker_version(),
+            chunking: chunker_version(self.sizes),
+            chunk_sizes: self.sizes,
             terms,
             chunk_terms,
             model: self.vectors.model().cloned(),
@@ -559,7 +569,7 @@ pub(crate) struct VersionHasher(blake3::Hasher);
 impl VersionHasher {
     pub(crate) fn new(chunking: &str, model: Option<&Model>) -> Self {
         let mut hasher = Self(blake3::Hasher::new());
-        hasher.put(b"pannier cache 2");
+        hasher.put(b"pannier cache 3");
         hasher.put(chunking.as_bytes());
         hasher.put(model.map_or("", |model| &model.hash).as_bytes());
         hasher

@@ -21,6 +21,7 @@ use crate::sized_file::SizedFile;
 use crate::source::is_contained_path;
 use crate::varint::ByteReader;
 use crate::vectors::KEY_BYTES;
+use crate::word_counts::FieldCounts;
 use crate::{DocsError, DocumentMetadata, inverted_index, word_counts};
 
 /// The size of a document's row in the table.
@@ -55,6 +56,10 @@ pub(crate) struct ChunkTable {
     pub(crate) words: Vec<u32>,
     /// Term-frequency factors by count and chunk length.
     pub(crate) tf_factors: TfFactorTable,
+    /// The word count of each document: the sum of its chunks.
+    pub(crate) document_words: Vec<u32>,
+    /// Term-frequency factors by count and document length.
+    pub(crate) document_tf_factors: TfFactorTable,
 }
 
 /// The stored fields of a document, without its content.
@@ -177,6 +182,8 @@ impl DocumentIndex {
             firsts: Vec::with_capacity(self.len() as usize + 1),
             words: Vec::with_capacity(count),
             tf_factors: TfFactorTable::default(),
+            document_words: vec![0; self.len() as usize],
+            document_tf_factors: TfFactorTable::default(),
         };
         let mut total_words = 0_u64;
         let corrupt = || file.invalid("its chunks do not match the documents");
@@ -190,6 +197,8 @@ impl DocumentIndex {
                 table.firsts.push(table.rows.len() as u32);
             }
             total_words += u64::from(row.words);
+            let document_words = &mut table.document_words[row.document as usize];
+            *document_words = document_words.saturating_add(row.words);
             table.words.push(row.words);
             table.rows.push(row);
         }
@@ -197,7 +206,9 @@ impl DocumentIndex {
         if !reader.is_empty() || table.rows.len() as u64 != self.manifest.chunks {
             return Err(corrupt());
         }
-        table.tf_factors = TfFactorTable::new(total_words as f64 / (count as f64).max(1.0));
+        let mean = |count: usize| total_words as f64 / (count as f64).max(1.0);
+        table.tf_factors = TfFactorTable::new(mean(count));
+        table.document_tf_factors = TfFactorTable::new(mean(self.len() as usize));
         Ok(self.chunk_table.get_or_init(|| table))
     }
 
@@ -439,7 +450,8 @@ impl DocumentIndex {
             return Ok(Vec::new());
         };
         let list = self.list(list, word, POSTINGS, self.len())?;
-        list.postings().ok_or_else(|| self.corrupt_postings(word, POSTINGS))
+        let postings = list.postings().ok_or_else(|| self.corrupt_postings(word, POSTINGS))?;
+        Ok(postings.into_iter().map(|(document, counts)| (document, counts.body)).collect())
     }
 
     /// Returns the posting list of a term in chunks.
@@ -448,12 +460,12 @@ impl DocumentIndex {
         entry.map(|(list, _)| self.list(list, term, CHUNK_POSTINGS, self.chunk_count())).transpose()
     }
 
-    /// Returns the chunks that contain a term, with its count and its positions in each.
+    /// Returns the chunks that contain a term, with its counts and its positions in each.
     #[expect(clippy::type_complexity, reason = "two lists of the same length")]
     pub(crate) fn chunk_positions(
         &self,
         term: &str,
-    ) -> Result<Option<(Vec<(u32, u32)>, Vec<Vec<u32>>)>, DocsError> {
+    ) -> Result<Option<(Vec<(u32, FieldCounts)>, Vec<Vec<u32>>)>, DocsError> {
         let entry = self.find(term, CHUNK_TERMS, CHUNK_POSTINGS, self.manifest.chunk_terms)?;
         let Some((list, entry)) = entry else { return Ok(None) };
         let corrupt = || self.corrupt_postings(term, CHUNK_POSTINGS);

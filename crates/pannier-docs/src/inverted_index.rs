@@ -1,4 +1,4 @@
-//! An inverted index: for each term its posting list, the docs that contain it with counts and optional positions.
+//! An inverted index: for each term its posting list, the docs that contain it with counts by field and optional positions.
 //!
 //! A doc is a document or a chunk: there are two indexes, of documents without positions and of chunks with them. The term
 //! dictionary is ordered by hash, in blocks with a checksum each, so that a lookup reads and checks a handful of blocks
@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::varint::{ByteReader, write_str, write_varint};
-use crate::word_counts::TermCounts;
+use crate::word_counts::{FieldCounts, TermCounts};
 
 /// The number of terms in a block of the term dictionary.
 pub(crate) const TERMS_PER_BLOCK: usize = 128;
@@ -64,8 +64,9 @@ pub(crate) fn read_block(block: &[u8]) -> Option<Vec<TermEntry>> {
 #[derive(Debug)]
 pub(crate) struct PostingList {
     bytes: Vec<u8>,
-    /// The number of docs that contain the term.
+    /// The number of docs that contain the term, in any field and in the body.
     pub(crate) count: u32,
+    pub(crate) body_count: u32,
     blocks: Vec<PostingBlock>,
 }
 
@@ -90,6 +91,7 @@ impl PostingList {
         let mut reader = ByteReader(list);
         reader.read_str()?;
         let count = reader.read_varint_u32()?;
+        let body_count = reader.read_varint_u32().filter(|body_count| *body_count <= count)?;
         let block_count = (count as usize).div_ceil(POSTINGS_PER_BLOCK);
         let mut blocks = Vec::with_capacity(block_count.min(list.len()));
         let (mut next, mut start, mut rest) = (0_u32, 0_usize, count);
@@ -103,7 +105,7 @@ impl PostingList {
         }
         let head = list.len() - reader.len();
         blocks.iter_mut().for_each(|block| block.start = block.start.saturating_add(head));
-        (start == reader.len()).then_some(Self { bytes, count, blocks })
+        (start == reader.len()).then_some(Self { bytes, count, body_count, blocks })
     }
 
     /// Returns the term.
@@ -117,49 +119,57 @@ impl PostingList {
         self.blocks.last().map(|block| block.last)
     }
 
-    /// Calls `f` with every doc and the count of the term in it, in order. Returns `None` if the list is corrupt.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(u32, u32)) -> Option<()> {
+    /// Calls `f` with every doc and the counts of the term in it, in order. Returns `None` if the list is corrupt.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(u32, FieldCounts)) -> Option<()> {
         self.blocks.iter().try_for_each(|block| self.for_each_in(block, &mut f))
     }
 
-    fn for_each_in(&self, block: &PostingBlock, f: &mut impl FnMut(u32, u32)) -> Option<()> {
+    fn for_each_in(
+        &self,
+        block: &PostingBlock,
+        f: &mut impl FnMut(u32, FieldCounts),
+    ) -> Option<()> {
         let mut bytes = ByteReader(self.bytes.get(block.start..)?);
         let mut next = block.next;
         for _ in 0..block.count {
-            // The lowest bit says whether a count follows: most terms occur once in a doc.
+            // The lowest bit says whether counts follow: most terms occur once in a doc, in its body.
             let number = bytes.read_varint()?;
             let skipped = u32::try_from(number >> 1).ok()?;
             let doc = next.checked_add(skipped).filter(|doc| *doc <= block.last)?;
-            let count = match number & 1 {
-                0 => 1,
-                _ => bytes.read_varint_u32().filter(|count| *count > 1)?,
+            let counts = match number & 1 {
+                0 => FieldCounts::in_body(1),
+                _ => read_counts(&mut bytes).filter(|counts| *counts != FieldCounts::default())?,
             };
-            f(doc, count);
+            f(doc, counts);
             next = doc.checked_add(1)?;
         }
         Some(())
     }
 
-    /// Returns all docs with the count of the term in each.
-    pub(crate) fn postings(&self) -> Option<Vec<(u32, u32)>> {
+    /// Returns all docs with the counts of the term in each.
+    pub(crate) fn postings(&self) -> Option<Vec<(u32, FieldCounts)>> {
         let mut docs = Vec::with_capacity((self.count as usize).min(self.bytes.len()));
-        self.for_each(|doc, count| docs.push((doc, count)))?;
+        self.for_each(|doc, counts| docs.push((doc, counts)))?;
         Some(docs)
     }
 
-    /// Calls `f` with those of the ascending `docs` that contain the term, and its count. Blocks without any of them are
+    /// Calls `f` with those of the ascending `docs` that contain the term, and its counts. Blocks without any of them are
     /// skipped.
-    pub(crate) fn for_each_of(&self, docs: &[u32], mut f: impl FnMut(u32, u32)) -> Option<()> {
+    pub(crate) fn for_each_of(
+        &self,
+        docs: &[u32],
+        mut f: impl FnMut(u32, FieldCounts),
+    ) -> Option<()> {
         let mut requested = docs.iter().copied().peekable();
         let mut first = 0;
         while let Some(&doc) = requested.peek() {
             let skipped = self.blocks[first..].partition_point(|block| block.last < doc);
             first += skipped;
             let Some(block) = self.blocks.get(first) else { break };
-            self.for_each_in(block, &mut |posting, count| {
+            self.for_each_in(block, &mut |posting, counts| {
                 while requested.next_if(|doc| *doc < posting).is_some() {}
                 if requested.next_if_eq(&posting).is_some() {
-                    f(posting, count);
+                    f(posting, counts);
                 }
             })?;
             while requested.next_if(|doc| *doc <= block.last).is_some() {}
@@ -169,8 +179,31 @@ impl PostingList {
     }
 }
 
-/// Decodes the positions of a term in each of these docs, or returns `None` if they are corrupt.
-pub(crate) fn read_positions(bytes: &[u8], docs: &[(u32, u32)]) -> Option<Vec<Vec<u32>>> {
+/// Decodes counts.
+fn read_counts(bytes: &mut ByteReader<'_>) -> Option<FieldCounts> {
+    let number = bytes.read_varint()?;
+    let mut counts = FieldCounts::in_body(u32::try_from(number >> 1).ok()?);
+    if number & 1 == 1 {
+        (counts.path, counts.symbols) = (bytes.read_varint_u32()?, bytes.read_varint_u32()?);
+    }
+    Some(counts)
+}
+
+/// Encodes counts other than a single one in the body.
+fn write_counts(bytes: &mut Vec<u8>, counts: FieldCounts) {
+    let has_fields = counts.path > 0 || counts.symbols > 0;
+    write_varint(bytes, u64::from(counts.body) << 1 | u64::from(has_fields));
+    if has_fields {
+        write_varint(bytes, counts.path.into());
+        write_varint(bytes, counts.symbols.into());
+    }
+}
+
+/// Decodes the positions of a term in the bodies of these docs, or returns `None` if they are corrupt.
+pub(crate) fn read_positions(bytes: &[u8], docs: &[(u32, FieldCounts)]) -> Option<Vec<Vec<u32>>> {
+    if bytes.is_empty() && docs.iter().all(|(_, counts)| counts.body == 0) {
+        return Some(vec![Vec::new(); docs.len()]);
+    }
     let (positions, check) = bytes.split_at_checked(bytes.len().checked_sub(CHECK_BYTES)?)?;
     if check != xxh3_64(positions).to_le_bytes() {
         return None;
@@ -186,7 +219,7 @@ pub(crate) fn read_positions(bytes: &[u8], docs: &[(u32, u32)]) -> Option<Vec<Ve
         }
         Some(positions)
     };
-    let positions = docs.iter().map(|(_, count)| read_doc(*count)).collect::<Option<_>>()?;
+    let positions = docs.iter().map(|(_, counts)| read_doc(counts.body)).collect::<Option<_>>()?;
     bytes.is_empty().then_some(positions)
 }
 
@@ -212,10 +245,10 @@ impl IndexBuilder {
 
     /// Encodes the sorted terms of a batch.
     fn sort_batch(first: u32, docs: &[&TermCounts]) -> Vec<u8> {
-        let mut entries: Vec<(u64, &str, u32, u32, &[u32])> = Vec::new();
+        let mut entries: Vec<(u64, &str, u32, FieldCounts, &[u32])> = Vec::new();
         for (terms, doc) in docs.iter().zip(first..) {
-            terms.for_each(|hash, term, count, positions| {
-                entries.push((hash, term, doc, count, positions));
+            terms.for_each(|hash, term, counts, positions| {
+                entries.push((hash, term, doc, counts, positions));
             });
         }
         // Sorting by hash first compares strings only among equal hashes. The terms of a doc are sorted already: a stable
@@ -232,9 +265,9 @@ impl IndexBuilder {
             run.extend_from_slice(&hash.to_le_bytes());
             write_str(&mut run, term);
             write_varint(&mut run, same.len() as u64);
-            for (_, _, doc, count, _) in same {
+            for (_, _, doc, counts, _) in same {
                 write_varint(&mut run, u64::from(*doc));
-                write_varint(&mut run, u64::from(*count));
+                write_counts(&mut run, *counts);
             }
             let positions = same.iter().flat_map(|(.., positions)| *positions);
             write_varint(&mut run, positions.clone().count() as u64);
@@ -299,18 +332,21 @@ fn write_block(terms: &mut impl Write, block: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-fn write_postings(list: &mut Vec<u8>, term: &str, postings: &[(u64, u64)]) {
+fn write_postings(list: &mut Vec<u8>, term: &str, postings: &[(u64, FieldCounts)]) {
     list.clear();
     write_str(list, term);
     write_varint(list, postings.len() as u64);
+    let in_body = postings.iter().filter(|(_, counts)| counts.body > 0);
+    write_varint(list, in_body.count() as u64);
     let mut blocks = Vec::new();
     let mut next = 0;
     for block in postings.chunks(POSTINGS_PER_BLOCK) {
         let (before, begin) = (next, blocks.len());
-        for (doc, count) in block {
-            write_varint(&mut blocks, (doc - next) << 1 | u64::from(*count > 1));
-            if *count > 1 {
-                write_varint(&mut blocks, *count);
+        for (doc, counts) in block {
+            let is_single = *counts == FieldCounts::in_body(1);
+            write_varint(&mut blocks, (doc - next) << 1 | u64::from(!is_single));
+            if !is_single {
+                write_counts(&mut blocks, *counts);
             }
             next = doc + 1;
         }
@@ -322,15 +358,15 @@ fn write_postings(list: &mut Vec<u8>, term: &str, postings: &[(u64, u64)]) {
 }
 
 /// Encodes positions. An empty list has an empty encoding.
-fn write_positions(list: &mut Vec<u8>, postings: &[(u64, u64)], positions: &[u64]) {
+fn write_positions(list: &mut Vec<u8>, postings: &[(u64, FieldCounts)], positions: &[u64]) {
     list.clear();
     if positions.is_empty() {
         return;
     }
     let mut positions = positions.iter();
-    for (_, count) in postings {
+    for (_, counts) in postings {
         let mut next = 0;
-        for position in positions.by_ref().take(*count as usize) {
+        for position in positions.by_ref().take(counts.body as usize) {
             write_varint(list, position - next);
             next = position + 1;
         }
@@ -356,10 +392,12 @@ impl<'r> Head<'r> {
     }
 
     /// Reads the postings and positions of the term, and moves on to the next one.
-    fn take(&mut self, postings: &mut Vec<(u64, u64)>, positions: &mut Vec<u64>) {
+    fn take(&mut self, postings: &mut Vec<(u64, FieldCounts)>, positions: &mut Vec<u64>) {
         for _ in 0..self.count {
-            if let (Some(doc), Some(count)) = (self.rest.read_varint(), self.rest.read_varint()) {
-                postings.push((doc, count));
+            if let (Some(doc), Some(counts)) =
+                (self.rest.read_varint(), read_counts(&mut self.rest))
+            {
+                postings.push((doc, counts));
             }
         }
         for _ in 0..self.rest.read_varint().unwrap_or_default() {
@@ -405,27 +443,30 @@ mod tests {
         /// Long lists have many blocks, of which few are read.
         #[test]
         fn selected_docs_are_found_in_a_long_list(
-            gaps in prop::collection::vec((1..5_u32, 1..4_u32), 0..600),
+            gaps in prop::collection::vec((1..5_u32, (0..4_u32, 0..2_u32, 0..2_u32)), 0..600),
             requested in prop::collection::btree_set(0..2_000_u32, 0..30),
         ) {
             let mut next = 0;
-            let docs: Vec<(u32, u32)> = gaps
+            let docs: Vec<(u32, FieldCounts)> = gaps
                 .iter()
-                .map(|(gap, count)| {
+                .map(|(gap, (body, path, symbols))| {
                     next += gap;
-                    (next, *count)
+                    let body = if *path == 0 && *symbols == 0 { body + 1 } else { *body };
+                    (next, FieldCounts { body, path: *path, symbols: *symbols })
                 })
                 .collect();
-            let wide: Vec<(u64, u64)> = docs.iter().map(|(doc, count)| ((*doc).into(), (*count).into())).collect();
+            let wide: Vec<(u64, FieldCounts)> = docs.iter().map(|(doc, counts)| ((*doc).into(), *counts)).collect();
             let mut bytes = Vec::new();
             write_postings(&mut bytes, "term", &wide);
             let list = PostingList::read(bytes.clone()).unwrap();
             prop_assert_eq!(list.postings().unwrap(), docs.clone());
             prop_assert_eq!(list.last(), docs.last().map(|(doc, _)| *doc));
+            let in_body = docs.iter().filter(|(_, counts)| counts.body > 0).count();
+            prop_assert_eq!((list.count as usize, list.body_count as usize), (docs.len(), in_body));
             let requested: Vec<u32> = requested.into_iter().collect();
             let mut actual = Vec::new();
             list.for_each_of(&requested, |doc, count| actual.push((doc, count))).unwrap();
-            let expected: Vec<(u32, u32)> =
+            let expected: Vec<(u32, FieldCounts)> =
                 docs.into_iter().filter(|(doc, _)| requested.binary_search(doc).is_ok()).collect();
             prop_assert_eq!(actual, expected);
             // Reading corrupt bytes does not panic.
@@ -443,7 +484,7 @@ mod tests {
 
         #[test]
         fn every_term_has_its_positions(docs in prop::collection::vec("[a-d ]{0,30}", 0..40)) {
-            let terms: Vec<TermCounts> = docs.iter().map(|doc| TermCounts::of_chunk(&[doc])).collect();
+            let terms: Vec<TermCounts> = docs.iter().map(|doc| TermCounts::of_chunk(&[doc], "e f", "a")).collect();
             let mut builder = IndexBuilder::default();
             builder.add(0, &terms.iter().collect::<Vec<_>>());
             let (mut blocks, mut postings) = (Vec::new(), Vec::new());
@@ -455,7 +496,7 @@ mod tests {
                 let postings_of_term = list.postings().unwrap();
                 let positions = &postings[end..end + term.positions_len as usize];
                 for ((doc, count), positions) in postings_of_term.iter().zip(read_positions(positions, &postings_of_term).unwrap()) {
-                    prop_assert_eq!(*count as usize, positions.len());
+                    prop_assert_eq!(count.body as usize, positions.len());
                     actual.insert((*doc, list.term().to_owned()), positions);
                 }
             }
@@ -484,7 +525,7 @@ mod tests {
             let count = builder.write(&mut terms, &mut postings).unwrap();
             prop_assert_eq!(terms_bytes(count), Some(terms.len() as u64));
 
-            let mut expected: BTreeMap<&str, Vec<(u32, u32)>> = BTreeMap::new();
+            let mut expected: BTreeMap<&str, Vec<(u32, FieldCounts)>> = BTreeMap::new();
             for (words, document) in words.iter().zip(0..) {
                 words.for_each(|_, term, count, _| expected.entry(term).or_default().push((document, count)));
             }

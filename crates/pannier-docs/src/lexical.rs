@@ -1,18 +1,22 @@
 //! Lexical search: BM25 over the terms and phrases of a query.
 //!
-//! Scores come from integers: term counts, chunk lengths and document frequencies. The arithmetic, including the logarithm, is
-//! the same on every platform, so all machines rank alike, and each score is explained term by term. Pruning is exact: terms
-//! are processed from the highest idf down, and once the remaining terms cannot lift a new chunk into the top k, their long
-//! lists are only probed for chunks that are still candidates (MaxScore).
+//! Scores come from integers: term counts, lengths and document frequencies. The arithmetic, including the logarithm, is the
+//! same on every platform, so all machines rank alike, and each score is explained term by term and field by field. Pruning is
+//! exact: terms are processed from the highest weight down, and once the remaining terms cannot lift a new chunk into the top k,
+//! only chunks that are still candidates are scored (MaxScore).
+//!
+//! By [`Ranking::Fields`], a term counts in the path of a document and among the symbols that a chunk defines, too, and a part
+//! of the document's own score is added: `idf * (tf_factor(chunk) + 0.3 * tf_factor(document))`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pannier_text::{MAX_TF_FACTOR, for_each_term, idf, is_stop_word, tf_factor};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::document_index::ChunkTable;
 use crate::inverted_index::PostingList;
 use crate::manifest::CHUNK_POSTINGS;
+use crate::word_counts::FieldCounts;
 use crate::{DocsError, DocumentIndex};
 
 /// Tolerance for sums whose terms were added in another order.
@@ -21,22 +25,87 @@ const ROUNDING_SLACK: f64 = 1.0 + 1e-9;
 /// The maximum length of a query.
 pub(crate) const MAX_QUERY_BYTES: usize = 64 << 10;
 
+/// What an occurrence in the path of a document counts, compared with one in the body.
+const PATH_WEIGHT: u32 = 2;
+/// What an occurrence among the symbols that a chunk defines counts.
+const SYMBOL_WEIGHT: u32 = 4;
+/// The share of a document's own score in the score of its chunks.
+const DOCUMENT_SHARE: f64 = 0.3;
+
+/// The text that the lexical retriever ranks chunks by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Ranking {
+    /// Headings and text, path, defined symbols, and the whole document.
+    #[default]
+    Fields,
+    /// Headings and text only.
+    Body,
+}
+
+impl Ranking {
+    /// Returns the weighted count of a term.
+    #[inline]
+    fn count(self, counts: FieldCounts) -> u32 {
+        match self {
+            Self::Body => counts.body,
+            Self::Fields => {
+                let path = counts.path.saturating_mul(PATH_WEIGHT);
+                let symbols = counts.symbols.saturating_mul(SYMBOL_WEIGHT);
+                counts.body.saturating_add(path).saturating_add(symbols)
+            }
+        }
+    }
+
+    fn document_share(self) -> f64 {
+        match self {
+            Self::Fields => DOCUMENT_SHARE,
+            Self::Body => 0.0,
+        }
+    }
+}
+
 /// The contribution of one query term to the score of a chunk.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TermScore {
     /// The term as it is indexed: lowercased and stemmed. A phrase is in quotes.
     pub term: String,
-    /// Its count in the chunk.
+    /// Its count in the chunk's headings and text.
     pub count: u32,
+    /// Its count in the path of the document.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub path: u32,
+    /// Its count among the symbols that the chunk defines.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub symbols: u32,
+    /// Its count in the query, if it occurs more than once.
+    #[serde(skip_serializing_if = "is_one")]
+    pub in_query: u32,
     /// The number of chunks that contain it.
     pub chunks: u32,
     /// Its contribution to the score.
     pub score: f64,
+    /// The part of the contribution that comes from the whole document.
+    #[serde(skip_serializing_if = "is_zero_score")]
+    pub document_score: f64,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+fn is_zero_score(score: &f64) -> bool {
+    *score == 0.0
 }
 
 /// A term or phrase of a query.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Clause {
     Term(String),
     Phrase(Vec<String>),
@@ -46,11 +115,16 @@ pub(crate) enum Clause {
 #[derive(Debug)]
 struct ClauseMatches {
     name: String,
-    idf: f64,
+    /// Its count in the query.
+    in_query: u32,
+    /// The inverse document frequency, times the count in the query.
+    weight: f64,
+    /// The number of chunks that match.
+    count: u32,
     chunks: MatchList,
 }
 
-/// The chunks that contain a term or phrase, with its count.
+/// The chunks that contain a term or phrase, with its counts.
 #[derive(Debug)]
 enum MatchList {
     Term(PostingList),
@@ -58,32 +132,33 @@ enum MatchList {
 }
 
 impl MatchList {
-    fn len(&self) -> u32 {
-        match self {
-            Self::Term(list) => list.count,
-            Self::Phrase(chunks) => chunks.len() as u32,
+    fn len(&self, ranking: Ranking) -> u32 {
+        match (self, ranking) {
+            (Self::Term(list), Ranking::Fields) => list.count,
+            (Self::Term(list), Ranking::Body) => list.body_count,
+            (Self::Phrase(chunks), _) => chunks.len() as u32,
         }
     }
 
-    /// Calls `f` with each chunk and count, in order. Returns `None` if the list is corrupt.
-    fn for_each(&self, mut f: impl FnMut(u32, u32)) -> Option<()> {
+    /// Calls `f` with each chunk and its counts, in order. Returns `None` if the list is corrupt.
+    fn for_each(&self, mut f: impl FnMut(u32, FieldCounts)) -> Option<()> {
         match self {
             Self::Term(list) => list.for_each(f),
             Self::Phrase(chunks) => {
-                chunks.iter().for_each(|(chunk, count)| f(*chunk, *count));
+                chunks.iter().for_each(|(chunk, count)| f(*chunk, FieldCounts::in_body(*count)));
                 Some(())
             }
         }
     }
 
     /// Calls `f` with those of the ascending `requested` chunks that match.
-    fn for_each_of(&self, requested: &[u32], mut f: impl FnMut(u32, u32)) -> Option<()> {
+    fn for_each_of(&self, requested: &[u32], mut f: impl FnMut(u32, FieldCounts)) -> Option<()> {
         match self {
             Self::Term(list) => list.for_each_of(requested, f),
             Self::Phrase(chunks) => {
                 for chunk in requested {
                     if let Ok(index) = chunks.binary_search_by_key(chunk, |(chunk, _)| *chunk) {
-                        f(*chunk, chunks[index].1);
+                        f(*chunk, FieldCounts::in_body(chunks[index].1));
                     }
                 }
                 Some(())
@@ -97,6 +172,7 @@ impl MatchList {
 pub(crate) struct Bm25Query<'c> {
     index: &'c DocumentIndex,
     table: &'c ChunkTable,
+    ranking: Ranking,
     /// In clause order, which is the order of addition.
     clauses: Vec<ClauseMatches>,
 }
@@ -132,10 +208,14 @@ impl TfFactorTable {
 }
 
 impl<'c> Bm25Query<'c> {
-    pub(crate) fn new(index: &'c DocumentIndex, query: &str) -> Result<Self, DocsError> {
+    pub(crate) fn new(
+        index: &'c DocumentIndex,
+        query: &str,
+        ranking: Ranking,
+    ) -> Result<Self, DocsError> {
         let table = index.chunk_table()?;
         let mut matched = Vec::new();
-        for clause in clauses(query) {
+        for (clause, in_query) in clauses(query) {
             let (name, chunks) = match clause {
                 Clause::Term(term) => match index.chunk_postings(&term)? {
                     Some(list) => (term, MatchList::Term(list)),
@@ -146,10 +226,11 @@ impl<'c> Bm25Query<'c> {
                     (format!("\"{}\"", terms.join(" ")), chunks)
                 }
             };
-            let idf = idf(chunks.len(), table.rows.len());
-            matched.push(ClauseMatches { name, idf, chunks });
+            let count = chunks.len(ranking);
+            let weight = idf(count, table.rows.len()) * f64::from(in_query);
+            matched.push(ClauseMatches { name, in_query, weight, count, chunks });
         }
-        Ok(Self { index, table, clauses: matched })
+        Ok(Self { index, table, ranking, clauses: matched })
     }
 
     /// Returns the `count` best chunks that `is_allowed` accepts, ordered by score, then by `tie_break`. The result equals that
@@ -179,116 +260,251 @@ impl<'c> Bm25Query<'c> {
         count: usize,
         is_allowed: impl Fn(u32) -> bool,
     ) -> Result<Vec<u32>, DocsError> {
-        let mut rare_first: Vec<&ClauseMatches> = self.clauses.iter().collect();
-        rare_first.sort_by(|a, b| b.idf.total_cmp(&a.idf));
-        let factors = &self.table.tf_factors;
-        let mut scores = vec![0.0_f64; self.table.words.len()];
-        let mut candidates: Vec<u32> = Vec::new();
-        for (index, clause) in rare_first.iter().enumerate() {
+        let mut heaviest_first: Vec<&ClauseMatches> = self.clauses.iter().collect();
+        heaviest_first.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        let max_factor = MAX_TF_FACTOR * (1.0 + self.ranking.document_share());
+        let mut partial = PartialScores::new(self.table);
+        for (index, clause) in heaviest_first.iter().enumerate() {
+            let candidates = &mut partial.candidates;
             // The check pays where the list is long compared with the candidates.
-            if candidates.len() >= count && clause.chunks.len() as usize > candidates.len() / 4 {
-                let common = &rare_first[index..];
-                let max_rest: f64 = common.iter().map(|clause| clause.idf * MAX_TF_FACTOR).sum();
-                let threshold = kth_best_score(&candidates, &scores, count);
-                if max_rest * ROUNDING_SLACK < threshold {
-                    candidates.retain(|chunk| {
-                        scores[*chunk as usize] + max_rest * ROUNDING_SLACK >= threshold
-                    });
-                    candidates.sort_unstable();
-                    for clause in common {
-                        self.add(clause, &candidates, |chunk, score| {
-                            scores[chunk as usize] += score;
-                        })?;
-                    }
-                    break;
+            if candidates.len() >= count && clause.count as usize > candidates.len() / 4 {
+                let rest = heaviest_first[index..].iter();
+                let max_rest: f64 = rest.map(|clause| clause.weight * max_factor).sum();
+                let max_rest = max_rest * ROUNDING_SLACK;
+                let threshold = partial.kth_best(count);
+                if partial.max_document * ROUNDING_SLACK + max_rest < threshold {
+                    return Ok(partial.at_least(threshold - max_rest));
                 }
             }
-            let read = clause.chunks.for_each(|chunk, count| {
-                let index = chunk as usize;
-                if scores[index] == 0.0 {
-                    if !is_allowed(chunk) {
-                        return;
-                    }
-                    candidates.push(chunk);
-                }
-                scores[index] += clause.idf * factors.get(count, self.table.words[index]);
-            });
-            read.ok_or_else(|| self.corrupt(clause))?;
+            self.accumulate(clause, &mut partial, &is_allowed)?;
         }
-        if candidates.len() > count {
-            let threshold = kth_best_score(&candidates, &scores, count);
-            candidates.retain(|chunk| scores[*chunk as usize] * ROUNDING_SLACK >= threshold);
-        }
-        Ok(candidates)
+        let threshold = match partial.candidates.len() > count {
+            true => partial.kth_best(count),
+            false => 0.0,
+        };
+        Ok(partial.at_least(threshold))
+    }
+
+    /// Adds the contributions of a clause to the partial scores of all chunks.
+    fn accumulate(
+        &self,
+        clause: &ClauseMatches,
+        partial: &mut PartialScores,
+        is_allowed: impl Fn(u32) -> bool,
+    ) -> Result<(), DocsError> {
+        let mut document = (0, 0_u32);
+        let add_document = |partial: &mut PartialScores, (number, count): (u32, u32)| {
+            if self.ranking == Ranking::Fields && count > 0 {
+                partial.add_document(number, self.document_score(clause, number, count));
+            }
+        };
+        let read = clause.chunks.for_each(|chunk, counts| {
+            let count = self.ranking.count(counts);
+            let number = self.table.rows[chunk as usize].document;
+            if number != document.0 {
+                add_document(partial, document);
+                document = (number, 0);
+            }
+            document.1 = document.1.saturating_add(count);
+            if count > 0 {
+                let score = self.chunk_score(clause, chunk, count);
+                partial.add_chunk(chunk, number, score, &is_allowed);
+            }
+        });
+        add_document(partial, document);
+        read.ok_or_else(|| self.corrupt(clause))
+    }
+
+    /// Returns the contribution of a clause to a chunk by the chunk itself.
+    #[inline]
+    fn chunk_score(&self, clause: &ClauseMatches, chunk: u32, count: u32) -> f64 {
+        clause.weight * self.table.tf_factors.get(count, self.table.words[chunk as usize])
+    }
+
+    /// Returns the contribution of a clause to a chunk by its document.
+    fn document_score(&self, clause: &ClauseMatches, document: u32, count: u32) -> f64 {
+        let words = self.table.document_words[document as usize];
+        let factor = self.table.document_tf_factors.get(count, words);
+        clause.weight * (self.ranking.document_share() * factor)
     }
 
     /// Returns the scores of ascending chunks, with contributions added in clause order.
     fn scores(&self, chunks: &[u32]) -> Result<Vec<(u32, f64)>, DocsError> {
         let mut scores: Vec<(u32, f64)> = chunks.iter().map(|chunk| (*chunk, 0.0)).collect();
+        let requested = self.requested(chunks);
         for clause in &self.clauses {
-            let mut next = scores.iter_mut();
-            self.add(clause, chunks, |chunk, score| {
-                if let Some((_, sum)) = next.find(|(other, _)| *other == chunk) {
-                    *sum += score;
+            let mut next = scores.iter_mut().peekable();
+            self.contributions(clause, &requested, chunks, |chunk, parts| {
+                while next.next_if(|(other, _)| *other < chunk).is_some() {}
+                if let Some((_, sum)) = next.next_if(|(other, _)| *other == chunk) {
+                    *sum += parts.chunk + parts.document;
                 }
             })?;
         }
         Ok(scores)
     }
 
-    /// Calls `f` with the contribution of a clause to those of the ascending `chunks` that match it.
-    fn add(
+    /// Returns the chunks that must be read to score these: all of their documents, if those have a score.
+    fn requested(&self, chunks: &[u32]) -> Vec<u32> {
+        if self.ranking == Ranking::Body {
+            return chunks.to_vec();
+        }
+        let documents = chunks.iter().map(|chunk| self.table.rows[*chunk as usize].document);
+        let documents: BTreeSet<u32> = documents.collect();
+        documents.into_iter().flat_map(|document| self.table.chunks_of(document)).collect()
+    }
+
+    /// Calls `f` with the contributions of a clause to those of the ascending `chunks` that it contributes to.
+    fn contributions(
         &self,
         clause: &ClauseMatches,
+        requested: &[u32],
         chunks: &[u32],
-        mut f: impl FnMut(u32, f64),
+        mut f: impl FnMut(u32, Contribution),
     ) -> Result<(), DocsError> {
-        let read = clause.chunks.for_each_of(chunks, |chunk, count| {
-            let words = self.table.words[chunk as usize];
-            f(chunk, clause.idf * self.table.tf_factors.get(count, words));
+        let mut counts: Vec<(u32, FieldCounts)> = Vec::new();
+        let mut documents: BTreeMap<u32, u32> = BTreeMap::new();
+        let read = clause.chunks.for_each_of(requested, |chunk, found| {
+            counts.push((chunk, found));
+            let count = documents.entry(self.table.rows[chunk as usize].document).or_default();
+            *count = count.saturating_add(self.ranking.count(found));
         });
-        read.ok_or_else(|| self.corrupt(clause))
+        read.ok_or_else(|| self.corrupt(clause))?;
+        let mut counts = counts.into_iter().peekable();
+        for chunk in chunks {
+            while counts.next_if(|(other, _)| other < chunk).is_some() {}
+            let found = counts.next_if(|(other, _)| other == chunk);
+            let found = found.map(|(_, found)| found).unwrap_or_default();
+            let count = self.ranking.count(found);
+            let document = self.table.rows[*chunk as usize].document;
+            let in_document = documents.get(&document).copied().unwrap_or_default();
+            if in_document > 0 {
+                let own = if count > 0 { self.chunk_score(clause, *chunk, count) } else { 0.0 };
+                let document = self.document_score(clause, document, in_document);
+                f(*chunk, Contribution { counts: found, chunk: own, document });
+            }
+        }
+        Ok(())
     }
 
     fn corrupt(&self, clause: &ClauseMatches) -> DocsError {
         self.index.corrupt_postings(&clause.name, CHUNK_POSTINGS)
     }
 
-    /// Returns the contribution of each clause to the score of a chunk.
-    pub(crate) fn explain(&self, chunk: u32) -> Result<Vec<TermScore>, DocsError> {
-        let words = self.table.words[chunk as usize];
-        let mut terms = Vec::new();
+    /// Returns the contribution of each clause to the scores of ascending chunks.
+    pub(crate) fn explain(
+        &self,
+        chunks: &[u32],
+    ) -> Result<BTreeMap<u32, Vec<TermScore>>, DocsError> {
+        let requested = self.requested(chunks);
+        let mut terms: BTreeMap<u32, Vec<TermScore>> = BTreeMap::new();
         for clause in &self.clauses {
-            let read = clause.chunks.for_each_of(&[chunk], |_, count| {
-                terms.push(TermScore {
+            self.contributions(clause, &requested, chunks, |chunk, parts| {
+                terms.entry(chunk).or_default().push(TermScore {
                     term: clause.name.clone(),
-                    count,
-                    chunks: clause.chunks.len(),
-                    score: clause.idf * self.table.tf_factors.get(count, words),
+                    count: parts.counts.body,
+                    path: parts.counts.path,
+                    symbols: parts.counts.symbols,
+                    in_query: clause.in_query,
+                    chunks: clause.count,
+                    score: parts.chunk + parts.document,
+                    document_score: parts.document,
                 });
-            });
-            read.ok_or_else(|| self.corrupt(clause))?;
+            })?;
         }
         Ok(terms)
     }
 }
 
-/// Returns the `count`-th best score; there must be at least `count` chunks.
-fn kth_best_score(chunks: &[u32], scores: &[f64], count: usize) -> f64 {
-    let mut best: Vec<f64> = chunks.iter().map(|chunk| scores[*chunk as usize]).collect();
-    let (_, kth, _) = best.select_nth_unstable_by(count - 1, |a, b| b.total_cmp(a));
-    *kth
+/// The contribution of a clause to the score of a chunk, by the chunk itself and by its document.
+struct Contribution {
+    counts: FieldCounts,
+    chunk: f64,
+    document: f64,
 }
 
-/// Returns the distinct clauses of a query. Every text is a query: an unpaired quote counts as whitespace.
-pub(crate) fn clauses(query: &str) -> BTreeSet<Clause> {
-    let mut clauses = BTreeSet::new();
+/// The scores of chunks and documents by some of the clauses.
+struct PartialScores {
+    chunks: Vec<f64>,
+    documents: Vec<f64>,
+    /// The highest score of a document.
+    max_document: f64,
+    /// The chunks with a score, and the document of each.
+    candidates: Vec<u32>,
+    document_of: Vec<u32>,
+}
+
+impl PartialScores {
+    fn new(table: &ChunkTable) -> Self {
+        Self {
+            chunks: vec![0.0; table.words.len()],
+            documents: vec![0.0; table.document_words.len()],
+            max_document: 0.0,
+            candidates: Vec::new(),
+            document_of: Vec::new(),
+        }
+    }
+
+    fn add_chunk(
+        &mut self,
+        chunk: u32,
+        document: u32,
+        score: f64,
+        is_allowed: impl Fn(u32) -> bool,
+    ) {
+        let sum = &mut self.chunks[chunk as usize];
+        if *sum == 0.0 {
+            if !is_allowed(chunk) {
+                return;
+            }
+            self.candidates.push(chunk);
+            self.document_of.push(document);
+        }
+        *sum += score;
+    }
+
+    fn add_document(&mut self, document: u32, score: f64) {
+        let sum = &mut self.documents[document as usize];
+        *sum += score;
+        self.max_document = self.max_document.max(*sum);
+    }
+
+    fn scores(&self) -> impl Iterator<Item = f64> {
+        let pairs = self.candidates.iter().zip(&self.document_of);
+        pairs.map(|(chunk, document)| {
+            self.chunks[*chunk as usize] + self.documents[*document as usize]
+        })
+    }
+
+    /// Returns the `count`-th best score; there must be at least `count` candidates.
+    fn kth_best(&self, count: usize) -> f64 {
+        let mut best: Vec<f64> = self.scores().collect();
+        let (_, kth, _) = best.select_nth_unstable_by(count - 1, |a, b| b.total_cmp(a));
+        *kth
+    }
+
+    /// Returns the candidates with at least this score, or less by rounding.
+    fn at_least(&self, score: f64) -> Vec<u32> {
+        let kept = self.candidates.iter().zip(self.scores());
+        kept.filter(|(_, own)| own * ROUNDING_SLACK >= score).map(|(chunk, _)| *chunk).collect()
+    }
+}
+
+/// Returns the distinct clauses of a query, with the count of each. Every text is a query: an unpaired quote counts as whitespace.
+pub(crate) fn clauses(query: &str) -> BTreeMap<Clause, u32> {
+    let mut clauses: BTreeMap<Clause, u32> = BTreeMap::new();
     let mut parts: Vec<&str> = query.split(['"', '“', '”']).collect();
     let last = if parts.len().is_multiple_of(2) { parts.pop() } else { None };
-    let mut add_words = |text: &str| {
-        for_each_term(text, 0, |term| _ = clauses.insert(Clause::Term(term.text.to_owned())));
-    };
-    parts.iter().step_by(2).copied().chain(last).for_each(&mut add_words);
+    for text in parts.iter().step_by(2).copied().chain(last) {
+        // A subword may equal its whole word, and is then not a second occurrence.
+        let mut occurrences = BTreeSet::new();
+        for_each_term(text, 0, |term| {
+            _ = occurrences.insert((term.text.to_owned(), term.position))
+        });
+        for (term, _) in occurrences {
+            *clauses.entry(Clause::Term(term)).or_default() += 1;
+        }
+    }
     for quoted in parts.iter().skip(1).step_by(2) {
         let mut terms = Vec::new();
         for_each_term(quoted, 0, |term| {
@@ -296,10 +512,13 @@ pub(crate) fn clauses(query: &str) -> BTreeSet<Clause> {
                 terms.push(term.text.to_owned());
             }
         });
-        match terms.len() {
-            0 => {}
-            1 => clauses.extend(terms.pop().map(Clause::Term)),
-            _ => _ = clauses.insert(Clause::Phrase(terms)),
+        let clause = match terms.len() {
+            0 => continue,
+            1 => terms.pop().map(Clause::Term),
+            _ => Some(Clause::Phrase(terms)),
+        };
+        if let Some(clause) = clause {
+            *clauses.entry(clause).or_default() += 1;
         }
     }
     // Stop words are used only in phrases, and in queries without other words.
@@ -307,8 +526,8 @@ pub(crate) fn clauses(query: &str) -> BTreeSet<Clause> {
         Clause::Term(term) => is_stop_word(term),
         Clause::Phrase(_) => false,
     };
-    if !clauses.iter().all(is_stop_word_clause) {
-        clauses.retain(|clause| !is_stop_word_clause(clause));
+    if !clauses.keys().all(is_stop_word_clause) {
+        clauses.retain(|clause, _| !is_stop_word_clause(clause));
     }
     clauses
 }
@@ -324,8 +543,8 @@ fn phrase(index: &DocumentIndex, terms: &[String]) -> Result<Vec<(u32, u32)>, Do
             let Some((chunks, positions)) = index.chunk_positions(term)? else {
                 return Ok(Vec::new());
             };
-            let chunks = chunks.into_iter().map(|(chunk, _)| chunk);
-            lists.insert(term, chunks.zip(positions).collect());
+            let chunks = chunks.into_iter().map(|(chunk, _)| chunk).zip(positions);
+            lists.insert(term, chunks.filter(|(_, positions)| !positions.is_empty()).collect());
         }
         let Some(matches) = lists.get(term.as_str()) else { continue };
         begins = Some(match begins {
@@ -359,7 +578,18 @@ mod tests {
             Clause::Term(term) => term.clone(),
             Clause::Phrase(terms) => format!("<{}>", terms.join(" ")),
         };
-        clauses(query).iter().map(name).collect::<Vec<_>>().join(" ")
+        let display = |(clause, count): (&Clause, &u32)| match count {
+            1 => name(clause),
+            count => format!("{}*{count}", name(clause)),
+        };
+        clauses(query).iter().map(display).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn repeated_words_count_again() {
+        assert_eq!(display("deploy, deploys and deployed"), "and deploy*3");
+        assert_eq!(display("\"a b\" \"a b\" x \"x\""), "x*2 <a b>*2");
+        assert_eq!(display("parse_it parseIt"), "pars*2 parseit*2");
     }
 
     #[test]

@@ -59,12 +59,12 @@ pub use assemble::{
     OmittedChunk, OmittedReason, TokenBudget, verify_determinism,
 };
 pub use build::{BuildOptions, BuildSummary, Progress, build, for_each_chunk};
-pub use chunk::Chunk;
+pub use chunk::{Chunk, ChunkSizes};
 pub use document_index::{Document, DocumentIndex};
 pub use embedder::{Embedder, EmbedderError, Model, quantize};
 pub use error::DocsError;
 pub use inspect::{DocumentInfo, IndexStats, SizeStats};
-pub use lexical::TermScore;
+pub use lexical::{Ranking, TermScore};
 pub use manifest::{Manifest, ManifestFile};
 pub use metadata::{DocumentMetadata, parse_date};
 pub use resolve::{Resolved, ResolvedDocument, ResolvedSelection, TermFrequency, resolve_policy};
@@ -100,8 +100,8 @@ pub fn fuzz(data: &[u8]) {
     }
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = serde_json::from_str::<Manifest>(text);
-        for path in ["a.md", "a.txt"] {
-            let chunks = chunk::chunks(path, text, None);
+        for path in ["a.md", "a.txt", "a.rs", "a.py", "a.ts"] {
+            let chunks = chunk::chunks(path, text, None, ChunkSizes::default());
             assert_eq!(chunk::read(&chunk::write(&chunks), text.len()), Some(chunks));
         }
         let metadata = DocumentMetadata::default().or_else(metadata::front_matter(text));
@@ -114,7 +114,7 @@ pub fn fuzz(data: &[u8]) {
         assert!(positions <= words);
         let _ = lexical::clauses(text);
         let (words, mut counted) = (word_counts::TermCounts::of_document(text), 0);
-        words.for_each(|_, _, count, _| counted += count);
+        words.for_each(|_, _, count, _| counted += count.body);
         assert_eq!(counted, words.total);
     }
 }

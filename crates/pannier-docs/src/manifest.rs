@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DocsError, Model, document_index};
+use crate::{ChunkSizes, DocsError, Model, document_index};
 
 /// The file that names the current version.
 pub(crate) const CURRENT: &str = "CURRENT";
@@ -65,6 +65,8 @@ pub struct Manifest {
     pub chunks: u64,
     /// The version of the chunker and of text analysis.
     pub chunking: String,
+    /// The sizes of chunks.
+    pub chunk_sizes: ChunkSizes,
     /// The number of distinct words of documents.
     pub terms: u64,
     /// The number of distinct terms of chunks.
@@ -89,7 +91,7 @@ pub struct ManifestFile {
 
 impl Manifest {
     /// The format version that is written and read.
-    pub const FORMAT: u32 = 2;
+    pub const FORMAT: u32 = 3;
 
     /// Reads the manifest of a version, and checks its checksum.
     pub(crate) fn read(

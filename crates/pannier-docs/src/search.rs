@@ -11,9 +11,9 @@ use std::ops::Range;
 use pannier_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::chunk::{Chunk, chunk_id, chunker_version, document_id};
+use crate::chunk::{Chunk, analysis_version, chunk_id, document_id};
 use crate::document_index::ChunkTable;
-use crate::lexical::{Bm25Query, MAX_QUERY_BYTES, TermScore};
+use crate::lexical::{Bm25Query, MAX_QUERY_BYTES, Ranking, TermScore};
 use crate::source::glob_set;
 use crate::vectors::{IMPORTED_MODEL, nearest};
 use crate::{DocsError, DocumentIndex, Embedder};
@@ -42,6 +42,8 @@ pub enum SearchMode {
 pub struct SearchOptions {
     /// The retrievers.
     pub mode: SearchMode,
+    /// The text that the lexical retriever ranks chunks by.
+    pub ranking: Ranking,
     /// The number of chunks that the lexical retriever returns. Default: 50.
     pub lexical_k: usize,
     /// The number of chunks that the semantic retriever returns. Default: 50.
@@ -64,6 +66,7 @@ impl Default for SearchOptions {
     fn default() -> Self {
         Self {
             mode: SearchMode::default(),
+            ranking: Ranking::default(),
             lexical_k: 50,
             semantic_k: 50,
             top_k: 100,
@@ -243,15 +246,14 @@ impl DocumentIndex {
             return Err(DocsError::LongQuery { bytes, max_bytes });
         }
         self.check_mode(options.mode, vector)?;
-        if self.manifest().chunking != chunker_version() {
+        if !self.manifest().chunking.ends_with(&analysis_version()) {
             return Err(DocsError::Outdated { path: self.root().to_owned() });
         }
         let table = self.chunk_table()?;
         let filter = ChunkFilter::new(self, &options.filters)?;
         let tie_break = TieBreak::new(self, table, options.prefer_recent)?;
         let has_vectors = self.manifest().model.is_some() && options.mode != SearchMode::Lexical;
-        let lexical =
-            || self.lexical_search(query, options.lexical_k, &tie_break, &filter).map(Some);
+        let lexical = || self.lexical_search(query, options, &tie_break, &filter).map(Some);
         let semantic =
             || self.vector_search(query, vector, options.semantic_k, &tie_break, &filter);
         // Handing work to another thread costs more than a lexical search.
@@ -263,13 +265,22 @@ impl DocumentIndex {
         let lexical = lexical?;
         let ranked = lexical.as_ref().map_or(&[][..], |(_, ranked)| ranked);
         let fused = fuse(options, ranked, &semantic?, &tie_break);
+        let mut explained = match &lexical {
+            Some((lexical, _)) => {
+                let ranked = fused.iter().filter(|fused| fused.lexical.is_some());
+                let mut chunks: Vec<u32> = ranked.map(|fused| fused.chunk).collect();
+                chunks.sort_unstable();
+                lexical.explain(&chunks)?
+            }
+            None => BTreeMap::new(),
+        };
         let mut reader = HitReader { index: self, table, chunks: BTreeMap::new() };
         let mut hits = Vec::with_capacity(fused.len());
         for fused in fused {
             let mut hit = reader.hit(fused.chunk)?;
             hit.score = fused.score;
-            if let (Some((rank, score)), Some((lexical, _))) = (fused.lexical, &lexical) {
-                let terms = lexical.explain(fused.chunk)?;
+            if let Some((rank, score)) = fused.lexical {
+                let terms = explained.remove(&fused.chunk).unwrap_or_default();
                 hit.lexical = Some(LexicalScore { rank, score, terms });
             }
             hit.semantic = fused.semantic.map(|(rank, product)| SemanticScore {
@@ -356,12 +367,12 @@ impl DocumentIndex {
     fn lexical_search<'c>(
         &'c self,
         query: &str,
-        count: usize,
+        options: &SearchOptions,
         tie_break: &TieBreak<'_>,
         filter: &ChunkFilter<'_>,
     ) -> Result<(Bm25Query<'c>, Vec<(u32, f64)>), DocsError> {
-        let lexical = Bm25Query::new(self, query)?;
-        let best = filter.take_matching(count, tie_break.table, |count| {
+        let lexical = Bm25Query::new(self, query, options.ranking)?;
+        let best = filter.take_matching(options.lexical_k, tie_break.table, |count| {
             let is_allowed = |chunk| filter.allows_document(tie_break.table, chunk);
             lexical.top_k(count, is_allowed, |chunk| tie_break.key(chunk))
         })?;
@@ -463,7 +474,7 @@ impl<'c> TieBreak<'c> {
 
 impl ChunkTable {
     /// Returns the chunks of a document.
-    fn chunks_of(&self, document: u32) -> Range<u32> {
+    pub(crate) fn chunks_of(&self, document: u32) -> Range<u32> {
         let document = document as usize;
         self.firsts[document]..self.firsts[document + 1]
     }

@@ -133,7 +133,8 @@ fn check_contents(index: &DocumentIndex, problems: &mut Vec<String>) -> Result<(
     let mut chunk_table = ChecksumWriter::default();
     let mut version =
         build::VersionHasher::new(&index.manifest().chunking, index.manifest().model.as_ref());
-    let is_same_chunker = index.manifest().chunking == chunker_version();
+    let sizes = index.manifest().chunk_sizes;
+    let is_same_chunker = index.manifest().chunking == chunker_version(sizes);
     let mut last: Option<String> = None;
     let mut chunk_count = 0;
     let mut is_readable = true;
@@ -161,7 +162,7 @@ fn check_contents(index: &DocumentIndex, problems: &mut Vec<String>) -> Result<(
                 ));
             }
             let title = record.metadata.title.as_deref();
-            let rebuilt = chunk::chunks(&document.path, &document.content, title);
+            let rebuilt = chunk::chunks(&document.path, &document.content, title, sizes);
             if !chunk::are_char_boundaries(&chunks, &document.content)
                 || rebuilt != chunks && is_same_chunker
             {
@@ -175,7 +176,7 @@ fn check_contents(index: &DocumentIndex, problems: &mut Vec<String>) -> Result<(
             for chunk in
                 chunks.iter().filter(|_| chunk::are_char_boundaries(&chunks, &document.content))
             {
-                let chunk_terms = chunk.terms(&document.content);
+                let chunk_terms = chunk.terms(&document.path, &document.content);
                 let row = ChunkRow::new(number, chunk, &document.content, &chunk_terms);
                 chunk_table
                     .write_all(&row.bytes())

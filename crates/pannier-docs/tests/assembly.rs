@@ -444,7 +444,10 @@ fn documented_json_matches() {
     let rollback = "# Roll back\n\nTo roll back a deploy, deploy the version before it. A rollback takes two minutes.";
     let documents =
         Documents::new(&[("guides/deploy.md", deploy), ("guides/rollback.md", rollback)]);
-    let config = config(|config| config.include_metadata = true);
+    let config = config(|config| {
+        config.include_metadata = true;
+        config.search.ranking = Ranking::Body;
+    });
     let context = documents.assemble(config, "deploy branch", 40);
     let written = serde_json::to_value(&context).unwrap();
     let keys =

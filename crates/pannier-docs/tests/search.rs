@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pannier_docs::{
-    BuildOptions, DocsError, DocumentIndex, DocumentMetadata, Filters, Hit, ImportedVectors,
-    QueryVector, SearchMode, SearchOptions, VectorSource, build, for_each_chunk, parse_date,
-    verify,
+    BuildOptions, ChunkSizes, DocsError, DocumentIndex, DocumentMetadata, Filters, Hit,
+    ImportedVectors, QueryVector, Ranking, SearchMode, SearchOptions, VectorSource, build,
+    for_each_chunk, parse_date, verify,
 };
 use proptest::prelude::*;
 use support::{Folder, Letters};
@@ -32,6 +32,7 @@ fn bm25(texts: &[String], query: &[&str]) -> Vec<(usize, f64)> {
         texts.iter().map(|text| text.split_whitespace().collect()).collect();
     let mean = words.iter().map(Vec::len).sum::<usize>() as f64 / texts.len() as f64;
     let terms: BTreeSet<&&str> = query.iter().collect();
+    let in_query = |term: &&str| query.iter().filter(|other| *other == term).count() as f64;
     let mut scored: Vec<(usize, f64)> = words
         .iter()
         .enumerate()
@@ -41,7 +42,7 @@ fn bm25(texts: &[String], query: &[&str]) -> Vec<(usize, f64)> {
                 let count = own.iter().filter(|word| *word == term).count() as f64;
                 let rarity = (1.0 + (texts.len() as f64 - having + 0.5) / (having + 0.5)).ln();
                 let length = 1.2 * (1.0 - 0.75 + 0.75 * own.len() as f64 / mean.max(1.0));
-                rarity * count * 2.2 / (count + length)
+                rarity * in_query(term) * count * 2.2 / (count + length)
             };
             (text, terms.iter().map(|term| of_term(term)).sum())
         })
@@ -72,7 +73,15 @@ proptest! {
         let query: Vec<&str> = query.iter().map(String::as_str).collect();
         let expected = bm25(&texts, &query);
         prop_assert_eq!(hits.len(), expected.len());
-        for (hit, (text, score)) in hits.iter().zip(&expected) {
+        // A document with one chunk adds three tenths of the same score.
+        let mut body = SearchOptions::default();
+        body.ranking = Ranking::Body;
+        let plain = folder.open().search(&query.join(" "), &body, QueryVector::None).unwrap();
+        for (plain, hit) in plain.iter().zip(&hits) {
+            let [plain, with_document] = [plain, hit].map(|hit| hit.lexical.as_ref().unwrap().score);
+            prop_assert!((plain * 1.3 - with_document).abs() < 1e-9);
+        }
+        for (hit, (text, score)) in plain.iter().zip(&expected) {
             let lexical = hit.lexical.as_ref().unwrap();
             prop_assert!((lexical.score - score).abs() < 1e-9);
             let own = &expected.iter().find(|(text, _)| format!("{text:02}.md") == hit.path).unwrap();
@@ -374,7 +383,7 @@ fn vectors_can_be_imported() {
     let ids: Vec<String> =
         folder.open().all_chunks().unwrap().map(|chunk| chunk.unwrap().id).collect();
     let mut planned = Vec::new();
-    let plan = for_each_chunk(&folder.sources(), |chunk| {
+    let plan = for_each_chunk(&folder.sources(), ChunkSizes::default(), |chunk| {
         planned.push(chunk.id);
         Ok::<(), DocsError>(())
     });
@@ -508,4 +517,127 @@ fn an_empty_lock_file_is_reused() {
     std::fs::write(folder.cache().join("LOCK"), "").unwrap();
     folder.build();
     assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn a_word_counts_in_the_path_and_for_all_chunks_of_its_document() {
+    let folder = Folder::new();
+    let other = "Nothing that anybody searches for. ".repeat(40);
+    folder.write("guides/deploy.md", format!("# One\n\nThe zeppelin.\n\n# Two\n\n{other}"));
+    folder.write("notes.md", format!("# Deploy\n\nThe zeppelin.\n\n# Two\n\n{other}"));
+    folder.build();
+    let hits = lexical(&folder, "deploy zeppelin deploy");
+    let hit = |path: &str, heading: &str| {
+        let found = hits.iter().find(|hit| hit.path == path && hit.heading_path == heading);
+        found.and_then(|hit| hit.lexical.clone()).unwrap()
+    };
+    let term = |path: &str, heading: &str, term: &str| {
+        hit(path, heading).terms.into_iter().find(|other| other.term == term).unwrap()
+    };
+    let in_path = term("guides/deploy.md", "One", "deploy");
+    assert_eq!((in_path.count, in_path.path, in_path.symbols, in_path.in_query), (0, 1, 0, 2));
+    let in_text = term("notes.md", "Deploy", "deploy");
+    assert_eq!((in_text.count, in_text.path), (1, 0));
+    // The whole document has the word in the path of each chunk.
+    assert!(in_path.document_score > in_text.document_score);
+    // The second chunk has one word by its path, and the other by its document.
+    let zeppelin = term("guides/deploy.md", "Two", "zeppelin");
+    assert_eq!((zeppelin.count, zeppelin.score), (0, zeppelin.document_score));
+    assert!(zeppelin.score > 0.0);
+    for hit in &hits {
+        let lexical = hit.lexical.as_ref().unwrap();
+        let sum: f64 = lexical.terms.iter().map(|term| term.score).sum();
+        assert!((sum - lexical.score).abs() < 1e-12);
+    }
+    // By the body alone, the path counts nothing.
+    let mut body = SearchOptions::default();
+    body.ranking = Ranking::Body;
+    let found = folder.open().search("deploy", &body, QueryVector::None).unwrap();
+    assert_eq!(paths(&found), ["notes.md"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
+
+    /// Pruning never changes what is found, although documents have a score of their own.
+    #[test]
+    fn few_chunks_are_the_first_of_many(
+        documents in prop::collection::vec(prop::collection::vec("([k-p]q ){1,9}", 1..5), 1..14),
+        query in prop::collection::vec("[k-p]q", 1..7),
+    ) {
+        let folder = Folder::new();
+        for (i, sections) in documents.iter().enumerate() {
+            let text: String = sections.iter().map(|words| format!("# {i}\n\n{words}\n\n")).collect();
+            folder.write(&format!("{}{i}.md", ["kq/", "lq-", ""][i % 3]), text);
+        }
+        folder.build();
+        let index = folder.open();
+        let mut search = SearchOptions::default();
+        let mut find = |count| {
+            search.lexical_k = count;
+            index.search(&query.join(" "), &search, QueryVector::None).unwrap()
+        };
+        let all = find(1_000);
+        for count in 1..12 {
+            let few = find(count);
+            prop_assert_eq!(&few[..], &all[..all.len().min(count)]);
+        }
+    }
+}
+
+#[cfg(all(feature = "rust", feature = "python"))]
+#[test]
+fn items_of_source_code_are_chunks_with_their_names() {
+    let folder = Folder::new();
+    let body = "        self.count += 1; // a step of many\n".repeat(50);
+    let text = format!(
+        "use std::fmt;\n\n/// Counts.\n#[derive(Debug)]\npub struct Counter<T> {{\n    count: T,\n}}\n\nimpl<T> Counter<T> {{\n    \
+         /// Adds one.\n    pub fn increment(&mut self) {{\n{body}    }}\n\n    pub fn reset(&mut self) {{\n        self.count = 0;\n    }}\n}}\n"
+    );
+    folder.write("src/counter.rs", &text);
+    folder.write("src/use_it.py", "import counter\n\n\n@cached\ndef increment_twice(counter):\n    counter.increment()\n    counter.increment()\n");
+    folder.write("src/broken.rs", "%%% ))) not { code at all ((( \\ ??? increment");
+    build(
+        &folder.sources().patterns(["*"]),
+        &folder.cache(),
+        &BuildOptions::default(),
+        &mut |_| {},
+    )
+    .unwrap();
+    assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
+    let index = folder.open();
+    let chunks = |path: &str| index.chunks(index.find_document(path).unwrap().unwrap()).unwrap();
+    let of_rust = chunks("src/counter.rs");
+    let symbols: Vec<&str> = of_rust.iter().map(|chunk| chunk.symbols.as_str()).collect();
+    assert_eq!(symbols, ["Counter", "increment", "increment", "reset"]);
+    let starts = |index: usize| &text[of_rust[index].range.clone()];
+    assert!(starts(1).starts_with("    /// Adds one.\n    pub fn increment"), "{}", starts(1));
+    assert_eq!(
+        (of_rust[1].heading_path.as_str(), of_rust[3].heading_path.as_str()),
+        ("Counter", "Counter")
+    );
+    assert_eq!(chunks("src/use_it.py").last().unwrap().symbols, "increment_twice");
+    assert_eq!(chunks("src/broken.rs").len(), 1);
+    // The definition comes before the file that mentions it twice.
+    let hits = lexical(&folder, "increment");
+    assert_eq!((hits[0].path.as_str(), hits[0].sequence), ("src/counter.rs", 1));
+    assert_eq!(hits[0].lexical.as_ref().unwrap().terms[0].symbols, 1);
+}
+
+#[test]
+fn chunk_sizes_are_remembered_and_part_of_the_version() {
+    let folder = Folder::new();
+    folder.write("a.md", "One sentence that is here. ".repeat(100));
+    let make = |chunk_sizes| {
+        let options = BuildOptions { chunk_sizes, ..BuildOptions::default() };
+        build(&folder.sources(), &folder.cache(), &options, &mut |_| {}).unwrap()
+    };
+    let default = make(None);
+    let small = make(Some(ChunkSizes::new(64, 100)));
+    assert!(small.chunks > 2 * default.chunks && small.version != default.version);
+    assert!(make(None).is_unchanged);
+    let largest = folder.open().inspect().unwrap().chunk_bytes.unwrap().max;
+    assert!(largest <= 400, "{largest}");
+    assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
+    assert_eq!(make(Some(ChunkSizes::default())).version, default.version);
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 use pannier::ops::{
-    Bound, Control, FoundPassages, IndexRequest, QueryOptions, ReadRequest, SearchRequest,
-    StatsRequest, VerifyRequest,
+    Bound, Control, Count, FoundPassages, IndexRequest, QueryOptions, ReadRequest, SearchRequest,
+    StatsRequest, VerifyRequest, chunk_sizes,
 };
 use pannier::{Defaults, Shelf};
 use pannier_core::{ContextItem, Explanation, Selection};
@@ -367,6 +367,14 @@ pub(crate) struct Chunks {
     /// JSON file with title and date per path; overrides front matter
     #[arg(long, alias = "about", value_name = "FILE", value_hint = ValueHint::FilePath)]
     metadata: Option<PathBuf>,
+
+    /// Intended size of the folder's chunks, in tokens of four bytes [default: 256]
+    #[arg(long, value_name = "N", help_heading = "Advanced", hide_short_help = true)]
+    chunk_tokens: Option<Count>,
+
+    /// Maximum size of the folder's chunks [default: twice the intended]
+    #[arg(long, value_name = "N", help_heading = "Advanced", hide_short_help = true)]
+    max_chunk_tokens: Option<Count>,
 }
 
 /// A printed chunk.
@@ -397,7 +405,8 @@ impl Chunks {
                     .patterns(&self.globs)
                     .respect_gitignore(self.gitignore)
                     .metadata(metadata.unwrap_or_default());
-                pannier_docs::for_each_chunk(&source, &mut print)?;
+                let sizes = chunk_sizes(self.chunk_tokens, self.max_chunk_tokens);
+                pannier_docs::for_each_chunk(&source, sizes.unwrap_or_default(), &mut print)?;
             }
             None => {
                 for chunk in self.index.open(&config::shelf()?)?.all_chunks()? {

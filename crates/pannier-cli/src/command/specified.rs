@@ -9,7 +9,7 @@ use pannier::ops::{Control, IndexRequest, PassageOptions, QueryOptions};
 use pannier::{Defaults, Shelf};
 use pannier_core::{ContextBudget, TokenCounter};
 use pannier_docs::{
-    AssembledContext, Assembler, AssemblyConfig, Candidates, DocumentIndex, TokenBudget,
+    AssembledContext, Assembler, AssemblyConfig, Candidates, DocumentIndex, Ranking, TokenBudget,
     resolve_policy,
 };
 use pannier_policy::{PolicyRegistry, Receipt, RunConfig};
@@ -290,6 +290,7 @@ impl Assemble {
             return Err(CliError::Usage(problem));
         }
         let mut config = self.packing.config(self.search.search(), shelf, &Control::default())?;
+        config.search.ranking = Ranking::Body;
         config.include_metadata = self.metadata;
         Ok(config)
     }

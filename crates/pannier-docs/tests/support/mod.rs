@@ -12,7 +12,7 @@ use pannier_docs::{
 };
 
 pub(crate) const FROM_SCRATCH: BuildOptions<'static> =
-    BuildOptions { from_scratch: true, vectors: VectorSource::Unspecified };
+    BuildOptions { from_scratch: true, vectors: VectorSource::Unspecified, chunk_sizes: None };
 
 /// A temporary folder with documents and an index.
 pub(crate) struct Folder(pub(crate) PathBuf);

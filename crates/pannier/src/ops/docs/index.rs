@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pannier_docs::{
-    BuildOptions, BuildSummary, DocumentMetadata, DocumentSource, ImportedVectors, IndexStats,
-    Progress, VectorSource,
+    BuildOptions, BuildSummary, ChunkSizes, DocumentMetadata, DocumentSource, ImportedVectors,
+    IndexStats, Progress, VectorSource,
 };
 use serde::Serialize;
 
 use super::IndexOptions;
 use super::options::open_embedder;
 use crate::ops::values::list;
-use crate::ops::{Answer, Control, Group, Request};
+use crate::ops::{Answer, Control, Count, Group, Request};
 use crate::{Failure, Shelf};
 
 request! {
@@ -41,6 +41,14 @@ request! {
         /// Embedding model: none, static:FOLDER or minilm:FOLDER
         #[arg(long, value_name = "MODEL")]
         pub embedder: Option<String>,
+
+        /// Intended size of chunks, in tokens of four bytes [default: 256]
+        #[arg(long, value_name = "N", help_heading = "Advanced", hide_short_help = true)]
+        pub chunk_tokens: Option<Count>,
+
+        /// Maximum size of chunks [default: twice the intended]
+        #[arg(long, value_name = "N", help_heading = "Advanced", hide_short_help = true)]
+        pub max_chunk_tokens: Option<Count>,
 
         /// Rebuild everything, even if the index is up to date
         #[arg(long, alias = "force")]
@@ -140,10 +148,22 @@ impl IndexRequest {
             (Some(None), None) => VectorSource::None,
             (None, None) => VectorSource::Unspecified,
         };
-        let options = BuildOptions { from_scratch: self.rebuild, vectors };
+        let chunk_sizes = chunk_sizes(self.chunk_tokens, self.max_chunk_tokens);
+        let options = BuildOptions { from_scratch: self.rebuild, vectors, chunk_sizes };
         let index = shelf.index_path(self.index.index.as_deref());
         Ok(pannier_docs::build(&source, &index, &options, progress)?)
     }
+}
+
+/// Returns the sizes of chunks, if a request names one.
+pub fn chunk_sizes(target: Option<Count>, max: Option<Count>) -> Option<ChunkSizes> {
+    let (target, max) = (target.map(|Count(tokens)| tokens), max.map(|Count(tokens)| tokens));
+    if target.is_none() && max.is_none() {
+        return None;
+    }
+    let default = ChunkSizes::default();
+    let target = target.unwrap_or(default.target.min(max.unwrap_or(usize::MAX)));
+    Some(ChunkSizes::new(target, max.unwrap_or(target.saturating_mul(2))))
 }
 
 impl Request for IndexRequest {

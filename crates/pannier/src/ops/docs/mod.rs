@@ -6,7 +6,7 @@ mod read;
 mod records;
 mod search;
 
-pub use index::{IndexRequest, StatsRequest, VerifyAnswer, VerifyRequest};
+pub use index::{IndexRequest, StatsRequest, VerifyAnswer, VerifyRequest, chunk_sizes};
 pub use options::{
     BudgetedOptions, IndexOptions, PassageLayout, PassageOptions, QueryOptions, Retrievers,
 };

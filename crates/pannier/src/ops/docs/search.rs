@@ -182,6 +182,7 @@ impl Places {
                 .lexical
                 .iter()
                 .flat_map(|lexical| &lexical.terms)
+                .filter(|term| term.count > 0 || term.path > 0 || term.symbols > 0)
                 .map(|term| term.term.clone())
                 .collect(),
             score: rounded(hit.score as f64 / best),

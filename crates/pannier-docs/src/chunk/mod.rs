@@ -4,33 +4,94 @@
 //! document, and consecutive chunks of a section overlap. Sizes are in bytes, four per token, so that they do not depend on a
 //! tokenizer. Time is linear in the length of the document.
 
+#[cfg(feature = "tree-sitter")]
+mod syntax;
+
 use std::ops::Range;
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
-
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::varint::{ByteReader, write_str, write_varint};
 use crate::word_counts::TermCounts;
 
-/// The intended size of a chunk: 256 tokens.
-const TARGET_BYTES: usize = 256 * 4;
-/// The maximum size of a chunk: 512 tokens.
-const MAX_BYTES: usize = 512 * 4;
-/// The maximum overlap with the previous chunk: 32 tokens.
-const OVERLAP_BYTES: usize = 32 * 4;
+/// The sizes of chunks, in tokens of four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ChunkSizes {
+    /// The intended size. Default: 256.
+    pub target: usize,
+    /// The maximum size. Default: 512.
+    pub max: usize,
+}
+
+impl Default for ChunkSizes {
+    fn default() -> Self {
+        Self { target: 256, max: 512 }
+    }
+}
+
+impl ChunkSizes {
+    /// Creates sizes from 32 to 8,192 tokens. A size outside is raised or lowered, as is a maximum below the target.
+    pub fn new(target: usize, max: usize) -> Self {
+        let target = target.clamp(32, 8_192);
+        Self { target, max: max.clamp(target, 8_192) }
+    }
+
+    fn target_bytes(self) -> usize {
+        self.target * 4
+    }
+
+    fn max_bytes(self) -> usize {
+        self.max * 4
+    }
+
+    /// Returns the maximum overlap with the previous chunk.
+    fn overlap_bytes(self) -> usize {
+        self.target / 8 * 4
+    }
+
+    /// Returns the size up to which adjacent items of source code share a chunk.
+    #[cfg(feature = "tree-sitter")]
+    fn small_bytes(self) -> usize {
+        self.target / 4 * 4
+    }
+}
 
 /// Describes everything that chunks and terms depend on. Index versions contain this text, so it changes only with the chunks.
-pub(crate) fn chunker_version() -> String {
-    let (major, minor, patch) = char::UNICODE_VERSION;
+pub(crate) fn chunker_version(ChunkSizes { target, max }: ChunkSizes) -> String {
     format!(
-        "markdown sections, target 256, at most 512, overlap 32 by lines, bytes/4; pulldown-cmark 0.13; Unicode {major}.{minor}.{patch}; {}",
-        pannier_text::analyzer_version()
+        "markdown sections, items of {}, target {target}, at most {max}, overlap {} by lines, bytes/4; pulldown-cmark 0.13; {}",
+        syntax_version(),
+        target / 8,
+        analysis_version(),
     )
+}
+
+/// Describes what the terms of a text depend on: an index can be searched if it has the same.
+pub(crate) fn analysis_version() -> String {
+    let (major, minor, patch) = char::UNICODE_VERSION;
+    format!("Unicode {major}.{minor}.{patch}; {}", pannier_text::analyzer_version())
+}
+
+#[cfg(feature = "tree-sitter")]
+fn syntax_version() -> String {
+    syntax::version()
+}
+
+#[cfg(not(feature = "tree-sitter"))]
+fn syntax_version() -> String {
+    "no language".to_owned()
 }
 
 /// Longer documents are split at empty lines alone: parsing takes many times their size in memory.
 const MAX_PARSED_BYTES: usize = 8 << 20;
+
+/// The maximum length of the symbols of a chunk; longer ones are truncated.
+#[cfg(feature = "tree-sitter")]
+const MAX_SYMBOLS_BYTES: usize = 2_048;
 
 /// The maximum length of a heading path; longer ones are truncated.
 const MAX_HEADING_PATH_BYTES: usize = 512;
@@ -41,13 +102,16 @@ const MAX_HEADING_PATH_BYTES: usize = 512;
 pub struct Chunk {
     /// Its byte range in the document.
     pub range: Range<usize>,
-    /// Its headings, from the outermost: `Guide > Install`.
+    /// Its headings, from the outermost: `Guide > Install`. In source code, the names of enclosing items.
     pub heading_path: String,
+    /// The names that it defines in source code, separated by spaces.
+    pub symbols: String,
 }
 
 impl Chunk {
-    /// Returns its terms: those of its text, and of the headings that its text does not contain.
-    pub(crate) fn terms(&self, content: &str) -> TermCounts {
+    /// Returns its terms: those of its text, of the headings that its text does not contain, of its document's path and of the
+    /// symbols that it defines.
+    pub(crate) fn terms(&self, path: &str, content: &str) -> TermCounts {
         let text = &content[self.range.clone()];
         let is_in_text = |heading: &&str| {
             let mut lines = text.lines().map(|line| line.trim_matches(['#', ' ', '\t']));
@@ -55,7 +119,7 @@ impl Chunk {
         };
         let headings = self.heading_path.split(" > ").filter(|heading| !is_in_text(heading));
         let texts: Vec<&str> = headings.chain([text]).collect();
-        TermCounts::of_chunk(&texts)
+        TermCounts::of_chunk(&texts, path, &self.symbols)
     }
 
     /// Returns the text to embed: the heading path and the text.
@@ -132,9 +196,13 @@ struct Block {
 }
 
 /// Splits a document into chunks. The title precedes all headings.
-pub(crate) fn chunks(path: &str, text: &str, title: Option<&str>) -> Vec<Chunk> {
+pub(crate) fn chunks(path: &str, text: &str, title: Option<&str>, sizes: ChunkSizes) -> Vec<Chunk> {
     let is_markdown =
         [".md", ".markdown"].iter().any(|extension| path.to_lowercase().ends_with(extension));
+    #[cfg(feature = "tree-sitter")]
+    if let Some(blocks) = syntax::blocks(path, text, sizes.max_bytes()) {
+        return syntax_chunks(text, title, blocks, sizes);
+    }
     let is_parsed = is_markdown && text.len() <= MAX_PARSED_BYTES;
     let mut blocks = if is_parsed { markdown(text) } else { paragraphs(text) };
     match blocks.first_mut() {
@@ -142,8 +210,7 @@ pub(crate) fn chunks(path: &str, text: &str, title: Option<&str>) -> Vec<Chunk> 
         None if text.is_empty() => return Vec::new(),
         None => blocks.push(Block { start: 0, heading: None }),
     }
-    let mut chunker =
-        Chunker { text, title, chunks: Vec::new(), headings: Vec::new(), section: 0, fresh: 0 };
+    let mut chunker = Chunker::new(text, title, sizes);
     let ends = blocks.iter().skip(1).map(|next| next.start).chain([text.len()]);
     let ends: Vec<usize> = ends.collect();
     let mut open: Option<Range<usize>> = None;
@@ -154,7 +221,7 @@ pub(crate) fn chunks(path: &str, text: &str, title: Option<&str>) -> Vec<Chunk> 
             // A heading directly below a higher one stays in its chunk.
             let is_below = is_only_heading
                 && chunker.headings.last().is_some_and(|(last, _)| *last < level)
-                && open.as_ref().is_some_and(|open| end - open.start <= TARGET_BYTES);
+                && open.as_ref().is_some_and(|open| end - open.start <= sizes.target_bytes());
             if !is_below {
                 chunker.close(open.take());
                 chunker.section = range.start;
@@ -165,7 +232,9 @@ pub(crate) fn chunks(path: &str, text: &str, title: Option<&str>) -> Vec<Chunk> 
             continue;
         }
         open = Some(match open.take() {
-            Some(open) if end - open.start <= TARGET_BYTES || is_only_heading => open.start..end,
+            Some(open) if end - open.start <= sizes.target_bytes() || is_only_heading => {
+                open.start..end
+            }
             full => {
                 chunker.close(full);
                 range
@@ -177,17 +246,71 @@ pub(crate) fn chunks(path: &str, text: &str, title: Option<&str>) -> Vec<Chunk> 
     chunker.chunks
 }
 
+/// Merges small blocks of source code, and splits long ones.
+#[cfg(feature = "tree-sitter")]
+fn syntax_chunks(
+    text: &str,
+    title: Option<&str>,
+    blocks: Vec<syntax::SyntaxBlock>,
+    sizes: ChunkSizes,
+) -> Vec<Chunk> {
+    let mut merged: Vec<syntax::SyntaxBlock> = Vec::new();
+    for block in blocks {
+        match merged.last_mut() {
+            Some(last) if is_merged(last, &block, sizes) => {
+                last.range.end = block.range.end;
+                last.symbols.extend(block.symbols);
+            }
+            _ => merged.push(block),
+        }
+    }
+    let mut chunks = Vec::new();
+    for block in merged {
+        let mut chunker = Chunker::new(text, title, sizes);
+        chunker.headings =
+            block.enclosing.into_iter().map(|name| (HeadingLevel::H1, name)).collect();
+        chunker.section = block.range.start;
+        chunker.overlaps = false;
+        chunker.close(Some(block.range));
+        let mut symbols = block.symbols.join(" ");
+        symbols.truncate(boundary(&symbols, MAX_SYMBOLS_BYTES));
+        chunks.extend(
+            chunker.chunks.into_iter().map(|chunk| Chunk { symbols: symbols.clone(), ..chunk }),
+        );
+    }
+    chunks
+}
+
+/// Returns whether a block continues the chunk of the one before: text between items as long as it is short, and small items.
+#[cfg(feature = "tree-sitter")]
+fn is_merged(last: &syntax::SyntaxBlock, next: &syntax::SyntaxBlock, sizes: ChunkSizes) -> bool {
+    let length = next.range.end - last.range.start;
+    let limit = match last.symbols.is_empty() && next.symbols.is_empty() {
+        true => sizes.target_bytes(),
+        false => sizes.small_bytes(),
+    };
+    last.enclosing == next.enclosing && length <= limit
+}
+
 struct Chunker<'t> {
     text: &'t str,
     title: Option<&'t str>,
+    sizes: ChunkSizes,
     chunks: Vec<Chunk>,
     headings: Vec<(HeadingLevel, String)>,
     /// The start of the current section, and of the last chunk without its overlap.
     section: usize,
     fresh: usize,
+    /// Whether a chunk overlaps the previous one of its section.
+    overlaps: bool,
 }
 
-impl Chunker<'_> {
+impl<'t> Chunker<'t> {
+    fn new(text: &'t str, title: Option<&'t str>, sizes: ChunkSizes) -> Self {
+        let (chunks, headings) = (Vec::new(), Vec::new());
+        Self { text, title, sizes, chunks, headings, section: 0, fresh: 0, overlaps: true }
+    }
+
     fn enter(&mut self, level: HeadingLevel, mut heading: String) {
         // Every chunk of the section stores a copy.
         heading.truncate(boundary(&heading, MAX_HEADING_PATH_BYTES));
@@ -215,28 +338,33 @@ impl Chunker<'_> {
         };
         while start < end {
             let mut from = self.overlap(start);
-            if end - start <= MAX_BYTES && end - from > MAX_BYTES {
+            if end - start <= self.sizes.max_bytes() && end - from > self.sizes.max_bytes() {
                 // A chunk that fits without its overlap stays whole.
                 from = start;
             }
-            let to = if end - from <= MAX_BYTES {
+            let to = if end - from <= self.sizes.max_bytes() {
                 end
             } else {
-                self.split_point(start, from + TARGET_BYTES)
+                self.split_point(start, from + self.sizes.target_bytes())
             };
-            self.chunks.push(Chunk { range: from..to, heading_path: self.heading_path() });
+            self.chunks.push(Chunk {
+                range: from..to,
+                heading_path: self.heading_path(),
+                symbols: String::new(),
+            });
             self.fresh = start;
             start = to;
         }
     }
 
-    /// Returns the start of a chunk that continues its section: up to [`OVERLAP_BYTES`] earlier, at a line or word.
+    /// Returns the start of a chunk that continues its section: up to an overlap earlier, at a line or word.
     fn overlap(&self, start: usize) -> usize {
-        if start == self.section || start == 0 {
+        if start == self.section || start == 0 || !self.overlaps {
             return start;
         }
         // The overlap does not cover the whole previous chunk.
-        let earliest = start.saturating_sub(OVERLAP_BYTES).max(self.section).max(self.fresh + 1);
+        let earliest =
+            start.saturating_sub(self.sizes.overlap_bytes()).max(self.section).max(self.fresh + 1);
         let earliest = boundary(self.text, earliest).max(self.section);
         let before = &self.text[earliest..start];
         let word = before.find(char::is_whitespace).map(|offset| earliest + offset);
@@ -343,6 +471,7 @@ pub(crate) fn write(chunks: &[Chunk]) -> Vec<u8> {
         write_varint(&mut bytes, chunk.range.start as u64);
         write_varint(&mut bytes, chunk.range.len() as u64);
         write_str(&mut bytes, &chunk.heading_path);
+        write_str(&mut bytes, &chunk.symbols);
     }
     bytes
 }
@@ -362,12 +491,13 @@ pub(crate) fn read(bytes: &[u8], length: usize) -> Option<Vec<Chunk>> {
         let start = usize::try_from(bytes.read_varint()?).ok()?;
         let end = start.checked_add(usize::try_from(bytes.read_varint()?).ok()?)?;
         let heading_path = bytes.read_str()?.to_owned();
+        let symbols = bytes.read_str()?.to_owned();
         let is_next = start <= covered && end > covered && end <= length;
         if !is_next || chunks.last().is_some_and(|last| start <= last.range.start) {
             return None;
         }
         covered = end;
-        chunks.push(Chunk { range: start..end, heading_path });
+        chunks.push(Chunk { range: start..end, heading_path, symbols });
     }
     (covered == length && bytes.is_empty()).then_some(chunks)
 }
@@ -379,7 +509,7 @@ mod tests {
     use super::*;
 
     fn split(path: &str, text: &str) -> Vec<(String, String)> {
-        let chunks = chunks(path, text, None);
+        let chunks = chunks(path, text, None, ChunkSizes::default());
         chunks.into_iter().map(|chunk| (chunk.heading_path, text[chunk.range].to_owned())).collect()
     }
 
@@ -399,7 +529,10 @@ mod tests {
             ]
         );
         let headings = |text: &str| -> Vec<String> {
-            chunks("a.md", text, None).into_iter().map(|chunk| chunk.heading_path).collect()
+            chunks("a.md", text, None, ChunkSizes::default())
+                .into_iter()
+                .map(|chunk| chunk.heading_path)
+                .collect()
         };
         assert_eq!(headings("# Alpha\n# Beta\n## Gamma\ntext"), ["Alpha", "Beta > Gamma"]);
         assert_eq!(headings("\u{feff}# Title\n\ntext"), ["Title"]);
@@ -414,12 +547,12 @@ mod tests {
     #[test]
     fn long_paragraphs_are_split_between_sentences_and_overlap() {
         let text = "One sentence that is here. ".repeat(200);
-        let chunks = chunks("a.md", &text, Some("Title"));
+        let chunks = chunks("a.md", &text, Some("Title"), ChunkSizes::default());
         assert!(chunks.iter().all(|chunk| chunk.heading_path == "Title"));
         assert!(chunks.len() > 3);
         for pair in chunks.windows(2) {
             let overlap = pair[0].range.end - pair[1].range.start;
-            assert!((1..=OVERLAP_BYTES).contains(&overlap), "{overlap}");
+            assert!((1..=128).contains(&overlap), "{overlap}");
             assert!(text[..pair[0].range.end].ends_with(". "));
         }
     }
@@ -446,12 +579,12 @@ mod tests {
             is_markdown: bool,
         ) {
             let text = text.concat();
-            let chunks = chunks(if is_markdown { "x.MD" } else { "x.rs" }, &text, None);
+            let chunks = chunks(if is_markdown { "x.MD" } else { "x.rs" }, &text, None, ChunkSizes::default());
             let mut covered = 0;
             for chunk in &chunks {
                 prop_assert!(chunk.range.start <= covered && chunk.range.end > covered);
                 prop_assert!(text.is_char_boundary(chunk.range.start) && text.is_char_boundary(chunk.range.end));
-                prop_assert!(chunk.range.len() <= MAX_BYTES, "{:?}", chunk.range);
+                prop_assert!(chunk.range.len() <= 2_048, "{:?}", chunk.range);
                 covered = chunk.range.end;
             }
             prop_assert_eq!(covered, text.len());
