@@ -56,7 +56,7 @@ mod word_counts;
 
 pub use assemble::{
     AssembledContext, Assembler, AssemblyConfig, Candidates, ContextCache, ContextChunk,
-    OmittedChunk, OmittedReason, TokenBudget, verify_determinism,
+    OmittedChunk, OmittedReason, PassageSpans, TokenBudget, verify_determinism,
 };
 pub use build::{BuildOptions, BuildSummary, Progress, build, for_each_chunk};
 pub use chunk::{Chunk, ChunkSizes};
@@ -69,7 +69,7 @@ pub use manifest::{Manifest, ManifestFile};
 pub use metadata::{DocumentMetadata, parse_date};
 pub use resolve::{Resolved, ResolvedDocument, ResolvedSelection, TermFrequency, resolve_policy};
 pub use search::{
-    Filters, Hit, LexicalScore, QueryVector, SearchMode, SearchOptions, SemanticScore,
+    Filters, Fusion, Hit, LexicalScore, QueryVector, SearchMode, SearchOptions, SemanticScore,
 };
 pub use source::DocumentSource;
 pub use vectors::{ImportedVectors, VectorSource};

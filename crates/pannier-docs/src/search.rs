@@ -1,7 +1,8 @@
-//! Chunk search: a lexical and a semantic retriever, merged by reciprocal rank fusion.
+//! Chunk search: a lexical and a semantic retriever, merged by their scores or ranks.
 //!
-//! The retrievers rank chunks independently. Their ranks are fused, not their scores, which have different scales. Fused scores
-//! are integers, so that ties are exact; they are broken by a total order: document path, then position in the document.
+//! The retrievers rank chunks independently. Their scores have different scales, so each is mapped to shares from 0 to 1, or
+//! only ranks are fused. Fused scores are integers, so that ties are exact; they are broken by a total order: document path,
+//! then position in the document.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -18,8 +19,8 @@ use crate::source::glob_set;
 use crate::vectors::{IMPORTED_MODEL, nearest};
 use crate::{DocsError, DocumentIndex, Embedder};
 
-/// The fixed-point scale of RRF scores: a rank contributes `RRF_SCALE / (rrf_k + rank)`.
-const RRF_SCALE: u64 = 1 << 32;
+/// The fixed-point scale of fused scores. By RRF, a rank contributes `SCALE / (rrf_k + rank)`.
+const SCALE: u64 = 1 << 32;
 
 /// The retrievers of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +36,19 @@ pub enum SearchMode {
     Semantic,
 }
 
+/// How the rankings of two retrievers are merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Fusion {
+    /// The sum of scores, each as a share between the lowest and the highest of its retriever. A retriever alone keeps its
+    /// scores in proportion.
+    #[default]
+    Score,
+    /// Reciprocal rank fusion.
+    Rrf,
+}
+
 /// The options of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -44,6 +58,8 @@ pub struct SearchOptions {
     pub mode: SearchMode,
     /// The text that the lexical retriever ranks chunks by.
     pub ranking: Ranking,
+    /// How the rankings of both retrievers are merged.
+    pub fusion: Fusion,
     /// The number of chunks that the lexical retriever returns. Default: 50.
     pub lexical_k: usize,
     /// The number of chunks that the semantic retriever returns. Default: 50.
@@ -52,9 +68,9 @@ pub struct SearchOptions {
     pub top_k: usize,
     /// The RRF constant k; larger values flatten rank differences. Default: 60.
     pub rrf_k: u32,
-    /// The weight of lexical ranks. Default: 1.
+    /// The weight of the lexical retriever. Default: 1.
     pub lexical_weight: u32,
-    /// The weight of semantic ranks. Default: 1.
+    /// The weight of the semantic retriever. Default: 1.
     pub semantic_weight: u32,
     /// Breaks ties by date, the latest document first. Default: by path.
     pub prefer_recent: bool,
@@ -67,6 +83,7 @@ impl Default for SearchOptions {
         Self {
             mode: SearchMode::default(),
             ranking: Ranking::default(),
+            fusion: Fusion::default(),
             lexical_k: 50,
             semantic_k: 50,
             top_k: 100,
@@ -148,8 +165,12 @@ pub struct Hit {
     pub sequence: u32,
     /// Its byte range in the document.
     pub range: Range<usize>,
+    /// The number of its first line in the document, from 1.
+    pub line: usize,
     /// Its headings, from the outermost: `Guide > Install`.
     pub heading_path: String,
+    /// The line that opens the fenced code block in which it starts; empty if it starts outside of one.
+    pub fence: String,
     /// Its text.
     pub text: String,
     /// The date of its document.
@@ -410,7 +431,15 @@ impl DocumentIndex {
     }
 }
 
-/// Merges both rankings by reciprocal rank fusion.
+/// Maps scores to shares: from 0 to 1 between the lowest and the highest, or in proportion to the highest.
+fn shares(scores: impl Iterator<Item = f64> + Clone, is_alone: bool) -> impl Iterator<Item = f64> {
+    let highest = scores.clone().fold(0.0, f64::max);
+    let lowest = if is_alone { 0.0 } else { scores.clone().fold(highest, f64::min) };
+    let range = highest - lowest;
+    scores.map(move |score| if range > 0.0 { (score - lowest).max(0.0) / range } else { 1.0 })
+}
+
+/// Merges both rankings.
 fn fuse(
     options: &SearchOptions,
     lexical: &[(u32, f64)],
@@ -418,22 +447,38 @@ fn fuse(
     tie_break: &TieBreak<'_>,
 ) -> Vec<Fused> {
     let mut fused: BTreeMap<u32, Fused> = BTreeMap::new();
-    let rrf_score = |rank: u32, weight: u32| {
-        RRF_SCALE / (u64::from(options.rrf_k) + u64::from(rank)) * u64::from(weight)
+    let contribution = |rank: u32, share: f64, weight: u32| {
+        let score = match options.fusion {
+            Fusion::Score => (share * SCALE as f64) as u64,
+            Fusion::Rrf => SCALE / (u64::from(options.rrf_k) + u64::from(rank)),
+        };
+        score.saturating_mul(weight.into())
     };
+    let is_alone = lexical.is_empty() || semantic.is_empty();
+    let lexical_shares = shares(lexical.iter().map(|(_, score)| *score), is_alone);
+    let semantic_shares = shares(semantic.iter().map(|(_, product)| f64::from(*product)), is_alone);
     let new = |chunk| Fused { chunk, score: 0, lexical: None, semantic: None };
-    for ((chunk, score), rank) in lexical.iter().zip(1..) {
+    for (((chunk, score), rank), share) in lexical.iter().zip(1..).zip(lexical_shares) {
         let entry = fused.entry(*chunk).or_insert_with(|| new(*chunk));
-        entry.score = entry.score.saturating_add(rrf_score(rank, options.lexical_weight));
+        let score_of_rank = contribution(rank, share, options.lexical_weight);
+        entry.score = entry.score.saturating_add(score_of_rank);
         entry.lexical = Some((rank, *score));
     }
-    for ((chunk, product), rank) in semantic.iter().zip(1..) {
+    for (((chunk, product), rank), share) in semantic.iter().zip(1..).zip(semantic_shares) {
         let entry = fused.entry(*chunk).or_insert_with(|| new(*chunk));
-        entry.score = entry.score.saturating_add(rrf_score(rank, options.semantic_weight));
+        let score_of_rank = contribution(rank, share, options.semantic_weight);
+        entry.score = entry.score.saturating_add(score_of_rank);
         entry.semantic = Some((rank, *product));
     }
     let mut fused: Vec<Fused> = fused.into_values().collect();
-    fused.sort_unstable_by_key(|fused| (Reverse(fused.score), tie_break.key(fused.chunk)));
+    fused.sort_unstable_by_key(|fused| {
+        // Rounded scores do not change the order of a retriever alone.
+        let ranks = match is_alone {
+            true => (fused.lexical.map(|own| own.0), fused.semantic.map(|own| own.0)),
+            false => (None, None),
+        };
+        (Reverse(fused.score), ranks, tie_break.key(fused.chunk))
+    });
     fused.truncate(options.top_k);
     fused
 }
@@ -532,7 +577,9 @@ impl HitReader<'_> {
             document,
             sequence,
             range,
+            line: chunk.line,
             heading_path: chunk.heading_path.clone(),
+            fence: chunk.fence.clone(),
             text,
             date: entry.date,
             score: 0,

@@ -52,7 +52,7 @@ impl Drop for Documents {
 }
 
 fn config(change: impl FnOnce(&mut AssemblyConfig)) -> AssemblyConfig {
-    let mut config = AssemblyConfig::default();
+    let mut config = AssemblyConfig::specified();
     change(&mut config);
     config
 }
@@ -80,7 +80,7 @@ fn the_packing_vector() {
     let documents: Vec<(&str, &str)> =
         texts.iter().map(|(path, text)| (*path, text.as_str())).collect();
     let documents = Documents::new(&documents);
-    let context = documents.assemble(AssemblyConfig::default(), "target", 150);
+    let context = documents.assemble(AssemblyConfig::specified(), "target", 150);
     assert_eq!(names(&context), ["a.md#0", "c.md#0"]);
     assert_eq!((context.total_tokens, context.overhead_tokens, context.truncated), (80, 20, false));
     let omitted: Vec<_> = context
@@ -100,7 +100,7 @@ fn the_grouping_vector() {
     let a = section(9, "One") + &section(5, "Two");
     let b = section(7, "Three") + &section(4, "Four");
     let documents = Documents::new(&[("a.md", &a), ("b.md", &b)]);
-    let context = documents.assemble(AssemblyConfig::default(), "target", 4_000);
+    let context = documents.assemble(AssemblyConfig::specified(), "target", 4_000);
     assert_eq!(names(&context), ["a.md#0", "a.md#1", "b.md#0", "b.md#1"]);
     assert_eq!(context.text, format!("[DOC: a.md]\n{a}\n[DOC: b.md]\n{b}"));
     // Their order by score, and one after the other.
@@ -142,7 +142,7 @@ fn the_determinism_vector() {
 #[test]
 fn reserves_above_the_window_give_an_empty_context() {
     let documents = Documents::new(&[("a.md", "word")]);
-    let assembler = Assembler::new(&documents.cache, AssemblyConfig::default());
+    let assembler = Assembler::new(&documents.cache, AssemblyConfig::specified());
     for total in [0, 1, 799, 800] {
         let context =
             assembler.assemble("word", &TokenBudget::new(total), QueryVector::None).unwrap();
@@ -169,7 +169,7 @@ fn a_passage_is_truncated_only_if_none_fits() {
     let documents = Documents::new(&[("long.md", &long)]);
     let whole = long.len().div_ceil(4);
     for budget in 0..whole + 20 {
-        let context = documents.assemble(AssemblyConfig::default(), "target", budget);
+        let context = documents.assemble(AssemblyConfig::specified(), "target", budget);
         assert!(context.text.len().div_ceil(4) <= budget, "{budget}");
         assert!(context.total_tokens + context.overhead_tokens <= budget, "{budget}");
         let is_whole = budget >= ("[DOC: long.md]\n".len() + long.len()).div_ceil(4);
@@ -188,7 +188,7 @@ fn a_passage_is_truncated_only_if_none_fits() {
     }
     // A smaller one that fits comes before a cut one.
     let documents = Documents::new(&[("long.md", &long), ("short.md", "target aside")]);
-    let context = documents.assemble(AssemblyConfig::default(), "target", 20);
+    let context = documents.assemble(AssemblyConfig::specified(), "target", 20);
     assert_eq!((names(&context), context.truncated), (vec!["short.md#0".to_owned()], false));
 }
 
@@ -204,7 +204,7 @@ fn near_duplicates_are_omitted() {
             &format!("{words} while somebody else writes a very different end of this one story"),
         ),
     ]);
-    let context = documents.assemble(AssemblyConfig::default(), "fox river", 4_000);
+    let context = documents.assemble(AssemblyConfig::specified(), "fox river", 4_000);
     let kept = &context.chunks[0];
     let reasons: Vec<(&str, &str, &str)> = context
         .omitted
@@ -256,7 +256,7 @@ fn neighbors_are_selected_together_and_merged() {
     let documents = Documents::new(&[("a.md", &sections)]);
     let with =
         |config: AssemblyConfig, budget| documents.assemble(config, "\"section Three\"", budget);
-    let alone = with(AssemblyConfig::default(), 4_000);
+    let alone = with(AssemblyConfig::specified(), 4_000);
     assert_eq!(names(&alone), ["a.md#2"]);
     let neighbors = config(|config| config.neighbors = true);
     let context = with(neighbors.clone(), 4_000);
@@ -285,7 +285,8 @@ fn metadata_is_optional() {
     let documents =
         Documents::new(&[("a.md", "---\ndate: 2026-03-01\n---\n# Guide\n\nThe target.")]);
     let plain =
-        serde_json::to_value(documents.assemble(AssemblyConfig::default(), "target", 500)).unwrap();
+        serde_json::to_value(documents.assemble(AssemblyConfig::specified(), "target", 500))
+            .unwrap();
     assert!(plain["chunks"][0].get("metadata").is_none());
     assert_eq!(plain["chunks"][0]["lexical"]["rank"], 1);
     let context =
@@ -303,7 +304,7 @@ fn metadata_is_optional() {
 fn the_context_cache_drops_the_least_recently_used() {
     let documents = Documents::new(&[("a.md", "some words"), ("b.md", "other words")]);
     let (assembler, none) =
-        (Assembler::new(&documents.cache, AssemblyConfig::default()), QueryVector::None);
+        (Assembler::new(&documents.cache, AssemblyConfig::specified()), QueryVector::None);
     let kept = ContextCache::new(2);
     let budget = TokenBudget::available(100);
     let first = kept.assemble(&assembler, "words", &budget, none).unwrap();
@@ -444,10 +445,7 @@ fn documented_json_matches() {
     let rollback = "# Roll back\n\nTo roll back a deploy, deploy the version before it. A rollback takes two minutes.";
     let documents =
         Documents::new(&[("guides/deploy.md", deploy), ("guides/rollback.md", rollback)]);
-    let config = config(|config| {
-        config.include_metadata = true;
-        config.search.ranking = Ranking::Body;
-    });
+    let config = config(|config| config.include_metadata = true);
     let context = documents.assemble(config, "deploy branch", 40);
     let written = serde_json::to_value(&context).unwrap();
     let keys =

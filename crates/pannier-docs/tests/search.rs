@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pannier_docs::{
-    BuildOptions, ChunkSizes, DocsError, DocumentIndex, DocumentMetadata, Filters, Hit,
+    BuildOptions, ChunkSizes, DocsError, DocumentIndex, DocumentMetadata, Filters, Fusion, Hit,
     ImportedVectors, QueryVector, Ranking, SearchMode, SearchOptions, VectorSource, build,
     for_each_chunk, parse_date, verify,
 };
@@ -119,6 +119,7 @@ proptest! {
         folder.build_with(VectorSource::Embedder(&letters)).unwrap();
         let cache = folder.open();
         let mut search = SearchOptions::default();
+        search.fusion = Fusion::Rrf;
         (search.lexical_k, search.semantic_k, search.top_k) = (lexical_k, semantic_k, 1_000);
         let mut leg = |mode| {
             search.mode = mode;
@@ -267,7 +268,7 @@ fn prefer_recent_breaks_ties_by_date() {
         let hits = cache.search("aaa", &search, QueryVector::Given(&vector)).unwrap();
         hits.into_iter().map(|hit| (hit.path, hit.score)).collect::<Vec<_>>()
     };
-    let one = (1 << 32) / 61;
+    let one = 1 << 32;
     assert_eq!(find(false), [("a.md".to_owned(), one), ("c.md".to_owned(), one)]);
     assert_eq!(find(true), [("c.md".to_owned(), one), ("a.md".to_owned(), one)]);
 
@@ -595,7 +596,7 @@ fn items_of_source_code_are_chunks_with_their_names() {
          /// Adds one.\n    pub fn increment(&mut self) {{\n{body}    }}\n\n    pub fn reset(&mut self) {{\n        self.count = 0;\n    }}\n}}\n"
     );
     folder.write("src/counter.rs", &text);
-    folder.write("src/use_it.py", "import counter\n\n\n@cached\ndef increment_twice(counter):\n    counter.increment()\n    counter.increment()\n");
+    folder.write("src/use_it.py", "import counter\n\n\n@cached\ndef use_it(counter):\n    counter.increment()\n");
     folder.write("src/broken.rs", "%%% ))) not { code at all ((( \\ ??? increment");
     build(
         &folder.sources().patterns(["*"]),
@@ -616,9 +617,9 @@ fn items_of_source_code_are_chunks_with_their_names() {
         (of_rust[1].heading_path.as_str(), of_rust[3].heading_path.as_str()),
         ("Counter", "Counter")
     );
-    assert_eq!(chunks("src/use_it.py").last().unwrap().symbols, "increment_twice");
+    assert_eq!(chunks("src/use_it.py").last().unwrap().symbols, "use_it");
     assert_eq!(chunks("src/broken.rs").len(), 1);
-    // The definition comes before the file that mentions it twice.
+    // The definition comes before the file that mentions it.
     let hits = lexical(&folder, "increment");
     assert_eq!((hits[0].path.as_str(), hits[0].sequence), ("src/counter.rs", 1));
     assert_eq!(hits[0].lexical.as_ref().unwrap().terms[0].symbols, 1);
@@ -640,4 +641,47 @@ fn chunk_sizes_are_remembered_and_part_of_the_version() {
     assert!(largest <= 400, "{largest}");
     assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
     assert_eq!(make(Some(ChunkSizes::default())).version, default.version);
+}
+
+#[test]
+fn scores_are_fused_between_the_lowest_and_the_highest() {
+    let folder = Folder::new();
+    for (name, text) in
+        [("a.md", "kq kq kq"), ("b.md", "kq lq"), ("c.md", "kq mq nq oq pq"), ("d.md", "lq")]
+    {
+        folder.write(name, text);
+    }
+    let letters = Letters::new();
+    folder.build_with(VectorSource::Embedder(&letters)).unwrap();
+    let index = folder.open();
+    let mut search = SearchOptions::default();
+    let mut find = |mode| {
+        search.mode = mode;
+        index.search("kq", &search, QueryVector::Embedder(&letters)).unwrap()
+    };
+    // A retriever alone keeps its scores in proportion.
+    let words = find(SearchMode::Lexical);
+    let score = |hit: &Hit| hit.lexical.as_ref().map_or(0.0, |lexical| lexical.score);
+    for hit in &words {
+        let share = score(hit) / score(&words[0]);
+        assert_eq!(hit.score, (share * 2_f64.powi(32)) as u64);
+    }
+    // Two are scaled, each to its own lowest and highest.
+    let both = find(SearchMode::Hybrid);
+    let semantic = |hit: &Hit| hit.semantic.as_ref().map_or(0.0, |semantic| semantic.score);
+    let scaled = |own: &dyn Fn(&Hit) -> f64, hit: &Hit| {
+        let scores: Vec<f64> = both.iter().map(own).filter(|score| *score > 0.0).collect();
+        let lowest = scores.iter().copied().fold(f64::INFINITY, f64::min);
+        let highest = scores.iter().copied().fold(0.0, f64::max);
+        if own(hit) > 0.0 { (own(hit) - lowest) / (highest - lowest) } else { 0.0 }
+    };
+    assert!(both.len() > 2 && both.is_sorted_by_key(|hit| std::cmp::Reverse(hit.score)));
+    for hit in &both {
+        let expected = scaled(&score, hit) + scaled(&semantic, hit);
+        assert!(
+            (hit.score as f64 / 2_f64.powi(32) - expected).abs() < 1e-6,
+            "{} {expected}",
+            hit.path
+        );
+    }
 }

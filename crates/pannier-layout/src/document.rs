@@ -29,6 +29,7 @@ pub struct DocumentLayout {
     counter: Option<Arc<dyn TokenCounter>>,
     min_heading_tokens: i64,
     headings: Headings,
+    marks_gaps: bool,
 }
 
 impl DocumentLayout {
@@ -46,6 +47,7 @@ impl DocumentLayout {
             counter: None,
             min_heading_tokens: Self::MIN_HEADING_TOKENS,
             headings: Headings::Once,
+            marks_gaps: false,
         }
     }
 
@@ -64,14 +66,21 @@ impl DocumentLayout {
         self
     }
 
+    /// Sets whether a line `[…]` is written between passages of a document that do not adjoin. Default: no.
+    #[must_use]
+    pub fn with_gap_marks(mut self, marks_gaps: bool) -> Self {
+        self.marks_gaps = marks_gaps;
+        self
+    }
+
     /// Returns the text of placed items.
     pub fn text(&self, items: &PlacedItems<'_>) -> String {
-        render_documents(items.items())
+        self.render(items.items())
     }
 
     /// Returns the text of these items, in this order.
     pub fn render<'i>(&self, items: impl Iterator<Item = &'i ContextItem>) -> String {
-        render_documents(items)
+        render(items, self.marks_gaps)
     }
 
     /// Returns what a heading for an item's document is charged; 0 if the item is not a passage.
@@ -141,8 +150,16 @@ impl Layout for DocumentLayout {
 
 /// Returns the text of these items, in this order.
 pub fn render_documents<'i>(items: impl Iterator<Item = &'i ContextItem>) -> String {
+    render(items, false)
+}
+
+/// The line between passages that do not adjoin.
+const GAP: &str = "[…]";
+
+fn render<'i>(items: impl Iterator<Item = &'i ContextItem>, marks_gaps: bool) -> String {
     let mut text = String::new();
     let mut last: Option<&str> = None;
+    let mut last_end = 0;
     let mut written: Option<OutputTail> = None;
     for item in items {
         let content = item.content();
@@ -156,13 +173,20 @@ pub fn render_documents<'i>(items: impl Iterator<Item = &'i ContextItem>) -> Str
         let before = written.take().filter(|_| same_document);
         if let Some(joined) = before.and_then(|before| before.join(&mut text, &passage, content)) {
             written = Some(joined);
+            last_end = passage.range.end.max(last_end);
             continue;
         }
         if !same_document {
             separate(&mut text);
             write_heading(&mut text, passage.document);
             last = Some(passage.document);
+        } else if marks_gaps && passage.range.start != last_end {
+            let is_marked = text.trim_end().ends_with(GAP) || content.trim_start().starts_with(GAP);
+            if !is_marked {
+                write_line(&mut text, GAP);
+            }
         }
+        last_end = passage.range.end;
         write_line(&mut text, content);
         written = OutputTail::new(&passage, content);
     }
@@ -297,7 +321,7 @@ impl OutputTail {
 
 #[cfg(test)]
 mod tests {
-    use super::{render_documents as render, *};
+    use super::{render as render_with, render_documents as render, *};
 
     const FILE: &str = "# One\n\nTwo äö three.\n\n\nFour five\nsix";
 
@@ -398,6 +422,21 @@ mod tests {
     fn cut(content: &str) -> ContextItem {
         let passage = Passage { document: "a.md", sequence: 2, range: 11..21 };
         ContextItem::builder(content, 1).passage(&passage).build().unwrap()
+    }
+
+    #[test]
+    fn gaps_between_passages_are_marked() {
+        let items = [
+            passage("a.md", 0, 0..6, false),
+            passage("a.md", 1, 6..22, false),
+            passage("a.md", 2, 25..34, false),
+            cut("[…] six"),
+            passage("b.md", 0, 0..5, false),
+        ];
+        assert_eq!(
+            render_with(items.iter(), true),
+            "[DOC: a.md]\n# One\n\nTwo äö three.\n[…]\nFour five\n[…] six\n\n[DOC: b.md]\n# One\n"
+        );
     }
 
     #[test]

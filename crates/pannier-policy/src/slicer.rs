@@ -98,6 +98,14 @@ components! {
                 /// The maximum number of passages of one document; default: no limit.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub max_per_document: Option<usize>,
+                /// The power of its tokens by which the score of a passage is divided, from 0 to 1; default: 0.
+                #[serde(default, skip_serializing_if = "is_default")]
+                #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
+                pub length_exponent: f64,
+                /// The number of best passages that are cut rather than skipped if they do not fit; default: 0. Above 0, a
+                /// line `[…]` marks gaps between passages.
+                #[serde(default, skip_serializing_if = "is_default")]
+                pub shortened_first: usize,
             }) = {
                 if options.overhead < 0 {
                     let problem = format!("overhead is {}; it must be 0 or more tokens", options.overhead);
@@ -107,6 +115,9 @@ components! {
                     Packing::Interleaved => FillOrder::Turns,
                     Packing::Greedy | Packing::ScoreWeighted => FillOrder::Score,
                 });
+                let slicer = slicer
+                    .with_length_exponent(options.length_exponent)?
+                    .with_shortened_first(options.shortened_first);
                 Box::new(match options.max_per_document {
                     Some(passages) => slicer.with_max_per_section(passages),
                     None => slicer,
@@ -268,6 +279,7 @@ impl SlicerPolicy {
         match self {
             Self::Document(options) => {
                 let layout = layout.with_min_heading_tokens(options.overhead);
+                let layout = layout.with_gap_marks(options.shortened_first > 0);
                 Some(layout.with_headings(options.packing.headings()))
             }
             Self::Quota(options) => options.inner_slicer.document_layout(layout),

@@ -751,7 +751,13 @@ fn the_document_slicer_survives_toml() {
     "#;
     let policy = read(text).unwrap();
     let slicer = |packing, overhead, max_per_document| {
-        SlicerPolicy::from(DocumentOptions { packing, overhead, max_per_document })
+        SlicerPolicy::from(DocumentOptions {
+            packing,
+            overhead,
+            max_per_document,
+            length_exponent: 0.0,
+            shortened_first: 0,
+        })
     };
     assert_eq!(*policy.slicer(), slicer(Packing::Interleaved, 0, Some(3)));
     assert_eq!(*policy.placer(), PlacerPolicy::SliceOrder);
@@ -899,7 +905,15 @@ fn any_slicer() -> impl Strategy<Value = SlicerPolicy> {
         (0..3_usize, 0_i64..50, prop::option::of(0..9_usize)).prop_map(
             |(packing, overhead, max_per_document)| {
                 let packings = [Packing::Greedy, Packing::Interleaved, Packing::ScoreWeighted];
-                DocumentOptions { packing: packings[packing], overhead, max_per_document }.into()
+                let packing = packings[packing];
+                DocumentOptions {
+                    packing,
+                    overhead,
+                    max_per_document,
+                    length_exponent: 0.5,
+                    shortened_first: 2,
+                }
+                .into()
             }
         ),
         (0.0..=100.0, 0.0..=50.0, any::<bool>(), 0.0..=100.0).prop_map(

@@ -153,11 +153,11 @@ pub(crate) struct EvalDocs {
     data: Vec<PathBuf>,
 
     /// Folder in which to keep documents and cache [default: temporary]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, hide_short_help = true)]
     keep: Option<PathBuf>,
 
     /// File with a ranking to measure instead: query, tab, document, best first
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     run: Option<PathBuf>,
 
     /// JSON of an earlier run to compare with, query by query
@@ -169,7 +169,7 @@ pub(crate) struct EvalDocs {
     budgets: Vec<usize>,
 
     /// Number of queries of each data set [default: all]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", hide_short_help = true)]
     queries: Option<usize>,
 
     #[command(flatten)]
@@ -182,7 +182,7 @@ pub(crate) struct EvalDocs {
     packing: PassageOptions,
 
     /// Check every query at every seventh budget from 0 to 4,000, not at a sample
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     thorough: bool,
 
     /// Output format
@@ -233,7 +233,7 @@ impl EvalDocs {
             options = options.with_embedder(embedder);
         }
         let shelf = config::shelf()?;
-        options.config = self.packing.config(self.search.search(), &shelf, &Control::default())?;
+        options.config = self.packing.config(&self.search, &shelf, &Control::default())?;
         options.budgets.clone_from(&self.budgets);
         options.every_budget = self.thorough;
         if let Some(folder) = &self.keep {

@@ -9,7 +9,7 @@ use pannier::ops::{Control, IndexRequest, PassageOptions, QueryOptions};
 use pannier::{Defaults, Shelf};
 use pannier_core::{ContextBudget, TokenCounter};
 use pannier_docs::{
-    AssembledContext, Assembler, AssemblyConfig, Candidates, DocumentIndex, Ranking, TokenBudget,
+    AssembledContext, Assembler, AssemblyConfig, Candidates, DocumentIndex, TokenBudget,
     resolve_policy,
 };
 use pannier_policy::{PolicyRegistry, Receipt, RunConfig};
@@ -289,8 +289,9 @@ impl Assemble {
             let problem = format!("--dedup-threshold is {share}; it must be from 0 to 1");
             return Err(CliError::Usage(problem));
         }
-        let mut config = self.packing.config(self.search.search(), shelf, &Control::default())?;
-        config.search.ranking = Ranking::Body;
+        let specified = AssemblyConfig::specified();
+        let mut config =
+            self.packing.config_from(specified, &self.search, shelf, &Control::default())?;
         config.include_metadata = self.metadata;
         Ok(config)
     }

@@ -68,6 +68,8 @@ pub struct Share {
 #[derive(Clone, Debug, Default)]
 pub struct FillSlice {
     order: FillOrder,
+    length_exponent: f64,
+    shortened_first: usize,
     max_per_section: Option<usize>,
     shares: Vec<Share>,
 }
@@ -76,6 +78,29 @@ impl FillSlice {
     /// Takes candidates in this order, with no limit per section.
     pub fn new(order: FillOrder) -> Self {
         Self { order, ..Self::default() }
+    }
+
+    /// Takes candidates by score divided by a power of their tokens, if they are taken by score. At 0, the default, their
+    /// length does not matter; at 1, the score per token decides.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidSlicer`] if the exponent is not from 0 to 1.
+    pub fn with_length_exponent(mut self, exponent: f64) -> Result<Self, Error> {
+        if !(0.0..=1.0).contains(&exponent) {
+            let problem = format!("the length exponent is {exponent}; expected 0 to 1");
+            return Err(Error::InvalidSlicer { slicer: NAME, problem });
+        }
+        self.length_exponent = exponent;
+        Ok(self)
+    }
+
+    /// Takes the first candidates in their longest form that fits before others are taken, if they do not fit whole. Default:
+    /// none, so that shorter forms fill what whole candidates leave.
+    #[must_use]
+    pub fn with_shortened_first(mut self, candidates: usize) -> Self {
+        self.shortened_first = candidates;
+        self
     }
 
     /// Sets the maximum number of candidates of one section. If the layout has no sections, the documents of
@@ -136,6 +161,13 @@ impl FillSlice {
         let candidates = offers.candidates();
         match self.order {
             FillOrder::Density | FillOrder::Marginal => by_density(offers),
+            FillOrder::Score if self.length_exponent > 0.0 => {
+                let key = |candidate: &Candidate<'_>| {
+                    let tokens = candidate.tokens.max(1) as f64;
+                    candidate.score / libm::pow(tokens, self.length_exponent)
+                };
+                order::positions_by_score(candidates.iter().map(key))
+            }
             FillOrder::Score => {
                 let key = |position: usize| order::descending_key(candidates[position].score);
                 match (1..candidates.len()).all(|position| key(position - 1) <= key(position)) {
@@ -206,8 +238,12 @@ impl Slicer for FillSlice {
             match &marginal {
                 Some(marginal) => marginal.fill(tally, &mut limits),
                 None => {
-                    for position in &order {
-                        limits.take(tally, *position as usize, Level::WHOLE);
+                    for (rank, position) in order.iter().enumerate() {
+                        let position = *position as usize;
+                        let is_in = limits.take(tally, position, Level::WHOLE);
+                        if !is_in && rank < self.shortened_first {
+                            limits.take_longest(tally, position);
+                        }
                     }
                     let shortened = if offers.has_forms() { &order[..] } else { &[] };
                     for position in shortened {
@@ -223,6 +259,9 @@ impl Slicer for FillSlice {
 
     fn properties(&self) -> SlicerProperties {
         let (is_score_ordered, release) = match self.order {
+            FillOrder::Score if self.length_exponent > 0.0 || self.shortened_first > 0 => {
+                (false, Release::LastTaken)
+            }
             FillOrder::Score | FillOrder::Density => (true, Release::LowestScore),
             FillOrder::Marginal => (false, Release::LastTaken),
             FillOrder::Turns => (false, Release::LowestScore),

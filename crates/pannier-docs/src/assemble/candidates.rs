@@ -4,15 +4,18 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
-use pannier_core::item::{ContextItemBuilder, Passage};
+use pannier_core::item::{ContextItemBuilder, FormName, Passage};
 use pannier_core::{
     ContextBudget, ContextItem, ContextKind, Layout, Pipeline, Selection, TokenCounter,
 };
 use pannier_layout::DocumentLayout;
 use pannier_policy::{BudgetScope, PolicyRegistry, Receipt, ReceiptSource, RunConfig};
 
+use super::window::{Window, windows};
+use crate::chunk::{complete_fences, is_markdown, open_fence};
 use crate::{
     AssembledContext, Assembler, AssemblyConfig, ContextChunk, DocsError, Hit, OmittedChunk,
     TokenBudget,
@@ -33,6 +36,20 @@ pub struct Candidates {
     items: Vec<ContextItem>,
     /// The position of the best hit.
     best: usize,
+    spans: PassageSpans,
+}
+
+/// The bytes of documents that passages have, whole or cut.
+#[derive(Clone, Debug)]
+pub struct PassageSpans(Arc<[Vec<Window>]>);
+
+impl PassageSpans {
+    /// Returns the spans of a passage that is cut to some sentences; none if it is not.
+    pub fn get(&self, index: usize, sent: &ContextItem) -> Vec<Range<usize>> {
+        let windows = self.0.get(index).map_or(&[][..], Vec::as_slice);
+        let window = windows.iter().find(|window| window.text == sent.content());
+        window.map(|window| window.spans.clone()).unwrap_or_default()
+    }
 }
 
 impl Candidates {
@@ -45,13 +62,23 @@ impl Candidates {
             true => add_neighbors(assembler, &mut hits)?,
             false => BTreeMap::new(),
         };
-        let texts: Vec<&str> = hits.iter().map(|hit| hit.text.as_str()).collect();
-        let tokens = assembler.counter().count_each(&texts);
+        let texts: Vec<Cow<'_, str>> = hits.iter().map(|hit| complete(hit, &hit.text)).collect();
+        let tokens: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+        let tokens = assembler.counter().count_each(&tokens);
         let best = hits.iter().map(|hit| hit.score).max().unwrap_or_default().max(1) as f64;
         let mut items = Vec::with_capacity(hits.len());
-        for (hit, tokens) in hits.iter().zip(tokens) {
+        let mut spans = Vec::with_capacity(hits.len());
+        for ((hit, text), tokens) in hits.iter().zip(&texts).zip(tokens) {
             let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
-            let mut item = new_item(hit, &hit.text, tokens, hit.score as f64 / best);
+            let mut item = new_item(hit, text, tokens, hit.score as f64 / best);
+            let windows = match assembler.config().windows {
+                true => fitted_windows(assembler, hit, tokens),
+                false => Vec::new(),
+            };
+            for (window, tokens) in &windows {
+                item = item.form(FormName::new(WINDOW)?, window.text.as_str(), *tokens);
+            }
+            spans.push(windows.into_iter().map(|(window, _)| window).collect());
             if let Some(group) = groups.get(&hit.id) {
                 item = item.group(group);
             }
@@ -67,7 +94,13 @@ impl Candidates {
             hits,
             items,
             best,
+            spans: PassageSpans(spans.into()),
         })
+    }
+
+    /// Returns the spans of passages that are cut.
+    pub fn spans(&self) -> &PassageSpans {
+        &self.spans
     }
 
     /// Returns the hits.
@@ -99,10 +132,12 @@ impl Candidates {
         Ok(pipeline.with_layout(layout))
     }
 
-    fn layout(&self, budget: &TokenBudget) -> DocumentLayout {
+    /// Returns the layout of passages as text.
+    pub fn layout(&self, budget: &TokenBudget) -> DocumentLayout {
         let min_heading_tokens = i64::try_from(budget.per_doc_overhead).unwrap_or(i64::MAX);
         DocumentLayout::new(Arc::clone(&self.counter))
             .with_headings(self.config.packing.headings())
+            .with_gap_marks(self.config.windows)
             .with_min_heading_tokens(min_heading_tokens)
     }
 
@@ -152,7 +187,7 @@ impl Candidates {
         let Some(room) = budget.available_tokens().checked_sub(heading) else { return Ok(None) };
         if item.group().is_some() && item.tokens() <= i64::try_from(room).unwrap_or(i64::MAX) {
             // Without its neighbors it fits.
-            return Ok(Some(new_item(hit, &hit.text, item.tokens(), 1.0).build()?));
+            return Ok(Some(new_item(hit, item.content(), item.tokens(), 1.0).build()?));
         }
         // Tokens merge across the ellipsis, so shorter prefixes are tried until one fits.
         for limit in (1..=room).rev().take(16) {
@@ -173,6 +208,7 @@ impl Candidates {
             return Ok(None);
         }
         let text = format!("{kept}{ELLIPSIS}");
+        let text = complete(hit, &text);
         let tokens = i64::try_from(self.counter.count(&text)).unwrap_or(i64::MAX);
         let cut = new_item(hit, &text, tokens, 1.0).original_tokens(item.tokens());
         let end = (hit.range.start + kept.len()) as u64;
@@ -207,7 +243,7 @@ impl Candidates {
         };
         // Without its neighbors it may fit whole.
         if item.group().is_some()
-            && fits(Some(new_item(hit, &hit.text, item.tokens(), 1.0).build()?))?
+            && fits(Some(new_item(hit, item.content(), item.tokens(), 1.0).build()?))?
         {
             return Ok(pool);
         }
@@ -236,10 +272,13 @@ impl Candidates {
     ) -> AssembledContext {
         let include_metadata = self.config.include_metadata;
         let chunks: Vec<ContextChunk> = selection
-            .indices()
-            .map(|index| ContextChunk::new(&self.hits[index], &pool[index], include_metadata))
+            .sent()
+            .map(|sent| {
+                let (item, spans) = (sent.item(), self.spans.get(sent.index, sent.item()));
+                ContextChunk::new(&self.hits[sent.index], item, spans, include_metadata)
+            })
             .collect();
-        let truncated = selection.items().any(|item| item.original_tokens().is_some());
+        let truncated = selection.indices().any(|index| pool[index].original_tokens().is_some());
         let excluded = selection.report().excluded.into_iter();
         let omitted = excluded.filter_map(|excluded| {
             let hit = excluded.index.and_then(|index| self.hits.get(index))?;
@@ -319,6 +358,38 @@ impl Candidates {
 
 /// The kind of source that receipts record.
 pub(crate) const KIND: &str = "passages";
+
+/// The name of forms that are windows.
+const WINDOW: &str = "sentences";
+
+/// Returns the windows of a passage with their tokens, which fall strictly.
+fn fitted_windows(assembler: &Assembler<'_>, hit: &Hit, whole: i64) -> Vec<(Window, i64)> {
+    let chunks = assembler.index().manifest().chunks;
+    let mut windows = windows(hit, usize::try_from(chunks).unwrap_or(usize::MAX));
+    for window in &mut windows {
+        window.text = complete(hit, &window.text).into_owned();
+    }
+    let texts: Vec<&str> = windows.iter().map(|window| window.text.as_str()).collect();
+    let counts = assembler.counter().count_each(&texts).into_iter();
+    let counts: Vec<i64> = counts.map(|count| i64::try_from(count).unwrap_or(i64::MAX)).collect();
+    let mut last = whole;
+    let mut fitted: Vec<(Window, i64)> = windows.into_iter().zip(counts).collect();
+    fitted.retain(|(_, tokens)| {
+        let is_shorter = (1..last).contains(tokens);
+        last = if is_shorter { *tokens } else { last };
+        is_shorter
+    });
+    fitted
+}
+
+/// Returns a text of a passage with its fences opened and closed.
+fn complete<'t>(hit: &Hit, text: &'t str) -> Cow<'t, str> {
+    let is_complete = !is_markdown(&hit.path) || hit.fence.is_empty() && open_fence(text).is_none();
+    match is_complete {
+        true => text.into(),
+        false => complete_fences(&hit.fence, text).into(),
+    }
+}
 
 /// Converts a hit into an item of the engine.
 fn new_item(hit: &Hit, text: &str, tokens: i64, hint: f64) -> ContextItemBuilder {

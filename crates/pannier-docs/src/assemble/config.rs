@@ -4,7 +4,10 @@ use pannier_core::item::{Deduplication, Floor};
 use pannier_policy::{DocumentOptions, Packing, PlacerPolicy, Policy, ScorerPolicy};
 use serde::{Deserialize, Serialize};
 
-use crate::SearchOptions;
+use crate::{Fusion, Ranking, SearchOptions};
+
+/// So many of the best passages are cut rather than skipped.
+const SHORTENED_FIRST: usize = 2;
 
 /// The options of search, deduplication, packing and rendering.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,6 +18,10 @@ pub struct AssemblyConfig {
     pub search: SearchOptions,
     /// The order in which passages are taken and placed.
     pub packing: Packing,
+    /// The power of its tokens by which the score of a passage is divided when passages are taken. Range 0–1; default 0.1.
+    pub length_exponent: f64,
+    /// Cuts passages that do not fit to their best sentences, and marks gaps by `[…]`. Default: yes.
+    pub windows: bool,
     /// The share of a passage's shingles, in thousandths, above which a higher-ranked passage makes it a near-duplicate. Range
     /// 0–1000; default 800.
     pub dedup_threshold: u16,
@@ -39,6 +46,8 @@ impl Default for AssemblyConfig {
         Self {
             search: SearchOptions::default(),
             packing: Packing::Greedy,
+            length_exponent: 0.1,
+            windows: true,
             dedup_threshold: 800,
             max_chunks_per_doc: None,
             min_score: None,
@@ -50,6 +59,17 @@ impl Default for AssemblyConfig {
 }
 
 impl AssemblyConfig {
+    /// Returns the configuration that the policy `assemble` specifies: plain BM25, reciprocal rank fusion, whole passages by
+    /// score.
+    pub fn specified() -> Self {
+        let search = SearchOptions {
+            ranking: Ranking::Body,
+            fusion: Fusion::Rrf,
+            ..SearchOptions::default()
+        };
+        Self { search, length_exponent: 0.0, windows: false, ..Self::default() }
+    }
+
     /// Returns the engine's policy for packing passages.
     pub fn policy(&self, per_doc_overhead: usize) -> Policy {
         let placer = match self.packing {
@@ -60,11 +80,13 @@ impl AssemblyConfig {
             return policy.clone();
         }
         let policy = Policy::new([(ScorerPolicy::Reflexive, 1.0)])
-            .with_name("assemble")
+            .with_name(if self.windows { "search" } else { "assemble" })
             .with_slicer(DocumentOptions {
                 packing: self.packing,
                 overhead: i64::try_from(per_doc_overhead).unwrap_or(i64::MAX),
                 max_per_document: self.max_chunks_per_doc,
+                length_exponent: self.length_exponent,
+                shortened_first: if self.windows { SHORTENED_FIRST } else { 0 },
             })
             .with_placer(placer)
             .with_deduplication(Deduplication::NearDuplicates {

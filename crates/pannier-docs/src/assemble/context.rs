@@ -47,6 +47,9 @@ pub struct ContextChunk {
     pub start: usize,
     /// Its end in the document, in bytes.
     pub end: usize,
+    /// The bytes of the document that it has, if it is cut to some sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<Range<usize>>,
     /// Its fused score; 0 for a neighbor.
     pub score: u64,
     /// Its lexical rank.
@@ -129,10 +132,18 @@ pub enum OmittedReason {
 impl ContextChunk {
     /// Returns the bytes of the document that it has.
     pub fn spans(&self) -> Vec<Range<usize>> {
-        std::iter::once(self.start..self.end).collect()
+        match self.spans.is_empty() {
+            true => std::iter::once(self.start..self.end).collect(),
+            false => self.spans.clone(),
+        }
     }
 
-    pub(crate) fn new(hit: &Hit, item: &ContextItem, include_metadata: bool) -> Self {
+    pub(crate) fn new(
+        hit: &Hit,
+        item: &ContextItem,
+        spans: Vec<Range<usize>>,
+        include_metadata: bool,
+    ) -> Self {
         let metadata = || ChunkMetadata {
             context: hit.heading_path.clone(),
             date: hit.date.map(|date| date.to_string()),
@@ -146,6 +157,7 @@ impl ContextChunk {
             // A truncated passage ends earlier.
             end: Passage::from_item(item)
                 .map_or(hit.range.end, |passage| passage.range.end as usize),
+            spans,
             score: hit.score,
             lexical: hit
                 .lexical

@@ -30,10 +30,11 @@ mod candidates;
 mod config;
 mod context;
 mod context_cache;
+mod window;
 
 pub use assembler::{Assembler, verify_determinism};
 pub use budget::TokenBudget;
-pub use candidates::Candidates;
+pub use candidates::{Candidates, PassageSpans};
 pub use config::AssemblyConfig;
 pub use context::{AssembledContext, ContextChunk, OmittedChunk, OmittedReason};
 pub use context_cache::ContextCache;

@@ -4,12 +4,14 @@
 //! document, and consecutive chunks of a section overlap. Sizes are in bytes, four per token, so that they do not depend on a
 //! tokenizer. Time is linear in the length of the document.
 
+mod fence;
 #[cfg(feature = "tree-sitter")]
 mod syntax;
 
 use std::ops::Range;
 
-use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+pub(crate) use fence::{complete_fences, open_fence};
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -56,7 +58,7 @@ impl ChunkSizes {
     /// Returns the size up to which adjacent items of source code share a chunk.
     #[cfg(feature = "tree-sitter")]
     fn small_bytes(self) -> usize {
-        self.target / 4 * 4
+        self.target / 2 * 4
     }
 }
 
@@ -93,6 +95,9 @@ const MAX_PARSED_BYTES: usize = 8 << 20;
 #[cfg(feature = "tree-sitter")]
 const MAX_SYMBOLS_BYTES: usize = 2_048;
 
+/// The maximum length of the line that opens a fenced code block; longer ones are truncated.
+const MAX_FENCE_BYTES: usize = 128;
+
 /// The maximum length of a heading path; longer ones are truncated.
 const MAX_HEADING_PATH_BYTES: usize = 512;
 
@@ -102,10 +107,14 @@ const MAX_HEADING_PATH_BYTES: usize = 512;
 pub struct Chunk {
     /// Its byte range in the document.
     pub range: Range<usize>,
+    /// The number of its first line in the document, from 1.
+    pub line: usize,
     /// Its headings, from the outermost: `Guide > Install`. In source code, the names of enclosing items.
     pub heading_path: String,
     /// The names that it defines in source code, separated by spaces.
     pub symbols: String,
+    /// The line that opens the fenced code block in which it starts; empty if it starts outside of one.
+    pub fence: String,
 }
 
 impl Chunk {
@@ -195,22 +204,41 @@ struct Block {
     heading: Option<(HeadingLevel, String)>,
 }
 
+/// Returns whether a path is that of a Markdown document.
+pub(crate) fn is_markdown(path: &str) -> bool {
+    [".md", ".markdown"].iter().any(|extension| path.to_lowercase().ends_with(extension))
+}
+
 /// Splits a document into chunks. The title precedes all headings.
 pub(crate) fn chunks(path: &str, text: &str, title: Option<&str>, sizes: ChunkSizes) -> Vec<Chunk> {
-    let is_markdown =
-        [".md", ".markdown"].iter().any(|extension| path.to_lowercase().ends_with(extension));
+    let mut chunks = split(path, text, title, sizes);
+    // Starts ascend, so each line break is counted once.
+    let (mut line, mut position) = (1, 0);
+    for chunk in &mut chunks {
+        line += text[position..chunk.range.start].matches('\n').count();
+        position = chunk.range.start;
+        chunk.line = line;
+    }
+    chunks
+}
+
+fn split(path: &str, text: &str, title: Option<&str>, sizes: ChunkSizes) -> Vec<Chunk> {
     #[cfg(feature = "tree-sitter")]
     if let Some(blocks) = syntax::blocks(path, text, sizes.max_bytes()) {
         return syntax_chunks(text, title, blocks, sizes);
     }
-    let is_parsed = is_markdown && text.len() <= MAX_PARSED_BYTES;
-    let mut blocks = if is_parsed { markdown(text) } else { paragraphs(text) };
+    let is_parsed = is_markdown(path) && text.len() <= MAX_PARSED_BYTES;
+    let (mut blocks, fences) = match is_parsed {
+        true => markdown(text),
+        false => (paragraphs(text), Vec::new()),
+    };
     match blocks.first_mut() {
         Some(first) => first.start = 0,
         None if text.is_empty() => return Vec::new(),
         None => blocks.push(Block { start: 0, heading: None }),
     }
     let mut chunker = Chunker::new(text, title, sizes);
+    chunker.fences = fences;
     let ends = blocks.iter().skip(1).map(|next| next.start).chain([text.len()]);
     let ends: Vec<usize> = ends.collect();
     let mut open: Option<Range<usize>> = None;
@@ -272,7 +300,9 @@ fn syntax_chunks(
         chunker.section = block.range.start;
         chunker.overlaps = false;
         chunker.close(Some(block.range));
-        let mut symbols = block.symbols.join(" ");
+        let mut symbols = block.symbols;
+        symbols.dedup();
+        let mut symbols = symbols.join(" ");
         symbols.truncate(boundary(&symbols, MAX_SYMBOLS_BYTES));
         chunks.extend(
             chunker.chunks.into_iter().map(|chunk| Chunk { symbols: symbols.clone(), ..chunk }),
@@ -303,12 +333,21 @@ struct Chunker<'t> {
     fresh: usize,
     /// Whether a chunk overlaps the previous one of its section.
     overlaps: bool,
+    /// The fenced code blocks, in order.
+    fences: Vec<Range<usize>>,
 }
 
 impl<'t> Chunker<'t> {
     fn new(text: &'t str, title: Option<&'t str>, sizes: ChunkSizes) -> Self {
         let (chunks, headings) = (Vec::new(), Vec::new());
-        Self { text, title, sizes, chunks, headings, section: 0, fresh: 0, overlaps: true }
+        let (section, fresh, fences) = (0, 0, Vec::new());
+        Self { text, title, sizes, chunks, headings, section, fresh, overlaps: true, fences }
+    }
+
+    /// Returns the fenced code block that a position is inside of.
+    fn fence(&self, position: usize) -> Option<&Range<usize>> {
+        let next = self.fences.partition_point(|fence| fence.start < position);
+        self.fences[..next].last().filter(|fence| position < fence.end)
     }
 
     fn enter(&mut self, level: HeadingLevel, mut heading: String) {
@@ -349,8 +388,13 @@ impl<'t> Chunker<'t> {
             };
             self.chunks.push(Chunk {
                 range: from..to,
+                line: 0,
                 heading_path: self.heading_path(),
                 symbols: String::new(),
+                fence: self.fence(from).map_or_else(String::new, |fence| {
+                    let line = self.text[fence.clone()].lines().next().unwrap_or_default();
+                    line[..boundary(line, MAX_FENCE_BYTES)].trim_end().to_owned()
+                }),
             });
             self.fresh = start;
             start = to;
@@ -359,7 +403,7 @@ impl<'t> Chunker<'t> {
 
     /// Returns the start of a chunk that continues its section: up to an overlap earlier, at a line or word.
     fn overlap(&self, start: usize) -> usize {
-        if start == self.section || start == 0 || !self.overlaps {
+        if start == self.section || start == 0 || !self.overlaps || self.fence(start).is_some() {
             return start;
         }
         // The overlap does not cover the whole previous chunk.
@@ -372,7 +416,8 @@ impl<'t> Chunker<'t> {
         // A line start is preferred to a word start.
         let line =
             before.find('\n').map(|offset| earliest + offset + 1).filter(|line| *line < start);
-        line.or(word).filter(|word| *word > self.fresh).unwrap_or(start)
+        let overlap = line.or(word).filter(|word| *word > self.fresh).unwrap_or(start);
+        if self.fence(overlap).is_some() { start } else { overlap }
     }
 
     /// Returns the end of a chunk from `start` up to `latest`: after a line, a sentence, a word or else a character. It is
@@ -385,10 +430,28 @@ impl<'t> Chunker<'t> {
         let sentence = piece.rfind(". ").map(|offset| offset + 2);
         let word = piece.rfind(' ').map(|offset| offset + 1);
         let end = [line, sentence, word].into_iter().flatten().find(|end| *end > half);
-        match end.unwrap_or(piece.len()) {
+        let end = match end.unwrap_or(piece.len()) {
             0 => start + self.text[start..].chars().next().map_or(1, char::len_utf8),
             length => start + length,
+        };
+        // A fenced code block is cut only if it does not fit.
+        match self.fence(end) {
+            Some(fence) if fence.start > start && self.line_start(fence.start) > start => {
+                self.line_start(fence.start)
+            }
+            Some(fence)
+                if fence.end
+                    <= start.saturating_sub(self.sizes.overlap_bytes())
+                        + self.sizes.max_bytes() =>
+            {
+                fence.end
+            }
+            _ => end,
         }
+    }
+
+    fn line_start(&self, position: usize) -> usize {
+        self.text[..position].rfind('\n').map_or(0, |newline| newline + 1)
     }
 }
 
@@ -397,17 +460,20 @@ pub(crate) fn boundary(text: &str, index: usize) -> usize {
     (0..=index.min(text.len())).rev().find(|index| text.is_char_boundary(*index)).unwrap_or(0)
 }
 
-/// Returns the top-level blocks of a Markdown document.
-fn markdown(whole: &str) -> Vec<Block> {
+/// Returns the top-level blocks of a Markdown document, and its fenced code blocks.
+fn markdown(whole: &str) -> (Vec<Block>, Vec<Range<usize>>) {
     // A byte order mark is not part of the first line.
     let text = whole.strip_prefix('\u{feff}').unwrap_or(whole);
     let shift = whole.len() - text.len();
     let options = Options::ENABLE_TABLES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
-    let mut blocks = Vec::new();
+    let (mut blocks, mut fences) = (Vec::new(), Vec::new());
     let (mut depth, mut heading) = (0_usize, None);
     for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
         match event {
             Event::Start(tag) => {
+                if matches!(tag, Tag::CodeBlock(CodeBlockKind::Fenced(_))) {
+                    fences.push(range.start + shift..range.end + shift);
+                }
                 if depth == 0 {
                     // A block starts with its line: indentation belongs to it.
                     let start = text[..range.start].rfind('\n').map_or(0, |newline| newline + 1);
@@ -445,7 +511,7 @@ fn markdown(whole: &str) -> Vec<Block> {
     }
     blocks.dedup_by(|next, kept| next.start <= kept.start);
     blocks.iter_mut().for_each(|block| block.start += shift);
-    blocks
+    (blocks, fences)
 }
 
 /// Returns the blocks between empty lines.
@@ -470,8 +536,10 @@ pub(crate) fn write(chunks: &[Chunk]) -> Vec<u8> {
     for chunk in chunks {
         write_varint(&mut bytes, chunk.range.start as u64);
         write_varint(&mut bytes, chunk.range.len() as u64);
+        write_varint(&mut bytes, chunk.line as u64);
         write_str(&mut bytes, &chunk.heading_path);
         write_str(&mut bytes, &chunk.symbols);
+        write_str(&mut bytes, &chunk.fence);
     }
     bytes
 }
@@ -490,14 +558,16 @@ pub(crate) fn read(bytes: &[u8], length: usize) -> Option<Vec<Chunk>> {
     for _ in 0..count {
         let start = usize::try_from(bytes.read_varint()?).ok()?;
         let end = start.checked_add(usize::try_from(bytes.read_varint()?).ok()?)?;
+        let line = usize::try_from(bytes.read_varint()?).ok()?;
         let heading_path = bytes.read_str()?.to_owned();
         let symbols = bytes.read_str()?.to_owned();
+        let fence = bytes.read_str()?.to_owned();
         let is_next = start <= covered && end > covered && end <= length;
         if !is_next || chunks.last().is_some_and(|last| start <= last.range.start) {
             return None;
         }
         covered = end;
-        chunks.push(Chunk { range: start..end, heading_path, symbols });
+        chunks.push(Chunk { range: start..end, line, heading_path, symbols, fence });
     }
     (covered == length && bytes.is_empty()).then_some(chunks)
 }
@@ -508,7 +578,7 @@ mod tests {
 
     use super::*;
 
-    fn split(path: &str, text: &str) -> Vec<(String, String)> {
+    fn split_texts(path: &str, text: &str) -> Vec<(String, String)> {
         let chunks = chunks(path, text, None, ChunkSizes::default());
         chunks.into_iter().map(|chunk| (chunk.heading_path, text[chunk.range].to_owned())).collect()
     }
@@ -517,7 +587,7 @@ mod tests {
     fn sections_are_chunks_with_their_headings() {
         let text = "intro\n\n# Guide\n\n## Install\n\nRun it.\n\n```sh\n# not a heading\n```\n\n## Use\n\nUse it.\n";
         assert_eq!(
-            split("a.md", text),
+            split_texts("a.md", text),
             [
                 (String::new(), "intro\n\n".to_owned()),
                 (
@@ -537,9 +607,9 @@ mod tests {
         assert_eq!(headings("# Alpha\n# Beta\n## Gamma\ntext"), ["Alpha", "Beta > Gamma"]);
         assert_eq!(headings("\u{feff}# Title\n\ntext"), ["Title"]);
         assert_eq!(headings("Getting\nstarted\n===\n\n##\n\ntext"), ["Getting started"]);
-        assert_eq!(split("a.md", ""), []);
+        assert_eq!(split_texts("a.md", ""), []);
         assert_eq!(
-            split("a.txt", "# no\n\nheading"),
+            split_texts("a.txt", "# no\n\nheading"),
             [(String::new(), "# no\n\nheading".to_owned())]
         );
     }
@@ -561,8 +631,28 @@ mod tests {
     fn a_code_block_stays_whole_where_it_fits() {
         let code = format!("```rust\n{}```\n", "let x = 1;\n".repeat(150));
         let text = format!("Words.\n\n{code}\nMore words.\n");
-        let chunks = split("a.md", &text);
+        let chunks = split_texts("a.md", &text);
         assert!(chunks.iter().any(|(_, chunk)| chunk.contains(&code)), "{chunks:?}");
+    }
+
+    #[test]
+    fn a_cut_code_block_is_closed_and_reopened() {
+        let code = format!("- Run:\n\n  ```sh\n{}  ```\n", "  echo one more step\n".repeat(200));
+        let text = format!("# A\n\nWords.\n\n{code}\n```rust\nlet x = 1;\n```\n\nMore words.\n");
+        let chunks = chunks("a.md", &text, None, ChunkSizes::default());
+        assert!(chunks.len() > 2);
+        for chunk in &chunks {
+            let complete = complete_fences(&chunk.fence, &text[chunk.range.clone()]);
+            assert_eq!(open_fence(&complete), None, "{complete}");
+            assert!(!complete.contains("```\n```"), "{complete}");
+        }
+        let reopened: Vec<&Chunk> = chunks.iter().filter(|chunk| !chunk.fence.is_empty()).collect();
+        assert!(!reopened.is_empty() && reopened.iter().all(|chunk| chunk.fence == "```sh"));
+        for chunk in &chunks {
+            assert_eq!(chunk.line, text[..chunk.range.start].matches('\n').count() + 1);
+        }
+        let last = &text[chunks.last().unwrap().range.clone()];
+        assert!(!last.contains("```rust") || last.contains("x = 1;\n```\n"), "{last}");
     }
 
     proptest! {

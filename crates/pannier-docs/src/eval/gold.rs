@@ -187,42 +187,9 @@ impl<'c> Coverage<'c> {
     }
 }
 
-/// Returns whether a text ends inside a fenced code block.
-pub(super) fn has_open_fence(text: &str) -> bool {
-    let mut open: Option<(char, usize)> = None;
-    for line in text.lines() {
-        let line = line.trim_start();
-        let Some(mark) = line.chars().next().filter(|mark| matches!(mark, '`' | '~')) else {
-            continue;
-        };
-        let rest = line.trim_start_matches(mark);
-        let length = line.len() - rest.len();
-        open = match open {
-            None if length >= 3 && !(mark == '`' && rest.contains('`')) => Some((mark, length)),
-            Some((other, least)) if mark == other && length >= least && rest.trim().is_empty() => {
-                None
-            }
-            unchanged => unchanged,
-        };
-    }
-    open.is_some()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_fence_is_closed_by_one_of_its_kind() {
-        for open in ["```", "text\n```rust\ncode", "~~~\n```\n", "````\n```\n", "```\n``` x\n"] {
-            assert!(has_open_fence(open), "{open}");
-        }
-        for closed in
-            ["", "```\n```", "- a\n  ```sh\n  x\n  ```\n", "````\n```\n````\n", "``` `\n", "``\n"]
-        {
-            assert!(!has_open_fence(closed), "{closed}");
-        }
-    }
 
     #[test]
     fn half_of_an_item_or_1500_bytes_of_it_suffice() {

@@ -23,12 +23,13 @@ use serde::{Deserialize, Serialize};
 
 pub use compare::Difference;
 
+use crate::chunk::open_fence;
 use crate::{
     AssembledContext, Assembler, AssemblyConfig, BuildOptions, Candidates, ContextChunk, DocsError,
     DocumentIndex, DocumentMetadata, DocumentSource, Embedder, QueryVector, TokenBudget,
     VectorSource, build,
 };
-use gold::{Coverage, GoldSpans, has_open_fence, read_spans};
+use gold::{Coverage, GoldSpans, read_spans};
 
 /// The budgets at which contexts of short documents, and of source trees, are scored.
 const TEXT_BUDGETS_TOKENS: [usize; 4] = [200, 400, 800, 1_200];
@@ -508,7 +509,7 @@ impl Judge<'_> {
             };
             self.counts.misquoted += usize::from(!document.as_ref().is_some_and(is_quoted));
             let is_markdown = chunk.document_path.ends_with(".md");
-            self.counts.odd_fences += usize::from(is_markdown && has_open_fence(&chunk.text));
+            self.counts.odd_fences += usize::from(is_markdown && open_fence(&chunk.text).is_some());
         }
         Ok(())
     }

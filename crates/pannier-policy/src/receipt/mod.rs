@@ -20,7 +20,7 @@ use pannier_core::report::SelectionReport;
 use pannier_core::{
     ContextBudget, ContextItem, Error, Pipeline, Selection, Timestamp, TokenCounter,
 };
-use pannier_layout::{DocumentLayout, Template, TextLayout, render_documents};
+use pannier_layout::{DocumentLayout, Template, TextLayout};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -301,7 +301,7 @@ impl Receipt {
     /// Records a selection. Of a reference, it records the id and the tokens: a replay does not see a change of its
     /// content.
     pub fn new(selection: &Selection<'_>, config: RunConfig) -> Self {
-        let result = digest(config.budget_scope, &config.template, selection);
+        let result = digest(config.budget_scope, &config.template, &config.policy, selection);
         Self::from_result(selection, config, result)
     }
 
@@ -430,7 +430,7 @@ impl Receipt {
             pipeline = version_1::pipeline(pipeline, self, counter_then);
         }
         self.compare(items, &pipeline, |selection| {
-            digest(self.budget_scope, &self.template, selection)
+            digest(self.budget_scope, &self.template, self.policy(), selection)
         })
     }
 
@@ -495,12 +495,21 @@ fn former_report(mut report: SelectionReport<&ContextItem>) -> SelectionReport<&
 }
 
 /// Returns the hash of the text that is sent.
-fn digest(scope: BudgetScope, template: &Template, selection: &Selection<'_>) -> Digest {
+fn digest(
+    scope: BudgetScope,
+    template: &Template,
+    policy: &Policy,
+    selection: &Selection<'_>,
+) -> Digest {
     match scope {
         BudgetScope::Items | BudgetScope::Text | BudgetScope::CustomRenderer => {
             Digest::of_text(template, selection)
         }
-        BudgetScope::Documents => Digest::of(render_documents(selection.items()).as_bytes()),
+        BudgetScope::Documents => {
+            let layout = DocumentLayout::uncounted();
+            let packed = policy.slicer().document_layout(layout.clone());
+            Digest::of(packed.unwrap_or(layout).render(selection.items()).as_bytes())
+        }
     }
 }
 

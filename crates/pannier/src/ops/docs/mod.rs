@@ -8,7 +8,8 @@ mod search;
 
 pub use index::{IndexRequest, StatsRequest, VerifyAnswer, VerifyRequest, chunk_sizes};
 pub use options::{
-    BudgetedOptions, IndexOptions, PassageLayout, PassageOptions, QueryOptions, Retrievers,
+    BudgetedOptions, FusionName, IndexOptions, PassageLayout, PassageOptions, QueryOptions,
+    Retrievers,
 };
 pub use read::{FoundDocument, FoundDocuments, OmittedDocument, ReadAnswer, ReadPool, ReadRequest};
 pub use records::Bound;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pannier_core::{ContextBudget, TokenCounter};
 use pannier_docs::{
-    AssemblyConfig, DocumentIndex, Embedder, QueryVector, SearchMode, SearchOptions,
+    AssemblyConfig, DocumentIndex, Embedder, Fusion, QueryVector, SearchMode, SearchOptions,
 };
 use pannier_policy::Packing;
 use serde::Deserialize;
@@ -113,15 +113,19 @@ request! {
         #[arg(long, value_name = "N", hide = true)]
         pub semantic_k: Option<Count>,
 
+        /// Merge of both retrievers: score or rrf [default: score]
+        #[arg(long, value_name = "FUSION", hide_possible_values = true, help_heading = "Advanced", hide_short_help = true)]
+        pub fusion: Option<FusionName>,
+
         /// RRF constant k; larger values flatten rank differences [default: 60]
         #[arg(long, value_name = "K", help_heading = "Advanced", hide_short_help = true)]
         pub rrf_k: Option<u32>,
 
-        /// Weight of lexical ranks, an integer [default: 1]
+        /// Weight of the lexical retriever, an integer [default: 1]
         #[arg(long, value_name = "WEIGHT", help_heading = "Advanced", hide_short_help = true)]
         pub lexical_weight: Option<u32>,
 
-        /// Weight of semantic ranks, an integer [default: 1]
+        /// Weight of the semantic retriever, an integer [default: 1]
         #[arg(long, value_name = "WEIGHT", help_heading = "Advanced", hide_short_help = true)]
         pub semantic_weight: Option<u32>,
 
@@ -156,10 +160,32 @@ pub enum Retrievers {
     Semantic,
 }
 
+/// How the rankings of two retrievers are merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum FusionName {
+    /// By their scores
+    Score,
+    /// By reciprocal ranks
+    Rrf,
+}
+
 impl QueryOptions {
     /// Returns the options of a search.
     pub fn search(&self) -> SearchOptions {
-        let mut search = SearchOptions::default();
+        self.search_from(SearchOptions::default())
+    }
+
+    /// Returns the options of a search, with other defaults.
+    pub fn search_from(&self, defaults: SearchOptions) -> SearchOptions {
+        let mut search = defaults;
+        search.fusion = match self.fusion {
+            Some(FusionName::Score) => Fusion::Score,
+            Some(FusionName::Rrf) => Fusion::Rrf,
+            None => search.fusion,
+        };
         search.mode = match self.mode.unwrap_or_default() {
             Retrievers::Hybrid => SearchMode::Hybrid,
             Retrievers::Lexical => SearchMode::Lexical,
@@ -291,15 +317,39 @@ pub enum PassageLayout {
 }
 
 impl PassageOptions {
-    /// Returns the configuration of a search with these options.
+    /// Returns the configuration of a search with these options. The policy `assemble` has the defaults that are specified.
+    ///
+    /// # Errors
+    ///
+    /// As [`config_from`](Self::config_from).
+    pub fn config(
+        &self,
+        search: &QueryOptions,
+        shelf: &Shelf,
+        control: &Control<'_>,
+    ) -> Result<AssemblyConfig, Failure> {
+        let is_specified = matches!(&self.policy, Some(PolicyName::Name(name)) if name.eq_ignore_ascii_case("assemble"));
+        match is_specified {
+            true => Self { policy: None, ..self.clone() }.config_from(
+                AssemblyConfig::specified(),
+                search,
+                shelf,
+                control,
+            ),
+            false => self.config_from(AssemblyConfig::default(), search, shelf, control),
+        }
+    }
+
+    /// Returns the configuration of a search with these options and other defaults.
     ///
     /// # Errors
     ///
     /// [`Failure::Request`] if a share is not between 0 and 1, or an option has no effect beside a policy; an error of the
     /// policy.
-    pub fn config(
+    pub fn config_from(
         &self,
-        search: SearchOptions,
+        defaults: AssemblyConfig,
+        search: &QueryOptions,
         shelf: &Shelf,
         control: &Control<'_>,
     ) -> Result<AssemblyConfig, Failure> {
@@ -325,8 +375,8 @@ impl PassageOptions {
         }
         let policy = self.policy.as_ref();
         let policy = policy.map(|name| shelf.policy(Some(name), DEFAULT_POLICY, control));
-        let mut config = AssemblyConfig::default();
-        config.search = search;
+        let mut config = defaults;
+        config.search = search.search_from(config.search);
         config.packing = match self.layout.unwrap_or_default() {
             PassageLayout::Grouped => Packing::Greedy,
             PassageLayout::Interleaved => Packing::Interleaved,

@@ -1,12 +1,15 @@
 //! Searches passages, within a token budget.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use pannier_core::item::Passage;
 use pannier_core::{ContextBudget, ContextItem, Explanation, Pipeline, Selection, TokenCounter};
-use pannier_docs::{Assembler, Candidates, DocumentIndex, Hit, QueryVector, TokenBudget};
-use pannier_layout::{SentItem, render_documents};
+use pannier_docs::{
+    Assembler, Candidates, DocumentIndex, Hit, PassageSpans, QueryVector, TokenBudget,
+};
+use pannier_layout::{DocumentLayout, SentItem};
 use pannier_policy::{Receipt, Replay};
 use serde::Serialize;
 use serde_json::Value;
@@ -96,6 +99,8 @@ pub struct FoundPassage {
     pub start: usize,
     /// Its end in the document, in bytes.
     pub end: usize,
+    /// The first and last line of each of its parts: one, or several if it is cut to some sentences.
+    pub lines: Vec<[usize; 2]>,
     /// Its headings, from the outermost.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub headings: String,
@@ -109,7 +114,7 @@ pub struct FoundPassage {
     pub score: f64,
     /// Its tokens.
     pub tokens: i64,
-    /// Whether it is cut, because no passage fits whole.
+    /// Whether it is cut, because it does not fit whole.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
     /// Its text.
@@ -164,18 +169,26 @@ impl Answer for FoundPassages {
     }
 }
 
-/// The places and scores of all hits.
+/// The places and scores of all hits, and how passages are sent.
 #[derive(Clone, Debug)]
-struct Places(Arc<[FoundPassage]>);
+struct Places {
+    hits: Arc<[FoundPassage]>,
+    /// The first line and the text of each hit, to cite by lines.
+    lines: Arc<[(usize, String)]>,
+    spans: PassageSpans,
+    layout: DocumentLayout,
+}
 
 impl Places {
-    fn new(hits: &[Hit]) -> Self {
+    fn new(candidates: &Candidates, budget: &TokenBudget) -> Self {
+        let hits = candidates.hits();
         let best = hits.iter().map(|hit| hit.score).max().unwrap_or_default().max(1) as f64;
         let place = |hit: &Hit| FoundPassage {
             id: hit.id.clone(),
             path: hit.path.clone(),
             start: hit.range.start,
             end: hit.range.end,
+            lines: Vec::new(),
             headings: hit.heading_path.clone(),
             date: hit.date.map(|date| date.to_string()),
             terms: hit
@@ -190,7 +203,27 @@ impl Places {
             truncated: false,
             text: String::new(),
         };
-        Self(hits.iter().map(place).collect())
+        Self {
+            hits: hits.iter().map(place).collect(),
+            lines: hits.iter().map(|hit| (hit.line, hit.text.clone())).collect(),
+            spans: candidates.spans().clone(),
+            layout: candidates.layout(budget),
+        }
+    }
+
+    /// Returns the first and last lines of the spans of a passage.
+    fn lines(&self, index: usize, spans: &[Range<usize>]) -> Vec<[usize; 2]> {
+        let (first, text) = &self.lines[index];
+        let start = self.hits[index].start;
+        let line = |position: usize| {
+            let before = text.get(..position.saturating_sub(start)).unwrap_or(text);
+            first + before.matches('\n').count()
+        };
+        // The last byte of a span may be its line break.
+        spans
+            .iter()
+            .map(|span| [line(span.start), line(span.end.saturating_sub(1).max(span.start))])
+            .collect()
     }
 }
 
@@ -200,11 +233,15 @@ impl Found for Places {
     type Stub = OmittedPassage;
 
     fn record(&self, (index, item): SentItem<'_>) -> FoundPassage {
-        let place = &self.0[index];
+        let place = &self.hits[index];
         // A truncated passage ends earlier.
         let end = Passage::from_item(item).map(|passage| passage.range.end as usize);
+        let end = end.unwrap_or(place.end);
+        let spans = self.spans.get(index, item);
+        let whole = std::slice::from_ref(&(place.start..end)).to_vec();
         FoundPassage {
-            end: end.unwrap_or(place.end),
+            end,
+            lines: self.lines(index, if spans.is_empty() { &whole } else { &spans }),
             tokens: item.tokens(),
             truncated: item.original_tokens().is_some(),
             text: item.content().to_owned(),
@@ -213,7 +250,7 @@ impl Found for Places {
     }
 
     fn stub(&self, index: usize, item: &ContextItem, reason: &str) -> OmittedPassage {
-        let FoundPassage { path, start, end, .. } = self.0[index].clone();
+        let FoundPassage { path, start, end, .. } = self.hits[index].clone();
         OmittedPassage { path, start, end, tokens: item.tokens(), reason: reason.to_owned() }
     }
 
@@ -221,9 +258,9 @@ impl Found for Places {
         FoundPassages {
             passages: sent.iter().map(|sent| self.record(*sent)).collect(),
             omitted: stubs.to_vec(),
-            more: self.0.len() - sent.len() - stubs.len(),
+            more: self.hits.len() - sent.len() - stubs.len(),
             tokens: sent.iter().map(|(_, item)| item.tokens()).sum(),
-            text: render_documents(sent.iter().map(|(_, item)| *item)),
+            text: self.layout.render(sent.iter().map(|(_, item)| *item)),
         }
     }
 }
@@ -246,7 +283,7 @@ impl SearchRequest {
     /// Any error of the index, the query, the tokenizer or the budget.
     pub fn open(&self, shelf: &Shelf, control: &Control<'_>) -> Result<SearchPool, Failure> {
         let window = self.budget.read(DEFAULT_BUDGET, shelf)?;
-        let config = self.packing.config(self.search.search(), shelf, control)?;
+        let config = self.packing.config(&self.search, shelf, control)?;
         let counter = self.budget.counter(shelf, control)?;
         let index = self.index.open(shelf)?;
         control.step("searching passages")?;
@@ -257,7 +294,7 @@ impl SearchRequest {
         let tokens = usize::try_from(window.target_tokens()).unwrap_or_default();
         let mut budget = TokenBudget::available(tokens);
         budget.per_doc_overhead = self.packing.per_doc_overhead.map_or(10, |Count(count)| count);
-        let places = Places::new(candidates.hits());
+        let places = Places::new(&candidates, &budget);
         Ok(SearchPool { candidates, counter, window, budget, places })
     }
 }
@@ -362,7 +399,7 @@ impl SearchPool {
         let query = receipt.source.query.as_deref().unwrap_or_default();
         let candidates = assembler.candidates(query, vector)?;
         let budget = TokenBudget::from_receipt(receipt);
-        let places = Places::new(candidates.hits());
+        let places = Places::new(&candidates, &budget);
         let window = receipt.budget.clone();
         Ok(Self { candidates, counter, window, budget, places })
     }

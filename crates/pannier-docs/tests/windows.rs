@@ -1,0 +1,116 @@
+//! Passages that are cut to their best sentences, and what contexts cite.
+
+use std::sync::Arc;
+
+use pannier_core::TokenCounter;
+use pannier_docs::{AssembledContext, Assembler, AssemblyConfig, QueryVector, TokenBudget};
+use pannier_policy::{PolicyRegistry, Replay};
+use pannier_tokens::BytesOverFour;
+use proptest::prelude::*;
+use support::Folder;
+
+mod support;
+
+fn assemble(folder: &Folder, query: &str, budget: usize) -> AssembledContext {
+    let index = folder.open();
+    let assembler = Assembler::new(&index, AssemblyConfig::default());
+    assembler.assemble(query, &TokenBudget::available(budget), QueryVector::None).unwrap()
+}
+
+#[test]
+fn the_best_sentences_stay_where_the_passage_does_not_fit() {
+    let folder = Folder::new();
+    let filler = "A sentence about nothing in particular goes here. ".repeat(6);
+    let text = format!(
+        "{filler}The zeppelin lands at noon. {filler}Its captain is Ada. The zeppelin is blue."
+    );
+    folder.write("a.md", &text);
+    folder.build();
+    let context = assemble(&folder, "when does the zeppelin land?", 30);
+    assert_eq!(
+        context.text,
+        "[DOC: a.md]\n[…] The zeppelin lands at noon. […] The zeppelin is blue.\n"
+    );
+    let quoted: Vec<&str> = context.chunks[0].spans().into_iter().map(|span| &text[span]).collect();
+    assert_eq!(quoted, ["The zeppelin lands at noon.", "The zeppelin is blue."]);
+    assert_eq!(assemble(&folder, "zeppelin", 400).text, format!("[DOC: a.md]\n{text}\n"));
+}
+
+#[test]
+fn one_of_the_two_best_passages_is_cut_before_others_are_taken() {
+    let folder = Folder::new();
+    let filler = "More words of another kind follow in this place. ".repeat(9);
+    folder.write("a.md", format!("The zeppelin landed by the old lighthouse. {filler}"));
+    folder.write("b.md", "A zeppelin.");
+    folder.write("c.md", "Some lighthouse.");
+    folder.build();
+    let paths = |budget| -> Vec<String> {
+        let context = assemble(&folder, "zeppelin lighthouse landed", budget);
+        context.chunks.into_iter().map(|chunk| chunk.document_path).collect()
+    };
+    // The two short passages would fit whole.
+    for budget in [45, 60, 100] {
+        assert_eq!(paths(budget)[0], "a.md");
+    }
+}
+
+#[test]
+fn a_receipt_of_cut_passages_replays() {
+    let folder = Folder::new();
+    folder.write("a.md", "# A\n\nThe zeppelin lands. Nothing else happens there.\n\n# B\n\nOther words.\n\n# C\n\nThe zeppelin starts. Nobody sees it.\n");
+    folder.build();
+    let index = folder.open();
+    let assembler = Assembler::new(&index, AssemblyConfig::default());
+    let candidates = assembler.candidates("zeppelin", QueryVector::None).unwrap();
+    for budget in [24, 30, 40, 60] {
+        let budget = TokenBudget::available(budget);
+        let receipt = candidates.receipt(&budget).unwrap();
+        let pool = candidates.pool_from_receipt(&receipt).unwrap();
+        let counter: Arc<dyn TokenCounter> = Arc::new(BytesOverFour);
+        let replay = receipt.replay(&pool, &PolicyRegistry::default(), &counter).unwrap();
+        assert_eq!(replay, Replay::Identical);
+    }
+    let text = candidates.assemble(&TokenBudget::available(60)).unwrap().text;
+    assert!(text.contains("there.\n\n[…]\n# C"), "{text}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
+
+    /// Every span is in the text, no fence is left open, and no budget is exceeded.
+    #[test]
+    fn contexts_quote_documents(
+        documents in prop::collection::vec(
+            prop::collection::vec(
+                prop_oneof![
+                    "[k-p]q [k-p]q is here\\. ", Just("# Title\n\n".to_owned()), Just("\n\n".to_owned()),
+                    Just(format!("\n```rust\n{}```\n", "let kq = lq;\n".repeat(12))), Just("- kq\n- lq\n".to_owned()),
+                    Just(format!("\n```sh\n{}```\n", "echo mq and more of it\n".repeat(120))), Just("Straße kq? ".to_owned()),
+                    Just("Nothing of note. ".repeat(30)),
+                ],
+                1..12,
+            ),
+            1..5,
+        ),
+        query in prop::collection::vec("[k-p]q", 1..4),
+        budget in 0..700_usize,
+    ) {
+        let folder = Folder::new();
+        let texts: Vec<String> = documents.iter().map(|parts| parts.concat()).collect();
+        for (i, text) in texts.iter().enumerate() {
+            folder.write(&format!("{i}.md"), text);
+        }
+        folder.build();
+        let context = assemble(&folder, &query.join(" "), budget);
+        prop_assert!(BytesOverFour.count(&context.text) <= budget, "{}", context.text);
+        for chunk in &context.chunks {
+            let number: usize = chunk.document_path.strip_suffix(".md").unwrap().parse().unwrap();
+            for span in chunk.spans() {
+                let quoted = texts[number].get(span).unwrap().trim();
+                prop_assert!(context.text.contains(quoted), "{quoted}\n--\n{}", context.text);
+            }
+            let fences = chunk.text.lines().filter(|line| line.starts_with("```")).count();
+            prop_assert!(fences % 2 == 0, "{}", chunk.text);
+        }
+    }
+}
