@@ -473,7 +473,7 @@ fn fuse(
     let mut fused: Vec<Fused> = fused.into_values().collect();
     fused.sort_unstable_by_key(|fused| {
         // Rounded scores do not change the order of a retriever alone.
-        let ranks = match is_alone {
+        let ranks = match is_alone && options.fusion == Fusion::Score {
             true => (fused.lexical.map(|own| own.0), fused.semantic.map(|own| own.0)),
             false => (None, None),
         };
