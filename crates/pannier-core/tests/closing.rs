@@ -406,7 +406,7 @@ fn kept_items_are_never_dropped() {
 fn a_gap_is_known_only_if_everything_that_was_sliced_is_sent() {
     let items = fives(&["a", "b", "c"]);
     let gap = |layout: Costs| {
-        let pipeline = pipeline().slicer(BestSlice::default()).placer(RankPlacer).layout(layout);
+        let pipeline = pipeline().slicer(BestSlice).placer(RankPlacer).layout(layout);
         pipeline.build().run(&items, &budget(15)).unwrap().gap()
     };
     assert_eq!(gap(costs(0, Some(ContextItem::tokens))), Some(0.0));
