@@ -41,6 +41,7 @@ mod packer;
 mod policy;
 mod render;
 mod session;
+mod source;
 #[cfg(test)]
 mod test;
 mod text;
@@ -59,3 +60,4 @@ pub use pannier_files::SessionId;
 pub use policy::PacketPolicy;
 pub use render::PacketFormat;
 pub use session::Cooldowns;
+pub use source::{Sources, UserFolder};
