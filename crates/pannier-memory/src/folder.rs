@@ -20,6 +20,7 @@ const TOO_LONG: &str =
 pub struct Folder {
     path: PathBuf,
     root: PathBuf,
+    is_confined: bool,
 }
 
 impl Folder {
@@ -45,15 +46,15 @@ impl Folder {
         };
         if is_named {
             let root = start.parent().unwrap_or(&start).to_owned();
-            return Ok(Self { path: start, root });
+            return Ok(Self { path: start, root, is_confined: false });
         }
         // A folder with another name is its own root: its siblings may belong to other projects.
         if !start.join(FOLDER).is_dir() && has_entries() {
-            return Ok(Self { path: start.clone(), root: start });
+            return Ok(Self { path: start.clone(), root: start, is_confined: false });
         }
         let root = start.ancestors().find(|ancestor| ancestor.join(FOLDER).is_dir());
         let root = root.ok_or_else(|| MemoryError::NoFolder { start: start.clone() })?;
-        Ok(Self { path: root.join(FOLDER), root: root.to_owned() })
+        Ok(Self { path: root.join(FOLDER), root: root.to_owned(), is_confined: false })
     }
 
     /// Finds the context folder for a path, as [`find`](Self::find). Without one, takes the path if it has files that
@@ -73,13 +74,21 @@ impl Folder {
             let max =
                 if root == missing { AgentFileKind::Skill } else { AgentFileKind::Instructions };
             if has_agent_files(root, max) {
-                return Ok(Self { path: root.join(FOLDER), root: root.to_owned() });
+                let (path, root) = (root.join(FOLDER), root.to_owned());
+                return Ok(Self { path, root, is_confined: false });
             }
             if root.join(".git").exists() {
                 break;
             }
         }
         Err(MemoryError::NoFolder { start: missing })
+    }
+
+    /// Leaves out all files outside of the folder, even if a caller asks for them.
+    #[must_use]
+    pub fn confined(mut self) -> Self {
+        self.is_confined = true;
+        self
     }
 
     /// Returns whether there is still something to read.
@@ -120,6 +129,7 @@ impl Folder {
     ) -> Result<Memory, MemoryError> {
         let user = user.filter(|_| sources == Sources::User);
         let mut others = match sources {
+            _ if self.is_confined => SourceFiles::default(),
             Sources::Folder => SourceFiles::default(),
             Sources::Project | Sources::User => SourceFiles::read(&self.root, user),
         };

@@ -21,6 +21,7 @@
 #[doc = include_str!("../../../docs/memory.md")]
 struct Guide;
 
+mod add;
 mod config;
 mod date;
 mod dated_entries;

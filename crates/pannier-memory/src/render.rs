@@ -656,7 +656,7 @@ fn short_content(entry: &Entry) -> Cow<'_, str> {
 }
 
 /// Renders a list item. Further lines are indented to match the marker.
-fn bullet(marker: &str, text: &str) -> String {
+pub(crate) fn bullet(marker: &str, text: &str) -> String {
     let indent = if marker.starts_with(' ') { "    " } else { "  " };
     let mut item = String::with_capacity(marker.len() + text.len() + 16);
     for (number, line) in text.lines().enumerate() {
