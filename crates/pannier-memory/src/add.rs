@@ -105,12 +105,11 @@ fn insert(text: &str, line: usize, entry: &str, section: Section) -> String {
         (lines.by_ref().take(line).collect(), lines.collect())
     };
     let is_list = !section.is_dated();
-    let starts_list = |above: &str| above.starts_with(['-', '*', '+', ' ', '\t']);
     // A list goes on without a blank line.
-    let is_separate = match above.last() {
-        Some(last) => !last.trim().is_empty() && !(is_list && starts_list(last)),
-        None => false,
+    let is_joined = |last: &str| {
+        last.trim().is_empty() || is_list && last.starts_with(['-', '*', '+', ' ', '\t'])
     };
+    let is_separate = above.last().is_some_and(|last| !is_joined(last));
     let mut lines = above;
     lines.extend(is_separate.then_some(""));
     lines.extend(entry.lines());

@@ -65,6 +65,8 @@ pub(crate) struct MemoryCommand {
 
 #[derive(Debug, Subcommand)]
 enum Subcommands {
+    // The default.
+    #[command(hide = true)]
     Show(Show),
     Get(Get),
     Check(Check),
