@@ -426,16 +426,16 @@ fn a_section_opens_for_its_best_candidates_together() {
 
 #[test]
 fn candidates_in_any_order_are_taken_by_score() {
-    let items: Vec<ContextItem> = [0.1, 0.9, 0.5].map(|score| item("x", 5, score)).into();
+    let items: Vec<ContextItem> = [0.1, 0.5, 0.9].map(|score| item("x", 5, score)).into();
     let score = |item: &ContextItem| item.future_relevance_hint().unwrap();
     let offers =
         Offers::new(items.iter().map(|item| ScoredItem { item, score: score(item) }.into()));
-    assert_eq!(taken(&slice(&FillSlice::default(), &offers, 10)), [1, 2]);
+    assert_eq!(taken(&slice(&FillSlice::default(), &offers, 10)), [2, 1]);
     let one = CountQuotaEntry::new(ContextKind::MESSAGE, 1, 1).unwrap();
     let slicer = CountQuotaSlice::new([one], GreedySlice, ScarcityBehavior::Degrade).unwrap();
     let mut tally = Tally::new(&offers, SliceBudget::new(15));
     slicer.slice(&mut tally).unwrap();
-    assert_eq!(taken(&tally), [1]);
+    assert_eq!(taken(&tally), [2]);
 }
 
 #[test]
