@@ -217,7 +217,8 @@ fn slice<'o, 'a>(slicer: &FillSlice, offers: &'o Offers<'a>, target: i64) -> Tal
 
 /// Candidates in order of score, with up to `forms` forms below the whole, in up to three sections.
 fn small(max_forms: usize, max_sections: usize) -> impl Strategy<Value = Small> {
-    let form = (1_i64..25, 0_u32..=10);
+    // Eighths of a score are exact, so that equal values per token are equal numbers.
+    let form = (1_i64..25, 0_u32..=8);
     let candidate =
         ((0_i64..40, 0_u32..=20, 0..3_u32, 0..3_usize), prop::collection::vec(form, 0..=max_forms));
     let shares = prop::collection::vec((0_u8..=33, 0_u8..=60), 0..=3);
@@ -236,7 +237,7 @@ fn small(max_forms: usize, max_sections: usize) -> impl Strategy<Value = Small> 
                 let mut shorter: Vec<(i64, f64, u32)> = forms
                     .into_iter()
                     .map(|(less, worth)| {
-                        (whole.0 - less, whole.1 * f64::from(worth) / 10.0, whole.2)
+                        (whole.0 - less, whole.1 * f64::from(worth) / 8.0, whole.2)
                     })
                     .filter(|form| form.0 > 0)
                     .collect();
