@@ -426,6 +426,34 @@ fn a_section_opens_for_its_best_candidates_together() {
 }
 
 #[test]
+fn marginal_counts_headings_where_they_are_due() {
+    let take = |candidates: Vec<(Forms, usize)>, headings: &[i64], kept: &[u32], target| {
+        let pool = Small {
+            candidates,
+            headings: headings.to_vec(),
+            separator: 0,
+            kept: kept.to_vec(),
+            shares: Vec::new(),
+            max_per_section: None,
+        };
+        let items = pool.items();
+        let levels =
+            levels(&slice(&FillSlice::new(FillOrder::Marginal), &pool.offers(&items), target));
+        levels.into_iter().map(|level| level.map(Level::get)).collect::<Vec<_>>()
+    };
+    // The section opens at 1.0 of 25 tokens. Once it is open, its second member comes before the last one.
+    let members = vec![(vec![(5, 0.5, 0)], 0), (vec![(10, 0.5, 0)], 0), (vec![(10, 0.35, 1)], 0)];
+    assert_eq!(take(members, &[10, 0], &[], 25), [Some(0), Some(0), None]);
+    // The whole of the first has a heading of its own, which its short form has not.
+    let raised = vec![(vec![(20, 0.9, 1), (10, 0.5, 0)], 0), (vec![(20, 0.4, 0)], 0)];
+    assert_eq!(take(raised, &[0, 30], &[], 50), [Some(1), Some(0)]);
+    // Of single forms, the second gains most. A kept one gains the difference.
+    let kept =
+        vec![(vec![(30, 0.9, 0), (5, 0.5, 0)], 0), (vec![(25, 0.6, 0)], 0), (vec![(1, 0.1, 0)], 0)];
+    assert_eq!(take(kept, &[], &[0], 30), [Some(1), Some(0), None]);
+}
+
+#[test]
 fn candidates_in_any_order_are_taken_by_score() {
     let items: Vec<ContextItem> = [0.1, 0.5, 0.9].map(|score| item("x", 5, score)).into();
     let score = |item: &ContextItem| item.future_relevance_hint().unwrap();
