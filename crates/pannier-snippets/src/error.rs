@@ -16,6 +16,13 @@ const MAX_SHOWN_LINES: usize = 50;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnippetsError {
+    /// An alias is not a prefix and a path.
+    #[error("'{alias}' is not an alias; write PREFIX=PATH, as in @~/handbook=docs/global")]
+    InvalidAlias {
+        /// The text.
+        alias: String,
+    },
+
     /// The list of roots is empty.
     #[error("no root given; name at least one folder with snippets")]
     NoRoots,
