@@ -106,7 +106,7 @@ pub enum SnippetsError {
     },
 
     /// A name is not a snippet type.
-    #[error("unknown type '{name}'; use one of {}", type_names())]
+    #[error("unknown type '{name}'; use one of {}, or another that a snippet has", type_names())]
     UnknownType {
         /// The name.
         name: String,
