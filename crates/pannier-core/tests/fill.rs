@@ -192,6 +192,9 @@ proptest! {
                 prop_assert!(used(&choice, of) <= cap(of).max(used(&kept, of)), "kind {of}");
             }
             let in_section = |choice: &[Option<Level>], section: u32| pool.taken(choice).iter().filter(|form| form.2 == section).count();
+            if let (Some(max), false) = (pool.max_per_section, pool.headings.is_empty()) {
+                prop_assert!((0..3).all(|section| in_section(&choice, section) <= max.max(in_section(&kept, section))));
+            }
             for (position, (forms, of)) in pool.candidates.iter().enumerate() {
                 let current = choice[position];
                 for level in 0..current.map_or(forms.len(), Level::get) {
@@ -304,8 +307,93 @@ fn a_section_opens_for_its_best_candidates_together() {
     };
     let items = pool.items();
     let offers = pool.offers(&items);
-    let taken = levels(&slice(&FillSlice::new(FillOrder::Marginal), &offers, 30));
-    assert_eq!(taken.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, true, true]);
+    let is_taken = |offers: &Offers<'_>, target| -> Vec<bool> {
+        let taken = levels(&slice(&FillSlice::new(FillOrder::Marginal), offers, target));
+        taken.iter().map(Option::is_some).collect()
+    };
+    assert_eq!(is_taken(&offers, 30), [false, true, true, true]);
+    // A heading of 40 makes them dearer than the single one.
+    let dear = pool.offers(&items).with_headings([40, 0], Headings::Once);
+    assert_eq!(is_taken(&dear, 75), [true, true, true, true]);
+    assert_eq!(is_taken(&dear, 50), [true, false, false, false]);
+}
+
+#[test]
+fn candidates_in_any_order_are_taken_by_score() {
+    let items: Vec<ContextItem> = [0.1, 0.9, 0.5].map(|score| item("x", 5, score)).into();
+    let score = |item: &ContextItem| item.future_relevance_hint().unwrap();
+    let offers =
+        Offers::new(items.iter().map(|item| ScoredItem { item, score: score(item) }.into()));
+    assert_eq!(taken(&slice(&FillSlice::default(), &offers, 10)), [1, 2]);
+    let one = CountQuotaEntry::new(ContextKind::MESSAGE, 1, 1).unwrap();
+    let slicer = CountQuotaSlice::new([one], GreedySlice, ScarcityBehavior::Degrade).unwrap();
+    let mut tally = Tally::new(&offers, SliceBudget::new(15));
+    slicer.slice(&mut tally).unwrap();
+    assert_eq!(taken(&tally), [1]);
+}
+
+#[test]
+fn without_sections_documents_have_the_maximum() {
+    let passage = |document: &str, sequence: u64| {
+        let passage = Passage { document, sequence, range: 0..1 };
+        scored(&format!("{document} {sequence}"), 5, 0.5).passage(&passage).build().unwrap()
+    };
+    let items = [passage("a", 0), passage("b", 0), passage("a", 1), item("other", 5, 0.4)];
+    let pipeline = pipeline().slicer(FillSlice::default().with_max_per_section(1)).build();
+    let selection = pipeline.run(&items, &budget(100)).unwrap();
+    let mut indices: Vec<usize> = selection.indices().collect();
+    indices.sort_unstable();
+    assert_eq!(indices, [0, 1, 3]);
+}
+
+#[test]
+fn certificates_of_shares_follow_their_rounding() {
+    let kinds = kinds();
+    let share = |kind: usize, floor_percent, cap_percent| Share {
+        kind: kinds[kind].clone(),
+        floor_percent,
+        cap_percent,
+    };
+    let holds_below = |shares: Vec<Share>, candidates: &[(usize, i64)], target| {
+        let items: Vec<ContextItem> = candidates
+            .iter()
+            .map(|(kind, tokens)| {
+                scored("x", *tokens, 0.5).kind(kinds[*kind].clone()).build().unwrap()
+            })
+            .collect();
+        let offers = Offers::new(items.iter().map(|item| ScoredItem { item, score: 0.5 }.into()));
+        let slicer = FillSlice::default().with_shares(shares).unwrap();
+        let tally = slice(&slicer, &offers, target);
+        (taken(&tally), tally.holds_below())
+    };
+    // 60 percent of 150 are 90. A float may be a token off.
+    let capped = || vec![share(0, 0.0, 60.0)];
+    assert_eq!(holds_below(capped(), &[(0, 90)], 100), (vec![], 149));
+    let large = 1 << 40;
+    assert_eq!(holds_below(capped(), &[(0, large)], large), (vec![], large + 1));
+    // With one token more, both floors have one more, and none is left for the first candidate.
+    let halves = vec![share(0, 50.0, 100.0), share(1, 50.0, 100.0)];
+    assert_eq!(holds_below(halves, &[(2, 1), (0, 30), (1, 30)], 9), (vec![0], 10));
+}
+
+#[test]
+fn a_floor_counts_against_what_is_available_after_the_heading() {
+    let pool = Small {
+        candidates: vec![(vec![(50, 0.9, 0)], 0), (vec![(40, 0.5, 1)], 1)],
+        headings: vec![10, 0],
+        separator: 0,
+        kept: Vec::new(),
+        shares: vec![(0.0, 100.0), (40.0, 100.0)],
+        max_per_section: None,
+    };
+    let items = pool.items();
+    let offers = pool.offers(&items);
+    let verdict =
+        |target| slice(&pool.slicer(FillOrder::Score), &offers, target).verdicts()[0].clone();
+    assert_eq!(verdict(100), Verdict::WHOLE);
+    // 39 are reserved for the other, and ten are for the heading.
+    assert_eq!(verdict(99), Verdict::WHOLE);
+    assert_eq!(verdict(98), Verdict::Left { available_tokens: 49 });
 }
 
 #[test]
@@ -344,6 +432,8 @@ fn a_floor_is_kept_free_and_released_if_nobody_can_use_it() {
         report.excluded[0].reason.to_string(),
         "QuotaCapExceeded: kind Message would be at 90, its cap is 60"
     );
+    let halves = [share(&message, 60.0, 100.0), share(&memory, 40.0, 100.0)];
+    assert!(FillSlice::default().with_shares(halves).is_ok());
     for shares in [
         vec![share(&message, 60.0, 50.0)],
         vec![share(&message, 60.0, 100.0), share(&memory, 60.0, 100.0)],

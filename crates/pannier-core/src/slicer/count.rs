@@ -304,9 +304,12 @@ mod tests {
     #[test]
     fn counts_are_guaranteed_around_any_slicer() {
         let degrade = ScarcityBehavior::Degrade;
-        let greedy = CountQuotaSlice::new([], GreedySlice, degrade).unwrap();
+        let entries = [CountQuotaEntry::new(ContextKind::MEMORY, 1, 2).unwrap()];
+        let greedy = CountQuotaSlice::new(entries.clone(), GreedySlice, degrade).unwrap();
+        let knapsack = KnapsackSlice::exact();
         let knapsack =
-            CountConstrainedKnapsackSlice::new([], KnapsackSlice::exact(), degrade).unwrap();
+            CountConstrainedKnapsackSlice::new(entries.clone(), knapsack, degrade).unwrap();
+        assert_eq!((greedy.entries(), knapsack.entries()), (&entries[..], &entries[..]));
         for properties in [greedy.properties(), knapsack.properties()] {
             assert!(properties.guarantees_counts && properties.is_score_ordered);
             assert_eq!(properties.release, Release::LowestScore);

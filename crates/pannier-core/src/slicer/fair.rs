@@ -101,7 +101,7 @@ impl FairSlice {
         }
         let mut used = vec![0.0; queues.len()];
         let mut order = Vec::with_capacity(kinds.len());
-        while order.len() < kinds.len() {
+        loop {
             let share = |kind: usize| {
                 let position = *queues[kind].last()?;
                 let tokens = used[kind] + offers.candidates()[position].tokens as f64;
