@@ -346,7 +346,7 @@ mod tests {
         let entry = |i: usize| Entry {
             id: text(i),
             description: text(i + 1),
-            kind: if i % 2 == 0 { Cow::Borrowed("policy") } else { text(i) },
+            kind: if i.is_multiple_of(2) { Cow::Borrowed("policy") } else { text(i) },
             scope: Cow::Borrowed("global"),
             path: text(i + 2),
             requires: list(&texts[i..]),
@@ -355,7 +355,7 @@ mod tests {
         };
         Index {
             tokenizer: Some(text(0)),
-            aliases: list(if tokens % 2 == 0 { texts } else { &[] }),
+            aliases: list(if tokens.is_multiple_of(2) { texts } else { &[] }),
             baseline: Some(list(texts)),
             entries: (0..texts.len()).map(entry).collect(),
         }

@@ -70,8 +70,7 @@ request! {
         pub budget: Option<Tokens>,
 
         /// Output format: text or json
-        #[arg(long, short, value_name = "F", value_enum, default_value = "text", hide_default_value = true,
-            hide_possible_values = true)]
+        #[arg(long, short, value_name = "F", value_enum, hide_possible_values = true)]
         pub format: Option<SnippetFormat>,
     }
 }
