@@ -161,6 +161,9 @@ impl ReplayCommand {
         let input = ChatInput::open(&text, Some(provider), None).map_err(at(file))?;
         let mut transcript = input.read(counter).map_err(at(file))?;
         transcript.pin_as_in(receipt).map_err(at(file))?;
+        if let Some(replay) = transcript.replay_session(receipt, counter).map_err(at(file))? {
+            return Ok(replay);
+        }
         let previous = self.previous.as_deref().map(super::chat::read).transpose()?;
         let previous = match (&previous, self.previous.as_deref()) {
             (Some(TranscriptJson(text)), Some(path)) => {
