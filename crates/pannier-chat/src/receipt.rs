@@ -36,6 +36,17 @@ impl SourceOptions {
             Error::InvalidReceipt { problem }
         })
     }
+
+    fn check_previous(&self, previous: Option<&Transcript<'_>>) -> Result<(), Error> {
+        if self.previous == previous.map(Transcript::digest) {
+            return Ok(());
+        }
+        let problem = match self.previous {
+            Some(_) => "it was made with another previous request; give that one",
+            None => "it was made without a previous request; omit it",
+        };
+        Err(Error::InvalidReceipt { problem: problem.to_owned() })
+    }
 }
 
 impl Provider {
@@ -110,14 +121,7 @@ impl Trimmer<'_, '_> {
         receipt: &Receipt,
         previous: Option<&Transcript<'_>>,
     ) -> Result<Replay, Error> {
-        let recorded = SourceOptions::from_receipt(receipt)?.previous;
-        if recorded != previous.map(Transcript::digest) {
-            let problem = match recorded {
-                Some(_) => "it was made with another previous request; give that one",
-                None => "it was made without a previous request; omit it",
-            };
-            return Err(Error::InvalidReceipt { problem: problem.to_owned() });
-        }
+        SourceOptions::from_receipt(receipt)?.check_previous(previous)?;
         let transcript = self.transcript();
         receipt.replay_for_text(transcript.items(), self.pipeline(), |selection| {
             transcript.json(selection)
@@ -167,13 +171,16 @@ impl Transcript<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidReceipt`] if the receipt has another source, and the errors of [`ChatSession::fit`].
+    /// [`Error::InvalidReceipt`] if the receipt has another source or another previous transcript, and the errors of
+    /// [`ChatSession::fit`].
     pub fn replay_session(
         &self,
         receipt: &Receipt,
+        previous: Option<&Transcript<'_>>,
         counter: &dyn TokenCounter,
     ) -> Result<Option<Replay>, ChatError> {
         let options = SourceOptions::from_receipt(receipt)?;
+        options.check_previous(previous)?;
         let session = receipt.policy().session().filter(|_| options.is_session);
         let Some(session) = session else { return Ok(None) };
         let query = receipt.source.query.as_deref().unwrap_or_default();

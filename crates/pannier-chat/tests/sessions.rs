@@ -517,7 +517,7 @@ fn receipts_replay_requests_of_sessions() {
         let replay = |history: &str| {
             let mut transcript = read(Provider::Anthropic, history);
             transcript.pin_as_in(&receipt).unwrap();
-            transcript.replay_session(&receipt, &BytesOverFour).unwrap().unwrap()
+            transcript.replay_session(&receipt, None, &BytesOverFour).unwrap().unwrap()
         };
         assert_eq!(replay(&history), Replay::Identical);
         let changed = history.replace("value_5_3 ", "value_5_4 ");
@@ -526,7 +526,7 @@ fn receipts_replay_requests_of_sessions() {
         other.source.query = None;
         let mut transcript = read(Provider::Anthropic, &history);
         transcript.pin_as_in(&receipt).unwrap();
-        let replay = transcript.replay_session(&other, &BytesOverFour).unwrap();
+        let replay = transcript.replay_session(&other, None, &BytesOverFour).unwrap();
         assert_eq!(replay, Some(Replay::Result));
     }
 }

@@ -161,9 +161,6 @@ impl ReplayCommand {
         let input = ChatInput::open(&text, Some(provider), None).map_err(at(file))?;
         let mut transcript = input.read(counter).map_err(at(file))?;
         transcript.pin_as_in(receipt).map_err(at(file))?;
-        if let Some(replay) = transcript.replay_session(receipt, counter).map_err(at(file))? {
-            return Ok(replay);
-        }
         let previous = self.previous.as_deref().map(super::chat::read).transpose()?;
         let previous = match (&previous, self.previous.as_deref()) {
             (Some(TranscriptJson(text)), Some(path)) => {
@@ -171,6 +168,10 @@ impl ReplayCommand {
             }
             _ => None,
         };
+        let replay = transcript.replay_session(receipt, previous.as_ref(), counter);
+        if let Some(replay) = replay.map_err(at(file))? {
+            return Ok(replay);
+        }
         let mut inputs = PolicyInputs::from(receipt.reference_time);
         inputs.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
         let trimmer = transcript.trimmer(&PolicyRegistry::default(), receipt.policy(), inputs)?;
