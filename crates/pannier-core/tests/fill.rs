@@ -107,6 +107,100 @@ impl Small {
     }
 }
 
+/// `FillOrder::Marginal` without sections and limits, step by step.
+impl Small {
+    /// The forms after `current` on the upper hull: each time the one with the steepest rise, of several the longest.
+    fn next_on_hull(&self, position: usize, current: Option<Level>) -> Option<Level> {
+        let forms = &self.candidates[position].0;
+        let (mut tokens, mut value, mut end) = (0, 0.0, forms.len());
+        loop {
+            let rise = |level: &usize| {
+                let (width, height) =
+                    (forms[*level].0 + self.separator - tokens, forms[*level].1 - value);
+                density(height, width)
+            };
+            let longer = (0..end).filter(|level| forms[*level].1 > value);
+            let next = longer.max_by(|a, b| rise(a).total_cmp(&rise(b)).then(b.cmp(a)))?;
+            if current.is_none_or(|current| next < current.get()) {
+                return Some(Level::new(next as u8));
+            }
+            (tokens, value, end) = (forms[next].0 + self.separator, forms[next].1, next);
+        }
+    }
+
+    fn with(&self, choice: &[Option<Level>], position: usize, level: Level) -> Vec<Option<Level>> {
+        let mut with = choice.to_vec();
+        with[position] = Some(level);
+        with
+    }
+
+    /// The longer forms of each candidate, longest first, with the gain of those that are taken.
+    fn longer(&self, choice: &[Option<Level>]) -> Vec<Vec<(Level, Option<f64>)>> {
+        let forms = self.candidates.iter().zip(choice);
+        let longer = |((forms, _), current): (&(Forms, usize), &Option<Level>)| {
+            let levels = 0..current.map_or(forms.len(), Level::get);
+            let gain = |level: usize| current.map(|c| forms[level].1 - forms[c.get()].1);
+            levels.map(|level| (Level::new(level as u8), gain(level))).collect()
+        };
+        forms.map(longer).collect()
+    }
+
+    fn take_steps(&self, mut choice: Vec<Option<Level>>, target: i64) -> Vec<Option<Level>> {
+        let mut is_open = vec![true; choice.len()];
+        loop {
+            let step = |position: usize| {
+                let (forms, current) = (&self.candidates[position].0, choice[position]);
+                let next = self.next_on_hull(position, current).filter(|_| is_open[position])?;
+                let (before, value) = current
+                    .map_or((-self.separator, 0.0), |c| (forms[c.get()].0, forms[c.get()].1));
+                let rise = density(forms[next.get()].1 - value, forms[next.get()].0 - before);
+                Some((rise, position, next))
+            };
+            let steps = (0..choice.len()).filter_map(step);
+            let Some((_, position, level)) =
+                steps.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))
+            else {
+                break;
+            };
+            let with = self.with(&choice, position, level);
+            is_open[position] = self.cost(&with) <= target;
+            choice = if is_open[position] { with } else { choice };
+        }
+        for is_enough in [|gain: f64| gain > 0.0, |gain: f64| gain == 0.0] {
+            for position in 0..choice.len() {
+                let longer = self.longer(&choice).swap_remove(position);
+                let longer = longer.into_iter().filter(|(_, gain)| is_enough(gain.unwrap_or(1.0)));
+                let mut with = longer.map(|(level, _)| self.with(&choice, position, level));
+                choice = with.find(|with| self.cost(with) <= target).unwrap_or(choice);
+            }
+        }
+        choice
+    }
+
+    fn marginal(&self, kept: &[Option<Level>], target: i64) -> Vec<Option<Level>> {
+        let steps = self.take_steps(kept.to_vec(), target);
+        // The best single form, the first of several.
+        let mut single = kept.to_vec();
+        for position in 0..kept.len() {
+            for (level, _) in self.longer(kept).swap_remove(position) {
+                let with = self.with(kept, position, level);
+                let gain = self.value(&with) - self.value(kept);
+                if self.cost(&with) <= target && gain > self.value(&single) - self.value(kept) {
+                    single = with;
+                }
+            }
+        }
+        match self.value(&single) > self.value(&steps) {
+            true => self.take_steps(single, target),
+            false => steps,
+        }
+    }
+}
+
+fn density(value: f64, tokens: i64) -> f64 {
+    if tokens <= 0 { f64::MAX } else { value / tokens as f64 }
+}
+
 fn kinds() -> [ContextKind; 3] {
     [ContextKind::MESSAGE, ContextKind::MEMORY, ContextKind::DOCUMENT]
 }
@@ -245,6 +339,18 @@ proptest! {
                     prop_assert!(pool.cost(&single) > target || pool.value(&single) <= value + 1e-9);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn marginal_takes_the_steps_of_its_definition(pool in small(3, 0), target in 1_i64..150) {
+        let pool = Small { shares: Vec::new(), max_per_section: None, ..pool };
+        let items = pool.items();
+        let offers = pool.offers(&items);
+        if offers.has_forms() {
+            let kept = levels(&Tally::new(&offers, SliceBudget::new(target)));
+            let found = levels(&slice(&pool.slicer(FillOrder::Marginal), &offers, target));
+            prop_assert_eq!(found, pool.marginal(&kept, target));
         }
     }
 

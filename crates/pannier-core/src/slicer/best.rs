@@ -981,7 +981,8 @@ mod tests {
             [(1_000, 41_000), (2_000, 17_300), (3_000, 17_000), (5_000, 31_000), (6_000, 52_000)]
         {
             let (steps, gap) = slice(target, 2_500);
-            assert!(steps <= max_steps && gap == 0.0, "{steps} steps at {target}, gap {gap}");
+            assert!((16_800..=max_steps).contains(&steps), "{steps} at {target}");
+            assert_eq!(gap, 0.0);
         }
         assert_eq!(slice(1_000, 400).1, 0.0099);
     }

@@ -188,9 +188,7 @@ impl Slicer for CountQuotaSlice {
         }
         for ((entry, count), mut best) in self.entries.iter().zip(&mut counts).zip(open) {
             let missing = entry.require_count.saturating_sub(*count);
-            if missing > 0 {
-                best.sort_unstable();
-            }
+            best.sort_unstable();
             for (_, position) in best.into_iter().take(missing) {
                 tally.commit(position, Level::WHOLE);
                 *count += 1;

@@ -38,6 +38,11 @@ pub use tiered::{Tier, TieredSlice};
 
 use crate::{Error, Search};
 
+/// Returns a part of some tokens, rounded down.
+fn percentage(percent: f64, tokens: i64) -> i64 {
+    (percent / 100.0 * tokens as f64).floor() as i64
+}
+
 /// What a slicer states about itself, so that nobody has to ask what type it is.
 ///
 /// A slicer that wraps another one passes on what the inner one states.
