@@ -203,6 +203,11 @@ impl<'t> Transcript<'t> {
         &self.items
     }
 
+    /// Returns the rule by which an item cannot be sent, if there is one.
+    pub fn rejection(&self, item: usize) -> Option<&'static str> {
+        self.messages.get(item)?.rejection_rule
+    }
+
     /// Returns the changes to messages that can be sent.
     pub fn repairs(&self) -> &[Repair] {
         &self.repairs

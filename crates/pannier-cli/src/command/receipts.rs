@@ -168,6 +168,10 @@ impl ReplayCommand {
             }
             _ => None,
         };
+        let replay = transcript.replay_session(receipt, previous.as_ref(), counter);
+        if let Some(replay) = replay.map_err(at(file))? {
+            return Ok(replay);
+        }
         let mut inputs = PolicyInputs::from(receipt.reference_time);
         inputs.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
         let trimmer = transcript.trimmer(&PolicyRegistry::default(), receipt.policy(), inputs)?;

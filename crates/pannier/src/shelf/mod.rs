@@ -285,11 +285,19 @@ impl Shelf {
     ///
     /// # Errors
     ///
-    /// As [`snippets`](Self::snippets), and [`Failure::Request`] if a request names several roots of a server.
-    pub fn snippet_roots(&self, names: &[String]) -> Result<Arc<SnippetIndexes>, Failure> {
+    /// As [`snippets`](Self::snippets), and [`Failure::Request`] if a request names several roots or aliases of a server.
+    pub fn snippet_roots(
+        &self,
+        names: &[String],
+        aliases: &[String],
+    ) -> Result<Arc<SnippetIndexes>, Failure> {
         match names {
             _ if self.is_local && self.snippets.is_empty() => {
-                Ok(Arc::new(SnippetIndexes::read(self.open_roots(names)?)?))
+                Ok(Arc::new(SnippetIndexes::read(self.open_roots(names, aliases)?)?))
+            }
+            _ if !aliases.is_empty() => {
+                let problem = "the indexes have their own; omit it".to_owned();
+                Err(Failure::Request { path: "aliases".to_owned(), problem })
             }
             [] => self.snippets(None),
             [name] => self.snippets(Some(name)),
@@ -300,15 +308,16 @@ impl Shelf {
         }
     }
 
-    /// Opens folders of snippets by their paths; the default is `docs`.
+    /// Opens folders of snippets by their paths; the default is `docs`. An alias is `PREFIX=PATH`.
     ///
     /// # Errors
     ///
-    /// An error of `pannier-snippets` if one is not a folder.
-    pub fn open_roots(&self, paths: &[String]) -> Result<Roots, Failure> {
+    /// An error of `pannier-snippets` if one is not a folder, or not an alias.
+    pub fn open_roots(&self, paths: &[String], aliases: &[String]) -> Result<Roots, Failure> {
         let default = ["docs".to_owned()];
         let paths = if paths.is_empty() { &default } else { paths };
-        Ok(Roots::open(paths, self.home.clone())?)
+        let aliases = aliases.iter().map(|alias| alias.parse()).collect::<Result<_, _>>()?;
+        Ok(Roots::open(paths, self.home.clone())?.with_aliases(aliases))
     }
 
     /// Returns the current snippets of the root `name`, or of all roots.
