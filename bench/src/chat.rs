@@ -1,6 +1,8 @@
-//! A transcript of ten thousand messages, cut to a quarter, against counting its tokens once.
+//! Transcripts, cut to a quarter as single requests and as requests of a session, against counting their tokens once.
 
-use pannier_chat::{Provider, Transcript};
+use std::time::Instant;
+
+use pannier_chat::{ChatSession, Provider, Transcript};
 use pannier_core::{ContextBudget, ContextItem};
 use pannier_policy::PolicyRegistry;
 use pannier_tokens::{TokenCounter, o200k};
@@ -10,13 +12,18 @@ use crate::measure::{ratio, show, side_by_side};
 use crate::tokens::prose_and_code;
 
 pub(crate) fn run() {
+    once();
+    sessions();
+}
+
+fn once() {
     println!(
         "\nA chat of 10,000 messages, read, cut to a quarter of its tokens and written, against counting its"
     );
     println!("texts once (o200k).\n");
     println!("    format       MB     tokens      sent       trim      count   ratio");
     for provider in [Provider::OpenAi, Provider::Anthropic] {
-        let text = transcript(provider).to_string();
+        let text = transcript(provider, 2_000).to_string();
         let counter = o200k();
         let registry = PolicyRegistry::default();
         let policy = registry.policy("transcript").expect("a preset");
@@ -47,8 +54,64 @@ pub(crate) fn run() {
     }
 }
 
+/// Fits the last request of a session from nothing, and the request after it when all before it is known.
+fn sessions() {
+    println!(
+        "\nThe last request of a session, read, cut to a quarter of its tokens and written, against counting its"
+    );
+    println!(
+        "texts once (o200k). The next request, one turn longer, is fitted after the one before it.\n"
+    );
+    println!(
+        "    format  messages       MB       fit      count   ratio   beyond counting   next request"
+    );
+    for provider in [Provider::OpenAi, Provider::Anthropic] {
+        for turns in [50, 2_000] {
+            let messages = transcript(provider, turns);
+            let text = messages.to_string();
+            let list = messages.as_array().expect("messages");
+            let before = Value::from(&list[..list.len() - 5]).to_string();
+            let counter = o200k();
+            let registry = PolicyRegistry::default();
+            let policy = registry.policy("balanced").expect("a preset");
+            let options = policy.session().expect("options of a session");
+            let read = || Transcript::read(provider, &text, &counter).expect("a transcript");
+            let whole = read();
+            let tokens: i64 = whole.items().iter().map(ContextItem::tokens).sum();
+            let budget = ContextBudget::new(tokens / 4, tokens / 4).expect("a budget");
+            let session = ChatSession::new(options.clone(), &counter);
+            let fit = || session.fit(&read(), &budget).expect("a request").json();
+            let texts: Vec<&str> = whole.items().iter().map(ContextItem::content).collect();
+            let count = || texts.iter().map(|text| counter.count(text)).sum::<usize>();
+            let (ours, floor) = side_by_side(fit, count);
+            let before = Transcript::read(provider, &before, &counter).expect("a transcript");
+            let mut known = ChatSession::new(options.clone(), &counter);
+            let mut next = Vec::new();
+            for _ in 0..5 {
+                known.step(&before, &budget).expect("a request");
+                let start = Instant::now();
+                let json = known.step(&whole, &budget).expect("a request").json();
+                next.push(start.elapsed());
+                assert_eq!(json, session.fit(&whole, &budget).expect("a request").json());
+            }
+            next.sort_unstable();
+            println!(
+                "{:>10} {:>9} {:>8.2} {:>9} {:>10} {:>7.2} {:>17} {:>14}",
+                provider.to_string(),
+                list.len(),
+                text.len() as f64 / 1e6,
+                show(ours),
+                show(floor),
+                ratio(ours, floor),
+                show(ours.saturating_sub(floor)),
+                show(next[2]),
+            );
+        }
+    }
+}
+
 /// Turns of five messages: a question, two calls at once, their results, an answer.
-fn transcript(provider: Provider) -> Value {
+fn transcript(provider: Provider, turns: usize) -> Value {
     let pieces = prose_and_code();
     let mut pieces = pieces.iter().cycle();
     // No two texts are the same: equal ones would be counted once.
@@ -59,7 +122,7 @@ fn transcript(provider: Provider) -> Value {
         format!("{number}. {}", text.chars().take(length).collect::<String>())
     };
     let mut list = Vec::new();
-    for turn in 0..2_000 {
+    for turn in 0..turns {
         let ids = [format!("call_{turn}_a"), format!("call_{turn}_b")];
         let (question, answer) = (piece(120), piece(400));
         let results = [piece(1_000), piece(700)];

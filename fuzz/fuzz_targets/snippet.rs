@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
     // A byte that is in no text is between two files; the first is an index that somebody wrote.
     let mut files = data.split(|byte| *byte == 0xff);
     fs::write(docs.join("index.yaml"), files.next().unwrap_or_default()).expect("an index");
-    for (name, bytes) in ["a.md", "sub/b.md", "sub/baseline.md"].into_iter().zip(files) {
+    for (name, bytes) in ["a.md", "sub/b.md", "sub/baseline.md", "sub/SKILL.md", "c.mdc"].into_iter().zip(files) {
         fs::write(docs.join(name), bytes).expect("a file");
     }
     let roots = || Roots::open([&docs], Some(folder.clone())).expect("a root");
@@ -27,8 +27,8 @@ fuzz_target!(|data: &[u8]| {
     check(&roots()).expect("an answer");
     if index(&roots(), &BytesOverFour).is_ok() {
         assert!(index(&roots(), &BytesOverFour).expect("an index")[0].is_unchanged);
-        let problems = check(&roots()).expect("an answer");
-        assert!(problems.iter().all(|problem| !problem.problem.contains("out of date")));
+        let report = check(&roots()).expect("an answer");
+        assert!(report.problems.iter().all(|problem| !problem.problem.contains("out of date")));
         look(roots());
     }
 });

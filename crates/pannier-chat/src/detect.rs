@@ -54,6 +54,9 @@ const TYPES: [(&str, Provider); 19] = [
     ("document", Anthropic),
 ];
 
+/// The messages that are searched for signs of a second provider.
+const MAX_MESSAGES: usize = 200;
+
 /// The first sign of each provider.
 #[derive(Default)]
 struct Signs(Vec<(Provider, String)>);
@@ -90,12 +93,8 @@ impl Signs {
     }
 }
 
-/// Returns the provider. A chat without signs, only of texts, is OpenAI's, or by the model Anthropic's.
-pub(crate) fn detect(root: &RawValue) -> Result<Provider, ChatError> {
-    let request = match json::is_array(root) {
-        true => Object(Vec::new()),
-        false => json::object("the request", root)?,
-    };
+/// Returns the provider of a request with these fields, or of a list. A chat without signs, only of texts, is OpenAI's, or by the model Anthropic's.
+pub(crate) fn detect(root: &RawValue, request: &Object<'_>) -> Result<Provider, ChatError> {
     let mut signs = Signs::default();
     for provider in [OpenAi, Responses, Gemini] {
         let name = provider.list_name();
@@ -111,7 +110,7 @@ pub(crate) fn detect(root: &RawValue) -> Result<Provider, ChatError> {
     };
     if let Some(list) = list {
         signs = Signs::default();
-        signs.add_fields("the request", &request, &REQUEST_FIELDS);
+        signs.add_fields("the request", request, &REQUEST_FIELDS);
         let tools = request.get("tools").and_then(|tools| json::array("tools", tools).ok());
         for tool in tools.into_iter().flatten() {
             if let Ok(tool) = json::object("tools", tool) {
@@ -119,6 +118,9 @@ pub(crate) fn detect(root: &RawValue) -> Result<Provider, ChatError> {
             }
         }
         for (index, message) in json::array("messages", list)?.into_iter().enumerate() {
+            if index >= MAX_MESSAGES && !signs.0.is_empty() {
+                break;
+            }
             signs.add_message(&format!("messages[{index}]"), message);
         }
         if !json::is_array(root) {
@@ -129,7 +131,7 @@ pub(crate) fn detect(root: &RawValue) -> Result<Provider, ChatError> {
     match signs.0.as_slice() {
         [(provider, _)] => Ok(*provider),
         [] => {
-            let model = json::optional_str("model", &request, "model").unwrap_or_default();
+            let model = json::optional_str("model", request, "model").unwrap_or_default();
             Ok(if model.contains("claude") { Anthropic } else { OpenAi })
         }
         [(one, sign), (other, other_sign), ..] => {

@@ -27,6 +27,8 @@ pub struct ChatInput<'t> {
     provider: Provider,
     log: Option<LogFormat>,
     skipped_lines: usize,
+    model: Option<String>,
+    max_output_tokens: Option<i64>,
 }
 
 impl<'t> ChatInput<'t> {
@@ -43,8 +45,9 @@ impl<'t> ChatInput<'t> {
         log: Option<LogFormat>,
     ) -> Result<Self, ChatError> {
         let root = json::parse(text);
-        let is_one_value = root.as_ref().is_ok_and(|root| has_list(root));
-        let log = log.or_else(|| if is_one_value { None } else { LogFormat::detect(text) });
+        let request = root.as_ref().ok().and_then(|root| fields(root));
+        let log = log.or_else(|| if request.is_some() { None } else { LogFormat::detect(text) });
+        let (model, max_output_tokens) = (None, None);
         if let Some(format) = log {
             if let Some(named) = provider.filter(|named| *named != format.provider()) {
                 let problem = format!("its requests are for {}, not {named}", format.provider());
@@ -55,21 +58,27 @@ impl<'t> ChatInput<'t> {
             // A log has at least one history.
             let text = histories.into_iter().next_back().map(|history| history.json);
             let text = Cow::Owned(text.unwrap_or_default());
-            return Ok(Self { text, provider, log, skipped_lines });
+            return Ok(Self { text, provider, log, skipped_lines, model, max_output_tokens });
         }
-        let text = match root {
-            Ok(_) if is_one_value => Cow::Borrowed(text),
-            root => match (messages_on_lines(text), root) {
-                (Some(list), _) => Cow::Owned(list),
-                (None, Err(error)) => return Err(error),
-                (None, Ok(_)) => Cow::Borrowed(text),
-            },
+        let list = match &root {
+            Ok(_) if request.is_some() => None,
+            _ => messages_on_lines(text),
         };
-        let provider = match provider {
-            Some(provider) => provider,
-            None => detect(json::parse(&text)?)?,
+        let text = list.map_or(Cow::Borrowed(text), Cow::Owned);
+        let root = match &text {
+            Cow::Borrowed(_) => root?,
+            Cow::Owned(list) => json::parse(list)?,
         };
-        Ok(Self { text, provider, log, skipped_lines: 0 })
+        let request = match request {
+            Some(request) => request,
+            None if json::is_array(root) => Object(Vec::new()),
+            None => json::object("the request", root)?,
+        };
+        let provider = provider.map_or_else(|| detect(root, &request), Ok)?;
+        let model = json::optional_str("model", &request, "model").ok();
+        let model = model.filter(|model| !model.is_empty());
+        let max_output_tokens = max_output_tokens_of(&request);
+        Ok(Self { text, provider, log, skipped_lines: 0, model, max_output_tokens })
     }
 
     /// Returns the request or the list of messages.
@@ -102,27 +111,24 @@ impl<'t> ChatInput<'t> {
     }
 
     /// Returns the `model` of the request, from which a tokenizer can be chosen.
-    pub fn model(&self) -> Option<String> {
-        let request = self.request()?;
-        json::optional_str("model", &request, "model").ok().filter(|model| !model.is_empty())
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
     }
 
     /// Returns the maximum number of tokens of the response that the request sets.
     pub fn max_output_tokens(&self) -> Option<i64> {
-        let request = self.request()?;
-        let tokens = |object: &Object<'_>| {
-            let names =
-                ["max_completion_tokens", "max_tokens", "max_output_tokens", "maxOutputTokens"];
-            names.iter().find_map(|name| object.get(name)?.get().parse().ok())
-        };
-        let config = request.get("generationConfig").or_else(|| request.get("generation_config"));
-        let config = config.and_then(|config| json::object("generationConfig", config).ok());
-        tokens(&request).or_else(|| tokens(&config?)).filter(|tokens| *tokens > 0)
+        self.max_output_tokens
     }
+}
 
-    fn request(&self) -> Option<Object<'_>> {
-        json::object("the request", json::parse(&self.text).ok()?).ok()
-    }
+fn max_output_tokens_of(request: &Object<'_>) -> Option<i64> {
+    let tokens = |object: &Object<'_>| {
+        let names = ["max_completion_tokens", "max_tokens", "max_output_tokens", "maxOutputTokens"];
+        names.iter().find_map(|name| object.get(name)?.get().parse().ok())
+    };
+    let config = request.get("generationConfig").or_else(|| request.get("generation_config"));
+    let config = config.and_then(|config| json::object("generationConfig", config).ok());
+    tokens(request).or_else(|| tokens(&config?)).filter(|tokens| *tokens > 0)
 }
 
 /// Returns a list with the messages that are on lines of their own.
@@ -139,11 +145,12 @@ fn messages_on_lines(text: &str) -> Option<String> {
     is_list.then(|| format!("[{}]", lines.join(",\n")))
 }
 
-/// Returns whether a value is a list, or a request with one.
-fn has_list(root: &RawValue) -> bool {
-    let request = || json::object("the request", root).ok();
-    let has = |request: Object<'_>| {
-        ["messages", "input", "contents"].iter().any(|name| request.get(name).is_some())
-    };
-    json::is_array(root) || request().is_some_and(has)
+/// Returns the fields of a request with messages. A list of messages has none.
+fn fields<'t>(root: &'t RawValue) -> Option<Object<'t>> {
+    if json::is_array(root) {
+        return Some(Object(Vec::new()));
+    }
+    let request = json::object("the request", root).ok()?;
+    let has_list = |name: &&str| request.get(name).is_some();
+    ["messages", "input", "contents"].iter().any(|name| has_list(name)).then_some(request)
 }

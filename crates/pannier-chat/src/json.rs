@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use memchr::{memchr2, memmem};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -133,8 +134,18 @@ pub(crate) fn has_lone_surrogates(value: &RawValue) -> bool {
     matches!(without_lone_surrogates(value.get()), Cow::Owned(_))
 }
 
+/// Returns whether JSON has escapes of surrogates. Few texts have any, and many have other escapes.
+pub(crate) fn may_have_lone_surrogates(json: &str) -> bool {
+    memmem::find(json.as_bytes(), b"\\ud")
+        .or_else(|| memmem::find(json.as_bytes(), b"\\uD"))
+        .is_some()
+}
+
 /// Replaces lone surrogates in JSON, which are not characters, by U+FFFD. The length stays the same.
 fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
+    if !may_have_lone_surrogates(json) {
+        return Cow::Borrowed(json);
+    }
     let unit = |index: usize| {
         let escape = json.get(index..index + 6)?.strip_prefix("\\u")?;
         u16::from_str_radix(escape, 16).ok()
@@ -201,23 +212,33 @@ pub(crate) fn write(value: &RawValue, into: &mut String) {
 /// Writes JSON that starts and ends between two tokens, without whitespace between tokens and without lone surrogates.
 fn write_compact(text: &str, into: &mut String) {
     let text = &*without_lone_surrogates(text);
-    let (mut start, mut is_quoted, mut is_escaped) = (0, false, false);
-    for (index, byte) in text.bytes().enumerate() {
-        if is_quoted {
-            match byte {
-                _ if is_escaped => is_escaped = false,
-                b'\\' => is_escaped = true,
-                b'"' => is_quoted = false,
-                _ => {}
-            }
-        } else if byte == b'"' {
-            is_quoted = true;
-        } else if byte.is_ascii_whitespace() {
+    let (mut start, mut index) = (0, 0);
+    while let Some(byte) = text.as_bytes().get(index) {
+        if *byte == b'"' {
+            index += string_literal(&text[index..]).len();
+            continue;
+        }
+        if byte.is_ascii_whitespace() {
             into.push_str(&text[start..index]);
             start = index + 1;
         }
+        index += 1;
     }
     into.push_str(&text[start..]);
+}
+
+/// Returns the string at the beginning of JSON, with its quotes.
+fn string_literal(json: &str) -> &str {
+    let mut end = 1;
+    while let Some(offset) = memchr2(b'"', b'\\', json.as_bytes().get(end..).unwrap_or_default()) {
+        end += offset;
+        if json.as_bytes()[end] == b'"' {
+            return &json[..=end];
+        }
+        // The character after a backslash is ASCII.
+        end += 2;
+    }
+    json
 }
 
 /// Returns a value without whitespace between tokens.
@@ -233,33 +254,25 @@ pub(crate) fn compact(value: &RawValue) -> String {
 pub(crate) fn spaced(value: &RawValue) -> String {
     let text = &*without_lone_surrogates(value.get());
     let mut spaced = String::with_capacity(text.len() + text.len() / 16);
-    let mut string: Option<usize> = None;
-    let mut is_escaped = false;
-    for (index, byte) in text.bytes().enumerate() {
-        if let Some(start) = string {
-            match byte {
-                _ if is_escaped => is_escaped = false,
-                b'\\' => is_escaped = true,
-                b'"' => {
-                    let literal = &text[start..=index];
-                    match serde_json::from_str::<String>(literal) {
-                        Ok(content) => write_string(&content, &mut spaced),
-                        Err(_) => spaced.push_str(literal),
-                    }
-                    string = None;
-                }
-                _ => {}
-            }
-            continue;
-        }
+    let mut index = 0;
+    while let Some(byte) = text.as_bytes().get(index) {
         match byte {
-            b'"' => string = Some(index),
+            b'"' => {
+                let literal = string_literal(&text[index..]);
+                match serde_json::from_str::<String>(literal) {
+                    Ok(content) if literal.contains('\\') => write_string(&content, &mut spaced),
+                    _ => spaced.push_str(literal),
+                }
+                index += literal.len();
+                continue;
+            }
             b',' => spaced.push_str(", "),
             b':' => spaced.push_str(": "),
             // Outside strings, JSON is ASCII.
-            _ if !byte.is_ascii_whitespace() => spaced.push(char::from(byte)),
+            _ if !byte.is_ascii_whitespace() => spaced.push(char::from(*byte)),
             _ => {}
         }
+        index += 1;
     }
     spaced
 }
@@ -297,7 +310,8 @@ pub(crate) fn with_field(object: &str, name: &str, value: Option<&str>) -> Strin
 
 /// Writes `text` as a JSON string.
 pub(crate) fn write_string(text: &str, into: &mut String) {
-    into.push_str(&serde_json::Value::from(text).to_string());
+    // Strings always serialize.
+    into.push_str(&serde_json::to_string(text).unwrap_or_default());
 }
 
 /// Writes fields as an object, and then `required` if it is not one of them. The value of a missing field is `None`.

@@ -61,8 +61,10 @@ mod trimmed;
 pub use error::ChatError;
 pub use input::ChatInput;
 pub use logs::{History, LogFormat, RecordedRequest, RecordedUsage, SessionLog};
+pub use receipt::FitConfig;
 pub use session::{
-    BlockPosition, ChatSession, Cut, CutForm, Fitted, RecallRange, RecallStore, RecallStoreOptions,
+    BlockPosition, ChatSession, Cut, CutForm, CutReason, Fitted, RecallRange, RecallStore,
+    RecallStoreOptions,
 };
 pub use transcript::{Provider, Repair, Transcript, Trimmer};
 pub use trimmed::{ReusedPrefix, TrimmedTranscript};

@@ -191,7 +191,9 @@ impl<'t> Transcript<'t> {
             }
         };
         check_sendable(&messages)?;
-        repairs.extend(surrogate_repairs(&messages));
+        if json::may_have_lone_surrogates(text) {
+            repairs.extend(surrogate_repairs(&messages));
+        }
         repairs.sort_by_key(|repair| repair.message);
         message::count(&mut messages, counter);
         let items = items::items(provider, &fixed, &messages, counter)?;
@@ -201,6 +203,11 @@ impl<'t> Transcript<'t> {
     /// Returns the items: the messages in input order, followed by the fixed fields of the request, such as `tools`.
     pub fn items(&self) -> &[ContextItem] {
         &self.items
+    }
+
+    /// Returns the rule by which an item cannot be sent, if there is one.
+    pub fn rejection(&self, item: usize) -> Option<&'static str> {
+        self.messages.get(item)?.rejection_rule
     }
 
     /// Returns the changes to messages that can be sent.

@@ -8,11 +8,11 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use pannier_chat::{
-    ChatError, ChatSession, Cut, CutForm, Fitted, Provider, RecallRange, RecallStore,
+    ChatError, ChatSession, Cut, CutForm, FitConfig, Fitted, Provider, RecallRange, RecallStore,
     RecallStoreOptions, Transcript,
 };
 use pannier_core::ContextBudget;
-use pannier_policy::{PolicyRegistry, SessionOptions};
+use pannier_policy::{PolicyRegistry, Receipt, Replay, SessionOptions};
 use pannier_tokens::BytesOverFour;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -204,6 +204,7 @@ fn check_request(
     fitted: &Fitted<'_, '_>,
     available: i64,
     options: &SessionOptions,
+    is_pinned: bool,
 ) -> Result<(), TestCaseError> {
     let sent_text = fitted.json();
     let sent: Value = serde_json::from_str(&sent_text).unwrap();
@@ -252,7 +253,10 @@ fn check_request(
         }
         prop_assert!(contains(message, content), "{cut:?} {content}");
     }
-    // Fitting what was fitted changes nothing.
+    // Fitting what was fitted changes nothing, if the same messages are pinned.
+    if is_pinned {
+        return Ok(());
+    }
     let session = ChatSession::new(options.clone(), &BytesOverFour);
     let again = session.fit(&recount, &budget(available)).unwrap();
     let again = again.json();
@@ -295,14 +299,17 @@ fn check_session(
     history: &Value,
     available: i64,
     profile: &str,
+    (pin, query): (Option<usize>, &str),
 ) -> Result<(), TestCaseError> {
     let options = options(profile);
-    let session = ChatSession::new(options.clone(), &BytesOverFour);
-    let mut stepwise = ChatSession::new(options.clone(), &BytesOverFour);
+    let new = || ChatSession::new(options.clone(), &BytesOverFour).with_query(query);
+    let (session, mut stepwise) = (new(), new());
     let mut previous: Option<(Vec<String>, Vec<Form>)> = None;
     for end in cuts(messages(history)) {
         let text = request(history, end);
-        let transcript = read(provider, &text);
+        let mut transcript = read(provider, &text);
+        let pin = pin.filter(|pin| *pin < end && transcript.pin(*pin).is_ok());
+        let transcript = transcript;
         let fitted = session.fit(&transcript, &budget(available));
         let step = stepwise.step(&transcript, &budget(available));
         let fitted = match fitted {
@@ -319,7 +326,20 @@ fn check_session(
         prop_assert!(step.json() == fitted.json());
         prop_assert_eq!(step.cuts(), fitted.cuts());
         prop_assert_eq!(step.last_unchanged(), fitted.last_unchanged());
-        check_request(provider, history, &text, &transcript, &fitted, available, &options)?;
+        let is_pinned = pin.is_some();
+        check_request(
+            provider,
+            history,
+            &text,
+            &transcript,
+            &fitted,
+            available,
+            &options,
+            is_pinned,
+        )?;
+        if let Some(pin) = pin {
+            prop_assert!(fitted.cuts_of(pin).next().is_none() && fitted.is_sent(pin));
+        }
         let sent: Value = serde_json::from_str(&fitted.json()).unwrap();
         let sent = blocks(&sent);
         let forms: Vec<Form> =
@@ -352,11 +372,13 @@ proptest! {
         share in 0.03..0.9_f64,
         profile in prop::sample::select(&PROFILES[..]),
         provider in prop::sample::select(vec![Provider::OpenAi, Provider::Anthropic]),
+        pin in prop::option::weighted(0.3, 0..40_usize),
+        query in prop::sample::select(vec!["", "value_3_1 of file_2.rs"]),
     ) {
         let history = history(provider, &steps);
         let text = history.to_string();
         let tokens: i64 = read(provider, &text).items().iter().map(|item| item.tokens()).sum();
-        check_session(provider, &history, (tokens as f64 * share) as i64 + 20, profile)?;
+        check_session(provider, &history, (tokens as f64 * share) as i64 + 20, profile, (pin, query))?;
     }
 
     #[test]
@@ -424,6 +446,88 @@ fn incremental_steps_restart_where_a_request_was_not_one_of_the_history() {
         let expected = fresh.fit(&transcript, &budget(500)).map(|fitted| fitted.json());
         let step = session.step(&transcript, &budget(500)).map(|fitted| fitted.json());
         assert_eq!(step.ok(), expected.ok(), "{end}");
+    }
+}
+
+/// Returns a history with as many reads, each with its own lines.
+fn reads(provider: Provider, count: usize, lines: usize) -> Value {
+    let steps: Vec<Step> = (0..count)
+        .map(|number| Step {
+            action: 0,
+            subject: (number % 5) as u8,
+            lines,
+            has_text: false,
+            has_answer: false,
+            parallel: false,
+        })
+        .collect();
+    history(provider, &steps)
+}
+
+#[test]
+fn all_messages_before_the_first_response_are_whole() {
+    let instructions = "Follow the style of the project. ".repeat(60);
+    for provider in [Provider::OpenAi, Provider::Anthropic] {
+        let mut list = messages(&reads(provider, 12, 40)).to_vec();
+        let task = list.iter().position(|message| message["role"] == "user").unwrap();
+        list.insert(task, json!({ "role": "user", "content": instructions }));
+        let text = Value::from(list.clone()).to_string();
+        let transcript = read(provider, &text);
+        let session = ChatSession::new(options("thrifty"), &BytesOverFour);
+        let fitted = session.fit(&transcript, &budget(2_600)).unwrap();
+        assert!(!fitted.cuts().is_empty());
+        let sent = fitted.json();
+        for message in &list[task..task + 2] {
+            assert!(sent.contains(message["content"].as_str().unwrap()), "{provider}");
+        }
+    }
+}
+
+#[test]
+fn results_with_terms_of_the_query_are_cut_later() {
+    let history = reads(Provider::Anthropic, 12, 20).to_string();
+    let transcript = read(Provider::Anthropic, &history);
+    let cut = |query: &str| {
+        let session = ChatSession::new(options("careful"), &BytesOverFour).with_query(query);
+        let fitted = session.fit(&transcript, &budget(3_000)).unwrap();
+        fitted.cuts().iter().map(|cut| cut.message).collect::<Vec<_>>()
+    };
+    // The result of the third read.
+    assert!(cut("").contains(&6));
+    assert!(!cut("where is value_2_7?").contains(&6));
+    assert!(cut("where is value_9_7?").contains(&6));
+}
+
+#[test]
+fn receipts_replay_requests_of_sessions() {
+    let history = reads(Provider::Anthropic, 12, 20).to_string();
+    let mut transcript = read(Provider::Anthropic, &history);
+    transcript.pin(4).unwrap();
+    let registry = PolicyRegistry::default();
+    let policy = registry.policy("careful").unwrap();
+    let budget = budget(3_000);
+    let session = ChatSession::new(options("careful"), &BytesOverFour).with_query("value_2_7");
+    let fitted = session.fit(&transcript, &budget).unwrap();
+    for cache_control in [false, true] {
+        let query = Some("value_2_7");
+        let config = FitConfig { policy, query, budget: &budget, cache_control };
+        let receipt = fitted.receipt(config, "bytes");
+        let text = serde_json::to_string(&receipt).unwrap();
+        let receipt: Receipt = serde_json::from_str(&text).unwrap();
+        let replay = |history: &str| {
+            let mut transcript = read(Provider::Anthropic, history);
+            transcript.pin_as_in(&receipt).unwrap();
+            transcript.replay_session(&receipt, None, &BytesOverFour).unwrap().unwrap()
+        };
+        assert_eq!(replay(&history), Replay::Identical);
+        let changed = history.replace("value_5_3 ", "value_5_4 ");
+        assert!(matches!(replay(&changed), Replay::Item { .. }), "{:?}", replay(&changed));
+        let mut other = receipt.clone();
+        other.source.query = None;
+        let mut transcript = read(Provider::Anthropic, &history);
+        transcript.pin_as_in(&receipt).unwrap();
+        let replay = transcript.replay_session(&other, None, &BytesOverFour).unwrap();
+        assert_eq!(replay, Some(Replay::Result));
     }
 }
 
@@ -496,7 +600,7 @@ fn the_store_returns_what_a_lost_history_had() {
 }
 
 #[test]
-fn a_long_history_takes_less_time_than_counting_it() {
+fn a_long_history_takes_no_quadratic_work() {
     // Quadratic work would take minutes.
     let step = |action, lines| Step {
         action,
@@ -542,7 +646,7 @@ fn recorded_sessions_keep_the_invariants() {
         // An empty one is sent as it is, but the rules reject it.
         history.as_object_mut().unwrap().retain(|name, value| name != "system" || value != "");
         let tokens: i64 = read(provider, &text).items().iter().map(|item| item.tokens()).sum();
-        check_session(provider, &history, tokens / 2, "balanced")
+        check_session(provider, &history, tokens / 2, "balanced", (None, ""))
             .unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }

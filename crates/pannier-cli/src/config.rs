@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use pannier::ops::Tokens;
 use pannier::{Defaults, Shelf};
+use pannier_memory::UserFolder;
 use serde::Deserialize;
 
 use crate::error::CliError;
@@ -107,7 +108,22 @@ fn relative_to(folder: &Path, name: String, prefix: &str) -> String {
 
 /// Returns a shelf for the user's requests, with the settings of the project and of the environment.
 pub(crate) fn shelf() -> Result<Shelf, CliError> {
-    Ok(Shelf::local().with_defaults(read()?.defaults))
+    Ok(Shelf::local().with_defaults(read()?.defaults).with_user_memory(user_memory()))
+}
+
+/// Returns the user's own folder for the memory of all projects, with `~` for the home folder.
+pub(crate) fn user_memory() -> Option<UserFolder> {
+    let variable =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = variable("HOME");
+    let config = variable("XDG_CONFIG_HOME").or_else(|| Some(home.as_ref()?.join(".config")))?;
+    let path = config.join("pannier").join("context");
+    let label = match home.and_then(|home| Some(path.strip_prefix(home).ok()?.to_owned())) {
+        Some(below) => Path::new("~").join(below),
+        None => path.clone(),
+    };
+    let label = label.to_string_lossy().replace(std::path::MAIN_SEPARATOR, "/");
+    Some(UserFolder::new(path, label))
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ fn documents_show_what_commands_print() {
     std::env::set_current_dir(&folder).unwrap();
     let cases = trycmd::TestCases::new();
     cases.default_bin_name("pannier").env("NO_COLOR", "1");
+    cases.env("XDG_CONFIG_HOME", folder.join("config").display().to_string());
     for document in [
         "README.md",
         "docs/commands.md",

@@ -94,6 +94,7 @@ fn run(folder: &Path, arguments: &str) -> String {
         .env("NO_COLOR", "1")
         .env_remove("CLICOLOR_FORCE")
         .env_remove("CTX_TOKEN_BUDGET")
+        .env("XDG_CONFIG_HOME", folder.join("config"))
         .output()
         .unwrap();
     let mut text = String::from_utf8(output.stdout).unwrap();

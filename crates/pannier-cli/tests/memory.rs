@@ -20,6 +20,7 @@ fn pannier(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pannier"));
     command.current_dir(folder).arg("memory").args(arguments);
     command.env("XDG_STATE_HOME", folder.join("state")).env_remove("CTX_TOKEN_BUDGET");
+    command.env("XDG_CONFIG_HOME", folder.join("config"));
     command.stdin(Stdio::null());
     command
 }
@@ -491,4 +492,54 @@ fn hook_of_an_empty_memory_prints_nothing() {
     let root = project("empty", &[(".context/TASKS.md", "# Tasks\n")]);
     let output = hook(&root, &["hook", "claude-code"], "{\"hook_event_name\":\"SessionStart\"}");
     assert_eq!(stdout(&output), "");
+}
+
+#[test]
+fn files_of_other_tools_and_of_the_user_are_in_the_packet() {
+    let root = folder("sources");
+    let error = stderr(&run(&root, &["add", "task", "x"]), 2);
+    assert!(error.contains("there is no .context folder"), "{error}");
+    fs::write(root.join("CLAUDE.md"), "Row east.\n").unwrap();
+    let user = root.join("config/pannier/context");
+    fs::create_dir_all(&user).unwrap();
+    fs::write(user.join("NOTES.md"), "Answer in French.\n").unwrap();
+    let text = stdout(&run(&root, &[]));
+    let label = format!("### {}/NOTES.md\n\nAnswer in French.\n", user.display());
+    assert!(text.contains("### CLAUDE.md\n\nRow east.\n") && text.contains(&label), "{text}");
+    let text = stdout(&run(&root, &["--no-user"]));
+    assert!(text.contains("Row east.") && !text.contains("French"), "{text}");
+    let receipt = root.join("packet.json").display().to_string();
+    stdout(&run(&root, &["--receipt", &receipt]));
+    let mut replay = Command::new(env!("CARGO_BIN_EXE_pannier"));
+    replay.args(["inspect", "replay", &receipt, "--context", "."]).current_dir(&root);
+    stdout(&replay.env("XDG_CONFIG_HOME", root.join("config")).output().unwrap());
+    let checked = stdout(&run(&root, &["check"]));
+    assert!(checked.contains("CLAUDE.md: entries 1, lines 1 (in entries 1,"), "{checked}");
+    // The host shows its model this file itself.
+    let hook = stdout(&run(&root, &["hook", "claude-code"]));
+    assert!(hook.contains("French") && !hook.contains("Row east."), "{hook}");
+    assert_eq!(stdout(&run(&root, &["hook", "claude-code", "--no-user"])), "");
+    // The specified command reads the context folder only.
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_pannier"));
+    let agent = agent.arg("agent").current_dir(&root).output().unwrap();
+    assert!(stderr(&agent, 2).contains("there is no .context folder"));
+}
+
+#[test]
+fn added_entries_are_in_the_packet() {
+    let root = project("add", &[]);
+    let added =
+        stdout(&run(&root, &["add", "decision", "Row east. The wind is better.", "--now", NOW]));
+    assert!(added.starts_with('d') && added.ends_with(" .context/DECISIONS.md:3\n"), "{added}");
+    let id = added.split(' ').next().unwrap();
+    let text = stdout(&run(&root, &["get", id]));
+    assert!(
+        text.contains("[2026-11-16] Row east") && text.contains("The wind is better."),
+        "{text}"
+    );
+    stdout(&run(&root, &["add", "task", "Paint the oars", "--now", NOW]));
+    let packet = stdout(&run(&root, &["--now", NOW]));
+    assert!(packet.contains("- [ ] Paint the oars #added:2026-11-16-120000\n"), "{packet}");
+    let error = stderr(&run(&root, &["add", "task", " "]), 2);
+    assert!(error.contains("the entry was not added: it has no text"), "{error}");
 }

@@ -170,3 +170,36 @@ fn check_with_problems_exits_with_one() {
     assert_eq!(run(&folder, &["check"]), (0, "sound\n".to_owned(), String::new()));
     assert_eq!(run(&folder, &["check", "--root", "none"]).0, 2);
 }
+
+#[test]
+fn aliases_budgets_and_empty_roots() {
+    let folder = folder("options");
+    let write = |path: &str, text: &str| {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let snippet = |id: &str, rest: &str| {
+        format!("---\nid: {id}\ndescription: d\ntype: check\nscope: global\n{rest}---\n{id}!\n")
+    };
+    let output = |arguments: &[&str]| {
+        let (code, text, problem) = run(&folder, arguments);
+        assert_eq!(code, 0, "{problem}");
+        text
+    };
+    write("empty/a.md", "# Words\n");
+    let checked = output(&["check", "--root", "empty"]);
+    assert!(checked.starts_with("nothing to check"), "{checked}");
+    write("docs/global/names.md", &snippet("names", ""));
+    write("docs/ledger.md", &snippet("ledger", "requires: ['@~/.tool/names.md']\n"));
+    let alias = "@~/.tool=docs/global";
+    output(&["index"]);
+    let text = output(&["get", "ledger", "--alias", alias]);
+    assert!(text.contains("names!") && !text.contains("warning"), "{text}");
+    assert!(output(&["get", "ledger"]).contains("warning"));
+    output(&["index", "--alias", alias]);
+    assert!(output(&["get", "ledger"]).contains("names!"));
+    assert_eq!(output(&["list"]).lines().next().unwrap(), "ledger  global  check  2  d");
+    let list = output(&["list", "--budget", "3"]);
+    assert!(list.starts_with("0 of 2 snippets fit the budget"), "{list}");
+}

@@ -98,6 +98,28 @@ fn the_best_is_shortened_rather_than_replaced() {
     assert_eq!(levels(&pool, &slicer([1.0; 3]), 10), [Some(2), Some(1), None]);
     assert_eq!(levels(&pool, &slicer([1.0; 3]), 120), [Some(0), Some(1), Some(2)]);
     assert_eq!(levels(&pool, &slicer([1.0; 3]), 150), [Some(0), Some(0), Some(0)]);
+    // All others get their shortest form before one gets a longer form.
+    let pool: Pool = vec![(0, vec![90, 20, 5]); 3];
+    assert_eq!(levels(&pool, &slicer([1.0; 3]), 44), [Some(1), Some(2), Some(2)]);
+    assert_eq!(levels(&pool, &slicer([1.0; 3]), 45), [Some(1), Some(1), Some(2)]);
+}
+
+#[test]
+fn whole_candidates_exceed_their_part_if_all_others_have_their_longest_form() {
+    let half = slicer([1.0; 3]).with_full_text_percent(50.0).unwrap();
+    let pool: Pool = vec![(0, vec![30, 10]), (1, vec![30, 10])];
+    assert_eq!(levels(&pool, &half, 40), [Some(0), Some(1)]);
+    assert_eq!(levels(&pool, &half, 39), [Some(1), Some(1)]);
+    let pool: Pool = vec![(0, vec![30, 10]), (0, vec![40, 20, 5])];
+    assert_eq!(levels(&pool, &half, 34), [Some(1), Some(1)]);
+    assert_eq!(levels(&pool, &half, 50), [Some(0), Some(1)]);
+    // One without forms has no longer one.
+    let pool: Pool = vec![(0, vec![30]), (1, vec![30, 10])];
+    assert_eq!(levels(&pool, &half, 40), [Some(0), Some(1)]);
+    assert_eq!(levels(&pool, &half, 39), [None, Some(1)]);
+    // Kinds without a weight are last, also if they cost nothing.
+    let pool: Pool = vec![(0, vec![30]), (1, vec![0])];
+    assert_eq!(levels(&pool, &slicer([1.0, 0.0, 0.0]), 20), [None, None]);
 }
 
 #[test]

@@ -107,6 +107,100 @@ impl Small {
     }
 }
 
+/// `FillOrder::Marginal` without sections and limits, step by step.
+impl Small {
+    /// The forms after `current` on the upper hull: each time the one with the steepest rise, of several the longest.
+    fn next_on_hull(&self, position: usize, current: Option<Level>) -> Option<Level> {
+        let forms = &self.candidates[position].0;
+        let (mut tokens, mut value, mut end) = (0, 0.0, forms.len());
+        loop {
+            let rise = |level: &usize| {
+                let (width, height) =
+                    (forms[*level].0 + self.separator - tokens, forms[*level].1 - value);
+                density(height, width)
+            };
+            let longer = (0..end).filter(|level| forms[*level].1 > value);
+            let next = longer.max_by(|a, b| rise(a).total_cmp(&rise(b)).then(b.cmp(a)))?;
+            if current.is_none_or(|current| next < current.get()) {
+                return Some(Level::new(next as u8));
+            }
+            (tokens, value, end) = (forms[next].0 + self.separator, forms[next].1, next);
+        }
+    }
+
+    fn with(&self, choice: &[Option<Level>], position: usize, level: Level) -> Vec<Option<Level>> {
+        let mut with = choice.to_vec();
+        with[position] = Some(level);
+        with
+    }
+
+    /// The longer forms of each candidate, longest first, with the gain of those that are taken.
+    fn longer(&self, choice: &[Option<Level>]) -> Vec<Vec<(Level, Option<f64>)>> {
+        let forms = self.candidates.iter().zip(choice);
+        let longer = |((forms, _), current): (&(Forms, usize), &Option<Level>)| {
+            let levels = 0..current.map_or(forms.len(), Level::get);
+            let gain = |level: usize| current.map(|c| forms[level].1 - forms[c.get()].1);
+            levels.map(|level| (Level::new(level as u8), gain(level))).collect()
+        };
+        forms.map(longer).collect()
+    }
+
+    fn take_steps(&self, mut choice: Vec<Option<Level>>, target: i64) -> Vec<Option<Level>> {
+        let mut is_open = vec![true; choice.len()];
+        loop {
+            let step = |position: usize| {
+                let (forms, current) = (&self.candidates[position].0, choice[position]);
+                let next = self.next_on_hull(position, current).filter(|_| is_open[position])?;
+                let (before, value) = current
+                    .map_or((-self.separator, 0.0), |c| (forms[c.get()].0, forms[c.get()].1));
+                let rise = density(forms[next.get()].1 - value, forms[next.get()].0 - before);
+                Some((rise, position, next))
+            };
+            let steps = (0..choice.len()).filter_map(step);
+            let Some((_, position, level)) =
+                steps.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))
+            else {
+                break;
+            };
+            let with = self.with(&choice, position, level);
+            is_open[position] = self.cost(&with) <= target;
+            choice = if is_open[position] { with } else { choice };
+        }
+        for is_enough in [|gain: f64| gain > 0.0, |gain: f64| gain == 0.0] {
+            for position in 0..choice.len() {
+                let longer = self.longer(&choice).swap_remove(position);
+                let longer = longer.into_iter().filter(|(_, gain)| is_enough(gain.unwrap_or(1.0)));
+                let mut with = longer.map(|(level, _)| self.with(&choice, position, level));
+                choice = with.find(|with| self.cost(with) <= target).unwrap_or(choice);
+            }
+        }
+        choice
+    }
+
+    fn marginal(&self, kept: &[Option<Level>], target: i64) -> Vec<Option<Level>> {
+        let steps = self.take_steps(kept.to_vec(), target);
+        // The best single form, the first of several.
+        let mut single = kept.to_vec();
+        for position in 0..kept.len() {
+            for (level, _) in self.longer(kept).swap_remove(position) {
+                let with = self.with(kept, position, level);
+                let gain = self.value(&with) - self.value(kept);
+                if self.cost(&with) <= target && gain > self.value(&single) - self.value(kept) {
+                    single = with;
+                }
+            }
+        }
+        match self.value(&single) > self.value(&steps) {
+            true => self.take_steps(single, target),
+            false => steps,
+        }
+    }
+}
+
+fn density(value: f64, tokens: i64) -> f64 {
+    if tokens <= 0 { f64::MAX } else { value / tokens as f64 }
+}
+
 fn kinds() -> [ContextKind; 3] {
     [ContextKind::MESSAGE, ContextKind::MEMORY, ContextKind::DOCUMENT]
 }
@@ -123,7 +217,8 @@ fn slice<'o, 'a>(slicer: &FillSlice, offers: &'o Offers<'a>, target: i64) -> Tal
 
 /// Candidates in order of score, with up to `forms` forms below the whole, in up to three sections.
 fn small(max_forms: usize, max_sections: usize) -> impl Strategy<Value = Small> {
-    let form = (1_i64..25, 0_u32..=10);
+    // Eighths of a score are exact, so that equal values per token are equal numbers.
+    let form = (1_i64..25, 0_u32..=8);
     let candidate =
         ((0_i64..40, 0_u32..=20, 0..3_u32, 0..3_usize), prop::collection::vec(form, 0..=max_forms));
     let shares = prop::collection::vec((0_u8..=33, 0_u8..=60), 0..=3);
@@ -142,7 +237,7 @@ fn small(max_forms: usize, max_sections: usize) -> impl Strategy<Value = Small> 
                 let mut shorter: Vec<(i64, f64, u32)> = forms
                     .into_iter()
                     .map(|(less, worth)| {
-                        (whole.0 - less, whole.1 * f64::from(worth) / 10.0, whole.2)
+                        (whole.0 - less, whole.1 * f64::from(worth) / 8.0, whole.2)
                     })
                     .filter(|form| form.0 > 0)
                     .collect();
@@ -192,6 +287,9 @@ proptest! {
                 prop_assert!(used(&choice, of) <= cap(of).max(used(&kept, of)), "kind {of}");
             }
             let in_section = |choice: &[Option<Level>], section: u32| pool.taken(choice).iter().filter(|form| form.2 == section).count();
+            if let (Some(max), false) = (pool.max_per_section, pool.headings.is_empty()) {
+                prop_assert!((0..3).all(|section| in_section(&choice, section) <= max.max(in_section(&kept, section))));
+            }
             for (position, (forms, of)) in pool.candidates.iter().enumerate() {
                 let current = choice[position];
                 for level in 0..current.map_or(forms.len(), Level::get) {
@@ -242,6 +340,18 @@ proptest! {
                     prop_assert!(pool.cost(&single) > target || pool.value(&single) <= value + 1e-9);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn marginal_takes_the_steps_of_its_definition(pool in small(3, 0), target in 1_i64..150) {
+        let pool = Small { shares: Vec::new(), max_per_section: None, ..pool };
+        let items = pool.items();
+        let offers = pool.offers(&items);
+        if offers.has_forms() {
+            let kept = levels(&Tally::new(&offers, SliceBudget::new(target)));
+            let found = levels(&slice(&pool.slicer(FillOrder::Marginal), &offers, target));
+            prop_assert_eq!(found, pool.marginal(&kept, target));
         }
     }
 
@@ -304,8 +414,121 @@ fn a_section_opens_for_its_best_candidates_together() {
     };
     let items = pool.items();
     let offers = pool.offers(&items);
-    let taken = levels(&slice(&FillSlice::new(FillOrder::Marginal), &offers, 30));
-    assert_eq!(taken.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, true, true]);
+    let is_taken = |offers: &Offers<'_>, target| -> Vec<bool> {
+        let taken = levels(&slice(&FillSlice::new(FillOrder::Marginal), offers, target));
+        taken.iter().map(Option::is_some).collect()
+    };
+    assert_eq!(is_taken(&offers, 30), [false, true, true, true]);
+    // A heading of 40 makes them dearer than the single one.
+    let dear = pool.offers(&items).with_headings([40, 0], Headings::Once);
+    assert_eq!(is_taken(&dear, 75), [true, true, true, true]);
+    assert_eq!(is_taken(&dear, 50), [true, false, false, false]);
+}
+
+#[test]
+fn marginal_counts_headings_where_they_are_due() {
+    let take = |candidates: Vec<(Forms, usize)>, headings: &[i64], kept: &[u32], target| {
+        let pool = Small {
+            candidates,
+            headings: headings.to_vec(),
+            separator: 0,
+            kept: kept.to_vec(),
+            shares: Vec::new(),
+            max_per_section: None,
+        };
+        let items = pool.items();
+        let levels =
+            levels(&slice(&FillSlice::new(FillOrder::Marginal), &pool.offers(&items), target));
+        levels.into_iter().map(|level| level.map(Level::get)).collect::<Vec<_>>()
+    };
+    // The section opens at 1.0 of 25 tokens. Once it is open, its second member comes before the last one.
+    let members = vec![(vec![(5, 0.5, 0)], 0), (vec![(10, 0.5, 0)], 0), (vec![(10, 0.35, 1)], 0)];
+    assert_eq!(take(members, &[10, 0], &[], 25), [Some(0), Some(0), None]);
+    // The whole of the first has a heading of its own, which its short form has not.
+    let raised = vec![(vec![(20, 0.9, 1), (10, 0.5, 0)], 0), (vec![(20, 0.4, 0)], 0)];
+    assert_eq!(take(raised, &[0, 30], &[], 50), [Some(1), Some(0)]);
+    // Of single forms, the second gains most. A kept one gains the difference.
+    let kept =
+        vec![(vec![(30, 0.9, 0), (5, 0.5, 0)], 0), (vec![(25, 0.6, 0)], 0), (vec![(1, 0.1, 0)], 0)];
+    assert_eq!(take(kept, &[], &[0], 30), [Some(1), Some(0), None]);
+}
+
+#[test]
+fn candidates_in_any_order_are_taken_by_score() {
+    let items: Vec<ContextItem> = [0.1, 0.5, 0.9].map(|score| item("x", 5, score)).into();
+    let score = |item: &ContextItem| item.future_relevance_hint().unwrap();
+    let offers =
+        Offers::new(items.iter().map(|item| ScoredItem { item, score: score(item) }.into()));
+    assert_eq!(taken(&slice(&FillSlice::default(), &offers, 10)), [2, 1]);
+    let one = CountQuotaEntry::new(ContextKind::MESSAGE, 1, 1).unwrap();
+    let slicer = CountQuotaSlice::new([one], GreedySlice, ScarcityBehavior::Degrade).unwrap();
+    let mut tally = Tally::new(&offers, SliceBudget::new(15));
+    slicer.slice(&mut tally).unwrap();
+    assert_eq!(taken(&tally), [2]);
+}
+
+#[test]
+fn without_sections_documents_have_the_maximum() {
+    let passage = |document: &str, sequence: u64| {
+        let passage = Passage { document, sequence, range: 0..1 };
+        scored(&format!("{document} {sequence}"), 5, 0.5).passage(&passage).build().unwrap()
+    };
+    let items = [passage("a", 0), passage("b", 0), passage("a", 1), item("other", 5, 0.4)];
+    let pipeline = pipeline().slicer(FillSlice::default().with_max_per_section(1)).build();
+    let selection = pipeline.run(&items, &budget(100)).unwrap();
+    let mut indices: Vec<usize> = selection.indices().collect();
+    indices.sort_unstable();
+    assert_eq!(indices, [0, 1, 3]);
+}
+
+#[test]
+fn certificates_of_shares_follow_their_rounding() {
+    let kinds = kinds();
+    let share = |kind: usize, floor_percent, cap_percent| Share {
+        kind: kinds[kind].clone(),
+        floor_percent,
+        cap_percent,
+    };
+    let holds_below = |shares: Vec<Share>, candidates: &[(usize, i64)], target| {
+        let items: Vec<ContextItem> = candidates
+            .iter()
+            .map(|(kind, tokens)| {
+                scored("x", *tokens, 0.5).kind(kinds[*kind].clone()).build().unwrap()
+            })
+            .collect();
+        let offers = Offers::new(items.iter().map(|item| ScoredItem { item, score: 0.5 }.into()));
+        let slicer = FillSlice::default().with_shares(shares).unwrap();
+        let tally = slice(&slicer, &offers, target);
+        (taken(&tally), tally.holds_below())
+    };
+    // 60 percent of 150 are 90. A float may be a token off.
+    let capped = || vec![share(0, 0.0, 60.0)];
+    assert_eq!(holds_below(capped(), &[(0, 90)], 100), (vec![], 149));
+    let large = 1 << 40;
+    assert_eq!(holds_below(capped(), &[(0, large)], large), (vec![], large + 1));
+    // With one token more, both floors have one more, and none is left for the first candidate.
+    let halves = vec![share(0, 50.0, 100.0), share(1, 50.0, 100.0)];
+    assert_eq!(holds_below(halves, &[(2, 1), (0, 30), (1, 30)], 9), (vec![0], 10));
+}
+
+#[test]
+fn a_floor_counts_against_what_is_available_after_the_heading() {
+    let pool = Small {
+        candidates: vec![(vec![(50, 0.9, 0)], 0), (vec![(40, 0.5, 1)], 1)],
+        headings: vec![10, 0],
+        separator: 0,
+        kept: Vec::new(),
+        shares: vec![(0.0, 100.0), (40.0, 100.0)],
+        max_per_section: None,
+    };
+    let items = pool.items();
+    let offers = pool.offers(&items);
+    let verdict =
+        |target| slice(&pool.slicer(FillOrder::Score), &offers, target).verdicts()[0].clone();
+    assert_eq!(verdict(100), Verdict::WHOLE);
+    // 39 are reserved for the other, and ten are for the heading.
+    assert_eq!(verdict(99), Verdict::WHOLE);
+    assert_eq!(verdict(98), Verdict::Left { available_tokens: 49 });
 }
 
 #[test]
@@ -344,6 +567,8 @@ fn a_floor_is_kept_free_and_released_if_nobody_can_use_it() {
         report.excluded[0].reason.to_string(),
         "QuotaCapExceeded: kind Message would be at 90, its cap is 60"
     );
+    let halves = [share(&message, 60.0, 100.0), share(&memory, 40.0, 100.0)];
+    assert!(FillSlice::default().with_shares(halves).is_ok());
     for shares in [
         vec![share(&message, 60.0, 50.0)],
         vec![share(&message, 60.0, 100.0), share(&memory, 60.0, 100.0)],

@@ -231,3 +231,49 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn kept_candidates_are_raised_by_value_per_token() {
+    let item = |content: &str, tokens, score| {
+        let item = scored(content, tokens, score).keep(true);
+        item.form(FormName::SHORT, "short", tokens - 5).build().unwrap()
+    };
+    let items = [item("first", 60, 0.9), item("second", 40, 0.8)];
+    // Five tokens are left, and each longer form costs that. The second has more value per token.
+    let selection = pipeline().build().run(&items, &budget(95)).unwrap();
+    assert_eq!(selection.sent().map(|sent| sent.is_whole()).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
+fn a_kept_candidate_counts_for_its_kind() {
+    let item = |content: &str, tokens, score| scored(content, tokens, score).kind(kind("note"));
+    let items = [
+        item("large", 50, 0.9).build().unwrap(),
+        item("small", 5, 0.5).build().unwrap(),
+        item("kept", 5, 0.1).keep(true).build().unwrap(),
+    ];
+    let select = |require, cap| {
+        let count = CountQuotaEntry::new(kind("note"), require, cap).unwrap();
+        let slicer = CountQuotaSlice::new([count], GreedySlice, ScarcityBehavior::Throw).unwrap();
+        select(pipeline().slicer(slicer).placer(RankPlacer), &items, 20).unwrap()
+    };
+    assert_eq!(select(1, 2), ["small", "kept"]);
+    assert_eq!(select(1, 1), ["kept"]);
+}
+
+#[test]
+fn a_knapsack_raises_the_kept_candidate_that_gains_most() {
+    let item = |content: &str, (score, worth)| {
+        let item = scored(content, 10, score).keep(true);
+        item.form_with_worth(FormName::SHORT, "short", 5, worth).build().unwrap()
+    };
+    let pipeline = pipeline().slicer(KnapsackSlice::exact()).placer(RankPlacer).build();
+    // The gains are 0.09 and 0.45, then 0.45 and 0.18.
+    for (first, second, is_whole) in
+        [((0.9, 0.9), (0.5, 0.1), [false, true]), ((0.9, 0.5), (0.2, 0.1), [true, false])]
+    {
+        let items = [item("first", first), item("second", second)];
+        let selection = pipeline.run(&items, &budget(15)).unwrap();
+        assert_eq!(selection.sent().map(|sent| sent.is_whole()).collect::<Vec<_>>(), is_whole);
+    }
+}

@@ -269,6 +269,8 @@ fn what_cannot_be_sent_is_out_and_says_by_which_rule() {
     let pipeline = pipeline().build().with_layout(NoFirst);
     let selection = pipeline.run(&items, &budget(100)).unwrap();
     assert_eq!(placed(&selection), ["four"]);
+    // It is not measured, so the plan is the cost.
+    assert_eq!(selection.ledger().sent(), 1);
     let report = selection.report();
     assert_eq!(
         excluded(&report),

@@ -305,3 +305,12 @@ proptest! {
         prop_assert!(taken(&tally).is_sorted_by_key(tier_of));
     }
 }
+
+#[test]
+fn candidates_without_a_score_stay_if_everything_fits_exactly() {
+    let items = [task("one", 50, 0.9, 5), task("none", 50, 0.0, 5)];
+    let tier = Tier { drop_zero_score: true, ..Tier::new([kind("task")]) };
+    let builder = || pipeline().slicer(TieredSlice::new([tier.clone()]).unwrap());
+    assert_eq!(select(builder(), &items, 100).unwrap().len(), 2);
+    assert_eq!(select(builder(), &items, 99).unwrap(), ["one"]);
+}

@@ -3,6 +3,7 @@
 //! - [`replace_file`] writes a temporary file next to the target and renames it, so that readers see the old or the new content.
 //! - [`FileLock`] is an exclusive lock that the operating system releases when its process ends.
 //! - [`read_bounded`] and [`read_file_bounded`] stop at a byte limit, because the files come from other programs.
+//! - [`find_agent_files`] lists the files in which other tools instruct agents, such as `AGENTS.md`.
 //! - [`split_front_matter`] separates YAML front matter from the body of a document.
 //! - [`SessionStore`] keeps one small file per session and set of folders.
 //!
@@ -22,6 +23,7 @@
 
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
 
+mod agent_files;
 mod error;
 mod front_matter;
 mod lock;
@@ -30,6 +32,9 @@ mod replace;
 mod session_id;
 mod session_store;
 
+pub use agent_files::{
+    AgentFile, AgentFileKind, AgentFiles, AgentFront, MAX_AGENT_FILES, find_agent_files,
+};
 pub use error::SessionError;
 pub use front_matter::{MAX_FRONT_MATTER_BYTES, SplitDocument, is_fence, split_front_matter};
 pub use lock::FileLock;

@@ -310,3 +310,39 @@ fn stubs_fill_what_a_selection_leaves() {
     assert_eq!(error, expected);
     assert!(pipeline.run(&items, &ContextBudget::new(20, 20).unwrap()).unwrap().is_empty());
 }
+
+/// Sends two texts with a character for each stub, or one with three for each.
+struct TwoWays;
+
+impl Records for TwoWays {
+    fn record(&self, (_, item): SentItem<'_>) -> String {
+        item.content().to_owned()
+    }
+
+    fn array(&self, _: SentItem<'_>) -> &str {
+        "all"
+    }
+
+    fn answer(&self, _: &[SentItem<'_>], stubs: usize) -> Vec<String> {
+        vec!["x".repeat(stubs + 2), "y".repeat(stubs)]
+    }
+
+    fn other_answer(&self, _: &[SentItem<'_>], stubs: usize) -> Option<Vec<String>> {
+        Some(vec!["z".repeat(3 * stubs)])
+    }
+}
+
+#[test]
+fn as_many_stubs_fit_as_all_texts_of_both_ways_allow() {
+    let layout = Arc::new(RecordLayout::new(TwoWays, Arc::new(Bytes)));
+    let pipeline = Pipeline::builder(ReflexiveScorer).layout(Arc::clone(&layout)).build();
+    let selection = pipeline.run(&[], &ContextBudget::new(9, 9).unwrap()).unwrap();
+    let tokens = |stubs: usize| (2 * stubs + 2).max(3 * stubs) as i64;
+    for left_out in 0..=9 {
+        for target in 2..=tokens(9) {
+            let expected = (0..=left_out).rfind(|stubs| tokens(*stubs) <= target);
+            let stubs = layout.fitting_stubs(&selection.placed(), left_out, target);
+            assert_eq!(Some(stubs), expected, "{left_out} within {target}");
+        }
+    }
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pannier::{Failure, NamedFolder, Shelf};
 use pannier_docs::Embedder;
+use pannier_memory::UserFolder;
 
 /// The folders of a server, and its limits.
 #[derive(Debug, Default)]
@@ -16,6 +17,8 @@ pub struct ServerConfig {
     pub docs: Vec<NamedFolder>,
     /// Projects with a `.context` folder, or these folders.
     pub contexts: Vec<NamedFolder>,
+    /// The user's own folder, which every packet has; by default none.
+    pub user_memory: Option<UserFolder>,
     /// The folder that records which snippets each session received.
     pub state: Option<PathBuf>,
     /// The user's home, which `@~/` in snippets means.
@@ -35,6 +38,7 @@ impl ServerConfig {
             .with_documents(&self.caches)?
             .with_snippets(&self.docs, self.home)?
             .with_memories(&self.contexts)?
+            .with_user_memory(self.user_memory)
             .with_state_folder(self.state)
             .with_embedder(self.embedder)
             .with_packet_budget(self.packet_budget);

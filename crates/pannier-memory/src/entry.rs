@@ -9,6 +9,8 @@ use std::sync::Arc;
 use pannier_core::Timestamp;
 use serde::Serialize;
 
+use crate::source::Source;
+
 /// The type of an entry. Entries are sorted by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -23,12 +25,23 @@ pub enum Section {
     Decisions,
     /// Lessons and their consequences.
     Learnings,
+    /// Parts of files that instruct agents, such as `AGENTS.md`, and rules of Cursor.
+    Instructions,
+    /// Skills, which an agent opens when it needs them.
+    Skills,
 }
 
 impl Section {
     /// All sections, in order.
-    pub const ALL: [Self; 5] =
-        [Self::Constitution, Self::Tasks, Self::Conventions, Self::Decisions, Self::Learnings];
+    pub const ALL: [Self; 7] = [
+        Self::Constitution,
+        Self::Tasks,
+        Self::Conventions,
+        Self::Decisions,
+        Self::Learnings,
+        Self::Instructions,
+        Self::Skills,
+    ];
 
     /// Returns the name in lower case.
     pub fn name(self) -> &'static str {
@@ -38,6 +51,8 @@ impl Section {
             Self::Conventions => "conventions",
             Self::Decisions => "decisions",
             Self::Learnings => "learnings",
+            Self::Instructions => "instructions",
+            Self::Skills => "skills",
         }
     }
 
@@ -49,12 +64,19 @@ impl Section {
             Self::Conventions => "convention",
             Self::Decisions => "decision",
             Self::Learnings => "learning",
+            Self::Instructions => "instruction",
+            Self::Skills => "skill",
         }
     }
 
     /// Returns whether its entries have headings with dates. Entries of other sections are list items.
     pub fn is_dated(self) -> bool {
         matches!(self, Self::Decisions | Self::Learnings)
+    }
+
+    /// Returns whether its entries are texts below a title. Others are list items.
+    pub(crate) fn has_titles(self) -> bool {
+        self.is_dated() || matches!(self, Self::Instructions | Self::Skills)
     }
 }
 
@@ -86,6 +108,8 @@ pub struct Entry {
     is_specified: bool,
     #[serde(skip)]
     phase: Option<Arc<Phase>>,
+    #[serde(skip)]
+    source: Option<Source>,
 }
 
 /// A heading above tasks, with its tags.
@@ -136,13 +160,19 @@ pub(crate) struct Draft {
     /// Whether the format's specification names this form of an entry.
     pub(crate) is_specified: bool,
     pub(crate) phase: Option<Arc<Phase>>,
+    /// Set for entries from outside of the context folder.
+    pub(crate) source: Option<Source>,
 }
 
 impl Entry {
     /// Returns an entry with the id of the first entry with this title; see [`Entry::number`].
     pub(crate) fn new(section: Section, path: &str, draft: Draft) -> Self {
         let Draft { title, list_intro, text, date, is_superseded, line, .. } = draft;
-        let hash = blake3::hash(title.as_bytes()).to_hex();
+        // Headings such as "Testing" occur in several of these files.
+        let hash = match draft.source {
+            Some(_) => blake3::hash(format!("{path}\n{title}").as_bytes()).to_hex(),
+            None => blake3::hash(title.as_bytes()).to_hex(),
+        };
         let kind = section.singular();
         let id = match date {
             // The first ten characters of a timestamp are its day.
@@ -167,6 +197,7 @@ impl Entry {
             short_id,
             is_specified: draft.is_specified,
             phase: draft.phase,
+            source: draft.source,
         }
     }
 
@@ -248,6 +279,16 @@ impl Entry {
     /// Returns the heading above a task, without tags.
     pub fn phase(&self) -> Option<&str> {
         self.phase.as_deref().map(|phase| phase.title.as_str())
+    }
+
+    /// Returns the file that the entry is from, if that is outside of the context folder.
+    pub(crate) fn source(&self) -> Option<&Source> {
+        self.source.as_ref()
+    }
+
+    /// Returns whether a packet only names the entry: a skill, or a rule for other files than these.
+    pub(crate) fn is_on_demand(&self, files: &[String]) -> bool {
+        self.source.as_ref().is_some_and(|source| source.is_on_demand(files))
     }
 
     /// Returns the date of the entry, or else of its phase.

@@ -79,6 +79,13 @@ pub enum MemoryError {
         path: PathBuf,
     },
 
+    /// An entry cannot be added to the folder.
+    #[error("the entry was not added: {problem}")]
+    NotAdded {
+        /// The reason.
+        problem: String,
+    },
+
     /// A receipt has another source than a packet.
     #[error("the receipt is not the receipt of a packet")]
     NoPacket,

@@ -74,7 +74,10 @@ pub fn measure(
     options: &PacketOptions,
     counter: &Arc<dyn TokenCounter>,
 ) -> Result<MemoryReport, MemoryError> {
-    let asked = memory.entries().iter().filter(|entry| entry.section() != Section::Constitution);
+    // Rules are in every packet, and skills in none.
+    let is_asked =
+        |entry: &&Entry| !matches!(entry.section(), Section::Constitution | Section::Skills);
+    let asked = memory.entries().iter().filter(is_asked);
     let asked: Vec<&Entry> = asked.step_by(2).collect();
     let mut known_items = Vec::new();
     let mut packets = BTreeSet::new();

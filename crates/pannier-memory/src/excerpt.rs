@@ -49,7 +49,7 @@ pub(crate) fn key_paragraph(text: &str) -> Option<&str> {
 /// Returns the title of an entry in one line. That of a list item is its first paragraph, joined across line breaks and
 /// truncated to [`MAX_TITLE_CHARS`].
 pub(crate) fn one_line_title(entry: &Entry) -> String {
-    if entry.section().is_dated() {
+    if entry.section().has_titles() {
         return entry.title().to_owned();
     }
     let paragraph = one_line_paragraph(entry);

@@ -5,9 +5,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pannier_files::{AgentFileKind, find_agent_files};
+
 use crate::MemoryError;
 use crate::file::{Refusal, read, resolve_contained};
 use crate::memory::{FILES, FOLDER, Memory, PAGES, Warning, is_page};
+use crate::source::{SourceFiles, Sources, UserFolder};
 
 const TOO_LONG: &str =
     "it has more than 8 MiB, so it is not read; move old entries to another file";
@@ -17,6 +20,7 @@ const TOO_LONG: &str =
 pub struct Folder {
     path: PathBuf,
     root: PathBuf,
+    is_confined: bool,
 }
 
 impl Folder {
@@ -42,18 +46,57 @@ impl Folder {
         };
         if is_named {
             let root = start.parent().unwrap_or(&start).to_owned();
-            return Ok(Self { path: start, root });
+            return Ok(Self { path: start, root, is_confined: false });
         }
         // A folder with another name is its own root: its siblings may belong to other projects.
         if !start.join(FOLDER).is_dir() && has_entries() {
-            return Ok(Self { path: start.clone(), root: start });
+            return Ok(Self { path: start.clone(), root: start, is_confined: false });
         }
         let root = start.ancestors().find(|ancestor| ancestor.join(FOLDER).is_dir());
         let root = root.ok_or_else(|| MemoryError::NoFolder { start: start.clone() })?;
-        Ok(Self { path: root.join(FOLDER), root: root.to_owned() })
+        Ok(Self { path: root.join(FOLDER), root: root.to_owned(), is_confined: false })
     }
 
-    /// Returns the path of the folder.
+    /// Finds the context folder for a path, as [`find`](Self::find). Without one, takes the path if it has files that
+    /// instruct agents, or else the nearest folder above it with instructions such as `AGENTS.md`. The context folder of
+    /// such a project is missing, which counts as empty. The search for instructions ends at a folder with `.git`.
+    ///
+    /// # Errors
+    ///
+    /// As [`find`](Self::find).
+    pub fn find_project(start: impl AsRef<Path>) -> Result<Self, MemoryError> {
+        let missing = match Self::find(start) {
+            Err(MemoryError::NoFolder { start }) => start,
+            found => return found,
+        };
+        for root in missing.ancestors() {
+            // The skills of a home folder are for all projects in it.
+            let max =
+                if root == missing { AgentFileKind::Skill } else { AgentFileKind::Instructions };
+            if has_agent_files(root, max) {
+                let (path, root) = (root.join(FOLDER), root.to_owned());
+                return Ok(Self { path, root, is_confined: false });
+            }
+            if root.join(".git").exists() {
+                break;
+            }
+        }
+        Err(MemoryError::NoFolder { start: missing })
+    }
+
+    /// Leaves out all files outside of the folder, even if a caller asks for them.
+    #[must_use]
+    pub fn confined(mut self) -> Self {
+        self.is_confined = true;
+        self
+    }
+
+    /// Returns whether there is still something to read.
+    pub fn is_present(&self) -> bool {
+        self.path.is_dir() || has_agent_files(&self.root, AgentFileKind::Skill)
+    }
+
+    /// Returns the path of the folder. It may be [missing](Self::find_project).
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -70,6 +113,26 @@ impl Folder {
     ///
     /// [`MemoryError::Io`] if a file cannot be read.
     pub fn read(&self) -> Result<Memory, MemoryError> {
+        self.read_with(Sources::Folder, None)
+    }
+
+    /// Reads all files of the folder, as [`read`](Self::read), and those outside of it that instruct agents. `user` is the
+    /// folder of [`Sources::User`].
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_with(
+        &self,
+        sources: Sources,
+        user: Option<&UserFolder>,
+    ) -> Result<Memory, MemoryError> {
+        let user = user.filter(|_| sources == Sources::User);
+        let mut others = match sources {
+            _ if self.is_confined => SourceFiles::default(),
+            Sources::Folder => SourceFiles::default(),
+            Sources::Project | Sources::User => SourceFiles::read(&self.root, user),
+        };
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let (mut files, mut warnings) = (Vec::new(), Vec::new());
         let mut paths: Vec<String> = FILES.iter().map(|(file, _)| (*file).to_owned()).collect();
@@ -98,7 +161,9 @@ impl Folder {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Memory::from_folder(&name, files, warnings, unread))
+        warnings.append(&mut others.warnings);
+        unread.append(&mut others.unread);
+        Ok(Memory::from_folder(&name, files, SourceFiles { warnings, unread, ..others }))
     }
 
     /// Returns the sorted names of the pages in a subfolder.
@@ -121,6 +186,11 @@ impl Folder {
         names.sort_unstable();
         Ok(Ok(names))
     }
+}
+
+/// Returns whether a folder has files that instruct agents, of kinds up to `max`.
+fn has_agent_files(root: &Path, max: AgentFileKind) -> bool {
+    find_agent_files(root).is_ok_and(|found| found.files.iter().any(|file| file.kind <= max))
 }
 
 #[cfg(test)]

@@ -47,6 +47,16 @@ impl HookHost {
         }
     }
 
+    /// Returns whether the host shows the model a file of the project itself.
+    pub fn reads(self, path: &str) -> bool {
+        let (files, folder): (&[&str], _) = match self {
+            Self::ClaudeCode => (&["CLAUDE.md"], ".claude/skills/"),
+            Self::Copilot => (&["AGENTS.md", ".github/copilot-instructions.md"], ".github/skills/"),
+            Self::Plain => return false,
+        };
+        files.contains(&path) || path.starts_with(folder)
+    }
+
     /// Returns the events whose hook output the host shows the model, the default first.
     pub fn events(self) -> &'static [&'static str] {
         match self {

@@ -72,7 +72,7 @@ mod tests {
         let memory = Folder::find(scratch.path()).unwrap().read().unwrap();
         assert_eq!(memory.warnings(), []);
         let counts = Section::ALL.map(|section| memory.section(section).len());
-        assert_eq!(counts, [2, 0, 2, 0, 0]);
+        assert_eq!(counts, [2, 0, 2, 0, 0, 0, 0]);
         assert_eq!(memory.read_order(), [".context/CONSTITUTION.md", ".context/CONVENTIONS.md"]);
     }
 

@@ -21,6 +21,7 @@
 #[doc = include_str!("../../../docs/memory.md")]
 struct Guide;
 
+mod add;
 mod config;
 mod date;
 mod dated_entries;
@@ -41,6 +42,7 @@ mod packer;
 mod policy;
 mod render;
 mod session;
+mod source;
 #[cfg(test)]
 mod test;
 mod text;
@@ -59,3 +61,4 @@ pub use pannier_files::SessionId;
 pub use policy::PacketPolicy;
 pub use render::PacketFormat;
 pub use session::Cooldowns;
+pub use source::{Sources, UserFolder};

@@ -47,6 +47,9 @@ pub struct Coverage {
     pub uncovered: Vec<usize>,
     /// Whether the packet only names the file, as one to read.
     pub is_listed: bool,
+    /// The file with the same content, if one was read before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_as: Option<String>,
 }
 
 /// The kinds of all lines of a file.
@@ -144,6 +147,7 @@ impl LineMap {
             skipped: count(LineKind::Skipped),
             uncovered: uncovered.collect(),
             is_listed,
+            same_as: None,
         }
     }
 }

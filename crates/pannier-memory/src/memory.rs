@@ -5,12 +5,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use pannier_files::AgentFileKind;
 use serde::Serialize;
 
 use crate::entry::{Draft, Entry, Section};
 use crate::line_map::{Coverage, LineMap};
 use crate::markdown::Outline;
-use crate::{dated_entries, list_entries};
+use crate::source::{SourceFile, SourceFiles};
+use crate::{dated_entries, list_entries, source};
 
 /// The files of a context folder, in reading order.
 pub(crate) const FILES: [(&str, Option<Section>); 8] = [
@@ -91,16 +93,15 @@ impl Memory {
         B: AsRef<[u8]>,
     {
         let files = files.into_iter().map(|(path, bytes)| (path.into(), bytes));
-        Self::from_folder(FOLDER, files, Vec::new(), Vec::new())
+        Self::from_folder(FOLDER, files, SourceFiles::default())
     }
 
-    /// Parses the files of a folder with this name. `warnings` are those of reading the folder, and `unread` are the files
-    /// that are too long.
+    /// Parses the files of a folder with this name, and those outside of it. `others` also has the warnings of reading all
+    /// of them, and the files that are too long.
     pub(crate) fn from_folder<B: AsRef<[u8]>>(
         folder: &str,
         files: impl IntoIterator<Item = (String, B)>,
-        warnings: Vec<Warning>,
-        unread: Vec<String>,
+        others: SourceFiles,
     ) -> Self {
         let mut files: Vec<(FileRole, String, B)> = files
             .into_iter()
@@ -110,13 +111,24 @@ impl Memory {
             .collect();
         files.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
         files.dedup_by(|next, kept| next.1 == kept.1);
+        let SourceFiles { files: others, warnings, unread } = others;
         let mut memory = Self { warnings, unread, ..Self::default() };
         let mut hash = blake3::Hasher::new();
-        for (role, path, bytes) in &files {
-            for part in [path.as_bytes(), bytes.as_ref()] {
+        let mut update = |path: &str, bytes: &[u8]| {
+            for part in [path.as_bytes(), bytes] {
                 hash.update(&(part.len() as u64).to_le_bytes()).update(part);
             }
+        };
+        for (role, path, bytes) in &files {
+            update(path, bytes.as_ref());
             memory.add(*role, path, bytes.as_ref());
+        }
+        let mut contents: BTreeMap<&[u8], &str> = BTreeMap::new();
+        for file in &others {
+            update(&file.path, &file.bytes);
+            let same_as = contents.get(file.bytes.as_slice()).copied();
+            memory.add_source(file, same_as);
+            contents.entry(&file.bytes).or_insert(&file.path);
         }
         memory.version = hash.finalize().to_hex().to_string();
         // Pages follow all main files, so entries are not yet sorted by section.
@@ -138,22 +150,7 @@ impl Memory {
 
     fn add(&mut self, role: FileRole, path: &str, bytes: &[u8]) {
         let mut problems = Vec::new();
-        let outline = Outline::new(&decode_lossy(bytes, &mut problems));
-        let deep = "the line nests deeper than 100 levels, so its indentation is ignored";
-        let deep = outline.deep_lines.iter().map(|line| (*line, deep));
-        let unclosed = outline.unclosed.map(|unclosed| match unclosed.is_code {
-            true => {
-                (unclosed.line, "the code block is not closed, so the rest of the file is code")
-            }
-            false => (unclosed.line, "the tag is not closed, so the rest of the file is one block"),
-        });
-        let comment = "the comment is not closed, so only the rest of its line is ignored";
-        let comments = outline.open_comments.iter().map(|line| (*line, comment));
-        problems.extend(
-            deep.chain(unclosed)
-                .chain(comments)
-                .map(|(line, problem)| Problem { line, problem: problem.to_owned() }),
-        );
+        let outline = outline(&decode_lossy(bytes, &mut problems), &mut problems);
         let mut lines = LineMap::new(&outline);
         let drafts: Vec<Draft> = match role.section() {
             Some(Section::Constitution | Section::Conventions) => {
@@ -163,7 +160,7 @@ impl Memory {
             Some(Section::Decisions | Section::Learnings) => {
                 dated_entries::entries(&outline, &mut lines, &mut problems)
             }
-            None => Vec::new(),
+            Some(Section::Instructions | Section::Skills) | None => Vec::new(),
         };
         self.coverage.push(lines.coverage(path, drafts.len(), role.section().is_none()));
         if let Some(section) = role.section() {
@@ -172,6 +169,34 @@ impl Memory {
         if matches!(role, FileRole::File(_)) && outline.has_content {
             self.read_order.push(path.to_owned());
         }
+        self.warn(path, problems);
+    }
+
+    /// Adds a file outside of the context folder.
+    fn add_source(&mut self, file: &SourceFile, same_as: Option<&str>) {
+        let mut problems = Vec::new();
+        let text = decode_lossy(&file.bytes, &mut problems);
+        let (front, text, front_lines) = source::blank_front_matter(&text);
+        let outline = outline(&text, &mut problems);
+        let mut lines = LineMap::new(&outline);
+        let drafts = source::entries(file.kind, &file.path, front, &outline, &mut lines);
+        let mut coverage = lines.coverage(&file.path, drafts.len(), false);
+        coverage.lines += front_lines;
+        coverage.headings += front_lines;
+        coverage.same_as = same_as.map(str::to_owned);
+        self.coverage.push(coverage);
+        if same_as.is_none() {
+            let section = match file.kind {
+                AgentFileKind::Skill => Section::Skills,
+                _ => Section::Instructions,
+            };
+            let entries = drafts.into_iter().map(|draft| Entry::new(section, &file.path, draft));
+            self.entries.extend(entries);
+            self.warn(&file.path, problems);
+        }
+    }
+
+    fn warn(&mut self, path: &str, mut problems: Vec<Problem>) {
         problems.sort_by_key(|problem| problem.line);
         self.warnings.extend(problems.into_iter().map(|Problem { line, problem }| Warning {
             path: path.to_owned(),
@@ -217,10 +242,33 @@ impl Memory {
         self.entries.iter().find(|entry| entry.id() == id || entry.short_id() == id)
     }
 
+    /// Removes the entries of files outside of the context folder that a host shows its model itself.
+    #[must_use]
+    pub fn without_sources(mut self, is_known: impl Fn(&str) -> bool) -> Self {
+        self.entries.retain(|entry| entry.source().is_none() || !is_known(entry.path()));
+        self
+    }
+
     /// Returns the BLAKE3 hash of the paths and bytes of all files, as 64 hexadecimal digits.
     pub fn version(&self) -> &str {
         &self.version
     }
+}
+
+/// Parses the outline of a text, and reports blocks that are not closed and lines that nest too deep.
+fn outline(text: &str, problems: &mut Vec<Problem>) -> Outline {
+    let outline = Outline::new(text);
+    let deep = "the line nests deeper than 100 levels, so its indentation is ignored";
+    let deep = outline.deep_lines.iter().map(|line| (*line, deep));
+    let unclosed = outline.unclosed.map(|unclosed| match unclosed.is_code {
+        true => (unclosed.line, "the code block is not closed, so the rest of the file is code"),
+        false => (unclosed.line, "the tag is not closed, so the rest of the file is one block"),
+    });
+    let comment = "the comment is not closed, so only the rest of its line is ignored";
+    let comments = outline.open_comments.iter().map(|line| (*line, comment));
+    let found = deep.chain(unclosed).chain(comments);
+    problems.extend(found.map(|(line, problem)| Problem { line, problem: problem.to_owned() }));
+    outline
 }
 
 /// The role of a file in a context folder, in parsing order.

@@ -24,7 +24,7 @@ use crate::policy::{PacketPolicy, SUPERSEDED_TRUST, kind, memory_policy, seed_po
 use crate::render::{
     PacketFill, PacketFormat, PacketFrame, PacketLayout, RenderedEntries, entries_within,
 };
-use crate::{Config, Entry, Memory, MemoryError, Section, keywords};
+use crate::{Config, Entry, Memory, MemoryError, Section, Sources, keywords};
 
 /// The source kind in receipts of packets.
 const KIND: &str = "memory";
@@ -59,6 +59,12 @@ pub struct PacketOptions {
     /// The work at hand: entries that match it score higher. In the specification's packets, decisions and learnings only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
+    /// The files that the work concerns. Rules with matching patterns are in the packet, and others only named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// The files that the memory was read from.
+    #[serde(default, skip_serializing_if = "Sources::is_folder")]
+    pub sources: Sources,
     /// The current time, against which the age of entries is measured.
     pub now: Timestamp,
     /// Whether a JSON packet contains the current time. Receipts hash the key `tells_time`.
@@ -131,6 +137,8 @@ impl PacketOptions {
             decision_percent: Self::SCORED_PERCENT,
             learning_percent: Self::SCORED_PERCENT,
             query: None,
+            files: Vec::new(),
+            sources: Sources::default(),
             now,
             include_timestamp: false,
         }
@@ -240,7 +248,7 @@ impl<'m> PacketBuilder<'m> {
     ) -> Result<Self, MemoryError> {
         let entries = pool_entries(memory, options.policy);
         let mut rendered = RenderedEntries::new(memory, &entries, &options, &*counter);
-        let pool = pool(&entries, options.policy, &mut rendered)?.into();
+        let pool = pool(&entries, &options, &mut rendered)?.into();
         let (entries, character_limit) = (entries.into(), OnceLock::new());
         let rendered = Arc::new(rendered);
         let layouts = layouts(&rendered, &options, &counter);
@@ -528,22 +536,27 @@ fn pool_entries(memory: &Memory, policy: PacketPolicy) -> Vec<&Entry> {
 /// Turns entries into items with the token counts of their printed forms.
 fn pool(
     entries: &[&Entry],
-    policy: PacketPolicy,
+    options: &PacketOptions,
     rendered: &mut RenderedEntries,
 ) -> Result<Vec<ContextItem>, MemoryError> {
     let source = ContextSource::new("memory")?;
-    let (ranks, trust) = match policy {
+    let (ranks, trust) = match options.policy {
         PacketPolicy::PacketSeed => (task_recency_ranks(entries), MetadataValue::Integer(0)),
         PacketPolicy::Memory => (task_ranks(entries), MetadataValue::Float(SUPERSEDED_TRUST)),
     };
     let (mut items, mut last) = (Vec::with_capacity(entries.len()), None);
     for (index, entry) in entries.iter().enumerate() {
         let tokens = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        let kind = match last {
-            Some((section, kind)) if section == entry.section() => kind,
-            _ => kind(entry.section())?,
+        // Rules for other files are opened like skills.
+        let section = match entry.is_on_demand(&options.files) {
+            true => Section::Skills,
+            false => entry.section(),
         };
-        last = Some((entry.section(), kind.clone()));
+        let kind = match last {
+            Some((last, kind)) if last == section => kind,
+            _ => kind(section)?,
+        };
+        last = Some((section, kind.clone()));
         // The pool owns the contents; a packet copies the printed texts.
         let mut forms = rendered.forms_mut(index).iter_mut().map(|form| {
             (form.name.clone(), std::mem::take(&mut form.content), tokens(form.tokens))
@@ -561,6 +574,12 @@ fn pool(
             Section::Tasks => item.priority(ranks[index]),
             // In file order.
             Section::Conventions => item.priority(-(index as i64)),
+            // In file order, rules that match a file first.
+            Section::Instructions | Section::Skills => {
+                let is_match = entry.source().is_some_and(|source| source.matches(&options.files));
+                let first = if is_match { entries.len() as i64 } else { 0 };
+                item.priority(first - index as i64)
+            }
             _ => item,
         };
         if entry.is_superseded() {

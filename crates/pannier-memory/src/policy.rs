@@ -61,6 +61,9 @@ impl FromStr for PacketPolicy {
     }
 }
 
+/// The shares of instructions and of skills, on top of the percentages of other sections.
+const SOURCE_SHARES: [(Section, f64); 2] = [(Section::Instructions, 20.0), (Section::Skills, 5.0)];
+
 /// The weight of the query beside recency and keywords, which sum up to at most 2.
 const QUERY_WEIGHT: f64 = 4.0;
 
@@ -92,6 +95,8 @@ pub(crate) fn kind(section: Section) -> Result<ContextKind, MemoryError> {
         Section::Conventions => "Convention",
         Section::Decisions => "Decision",
         Section::Learnings => "Learning",
+        Section::Instructions => "Instruction",
+        Section::Skills => "Skill",
     };
     Ok(ContextKind::new(name)?)
 }
@@ -102,6 +107,7 @@ pub(crate) fn memory_policy(
     keywords: Vec<String>,
     tasks: &str,
 ) -> Result<Policy, MemoryError> {
+    let others = SOURCE_SHARES.iter().filter(|_| !options.sources.is_folder());
     let (query, weight) = match &options.query {
         Some(query) => (query.clone(), QUERY_WEIGHT),
         None => (tasks.to_owned(), TASKS_WEIGHT),
@@ -121,8 +127,10 @@ pub(crate) fn memory_policy(
         (Section::Decisions, dated.clone().into()),
         (Section::Learnings, dated.into()),
     ];
-    let kinds =
-        scorers.into_iter().map(|(section, scorer)| Ok(KindsScorer::new([kind(section)?], scorer)));
+    let other_scorers =
+        others.clone().map(|(section, _)| (*section, fused(ScorerPolicy::Priority)));
+    let scorers = scorers.into_iter().chain(other_scorers);
+    let kinds = scorers.map(|(section, scorer)| Ok(KindsScorer::new([kind(section)?], scorer)));
     let kinds = kinds.collect::<Result<_, MemoryError>>()?;
     let weights = [
         (Section::Tasks, options.task_percent),
@@ -130,8 +138,9 @@ pub(crate) fn memory_policy(
         (Section::Decisions, options.decision_percent),
         (Section::Learnings, options.learning_percent),
     ];
+    let weights = weights.into_iter().chain(others.copied());
     let weights = weights.map(|(section, weight)| Ok(KindWeight { kind: kind(section)?, weight }));
-    let weights = weights.into_iter().collect::<Result<_, MemoryError>>()?;
+    let weights = weights.collect::<Result<_, MemoryError>>()?;
     Ok(Policy::new([(ByKindOptions { kinds, default: None }, 1.0)])
         .with_name("memory")
         .with_description(

@@ -36,8 +36,13 @@ pub enum PacketFormat {
     Json,
 }
 
+/// The number of sections whose entries are selected.
+const SECTIONS: usize = 6;
+
 /// The sections whose entries are selected, in output order, with their headings.
-const SELECTABLE_SECTIONS: [(Section, &str); 4] = [
+const SELECTABLE_SECTIONS: [(Section, &str); SECTIONS] = [
+    (Section::Instructions, "## Instructions\n\n"),
+    (Section::Skills, "## Skills\n\n"),
     (Section::Tasks, "## Current Tasks\n\n"),
     (Section::Conventions, "## Key Conventions\n\n"),
     (Section::Decisions, "## Recent Decisions\n\n"),
@@ -45,8 +50,14 @@ const SELECTABLE_SECTIONS: [(Section, &str); 4] = [
 ];
 
 /// The headings of entries that are not whole, in the same order.
-const NOTE_HEADINGS: [&str; 4] =
-    ["Tasks:\n\n", "Conventions:\n\n", "Decisions:\n\n", "Learnings:\n\n"];
+const NOTE_HEADINGS: [&str; SECTIONS] = [
+    "Instructions:\n\n",
+    "Skills and rules:\n\n",
+    "Tasks:\n\n",
+    "Conventions:\n\n",
+    "Decisions:\n\n",
+    "Learnings:\n\n",
+];
 
 /// How to open the entries below.
 const NOTE_HINT: &str =
@@ -77,9 +88,9 @@ pub(crate) struct PacketFrame {
 /// The part of a packet that depends on the selection.
 struct Contents<'c> {
     /// Pool positions of whole entries, by section.
-    sections: [Vec<usize>; 4],
+    sections: [Vec<usize>; SECTIONS],
     /// Entries in short form, by section.
-    notes: [Vec<&'c str>; 4],
+    notes: [Vec<&'c str>; SECTIONS],
     /// The number of omitted entries, as text.
     omitted: Option<String>,
     fill: PacketFill,
@@ -93,6 +104,8 @@ struct RenderedEntry {
     section: usize,
     /// Whole first, then shorter.
     forms: Vec<RenderedForm>,
+    /// Whether the packet only names it.
+    is_on_demand: bool,
     /// Whether it is counted if it is omitted. In packets of the specification, superseded entries are not.
     counts_as_omitted: bool,
 }
@@ -154,7 +167,7 @@ impl RenderedEntries {
             });
             previous_intro = intro;
         }
-        let rendered = entries.iter().map(|entry| RenderedEntry::new(entry, format, policy));
+        let rendered = entries.iter().map(|entry| RenderedEntry::new(entry, options));
         let mut rendered: Vec<RenderedEntry> = rendered.collect();
         let forms = rendered.iter().flat_map(|entry| &entry.forms);
         let counts = counter.count_each(&forms.map(|form| form.text.as_str()).collect::<Vec<_>>());
@@ -206,9 +219,9 @@ impl PacketFrame {
         placed: impl Iterator<Item = (usize, usize)>,
         fill: PacketFill,
     ) -> (String, usize) {
-        let mut sections: [Vec<usize>; 4] = Default::default();
-        let mut notes: [Vec<&str>; 4] = Default::default();
-        let mut omitted: [usize; 4] = [0; 4];
+        let mut sections: [Vec<usize>; SECTIONS] = Default::default();
+        let mut notes: [Vec<&str>; SECTIONS] = Default::default();
+        let mut omitted = [0; SECTIONS];
         for entry in self.rendered.entries.iter().filter(|entry| entry.counts_as_omitted) {
             omitted[entry.section] += 1;
         }
@@ -219,15 +232,18 @@ impl PacketFrame {
             if entry.counts_as_omitted {
                 omitted[entry.section] -= 1;
             }
-            match level {
-                0 => sections[entry.section].push(index),
-                _ => notes[entry.section].push(text),
+            match level == 0 && !entry.is_on_demand {
+                true => sections[entry.section].push(index),
+                false => notes[entry.section].push(text),
             }
             capacity += text.len() + 1;
         }
-        // Tasks and conventions in file order; decisions and learnings by rank.
-        sections[0].sort_unstable();
-        sections[1].sort_unstable();
+        // In file order; decisions and learnings by rank.
+        for (indices, (section, _)) in sections.iter_mut().zip(SELECTABLE_SECTIONS) {
+            if !section.is_dated() {
+                indices.sort_unstable();
+            }
+        }
         let total: usize = omitted.iter().sum();
         let omitted = match fill {
             PacketFill::Entries => count_by_section(&omitted),
@@ -266,7 +282,7 @@ impl PacketFrame {
         }
         if !self.rendered.unread.is_empty() && self.budget > 0 {
             let paths = self.rendered.unread.join(", ");
-            text.push_str(&format!("Not read, above 8 MiB: {paths}\n\n"));
+            text.push_str(&format!("Not read, too long: {paths}\n\n"));
         }
         if !self.rendered.rules.is_empty() {
             text.push_str("## Constitution (NEVER VIOLATE)\n\n");
@@ -338,6 +354,11 @@ impl PacketFrame {
         }
         array("constitution", &mut self.rendered.rules.iter().map(String::as_str));
         for (indices, (section, _)) in sections.iter().zip(SELECTABLE_SECTIONS) {
+            // Skills are summaries only, and most projects have no instructions.
+            let is_source = matches!(section, Section::Instructions | Section::Skills);
+            if is_source && indices.is_empty() {
+                continue;
+            }
             let entries = indices.iter().map(|index| self.rendered.form(*index, 0).text.as_str());
             array(section.name(), &mut { entries });
         }
@@ -350,14 +371,18 @@ impl PacketFrame {
 
 impl RenderedEntry {
     /// Renders an entry. Its token counts are still 0.
-    fn new(entry: &Entry, format: PacketFormat, policy: PacketPolicy) -> Self {
-        let section =
-            SELECTABLE_SECTIONS.iter().position(|(section, _)| *section == entry.section());
+    fn new(entry: &Entry, options: &PacketOptions) -> Self {
+        let PacketOptions { format, policy, .. } = *options;
+        let is_on_demand = entry.is_on_demand(&options.files);
+        let section = if is_on_demand { Section::Skills } else { entry.section() };
+        let section = SELECTABLE_SECTIONS.iter().position(|(other, _)| *other == section);
         let forms = match policy {
             PacketPolicy::PacketSeed => seed_forms(entry, format),
+            PacketPolicy::Memory if is_on_demand => on_demand_forms(entry, format),
             PacketPolicy::Memory => memory_forms(entry, format),
         };
         Self {
+            is_on_demand,
             // The pool has no rules, so the section is always selectable.
             section: section.unwrap_or_default(),
             forms,
@@ -406,9 +431,12 @@ const EXCERPT: &str = "excerpt";
 
 /// Returns the forms of an entry: whole, with the paragraph that answers, and by its title.
 fn memory_forms(entry: &Entry, format: PacketFormat) -> Vec<RenderedForm> {
-    let whole = match entry.phase() {
-        Some(phase) => format!("[{phase}] {}", content(entry)),
-        None => content(entry).into_owned(),
+    let whole = match (entry.phase(), entry.source()) {
+        (Some(phase), _) => format!("[{phase}] {}", content(entry)),
+        (None, Some(_)) if entry.title() != entry.path() => {
+            format!("{}: {}", entry.path(), content(entry))
+        }
+        (None, _) => content(entry).into_owned(),
     };
     let printed = match format {
         PacketFormat::Json => json_element(&format!("{}{whole}", date_prefix(entry))),
@@ -419,7 +447,7 @@ fn memory_forms(entry: &Entry, format: PacketFormat) -> Vec<RenderedForm> {
     let mut forms = vec![RenderedForm::new(FormName::TITLE, whole, printed)];
     let title = one_line_title(entry);
     if let (Some(paragraph), Ok(name)) = (key_paragraph(entry.text()), FormName::new(EXCERPT)) {
-        let (content, printed) = match entry.section().is_dated() {
+        let (content, printed) = match entry.section().has_titles() {
             true => {
                 (format!("{title}\n\n{paragraph}"), note(entry, &title, Some(paragraph), format))
             }
@@ -437,12 +465,34 @@ fn memory_forms(entry: &Entry, format: PacketFormat) -> Vec<RenderedForm> {
     forms
 }
 
+/// Returns the forms of a skill, or of a rule for other files: with its description, with the beginning of it, and by its
+/// title.
+fn on_demand_forms(entry: &Entry, format: PacketFormat) -> Vec<RenderedForm> {
+    let title = one_line_title(entry);
+    let description = entry.source().and_then(|source| source.description());
+    let described = match description {
+        Some(description) => format!("{title}: {description}"),
+        None => title.clone(),
+    };
+    let form = |name: FormName, text: String| {
+        let printed = note(entry, &text, None, format);
+        RenderedForm::new(name, text, printed)
+    };
+    let short = truncate(&described);
+    let excerpt = FormName::new(EXCERPT).map(|name| form(name, short)).ok();
+    let whole = form(FormName::TITLE, described);
+    [Some(whole), excerpt, Some(form(FormName::TITLE, title))].into_iter().flatten().collect()
+}
+
 /// Renders a whole entry in Markdown.
 fn markdown_entry(entry: &Entry, task_marker: &str, content: &str) -> String {
     match entry.section() {
         Section::Tasks => bullet(task_marker, content),
         Section::Decisions | Section::Learnings => {
             ["### ", &date_prefix(entry), &demote_headings(content), "\n\n"].concat()
+        }
+        Section::Instructions | Section::Skills => {
+            ["### ", &demote_headings(content), "\n\n"].concat()
         }
         _ => bullet("- ", content),
     }
@@ -452,10 +502,11 @@ fn markdown_entry(entry: &Entry, task_marker: &str, content: &str) -> String {
 fn note(entry: &Entry, title: &str, paragraph: Option<&str>, format: PacketFormat) -> String {
     let date = entry.date_or_phase().map(|date| format!("{:.10}", date.to_string()));
     let superseded = entry.is_superseded().then_some("superseded");
+    let path = entry.source().map(|_| entry.path()).filter(|path| *path != title);
     match format {
         PacketFormat::Markdown => {
-            let about: Vec<&str> =
-                [date.as_deref(), entry.phase(), superseded].into_iter().flatten().collect();
+            let about = [date.as_deref(), entry.phase(), superseded, path];
+            let about: Vec<&str> = about.into_iter().flatten().collect();
             let about = match about.is_empty() {
                 true => String::new(),
                 false => format!(" ({})", about.join("; ")),
@@ -474,6 +525,7 @@ fn note(entry: &Entry, title: &str, paragraph: Option<&str>, format: PacketForma
                 ("title", Some(title)),
                 ("date", date.as_deref()),
                 ("phase", entry.phase()),
+                ("path", path),
                 ("excerpt", paragraph),
             ];
             let fields = fields
@@ -495,11 +547,11 @@ pub(crate) fn entries_within(
         let place = format!("{}:{}", entry.path(), entry.line());
         let phase = entry.phase().map(|phase| format!(" [{phase}]")).unwrap_or_default();
         let superseded = if entry.is_superseded() { " (superseded)" } else { "" };
-        let heading = match entry.section().is_dated() {
+        let heading = match entry.section().has_titles() {
             true => format!("{}{}", date_prefix(entry), entry.title()),
             false => one_line_title(entry),
         };
-        let text = if entry.section().is_dated() { entry.text().into() } else { content(entry) };
+        let text = if entry.section().has_titles() { entry.text().into() } else { content(entry) };
         format!(
             "### {} {heading}{phase}{superseded}\n\n{place}\n\n{}\n\n",
             entry.short_id(),
@@ -543,7 +595,7 @@ pub(crate) fn entries_within(
 /// Returns the whole text of an entry: with its title if it is dated, or else with the introduction of its list.
 pub(crate) fn content(entry: &Entry) -> Cow<'_, str> {
     let (title, text) = (entry.title(), entry.text());
-    let parts = match (entry.section().is_dated(), entry.list_intro()) {
+    let parts = match (entry.section().has_titles(), entry.list_intro()) {
         (true, _) if text.is_empty() => return title.into(),
         (true, _) => [title, "\n\n", text],
         (false, None) => return text.into(),
@@ -593,9 +645,9 @@ fn demote_headings(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.join("\n"))
 }
 
-/// Returns the separator after a section. Dated entries end with an empty line of their own.
+/// Returns the separator after a section. Entries with titles end with an empty line of their own.
 fn section_end(section: Section) -> &'static str {
-    if section.is_dated() { "" } else { "\n" }
+    if section.has_titles() { "" } else { "\n" }
 }
 
 /// Returns the short form of an entry: its title, truncated.
@@ -604,7 +656,7 @@ fn short_content(entry: &Entry) -> Cow<'_, str> {
 }
 
 /// Renders a list item. Further lines are indented to match the marker.
-fn bullet(marker: &str, text: &str) -> String {
+pub(crate) fn bullet(marker: &str, text: &str) -> String {
     let indent = if marker.starts_with(' ') { "    " } else { "  " };
     let mut item = String::with_capacity(marker.len() + text.len() + 16);
     for (number, line) in text.lines().enumerate() {
@@ -632,7 +684,7 @@ fn json_element(text: &str) -> String {
 }
 
 /// Returns the number of omitted entries, in total and by section.
-fn count_by_section(omitted: &[usize; 4]) -> Option<String> {
+fn count_by_section(omitted: &[usize; SECTIONS]) -> Option<String> {
     let total: usize = omitted.iter().sum();
     if total == 0 {
         return None;
@@ -669,9 +721,11 @@ impl PacketLayout {
         let count = |text: &str| i64::try_from(counter.count(text)).unwrap_or(i64::MAX);
         let is_markdown = frame.rendered.format == PacketFormat::Markdown;
         let has_note_headings = is_markdown && frame.rendered.policy == PacketPolicy::Memory;
-        let headings = SELECTABLE_SECTIONS.map(|(section, heading)| match is_markdown {
-            true => count(&format!("{heading}{}", section_end(section))),
-            false => 0,
+        let headings = SELECTABLE_SECTIONS.map(|(section, heading)| match section {
+            _ if is_markdown => count(&format!("{heading}{}", section_end(section))),
+            // Only these are left out of JSON if they are empty.
+            Section::Instructions => count(",\"instructions\":[]"),
+            _ => 0,
         });
         let note_headings = NOTE_HEADINGS.iter().filter(|_| has_note_headings);
         let note_headings = note_headings.map(|heading| count(&format!("{heading}\n")));
@@ -791,12 +845,15 @@ impl Layout for PacketLayout {
         plan.fixed = self.fixed;
         plan.sections = self.headings.clone();
         for (item, entry) in pool.items().iter().zip(&self.frame.rendered.entries) {
-            plan.section_of.push(SectionId::new(entry.section as u32));
             // Short forms are notes, whose common heading is part of the frame.
-            let notes = match self.headings.len() > SELECTABLE_SECTIONS.len() {
-                true => SectionId::new((SELECTABLE_SECTIONS.len() + entry.section) as u32),
+            let notes = match self.headings.len() > SECTIONS {
+                true => SectionId::new((SECTIONS + entry.section) as u32),
                 false => SectionId::NONE,
             };
+            plan.section_of.push(match entry.is_on_demand {
+                true => notes,
+                false => SectionId::new(entry.section as u32),
+            });
             plan.section_of.extend(item.forms().iter().map(|_| notes));
         }
         if self.fill != PacketFill::Entries {

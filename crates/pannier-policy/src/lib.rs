@@ -29,7 +29,7 @@ pub use policy::{FloorOptions, Policy};
 #[cfg(feature = "receipt")]
 pub use receipt::{
     BudgetScope, DiffEntry, Digest, Receipt, ReceiptDiff, ReceiptItem, ReceiptSource, Replay,
-    RunConfig,
+    RunConfig, SourceRun,
 };
 pub use registry::{CustomOptions, PolicyInputs, PolicyRegistry};
 pub use scorer::{

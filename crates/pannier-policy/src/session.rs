@@ -73,6 +73,8 @@ records! {
         pub superseded: f64,
         /// The file of a read was edited later; default: -0.75.
         pub edited: f64,
+        /// The share of the query's terms that it contains; default: 2.
+        pub query: f64,
     }
 
     /// The prices of input tokens, relative to tokens without a cache.
@@ -120,6 +122,7 @@ impl Default for SessionWeights {
             unnamed: -0.35,
             superseded: -1.75,
             edited: -0.75,
+            query: 2.0,
         }
     }
 }
@@ -154,6 +157,7 @@ impl SessionOptions {
             ("weights.unnamed", weights.unnamed),
             ("weights.superseded", weights.superseded),
             ("weights.edited", weights.edited),
+            ("weights.query", weights.query),
         ];
         let tokens = [
             ("min_cap_tokens", self.min_cap_tokens as f64),

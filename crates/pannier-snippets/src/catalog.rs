@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::{DuplicateId, UnknownId};
 use crate::id::{excerpt, is_id};
 use crate::kind::{Scope, SnippetType};
-use crate::reference;
+use crate::reference::{self, Alias};
 use crate::root::{INDEX, MAX_INDEX_BYTES, ReadFailure, Reader, is_below};
 use crate::suggest::similar_ids;
 use crate::text::{Body, BodyReader};
@@ -110,15 +110,19 @@ impl SnippetIndexes {
             snippets: Vec::new(),
             tokenizers: Vec::new(),
             baselines: Vec::new(),
+            aliases: self.roots.aliases().to_vec(),
             warnings: Vec::new(),
             paths: OnceLock::new(),
         };
         for (number, (root, text)) in self.roots.iter().zip(&self.texts).enumerate() {
-            let index = yaml::read(text).map_err(|problem| SnippetsError::InvalidIndex {
-                path: root.path().join(INDEX),
-                problem,
-            })?;
-            let Index { tokenizer, baseline, entries } = index;
+            let invalid =
+                |problem| SnippetsError::InvalidIndex { path: root.path().join(INDEX), problem };
+            let Index { tokenizer, aliases, baseline, entries } =
+                yaml::read(text).map_err(invalid)?;
+            for alias in aliases.texts() {
+                let alias = alias.parse::<Alias>().map_err(|error| invalid(error.to_string()))?;
+                catalog.aliases.push(alias);
+            }
             catalog.tokenizers.push(tokenizer);
             catalog.baselines.push(baseline);
             catalog.snippets.reserve(entries.len());
@@ -155,6 +159,8 @@ pub struct SnippetCatalog<'t> {
     tokenizers: Vec<Option<Cow<'t, str>>>,
     /// The references of the manifests of each root, if the index has them.
     baselines: Vec<Option<List<'t>>>,
+    /// The aliases of the roots, then those of the indexes.
+    aliases: Vec<Alias>,
     warnings: Vec<Warning>,
     /// The positions of the snippets, sorted by root and path, built on first use.
     paths: OnceLock<Vec<u32>>,
@@ -186,8 +192,8 @@ impl Snippet<'_> {
     }
 
     /// Returns the type.
-    pub fn snippet_type(&self) -> SnippetType {
-        self.kind
+    pub fn snippet_type(&self) -> &SnippetType {
+        &self.kind
     }
 
     /// Returns the scope.
@@ -212,6 +218,8 @@ impl Snippet<'_> {
 impl<'t> SnippetCatalog<'t> {
     fn add(&mut self, root: usize, entry: Entry<'t>) {
         let Entry { id, description, kind, scope, path, requires, tokens, hash } = entry;
+        // Other tools write paths from the home folder, or absolute ones.
+        let path = self.path_in(root, &path).map_or(path, Cow::Owned);
         let problem = if !is_id(&id) {
             "its id is invalid"
         } else if description.trim().is_empty() {
@@ -233,7 +241,7 @@ impl<'t> SnippetCatalog<'t> {
                         hash,
                     });
                 }
-                (None, _) => "its type is unknown",
+                (None, _) => "its type is not a word",
                 (_, None) => "its scope is unknown",
             }
         };
@@ -299,7 +307,7 @@ impl<'t> SnippetCatalog<'t> {
             };
         let requires = parsed.requires.iter().map(|reference| reference.text.as_str());
         (&*parsed.id, &*parsed.description) != (&*snippet.id, &*snippet.description)
-            || (parsed.kind, parsed.scope) != (snippet.kind, snippet.scope)
+            || (&parsed.kind, parsed.scope) != (&snippet.kind, snippet.scope)
             || resolved(&mut { requires })
                 != resolved(&mut snippet.requires.texts().iter().map(|text| &**text))
     }
@@ -371,10 +379,11 @@ impl<'t> SnippetCatalog<'t> {
             return Some(position);
         }
         let count = self.tokenizers.len();
-        if let Some(rest) = name.strip_prefix("~/") {
-            let home = self.roots.home()?;
+        let aliased = self.aliases.iter().find_map(|alias| alias.apply(name));
+        let name = aliased.as_deref().unwrap_or(name);
+        if name.starts_with("~/") || name.starts_with('/') {
             return (0..count).find_map(|number| {
-                let path = reference::path_from_home(self.roots.get(number), home, rest)?;
+                let path = self.path_in(number, name)?;
                 self.find_path(number, &path)
             });
         }
@@ -390,6 +399,21 @@ impl<'t> SnippetCatalog<'t> {
                 position.or_else(|| named.find_map(|path| self.find_path(number, &path)))
             })
         })
+    }
+
+    /// Returns a path from the home folder, by an alias, or an absolute one as a path below `root`, if it is there.
+    fn path_in(&self, root: usize, path: &str) -> Option<String> {
+        let root = self.roots.get(root);
+        let name = reference::name(path);
+        let aliased = self.aliases.iter().find_map(|alias| alias.apply(name));
+        let name = aliased.as_deref().unwrap_or(name);
+        match name.strip_prefix("~/") {
+            Some(rest) => reference::path_from_home(root, self.roots.home()?, rest),
+            None if name.starts_with('/') => {
+                reference::path_from_home(root, Path::new("/"), name.trim_start_matches('/'))
+            }
+            None => reference::paths(root, aliased.as_deref()?).pop(),
+        }
     }
 
     fn find_path(&self, root: usize, path: &str) -> Option<u32> {

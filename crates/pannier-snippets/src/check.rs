@@ -8,20 +8,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::DuplicateId;
 use crate::graph::DependencyClosure;
 use crate::id::excerpt;
-use crate::index::{ReferenceResolver, duplicates, index_text};
+use crate::index::{ReferenceResolver, duplicates, index_aliases, index_text};
+use crate::reference::Alias;
 use crate::root::{INDEX, MAX_INDEX_BYTES, ReadFailure, Reader, Root};
 use crate::scan::{Problem, Scan, ScannedSnippet, is_manifest, scan};
+use crate::yaml::List;
 use crate::{Roots, SnippetIndexes, SnippetsError, Warning, yaml};
 
-/// Returns all problems with the snippets of these roots, sorted by path and line.
+/// The result of a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckReport {
+    /// The problems, sorted by path and line.
+    pub problems: Vec<Problem>,
+    /// The number of files that were read as snippets.
+    pub snippets: usize,
+}
+
+/// Checks the snippets of these roots.
 ///
 /// Problems are missing and invalid fields, duplicate ids, dangling references, dependency cycles, unreadable files, and
-/// missing or stale indexes.
+/// missing or stale indexes. A root without snippets needs no index.
 ///
 /// # Errors
 ///
 /// [`SnippetsError::Io`] if a root cannot be listed.
-pub fn check(roots: &Roots) -> Result<Vec<Problem>, SnippetsError> {
+pub fn check(roots: &Roots) -> Result<CheckReport, SnippetsError> {
     let mut scans: Vec<(&Root, Scan)> = Vec::new();
     let mut problems = Vec::new();
     for root in roots.iter() {
@@ -31,10 +43,12 @@ pub fn check(roots: &Roots) -> Result<Vec<Problem>, SnippetsError> {
         let counter = tokenizer.and_then(|name| pannier_tokens::builtin_counter(&name).ok());
         let counter = counter.unwrap_or_else(|| Box::new(pannier_tokens::BytesOverFour));
         let scan = scan(root, &*counter)?;
-        let text = index_text(root, &scan, counter.name());
+        let aliases = index_aliases(roots, old.as_deref().ok());
+        let text = index_text(root, &scan, counter.name(), aliases);
         let problem = match &old {
             Ok(old) if *old == text => None,
             Ok(_) => Some("it is out of date; index the root again".to_owned()),
+            Err(ReadFailure::Missing) if scan.snippets.is_empty() => None,
             Err(ReadFailure::Missing) => Some("it is missing; index the root".to_owned()),
             Err(failure) => Some(failure.problem().to_owned()),
         };
@@ -43,6 +57,7 @@ pub fn check(roots: &Roots) -> Result<Vec<Problem>, SnippetsError> {
         problems.extend(scan.problems.iter().chain(&scan.minor_problems).cloned());
         scans.push((root, scan));
     }
+    let snippets = scans.iter().map(|(_, scan)| scan.snippets.len()).sum();
     let ids = duplicates(&scans);
     let all =
         scans.iter().flat_map(|(root, scan)| scan.snippets.iter().map(|scanned| (*root, scanned)));
@@ -59,7 +74,7 @@ pub fn check(roots: &Roots) -> Result<Vec<Problem>, SnippetsError> {
     problems.extend(check_requirements(roots, &scans)?);
     problems.sort_unstable();
     problems.dedup();
-    Ok(problems)
+    Ok(CheckReport { problems, snippets })
 }
 
 /// Keeps the first of several snippets with the same id, so that the others can be checked.
@@ -75,7 +90,14 @@ fn check_requirements(
     roots: &Roots,
     scans: &[(&Root, Scan)],
 ) -> Result<Vec<Problem>, SnippetsError> {
-    let texts = scans.iter().map(|(root, scan)| index_text(root, scan, "")).collect();
+    let text = |(root, scan): &(&Root, Scan)| {
+        let old = Reader::new(root).read(INDEX, MAX_INDEX_BYTES);
+        // Invalid aliases of an index are reported as a difference.
+        let aliases = index_aliases(roots, old.as_deref().ok());
+        let is_valid = aliases.texts().iter().all(|alias| alias.parse::<Alias>().is_ok());
+        index_text(root, scan, "", if is_valid { aliases } else { List::default() })
+    };
+    let texts = scans.iter().map(text).collect();
     let indexes = SnippetIndexes::from_texts(roots.clone(), texts);
     let catalog = indexes.catalog()?;
     let every: Vec<u32> = (0..).take(catalog.snippets().len()).collect();

@@ -16,6 +16,13 @@ const MAX_SHOWN_LINES: usize = 50;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnippetsError {
+    /// An alias is not a prefix and a path.
+    #[error("'{alias}' is not an alias; write PREFIX=PATH, as in @~/handbook=docs/global")]
+    InvalidAlias {
+        /// The text.
+        alias: String,
+    },
+
     /// The list of roots is empty.
     #[error("no root given; name at least one folder with snippets")]
     NoRoots,
@@ -99,7 +106,7 @@ pub enum SnippetsError {
     },
 
     /// A name is not a snippet type.
-    #[error("unknown type '{name}'; use one of {}", type_names())]
+    #[error("unknown type '{name}'; use one of {}, or another that a snippet has", type_names())]
     UnknownType {
         /// The name.
         name: String,

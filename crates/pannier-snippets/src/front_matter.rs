@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use pannier_files::{MAX_FRONT_MATTER_BYTES, is_fence};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_saphyr::budget::BudgetBreach;
 
 /// Returns the problem and its fix if `text` resembles a snippet but its front matter is not recognized.
 pub(crate) fn near_miss(text: &str) -> Option<&'static str> {
@@ -129,6 +130,7 @@ fn describe_error(error: &serde_saphyr::Error) -> (Option<usize>, String) {
         serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
             format!("the key '{}' appears twice; remove one", crate::id::excerpt(key))
         }
+        serde_saphyr::Error::Budget { breach, .. } => breach_problem(breach).to_owned(),
         other => {
             let text = first_line(&other.to_string());
             // Its line numbers do not count the opening fence.
@@ -137,6 +139,20 @@ fn describe_error(error: &serde_saphyr::Error) -> (Option<usize>, String) {
     };
     let hint = if problem.contains("`@'") { "; quote strings that start with @" } else { "" };
     (line.map(|line| line + 1), problem + hint)
+}
+
+/// Describes the limit that a YAML text exceeds.
+pub(crate) fn breach_problem(breach: &BudgetBreach) -> &'static str {
+    match breach {
+        BudgetBreach::Aliases { .. }
+        | BudgetBreach::Anchors { .. }
+        | BudgetBreach::MergeKeys { .. } => {
+            "it has an anchor (&name) or an alias (*name); quote strings that start with & or *"
+        }
+        BudgetBreach::Depth { .. } => "it nests too deep; make it flat",
+        BudgetBreach::Documents { .. } => "it has several documents; keep one",
+        _ => "it is too large; shorten it",
+    }
 }
 
 /// Returns the first line of an error message.
@@ -182,6 +198,13 @@ mod tests {
         let problem = |front| Fields::read(front).unwrap_err();
         let (line, twice) = problem("id: a\ntype: b\nid: c\n");
         assert_eq!((line, &*twice), (Some(4), "the key 'id' appears twice; remove one"));
+        let (line, anchor) = problem("id: a\nx: &y b\n");
+        assert!(line == Some(3) && anchor.starts_with("it has an anchor"), "{line:?} {anchor}");
+        let deep = format!("a: {}{}", "[".repeat(40), "]".repeat(40));
+        for front in ["globs: *.ts\n", &deep] {
+            let (_, problem) = Fields::read(front).unwrap_err();
+            assert!(!problem.contains('{') && problem.contains(' '), "{problem}");
+        }
         let (line, unquoted) = problem("id: a\nrequires:\n  - @b\n");
         assert!(
             line == Some(4) && unquoted.ends_with("; quote strings that start with @"),

@@ -301,7 +301,7 @@ impl SnippetCatalog<'_> {
                     bundle.snippets.push(SentSnippet {
                         id: snippet.id().into(),
                         description: snippet.description().into(),
-                        kind: snippet.snippet_type(),
+                        kind: snippet.snippet_type().clone(),
                         scope: snippet.scope(),
                         path: snippet.path().into(),
                         tokens,

@@ -31,7 +31,8 @@ pub struct IndexSummary {
     pub problems: Vec<Problem>,
 }
 
-/// Writes the index of every root from the front matter of its files. `counter` counts the tokens that `list` shows.
+/// Writes the index of every root from the front matter of its files, with the aliases of `roots`. Without any, those of the
+/// old index stay. `counter` counts the tokens that `list` shows.
 ///
 /// # Errors
 ///
@@ -52,7 +53,9 @@ pub fn index(
     }
     let mut texts = Vec::new();
     for (root, scan) in &scans {
-        let text = index_text(root, scan, counter.name());
+        let old = Reader::new(root).read(INDEX, MAX_INDEX_BYTES);
+        let aliases = index_aliases(roots, old.as_deref().ok());
+        let text = index_text(root, scan, counter.name(), aliases);
         if text.len() as u64 > MAX_INDEX_BYTES {
             let problem = format!(
                 "it would exceed {MAX_INDEX_BYTES} bytes; shorten descriptions or split the root"
@@ -96,8 +99,21 @@ pub(crate) fn duplicates(scans: &[(&Root, Scan)]) -> Vec<DuplicateId> {
     duplicates
 }
 
+/// Returns the aliases of an index: those of the roots, or else those that it has.
+pub(crate) fn index_aliases(roots: &Roots, old: Option<&str>) -> List<'static> {
+    let aliases: Vec<String> = roots.aliases().iter().map(ToString::to_string).collect();
+    let old = old.filter(|_| aliases.is_empty()).and_then(|old| yaml::read(old).ok());
+    let old = old.map(|old| old.aliases.texts().into_iter().map(Cow::into_owned).collect());
+    List::Texts(old.unwrap_or(aliases))
+}
+
 /// Returns the text of the index of a root. It contains the first of several snippets with the same id.
-pub(crate) fn index_text(root: &Root, scan: &Scan, tokenizer: &str) -> String {
+pub(crate) fn index_text(
+    root: &Root,
+    scan: &Scan,
+    tokenizer: &str,
+    aliases: List<'static>,
+) -> String {
     let mut snippets: Vec<&ScannedSnippet> = scan.snippets.iter().collect();
     snippets.sort_by(|a, b| (&a.id, &a.path).cmp(&(&b.id, &b.path)));
     snippets.dedup_by(|a, b| a.id == b.id);
@@ -118,6 +134,7 @@ pub(crate) fn index_text(root: &Root, scan: &Scan, tokenizer: &str) -> String {
     let baseline = resolver.resolve_all(baseline.filter(|reference| !is_manifest(reference)));
     yaml::write(&yaml::Index {
         tokenizer: Some(Cow::Borrowed(tokenizer)),
+        aliases,
         baseline: Some(baseline),
         entries,
     })

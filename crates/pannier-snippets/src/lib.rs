@@ -60,7 +60,7 @@ mod warning;
 mod yaml;
 
 pub use catalog::{Snippet, SnippetCatalog, SnippetIndexes};
-pub use check::check;
+pub use check::{CheckReport, check};
 pub use error::{DuplicateId, OverBudget, SnippetCost, SnippetsError, UnknownId};
 pub use get::{
     AddedDependency, ContextFormat, GetOptions, GetResponse, SentSnippet, SnippetBundle,
@@ -68,8 +68,9 @@ pub use get::{
 pub use id::SnippetId;
 pub use index::{IndexSummary, index};
 pub use kind::{Scope, SnippetType};
-pub use list::{ListOptions, SnippetList, SnippetSummary};
+pub use list::{ListFormat, ListOptions, SnippetList, SnippetSummary};
 pub use pannier_files::SessionId;
+pub use reference::Alias;
 pub use root::{Root, Roots};
 pub use scan::Problem;
 pub use session::DeliveryLog;

@@ -27,9 +27,17 @@ const NO_BASELINE: &str = "No file baseline.md refers to a snippet of these type
 const NO_QUERY_MATCHES: &str =
     "No id or description contains a word of the query; all snippets are listed, by scope and id.";
 
-/// The widths of the columns of a rendered list.
-const MAX_SCOPE_CHARS: usize = "project".len();
-const MAX_TYPE_CHARS: usize = "procedure".len();
+/// The form of a rendered list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListFormat {
+    /// One line per snippet, for programs and models.
+    #[default]
+    Lines,
+    /// One line per snippet, in columns, for people.
+    Columns,
+    /// One line of JSON.
+    Json,
+}
 
 /// Filters and order of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +53,11 @@ pub struct ListOptions {
     pub query: Option<String>,
     /// The maximum number of snippets. Default: no limit.
     pub limit: Option<usize>,
+    /// The maximum number of tokens of the list in its `format`. A list that is cut has a message, which alone may exceed
+    /// the budget. Default: no limit.
+    pub budget: Option<usize>,
+    /// The form that the budget limits.
+    pub format: ListFormat,
 }
 
 /// The response of phase 1.
@@ -90,15 +103,22 @@ impl SnippetCatalog<'_> {
     ///
     /// # Errors
     ///
-    /// [`SnippetsError::Io`] if an index lacks its baseline and the root cannot be listed.
+    /// [`SnippetsError::UnknownType`] if no snippet has a type that the specification does not name, [`SnippetsError::Io`]
+    /// if an index lacks its baseline and the root cannot be listed.
     pub fn list(
         &self,
         options: &ListOptions,
         counter: &dyn TokenCounter,
     ) -> Result<SnippetList<'_>, SnippetsError> {
+        for area in &options.areas {
+            let is_listed = || self.snippets().iter().any(|other| other.snippet_type() == area);
+            if matches!(area, SnippetType::Other(_)) && !is_listed() {
+                return Err(SnippetsError::UnknownType { name: area.name().to_owned() });
+            }
+        }
         let baseline = options.baseline_only.then(|| self.baseline_numbers()).transpose()?;
         let matches = |number: u32, snippet: &Snippet<'_>| {
-            (options.areas.is_empty() || options.areas.contains(&snippet.snippet_type()))
+            (options.areas.is_empty() || options.areas.contains(snippet.snippet_type()))
                 && (options.scopes.is_empty() || options.scopes.contains(&snippet.scope()))
                 && baseline.as_ref().is_none_or(|baseline| baseline.contains(&number))
         };
@@ -141,7 +161,7 @@ impl SnippetCatalog<'_> {
             SnippetSummary {
                 id: snippet.id().into(),
                 description: snippet.description().into(),
-                kind: snippet.snippet_type(),
+                kind: snippet.snippet_type().clone(),
                 scope: snippet.scope(),
                 tokens,
                 score: scores.as_ref().map(|scores| scores[position]),
@@ -149,7 +169,11 @@ impl SnippetCatalog<'_> {
         });
         let snippets = listed.collect();
         let tokenizer = counter.name().to_owned();
-        Ok(SnippetList { phase: 1, message, tokenizer, snippets, warnings })
+        let list = SnippetList { phase: 1, message, tokenizer, snippets, warnings };
+        Ok(match options.budget {
+            Some(budget) => list.within(budget, options.format, counter),
+            None => list,
+        })
     }
 
     /// Returns the numbers of the snippets that manifests reference.
@@ -190,8 +214,60 @@ impl SnippetList<'_> {
         SnippetList { phase, message, tokenizer, snippets, warnings }
     }
 
-    /// Returns one line per snippet, in columns.
+    /// Keeps as many of the first snippets as fit a budget.
+    fn within(mut self, budget: usize, format: ListFormat, counter: &dyn TokenCounter) -> Self {
+        let fits = |list: &Self| counter.count_up_to(&list.render_as(format), budget).is_some();
+        if fits(&self) {
+            return self;
+        }
+        let all = std::mem::take(&mut self.snippets);
+        let (total, before) = (all.len(), self.message.take());
+        let (mut count, mut limit) = (0, total);
+        let cut = |list: &mut Self, count: usize| {
+            let note = format!(
+                "{count} of {total} snippets fit the budget; raise it, or filter by type, scope or query."
+            );
+            let message = [before.as_deref(), Some(&note)].into_iter().flatten();
+            list.message = Some(message.collect::<Vec<_>>().join(" "));
+            list.snippets = all[..count].to_vec();
+        };
+        // The first snippet that does not fit is in count + 1..=limit.
+        while count + 1 < limit {
+            let middle = count.midpoint(limit);
+            cut(&mut self, middle);
+            match fits(&self) {
+                true => count = middle,
+                false => limit = middle,
+            }
+        }
+        cut(&mut self, count);
+        self
+    }
+
+    /// Returns the list in a form, with a final newline.
+    pub fn render_as(&self, format: ListFormat) -> String {
+        match format {
+            ListFormat::Lines => self.lines(&[0; 4]),
+            ListFormat::Columns => {
+                let mut widths = [0; 4];
+                for snippet in &self.snippets {
+                    for (width, cell) in widths.iter_mut().zip(snippet.cells()) {
+                        *width = (*width).max(cell.chars().count());
+                    }
+                }
+                self.lines(&widths)
+            }
+            // Strings, numbers and lists always serialize.
+            ListFormat::Json => serde_json::to_string(self).unwrap_or_default() + "\n",
+        }
+    }
+
+    /// Returns one line per snippet: id, scope, type, tokens and description.
     pub fn text(&self) -> String {
+        self.render_as(ListFormat::Lines)
+    }
+
+    fn lines(&self, widths: &[usize; 4]) -> String {
         let mut text = String::new();
         if let Some(message) = &self.message {
             text.push_str(message);
@@ -200,30 +276,26 @@ impl SnippetList<'_> {
         for warning in &self.warnings {
             text.push_str(&format!("warning: {warning}\n"));
         }
-        let width = self.snippets.iter().map(|snippet| snippet.id.len()).max().unwrap_or(0);
-        let digits = |tokens: Option<usize>| tokens.map_or(1, |tokens| tokens.to_string().len());
-        let digits = self.snippets.iter().map(|snippet| digits(snippet.tokens)).max().unwrap_or(0);
-        text.reserve(
-            self.snippets.iter().map(|snippet| snippet.description.len() + width + 40).sum(),
-        );
-        for SnippetSummary { id, description, kind, scope, tokens, .. } in &self.snippets {
-            let tokens = tokens.map_or_else(|| "?".to_owned(), |tokens| tokens.to_string());
-            let (scope, kind) = (scope.name(), kind.name());
-            text.push_str(id);
-            push_spaces(&mut text, width - id.len() + 2);
-            text.push_str(scope);
-            push_spaces(&mut text, MAX_SCOPE_CHARS - scope.len() + 2);
-            text.push_str(kind);
-            push_spaces(&mut text, MAX_TYPE_CHARS - kind.len() + 2 + digits - tokens.len());
-            text.push_str(&tokens);
-            push_spaces(&mut text, 2);
-            push_one_line(&mut text, description);
+        for snippet in &self.snippets {
+            for (number, (cell, width)) in snippet.cells().iter().zip(widths).enumerate() {
+                let padding = width.saturating_sub(cell.chars().count());
+                // Numbers are aligned to the right.
+                let (before, after) = if number == 3 { (padding, 0) } else { (0, padding) };
+                text.extend(std::iter::repeat_n(' ', before));
+                text.push_str(cell);
+                text.extend(std::iter::repeat_n(' ', after + 2));
+            }
+            push_one_line(&mut text, &snippet.description);
             text.push('\n');
         }
         text
     }
 }
 
-fn push_spaces(text: &mut String, count: usize) {
-    text.extend(std::iter::repeat_n(' ', count));
+impl SnippetSummary<'_> {
+    /// Returns id, scope, type and tokens.
+    fn cells(&self) -> [Cow<'_, str>; 4] {
+        let tokens = self.tokens.map_or_else(|| "?".to_owned(), |tokens| tokens.to_string());
+        [(&*self.id).into(), self.scope.name().into(), self.kind.name().into(), tokens.into()]
+    }
 }

@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 
 use crate::get::{AddedDependency, ContextFormat, SentSnippet, SnippetBundle};
-use crate::list::SnippetList;
+use crate::list::{ListFormat, SnippetList};
 
 /// The size above which the buffer is written out.
 const WRITE_CHUNK_BYTES: usize = 64 << 10;
@@ -60,11 +60,10 @@ impl SnippetBundle<'_> {
 impl SnippetList<'_> {
     /// Returns the rendered list, with a final newline.
     pub fn render(&self, format: ContextFormat) -> String {
-        match format {
-            ContextFormat::Text => self.text(),
-            // Strings, numbers and lists always serialize.
-            ContextFormat::Json => serde_json::to_string(self).unwrap_or_default() + "\n",
-        }
+        self.render_as(match format {
+            ContextFormat::Text => ListFormat::Lines,
+            ContextFormat::Json => ListFormat::Json,
+        })
     }
 }
 

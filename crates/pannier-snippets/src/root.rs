@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::SnippetsError;
 use crate::id::has_valid_segments;
+use crate::reference::Alias;
 
 /// The file name of indexes.
 pub(crate) const INDEX: &str = "index.yaml";
@@ -23,6 +24,9 @@ pub(crate) const MAX_INDEX_BYTES: u64 = 64 << 20;
 
 /// The maximum length of a path, as on Linux.
 const MAX_PATH_BYTES: usize = 4_096;
+
+/// The maximum number of folders above a root that a path may start with.
+const MAX_NAME_FOLDERS: usize = 8;
 
 /// A folder with snippets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,10 +57,13 @@ impl Root {
         &self.names
     }
 
-    /// Strips the name of the folder from a path that starts with it.
+    /// Strips the last folders of the root's path from a path that starts with them, as many as possible.
     pub(crate) fn without_name<'p>(&self, path: &'p str) -> Option<&'p str> {
-        let (first, rest) = path.split_once('/')?;
-        self.names.iter().any(|name| name == first).then_some(rest)
+        let ends = path.match_indices('/').map(|(end, _)| end).take(MAX_NAME_FOLDERS);
+        let is_name = |end: &usize| {
+            [&self.real, &self.absolute].iter().any(|own| own.ends_with(&path[..*end]))
+        };
+        ends.filter(|end| *end > 0).filter(is_name).last().map(|end| &path[end + 1..])
     }
 
     /// Returns a path below the root for messages.
@@ -80,6 +87,7 @@ impl Root {
 pub struct Roots {
     roots: Vec<Root>,
     home: Option<PathBuf>,
+    aliases: Vec<Alias>,
 }
 
 impl Roots {
@@ -126,7 +134,7 @@ impl Roots {
         }
         match roots.is_empty() {
             true => Err(SnippetsError::NoRoots),
-            false => Ok(Self { roots, home }),
+            false => Ok(Self { roots, home, aliases: Vec::new() }),
         }
     }
 
@@ -137,6 +145,17 @@ impl Roots {
             root.label = label(&root.path);
         }
         self
+    }
+
+    /// Sets other names for paths. They come before those of the indexes.
+    #[must_use]
+    pub fn with_aliases(mut self, aliases: Vec<Alias>) -> Self {
+        self.aliases = aliases;
+        self
+    }
+
+    pub(crate) fn aliases(&self) -> &[Alias] {
+        &self.aliases
     }
 
     /// Iterates over the folders, sorted by canonical path.

@@ -4,13 +4,18 @@
 //! missing or invalid, the scan omits the file and reports the problem. Other Markdown files are ignored, except those
 //! that resemble a snippet: they are reported, because they would be missing silently. `baseline.md` is always a
 //! manifest, never a snippet.
+//!
+//! Skills (`SKILL.md`) and rules of Cursor (`*.mdc`) are snippets, too, also in the hidden folders of their tools. Their ids
+//! follow from their paths.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 
 use pannier_core::TokenCounter;
-use pannier_files::{SplitDocument, split_front_matter};
+use pannier_files::{
+    AgentFileKind, AgentFront, SplitDocument, find_agent_files, split_front_matter,
+};
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -69,6 +74,15 @@ pub(crate) struct ScannedSnippet {
     pub(crate) tokens: usize,
     /// XXH3 of the whole file.
     pub(crate) hash: u64,
+}
+
+/// The fields of a snippet.
+struct Declared {
+    id: String,
+    description: String,
+    kind: SnippetType,
+    scope: Scope,
+    requires: Vec<Reference>,
 }
 
 /// The snippets, manifests and problems of a root.
@@ -177,7 +191,7 @@ fn files(root: &Root, problems: &mut Vec<Problem>) -> Result<Vec<String>, Snippe
             let name = entry.file_name();
             let lossy = name.to_string_lossy();
             let Ok(kind) = entry.file_type() else { continue };
-            let is_file = kind.is_file() && is_markdown(&lossy);
+            let is_file = kind.is_file() && (is_markdown(&lossy) || is_rule(&lossy));
             // Links are not followed: their targets are outside of the root, or found anyway.
             if lossy.starts_with('.') || !(kind.is_dir() || is_file) {
                 continue;
@@ -196,8 +210,70 @@ fn files(root: &Root, problems: &mut Vec<Problem>) -> Result<Vec<String>, Snippe
             }
         }
     }
+    // Those in hidden folders.
+    match find_agent_files(root.real_path()) {
+        Ok(found) => {
+            let others =
+                found.files.into_iter().filter(|file| file.kind > AgentFileKind::Instructions);
+            files.extend(others.map(|file| file.path).filter(|path| is_below(path)));
+        }
+        Err(error) => {
+            let problem = format!("its rules and skills cannot be listed: {error}");
+            problems.push(Problem { path: root.display_path("."), line: None, problem });
+        }
+    }
     files.sort_unstable();
+    files.dedup();
     Ok(files)
+}
+
+/// Returns whether a file name is that of a rule of Cursor.
+fn is_rule(name: &str) -> bool {
+    name.ends_with(".mdc")
+}
+
+/// Returns the id, description and type of a skill or a rule, unless it has the front matter of a snippet.
+fn foreign(
+    root: &Root,
+    path: &str,
+    front: &str,
+    body: &str,
+) -> Option<(String, String, SnippetType)> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let (kind, own) = match name {
+        "SKILL.md" => ("skill", path.strip_suffix(name)?.trim_end_matches('/')),
+        _ if is_rule(name) => ("rule", path.strip_suffix(".mdc")?),
+        _ => return None,
+    };
+    if ["id:", "scope:"].iter().any(|key| front.lines().any(|line| line.starts_with(key))) {
+        return None;
+    }
+    let own =
+        if own.is_empty() { root.names().first().map_or("root", String::as_str) } else { own };
+    let segments = own.split('/').filter(|segment| !matches!(*segment, "skills" | "rules"));
+    let id = segments.fold(kind.to_owned(), |id, segment| id + "/" + &slug(segment));
+    let front = AgentFront::parse(front);
+    let lines = body.lines().map(|line| line.trim().trim_start_matches('#').trim());
+    let description = front.description.or_else(|| match front.globs.as_slice() {
+        [] => lines.into_iter().find(|line| !line.is_empty()).map(str::to_owned),
+        globs => Some(format!("For {}.", globs.join(", "))),
+    });
+    let description = description.or(front.name).unwrap_or_else(|| id.clone());
+    Some((id, description, SnippetType::find(kind)?)).filter(|(id, ..)| is_id(id))
+}
+
+/// Returns a name as a segment of an id.
+fn slug(name: &str) -> String {
+    let slug: String = name
+        .to_lowercase()
+        .chars()
+        .map(|part| match part {
+            'a'..='z' | '0'..='9' | '.' | '_' | '-' => part,
+            _ => '-',
+        })
+        .collect();
+    let slug = slug.trim_matches(['.', '-']);
+    if slug.is_empty() { "x".to_owned() } else { slug.to_owned() }
 }
 
 /// Returns whether a file name has a Markdown extension.
@@ -224,6 +300,12 @@ impl Scan {
     /// Adds the snippet in `text`, or the problems that prevent it.
     fn add(&mut self, root: &Root, path: String, text: &str, counter: &dyn TokenCounter) {
         let SplitDocument { front, body } = split_front_matter(text);
+        if let Some((id, description, kind)) = foreign(root, &path, front.unwrap_or_default(), body)
+        {
+            let declared =
+                Declared { id, description, kind, scope: Scope::Project, requires: Vec::new() };
+            return self.push(root, path, text, declared, counter);
+        }
         let Some(front) = front else {
             if let Some(problem) = near_miss(text) {
                 self.push_problem(root, &path, Some(1), problem);
@@ -272,8 +354,9 @@ impl Scan {
             );
         }
         let known_type = kind.as_deref().and_then(SnippetType::find);
-        if let (Some(kind), None) = (kind.as_deref().map(excerpt), known_type) {
-            push_invalid("type", format!("unknown type '{kind}'; use one of {}", type_names()));
+        if let (Some(kind), None) = (kind.as_deref().map(excerpt), &known_type) {
+            let names = type_names();
+            push_invalid("type", format!("'{kind}' is not a type; use one word, such as {names}"));
         }
         let known_scope = scope.as_deref().and_then(Scope::find);
         if let (Some(scope), None) = (scope.as_deref().map(excerpt), known_scope) {
@@ -293,9 +376,23 @@ impl Scan {
         if self.problems.len() > problems_before {
             return;
         }
-        let mut references = locate_references(front, requires);
+        let requires = locate_references(front, requires);
+        self.push(root, path, text, Declared { id, description, kind, scope, requires }, counter);
+    }
+
+    /// Adds a snippet with the required reads of its body.
+    fn push(
+        &mut self,
+        root: &Root,
+        path: String,
+        text: &str,
+        declared: Declared,
+        counter: &dyn TokenCounter,
+    ) {
+        let Declared { id, description, kind, scope, requires: mut references } = declared;
+        let SplitDocument { front, body } = split_front_matter(text);
         // The front matter and its two fences.
-        let lines_before_body = front.lines().count() + 2;
+        let lines_before_body = front.map_or(0, |front| front.lines().count() + 2);
         let RequiredReads { references: reads, near_misses } = required_reads(body);
         references.extend(
             reads.into_iter().map(|read| Reference { line: read.line + lines_before_body, ..read }),
@@ -314,7 +411,7 @@ impl Scan {
             return self.push_problem(root, &path, None, problem);
         }
         self.snippets.push(ScannedSnippet {
-            id_line: line_of(front, "id"),
+            id_line: line_of(front.unwrap_or_default(), "id"),
             id,
             description,
             kind,

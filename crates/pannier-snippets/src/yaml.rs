@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::front_matter::first_line;
+use crate::front_matter::{breach_problem, first_line};
 
 const HEADER: &str =
     "# Written by `pannier snippets index` from the front matter of the files below this folder.\n";
@@ -19,6 +19,8 @@ const HEADER: &str =
 pub(crate) struct Index<'t> {
     /// The tokenizer of the token counts.
     pub(crate) tokenizer: Option<Cow<'t, str>>,
+    /// Other names for paths.
+    pub(crate) aliases: List<'t>,
     /// The references of the manifests, if recorded.
     pub(crate) baseline: Option<List<'t>>,
     pub(crate) entries: Vec<Entry<'t>>,
@@ -28,6 +30,7 @@ pub(crate) struct Index<'t> {
 #[derive(Deserialize)]
 struct AnyIndex<'t> {
     tokenizer: Option<Cow<'t, str>>,
+    aliases: Option<List<'t>>,
     baseline: Option<List<'t>>,
     snippets: Option<Vec<Entry<'t>>>,
 }
@@ -132,6 +135,9 @@ pub(crate) fn write(index: &Index<'_>) -> String {
     if let Some(tokenizer) = &index.tokenizer {
         field("tokenizer: ", &quote(tokenizer));
     }
+    if !index.aliases.texts().is_empty() {
+        field("aliases: ", &quote_list(&index.aliases));
+    }
     if let Some(baseline) = &index.baseline {
         field("baseline: ", &quote_list(baseline));
     }
@@ -139,7 +145,10 @@ pub(crate) fn write(index: &Index<'_>) -> String {
     for entry in &index.entries {
         field("  - id: ", &quote(&entry.id));
         field("    description: ", &quote(&entry.description));
-        field("    type: ", &entry.kind);
+        match is_word(&entry.kind) {
+            true => field("    type: ", &entry.kind),
+            false => field("    type: ", &quote(&entry.kind)),
+        }
         field("    scope: ", &entry.scope);
         field("    path: ", &quote(&entry.path));
         field("    requires: ", &quote_list(&entry.requires));
@@ -214,6 +223,7 @@ pub(crate) fn parse_canonical(text: &str) -> Option<Index<'_>> {
     let mut lines = Lines(text.strip_prefix(HEADER)?);
     let mut index = Index {
         tokenizer: Some(lines.quoted("tokenizer: ")?),
+        aliases: lines.list("aliases: ")?,
         baseline: Some(List::parse_canonical(lines.field("baseline: ")?)?),
         entries: Vec::new(),
     };
@@ -227,7 +237,7 @@ pub(crate) fn parse_canonical(text: &str) -> Option<Index<'_>> {
         index.entries.push(Entry {
             id: lines.quoted("  - id: ")?,
             description: lines.quoted("    description: ")?,
-            kind: lines.word("    type: ")?,
+            kind: lines.word_or_quoted("    type: ")?,
             scope: lines.word("    scope: ")?,
             path: lines.quoted("    path: ")?,
             requires: List::parse_canonical(lines.field("    requires: ")?)?,
@@ -248,18 +258,36 @@ impl<'t> Lines<'t> {
         Some(value)
     }
 
+    /// Parses a list that is missing if it is empty.
+    fn list(&mut self, name: &str) -> Option<List<'t>> {
+        if !self.0.starts_with(name) {
+            return Some(List::default());
+        }
+        List::parse_canonical(self.field(name)?).filter(|list| !list.texts().is_empty())
+    }
+
     fn quoted(&mut self, name: &str) -> Option<Cow<'t, str>> {
         unescape(self.field(name)?.strip_prefix('"')?.strip_suffix('"')?)
     }
 
     fn word(&mut self, name: &str) -> Option<Cow<'t, str>> {
         let word = self.field(name)?;
-        let is_word = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
-        // YAML reads these words as other types.
-        (is_word
-            && !matches!(word, "true" | "false" | "null" | "yes" | "no" | "on" | "off" | "y" | "n"))
-        .then_some(Cow::Borrowed(word))
+        is_word(word).then_some(Cow::Borrowed(word))
     }
+
+    fn word_or_quoted(&mut self, name: &str) -> Option<Cow<'t, str>> {
+        if self.0.strip_prefix(name)?.starts_with('"') {
+            return self.quoted(name).filter(|text| !is_word(text));
+        }
+        self.word(name)
+    }
+}
+
+/// Returns whether YAML reads a text as a string without quotes.
+fn is_word(word: &str) -> bool {
+    let is_word = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    // YAML reads these words as other types.
+    is_word && !matches!(word, "true" | "false" | "null" | "yes" | "no" | "on" | "off" | "y" | "n")
 }
 
 fn number(digits: &str) -> Option<usize> {
@@ -297,10 +325,13 @@ pub(crate) fn parse_any_yaml(text: &str) -> Result<Index<'_>, String> {
         },
     };
     let index = serde_saphyr::from_str_with_options::<Option<AnyIndex<'_>>>(text, options);
-    let index = index.map_err(|error| first_line(&error.to_string()))?;
-    let AnyIndex { tokenizer, baseline, snippets } = index.ok_or("it is empty")?;
+    let index = index.map_err(|error| match error.without_snippet() {
+        serde_saphyr::Error::Budget { breach, .. } => breach_problem(breach).to_owned(),
+        other => first_line(&other.to_string()),
+    })?;
+    let AnyIndex { tokenizer, aliases, baseline, snippets } = index.ok_or("it is empty")?;
     let entries = snippets.ok_or("it has no list 'snippets'")?;
-    Ok(Index { tokenizer, baseline, entries })
+    Ok(Index { tokenizer, aliases: aliases.unwrap_or_default(), baseline, entries })
 }
 
 #[cfg(test)]
@@ -315,7 +346,7 @@ mod tests {
         let entry = |i: usize| Entry {
             id: text(i),
             description: text(i + 1),
-            kind: Cow::Borrowed("policy"),
+            kind: if i.is_multiple_of(2) { Cow::Borrowed("policy") } else { text(i) },
             scope: Cow::Borrowed("global"),
             path: text(i + 2),
             requires: list(&texts[i..]),
@@ -324,6 +355,7 @@ mod tests {
         };
         Index {
             tokenizer: Some(text(0)),
+            aliases: list(if tokens.is_multiple_of(2) { texts } else { &[] }),
             baseline: Some(list(texts)),
             entries: (0..texts.len()).map(entry).collect(),
         }

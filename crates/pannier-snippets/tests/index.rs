@@ -10,7 +10,7 @@ use pannier_tokens::{BytesOverFour, ScriptEstimate};
 
 fn problems(scratch: &Scratch) -> Vec<String> {
     let docs = scratch.path("docs").display().to_string();
-    let problems = check(&scratch.roots()).unwrap();
+    let problems = check(&scratch.roots()).unwrap().problems;
     problems.iter().map(|problem| problem.to_string().replace(&docs, "docs")).collect()
 }
 
@@ -88,7 +88,7 @@ fn check_reports_all_problems_with_their_locations() {
     scratch.write("docs/1.md", "---\nid: one\ndescription: x\nscope: global\n---\n");
     scratch.write(
         "docs/2.md",
-        "---\nid: Two\ndescription: ''\ntype: rule\nscope: team\nrequires: {a: b}\n---\n",
+        "---\nid: Two\ndescription: ''\ntype: a rule\nscope: team\nrequires: {a: b}\n---\n",
     );
     scratch.write("docs/3.md", "---\nid: [\n---\n");
     scratch.write("docs/4.md", b"---\nid: \xff\n---\n");
@@ -107,7 +107,7 @@ fn check_reports_all_problems_with_their_locations() {
             "docs/1.md:1: it has no 'type'; add one",
             "docs/2.md:2: 'Two' is not a valid id; use up to 200 lowercase letters, digits, '.', '_' and '-', in segments separated by '/'",
             "docs/2.md:3: its 'description' is not a string; write one, in quotes if YAML reads it as another type",
-            "docs/2.md:4: unknown type 'rule'; use one of principle, concept, policy, procedure, design, spec",
+            "docs/2.md:4: 'a rule' is not a type; use one word, such as principle, concept, policy, procedure, design, spec",
             "docs/2.md:5: unknown scope 'team'; use one of global, domain, project",
             "docs/2.md:6: its 'requires' is not a list of strings; write one",
             "docs/3.md:2: its front matter cannot be read: unclosed bracket '['",

@@ -258,7 +258,7 @@ fn the_index_of_another_tool_is_accepted() {
     scratch.write("docs/a/b.md", snippet("a/b", "global", &[], "B\n"));
     scratch.write(
         "docs/index.yaml",
-        "project_root: /somewhere\nsnippets:\n- id: a/b\n  description: B\n  type: policy\n  scope: global\n  path: docs/a/b.md\n- id: a/z\n  description: Z\n  type: policy\n  scope: global\n  path: docs/a/z.md\n  requires: ['@a/b.md']\n- id: c\n  description: C\n  type: role\n  scope: global\n  path: c.md\n- id: d\n  description: D\n  type: spec\n  scope: team\n  path: d.md\n- id: D\n- id: e\n  description: E\n  type: spec\n  scope: global\n  path: /etc/passwd\n- id: f\n  type: spec\n  scope: global\n  path: f.md\n",
+        "project_root: /somewhere\nsnippets:\n- id: a/b\n  description: B\n  type: policy\n  scope: global\n  path: docs/a/b.md\n- id: a/z\n  description: Z\n  type: policy\n  scope: global\n  path: docs/a/z.md\n  requires: ['@a/b.md']\n- id: c\n  description: C\n  type: a role\n  scope: global\n  path: c.md\n- id: d\n  description: D\n  type: spec\n  scope: team\n  path: d.md\n- id: D\n- id: e\n  description: E\n  type: spec\n  scope: global\n  path: /etc/passwd\n- id: f\n  type: spec\n  scope: global\n  path: f.md\n",
     );
     let indexes = SnippetIndexes::read(scratch.roots()).unwrap();
     let catalog = indexes.catalog().unwrap();
@@ -270,7 +270,7 @@ fn the_index_of_another_tool_is_accepted() {
     assert_eq!(
         [0, 1, 2, 3, 4].map(problem),
         [
-            "its type is unknown",
+            "its type is not a word",
             "its scope is unknown",
             "its id is invalid",
             "its path is outside of the root",

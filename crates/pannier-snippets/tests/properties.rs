@@ -136,7 +136,7 @@ proptest! {
         prop_assert_eq!(warnings.iter().any(|warning| warning.contains("in no index")), dangling);
         let has_cycle = expected.iter().any(|number| reaches[*number].contains(number));
         prop_assert_eq!(warnings.iter().any(|warning| warning.contains("dependency cycle")), has_cycle);
-        let problems = check(&roots(&scratch)).unwrap();
+        let problems = check(&roots(&scratch)).unwrap().problems;
         prop_assert!(problems.len() >= warnings.len(), "{:?} {:?}", problems, warnings);
     }
 
@@ -409,7 +409,7 @@ fn hostile_files_are_rejected_or_harmless() {
     assert_eq!(fetched.bundle.warnings.len(), 11, "{:?}", helper::warnings(&fetched));
     let header = fetched.text.split("[SNIPPET").next().unwrap();
     assert!(!header.contains(['\0', '\u{1b}']), "{header:?}");
-    for problem in check(&scratch.roots()).unwrap() {
+    for problem in check(&scratch.roots()).unwrap().problems {
         assert!(
             !problem.to_string().contains(|character: char| character.is_control()),
             "{problem:?}"

@@ -54,6 +54,7 @@ fn flags_and_json_give_the_same_request() {
     let value = json!({
         "project": "p", "budget": 400, "query": "q", "files": ["a", "b"], "tokenizer": "o200k",
         "format": "json", "explain": "1", "now": "2026-03-01", "max_chars": 99,
+        "no_user": true,
     });
     let flags = [
         "p",
@@ -75,6 +76,7 @@ fn flags_and_json_give_the_same_request() {
         "2026-03-01",
         "--max-chars",
         "99",
+        "--no-user",
     ];
     same::<MemoryRequest>(&flags, value);
     same::<MemoryRequest>(&["p", "-f", "md"], json!({ "context": "p", "format": "text" }));
@@ -82,7 +84,8 @@ fn flags_and_json_give_the_same_request() {
 
     let value = json!({
         "snippets": ["a", "b"], "areas": ["policy", "concept"], "scopes": "project", "baseline": true,
-        "query": "q", "limit": 3, "tokenizer": "o200k",
+        "query": "q", "limit": 3, "tokenizer": "o200k", "aliases": "@~/a=b", "budget": "2k",
+        "format": "json",
     });
     let flags = [
         "--root",
@@ -100,6 +103,12 @@ fn flags_and_json_give_the_same_request() {
         "3",
         "-t",
         "o200k",
+        "--alias",
+        "@~/a=b",
+        "-b",
+        "2k",
+        "-f",
+        "json",
     ];
     same::<SnippetListRequest>(&flags, value);
     let former = json!({ "docs": "a", "areas": "policy", "baseline_only": true });
@@ -159,6 +168,7 @@ fn every_option_is_in_the_schema() {
         "explain",
         "now",
         "max_chars",
+        "no_user",
     ]);
     check::<SnippetListRequest>(&[
         "snippets",
@@ -168,6 +178,9 @@ fn every_option_is_in_the_schema() {
         "baseline",
         "query",
         "limit",
+        "aliases",
+        "budget",
+        "format",
     ]);
     check::<SnippetGetRequest>(&[
         "ids",
@@ -178,6 +191,7 @@ fn every_option_is_in_the_schema() {
         "session",
         "resend",
         "format",
+        "aliases",
     ]);
 }
 

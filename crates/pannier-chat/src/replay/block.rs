@@ -192,7 +192,7 @@ impl<'c> BlockReader<'c> {
             "text" => (BlockKind::Text, id("text")?),
             "tool_use" => {
                 let (name, input) = (id("name")?, object.get("input"));
-                let text = format!("{name} {}", input.map(spaced).unwrap_or_default());
+                let text = format!("{name} {}", input.map(json::spaced).unwrap_or_default());
                 let has_object_input = input.is_some_and(|input| input.get().starts_with('{'));
                 (BlockKind::ToolUse { id: id("id")?, name, has_object_input }, text)
             }
@@ -200,7 +200,7 @@ impl<'c> BlockReader<'c> {
                 let (text, is_error) = (parts_text(path, &object, "content")?, is_error(&object));
                 (BlockKind::ToolResult { id: id("tool_use_id")?, is_error }, text)
             }
-            _ => (BlockKind::Other, spaced(raw)),
+            _ => (BlockKind::Other, json::spaced(raw)),
         };
         let block = self.count(kind, raw.get().to_owned(), text);
         self.known.insert(raw.get().to_owned(), Arc::clone(&block));
@@ -220,7 +220,7 @@ impl<'c> BlockReader<'c> {
         let has_object_input = input.get().starts_with('{');
         let kind =
             BlockKind::ToolUse { id: id.to_owned(), name: name.to_owned(), has_object_input };
-        self.intern(json, kind, || format!("{name} {}", spaced(input)))
+        self.intern(json, kind, || format!("{name} {}", json::spaced(input)))
     }
 
     /// Returns a tool result.
@@ -325,48 +325,6 @@ fn object<const N: usize>(fields: [(&str, &str); N], rest: &str) -> String {
     text.push_str(rest);
     text.push('}');
     text
-}
-
-/// Writes a value with one space after each comma and colon, and characters instead of escapes where JSON allows them.
-/// The input of a call is counted in this form, regardless of the whitespace and escapes with which it is sent.
-fn spaced(value: &RawValue) -> String {
-    let text = value.get();
-    let mut spaced = String::with_capacity(text.len() + text.len() / 16);
-    let mut position = 0;
-    while let Some(&byte) = text.as_bytes().get(position) {
-        match byte {
-            b'"' => {
-                let end = position + string_len(&text[position..]);
-                match serde_json::from_str::<String>(&text[position..end]) {
-                    Ok(decoded) => json::write_string(&decoded, &mut spaced),
-                    Err(_) => spaced.push_str(&text[position..end]),
-                }
-                position = end;
-                continue;
-            }
-            b',' => spaced.push_str(", "),
-            b':' => spaced.push_str(": "),
-            // Outside strings, JSON is ASCII.
-            _ if !byte.is_ascii_whitespace() => spaced.push(char::from(byte)),
-            _ => {}
-        }
-        position += 1;
-    }
-    spaced
-}
-
-/// Returns the length of the JSON string at the start of `text`, quotes included.
-fn string_len(text: &str) -> usize {
-    let mut is_escaped = false;
-    for (index, byte) in text.bytes().enumerate().skip(1) {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = true,
-            b'"' => return index + 1,
-            _ => {}
-        }
-    }
-    text.len()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use pannier_policy::SessionWeights;
 use super::call::CallKind;
 
 /// The steps per unit of logarithms and weights.
-const STEPS: i64 = 256;
+pub(super) const STEPS: i64 = 256;
 
 /// The natural logarithm of 2 in steps of 2^-16.
 const LN_2: i64 = 45_426;
@@ -23,6 +23,8 @@ pub(super) struct Evidence {
     pub(super) is_superseded: bool,
     /// Whether its file was edited after it was read.
     pub(super) is_edited: bool,
+    /// The share of the query's terms that it contains, in steps.
+    pub(super) queried: i64,
 }
 
 impl Evidence {
@@ -44,6 +46,7 @@ impl Evidence {
             + flag(self.named == 0, weights.unnamed)
             + flag(self.is_superseded, weights.superseded)
             + flag(self.is_edited && self.kind == CallKind::Read, weights.edited)
+            + product(weights.query, self.queried)
             - ln(self.current_tokens.max(1) as u64)
     }
 }
@@ -90,8 +93,8 @@ mod tests {
     }
 
     #[test]
-    fn named_results_are_denser_than_superseded_ones() {
-        let evidence = |named, is_superseded| Evidence {
+    fn named_and_queried_results_are_denser_than_superseded_ones() {
+        let evidence = |named, is_superseded, queried| Evidence {
             kind: CallKind::Read,
             tokens: 500,
             current_tokens: 500,
@@ -99,12 +102,15 @@ mod tests {
             named,
             is_superseded,
             is_edited: false,
+            queried,
         };
-        let density = |named, is_superseded| {
-            evidence(named, is_superseded).density(&SessionWeights::default())
+        let density = |named, is_superseded, queried| {
+            evidence(named, is_superseded, queried).density(&SessionWeights::default())
         };
-        assert!(density(4, false) > density(1, false));
-        assert!(density(1, false) > density(0, false));
-        assert!(density(0, false) > density(4, true));
+        assert!(density(4, false, 0) > density(1, false, 0));
+        assert!(density(1, false, 0) > density(0, false, 0));
+        assert!(density(0, false, 0) > density(4, true, 0));
+        assert!(density(0, true, STEPS) > density(0, true, STEPS / 2));
+        assert!(density(0, true, STEPS) > density(0, false, 0));
     }
 }

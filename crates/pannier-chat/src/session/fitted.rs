@@ -46,6 +46,41 @@ impl fmt::Display for CutForm {
     }
 }
 
+/// Why a block is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum CutReason {
+    /// A new result that exceeds its share of the budget.
+    NewResult,
+    /// A new result that equals an earlier one.
+    SameResult,
+    /// A new result that only acknowledges an edit.
+    Acknowledgement,
+    /// A later plan or write replaces it.
+    Replaced,
+    /// The request exceeded the budget, and the result had the least value per token.
+    LeastValue,
+    /// The request exceeded the budget, and the block was one of the oldest of its kind.
+    Oldest,
+    /// The request exceeded the budget after all other cuts.
+    OverBudget,
+}
+
+impl fmt::Display for CutReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::NewResult => "a new result above its share of the budget",
+            Self::SameResult => "an earlier result is the same",
+            Self::Acknowledgement => "it acknowledges an edit",
+            Self::Replaced => "a later plan or write replaces it",
+            Self::LeastValue => "least value per token in a request over budget",
+            Self::Oldest => "oldest of its kind in a request over budget",
+            Self::OverBudget => "the request exceeded the budget after all other cuts",
+        })
+    }
+}
+
 /// A block that is sent in a shorter form.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
@@ -58,6 +93,8 @@ pub struct Cut {
     pub part: usize,
     /// The form in which it is sent.
     pub form: CutForm,
+    /// Why it is cut.
+    pub reason: CutReason,
     /// The tokens of the whole block.
     pub tokens_before: i64,
     /// The tokens of the form.
@@ -100,9 +137,12 @@ impl<'s, 't> Fitted<'s, 't> {
         let omitted_id = fold.omitted_id();
         let mut cuts = Vec::new();
         for block in &fold.blocks {
-            let (form, id, text) = match &block.cut {
-                _ if block.is_gone => (CutForm::Omitted, omitted_id.clone(), String::new()),
-                Some((form, text)) => (*form, fold.id(block.hash), text.clone()),
+            let (form, reason, id, text) = match &block.cut {
+                _ if block.is_gone => {
+                    let (form, reason) = (CutForm::Omitted, CutReason::OverBudget);
+                    (form, reason, omitted_id.clone(), String::new())
+                }
+                Some((form, reason, text)) => (*form, *reason, fold.id(block.hash), text.clone()),
                 None => continue,
             };
             cuts.push(Cut {
@@ -110,6 +150,7 @@ impl<'s, 't> Fitted<'s, 't> {
                 message: transcript.messages[block.message].number,
                 part: block.part,
                 form,
+                reason,
                 tokens_before: block.whole_tokens,
                 tokens_after: if block.is_gone { 0 } else { block.tokens },
                 index: block.message,
@@ -134,6 +175,20 @@ impl<'s, 't> Fitted<'s, 't> {
         Self { transcript, tokens, cuts, is_batch, last_unchanged, note, omitted, breakpoints }
     }
 
+    pub(crate) fn transcript(&self) -> &'s Transcript<'t> {
+        self.transcript
+    }
+
+    /// Returns the positions of the items that are sent.
+    pub(crate) fn sent_items(&self) -> Vec<usize> {
+        (0..self.transcript.items.len()).filter(|item| self.is_sent(*item)).collect()
+    }
+
+    fn is_omitted(&self, message: usize) -> bool {
+        let turn = self.omitted.partition_point(|turn| turn.end <= message);
+        self.omitted.get(turn).is_some_and(|turn| turn.start <= message)
+    }
+
     /// Returns the tokens of the request: messages, tools, system prompt, and the start of the response.
     pub fn tokens(&self) -> i64 {
         self.tokens
@@ -142,6 +197,17 @@ impl<'s, 't> Fitted<'s, 't> {
     /// Returns the cut blocks in the order of the history.
     pub fn cuts(&self) -> &[Cut] {
         &self.cuts
+    }
+
+    /// Returns the cut blocks of a message, by its position among the items.
+    pub fn cuts_of(&self, item: usize) -> impl Iterator<Item = &Cut> {
+        self.cuts.iter().filter(move |cut| cut.index == item)
+    }
+
+    /// Returns whether an item is sent.
+    pub fn is_sent(&self, item: usize) -> bool {
+        let message = self.transcript.messages.get(item);
+        message.is_none_or(|message| message.rejection_rule.is_none()) && !self.is_omitted(item)
     }
 
     /// Returns whether blocks were cut that the previous request of the session contained.
@@ -203,9 +269,7 @@ impl<'s, 't> Fitted<'s, 't> {
             let count = cuts.iter().take_while(|cut| cut.index == index).count();
             let (own, rest) = cuts.split_at(count);
             cuts = rest;
-            let turn = self.omitted.partition_point(|turn| turn.end <= index);
-            let is_omitted = self.omitted.get(turn).is_some_and(|turn| turn.start <= index);
-            if is_omitted || is_rejected(&message) {
+            if self.is_omitted(index) || is_rejected(&message) {
                 return None;
             }
             for cut in own {

@@ -9,13 +9,14 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use pannier_core::TokenCounter;
 use pannier_policy::SessionOptions;
+use pannier_text::{for_each_term, is_stop_word};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::call::{Call, CallKind};
-use super::density::Evidence;
+use super::density::{Evidence, STEPS};
 use super::id::{BlockHash, Ids};
 use super::terms::for_each_name;
-use super::{CutForm, form};
+use super::{CutForm, CutReason, form};
 use crate::items::PRIMING_TOKENS;
 use crate::message::{Message, Part, PartKind, PartLocation, Role, TOKENS_PER_TOOL_CALL};
 use crate::openai::with_note;
@@ -77,9 +78,11 @@ pub(super) struct Block {
     pub(super) hash: BlockHash,
     pub(super) whole_tokens: i64,
     pub(super) tokens: i64,
-    pub(super) cut: Option<(CutForm, String)>,
+    pub(super) cut: Option<(CutForm, CutReason, String)>,
     /// Whether it has its shortest form.
     is_minimal: bool,
+    /// Whether it is never cut.
+    is_pinned: bool,
     /// Whether its turn is left out.
     pub(super) is_gone: bool,
 }
@@ -133,6 +136,9 @@ pub(super) struct Fold {
     /// The blocks of plans and writes, which later ones replace, with their subject.
     replaceable: Vec<(u64, usize)>,
     edits: Vec<usize>,
+    /// The positions of messages that are never cut, ascending.
+    pins: Vec<usize>,
+    has_response: bool,
     // Knowledge about calls and names.
     calls: Vec<Call>,
     open_calls: HashMap<String, usize>,
@@ -158,16 +164,32 @@ pub(super) struct Fold {
     first_changed: Option<usize>,
 }
 
+/// The rules of a session.
+#[derive(Clone, Copy)]
+pub(super) struct Rules<'s> {
+    pub(super) options: &'s SessionOptions,
+    /// The hashes of the query's terms, ascending.
+    pub(super) query: &'s [u64],
+    pub(super) counter: &'s dyn TokenCounter,
+}
+
 /// What a step works with.
 #[derive(Clone, Copy)]
 struct Step<'s, 't> {
     provider: Provider,
     messages: &'s [Message<'t>],
     options: &'s SessionOptions,
+    query: &'s [u64],
     counter: &'s dyn TokenCounter,
+    /// Why it cuts.
+    reason: CutReason,
 }
 
 impl<'s, 't> Step<'s, 't> {
+    fn because(self, reason: CutReason) -> Self {
+        Self { reason, ..self }
+    }
+
     fn part(&self, block: &Block) -> &'s Part<'t> {
         &self.messages[block.message].parts[block.part]
     }
@@ -185,6 +207,8 @@ impl Fold {
     pub(super) fn new(transcript: &Transcript<'_>, available: i64) -> Self {
         let fixed = transcript.fixed_tokens();
         let base = available.saturating_sub(fixed).max(0);
+        let mut pins = transcript.pins.clone();
+        pins.sort_unstable();
         Self {
             fixed,
             sent_tokens: 0,
@@ -198,6 +222,8 @@ impl Fold {
             texts: Vec::new(),
             replaceable: Vec::new(),
             edits: Vec::new(),
+            pins,
+            has_response: false,
             calls: Vec::new(),
             open_calls: HashMap::new(),
             result_count: 0,
@@ -219,6 +245,13 @@ impl Fold {
             sent_blocks: 0,
             first_changed: None,
         }
+    }
+
+    /// Returns whether it pins the messages that a transcript pins.
+    pub(super) fn has_pins_of(&self, transcript: &Transcript<'_>) -> bool {
+        let mut pins = transcript.pins.clone();
+        pins.sort_unstable();
+        self.pins == pins
     }
 
     /// Returns the tokens of the whole request.
@@ -266,12 +299,8 @@ impl Fold {
     }
 
     /// Takes a step before every assistant message that follows the known ones, and at the end.
-    pub(super) fn run(
-        &mut self,
-        transcript: &Transcript<'_>,
-        options: &SessionOptions,
-        counter: &dyn TokenCounter,
-    ) {
+    pub(super) fn run(&mut self, transcript: &Transcript<'_>, rules: Rules<'_>) {
+        let Rules { options, query, counter } = rules;
         let (provider, messages) = (transcript.provider, &transcript.messages);
         for end in self.messages + 1..=messages.len() {
             // A response may have several items.
@@ -279,7 +308,9 @@ impl Fold {
                 message.role == Role::Assistant && messages[end - 1].role != Role::Assistant
             };
             if messages.get(end).is_none_or(is_response) {
-                self.step(Step { provider, messages: &messages[..end], options, counter });
+                let messages = &messages[..end];
+                let reason = CutReason::OverBudget;
+                self.step(Step { provider, messages, options, query, counter, reason });
             }
         }
     }
@@ -313,6 +344,11 @@ impl Fold {
             self.task = self.task.or(Some(index));
             self.last_user = index;
         }
+        self.has_response |= message.role == Role::Assistant;
+        let is_pinned = self.pins.binary_search(&index).is_ok();
+        // Agents send their instructions before the task, as messages of the user.
+        let is_task = self.task == Some(index) || !self.has_response;
+        let is_kept = is_task || message.role == Role::System || is_pinned;
         self.take_turn(index, message);
         for (part, content) in message.parts.iter().enumerate().filter(|(_, part)| part.is_kept) {
             let tokens = content.text_tokens.saturating_add(content.tokens);
@@ -327,6 +363,7 @@ impl Fold {
                 tokens,
                 cut: None,
                 is_minimal: false,
+                is_pinned,
                 is_gone: false,
             });
             let mut names = Vec::new();
@@ -348,10 +385,7 @@ impl Fold {
                     self.take_result(block, message, content, names);
                 }
                 PartKind::Text
-                    if message.role != Role::System
-                        && self.task != Some(index)
-                        && tokens > MIN_HARD_TEXT_TOKENS
-                        && content.body.is_some() =>
+                    if !is_kept && tokens > MIN_HARD_TEXT_TOKENS && content.body.is_some() =>
                 {
                     self.texts.push(block);
                 }
@@ -377,11 +411,9 @@ impl Fold {
         let is_free = message.role != Role::System && message.answered_call_ids().is_empty();
         let closed = self.open_turn.take().filter(|turn| turn.end == index && is_free);
         if let Some(mut turn) = closed {
-            if turn.has_results {
-                self.turns.push(turn);
-            } else if message.role == Role::User {
-                // A response without calls is a turn with the next message of the user.
-                turn.end = index + 1;
+            // A response without calls is a turn with the next message of the user.
+            turn.end += usize::from(!turn.has_results);
+            if turn.has_results || message.role == Role::User {
                 self.turns.push(turn);
             }
         }
@@ -444,19 +476,30 @@ impl Fold {
 
     /// Replaces a block by a shorter form. Returns whether the form is shorter.
     fn cut(&mut self, index: usize, form: CutForm, text: String, step: Step<'_, '_>) -> bool {
-        let block = &self.blocks[index];
-        let part = step.part(block);
-        let counted = match part.tool.as_str() {
+        let counted = match step.part(&self.blocks[index]).tool.as_str() {
             "" => step.count(&text),
             tool => step.count(&format!("{tool} {text}")),
         };
+        self.cut_counted(index, form, text, counted, step)
+    }
+
+    fn cut_counted(
+        &mut self,
+        index: usize,
+        form: CutForm,
+        text: String,
+        counted: i64,
+        step: Step<'_, '_>,
+    ) -> bool {
+        let block = &self.blocks[index];
+        let part = step.part(block);
         let tokens = counted.saturating_add(part.tokens.min(TOKENS_PER_TOOL_CALL));
-        if tokens >= block.tokens || block.is_gone {
+        if tokens >= block.tokens || block.is_gone || block.is_pinned {
             return false;
         }
         self.sent_tokens -= block.tokens - tokens;
         let block = &mut self.blocks[index];
-        (block.tokens, block.cut) = (tokens, Some((form, text)));
+        (block.tokens, block.cut) = (tokens, Some((form, step.reason, text)));
         self.mark_changed(index);
         true
     }
@@ -468,7 +511,7 @@ impl Fold {
     }
 
     fn has_form(&self, index: usize, form: CutForm) -> bool {
-        self.blocks[index].cut.as_ref().is_some_and(|(cut, _)| *cut == form)
+        self.blocks[index].cut.as_ref().is_some_and(|(cut, ..)| *cut == form)
     }
 
     /// Shortens a result that was not sent before. That changes no prefix.
@@ -478,9 +521,10 @@ impl Fold {
         let (tokens, hash, part) = (block.tokens, block.hash, step.part(block));
         let id = self.ids.id(hash);
         if tokens > MIN_DUPLICATE_TOKENS {
+            let step = step.because(CutReason::SameResult);
             let earlier = self.seen_results.insert(hash, index);
             let is_sent = |earlier: &usize| {
-                let form = self.blocks[*earlier].cut.as_ref().map(|(form, _)| *form);
+                let form = self.blocks[*earlier].cut.as_ref().map(|(form, ..)| *form);
                 !self.blocks[*earlier].is_gone && matches!(form, None | Some(CutForm::HeadAndTail))
             };
             if earlier.as_ref().is_some_and(is_sent)
@@ -499,7 +543,7 @@ impl Fold {
             && tokens > MIN_ACKNOWLEDGEMENT_TOKENS
             && !is_error(part)
             && let Some(text) = form::first_line(&id, &part.text)
-            && self.cut(index, CutForm::FirstLine, text, step)
+            && self.cut(index, CutForm::FirstLine, text, step.because(CutReason::Acknowledgement))
         {
             return;
         }
@@ -507,6 +551,7 @@ impl Fold {
         let cap = if kind == CallKind::Read { options.read_cap } else { options.result_cap };
         let cap = share(self.base, cap).max(options.min_cap_tokens);
         if tokens > cap {
+            let step = step.because(CutReason::NewResult);
             self.cut_head_and_tail(index, cap, RESULT_HEAD_PERCENT, step);
         }
     }
@@ -524,8 +569,9 @@ impl Fold {
         let cap = cap - part.tokens.min(TOKENS_PER_TOOL_CALL);
         let id = self.ids.id(block.hash);
         let (text, tokens) = (&part.text, part.text_tokens);
-        form::head_and_tail(&id, text, tokens, cap, head_percent, step.counter)
-            .is_some_and(|text| self.cut(index, CutForm::HeadAndTail, text, step))
+        form::head_and_tail(&id, text, tokens, cap, head_percent, step.counter).is_some_and(
+            |(text, tokens)| self.cut_counted(index, CutForm::HeadAndTail, text, tokens, step),
+        )
     }
 
     fn cut_to_stub(&mut self, index: usize, step: Step<'_, '_>) {
@@ -545,7 +591,7 @@ impl Fold {
             let blocks = self.blocks_with_name.get(&xxh3_64(name.as_bytes()));
             blocks.is_some_and(|blocks| *blocks <= MAX_LISTED_BLOCKS)
         };
-        let names = form::names(&part.text, max, is_rare, step.counter);
+        let names = form::names(&part.text, max, is_rare);
         if names.is_empty() {
             return self.cut_to_stub(index, step);
         }
@@ -578,22 +624,31 @@ impl Fold {
         for (subject, index) in self.replaceable.clone() {
             let is_replaced = self.last_replacement.get(&subject).is_some_and(|last| *last > index);
             if is_replaced && self.blocks[index].cut.is_none() && !self.is_kept_edit(index, step) {
-                self.cut_input(index, SHORT_INPUT_CHARS, step);
+                self.cut_input(index, SHORT_INPUT_CHARS, step.because(CutReason::Replaced));
             }
         }
         let old = self.results.len().saturating_sub(step.options.keep_results);
-        let mut by_density: Vec<(i64, usize)> = self.results[..old]
+        let candidates: Vec<&ToolResult> =
+            self.results[..old].iter().filter(|result| self.is_cuttable(result.block)).collect();
+        let texts =
+            candidates.iter().map(|result| step.part(&self.blocks[result.block]).text.as_str());
+        let queried = query_shares(texts, step.query);
+        let mut by_density: Vec<(i64, usize)> = candidates
             .iter()
-            .filter(|result| self.is_cuttable(result.block))
-            .map(|result| (self.evidence(result).density(&step.options.weights), result.block))
+            .zip(queried)
+            .map(|(result, queried)| {
+                let evidence = Evidence { queried, ..self.evidence(result) };
+                (evidence.density(&step.options.weights), result.block)
+            })
             .collect();
         by_density.sort_unstable();
         for (_, index) in by_density {
             if self.sent_tokens <= target {
                 return;
             }
-            self.cut_to_names(index, step);
+            self.cut_to_names(index, step.because(CutReason::LeastValue));
         }
+        let step = step.because(CutReason::Oldest);
         for index in self.inputs.clone() {
             if self.sent_tokens <= target {
                 return;
@@ -629,7 +684,7 @@ impl Fold {
     /// Returns whether a result is not yet a stub and not tiny.
     fn is_cuttable(&self, index: usize) -> bool {
         let block = &self.blocks[index];
-        let form = block.cut.as_ref().map(|(form, _)| *form);
+        let form = block.cut.as_ref().map(|(form, ..)| *form);
         block.tokens > MIN_RESULT_TOKENS
             && !matches!(form, Some(CutForm::Names | CutForm::Stub | CutForm::Duplicate))
     }
@@ -655,6 +710,7 @@ impl Fold {
             is_superseded: is_read_again
                 || call.is_some_and(|call| is_later(self.last_call.get(&call.key))),
             is_edited: path.is_some_and(|path| is_later(self.last_edit.get(&path))),
+            queried: 0,
         }
     }
 
@@ -706,18 +762,19 @@ impl Fold {
                 self.blocks[index].is_minimal = true;
             }
         }
-        self.leave_out_turns(step, false);
+        self.cut_inputs_hard(step, self.limit, true);
+        self.leave_out_turns(step);
         if let Some(newest) = newest.filter(|_| self.is_over()) {
             self.cut_to_stub(newest, step);
         }
-        self.cut_inputs_hard(step, self.limit, true);
-        self.leave_out_turns(step, true);
     }
 
     fn cut_inputs_hard(&mut self, step: Step<'_, '_>, target: i64, kept_edits: bool) {
         for (max, is_minimal) in [(INPUT_CHARS, false), (SHORT_INPUT_CHARS, true)] {
             for index in self.inputs.clone() {
-                if self.sent_tokens > target && self.is_kept_edit(index, step) == kept_edits {
+                let is_cut = !is_minimal && self.has_form(index, CutForm::ShortInput);
+                let is_next = !is_cut && self.is_kept_edit(index, step) == kept_edits;
+                if self.sent_tokens > target && is_next {
                     self.cut_input(index, max, step);
                     self.blocks[index].is_minimal |= is_minimal;
                 }
@@ -725,20 +782,18 @@ impl Fold {
         }
     }
 
-    /// Leaves out the oldest turns. The thinking of the current turn and, unless `kept_edits`, the newest edits end that.
-    fn leave_out_turns(&mut self, step: Step<'_, '_>, kept_edits: bool) {
+    /// Leaves out the oldest turns, up to a pinned message or the thinking of the current turn. So the number of turns
+    /// determines what was left out.
+    fn leave_out_turns(&mut self, step: Step<'_, '_>) {
         let Some(task) = self.task.filter(|_| self.is_over()) else { return };
         let target = share(self.base, step.options.low_water).min(self.limit);
         let mut gone = self.gone_turns;
         let is_open = self.open_turn.is_some();
         let end = (self.turns.len() + usize::from(is_open)).saturating_sub(KEEP_TURNS);
-        let edits = self.edits.len().saturating_sub(step.options.keep_edits);
-        let edits: Vec<usize> = self.edits[edits..].to_vec();
         while gone < end.min(self.turns.len()) && self.sent_tokens > target {
             let Turn { start, end, has_thinking, .. } = self.turns[gone];
-            let has_edit =
-                edits.iter().any(|edit| (start..end).contains(&self.blocks[*edit].message));
-            if has_thinking && start > self.last_user || has_edit && !kept_edits || start < task {
+            let has_pin = self.pins.iter().any(|pin| (start..end).contains(pin));
+            if has_thinking && start > self.last_user || has_pin || start < task {
                 break;
             }
             let own = step.messages[start..end].iter();
@@ -771,6 +826,51 @@ impl Fold {
             self.sent_tokens += tokens - before;
         }
     }
+}
+
+/// Returns the hashes of a query's terms, ascending.
+pub(super) fn query_terms(query: &str) -> Vec<u64> {
+    let mut terms = Vec::new();
+    for_each_term(query, 0, |term| {
+        if !is_stop_word(term.text) {
+            terms.push(xxh3_64(term.text.as_bytes()));
+        }
+    });
+    terms.sort_unstable();
+    terms.dedup();
+    terms
+}
+
+/// Returns, for each text, the share of a query's terms that it contains, in steps. Terms of fewer texts weigh more.
+fn query_shares<'t>(texts: impl ExactSizeIterator<Item = &'t str>, query: &[u64]) -> Vec<i64> {
+    if query.is_empty() {
+        return vec![0; texts.len()];
+    }
+    let mut frequency = vec![0_i64; query.len()];
+    let contained: Vec<Vec<bool>> = texts
+        .map(|text| {
+            let mut contained = vec![false; query.len()];
+            for_each_term(text, 0, |term| {
+                if let Ok(index) = query.binary_search(&xxh3_64(term.text.as_bytes())) {
+                    contained[index] = true;
+                }
+            });
+            for (frequency, is_contained) in frequency.iter_mut().zip(&contained) {
+                *frequency += i64::from(*is_contained);
+            }
+            contained
+        })
+        .collect();
+    let weights: Vec<i64> = frequency
+        .iter()
+        .map(|texts| if *texts == 0 { 0 } else { (STEPS * STEPS) / texts })
+        .collect();
+    let sum: i64 = weights.iter().sum();
+    let share = |contained: &Vec<bool>| {
+        let own = weights.iter().zip(contained).filter(|(_, is_contained)| **is_contained);
+        STEPS * own.map(|(weight, _)| weight).sum::<i64>() / sum.max(1)
+    };
+    contained.iter().map(share).collect()
 }
 
 /// Returns the tokens of a note, which is a text of its own or the end of a string.

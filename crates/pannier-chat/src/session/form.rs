@@ -7,8 +7,10 @@ use super::terms::{for_each_name, is_identifier};
 use crate::json;
 use crate::message::{Body, Part};
 
-/// The maximum bytes of a name in a list.
+/// The maximum bytes of a name in a list, and the bytes of a name and its separator per token. Counting every name would
+/// take longer than counting the history.
 const MAX_NAME_BYTES: usize = 40;
+const BYTES_PER_TOKEN: usize = 4;
 
 /// The tokens that the line in place of the omitted ones takes, and the rounds to meet a cap.
 const OMISSION_TOKENS: i64 = 24;
@@ -48,7 +50,8 @@ pub(super) fn beginning(id: &str, text: &str, max: usize) -> String {
     format!("{} [… recall {id}]", first_chars(text, max))
 }
 
-/// Returns the beginning and the end of a text, in at most `cap` tokens. They end at line breaks if lines are short.
+/// Returns the beginning and the end of a text, in at most `cap` tokens, and their tokens. They end at line breaks if lines
+/// are short.
 pub(super) fn head_and_tail(
     id: &str,
     text: &str,
@@ -56,8 +59,10 @@ pub(super) fn head_and_tail(
     cap: i64,
     head_percent: usize,
     counter: &dyn TokenCounter,
-) -> Option<String> {
+) -> Option<(String, i64)> {
+    // Slightly less usually meets the cap at once.
     let mut budget = cap - OMISSION_TOKENS;
+    budget -= budget / 32;
     for _ in 0..MAX_ROUNDS {
         if budget <= 0 || tokens <= 0 {
             return None;
@@ -76,7 +81,7 @@ pub(super) fn head_and_tail(
             format!("{head}{separator}[… {lines} of {all} lines left out; recall {id} …]\n{tail}");
         let count = i64::try_from(counter.count(&form)).unwrap_or(i64::MAX);
         if count <= cap {
-            return Some(form);
+            return Some((form, count));
         }
         budget = i64::try_from(i128::from(budget) * i128::from(cap) / i128::from(count))
             .unwrap_or_default()
@@ -105,13 +110,12 @@ fn tail(text: &str, max: usize) -> &str {
     }
 }
 
-/// Returns names of a text for a stub, within `max_tokens`: identifiers before words, each only if `is_rare`, in the order
+/// Returns names of a text for a stub, in about `max_tokens`: identifiers before words, each only if `is_rare`, in the order
 /// of the text.
 pub(super) fn names<'t>(
     text: &'t str,
     max_tokens: i64,
     is_rare: impl Fn(&str) -> bool,
-    counter: &dyn TokenCounter,
 ) -> Vec<&'t str> {
     let mut found: Vec<(usize, &str)> = Vec::new();
     for_each_name(text, |range| {
@@ -125,17 +129,11 @@ pub(super) fn names<'t>(
     found.dedup_by(|a, b| a.1 == b.1);
     found.sort_by_key(|(start, name)| (!is_identifier(name), *start));
     let mut listed: Vec<(usize, &str)> = Vec::new();
-    let mut remaining = max_tokens;
+    let mut remaining = usize::try_from(max_tokens).unwrap_or_default() * BYTES_PER_TOKEN;
     for (start, name) in found {
-        if remaining < 2 {
-            break;
-        }
-        if listed.iter().any(|(_, other)| other.contains(name)) {
-            continue;
-        }
-        let tokens = i64::try_from(counter.count(&format!(", {name}"))).unwrap_or(i64::MAX);
-        if tokens <= remaining {
-            remaining -= tokens;
+        let bytes = name.len() + ", ".len();
+        if bytes <= remaining && !listed.iter().any(|(_, other)| other.contains(name)) {
+            remaining -= bytes;
             listed.push((start, name));
         }
     }
@@ -146,6 +144,10 @@ pub(super) fn names<'t>(
 /// Returns the arguments of a call with each long value cut to its first `max` characters, or `None` if none is long.
 /// Paths stay whole, and the arguments stay an object.
 pub(super) fn short_input(id: &str, part: &Part<'_>, max: usize) -> Option<String> {
+    // No value is longer than all of them.
+    if part.text.len() <= 2 * max {
+        return None;
+    }
     if matches!(part.body?, Body::Text(_)) {
         let text = input(part);
         return (text.chars().count() > 2 * max).then(|| beginning(id, text, max));
@@ -184,10 +186,12 @@ mod tests {
         let text: String = (0..200).map(|line| format!("line number {line}\n")).collect();
         let tokens = BytesOverFour.count(&text) as i64;
         for cap in 30..400 {
-            let Some(form) = head_and_tail("0a", &text, tokens, cap, 80, &BytesOverFour) else {
+            let form = head_and_tail("0a", &text, tokens, cap, 80, &BytesOverFour);
+            let Some((form, count)) = form else {
                 continue;
             };
-            assert!(BytesOverFour.count(&form) as i64 <= cap, "{cap}");
+            assert_eq!(BytesOverFour.count(&form) as i64, count);
+            assert!(count <= cap, "{cap}");
             assert!(form.starts_with("line"), "{form}");
             assert!(form.contains("of 200 lines left out; recall 0a …]"));
             if cap > 100 {
@@ -196,16 +200,16 @@ mod tests {
         }
         assert_eq!(head_and_tail("0a", &text, tokens, 10, 80, &BytesOverFour), None);
         let words = "word ".repeat(300);
-        let form = head_and_tail("0a", &words, 375, 100, 60, &BytesOverFour).unwrap();
+        let (form, _) = head_and_tail("0a", &words, 375, 100, 60, &BytesOverFour).unwrap();
         assert!(form.starts_with("word word"));
     }
 
     #[test]
     fn names_are_rare_unique_and_within_their_tokens() {
         let text = "problem read_file main.rs/read_file problem 4711 common_name";
-        let names = names(text, 100, |name| name != "common_name", &BytesOverFour);
+        let names = names(text, 100, |name| name != "common_name");
         assert_eq!(names, ["problem", "read_file", "main.rs/read_file", "4711"]);
-        let few = super::names(text, 6, |_| true, &BytesOverFour);
+        let few = super::names(text, 6, |_| true);
         assert_eq!(few, ["read_file", "4711"]);
     }
 }

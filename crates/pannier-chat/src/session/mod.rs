@@ -21,8 +21,8 @@ use pannier_core::{ContextBudget, TokenCounter};
 use pannier_policy::SessionOptions;
 use xxhash_rust::xxh3::Xxh3Default;
 
-pub use self::fitted::{BlockPosition, Cut, CutForm, Fitted};
-use self::fold::Fold;
+pub use self::fitted::{BlockPosition, Cut, CutForm, CutReason, Fitted};
+use self::fold::{Fold, Rules, query_terms};
 pub use self::recall::RecallRange;
 pub use self::store::{RecallStore, RecallStoreOptions};
 use crate::message::{Message, Role};
@@ -48,6 +48,8 @@ use crate::{ChatError, Transcript};
 #[derive(Debug)]
 pub struct ChatSession<'c> {
     options: SessionOptions,
+    /// The hashes of the query's terms.
+    query: Vec<u64>,
     counter: &'c dyn TokenCounter,
     /// The last history that was fitted step by step.
     known: Option<Known>,
@@ -65,7 +67,14 @@ struct Known {
 impl<'c> ChatSession<'c> {
     /// Returns a session. The counter must be the one that reads the transcripts.
     pub fn new(options: SessionOptions, counter: &'c dyn TokenCounter) -> Self {
-        Self { options, counter, known: None }
+        Self { options, query: Vec::new(), counter, known: None }
+    }
+
+    /// Cuts results with terms of a query later. The same query in all requests of a session keeps their prefix.
+    #[must_use]
+    pub fn with_query(mut self, query: &str) -> Self {
+        (self.query, self.known) = (query_terms(query), None);
+        self
     }
 
     /// Returns the options.
@@ -110,20 +119,25 @@ impl<'c> ChatSession<'c> {
             };
             // The last step was one of this history only if a response follows.
             (known.available, known.fixed_tokens) == (available, fixed_tokens)
+                && known.fold.has_pins_of(transcript)
                 && fingerprints.starts_with(&known.fingerprints)
                 && messages.get(length).is_none_or(is_response)
         });
         let mut fold = known.map_or_else(|| Fold::new(transcript, available), |known| known.fold);
-        fold.run(transcript, &self.options, self.counter);
+        fold.run(transcript, self.rules());
         let checked = self.check(&fold, transcript, budget);
         let fitted = checked.map(|()| Fitted::new(transcript, &fold));
         self.known = Some(Known { available, fixed_tokens, fingerprints, fold });
         fitted
     }
 
+    fn rules(&self) -> Rules<'_> {
+        Rules { options: &self.options, query: &self.query, counter: self.counter }
+    }
+
     fn fold(&self, transcript: &Transcript<'_>, available: i64) -> Fold {
         let mut fold = Fold::new(transcript, available);
-        fold.run(transcript, &self.options, self.counter);
+        fold.run(transcript, self.rules());
         fold
     }
 

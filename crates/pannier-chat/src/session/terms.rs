@@ -12,26 +12,41 @@ const MIN_DIGITS: usize = 3;
 /// a word character. A number has at least three digits and is not part of a word.
 pub(super) fn for_each_name(text: &str, mut each: impl FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
+    let class =
+        |index: usize| bytes.get(index).map_or(Class::Other, |byte| CLASSES[*byte as usize]);
     let mut start = 0;
-    while let Some(byte) = bytes.get(start) {
-        if byte.is_ascii_alphabetic() || *byte == b'_' {
-            let rest = &bytes[start..];
-            let run = rest.iter().take_while(|byte| is_word(**byte) || is_joint(**byte)).count();
-            let joints = rest[..run].iter().rev().take_while(|byte| is_joint(**byte)).count();
-            let end = start + run - joints;
-            if end - start >= MIN_NAME_BYTES {
-                each(start..end);
+    // The end of a run that is too short for a name. Later beginnings in it are shorter still.
+    let mut short_end = 0;
+    while start < bytes.len() {
+        match class(start) {
+            Class::Letter if start >= short_end => {
+                let mut run = start + 1;
+                while class(run) != Class::Other {
+                    run += 1;
+                }
+                let mut end = run;
+                while class(end - 1) == Class::Joint {
+                    end -= 1;
+                }
+                if end - start >= MIN_NAME_BYTES {
+                    each(start..end);
+                    start = end;
+                    continue;
+                }
+                short_end = run;
+            }
+            Class::Digit if start == 0 || !class(start - 1).is_word() => {
+                let mut end = start + 1;
+                while class(end) == Class::Digit {
+                    end += 1;
+                }
+                if end - start >= MIN_DIGITS && !class(end).is_word() {
+                    each(start..end);
+                }
                 start = end;
                 continue;
             }
-        } else if byte.is_ascii_digit() && (start == 0 || !is_word(bytes[start - 1])) {
-            let digits = bytes[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-            let end = start + digits;
-            if digits >= MIN_DIGITS && !bytes.get(end).is_some_and(|byte| is_word(*byte)) {
-                each(start..end);
-            }
-            start = end;
-            continue;
+            _ => {}
         }
         start += 1;
     }
@@ -45,17 +60,52 @@ pub(super) fn is_identifier(name: &str) -> bool {
         || !bytes.iter().any(u8::is_ascii_lowercase)
 }
 
-/// Returns whether a byte is a letter, a digit or an underscore. Characters beyond ASCII count as letters.
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
+fn is_joint(byte: u8) -> bool {
+    CLASSES[byte as usize] == Class::Joint
 }
 
-fn is_joint(byte: u8) -> bool {
-    matches!(byte, b'.' | b'/' | b'-')
+/// What a byte can be in a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// An ASCII letter or an underscore, with which a name can begin.
+    Letter,
+    Digit,
+    /// A byte of a character beyond ASCII.
+    Wide,
+    Joint,
+    Other,
 }
+
+impl Class {
+    fn is_word(self) -> bool {
+        matches!(self, Self::Letter | Self::Digit | Self::Wide)
+    }
+
+    const fn of(byte: u8) -> Self {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => Self::Letter,
+            b'0'..=b'9' => Self::Digit,
+            b'.' | b'/' | b'-' => Self::Joint,
+            0x80.. => Self::Wide,
+            _ => Self::Other,
+        }
+    }
+}
+
+const CLASSES: [Class; 256] = {
+    let mut classes = [Class::Other; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = Class::of(byte as u8);
+        byte += 1;
+    }
+    classes
+};
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn names(text: &str) -> Vec<&str> {
@@ -74,7 +124,43 @@ mod tests {
             names("größe_in_bytes 日本語 a.b.c.d.e 2024-05-27"),
             ["größe_in_bytes", "a.b.c.d.e", "2024"]
         );
+        assert_eq!(names("ab.404 a-345x x.7.512"), ["404", "x.7.512"]);
         assert!(names("").is_empty());
+    }
+
+    /// Returns the names of a text by their definition: from each beginning, the longest name.
+    fn plain_names(text: &str) -> Vec<&str> {
+        let class = |index: usize| Class::of(text.as_bytes()[index]);
+        let (mut names, mut start) = (Vec::new(), 0);
+        while start < text.len() {
+            let is_name = |end: usize| {
+                end - start >= MIN_NAME_BYTES
+                    && (start..end).all(|index| class(index) != Class::Other)
+                    && class(end - 1) != Class::Joint
+            };
+            let is_number = |end: usize| {
+                end - start >= MIN_DIGITS && (start..end).all(|index| class(index) == Class::Digit)
+            };
+            let ends = || (start + 1..=text.len()).rev();
+            let end = match class(start) {
+                Class::Letter => ends().find(|end| is_name(*end)),
+                Class::Digit if start == 0 || !class(start - 1).is_word() => {
+                    let end = ends().find(|end| is_number(*end));
+                    end.filter(|end| *end == text.len() || !class(*end).is_word())
+                }
+                _ => None,
+            };
+            names.extend(end.map(|end| &text[start..end]));
+            start = end.unwrap_or(start + 1);
+        }
+        names
+    }
+
+    proptest! {
+        #[test]
+        fn names_are_those_of_the_definition(text in "[ab_.\\-/0-9 é(]{0,40}") {
+            prop_assert_eq!(names(&text), plain_names(&text));
+        }
     }
 
     #[test]

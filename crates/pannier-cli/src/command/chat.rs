@@ -7,7 +7,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueHint};
 use pannier::Failure;
 use pannier::ops::{
-    ChatAnswer, ChatRequest, OpenChat, ProviderName, RECALL_FOLDER, RecallRequest, TranscriptJson,
+    Answer, ChatAnswer, ChatRequest, OpenChat, ProviderName, RECALL_FOLDER, RecallRequest,
+    TranscriptJson,
 };
 use pannier_chat::{
     BlockPosition, Cut, Fitted, RecallStore, RecallStoreOptions, Repair, ReusedPrefix,
@@ -198,13 +199,22 @@ impl Chat {
         }
         request.transcript = read(&file)?;
         request.previous = self.previous.as_deref().map(read).transpose()?;
-        request.once |= self.records.receipt().is_some() || !request.explain.is_empty();
         request.once |= matches!(format, Format::Table);
         let names = std::mem::take(&mut request.explain);
         let has_target = request.budget.target.is_some();
         let result = with_output(interruptible(), |control| {
             request.open(&shelf, control, |chat| {
                 let mut output = Output::new();
+                let fitted = chat.fit()?;
+                if let Some(fitted) = fitted.as_ref().filter(|_| !names.is_empty()) {
+                    let messages = chat.explain_fitted(&names, fitted)?;
+                    let answer = ChatAnswer::Messages { messages };
+                    match format {
+                        Format::Json => output.json(&answer)?,
+                        _ => output.text(&answer.text())?,
+                    }
+                    return output.finish();
+                }
                 if !names.is_empty() {
                     let explanations = chat.explain(&names, control)?;
                     match format {
@@ -217,7 +227,7 @@ impl Chat {
                     }
                     return output.finish();
                 }
-                if let Some(fitted) = chat.fit()? {
+                if let Some(fitted) = fitted {
                     output::print_notes(&control.take_notes());
                     return self.write_fitted(chat, &fitted, format, output);
                 }
@@ -268,9 +278,10 @@ impl Chat {
         match path {
             Some(path) if path.as_os_str().is_empty() => {
                 output::note(&format!("texts counted by {tokenizer} ({exactness})"));
-                for Cut { id, message, form, tokens_before, tokens_after, .. } in fitted.cuts() {
+                for cut in fitted.cuts() {
+                    let Cut { id, message, form, reason, tokens_before, tokens_after, .. } = cut;
                     output::note(&format!(
-                        "  {id}  message-{message}  {form}  {tokens_before} -> {tokens_after} tokens"
+                        "  {id}  message-{message}  {form}  {tokens_before} -> {tokens_after} tokens: {reason}"
                     ));
                 }
                 for repair in chat.repairs() {
@@ -280,6 +291,9 @@ impl Chat {
             Some(path) if is_stdin(path) => output.json(&report)?,
             Some(path) => output::write_json(path, &report)?,
             None => {}
+        }
+        if let Some(path) = self.records.receipt() {
+            output::write_json(path, &chat.fitted_receipt(fitted))?;
         }
         if let Some(folder) = &self.store {
             let mut options = RecallStoreOptions::default();

@@ -12,7 +12,7 @@ use pannier::ops::{
 };
 use pannier_core::{Explanation, Timestamp};
 use pannier_memory::{
-    Config, Cooldowns, Folder, HookHost, HookInput, MemoryError, PacketBuilder, SessionId,
+    Config, Cooldowns, Folder, HookHost, HookInput, MemoryError, PacketBuilder, Section, SessionId,
     hook_output,
 };
 
@@ -36,6 +36,7 @@ Examples:
   pannier memory --budget 4k
   pannier memory --query 'roll back a deployment' --file src/deploy.rs
   pannier memory get d3fa91c
+  pannier memory add task 'Test the rollback'
   pannier memory hook claude-code --cooldown 10m
 
 A file .ctxrc next to .context can set token_budget, task_budget_pct,
@@ -45,8 +46,9 @@ overrides it; flags override both.";
 
 /// Print or create a project's memory
 ///
-/// Reads the project's .context folder. The packet has all rules of the constitution. Of tasks, conventions, decisions and
-/// learnings, it has the most relevant in full and lists others by id and title, as far as the budget allows.
+/// Reads the project's .context folder, and files such as AGENTS.md, Cursor's rules and skills. The packet has all rules of
+/// the constitution. Of everything else, it has the most relevant in full and lists others by id and title, as far as the
+/// budget allows.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -63,9 +65,12 @@ pub(crate) struct MemoryCommand {
 
 #[derive(Debug, Subcommand)]
 enum Subcommands {
+    // The default.
+    #[command(hide = true)]
     Show(Show),
     Get(Get),
     Check(Check),
+    Add(Add),
     Init(Init),
     Hook(Hook),
 }
@@ -160,6 +165,41 @@ struct Check {
     format: FormatArguments,
 }
 
+/// Add an entry to a .context folder
+///
+/// The first line of a decision or a learning is its title, or else its first sentence. Prints the id, file and line of the
+/// entry.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pannier memory add task 'Retry a failed payment webhook'
+  pannier memory add decision 'Store times in UTC. Reports of two offices disagreed.'")]
+struct Add {
+    /// Kind: decision, learning, task or convention
+    #[arg(value_enum, value_name = "KIND", hide_possible_values = true)]
+    kind: KindArgument,
+
+    /// Text of the entry
+    #[arg(value_name = "TEXT")]
+    text: String,
+
+    /// .context folder, or a folder in or below its project [default: .]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    project: Option<PathBuf>,
+
+    /// Time of the entry, e.g. 2026-03-01 [default: now]
+    #[arg(long, value_name = "TIME")]
+    now: Option<Date>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum KindArgument {
+    Decision,
+    Learning,
+    Task,
+    Convention,
+}
+
 /// Run as an agent hook
 ///
 /// Reads the host's hook input, and prints the memory in the host's hook format. The host names the session, and a session
@@ -241,6 +281,7 @@ impl MemoryCommand {
             Some(Subcommands::Init(init)) => init.run(),
             Some(Subcommands::Get(get)) => get.run(),
             Some(Subcommands::Check(check)) => check.run(),
+            Some(Subcommands::Add(add)) => add.run(),
             Some(Subcommands::Hook(hook)) => {
                 let Hook { host, request, sessions } = hook;
                 let (request, hook) = (request.clone(), Some((*host).into()));
@@ -291,6 +332,22 @@ impl Check {
             || answer.text().into_owned(),
         )?;
         if answer.is_ok() { Ok(()) } else { Err(CliError::Check) }
+    }
+}
+
+impl Add {
+    fn run(&self) -> Result<(), CliError> {
+        let section = match self.kind {
+            KindArgument::Decision => Section::Decisions,
+            KindArgument::Learning => Section::Learnings,
+            KindArgument::Task => Section::Tasks,
+            KindArgument::Convention => Section::Conventions,
+        };
+        let folder = Folder::find(self.project.as_deref().unwrap_or(Path::new(".")))?;
+        let now = self.now.map_or_else(clock, |Date(time)| time);
+        let entry = folder.add(section, &self.text, now, &state::state_dir("locks")?)?;
+        let (id, path) = (entry.short_id(), printable(entry.path()));
+        output::print(&format!("{id} {path}:{}\n", entry.line()))
     }
 }
 
@@ -357,7 +414,11 @@ impl Run<'_> {
             records.check(&[])?;
         }
         let input = self.read_hook_input()?;
-        let folder = Folder::find(self.request.project.as_deref().unwrap_or("."));
+        let start = self.request.project.as_deref().unwrap_or(".");
+        let folder = match self.is_specified {
+            true => Folder::find(start),
+            false => Folder::find_project(start),
+        };
         if let (Some(_), Err(problem @ MemoryError::NoFolder { .. })) = (self.hook, &folder) {
             // A hook may be installed for all projects, also for those without memory.
             output::note(&format!("nothing to do: {problem}"));
@@ -375,8 +436,15 @@ impl Run<'_> {
             shelf = shelf.with_packet_budget(variable_budget()?);
         }
         with_output(interruptible(), |control| {
-            let memory = self.request.clone().open(&shelf, control)?;
-            let memory = if self.is_specified { memory.specified()? } else { memory };
+            let request = self.request.clone();
+            let memory = match self.is_specified {
+                true => request.open_specified(&shelf, control)?,
+                false => request.open(&shelf, control)?,
+            };
+            let memory = match self.hook {
+                Some(host) => memory.for_host(host),
+                None => memory,
+            };
             let builder = memory.builder()?;
             let mut output = Output::new();
             if self.write_records(&builder, &mut output)? {
@@ -406,8 +474,8 @@ impl Run<'_> {
     ) -> bool {
         let Session { id, cooldowns, now } = session;
         let taken = match self.starts_session(input) {
-            true => cooldowns.record(id, folder.path(), *now).map(|()| true),
-            false => cooldowns.take(id, folder.path(), *now, cooldown),
+            true => cooldowns.record(id, session_path(folder), *now).map(|()| true),
+            false => cooldowns.take(id, session_path(folder), *now, cooldown),
         };
         taken.unwrap_or_else(|error| {
             // Without a record, an early repetition is harmless.
@@ -441,7 +509,11 @@ impl Run<'_> {
         let request = &mut self.request;
         request.project = request.project.take().or_else(|| input.cwd.clone());
         // The user's prompt and the tool's file are part of the query, too.
-        request.files.extend(input.prompt.iter().chain(&input.file).cloned());
+        request.files.extend(input.file.clone());
+        if let Some(prompt) = &input.prompt {
+            let query = request.query.take().map(|query| query + " ");
+            request.query = Some(query.unwrap_or_default() + prompt);
+        }
         let max_chars = request.max_chars.map(|count| count.0);
         request.max_chars = max_chars.or(host.max_characters()).map(Count);
         Ok(input)
@@ -459,7 +531,7 @@ impl Run<'_> {
             return Ok(false);
         }
         let Session { id, cooldowns, now } = session;
-        let is_fresh = cooldowns.is_within_cooldown(id, folder.path(), *now, cooldown)?;
+        let is_fresh = cooldowns.is_within_cooldown(id, session_path(folder), *now, cooldown)?;
         if is_fresh && self.hook.is_none() {
             let seconds = cooldown.as_secs();
             let id = id.as_str();
@@ -577,6 +649,11 @@ impl Run<'_> {
         }
         output.finish()
     }
+}
+
+/// Returns the folder that a session's packets are recorded for.
+fn session_path(folder: &Folder) -> &Path {
+    if folder.path().is_dir() { folder.path() } else { folder.root() }
 }
 
 /// Returns the budget of the environment.

@@ -124,12 +124,13 @@ fn packet(
     context: &Path,
     counter: Arc<dyn TokenCounter>,
 ) -> Result<(), CliError> {
-    let memory = Folder::find(context)?.read()?;
+    let options = PacketBuilder::options_from_receipt(receipt)?;
+    let folder = Folder::find_project(context)?;
+    let memory = folder.read_with(options.sources, config::user_memory().as_ref())?;
     if receipt.source.version != memory.version() {
         return source_mismatch("context folder", &receipt.source.version, memory.version());
     }
-    let packer =
-        PacketBuilder::new(&memory, PacketBuilder::options_from_receipt(receipt)?, counter)?;
+    let packer = PacketBuilder::new(&memory, options, counter)?;
     print_replay(receipt, &packer.replay(receipt)?)
 }
 
@@ -167,6 +168,10 @@ impl ReplayCommand {
             }
             _ => None,
         };
+        let replay = transcript.replay_session(receipt, previous.as_ref(), counter);
+        if let Some(replay) = replay.map_err(at(file))? {
+            return Ok(replay);
+        }
         let mut inputs = PolicyInputs::from(receipt.reference_time);
         inputs.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
         let trimmer = transcript.trimmer(&PolicyRegistry::default(), receipt.policy(), inputs)?;

@@ -11,7 +11,7 @@ use pannier_mcp::{Address, BearerToken, HttpOptions, Server, ServerConfig};
 use super::docs::EmbedderArguments;
 use super::{memory, state};
 use crate::error::CliError;
-use crate::{input, output};
+use crate::{config, input, output};
 
 /// The maximum size of a token file.
 const MAX_TOKEN_FILE_BYTES: u64 = 8 << 10;
@@ -74,9 +74,13 @@ struct ServerArguments {
     #[arg(long = "snippets", alias = "docs", value_name = "[NAME=]DIR", value_hint = ValueHint::DirPath)]
     docs: Vec<NamedFolder>,
 
-    /// Root of a project with a .context folder; repeatable
+    /// Root of a project with a .context folder or AGENTS.md; repeatable
     #[arg(long = "memory", alias = "context", value_name = "[NAME=]DIR", value_hint = ValueHint::DirPath)]
     contexts: Vec<NamedFolder>,
+
+    /// Add your own folder, ~/.config/pannier/context, to every memory
+    #[arg(long)]
+    user: bool,
 
     #[command(flatten)]
     embedder: EmbedderArguments,
@@ -133,6 +137,7 @@ impl ServerArguments {
         config.state = state::state_dir("snippets").ok();
         config.home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
         config.embedder = self.embedder.open()?;
+        config.user_memory = config::user_memory().filter(|_| self.user);
         config.packet_budget = memory::variable_budget()?;
         config.limits.time = Duration::try_from_secs_f64(self.timeout)
             .ok()

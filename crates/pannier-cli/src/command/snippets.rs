@@ -1,11 +1,12 @@
 //! `pannier snippets`: indexes, lists, fetches and checks snippets.
 
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
-use pannier::Shelf;
-use pannier::ops::{Answer, Control, SnippetGetRequest, SnippetListRequest};
-use pannier_snippets::GetResponse;
+use pannier::ops::{Control, SnippetFormat, SnippetGetRequest, SnippetListRequest};
+use pannier::{Failure, Shelf};
+use pannier_snippets::{CheckReport, GetResponse, ListFormat, Roots};
 
 use super::inspect::FormatArguments;
 use super::state;
@@ -14,6 +15,10 @@ use crate::error::CliError;
 use crate::output::{self, Output};
 use crate::run::{self, with_notes, with_output};
 use crate::table::printable;
+
+/// The answer of `check` for roots without snippets.
+const NOTHING_TO_CHECK: &str = "nothing to check: no file has front matter with an id, a type or a scope, and none is a \
+                                skill or a rule\n";
 
 /// The tokenizer of new indexes.
 const INDEX_TOKENIZER: &str = "o200k";
@@ -61,6 +66,18 @@ struct RootArguments {
     /// Folder with snippets; repeatable [default: docs]
     #[arg(long = "root", value_name = "DIR", value_hint = ValueHint::DirPath)]
     roots: Vec<String>,
+
+    /// Other name for a path in references, e.g. @~/handbook=docs; repeatable
+    ///
+    /// `index` writes it to the index.
+    #[arg(long = "alias", value_name = "PREFIX=PATH")]
+    aliases: Vec<String>,
+}
+
+impl RootArguments {
+    fn open(&self, shelf: &Shelf) -> Result<Roots, Failure> {
+        shelf.open_roots(&self.roots, &self.aliases)
+    }
 }
 
 /// Index snippets
@@ -85,7 +102,7 @@ impl IndexCommand {
         let shelf = shelf()?;
         let summaries = with_notes(Control::default(), |control| {
             let counter = shelf.counter(self.tokenizer.as_deref(), INDEX_TOKENIZER, control)?;
-            let roots = shelf.open_roots(&self.roots.roots)?;
+            let roots = self.roots.open(&shelf)?;
             Ok(pannier_snippets::index(&roots, &*counter)?)
         })?;
         let mut output = Output::new();
@@ -123,8 +140,10 @@ pub(crate) struct Check {
 
 impl Check {
     fn run(&self) -> Result<(), CliError> {
-        let problems = pannier_snippets::check(&shelf()?.open_roots(&self.roots.roots)?)?;
+        let CheckReport { problems, snippets, .. } =
+            pannier_snippets::check(&self.roots.open(&shelf()?)?)?;
         let text = || match problems.is_empty() {
+            true if snippets == 0 => NOTHING_TO_CHECK.to_owned(),
             true => "sound\n".to_owned(),
             false => problems.iter().map(|problem| format!("{problem}\n")).collect(),
         };
@@ -141,20 +160,26 @@ impl Check {
 Examples:
   pannier snippets list --type policy,concept
   pannier snippets list --scope project --query 'roll back a deployment'
-  pannier snippets list --baseline --format json")]
+  pannier snippets list --baseline --budget 2k --format json")]
 pub(crate) struct List {
     #[command(flatten)]
     request: SnippetListRequest,
-
-    #[command(flatten)]
-    format: FormatArguments,
 }
 
 impl List {
     fn run(&self) -> Result<(), CliError> {
-        let list = run::run(self.request.clone(), &shelf()?)?;
-        let text = || Answer::text(&list).into_owned();
-        output::print_answer(self.format.format.is_json(), || &list, text)
+        let mut request = self.request.clone();
+        let is_json = request.format == Some(SnippetFormat::Json);
+        let form = match io::stdout().is_terminal() {
+            _ if is_json => ListFormat::Json,
+            true => ListFormat::Columns,
+            false => ListFormat::Lines,
+        };
+        if form == ListFormat::Columns {
+            request.format = Some(SnippetFormat::Columns);
+        }
+        let list = run::run(request, &shelf()?)?;
+        output::print_answer(is_json, || &list, || list.render_as(form))
     }
 }
 

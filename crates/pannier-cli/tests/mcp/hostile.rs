@@ -80,6 +80,11 @@ fn no_argument_escapes_the_folders() {
         symlink(&secret, fixture.0.join("examples/harbour/.context/decisions.md")).unwrap();
         fs::remove_file(fixture.0.join("examples/harbour/.context/LEARNINGS.md")).unwrap();
         symlink(&secret, fixture.0.join("examples/harbour/.context/LEARNINGS.md")).unwrap();
+        symlink(&secret, fixture.0.join("examples/harbour/AGENTS.md")).unwrap();
+        // The user's own folder, which the server was not started with.
+        let user = fixture.0.join("config/pannier/context");
+        fs::create_dir_all(&user).unwrap();
+        fs::copy(&secret, user.join("NOTES.md")).unwrap();
         let index = fixture.0.join("examples/snippets/index.yaml");
         let text = fs::read_to_string(&index).unwrap();
         let link = "  - id: a/link\n    description: A link.\n    type: policy\n    scope: global\n    path: link.md\n";

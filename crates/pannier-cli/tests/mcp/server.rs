@@ -38,6 +38,7 @@ impl Fixture {
             .args(arguments)
             .current_dir(&self.0)
             .env("XDG_STATE_HOME", self.0.join("state"))
+            .env("XDG_CONFIG_HOME", self.0.join("config"))
             .env("NO_COLOR", "1")
             .env_remove("PANNIER_MCP_TOKEN")
             .env_remove("CTX_TOKEN_BUDGET");

@@ -188,9 +188,7 @@ impl Slicer for CountQuotaSlice {
         }
         for ((entry, count), mut best) in self.entries.iter().zip(&mut counts).zip(open) {
             let missing = entry.require_count.saturating_sub(*count);
-            if missing > 0 {
-                best.sort_unstable();
-            }
+            best.sort_unstable();
             for (_, position) in best.into_iter().take(missing) {
                 tally.commit(position, Level::WHOLE);
                 *count += 1;
@@ -304,9 +302,12 @@ mod tests {
     #[test]
     fn counts_are_guaranteed_around_any_slicer() {
         let degrade = ScarcityBehavior::Degrade;
-        let greedy = CountQuotaSlice::new([], GreedySlice, degrade).unwrap();
+        let entries = [CountQuotaEntry::new(ContextKind::MEMORY, 1, 2).unwrap()];
+        let greedy = CountQuotaSlice::new(entries.clone(), GreedySlice, degrade).unwrap();
+        let knapsack = KnapsackSlice::exact();
         let knapsack =
-            CountConstrainedKnapsackSlice::new([], KnapsackSlice::exact(), degrade).unwrap();
+            CountConstrainedKnapsackSlice::new(entries.clone(), knapsack, degrade).unwrap();
+        assert_eq!((greedy.entries(), knapsack.entries()), (&entries[..], &entries[..]));
         for properties in [greedy.properties(), knapsack.properties()] {
             assert!(properties.guarantees_counts && properties.is_score_ordered);
             assert_eq!(properties.release, Release::LowestScore);

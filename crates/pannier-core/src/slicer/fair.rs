@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Offers, Release, Slicer, SlicerProperties, Tally};
+use super::{Offers, Release, Slicer, SlicerProperties, Tally, percentage};
 use crate::{ContextKind, Error, Level, sum_tokens};
 
 const NAME: &str = "FairSlice";
@@ -101,16 +101,16 @@ impl FairSlice {
         }
         let mut used = vec![0.0; queues.len()];
         let mut order = Vec::with_capacity(kinds.len());
-        while order.len() < kinds.len() {
-            let share = |kind: usize| {
+        let weight = |kind: usize| self.weights.get(kind).map_or(0.0, |(_, weight)| *weight);
+        while let Some((_, kind, tokens)) = (0..queues.len())
+            .filter_map(|kind| {
                 let position = *queues[kind].last()?;
                 let tokens = used[kind] + offers.candidates()[position].tokens as f64;
-                let weight = self.weights.get(kind).map_or(0.0, |(_, weight)| *weight);
-                let share = if weight > 0.0 { tokens / weight } else { f64::INFINITY };
-                Some((share, kind, tokens))
-            };
-            let shares = (0..queues.len()).filter_map(share);
-            let Some((_, kind, tokens)) = shares.min_by(|a, b| a.0.total_cmp(&b.0)) else { break };
+                let weight = weight(kind);
+                Some((if weight > 0.0 { tokens / weight } else { f64::INFINITY }, kind, tokens))
+            })
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+        {
             used[kind] = tokens;
             order.extend(queues[kind].pop());
         }
@@ -132,7 +132,7 @@ impl Slicer for FairSlice {
             false => {
                 // The parts for whole and for shorter forms grow with every token.
                 tally.changes_at(target.saturating_add(1));
-                (self.full_text_percent / 100.0 * target as f64).floor() as i64
+                percentage(self.full_text_percent, target)
             }
         };
         let mut whole_tokens = 0_i64;

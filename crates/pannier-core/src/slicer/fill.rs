@@ -13,7 +13,9 @@ use std::sync::Arc;
 use super::greedy::by_density;
 use super::marginal::Marginal;
 use super::sweep::{SweepRequest, SweepResult, sweep_fill};
-use super::{Candidate, GreedySlice, Offers, Release, Slicer, SlicerProperties, Tally, Verdict};
+use super::{
+    Candidate, GreedySlice, Offers, Release, Slicer, SlicerProperties, Tally, Verdict, percentage,
+};
 use crate::{ContextKind, Error, ExclusionReason, Level, Passage, Search, order, sum_tokens};
 
 const NAME: &str = "FillSlice";
@@ -444,8 +446,4 @@ impl<'s> Limits<'s> {
         let unmet = self.shares.iter_mut().rev().find(is_unmet).filter(|_| tally.remaining() >= 0);
         unmet.map(|share| share.reserved = 0).is_some()
     }
-}
-
-fn percentage(percent: f64, tokens: i64) -> i64 {
-    (percent / 100.0 * tokens as f64).floor() as i64
 }

@@ -38,6 +38,11 @@ pub use tiered::{Tier, TieredSlice};
 
 use crate::{Error, Search};
 
+/// Returns a part of some tokens, rounded down.
+fn percentage(percent: f64, tokens: i64) -> i64 {
+    (percent / 100.0 * tokens as f64).floor() as i64
+}
+
 /// What a slicer states about itself, so that nobody has to ask what type it is.
 ///
 /// A slicer that wraps another one passes on what the inner one states.
@@ -139,5 +144,59 @@ forward! {
             asked: &SweepRequest<'_, '_>,
             search: &mut Search<'_>,
         ) -> Option<SweepResult>;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ContextKind;
+
+    /// Takes nothing.
+    struct Stated(SlicerProperties);
+
+    impl Slicer for Stated {
+        fn slice(&self, _: &mut Tally<'_, '_>) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn properties(&self) -> SlicerProperties {
+            self.0
+        }
+    }
+
+    #[test]
+    fn slicers_state_their_properties() {
+        const BY_SCORE: SlicerProperties = SlicerProperties::SCORE_ORDERED;
+        const UNORDERED: SlicerProperties = SlicerProperties::UNORDERED;
+        const SPLITTING: SlicerProperties =
+            SlicerProperties { splits_budget_by_kind: true, ..UNORDERED };
+        let release = Release::LastTaken;
+        let kind = ContextKind::MEMORY;
+        let share = Share { kind: kind.clone(), floor_percent: 0.0, cap_percent: 50.0 };
+        let shares = FillSlice::default().with_shares([share]).unwrap();
+        let quota = Quota { kind: kind.clone(), require_percent: 0.0, cap_percent: 50.0 };
+        let quotas = |inner| QuotaSlice::new([quota.clone()], Stated(inner)).unwrap();
+        let count = CountQuotaEntry::new(kind.clone(), 0, 1).unwrap();
+        let last_taken = Stated(SlicerProperties { release, ..BY_SCORE });
+        let counts = CountQuotaSlice::new([count], last_taken, ScarcityBehavior::Degrade).unwrap();
+        let tiers = TieredSlice::new([Tier::new([kind])]).unwrap();
+        let table: [(&dyn Slicer, SlicerProperties); 12] = [
+            (&GreedySlice, BY_SCORE),
+            (&KnapsackSlice::default(), UNORDERED),
+            (&BestSlice, UNORDERED),
+            (&FillSlice::new(FillOrder::Score), BY_SCORE),
+            (&FillSlice::new(FillOrder::Density), BY_SCORE),
+            (&FillSlice::new(FillOrder::Turns), UNORDERED),
+            (&FillSlice::new(FillOrder::Marginal), SlicerProperties { release, ..UNORDERED }),
+            (&shares, SlicerProperties { splits_budget_by_kind: true, ..BY_SCORE }),
+            (&FairSlice::default(), SlicerProperties { release, ..SPLITTING }),
+            (&tiers, SlicerProperties { release, ..SPLITTING }),
+            (&quotas(SlicerProperties { release, ..UNORDERED }), SPLITTING),
+            (&counts, SlicerProperties { guarantees_counts: true, ..BY_SCORE }),
+        ];
+        for (number, (slicer, properties)) in table.into_iter().enumerate() {
+            assert_eq!(slicer.properties(), properties, "{number}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Candidate, Release, Slicer, SlicerProperties, Tally};
+use super::{Candidate, Release, Slicer, SlicerProperties, Tally, percentage};
 use crate::{ContextKind, Error, SliceBudget, sum_tokens};
 
 const NAME: &str = "QuotaSlice";
@@ -153,10 +153,6 @@ impl QuotaSlice {
     }
 }
 
-fn percentage(percent: f64, tokens: i64) -> i64 {
-    (percent / 100.0 * tokens as f64).floor() as i64
-}
-
 /// `tokens * part / whole`, rounded down, for a part that is not larger than the whole.
 fn proportion(tokens: i64, part: i128, whole: i128) -> i64 {
     // Sums of huge counts lose their lowest bits here, so that the product does not overflow.
@@ -226,7 +222,7 @@ opaque_debug!(QuotaSlice);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{GreedySlice, KnapsackSlice};
+    use crate::{ContextItem, GreedySlice, KnapsackSlice, Offers, ScoredItem};
 
     fn slicer(require_percent: f64, cap_percent: f64, inner: impl Slicer + 'static) -> QuotaSlice {
         let quota = Quota { kind: ContextKind::MESSAGE, require_percent, cap_percent };
@@ -249,5 +245,38 @@ mod tests {
         let unchanged = |cap, inner| slicer(1.0, cap, inner).unchanged_tokens(100, 3, 10);
         assert_eq!([1.0, 3.0, 4.0].map(|cap| unchanged(cap, GreedySlice)), [7, 1, 7]);
         assert_eq!(slicer(1.0, 4.0, KnapsackSlice::exact()).unchanged_tokens(100, 3, 10), 1);
+    }
+
+    #[test]
+    fn a_proportion_of_huge_sums_does_not_overflow() {
+        assert_eq!(proportion(1_000, 1, 3), 333);
+        assert_eq!(proportion(1_000, 1 << 100, 3 << 100), 333);
+        assert_eq!(proportion(i64::MAX, i128::MAX, i128::MAX), i64::MAX);
+    }
+
+    /// Records the budget of each kind.
+    struct Budgets(std::sync::Mutex<Vec<SliceBudget>>);
+
+    impl Slicer for &'static Budgets {
+        fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
+            self.0.lock().unwrap().push(tally.budget());
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_inner_slicer_gets_the_share_and_the_cap_of_a_kind() {
+        static BUDGETS: Budgets = Budgets(std::sync::Mutex::new(Vec::new()));
+        let kind = ContextKind::MEMORY;
+        let quotas = [Quota { kind: kind.clone(), require_percent: 10.0, cap_percent: 50.0 }];
+        let slicer = QuotaSlice::new(quotas.clone(), &BUDGETS).unwrap();
+        assert_eq!(slicer.quotas(), quotas);
+        let items = [kind, ContextKind::MESSAGE]
+            .map(|kind| ContextItem::builder("text", 30).kind(kind).build().unwrap());
+        let offers = Offers::new(items.iter().map(|item| ScoredItem { item, score: 1.0 }.into()));
+        slicer.slice(&mut Tally::new(&offers, SliceBudget::new(100))).unwrap();
+        let budgets = BUDGETS.0.lock().unwrap();
+        let budgets: Vec<_> = budgets.iter().map(|b| (b.target_tokens, b.max_tokens)).collect();
+        assert_eq!(budgets, [(50, 50), (45, 100)]);
     }
 }

@@ -115,6 +115,8 @@ mod tests {
         let contents: Vec<_> = outcome.taken.iter().map(|(item, _)| item.content()).collect();
         assert_eq!(contents, ["b", "c"]);
         assert_eq!(outcome.left.len(), 1);
+        // One without tokens always fits.
+        assert_eq!(StreamSlice::default().slice([(item("empty", 0), 0.5)], 1).taken.len(), 1);
     }
 
     #[test]

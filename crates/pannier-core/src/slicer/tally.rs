@@ -501,3 +501,72 @@ pub(crate) struct SliceDecisions {
     /// How much value the best choice has above this one, at most.
     pub(crate) gap: Option<f64>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ContextItem, ScoredItem};
+
+    /// Five candidates of 20 tokens with forms of 10 and 5.
+    fn with_offers<R>(test: impl FnOnce(&Offers<'_>) -> R) -> R {
+        let item = ContextItem::new("text", 20).unwrap();
+        let candidate = Candidate::from(ScoredItem { item: &item, score: 1.0 });
+        let form = |tokens| Offer { tokens, value: 0.5, section: SectionId::NONE };
+        test(&Offers::new([candidate; 5]).with_forms([[form(10), form(5)]; 5]))
+    }
+
+    #[test]
+    fn a_commitment_only_raises() {
+        with_offers(|offers| {
+            let mut tally = Tally::new(offers, SliceBudget::new(12));
+            for (level, used, moves) in [(1, 10, 1), (2, 10, 1), (1, 10, 1), (0, 20, 2), (3, 20, 2)]
+            {
+                tally.commit(0, Level::new(level));
+                assert_eq!((tally.used(), tally.moves().len()), (used, moves), "{level}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_slice_within_knows_and_changes_the_whole() {
+        with_offers(|offers| {
+            let mut tally = Tally::new(offers, SliceBudget::new(100));
+            tally.commit(0, Level::WHOLE);
+            tally.commit(3, Level::new(2));
+            tally.block(Move { position: 4, level: Level::new(2) });
+            let budget = SliceBudget::new(24);
+            tally
+                .within(&[1, 3, 4], budget, |inner| {
+                    // The candidate that is taken already has five tokens.
+                    assert_eq!(inner.remaining(), 19);
+                    assert!(!inner.take(0, Level::WHOLE));
+                    assert!(inner.take(0, Level::new(1)));
+                    // Its last form would fit, but is blocked.
+                    assert!(!inner.take(2, Level::new(1)) && !inner.take(2, Level::new(2)));
+                    inner.spend(7);
+                    inner.note(Note::LargerBuckets { bucket_size: 2, memory_limit: 1 });
+                    Ok(())
+                })
+                .unwrap();
+            let levels: Vec<_> = (0..5).map(|position| tally.level(position)).collect();
+            let level = |level| Some(Level::new(level));
+            assert_eq!(levels, [level(0), level(1), None, level(2), None]);
+            assert_eq!((tally.used(), tally.steps(), tally.notes().len()), (35, 7, 1));
+            // The whole of the first needs one token more, within and in all.
+            assert_eq!(tally.holds_below(), 101);
+            // Without a refusal, nothing changes at a larger target.
+            let mut tally = Tally::new(offers, SliceBudget::new(100));
+            tally.within(&[1], budget, |inner| Ok(inner.take(0, Level::WHOLE))).unwrap();
+            assert_eq!((tally.used(), tally.holds_below()), (20, i64::MAX));
+        });
+    }
+
+    #[test]
+    fn a_raised_target_raises_the_ceiling() {
+        with_offers(|offers| {
+            let mut tally = Tally::new(offers, SliceBudget::new(50));
+            tally.raise_target(70);
+            assert_eq!((tally.budget().target_tokens, tally.budget().max_tokens), (70, 70));
+        });
+    }
+}

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Candidate, Release, Slicer, SlicerProperties, Tally, Verdict};
+use super::{Candidate, Release, Slicer, SlicerProperties, Tally, Verdict, percentage};
 use crate::{ContextKind, Error, ExclusionReason, Level, sum_tokens};
 
 const NAME: &str = "TieredSlice";
@@ -139,10 +139,6 @@ fn check_percent(name: &str, percent: f64) -> Result<f64, Error> {
     }
 }
 
-fn share(percent: f64, tokens: i64) -> i64 {
-    (percent / 100.0 * tokens as f64).floor() as i64
-}
-
 impl Slicer for TieredSlice {
     fn slice(&self, tally: &mut Tally<'_, '_>) -> Result<(), Error> {
         let budget = tally.budget();
@@ -162,7 +158,7 @@ impl Slicer for TieredSlice {
         for (tier, sections) in self.tiers.iter().chain([&rest]).zip(&mut sections) {
             let cap = match is_uncapped {
                 true => remaining,
-                false => share(tier.cap_percent, budget.whole_tokens).min(remaining),
+                false => percentage(tier.cap_percent, budget.whole_tokens).min(remaining),
             };
             remaining -= fill.fill(tier, sections, cap);
         }
@@ -249,7 +245,7 @@ impl TierFill<'_, '_, '_> {
         if used == 0 || self.is_first {
             let reserved = match self.need(section) <= share {
                 true => 0,
-                false => share - self::share(self.full_text_percent, share),
+                false => share - percentage(self.full_text_percent, share),
             };
             left = self.take_full_forms(section, left, reserved);
         }
@@ -319,7 +315,7 @@ fn allocate(tokens: i64, needs: &[i64], floor_percent: f64) -> Vec<i64> {
     if sum_tokens(needs.iter().copied()) <= tokens {
         return needs.to_vec();
     }
-    let floor = share(floor_percent, tokens);
+    let floor = percentage(floor_percent, tokens);
     let mut is_fixed = vec![false; needs.len()];
     loop {
         let sections = || needs.iter().zip(&is_fixed);
@@ -349,6 +345,7 @@ fn allocate(tokens: i64, needs: &[i64], floor_percent: f64) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ContextItem, Headings, Offer, Offers, ScoredItem, SectionId, SliceBudget};
 
     #[test]
     fn a_share_is_split_by_need_and_nobody_falls_below_the_floor() {
@@ -385,5 +382,64 @@ mod tests {
             let tier = Tier { cap_percent, ..Tier::new([kind("a")]) };
             assert!(problem(vec![tier]).contains("from 0 to 100 percent"), "{cap_percent}");
         }
+    }
+
+    /// Slices candidates of one tier, each given by its forms, at several targets in turn. Returns levels and verdicts.
+    fn slice(
+        forms: &[&[i64]],
+        heading: i64,
+        kept: &[u32],
+        targets: &[i64],
+    ) -> (Vec<Option<usize>>, Vec<Verdict>) {
+        let kind = ContextKind::MEMORY;
+        let item = ContextItem::builder("text", 1).kind(kind.clone()).build().unwrap();
+        let section = SectionId::new(0);
+        let offer = |tokens: &i64| Offer { tokens: *tokens, value: 1.0, section };
+        let candidates = forms.iter().map(|forms| Candidate {
+            tokens: forms[0],
+            section,
+            ..Candidate::from(ScoredItem { item: &item, score: 1.0 })
+        });
+        let offers = Offers::new(candidates)
+            .with_forms(forms.iter().map(|forms| forms[1..].iter().map(offer)))
+            .with_headings([heading], Headings::Once)
+            .with_kept(kept.iter().copied());
+        // The cap is a part of the whole budget, which stays the same.
+        let budget = SliceBudget { whole_tokens: 1_000, ..SliceBudget::new(targets[0]) };
+        let mut tally = Tally::new(&offers, budget);
+        let slicer = TieredSlice::new([Tier::new([kind])]).unwrap();
+        slicer.slice(&mut tally).unwrap();
+        for target in &targets[1..] {
+            tally.raise_target(*target);
+            slicer.slice(&mut tally).unwrap();
+        }
+        let levels = (0..forms.len()).map(|position| tally.level(position).map(Level::get));
+        (levels.collect(), tally.verdicts().to_vec())
+    }
+
+    #[test]
+    fn a_fifth_is_reserved_for_shorter_forms_before_anything_is_taken() {
+        let levels =
+            |forms: &[&[i64]], kept: &[u32], targets: &[i64]| slice(forms, 0, kept, targets).0;
+        let (whole, short) = (Some(0), Some(1));
+        // Not all titles before the first whole one.
+        let six: [&[i64]; 6] = [&[70, 10], &[90, 10], &[90, 10], &[90, 10], &[90, 10], &[90, 10]];
+        assert_eq!(levels(&six, &[], &[100]), [whole, short, short, short, None, None]);
+        let kept: [&[i64]; 6] = [&[70, 10], &[40, 10], &[40, 10], &[40, 10], &[40, 10], &[40, 10]];
+        assert_eq!(levels(&kept, &[0], &[70]), [short, whole, short, short, None, None]);
+        // Later, titles come first, and nothing is reserved.
+        let three: [&[i64]; 3] = [&[70, 10], &[40, 10], &[40, 10]];
+        assert_eq!(levels(&three, &[], &[50]), [short, whole, None]);
+        assert_eq!(levels(&three, &[], &[50, 120]), [whole, whole, short]);
+        // A kept candidate is raised to a form that fits, and no token is counted twice.
+        let raised: [&[i64]; 3] = [&[70, 30, 10], &[40, 10], &[20]];
+        assert_eq!(levels(&raised, &[0], &[70]), [short, short, whole]);
+    }
+
+    #[test]
+    fn a_verdict_has_the_tokens_that_the_heading_leaves() {
+        let (levels, verdicts) = slice(&[&[50]], 5, &[], &[40]);
+        assert_eq!(levels, [None]);
+        assert_eq!(verdicts, [Verdict::Left { available_tokens: 35 }]);
     }
 }

@@ -254,6 +254,17 @@ impl ReceiptItem {
     }
 }
 
+/// A run of a source with its own rules.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceRun<'r, R> {
+    /// The indices of the selected items, in placed order.
+    pub selected: &'r [usize],
+    /// The text that is sent.
+    pub text: &'r str,
+    /// What the source reports.
+    pub report: R,
+}
+
 /// The result of a replay: identical, or the first difference; see [`Receipt`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -311,6 +322,24 @@ impl Receipt {
         Self::from_result(selection, config, Digest::of(text.as_bytes()))
     }
 
+    /// Records a run of a source that has its own rules: the selected items, the text that is sent, and a report.
+    pub fn of_source(
+        items: &[ContextItem],
+        budget: &ContextBudget,
+        config: RunConfig,
+        run: &SourceRun<'_, impl Serialize>,
+    ) -> Self {
+        let mut receipt = Self {
+            selected: run.selected.to_vec(),
+            result: Digest::of(run.text.as_bytes()),
+            report: Digest::of_json(&run.report),
+            budget_scope: BudgetScope::CustomRenderer,
+            ..Self::of_pool(items.iter(), budget, config)
+        };
+        receipt.seal = receipt.computed_seal();
+        receipt
+    }
+
     fn from_result(selection: &Selection<'_>, config: RunConfig, result: Digest) -> Self {
         let sent = selection.sent().filter(|sent| !sent.is_whole());
         let mut forms: Vec<(usize, usize)> =
@@ -320,13 +349,31 @@ impl Receipt {
         if levels.iter().all(|level| *level == 1) {
             levels.clear();
         }
-        let items: Vec<ReceiptItem> =
-            selection.pool().iter().map(|item| ReceiptItem::new(item)).collect();
+        let pool = selection.pool().iter().map(|item| &**item);
+        let mut receipt = Self {
+            selected: selection.indices().collect(),
+            shortened,
+            levels,
+            result,
+            report: Digest::of_json(&selection.report()),
+            ..Self::of_pool(pool, selection.budget(), config)
+        };
+        receipt.seal = receipt.computed_seal();
+        receipt
+    }
+
+    /// Records the inputs of a run, without its result.
+    fn of_pool<'i>(
+        items: impl Iterator<Item = &'i ContextItem>,
+        budget: &ContextBudget,
+        config: RunConfig,
+    ) -> Self {
+        let items: Vec<ReceiptItem> = items.map(ReceiptItem::new).collect();
         let source = config.source.unwrap_or_else(|| {
             let version = Digest::of_digests(items.iter().map(|item| item.item)).to_string();
             ReceiptSource { kind: "items".to_owned(), version, query: None, options: None }
         });
-        let mut receipt = Self {
+        Self {
             format: Self::FORMAT,
             engine: env!("CARGO_PKG_VERSION").to_owned(),
             source,
@@ -334,18 +381,16 @@ impl Receipt {
             budget_scope: config.budget_scope,
             reference_time: config.reference_time,
             policy: RecordedPolicy { recorded: config.policy.to_value(), policy: config.policy },
-            budget: selection.budget().clone(),
+            budget: budget.clone(),
             items,
-            selected: selection.indices().collect(),
-            shortened,
-            levels,
-            result,
-            report: Digest::of_json(&selection.report()),
+            selected: Vec::new(),
+            shortened: Vec::new(),
+            levels: Vec::new(),
+            result: Digest::of(&[]),
+            report: Digest::of(&[]),
             template: config.template,
             seal: Digest::of(&[]),
-        };
-        receipt.seal = receipt.computed_seal();
-        receipt
+        }
     }
 
     /// Returns the hash of everything but the seal.
@@ -448,29 +493,54 @@ impl Receipt {
         self.compare(items, pipeline, |selection| Digest::of(write(selection).as_bytes()))
     }
 
+    /// Compares a pool with the recorded one, and another run with the recorded run [of the source](Self::of_source).
+    pub fn replay_of_source(
+        &self,
+        items: &[ContextItem],
+        run: &SourceRun<'_, impl Serialize>,
+    ) -> Replay {
+        let difference = self.compare_pool(items);
+        if let Some(replay) = difference.or_else(|| self.compare_selected(run.selected)) {
+            return replay;
+        }
+        match () {
+            () if self.result != Digest::of(run.text.as_bytes()) => Replay::Result,
+            () if self.report != Digest::of_json(&run.report) => Replay::Report,
+            () => Replay::Identical,
+        }
+    }
+
+    fn compare_pool(&self, items: &[ContextItem]) -> Option<Replay> {
+        let (recorded, found) = (self.items.len(), items.len());
+        if recorded != found {
+            return Some(Replay::ItemCount { recorded, found });
+        }
+        let mut pool = self.items.iter().zip(items).enumerate();
+        let changed = pool.find(|(_, (recorded, found))| **recorded != ReceiptItem::new(found));
+        changed.map(|(index, (recorded, _))| Replay::Item { index, name: recorded.name() })
+    }
+
+    fn compare_selected(&self, selected: &[usize]) -> Option<Replay> {
+        let len = self.selected.len().max(selected.len());
+        let pair = |position| (self.selected.get(position), selected.get(position));
+        let position = (0..len).find(|position| pair(*position).0 != pair(*position).1)?;
+        let (recorded, found) = pair(position);
+        Some(Replay::Selection { position, recorded: recorded.copied(), found: found.copied() })
+    }
+
     fn compare(
         &self,
         items: &[ContextItem],
         pipeline: &Pipeline,
         result: impl FnOnce(&Selection<'_>) -> Digest,
     ) -> Result<Replay, Error> {
-        let (recorded, found) = (self.items.len(), items.len());
-        if recorded != found {
-            return Ok(Replay::ItemCount { recorded, found });
-        }
-        let mut pool = self.items.iter().zip(items).enumerate();
-        let changed = pool.find(|(_, (recorded, found))| **recorded != ReceiptItem::new(found));
-        if let Some((index, (recorded, _))) = changed {
-            return Ok(Replay::Item { index, name: recorded.name() });
+        if let Some(replay) = self.compare_pool(items) {
+            return Ok(replay);
         }
         let selection = pipeline.run(items, &self.budget)?;
-        let mut found = selection.indices();
-        let len = self.selected.len().max(found.len());
-        for position in 0..len {
-            let (recorded, found) = (self.selected.get(position).copied(), found.next());
-            if recorded != found {
-                return Ok(Replay::Selection { position, recorded, found });
-            }
+        let selected: Vec<usize> = selection.indices().collect();
+        if let Some(replay) = self.compare_selected(&selected) {
+            return Ok(replay);
         }
         let mut sent = selection.sent();
         if let Some(sent) = sent.find(|sent| self.level(sent.index) != sent.level.get()) {

@@ -1,15 +1,16 @@
 //! Fits a chat into a token budget: a request of a session, or a single request.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use pannier_chat::{
-    BlockPosition, ChatError, ChatInput, ChatSession, Cut, Fitted, LogFormat, Provider, Repair,
-    ReusedPrefix, Transcript, TrimmedTranscript, Trimmer,
+    BlockPosition, ChatError, ChatInput, ChatSession, Cut, FitConfig, Fitted, LogFormat, Provider,
+    Repair, ReusedPrefix, Transcript, TrimmedTranscript, Trimmer,
 };
 use pannier_core::item::find_item;
 use pannier_core::{ContextBudget, ContextItem, Explanation, TokenCounter};
-use pannier_policy::{PolicyInputs, Receipt, SessionOptions};
+use pannier_policy::{Policy, PolicyInputs, Receipt};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -73,7 +74,7 @@ request! {
 
         /// Fit the request alone, not as one of a session
         ///
-        /// It selects whole messages. So do --previous, --explain, --pin, --query and --receipt.
+        /// It selects whole messages. So does --previous.
         #[arg(long)]
         #[serde(default)]
         pub once: bool,
@@ -87,7 +88,9 @@ request! {
         #[arg(long, value_name = "TIME", help_heading = "Advanced", hide_short_help = true)]
         pub now: Option<Date>,
 
-        /// Rank messages by their relevance to a text, too
+        /// Keep what is relevant to a text longer
+        ///
+        /// In a session, give the same text with every request: another one changes earlier cuts, and so the prefix.
         #[arg(long, value_name = "TEXT", help_heading = "Advanced", hide_short_help = true)]
         pub query: Option<String>,
 
@@ -192,6 +195,55 @@ pub enum ChatAnswer {
         /// One for each message that the request names.
         explanations: Vec<Explanation>,
     },
+    /// How messages of a session are sent.
+    Messages {
+        /// One for each message that the request names.
+        messages: Vec<FittedMessage>,
+    },
+}
+
+/// How a message of a session is sent.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct FittedMessage {
+    /// The id of the message, or the field of the request.
+    pub id: String,
+    /// Whether it is sent.
+    pub included: bool,
+    /// The rule by which the provider would reject it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rejection: Option<&'static str>,
+    /// The tokens of the whole message.
+    pub tokens_before: i64,
+    /// The tokens as it is sent.
+    pub tokens_after: i64,
+    /// Its blocks that are sent in a shorter form.
+    pub cuts: Vec<Cut>,
+}
+
+impl fmt::Display for FittedMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, tokens_before, tokens_after, .. } = self;
+        match self.rejection {
+            Some(rule) => return writeln!(f, "{id}: out. It cannot be sent: {rule}."),
+            None if !self.included => {
+                writeln!(f, "{id}: out, {tokens_before} tokens, left out with its turn.")?;
+            }
+            None if self.cuts.is_empty() => {
+                return writeln!(f, "{id}: in, whole, {tokens_before} tokens.");
+            }
+            None => {
+                writeln!(f, "{id}: in, shortened from {tokens_before} to {tokens_after} tokens.")?
+            }
+        }
+        for Cut { id, part, form, reason, tokens_before, tokens_after, .. } in &self.cuts {
+            writeln!(
+                f,
+                "  block {part}: {form}, {tokens_before} -> {tokens_after} tokens: {reason}; recall {id}"
+            )?;
+        }
+        Ok(())
+    }
 }
 
 /// A request of a session that fits its budget.
@@ -240,6 +292,9 @@ impl Answer for ChatAnswer {
         match self {
             Self::Fitted(chat) => format!("{}\n", chat.transcript.get()).into(),
             Self::Trimmed(chat) => format!("{}\n", chat.transcript.get()).into(),
+            Self::Messages { messages } => {
+                messages.iter().map(ToString::to_string).collect::<String>().into()
+            }
             // Explanations always serialize.
             Self::Explanations { explanations } => {
                 serde_json::to_string(explanations).unwrap_or_default().into()
@@ -257,8 +312,10 @@ pub struct OpenChat<'c> {
     budget: ContextBudget,
     counter: &'c dyn TokenCounter,
     exactness: &'static str,
-    /// How the request is fitted as one of a session.
-    session: Option<SessionOptions>,
+    policy: &'c Policy,
+    /// Whether the request is fitted as one of a session.
+    is_session: bool,
+    query: Option<&'c str>,
     cache_control: bool,
 }
 
@@ -280,10 +337,10 @@ impl ChatRequest {
         let is_once = self.is_once();
         let default = if is_once { ONCE_POLICY } else { SESSION_POLICY };
         let policy = shelf.policy(self.policy.as_ref(), default, control)?;
-        let session = policy.session().filter(|_| !is_once).cloned();
+        let is_session = !is_once && policy.session().is_some();
         let policy = match &self.query {
-            Some(query) => policy.for_query(query),
-            None => policy,
+            Some(query) if !is_session => policy.for_query(query),
+            _ => policy,
         };
         let (counter, exactness) = self.counter(&input, shelf, control)?;
         control.step("counting tokens")?;
@@ -309,15 +366,16 @@ impl ChatRequest {
             budget,
             counter: &*counter,
             exactness,
-            session,
+            policy: &policy,
+            is_session,
+            query: self.query.as_deref(),
             cache_control: self.cache_control,
         })
     }
 
-    /// Returns whether an option is about a single request.
+    /// Returns whether the request is fitted alone.
     fn is_once(&self) -> bool {
-        let has_names = !self.explain.is_empty() || !self.pin.is_empty();
-        self.once || self.previous.is_some() || self.query.is_some() || has_names
+        self.once || self.previous.is_some()
     }
 
     /// Returns the budget. The reserve is the output limit of the transcript, unless the request sets it.
@@ -368,7 +426,7 @@ impl ChatRequest {
         control: &Control<'_>,
     ) -> Result<(Arc<dyn TokenCounter>, &'static str), Failure> {
         // A model comes from the transcript, which must not name files.
-        let by_model = || pannier_tokens::builtin_counter(&input.model()?).ok();
+        let by_model = || pannier_tokens::builtin_counter(input.model()?).ok();
         if self.tokenizer.is_none()
             && let Some(counter) = by_model()
         {
@@ -401,9 +459,48 @@ impl<'c> OpenChat<'c> {
     ///
     /// [`Failure::Chat`] if the blocks that are never cut exceed the budget.
     pub fn fit(&self) -> Result<Option<Fitted<'c, 'c>>, Failure> {
-        let Some(options) = &self.session else { return Ok(None) };
+        let options = self.policy.session().filter(|_| self.is_session);
+        let Some(options) = options else { return Ok(None) };
         let session = ChatSession::new(options.clone(), self.counter);
+        let session = session.with_query(self.query.unwrap_or_default());
         Ok(Some(session.fit(self.transcript, &self.budget)?))
+    }
+
+    /// Returns the record of a fitted request.
+    pub fn fitted_receipt(&self, fitted: &Fitted<'_, '_>) -> Receipt {
+        let (policy, query, budget) = (self.policy, self.query, &self.budget);
+        let config = FitConfig { policy, query, budget, cache_control: self.cache_control };
+        fitted.receipt(config, self.counter.name())
+    }
+
+    /// Explains how messages of a session are sent, by id or index.
+    ///
+    /// # Errors
+    ///
+    /// An error of the engine if there is no such message, or [`Failure::TooManyExplained`].
+    pub fn explain_fitted(
+        &self,
+        names: &[String],
+        fitted: &Fitted<'_, '_>,
+    ) -> Result<Vec<FittedMessage>, Failure> {
+        check_explained(names)?;
+        let items = self.transcript.items();
+        let explain = |name: &String| {
+            let index = find_item(items, name)?;
+            let cuts: Vec<Cut> = fitted.cuts_of(index).cloned().collect();
+            let saved: i64 = cuts.iter().map(|cut| cut.tokens_before - cut.tokens_after).sum();
+            let item = &items[index];
+            let included = fitted.is_sent(index);
+            Ok(FittedMessage {
+                id: item.id().unwrap_or_default().to_owned(),
+                included,
+                rejection: self.transcript.rejection(index),
+                tokens_before: item.tokens(),
+                tokens_after: if included { item.tokens() - saved } else { 0 },
+                cuts,
+            })
+        };
+        names.iter().map(explain).collect()
     }
 
     /// Returns the JSON of a fitted request.
@@ -505,15 +602,17 @@ impl Request for ChatRequest {
     type Answer = ChatAnswer;
 
     fn run(mut self, shelf: &Shelf, control: &Control<'_>) -> Result<ChatAnswer, Failure> {
-        self.once |= !self.explain.is_empty();
         let names = std::mem::take(&mut self.explain);
         self.open(shelf, control, |chat| {
             control.step("selecting messages")?;
-            if names.is_empty() {
-                return match chat.fit()? {
-                    Some(fitted) => chat.fitted_answer(&fitted),
-                    None => chat.answer(&chat.trim()?),
-                };
+            match chat.fit()? {
+                Some(fitted) if names.is_empty() => return chat.fitted_answer(&fitted),
+                Some(fitted) => {
+                    let messages = chat.explain_fitted(&names, &fitted)?;
+                    return Ok(ChatAnswer::Messages { messages });
+                }
+                None if names.is_empty() => return chat.answer(&chat.trim()?),
+                None => {}
             }
             let explanations = chat.explain(&names, control)?;
             let explanations = explanations.into_iter().map(Explanation::into_owned).collect();

@@ -1,6 +1,7 @@
 //! Prints a project's memory within a token budget.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -8,8 +9,8 @@ use pannier_core::item::find_item;
 use pannier_core::{ContextItem, Explanation, TokenCounter};
 use pannier_memory::eval::{self, MemoryReport};
 use pannier_memory::{
-    Config, Coverage, Entry, Memory, MemoryError, Packet, PacketBuilder, PacketFormat,
-    PacketOptions, PacketPolicy, Section, Warning, render_entries,
+    Config, Coverage, Entry, HookHost, Memory, MemoryError, Packet, PacketBuilder, PacketFormat,
+    PacketOptions, PacketPolicy, Section, Sources, Warning, render_entries,
 };
 use pannier_policy::Policy;
 use serde::ser::SerializeMap;
@@ -44,7 +45,7 @@ request! {
         #[arg(long, value_name = "TEXT")]
         pub query: Option<String>,
 
-        /// File you will work on, for ranking only; repeatable
+        /// File you will work on; repeatable
         #[arg(long = "file", value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
         #[serde(default, deserialize_with = "list")]
         pub files: Vec<String>,
@@ -74,6 +75,11 @@ request! {
         /// Maximum characters, for hosts that truncate
         #[arg(long, value_name = "N", help_heading = "Advanced", hide_short_help = true)]
         pub max_chars: Option<Count>,
+
+        /// Omit your own folder, ~/.config/pannier/context
+        #[arg(long, help_heading = "Advanced", hide_short_help = true)]
+        #[serde(default)]
+        pub no_user: bool,
     }
 }
 
@@ -169,6 +175,12 @@ impl Answer for MemoryAnswer {
     }
 }
 
+/// Returns a path below the root of a project, if it is below it.
+fn below(root: &Path, file: &str) -> String {
+    let path = Path::new(file).strip_prefix(root).unwrap_or(Path::new(file));
+    path.to_string_lossy().replace(std::path::MAIN_SEPARATOR, "/")
+}
+
 /// A project's memory that was read, and the settings of its packet.
 #[derive(Debug)]
 pub struct OpenMemory {
@@ -188,15 +200,54 @@ impl MemoryRequest {
     ///
     /// Any error of `pannier-memory`, the shelf or the tokenizer.
     pub fn open(self, shelf: &Shelf, control: &Control<'_>) -> Result<OpenMemory, Failure> {
+        let sources = match shelf.user_memory() {
+            Some(_) if !self.no_user => Sources::User,
+            _ => Sources::Project,
+        };
+        self.open_with(sources, shelf, control)
+    }
+
+    /// Reads what the format's specification names, and selects and prints as it says.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and [`MemoryError::TooLong`] if a file was too long to be read.
+    pub fn open_specified(
+        self,
+        shelf: &Shelf,
+        control: &Control<'_>,
+    ) -> Result<OpenMemory, Failure> {
+        let mut open = self.open_with(Sources::Folder, shelf, control)?;
+        if let Some(path) = open.memory.unread().first() {
+            let (path, max_bytes) = (path.into(), Memory::MAX_FILE_BYTES);
+            return Err(MemoryError::TooLong { path, max_bytes }.into());
+        }
+        open.options.policy = PacketPolicy::PacketSeed;
+        Ok(open)
+    }
+
+    fn open_with(
+        self,
+        sources: Sources,
+        shelf: &Shelf,
+        control: &Control<'_>,
+    ) -> Result<OpenMemory, Failure> {
         let folder = shelf.memory(self.project.as_deref())?;
+        if sources == Sources::Folder && !folder.path().is_dir() {
+            return Err(MemoryError::NoFolder { start: folder.root().to_owned() }.into());
+        }
         control.step("reading the project's memory")?;
         let config = Config::read(&folder)?;
-        let memory = folder.read()?;
+        let memory = folder.read_with(sources, shelf.user_memory())?;
         memory.warnings().iter().for_each(|warning| control.warn(warning.to_string()));
         let counter = shelf.counter(self.tokenizer.as_deref(), PACKET_TOKENIZER, control)?;
         let query = self.query.iter().chain(&self.files).map(String::as_str);
         let now = self.now.map_or_else(|| SystemTime::now().into(), |Date(time)| time);
         let mut options = PacketOptions::new(now).with_config(&config).with_query(query);
+        options.sources = sources;
+        if sources != Sources::Folder {
+            options.files = self.files.iter().map(|file| below(folder.root(), file)).collect();
+        }
         options.include_timestamp = self.now.is_some();
         options.max_characters = self.max_chars.map(|Count(count)| count);
         let format = self.format.unwrap_or_default();
@@ -217,18 +268,11 @@ impl MemoryRequest {
 }
 
 impl OpenMemory {
-    /// Selects by the format's specification, and prints its text.
-    ///
-    /// # Errors
-    ///
-    /// [`MemoryError::TooLong`] if a file was too long to be read.
-    pub fn specified(mut self) -> Result<Self, Failure> {
-        if let Some(path) = self.memory.unread().first() {
-            let (path, max_bytes) = (path.into(), Memory::MAX_FILE_BYTES);
-            return Err(MemoryError::TooLong { path, max_bytes }.into());
-        }
-        self.options.policy = PacketPolicy::PacketSeed;
-        Ok(self)
+    /// Removes the files that a host shows its model itself.
+    #[must_use]
+    pub fn for_host(mut self, host: HookHost) -> Self {
+        self.memory = self.memory.without_sources(|path| host.reads(path));
+        self
     }
 
     /// Returns whether there is nothing to show: no entry, no file to read, and no file that is too long.
@@ -377,9 +421,10 @@ impl Answer for MemoryCheckAnswer {
         for file in &self.files {
             text.push_str(&format!("{}: ", file.path));
             let lines = file.lines;
-            text.push_str(&match file.is_listed {
-                true => format!("lines {lines}, listed as a file to read\n"),
-                false => {
+            text.push_str(&match (file.is_listed, &file.same_as) {
+                (true, _) => format!("lines {lines}, listed as a file to read\n"),
+                (_, Some(other)) => format!("lines {lines}, the same as {other}\n"),
+                (false, None) => {
                     let Coverage { entries, in_entries, headings, done, skipped, .. } = file;
                     format!(
                         "entries {entries}, lines {lines} (in entries {in_entries}, headings {headings}, completed tasks \
@@ -403,7 +448,8 @@ impl Request for MemoryCheckRequest {
 
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<MemoryCheckAnswer, Failure> {
         control.step("reading the project's memory")?;
-        let memory = shelf.memory(self.project.as_deref())?.read()?;
+        let folder = shelf.memory(self.project.as_deref())?;
+        let memory = folder.read_with(Sources::User, shelf.user_memory())?;
         let (files, warnings) = (memory.coverage().to_vec(), memory.warnings().to_vec());
         Ok(MemoryCheckAnswer { files, warnings })
     }

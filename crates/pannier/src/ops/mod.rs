@@ -48,8 +48,8 @@ mod whatif;
 
 #[cfg(feature = "chat")]
 pub use chat::{
-    ChatAnswer, ChatRequest, FittedChat, LogName, OpenChat, ProviderName, TranscriptJson,
-    TrimmedChat,
+    ChatAnswer, ChatRequest, FittedChat, FittedMessage, LogName, OpenChat, ProviderName,
+    TranscriptJson, TrimmedChat,
 };
 pub use compare::CompareRequest;
 pub use control::{Control, Decided, Notes};

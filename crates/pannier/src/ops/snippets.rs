@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pannier_core::TokenCounter;
 use pannier_snippets::{
-    ContextFormat, GetOptions, GetResponse, ListOptions, Scope, SessionId, SnippetBundle,
-    SnippetCatalog, SnippetList, SnippetType, SnippetsError,
+    ContextFormat, GetOptions, GetResponse, ListFormat, ListOptions, Scope, SessionId,
+    SnippetBundle, SnippetCatalog, SnippetList, SnippetType, SnippetsError,
 };
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +26,11 @@ request! {
         /// Model, encoding or file:PATH [default: the index's]
         #[arg(long, short, short_alias = 'm', alias = "model", value_name = "NAME")]
         pub tokenizer: Option<String>,
+
+        /// Other name for a path in references, e.g. @~/handbook=docs; repeatable
+        #[arg(long = "alias", value_name = "PREFIX=PATH", hide_short_help = true)]
+        #[serde(default, deserialize_with = "list")]
+        pub aliases: Vec<String>,
     }
 }
 
@@ -36,10 +41,9 @@ request! {
         #[group(flatten)]
         pub source: SnippetOptions,
 
-        /// Types: principle, concept, policy, procedure, design, spec
+        /// Types: principle, concept, policy, procedure, design, spec, or others
         #[arg(long = "type", alias = "areas", value_name = "TYPE", value_delimiter = ',')]
         #[serde(default, alias = "type", deserialize_with = "list")]
-        #[schema(with = "Vec<SnippetTypeSchema>")]
         pub areas: Vec<String>,
 
         /// Scopes: global, domain, project
@@ -60,6 +64,14 @@ request! {
         /// Maximum number of snippets
         #[arg(long, value_name = "N")]
         pub limit: Option<Count>,
+
+        /// Token budget of the list, e.g. 500 or 2k
+        #[arg(long, short, alias = "max-tokens", value_name = "N")]
+        pub budget: Option<Tokens>,
+
+        /// Output format: text or json
+        #[arg(long, short, value_name = "F", value_enum, hide_possible_values = true)]
+        pub format: Option<SnippetFormat>,
     }
 }
 
@@ -111,12 +123,17 @@ pub enum SnippetFormat {
     Text,
     /// One line of JSON
     Json,
+    /// Text in columns, for a terminal
+    #[cfg_attr(feature = "clap", value(skip))]
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    #[serde(skip)]
+    Columns,
 }
 
 impl From<SnippetFormat> for ContextFormat {
     fn from(format: SnippetFormat) -> Self {
         match format {
-            SnippetFormat::Text => Self::Text,
+            SnippetFormat::Text | SnippetFormat::Columns => Self::Text,
             SnippetFormat::Json => Self::Json,
         }
     }
@@ -162,7 +179,13 @@ impl Request for SnippetListRequest {
         options.baseline_only = self.baseline;
         options.query = self.query;
         options.limit = self.limit.map(|Count(count)| count);
-        let indexes = shelf.snippet_roots(&self.source.snippets)?;
+        options.budget = self.budget.map(non_negative).transpose()?;
+        options.format = match self.format {
+            Some(SnippetFormat::Json) => ListFormat::Json,
+            Some(SnippetFormat::Columns) => ListFormat::Columns,
+            Some(SnippetFormat::Text) | None => ListFormat::Lines,
+        };
+        let indexes = shelf.snippet_roots(&self.source.snippets, &self.source.aliases)?;
         control.step("listing snippets")?;
         let catalog = indexes.catalog()?;
         let counter = self.source.counter(&catalog, shelf, control)?;
@@ -201,7 +224,7 @@ impl SnippetGetRequest {
         control: &Control<'_>,
         send: impl FnOnce(&GetResponse<'_>, ContextFormat) -> Result<T, E>,
     ) -> Result<T, E> {
-        let indexes = shelf.snippet_roots(&self.source.snippets)?;
+        let indexes = shelf.snippet_roots(&self.source.snippets, &self.source.aliases)?;
         let session = self.session.as_deref().map(SessionId::new).transpose();
         let session = session.map_err(Failure::from)?;
         if self.resend && session.is_none() {
@@ -256,21 +279,9 @@ impl SnippetOptions {
     }
 }
 
-/// The schemas of types and scopes.
+/// The schema of scopes.
 #[cfg(feature = "schema")]
 mod schema {
-    #[derive(schemars::JsonSchema)]
-    #[expect(dead_code, reason = "only its schema is used")]
-    #[schemars(inline, rename_all = "lowercase")]
-    pub(super) enum SnippetTypeSchema {
-        Principle,
-        Concept,
-        Policy,
-        Procedure,
-        Design,
-        Spec,
-    }
-
     #[derive(schemars::JsonSchema)]
     #[expect(dead_code, reason = "only its schema is used")]
     #[schemars(inline, rename_all = "lowercase")]
@@ -282,4 +293,4 @@ mod schema {
 }
 
 #[cfg(feature = "schema")]
-use schema::{ScopeSchema, SnippetTypeSchema};
+use schema::ScopeSchema;

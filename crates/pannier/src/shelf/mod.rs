@@ -23,7 +23,7 @@ use std::{
 #[cfg(feature = "docs")]
 use pannier_docs::{DocumentIndex, Embedder, QueryVector};
 #[cfg(feature = "memory")]
-use pannier_memory::Folder;
+use pannier_memory::{Folder, UserFolder};
 #[cfg(feature = "snippets")]
 use pannier_snippets::{DeliveryLog, Roots, SnippetIndexes};
 
@@ -165,6 +165,8 @@ pub struct Shelf {
     #[cfg(feature = "snippets")]
     home: Option<PathBuf>,
     #[cfg(feature = "memory")]
+    user_memory: Option<UserFolder>,
+    #[cfg(feature = "memory")]
     memories: Vec<(String, Folder)>,
     #[cfg(feature = "memory")]
     packet_budget: Option<usize>,
@@ -283,11 +285,19 @@ impl Shelf {
     ///
     /// # Errors
     ///
-    /// As [`snippets`](Self::snippets), and [`Failure::Request`] if a request names several roots of a server.
-    pub fn snippet_roots(&self, names: &[String]) -> Result<Arc<SnippetIndexes>, Failure> {
+    /// As [`snippets`](Self::snippets), and [`Failure::Request`] if a request names several roots or aliases of a server.
+    pub fn snippet_roots(
+        &self,
+        names: &[String],
+        aliases: &[String],
+    ) -> Result<Arc<SnippetIndexes>, Failure> {
         match names {
             _ if self.is_local && self.snippets.is_empty() => {
-                Ok(Arc::new(SnippetIndexes::read(self.open_roots(names)?)?))
+                Ok(Arc::new(SnippetIndexes::read(self.open_roots(names, aliases)?)?))
+            }
+            _ if !aliases.is_empty() => {
+                let problem = "the indexes have their own; omit it".to_owned();
+                Err(Failure::Request { path: "aliases".to_owned(), problem })
             }
             [] => self.snippets(None),
             [name] => self.snippets(Some(name)),
@@ -298,15 +308,16 @@ impl Shelf {
         }
     }
 
-    /// Opens folders of snippets by their paths; the default is `docs`.
+    /// Opens folders of snippets by their paths; the default is `docs`. An alias is `PREFIX=PATH`.
     ///
     /// # Errors
     ///
-    /// An error of `pannier-snippets` if one is not a folder.
-    pub fn open_roots(&self, paths: &[String]) -> Result<Roots, Failure> {
+    /// An error of `pannier-snippets` if one is not a folder, or not an alias.
+    pub fn open_roots(&self, paths: &[String], aliases: &[String]) -> Result<Roots, Failure> {
         let default = ["docs".to_owned()];
         let paths = if paths.is_empty() { &default } else { paths };
-        Ok(Roots::open(paths, self.home.clone())?)
+        let aliases = aliases.iter().map(|alias| alias.parse()).collect::<Result<_, _>>()?;
+        Ok(Roots::open(paths, self.home.clone())?.with_aliases(aliases))
     }
 
     /// Returns the current snippets of the root `name`, or of all roots.
@@ -333,7 +344,7 @@ impl Shelf {
 
 #[cfg(feature = "memory")]
 impl Shelf {
-    /// Opens projects that have a `.context` folder, or these folders themselves.
+    /// Opens projects that have a `.context` folder or files that instruct agents, or `.context` folders themselves.
     ///
     /// # Errors
     ///
@@ -342,16 +353,30 @@ impl Shelf {
         named_folder::check_names(folders)?;
         for folder in folders {
             let path = || folder.path().to_owned();
-            let memory = Folder::find(folder.path())?;
+            let memory = Folder::find_project(folder.path())?;
             let named = folder.path().canonicalize();
             let named = named.map_err(|error| ShelfError::Io { path: path(), error })?;
             // The search goes upwards, too: a folder above the named one is outside of what may be read.
             if !memory.path().starts_with(&named) {
                 return Err(ShelfError::NoContext { path: path() }.into());
             }
+            // Of a `.context` folder, its project is outside, too.
+            let memory = if memory.root().starts_with(&named) { memory } else { memory.confined() };
             self.memories.push((folder.name().to_owned(), memory));
         }
         Ok(self)
+    }
+
+    /// Sets the user's own folder, which packets have besides the project's. By default there is none.
+    #[must_use]
+    pub fn with_user_memory(mut self, user: Option<UserFolder>) -> Self {
+        self.user_memory = user;
+        self
+    }
+
+    /// Returns the user's own folder.
+    pub fn user_memory(&self) -> Option<&UserFolder> {
+        self.user_memory.as_ref()
     }
 
     /// Sets the budget of packets for which neither a request nor the project has one.
@@ -366,7 +391,7 @@ impl Shelf {
         self.memories.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Returns the `.context` folder of the project `name`, or of the only one. On a local shelf without projects of its own,
+    /// Returns the folder of the project `name`, or of the only one. On a local shelf without projects of its own,
     /// a name is a path, and the default is the current folder.
     ///
     /// # Errors
@@ -374,11 +399,11 @@ impl Shelf {
     /// [`ShelfError`] if there is no such project, or its folder was removed.
     pub fn memory(&self, name: Option<&str>) -> Result<Folder, Failure> {
         if self.is_local && self.memories.is_empty() {
-            return Ok(Folder::find(name.unwrap_or("."))?);
+            return Ok(Folder::find_project(name.unwrap_or("."))?);
         }
         let folder = find(&self.memories, name, FolderKind::Memory)?;
         // Without its files, a packet would claim that there are no rules.
-        match folder.path().is_dir() {
+        match folder.is_present() {
             true => Ok(folder.clone()),
             false => Err(ShelfError::MemoryGone.into()),
         }

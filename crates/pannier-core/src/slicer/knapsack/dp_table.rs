@@ -301,5 +301,12 @@ mod tests {
     fn the_size_of_a_table_is_its_words_and_values() {
         // One word for each row, and a value for each capacity from 0 to 4.
         assert_eq!(Rows::for_all(&[2, 3], 4).bytes(4), 2 * 8 + 5 * 4);
+        // For one capacity, the first row has only what the second can leave: 900 to 1,000 instead of 100 to 1,000.
+        assert_eq!(Rows::for_all(&[900, 100], 950).bytes(4), (1 + 14) * 8 + 951 * 4);
+        assert_eq!(Rows::for_one(&[900, 100], 950).bytes(4), (1 + 1) * 8 + 951 * 4);
+        // Capacities are multiples of a common factor.
+        let items = [400, 600, 1_000].map(|weight| KnapsackItem { weight, value: 1 });
+        let table = PlannedTable::for_one(&items, 1_999, u64::MAX).unwrap();
+        assert_eq!((table.unit, table.rows.capacity), (200, 9));
     }
 }

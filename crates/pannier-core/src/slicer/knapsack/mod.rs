@@ -304,6 +304,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::{Candidate, ContextItem, Offers, ScoredItem};
 
     fn solve_exact(items: &[KnapsackItem], capacity: u64) -> Vec<u32> {
         let positions = (0..items.len() as u32).collect();
@@ -339,6 +340,37 @@ mod tests {
     fn items(weight: Range<u64>, value: Range<u64>) -> impl Strategy<Value = Vec<KnapsackItem>> {
         let item = (weight, value).prop_map(|(weight, value)| KnapsackItem { weight, value });
         prop::collection::vec(item, 0..40)
+    }
+
+    #[test]
+    fn buckets_are_as_small_as_the_memory_allows() {
+        let item = ContextItem::new("text", 1).unwrap();
+        let candidates = (0..60).map(|i| Candidate {
+            tokens: 101 + i * 7,
+            value: (101 + i * 7) as f64,
+            ..Candidate::from(ScoredItem { item: &item, score: 1.0 })
+        });
+        let offers = Offers::new(candidates);
+        let target = 9_999;
+        for memory_limit in (6_000..60_000).step_by(2_000) {
+            let slice = |slicer: KnapsackSlice| {
+                let mut tally = Tally::new(&offers, SliceBudget::new(target));
+                slicer.with_memory_limit(memory_limit).slice(&mut tally)?;
+                Ok::<_, Error>((
+                    tally.moves().to_vec(),
+                    tally.holds_below(),
+                    tally.notes().to_vec(),
+                ))
+            };
+            let (moves, holds_below, notes) = slice(KnapsackSlice::default()).unwrap();
+            let [Note::LargerBuckets { bucket_size, .. }] = notes[..] else { panic!("{notes:?}") };
+            assert_eq!(holds_below, target + 1);
+            let stated = KnapsackSlice::new(bucket_size).unwrap();
+            assert_eq!(stated.bucket_size(), bucket_size);
+            let next_bucket = target - target % bucket_size + bucket_size;
+            assert_eq!(slice(stated).unwrap(), (moves, next_bucket, vec![]));
+            assert!(slice(KnapsackSlice::new(bucket_size - 1).unwrap()).is_err());
+        }
     }
 
     proptest! {

@@ -110,3 +110,61 @@ impl<'p> Bounds<'p> {
         self.fractional_bound(self.capacity - u128::from(item.weight)) + u128::from(item.value)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The value of these items, in order of density, with a fraction of the one that does not fit.
+    fn fractional(items: impl Iterator<Item = KnapsackItem>, mut capacity: u64) -> u128 {
+        let mut sum = 0;
+        for KnapsackItem { weight, value } in items {
+            if weight > capacity {
+                let part = u128::from(capacity) * u128::from(value) / u128::from(weight);
+                return sum + part;
+            }
+            (sum, capacity) = (sum + u128::from(value), capacity - weight);
+        }
+        sum
+    }
+
+    proptest! {
+        /// Bounds are the fractional choices of the other items.
+        #[test]
+        fn only_items_that_bounds_cannot_decide_are_left(
+            items in prop::collection::vec((1_u64..60, 1_u64..90), 1..40),
+            capacity in 60_u64..900,
+        ) {
+            let items: Vec<KnapsackItem> =
+                items.into_iter().map(|(weight, value)| KnapsackItem { weight, value }).collect();
+            let total: u64 = items.iter().map(|item| item.weight).sum();
+            if total <= capacity {
+                return Ok(());
+            }
+            let bounds = Bounds::new(&items, capacity);
+            let (mut taken, mut undecided) = (Vec::new(), Vec::new());
+            let mut left = capacity;
+            for (rank, &index) in bounds.by_density.iter().enumerate() {
+                let item = items[index as usize];
+                let others = bounds.by_density.iter().filter(|other| **other != index);
+                let others = others.map(|other| items[*other as usize]);
+                let fits = rank < bounds.break_item;
+                let bound = match fits {
+                    true => fractional(others, capacity),
+                    false => fractional(others, capacity - item.weight) + u128::from(item.value),
+                };
+                if bound >= bounds.lower {
+                    undecided.push(index);
+                } else if fits {
+                    taken.push(index);
+                    left -= item.weight;
+                }
+            }
+            undecided.sort_unstable();
+            let reduced = reduce(&items, capacity);
+            prop_assert_eq!((reduced.taken, reduced.undecided, reduced.capacity), (taken, undecided, left));
+        }
+    }
+}
