@@ -578,3 +578,50 @@ fn a_floor_is_kept_free_and_released_if_nobody_can_use_it() {
         assert!(FillSlice::default().with_shares(shares).is_err());
     }
 }
+
+/// The contents that a fill takes of these items: tokens, score, and tokens of a shorter form if there is one.
+fn filled(slicer: FillSlice, items: &[(i64, f64, Option<i64>)], target: i64) -> Vec<(usize, i64)> {
+    let items: Vec<ContextItem> = (0..)
+        .zip(items)
+        .map(|(number, (tokens, score, form))| {
+            let item = ContextItem::builder(format!("item {number}"), *tokens)
+                .future_relevance_hint(*score);
+            let item = match form {
+                Some(tokens) => item.form(FormName::TITLE, format!("short {number}"), *tokens),
+                None => item,
+            };
+            item.build().unwrap()
+        })
+        .collect();
+    let pipeline = Pipeline::builder(score::ReflexiveScorer).slicer(slicer).build();
+    let selection = pipeline.run(&items, &ContextBudget::new(target, target).unwrap()).unwrap();
+    let mut taken: Vec<(usize, i64)> =
+        selection.sent().map(|sent| (sent.index, sent.item().tokens())).collect();
+    taken.sort_unstable();
+    taken
+}
+
+#[test]
+fn a_length_exponent_prefers_short_candidates_of_about_the_same_score() {
+    let items = [(100, 0.9, None), (20, 0.85, None), (90, 0.5, None)];
+    let by_score = FillSlice::new(FillOrder::Score);
+    assert_eq!(filled(by_score.clone(), &items, 110), [(0, 100)]);
+    let shorter_first = by_score.clone().with_length_exponent(0.15).unwrap();
+    assert_eq!(filled(shorter_first, &items, 110), [(1, 20), (2, 90)]);
+    for wrong in [-0.1, 1.1, f64::NAN] {
+        assert!(matches!(
+            by_score.clone().with_length_exponent(wrong),
+            Err(Error::InvalidSlicer { .. })
+        ));
+    }
+}
+
+#[test]
+fn the_first_candidates_are_shortened_before_others_are_taken() {
+    let items = [(100, 0.9, Some(40)), (30, 0.8, None), (60, 0.7, Some(30)), (35, 0.6, None)];
+    let by_score = FillSlice::new(FillOrder::Score);
+    assert_eq!(filled(by_score.clone(), &items, 75), [(1, 30), (3, 35)]);
+    assert_eq!(filled(by_score.clone().with_shortened_first(1), &items, 75), [(0, 40), (1, 30)]);
+    // With more tokens, it is whole again.
+    assert_eq!(filled(by_score.with_shortened_first(1), &items, 130), [(0, 100), (1, 30)]);
+}

@@ -374,11 +374,15 @@ impl<'c> Bm25Query<'c> {
         for chunk in chunks {
             while counts.next_if(|(other, _)| other < chunk).is_some() {}
             let found = counts.next_if(|(other, _)| other == chunk);
-            let found = found.map(|(_, found)| found).unwrap_or_default();
+            let found = match (found, self.ranking) {
+                (Some((_, found)), Ranking::Fields) => found,
+                (Some((_, found)), Ranking::Body) => FieldCounts::in_body(found.body),
+                (None, _) => FieldCounts::default(),
+            };
             let count = self.ranking.count(found);
             let document = self.table.rows[*chunk as usize].document;
             let in_document = documents.get(&document).copied().unwrap_or_default();
-            if in_document > 0 {
+            if count > 0 || self.ranking == Ranking::Fields && in_document > 0 {
                 let own = if count > 0 { self.chunk_score(clause, *chunk, count) } else { 0.0 };
                 let document = self.document_score(clause, document, in_document);
                 f(*chunk, Contribution { counts: found, chunk: own, document });

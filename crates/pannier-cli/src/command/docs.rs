@@ -5,12 +5,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 use pannier::ops::{
-    Bound, Control, Count, FoundPassages, IndexRequest, QueryOptions, ReadRequest, SearchRequest,
-    StatsRequest, VerifyRequest, chunk_sizes,
+    Bound, Control, Count, ExplainedPassage, FoundPassages, IndexRequest, QueryOptions,
+    ReadRequest, SearchRequest, StatsRequest, VerifyRequest, chunk_sizes,
 };
 use pannier::{Defaults, Shelf};
 use pannier_core::{ContextItem, Explanation, Selection};
-use pannier_docs::{DocumentSource, Embedder, Hit, IndexStats, Progress, SizeStats};
+use pannier_docs::{
+    DocumentSource, Embedder, Hit, IndexStats, LexicalScore, Progress, SemanticScore, SizeStats,
+};
 use serde::Serialize;
 
 use super::inspect::FormatArguments;
@@ -215,8 +217,8 @@ impl Search {
         let bound = bound(self.format);
         if !request.explain.is_empty() {
             return with_notes(interruptible(), |control| {
-                pool.explain(bound, &request.explain, control, |explanations| {
-                    print_explanations(self.format, &explanations)
+                pool.explain(bound, &request.explain, control, |explained| {
+                    print_explained(self.format, &explained)
                 })
             })?;
         }
@@ -296,6 +298,54 @@ impl Read {
         }
         finish(output, answer.documents.is_empty(), &summary)
     }
+}
+
+fn print_explained(
+    format: Format,
+    explained: &[ExplainedPassage<Explanation<&ContextItem>>],
+) -> Result<(), CliError> {
+    let mut output = Output::new();
+    match format {
+        Format::Json => output.answer(&explained)?,
+        _ => {
+            let texts = explained.iter().map(|passage| {
+                let text = explanation::texts(std::slice::from_ref(&passage.explanation), false);
+                text + &found_text(passage)
+            });
+            output.text(&texts.collect::<Vec<_>>().join("\n"))?;
+        }
+    }
+    output.finish()
+}
+
+/// Returns how a passage was found: the contribution of each term, by field.
+fn found_text(passage: &ExplainedPassage<Explanation<&ContextItem>>) -> String {
+    let mut text = String::new();
+    if let Some(LexicalScore { rank, score, terms, .. }) = &passage.lexical {
+        text.push_str(&format!("\n  Words: rank {rank}, BM25 {score:.4}\n"));
+        let is_right = &[false, true, true, true, true, true, true];
+        let mut table = Table::new(output::terminal_width(), 4, is_right);
+        let names = ["term", "text", "path", "symbols", "chunks", "score", "by document"];
+        table.row(names.map(str::to_owned));
+        for term in terms {
+            let times =
+                if term.in_query > 1 { format!(" ×{}", term.in_query) } else { String::new() };
+            table.row([
+                format!("{}{times}", term.term),
+                term.count.to_string(),
+                term.path.to_string(),
+                term.symbols.to_string(),
+                term.chunks.to_string(),
+                format!("{:.4}", term.score),
+                format!("{:.4}", term.document_score),
+            ]);
+        }
+        text.push_str(&table.render(false));
+    }
+    if let Some(SemanticScore { rank, score, .. }) = &passage.semantic {
+        text.push_str(&format!("\n  Vectors: rank {rank}, cosine {score:.4}\n"));
+    }
+    text
 }
 
 fn print_explanations(

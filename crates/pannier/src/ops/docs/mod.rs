@@ -14,5 +14,6 @@ pub use options::{
 pub use read::{FoundDocument, FoundDocuments, OmittedDocument, ReadAnswer, ReadPool, ReadRequest};
 pub use records::Bound;
 pub use search::{
-    FoundPassage, FoundPassages, OmittedPassage, SearchAnswer, SearchPool, SearchRequest,
+    ExplainedPassage, FoundPassage, FoundPassages, OmittedPassage, SearchAnswer, SearchPool,
+    SearchRequest,
 };

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use pannier_core::item::Passage;
 use pannier_core::{ContextBudget, ContextItem, Explanation, Pipeline, Selection, TokenCounter};
 use pannier_docs::{
-    Assembler, Candidates, DocumentIndex, Hit, PassageSpans, QueryVector, TokenBudget,
+    Assembler, Candidates, DocumentIndex, Hit, LexicalScore, PassageSpans, QueryVector,
+    SemanticScore, TokenBudget,
 };
 use pannier_layout::{DocumentLayout, SentItem};
 use pannier_policy::{Receipt, Replay};
@@ -64,8 +65,23 @@ pub enum SearchAnswer {
     /// Why passages were selected or dropped.
     Explanations {
         /// One for each passage that the request names.
-        explanations: Vec<Explanation>,
+        explanations: Vec<ExplainedPassage<Explanation>>,
     },
+}
+
+/// Why a passage was selected or dropped, and how it was found.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct ExplainedPassage<E> {
+    /// The decision.
+    #[serde(flatten)]
+    pub explanation: E,
+    /// Its rank by words, with the contribution of each term by field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lexical: Option<LexicalScore>,
+    /// Its rank by vectors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub semantic: Option<SemanticScore>,
 }
 
 /// The passages of a search.
@@ -370,10 +386,18 @@ impl SearchPool {
         bound: Bound,
         names: &[String],
         control: &Control<'_>,
-        call: impl FnOnce(Vec<Explanation<&ContextItem>>) -> T,
+        call: impl FnOnce(Vec<ExplainedPassage<Explanation<&ContextItem>>>) -> T,
     ) -> Result<T, Failure> {
+        let hits = self.candidates.hits();
         self.with(bound, |pipeline, pool, budget| {
-            Ok(call(explain(pipeline, pool, names, budget, control)?))
+            let explanations = explain(pipeline, pool, names, budget, control)?.into_iter();
+            let explained = explanations.map(|explanation| {
+                let hit = hits.get(explanation.index);
+                let lexical = hit.and_then(|hit| hit.lexical.clone());
+                let semantic = hit.and_then(|hit| hit.semantic.clone());
+                ExplainedPassage { explanation, lexical, semantic }
+            });
+            Ok(call(explained.collect()))
         })
     }
 
@@ -432,8 +456,12 @@ impl Request for SearchRequest {
         let pool = self.open(shelf, control)?;
         control.step("packing passages")?;
         if !self.explain.is_empty() {
-            let owned = |explanations: Vec<Explanation<&ContextItem>>| {
-                explanations.into_iter().map(Explanation::into_owned).collect()
+            let owned = |explanations: Vec<ExplainedPassage<Explanation<&ContextItem>>>| {
+                let owned = explanations.into_iter().map(|explained| {
+                    let ExplainedPassage { explanation, lexical, semantic } = explained;
+                    ExplainedPassage { explanation: explanation.into_owned(), lexical, semantic }
+                });
+                owned.collect()
             };
             let explanations = pool.explain(Bound::Answer, &self.explain, control, owned)?;
             return Ok(SearchAnswer::Explanations { explanations });
