@@ -426,7 +426,7 @@ fn a_section_opens_for_its_best_candidates_together() {
 }
 
 #[test]
-fn marginal_counts_headings_where_they_are_due() {
+fn marginal_counts_what_a_step_adds_in_value_and_headings() {
     let take = |candidates: Vec<(Forms, usize)>, headings: &[i64], kept: &[u32], target| {
         let pool = Small {
             candidates,
@@ -447,6 +447,9 @@ fn marginal_counts_headings_where_they_are_due() {
     // The whole of the first has a heading of its own, which its short form has not.
     let raised = vec![(vec![(20, 0.9, 1), (10, 0.5, 0)], 0), (vec![(20, 0.4, 0)], 0)];
     assert_eq!(take(raised, &[0, 30], &[], 50), [Some(1), Some(0)]);
+    // A longer form competes with what it adds: 3 for 10 tokens, against 4 for 14.
+    let longer = vec![(vec![(20, 10.0, 0), (10, 7.0, 0)], 0), (vec![(14, 4.0, 0)], 0)];
+    assert_eq!(take(longer, &[], &[], 24), [Some(0), None]);
     // Of single forms, the second gains most. A kept one gains the difference.
     let kept =
         vec![(vec![(30, 0.9, 0), (5, 0.5, 0)], 0), (vec![(25, 0.6, 0)], 0), (vec![(1, 0.1, 0)], 0)];
