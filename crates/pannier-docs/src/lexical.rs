@@ -503,7 +503,7 @@ pub(crate) fn clauses(query: &str) -> BTreeMap<Clause, u32> {
         // A subword may equal its whole word, and is then not a second occurrence.
         let mut occurrences = BTreeSet::new();
         for_each_term(text, 0, |term| {
-            _ = occurrences.insert((term.text.to_owned(), term.position))
+            _ = occurrences.insert((term.text.to_owned(), term.position));
         });
         for (term, _) in occurrences {
             *clauses.entry(Clause::Term(term)).or_default() += 1;
