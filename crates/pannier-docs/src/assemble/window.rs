@@ -45,9 +45,13 @@ pub(crate) fn windows(hit: &Hit, chunks: usize) -> Vec<Window> {
 /// Returns the positions of sentences, those with the heaviest terms first.
 fn by_weight(hit: &Hit, units: &[Range<usize>], chunks: usize) -> Vec<usize> {
     let terms = hit.lexical.iter().flat_map(|lexical| &lexical.terms);
-    let terms: Vec<(&str, f64)> = terms
-        .map(|term| (term.term.as_str(), idf(term.chunks, chunks) * f64::from(term.in_query)))
-        .collect();
+    // The words of a phrase share its weight.
+    let words = terms.flat_map(|term| {
+        let words: Vec<&str> = term.term.trim_matches('"').split(' ').collect();
+        let weight = idf(term.chunks, chunks) * f64::from(term.in_query) / words.len() as f64;
+        words.into_iter().map(move |word| (word, weight))
+    });
+    let terms: Vec<(&str, f64)> = words.collect();
     let weight = |unit: &Range<usize>| -> f64 {
         let mut found = BTreeSet::new();
         for_each_term(&hit.text[unit.clone()], 0, |term| {
