@@ -151,6 +151,6 @@ fn fields<'t>(root: &'t RawValue) -> Option<Object<'t>> {
         return Some(Object(Vec::new()));
     }
     let request = json::object("the request", root).ok()?;
-    let has_list = |name: &&str| request.get(name).is_some();
-    ["messages", "input", "contents"].iter().any(|name| has_list(name)).then_some(request)
+    let has = |name: &str| request.get(name).is_some();
+    ["messages", "input", "contents"].into_iter().any(has).then_some(request)
 }

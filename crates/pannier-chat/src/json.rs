@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use memchr::memchr2;
+use memchr::{memchr2, memmem};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -134,10 +134,16 @@ pub(crate) fn has_lone_surrogates(value: &RawValue) -> bool {
     matches!(without_lone_surrogates(value.get()), Cow::Owned(_))
 }
 
+/// Returns whether JSON has escapes of surrogates. Few texts have any, and many have other escapes.
+pub(crate) fn may_have_lone_surrogates(json: &str) -> bool {
+    memmem::find(json.as_bytes(), b"\\ud")
+        .or_else(|| memmem::find(json.as_bytes(), b"\\uD"))
+        .is_some()
+}
+
 /// Replaces lone surrogates in JSON, which are not characters, by U+FFFD. The length stays the same.
 fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
-    // Most texts have none, and many have escapes.
-    if !json.contains("\\ud") && !json.contains("\\uD") {
+    if !may_have_lone_surrogates(json) {
         return Cow::Borrowed(json);
     }
     let unit = |index: usize| {

@@ -191,7 +191,9 @@ impl<'t> Transcript<'t> {
             }
         };
         check_sendable(&messages)?;
-        repairs.extend(surrogate_repairs(&messages));
+        if json::may_have_lone_surrogates(text) {
+            repairs.extend(surrogate_repairs(&messages));
+        }
         repairs.sort_by_key(|repair| repair.message);
         message::count(&mut messages, counter);
         let items = items::items(provider, &fixed, &messages, counter)?;

@@ -245,6 +245,36 @@ fn overflow_that_is_accepted_may_fill_the_window() {
     };
     assert_eq!(run(OverflowStrategy::Proceed), (2, Some(10)));
     assert_eq!(run(OverflowStrategy::Truncate), (1, None));
+    // Nothing overflows if the target is met exactly, with or without a layout.
+    let exact = || pipeline().overflow_strategy(OverflowStrategy::Proceed);
+    let layout = costs(0, Some(|item| 2 * item.tokens()));
+    for (pipeline, tokens) in [(exact().layout(layout).build(), 30), (exact().build(), 16)] {
+        let selection = pipeline.run(&items, &budget(tokens)).unwrap();
+        assert_eq!((selection.len(), selection.overflow()), (3, None));
+    }
+}
+
+#[test]
+fn a_selection_has_what_is_committed_and_what_the_slicer_records() {
+    let pinned = scored("pinned", 5, 0.9).pinned(true).build().unwrap();
+    let mut items = vec![pinned];
+    items.extend(
+        (0..60_i32).map(|i| {
+            item(&i.to_string(), 101 + i64::from(i) * 7, f64::from(101 + i * 7) / 1_000.0)
+        }),
+    );
+    let mut layout = costs(2, None);
+    layout.plan.fixed = 3;
+    let few = CountQuotaEntry::new(kind("none"), 1, 1).unwrap();
+    let knapsack = KnapsackSlice::default().with_memory_limit(6_000);
+    let slicer =
+        CountConstrainedKnapsackSlice::new([few], knapsack, ScarcityBehavior::Degrade).unwrap();
+    let pipeline = pipeline().slicer(slicer).layout(layout).build();
+    assert!(pipeline.slicer_properties().guarantees_counts);
+    let selection = pipeline.run(&items, &budget(9_999)).unwrap();
+    assert_eq!((selection.committed_tokens(), selection.is_empty()), (3 + 2 + 5, false));
+    assert_eq!(selection.shortfalls().len(), 1);
+    assert!(matches!(selection.notes(), [Note::LargerBuckets { .. }]), "{:?}", selection.notes());
 }
 
 #[test]
@@ -446,10 +476,58 @@ fn the_form_of_a_group_opens_the_section_of_its_best_member() {
 }
 
 #[test]
+fn offers_can_be_planned_without_a_pipeline() {
+    let items = [
+        scored("a", 50, 0.9).form_with_worth(FormName::SHORT, "a'", 5, 0.5).build().unwrap(),
+        item("b", 5, 0.5),
+    ];
+    let mut plan = Plan::default();
+    plan.around = Around::Forms(vec![1, 2, 4]);
+    plan.separator = 3;
+    plan.sections = vec![10, 20];
+    plan.section_of = vec![SectionId::new(0), SectionId::new(1), SectionId::NONE];
+    plan.headings = Headings::AtEveryChange;
+    let scores = [0.8, 0.5];
+    let scored: Vec<ScoredItem<'_>> =
+        items.iter().zip(scores).map(|(item, score)| ScoredItem { item, score }).collect();
+    let offers = Offers::planned(&scored, plan);
+    let offer = |tokens, value, section| Some(Offer { tokens, value, section });
+    assert_eq!(offers.offer(0, Level::WHOLE), offer(51, 0.8, SectionId::new(0)));
+    assert_eq!(offers.offer(0, Level::new(1)), offer(7, 0.4, SectionId::new(1)));
+    assert_eq!(offers.offer(1, Level::WHOLE), offer(9, 0.5, SectionId::NONE));
+    assert_eq!(offers.levels(1), 1);
+    assert_eq!((offers.heading(SectionId::new(1)), offers.separator()), (20, 3));
+    assert_eq!(offers.headings(), Headings::AtEveryChange);
+}
+
+#[test]
 fn a_form_may_cost_nothing() {
     let item = scored("whole", 50, 0.9).form(FormName::SHORT, "short", 0).build().unwrap();
     let pipeline = pipeline().slicer(FillSlice::default()).build();
     let items = [item];
     let selection = pipeline.run(&items, &budget(10)).unwrap();
     assert_eq!(selection.sent().map(|sent| sent.level.get()).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn a_group_is_out_with_a_member_that_cannot_be_sent() {
+    let member = |content: &str, tokens, group: &str| {
+        scored(content, tokens, 0.5).group(group).build().unwrap()
+    };
+    let items = [
+        member("a", 5, "first"),
+        member("rejected", 5, "first"),
+        member("b", 5, "second"),
+        member("negative", -5, "second"),
+    ];
+    let mut layout = costs(0, None);
+    layout.plan.rejected = vec![(1, "never".into())];
+    let selection = pipeline().layout(layout).build().run(&items, &budget(100)).unwrap();
+    let report = selection.report();
+    let reason = |content: &str| {
+        let excluded = excluded(&report);
+        excluded.into_iter().find(|(other, _)| *other == content).map(|(_, reason)| reason).unwrap()
+    };
+    assert!(reason("a").contains("Refused"), "{}", reason("a"));
+    assert!(reason("b").contains("NegativeTokens"), "{}", reason("b"));
 }

@@ -217,7 +217,8 @@ fn slice<'o, 'a>(slicer: &FillSlice, offers: &'o Offers<'a>, target: i64) -> Tal
 
 /// Candidates in order of score, with up to `forms` forms below the whole, in up to three sections.
 fn small(max_forms: usize, max_sections: usize) -> impl Strategy<Value = Small> {
-    let form = (1_i64..25, 0_u32..=10);
+    // Eighths of a score are exact, so that equal values per token are equal numbers.
+    let form = (1_i64..25, 0_u32..=8);
     let candidate =
         ((0_i64..40, 0_u32..=20, 0..3_u32, 0..3_usize), prop::collection::vec(form, 0..=max_forms));
     let shares = prop::collection::vec((0_u8..=33, 0_u8..=60), 0..=3);
@@ -236,7 +237,7 @@ fn small(max_forms: usize, max_sections: usize) -> impl Strategy<Value = Small> 
                 let mut shorter: Vec<(i64, f64, u32)> = forms
                     .into_iter()
                     .map(|(less, worth)| {
-                        (whole.0 - less, whole.1 * f64::from(worth) / 10.0, whole.2)
+                        (whole.0 - less, whole.1 * f64::from(worth) / 8.0, whole.2)
                     })
                     .filter(|form| form.0 > 0)
                     .collect();
@@ -425,17 +426,48 @@ fn a_section_opens_for_its_best_candidates_together() {
 }
 
 #[test]
+fn marginal_counts_what_a_step_adds_in_value_and_headings() {
+    let take = |candidates: Vec<(Forms, usize)>, headings: &[i64], kept: &[u32], target| {
+        let pool = Small {
+            candidates,
+            headings: headings.to_vec(),
+            separator: 0,
+            kept: kept.to_vec(),
+            shares: Vec::new(),
+            max_per_section: None,
+        };
+        let items = pool.items();
+        let levels =
+            levels(&slice(&FillSlice::new(FillOrder::Marginal), &pool.offers(&items), target));
+        levels.into_iter().map(|level| level.map(Level::get)).collect::<Vec<_>>()
+    };
+    // The section opens at 1.0 of 25 tokens. Once it is open, its second member comes before the last one.
+    let members = vec![(vec![(5, 0.5, 0)], 0), (vec![(10, 0.5, 0)], 0), (vec![(10, 0.35, 1)], 0)];
+    assert_eq!(take(members, &[10, 0], &[], 25), [Some(0), Some(0), None]);
+    // The whole of the first has a heading of its own, which its short form has not.
+    let raised = vec![(vec![(20, 0.9, 1), (10, 0.5, 0)], 0), (vec![(20, 0.4, 0)], 0)];
+    assert_eq!(take(raised, &[0, 30], &[], 50), [Some(1), Some(0)]);
+    // A longer form competes with what it adds: 3 for 10 tokens, against 4 for 14.
+    let longer = vec![(vec![(20, 10.0, 0), (10, 7.0, 0)], 0), (vec![(14, 4.0, 0)], 0)];
+    assert_eq!(take(longer, &[], &[], 24), [Some(0), None]);
+    // Of single forms, the second gains most. A kept one gains the difference.
+    let kept =
+        vec![(vec![(30, 0.9, 0), (5, 0.5, 0)], 0), (vec![(25, 0.6, 0)], 0), (vec![(1, 0.1, 0)], 0)];
+    assert_eq!(take(kept, &[], &[0], 30), [Some(1), Some(0), None]);
+}
+
+#[test]
 fn candidates_in_any_order_are_taken_by_score() {
-    let items: Vec<ContextItem> = [0.1, 0.9, 0.5].map(|score| item("x", 5, score)).into();
+    let items: Vec<ContextItem> = [0.1, 0.5, 0.9].map(|score| item("x", 5, score)).into();
     let score = |item: &ContextItem| item.future_relevance_hint().unwrap();
     let offers =
         Offers::new(items.iter().map(|item| ScoredItem { item, score: score(item) }.into()));
-    assert_eq!(taken(&slice(&FillSlice::default(), &offers, 10)), [1, 2]);
+    assert_eq!(taken(&slice(&FillSlice::default(), &offers, 10)), [2, 1]);
     let one = CountQuotaEntry::new(ContextKind::MESSAGE, 1, 1).unwrap();
     let slicer = CountQuotaSlice::new([one], GreedySlice, ScarcityBehavior::Degrade).unwrap();
     let mut tally = Tally::new(&offers, SliceBudget::new(15));
     slicer.slice(&mut tally).unwrap();
-    assert_eq!(taken(&tally), [1]);
+    assert_eq!(taken(&tally), [2]);
 }
 
 #[test]

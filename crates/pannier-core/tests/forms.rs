@@ -263,13 +263,17 @@ fn a_kept_candidate_counts_for_its_kind() {
 
 #[test]
 fn a_knapsack_raises_the_kept_candidate_that_gains_most() {
-    // The whole of the first has the highest value, but its short form has nearly as much.
-    let item = |content: &str, score, worth| {
+    let item = |content: &str, (score, worth)| {
         let item = scored(content, 10, score).keep(true);
         item.form_with_worth(FormName::SHORT, "short", 5, worth).build().unwrap()
     };
-    let items = [item("first", 0.9, 0.9), item("second", 0.5, 0.1)];
     let pipeline = pipeline().slicer(KnapsackSlice::exact()).placer(RankPlacer).build();
-    let selection = pipeline.run(&items, &budget(15)).unwrap();
-    assert_eq!(selection.sent().map(|sent| sent.is_whole()).collect::<Vec<_>>(), [false, true]);
+    // The gains are 0.09 and 0.45, then 0.45 and 0.18.
+    for (first, second, is_whole) in
+        [((0.9, 0.9), (0.5, 0.1), [false, true]), ((0.9, 0.5), (0.2, 0.1), [true, false])]
+    {
+        let items = [item("first", first), item("second", second)];
+        let selection = pipeline.run(&items, &budget(15)).unwrap();
+        assert_eq!(selection.sent().map(|sent| sent.is_whole()).collect::<Vec<_>>(), is_whole);
+    }
 }

@@ -240,3 +240,13 @@ fn many_that_are_alike_are_not_compared_with_each_other() {
     let counts = pipeline.run(&items, &budget(10_000)).unwrap().exclusion_counts();
     assert_eq!(counts.get(&ExclusionVariant::NearDuplicate), Some(&600));
 }
+
+#[test]
+fn duplicates_of_some_kinds_are_kept() {
+    let item = |content: &str, of: &str| scored(content, 5, 0.5).kind(kind(of)).build().unwrap();
+    let items = [item("a", "note"), item("a", "note"), item("b", "log"), item("b", "log")];
+    let pipeline = pipeline().keep_duplicates([kind("note")]).build();
+    let mut indices: Vec<usize> = pipeline.run(&items, &budget(100)).unwrap().indices().collect();
+    indices.sort_unstable();
+    assert_eq!(indices, [0, 1, 2]);
+}

@@ -112,6 +112,13 @@ impl Failure {
             Self::Chat(ChatError::SessionOverBudget { smallest_budget, .. }) => {
                 Some(format!("raise {} to at least {smallest_budget}", BUDGET.name(audience)))
             }
+            #[cfg(feature = "chat")]
+            Self::Chat(ChatError::UnknownRecallId { .. }) => Some(match audience {
+                Audience::Command => "name the history by --session FILE, or store what is cut with \
+                                      `chat --store`"
+                    .to_owned(),
+                _ => "use an id that the request contains".to_owned(),
+            }),
             #[cfg(feature = "docs")]
             Self::Docs(error) => docs_advice(error, audience),
             #[cfg(feature = "memory")]

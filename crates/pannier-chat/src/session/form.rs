@@ -112,11 +112,7 @@ fn tail(text: &str, max: usize) -> &str {
 
 /// Returns names of a text for a stub, in about `max_tokens`: identifiers before words, each only if `is_rare`, in the order
 /// of the text.
-pub(super) fn names<'t>(
-    text: &'t str,
-    max_tokens: i64,
-    is_rare: impl Fn(&str) -> bool,
-) -> Vec<&'t str> {
+pub(super) fn names(text: &str, max_tokens: i64, is_rare: impl Fn(&str) -> bool) -> Vec<&str> {
     let mut found: Vec<(usize, &str)> = Vec::new();
     for_each_name(text, |range| {
         let name = &text[range.clone()];

@@ -13,6 +13,7 @@ mod fitted;
 mod fold;
 mod form;
 mod id;
+mod query;
 mod recall;
 mod store;
 mod terms;
@@ -22,7 +23,8 @@ use pannier_policy::SessionOptions;
 use xxhash_rust::xxh3::Xxh3Default;
 
 pub use self::fitted::{BlockPosition, Cut, CutForm, CutReason, Fitted};
-use self::fold::{Fold, Rules, query_terms};
+use self::fold::{Fold, Rules};
+use self::query::query_terms;
 pub use self::recall::RecallRange;
 pub use self::store::{RecallStore, RecallStoreOptions};
 use crate::message::{Message, Role};

@@ -261,3 +261,37 @@ fn best_single(tally: &mut Tally<'_, '_>) -> Option<(usize, Level)> {
     tally.changes_at(changes_at);
     best
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Candidate, ContextItem, Offer, ScoredItem, SectionId};
+
+    #[test]
+    fn forms_below_or_on_a_line_between_others_are_not_on_the_hull() {
+        let item = ContextItem::new("text", 1).unwrap();
+        for (forms, expected) in [
+            (&[(40, 10.0), (30, 9.0), (20, 7.0), (10, 4.0)][..], &[3, 2, 1, 0][..]),
+            (&[(40, 10.0), (30, 8.0), (20, 7.0), (10, 4.0)], &[3, 2, 0]),
+            (&[(40, 10.0), (30, 8.5), (20, 7.0), (10, 4.0)], &[3, 2, 0]),
+            (&[(20, 8.0), (10, 4.0)], &[0]),
+            (&[(20, 8.0), (10, 8.0)], &[1]),
+            (&[(20, 8.0), (20, 4.0)], &[0]),
+            (&[(20, 0.0), (10, -1.0)], &[]),
+        ] {
+            let candidate = Candidate::from(ScoredItem { item: &item, score: 1.0 });
+            let (tokens, value) = forms[0];
+            let offer = |(tokens, value): &(i64, f64)| Offer {
+                tokens: *tokens,
+                value: *value,
+                section: SectionId::NONE,
+            };
+            let offers = Offers::new([Candidate { tokens, value, ..candidate }])
+                .with_forms([forms[1..].iter().map(offer)]);
+            let mut hull = Vec::new();
+            hull_of(&offers, 0, &mut hull);
+            let levels: Vec<usize> = hull.iter().map(|(_, _, level)| level.get()).collect();
+            assert_eq!(levels, expected, "{forms:?}");
+        }
+    }
+}

@@ -29,10 +29,11 @@ const transports = (sdk) => [
 ];
 
 const printed = (command) => execFileSync(program, command, { cwd: folder, stdio: "pipe" }).toString();
-const structured = ({ command, markdown, omitted = [] }, text) =>
-  markdown
+const structured = ({ command, markdown, structured, omitted = [] }, text) =>
+  structured ??
+  (markdown
     ? { markdown: text }
-    : JSON.parse(printed([...command, "--format", "json"]), (key, value) => (omitted.includes(key) ? undefined : value));
+    : JSON.parse(printed([...command, "--format", "json"]), (key, value) => (omitted.includes(key) ? undefined : value)));
 
 async function drive(client, transport) {
   await client.connect(transport);

@@ -233,7 +233,7 @@ impl fmt::Display for FittedMessage {
                 return writeln!(f, "{id}: in, whole, {tokens_before} tokens.");
             }
             None => {
-                writeln!(f, "{id}: in, shortened from {tokens_before} to {tokens_after} tokens.")?
+                writeln!(f, "{id}: in, shortened from {tokens_before} to {tokens_after} tokens.")?;
             }
         }
         for Cut { id, part, form, reason, tokens_before, tokens_after, .. } in &self.cuts {

@@ -140,7 +140,9 @@ mod tests {
             let items: Vec<KnapsackItem> =
                 items.into_iter().map(|(weight, value)| KnapsackItem { weight, value }).collect();
             let total: u64 = items.iter().map(|item| item.weight).sum();
-            prop_assume!(total > capacity);
+            if total <= capacity {
+                return Ok(());
+            }
             let bounds = Bounds::new(&items, capacity);
             let (mut taken, mut undecided) = (Vec::new(), Vec::new());
             let mut left = capacity;
