@@ -23,6 +23,9 @@ const QUERY_WORDS: usize = 25;
 const SWEEP: RangeInclusive<usize> = 500..=12_000;
 const STEP: usize = 250;
 
+/// The maximum number of queries with that test.
+const SWEEP_QUERIES: usize = 4;
+
 /// The measures of a project's memory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -37,6 +40,10 @@ pub struct MemoryReport {
     pub steps: usize,
     /// The number of steps at which all whole entries stay whole.
     pub monotonic_steps: usize,
+    /// The number of steps between two budgets, with some of the queries.
+    pub query_steps: usize,
+    /// The number of those at which all whole entries stay whole.
+    pub monotonic_query_steps: usize,
     /// What was read of each file.
     pub coverage: Vec<Coverage>,
 }
@@ -108,13 +115,23 @@ pub fn measure(
         }
         known_items.push(found);
     }
-    let (steps, monotonic_steps) = monotonic_steps(memory, options, counter)?;
+    let sweep =
+        |query: Option<&str>| monotonic_steps(memory, options.clone().with_query(query), counter);
+    let (steps, monotonic_steps) = sweep(None)?;
+    let (mut query_steps, mut monotonic_query_steps) = (0, 0);
+    for entry in asked.iter().step_by(asked.len().div_ceil(SWEEP_QUERIES).max(1)) {
+        let (steps, monotonic) = sweep(Some(&query(entry)))?;
+        query_steps += steps;
+        monotonic_query_steps += monotonic;
+    }
     Ok(MemoryReport {
         entries: memory.entries().len(),
         known_items,
         distinct_packets: packets.len(),
         steps,
         monotonic_steps,
+        query_steps,
+        monotonic_query_steps,
         coverage: memory.coverage().to_vec(),
     })
 }
@@ -136,10 +153,9 @@ fn has_paragraph(packet: &str, entry: &Entry) -> bool {
 /// Returns the number of steps between two budgets, and of those at which all whole entries stay whole.
 fn monotonic_steps(
     memory: &Memory,
-    options: &PacketOptions,
+    mut options: PacketOptions,
     counter: &Arc<dyn TokenCounter>,
 ) -> Result<(usize, usize), MemoryError> {
-    let mut options = options.clone().with_query([]);
     let (mut steps, mut monotonic, mut before) = (0, 0, None::<BTreeSet<usize>>);
     for budget in SWEEP.step_by(STEP) {
         options.budget = budget;

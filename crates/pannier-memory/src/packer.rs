@@ -5,7 +5,7 @@
 //!
 //! In packets of the specification, the selected tasks supply the keywords that score decisions and learnings. So there
 //! are two runs: the first selects the tasks, whose scores do not depend on keywords; the second selects everything with
-//! the keywords of those tasks. Otherwise all open tasks supply them, and one run selects everything.
+//! the keywords of those tasks. Otherwise the most urgent tasks supply them, and one run selects everything.
 
 mod explain;
 
@@ -28,6 +28,9 @@ use crate::{Config, Entry, Memory, MemoryError, Section, Sources, keywords};
 
 /// The source kind in receipts of packets.
 const KIND: &str = "memory";
+
+/// The maximum length of the tasks that score other entries. One task is used regardless of its length.
+const MAX_TASK_BYTES: usize = 1 << 10;
 
 /// The settings of a packet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -264,11 +267,27 @@ impl<'m> PacketBuilder<'m> {
         match self.options.policy {
             PacketPolicy::PacketSeed => seed_policy(&self.options, keywords(tasks)),
             PacketPolicy::Memory => {
-                let tasks = self.entries.iter().filter(|entry| entry.section() == Section::Tasks);
-                let tasks: Vec<&str> = tasks.map(|task| task.text()).collect();
+                let tasks = self.urgent_tasks();
                 memory_policy(&self.options, keywords(tasks.iter().copied()), &tasks.join("\n"))
             }
         }
+    }
+
+    /// Returns the texts of the most urgent tasks, up to [`MAX_TASK_BYTES`]. Those of many tasks match every entry.
+    fn urgent_tasks(&self) -> Vec<&'m str> {
+        let ranks = task_ranks(&self.entries);
+        let mut tasks: Vec<usize> = (0..ranks.len())
+            .filter(|index| self.entries[*index].section() == Section::Tasks)
+            .collect();
+        tasks.sort_by_key(|index| Reverse(ranks[*index]));
+        let mut bytes = 0;
+        let texts = tasks.into_iter().map(|index| self.entries[index].text());
+        let is_within = |text: &&str| {
+            let is_first = bytes == 0;
+            bytes += text.len();
+            is_first || bytes <= MAX_TASK_BYTES
+        };
+        texts.take_while(is_within).collect()
     }
 
     /// Returns a builder with another budget. It shares the rendered entries.
@@ -599,7 +618,8 @@ fn task_ranks(entries: &[&Entry]) -> Vec<i64> {
     let dates = task_recency_ranks(entries);
     let mut order: Vec<usize> =
         (0..entries.len()).filter(|index| entries[*index].section() == Section::Tasks).collect();
-    order.sort_by_key(|index| {
+    // Cached: the tags are parsed from the text.
+    order.sort_by_cached_key(|index| {
         let task = entries[*index];
         (
             task.is_specified(),

@@ -558,7 +558,6 @@ pub(crate) fn entries_within(
             demote_headings(&text)
         )
     };
-    // The last entries are shortened first: all but the first to their excerpts and titles, then to a count.
     let forms: Vec<[String; 3]> = entries
         .iter()
         .map(|entry| {
@@ -568,28 +567,39 @@ pub(crate) fn entries_within(
             [whole(entry), note(paragraph), note(None)]
         })
         .collect();
-    let mut levels = vec![0; entries.len()];
-    loop {
-        let mut text: String = forms
-            .iter()
-            .zip(&levels)
-            .filter_map(|(forms, level)| forms.get(*level))
-            .map(String::as_str)
-            .collect();
+    let text = |step: usize| {
+        let levels: Vec<usize> =
+            (0..forms.len()).map(|index| level_at(step, index, forms.len())).collect();
+        let kept = forms.iter().zip(&levels).filter_map(|(forms, level)| forms.get(*level));
+        let mut text: String = kept.map(String::as_str).collect();
         let omitted = levels.iter().filter(|level| **level > 2).count();
         if omitted > 0 {
             text.push_str(&format!("- +{omitted} more\n"));
         }
-        let text = format!("{}\n", text.trim_end());
-        let last_below =
-            |limit: usize| (1..levels.len()).rev().find(|index| levels[*index] < limit);
-        let first = levels.first().filter(|level| **level < 3).map(|_| 0);
-        let next = last_below(2).or_else(|| last_below(3)).or(first);
-        match next {
-            Some(next) if counter.count(&text) > budget => levels[next] += 1,
-            _ => return text,
+        format!("{}\n", text.trim_end())
+    };
+    // The first step that fits, by bisection, or else the last.
+    let (mut first, mut last) = (0, 3 * forms.len());
+    while first < last {
+        let middle = first.midpoint(last);
+        match counter.count_up_to(&text(middle), budget) {
+            Some(_) => last = middle,
+            None => first = middle + 1,
         }
     }
+    text(last)
+}
+
+/// Returns the level of an entry after `step` shortenings: all but the first to their excerpts and titles, then to a count,
+/// the last first; and then the first.
+fn level_at(step: usize, index: usize, count: usize) -> usize {
+    let others = count - 1;
+    if index == 0 {
+        return step.saturating_sub(3 * others);
+    }
+    let from_end = others - index;
+    let noted = step.saturating_sub(2 * from_end).min(2);
+    noted + usize::from(step > 2 * others + from_end)
 }
 
 /// Returns the whole text of an entry: with its title if it is dated, or else with the introduction of its list.

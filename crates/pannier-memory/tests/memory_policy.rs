@@ -190,6 +190,16 @@ fn entries_are_shortened_to_the_budget() {
     assert!(text.starts_with("### d") && text.contains(".context/DECISIONS.md:1"), "{text}");
     assert!(text.lines().any(|line| line.starts_with("- d")), "{text}");
     assert_eq!(render_entries(&entries, 0, &BytesOverFour), "- +8 more\n");
+    assert_eq!(render_entries(&[], 0, &BytesOverFour), "\n");
+    // The first entry is shortened after all others.
+    let levels = |text: &str| (text.matches("### d").count(), text.matches("\n- d").count());
+    let steps: Vec<_> =
+        (0..400).map(|budget| levels(&render_entries(&entries, budget, &BytesOverFour))).collect();
+    assert!(steps.is_sorted_by_key(|(whole, _)| *whole), "{steps:?}");
+    assert!(
+        steps.contains(&(1, 7)) && steps.contains(&(1, 3)) && steps.contains(&(8, 0)),
+        "{steps:?}"
+    );
 }
 
 #[test]

@@ -484,6 +484,7 @@ pub struct EvalMemoryAnswer(pub MemoryReport);
 impl Answer for EvalMemoryAnswer {
     fn text(&self) -> Cow<'_, str> {
         let MemoryReport { entries, distinct_packets, steps, monotonic_steps, .. } = &self.0;
+        let MemoryReport { query_steps, monotonic_query_steps, .. } = &self.0;
         let mut text = format!("entries          {entries}\n");
         for known in &self.0.known_items {
             let (budget, queries, whole) = (known.budget, known.queries, known.whole);
@@ -497,7 +498,8 @@ impl Answer for EvalMemoryAnswer {
         let sum = |count: fn(&Coverage) -> usize| self.0.coverage.iter().map(count).sum::<usize>();
         text.push_str(&format!(
             "packets          {distinct_packets} different\nsteps            {monotonic_steps} of {steps} budgets \
-             keep all whole entries\nlines            {} of {} not read\n",
+             keep all whole entries; with queries {monotonic_query_steps} of {query_steps}\nlines            {} of \
+             {} not read\n",
             sum(|file| file.uncovered.len()),
             sum(|file| file.lines),
         ));
