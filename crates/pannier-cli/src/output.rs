@@ -209,9 +209,14 @@ pub(crate) fn status(line: &str) {
     }
 }
 
-/// Prints a line that only a person needs: on a terminal, or if the user asks for details.
+/// Returns whether hints are printed: on a terminal, or if the user asks for details.
+pub(crate) fn has_hints() -> bool {
+    arguments().verbose || io::stderr().is_terminal()
+}
+
+/// Prints a line that only a person needs.
 pub(crate) fn hint(line: &str) {
-    if arguments().verbose || io::stderr().is_terminal() {
+    if has_hints() {
         note(line);
     }
 }

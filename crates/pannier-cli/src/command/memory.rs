@@ -612,7 +612,9 @@ impl Run<'_> {
             }
             _ => output::print(&answer.text()),
         }?;
-        if !self.is_specified && matches!(answer, MemoryAnswer::Text(_) | MemoryAnswer::Json(_)) {
+        let is_packet = matches!(answer, MemoryAnswer::Text(_) | MemoryAnswer::Json(_));
+        // The hint takes a second run.
+        if !self.is_specified && is_packet && output::has_hints() {
             output::hint(&table_view::summary(&builder.selection()?));
         }
         Ok(())

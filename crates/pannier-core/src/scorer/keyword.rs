@@ -34,6 +34,8 @@ pub struct KeywordScorer {
     keywords: Vec<String>,
     /// Their positions, in the order of their texts.
     sorted: Vec<usize>,
+    /// The lengths of the keywords by their first byte, as bits. Most words of a text have none of them.
+    lengths: Vec<u64>,
     saturation: usize,
 }
 
@@ -61,7 +63,11 @@ impl KeywordScorer {
         let keywords: Vec<String> = keywords.filter(is_new).collect();
         let mut sorted: Vec<usize> = (0..keywords.len()).collect();
         sorted.sort_unstable_by_key(|position| &keywords[*position]);
-        Ok(Self { keywords, sorted, saturation })
+        let mut lengths = vec![0; 256];
+        for keyword in &keywords {
+            lengths[usize::from(keyword.as_bytes()[0])] |= length_bit(keyword);
+        }
+        Ok(Self { keywords, sorted, lengths, saturation })
     }
 
     /// Returns the normalized keywords, in the order of the caller.
@@ -73,6 +79,10 @@ impl KeywordScorer {
     fn find(&self, word: &str) -> Option<usize> {
         // Most words are ASCII, and compare without a lowercased copy.
         let found = if word.is_ascii() {
+            let first = word.bytes().next()?.to_ascii_lowercase();
+            if self.lengths[usize::from(first)] & length_bit(word) == 0 {
+                return None;
+            }
             let lower = || word.bytes().map(|byte| byte.to_ascii_lowercase());
             self.sorted.binary_search_by(|keyword| self.keywords[*keyword].bytes().cmp(lower()))
         } else {
@@ -86,6 +96,11 @@ impl KeywordScorer {
     fn matched_keywords(&self, content: &str) -> impl Iterator<Item = usize> {
         words(content).filter_map(|word| self.find(word))
     }
+}
+
+/// Returns the bit of a length. The last one is that of all long words.
+fn length_bit(word: &str) -> u64 {
+    1 << word.len().min(63)
 }
 
 /// Removes everything but letters and digits from both ends.
