@@ -1,7 +1,6 @@
 //! The known-item test, the use of larger budgets, and coverage, on generated folders and on a real one.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pannier_core::TokenCounter;
@@ -9,6 +8,8 @@ use pannier_memory::eval::{MemoryReport, measure};
 use pannier_memory::{Folder, Memory, PacketOptions, Section};
 use pannier_tokens::BytesOverFour;
 
+#[path = "support/data.rs"]
+mod data;
 #[path = "support/generate.rs"]
 mod generate;
 
@@ -71,16 +72,7 @@ fn packets_of_large_generated_folders_answer() {
 /// Skipped without test data.
 #[test]
 fn packets_of_a_real_folder_answer() {
-    #[allow(clippy::disallowed_methods, reason = "a test may look at its environment")]
-    let data = std::env::var_os("PANNIER_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let folder = data.join("context-folder/spike");
-    if !folder.is_dir() {
-        let _ = writeln!(std::io::stderr(), "skipped: there is no folder {}", folder.display());
-        return;
-    }
+    let Some(folder) = data::real_folder() else { return };
     let report = report(&Folder::find(folder).unwrap().read().unwrap());
     print("real", &report);
     let answered: Vec<usize> = report.known_items.iter().map(|known| known.answered()).collect();

@@ -1,8 +1,7 @@
 //! Contents, formats and budgets of packets.
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use pannier_core::report::{IncludedItem, InclusionReason, SelectionReport};
@@ -14,6 +13,9 @@ use pannier_memory::{
 };
 use pannier_policy::{Receipt, Replay};
 use pannier_tokens::BytesOverFour;
+
+#[path = "support/data.rs"]
+mod data;
 
 const NOW: &str = "2026-11-16T09:30:00Z";
 
@@ -580,16 +582,7 @@ fn budgets_hold_at_every_size() {
 /// Skipped without test data.
 #[test]
 fn budgets_hold_for_a_real_folder() {
-    #[allow(clippy::disallowed_methods, reason = "a test may look at its environment")]
-    let data = std::env::var_os("PANNIER_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let folder = data.join("context-folder/spike");
-    if !folder.is_dir() {
-        let _ = writeln!(std::io::stderr(), "skipped: there is no folder {}", folder.display());
-        return;
-    }
+    let Some(folder) = data::real_folder() else { return };
     let memory = Memory::from_files(read_folder(&folder));
     assert_eq!(memory.warnings(), []);
     let count = |section| memory.section(section).len();

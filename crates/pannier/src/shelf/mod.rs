@@ -367,7 +367,7 @@ impl Shelf {
         Ok(self)
     }
 
-    /// Sets the user's own folder, which packets have besides the project's. By default there is none.
+    /// Sets the folder of the user. Packets contain its memory, too. By default there is none.
     #[must_use]
     pub fn with_user_memory(mut self, user: Option<UserFolder>) -> Self {
         self.user_memory = user;
