@@ -20,7 +20,7 @@ use crate::manifest::{
 use crate::sized_file::SizedFile;
 use crate::source::is_contained_path;
 use crate::varint::ByteReader;
-use crate::vectors::KEY_BYTES;
+use crate::vectors::{KEY_BYTES, VectorKey};
 use crate::word_counts::{self, FieldCounts};
 use crate::{DocsError, DocumentMetadata, Model};
 
@@ -201,7 +201,7 @@ impl Segment {
     }
 
     /// Returns the text hashes of the vectors, in the same order.
-    pub(crate) fn vector_keys(&self) -> Result<Vec<[u8; KEY_BYTES]>, DocsError> {
+    pub(crate) fn vector_keys(&self) -> Result<Vec<VectorKey>, DocsError> {
         Ok(self.read_whole(VECTOR_KEYS)?.as_chunks().0.to_vec())
     }
 

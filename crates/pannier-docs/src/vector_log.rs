@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::varint::write_str;
-use crate::vectors::KEY_BYTES;
+use crate::vectors::{KEY_BYTES, KeyedVector, VectorKey};
 use crate::{DocsError, Model};
 
 pub(crate) const VECTOR_LOG: &str = "vector-log";
@@ -27,7 +27,7 @@ pub(crate) struct VectorLog {
     path: PathBuf,
     file: File,
     /// The offset of each vector.
-    offsets: BTreeMap<[u8; KEY_BYTES], u64>,
+    offsets: BTreeMap<VectorKey, u64>,
     vector_bytes: usize,
     end: u64,
 }
@@ -61,7 +61,7 @@ impl VectorLog {
     }
 
     /// Reads a vector.
-    pub(crate) fn get(&mut self, key: &[u8; KEY_BYTES]) -> Result<Option<Vec<u8>>, DocsError> {
+    pub(crate) fn get(&mut self, key: &VectorKey) -> Result<Option<Vec<u8>>, DocsError> {
         let Some(offset) = self.offsets.get(key) else { return Ok(None) };
         let mut bytes = vec![0; self.vector_bytes];
         let read = self.file.seek(SeekFrom::Start(*offset));
@@ -71,7 +71,7 @@ impl VectorLog {
     }
 
     /// Appends vectors.
-    pub(crate) fn append(&mut self, batch: &[([u8; KEY_BYTES], Vec<u8>)]) -> Result<(), DocsError> {
+    pub(crate) fn append(&mut self, batch: &[KeyedVector]) -> Result<(), DocsError> {
         for batch in batch.chunks(MAX_BATCH as usize) {
             let mut bytes = (batch.len() as u32).to_le_bytes().to_vec();
             let mut offsets = Vec::with_capacity(batch.len());
@@ -102,12 +102,11 @@ fn header(model: &Model) -> Vec<u8> {
 }
 
 /// Reads the offsets of all vectors in complete batches, and the end of the last one. Returns `None` if the header differs.
-#[expect(clippy::type_complexity, reason = "used once")]
 fn read(
     file: &mut File,
     header: &[u8],
     vector_bytes: usize,
-) -> io::Result<Option<(BTreeMap<[u8; KEY_BYTES], u64>, u64)>> {
+) -> io::Result<Option<(BTreeMap<VectorKey, u64>, u64)>> {
     let length = file.metadata()?.len();
     let mut reader = BufReader::with_capacity(1 << 18, file);
     let mut own = vec![0; header.len()];

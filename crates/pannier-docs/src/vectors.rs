@@ -17,6 +17,12 @@ use crate::{DocsError, DocumentIndex, Embedder, Model, quantize};
 /// The length of the text hash that identifies a vector for reuse.
 pub(crate) const KEY_BYTES: usize = 16;
 
+/// The hash of the text that a vector was computed from.
+pub(crate) type VectorKey = [u8; KEY_BYTES];
+
+/// An encoded vector with its key.
+pub(crate) type KeyedVector = (VectorKey, Vec<u8>);
+
 /// The number of vectors that a thread compares at once.
 const VECTORS_PER_BATCH: usize = 4_096;
 
@@ -140,7 +146,7 @@ pub(crate) struct ChunkVectors<'v> {
     vectors: VectorSource<'v>,
     /// The previous version, and the segment and chunk of each of its vectors, ordered by the hash of the text.
     previous: Option<&'v DocumentIndex>,
-    stored: Vec<([u8; KEY_BYTES], u32, u32)>,
+    stored: Vec<(VectorKey, u32, u32)>,
     log: Option<VectorLog>,
     embedded: u64,
     /// The first chunk without an imported vector, and the number of such chunks.
@@ -209,7 +215,7 @@ impl<'v> ChunkVectors<'v> {
         &mut self,
         chunks: &[(String, String)],
     ) -> Result<(Vec<u8>, Vec<u8>), DocsError> {
-        let keys: Vec<[u8; KEY_BYTES]> = chunks.iter().map(|(_, text)| key(text)).collect();
+        let keys: Vec<VectorKey> = chunks.iter().map(|(_, text)| key(text)).collect();
         let mut all = Vec::new();
         match self.vectors {
             VectorSource::Unspecified | VectorSource::None => {}
@@ -226,7 +232,7 @@ impl<'v> ChunkVectors<'v> {
             }
             VectorSource::Embedder(embedder) => {
                 let mut known = BTreeMap::new();
-                let mut new: BTreeMap<[u8; KEY_BYTES], &str> = BTreeMap::new();
+                let mut new: BTreeMap<VectorKey, &str> = BTreeMap::new();
                 for (key, (_, text)) in keys.iter().zip(chunks) {
                     match self.find(key)? {
                         Some(vector) => _ = known.insert(*key, vector),
@@ -241,7 +247,7 @@ impl<'v> ChunkVectors<'v> {
     }
 
     /// Returns the vector of a text that was embedded before.
-    fn find(&mut self, key: &[u8; KEY_BYTES]) -> Result<Option<Vec<u8>>, DocsError> {
+    fn find(&mut self, key: &VectorKey) -> Result<Option<Vec<u8>>, DocsError> {
         if let Some(log) = &mut self.log
             && let Some(vector) = log.get(key)?
         {
@@ -263,8 +269,8 @@ impl<'v> ChunkVectors<'v> {
     fn embed(
         &mut self,
         embedder: &dyn Embedder,
-        texts: &BTreeMap<[u8; KEY_BYTES], &str>,
-    ) -> Result<Vec<([u8; KEY_BYTES], Vec<u8>)>, DocsError> {
+        texts: &BTreeMap<VectorKey, &str>,
+    ) -> Result<Vec<KeyedVector>, DocsError> {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
@@ -285,7 +291,7 @@ impl<'v> ChunkVectors<'v> {
     }
 }
 
-fn key(text: &str) -> [u8; KEY_BYTES] {
+fn key(text: &str) -> VectorKey {
     let mut key = [0; KEY_BYTES];
     key.copy_from_slice(&blake3::hash(text.as_bytes()).as_bytes()[..KEY_BYTES]);
     key

@@ -109,14 +109,15 @@ pub struct VerifyAnswer {
 
 impl Answer for BuildSummary {
     fn text(&self) -> Cow<'_, str> {
-        let (documents, chunks) = (self.documents, self.chunks);
+        let documents = counted(self.documents.into(), "document");
+        let chunks = counted(self.chunks, "chunk");
         let removed: u32 = self.removed.values().map(|removed| removed.count).sum();
         let mut text = match self.is_unchanged {
-            true => format!("{documents} documents, nothing has changed\n"),
+            true => format!("{documents}, nothing has changed\n"),
             false => {
                 let vectors = match self.embedded {
                     0 => String::new(),
-                    count => format!(", {count} new vectors"),
+                    count => format!(", {}", counted(count, "new vector")),
                 };
                 let changes = [
                     (self.added.count, "added"),
@@ -129,7 +130,7 @@ impl Answer for BuildSummary {
                     changes.map(|(count, name)| format!("{count} {name}")).collect();
                 let of = if changes.is_empty() { "" } else { ": " };
                 format!(
-                    "{documents} documents{of}{}; {chunks} chunks{vectors}\n",
+                    "{documents}{of}{}; {chunks}{vectors}\n",
                     changes.join(", ")
                 )
             }
@@ -140,6 +141,11 @@ impl Answer for BuildSummary {
         add_paths(&mut text, "skipped", skipped);
         text.into()
     }
+}
+
+/// Returns a number with its noun.
+fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Adds a line with the number and the first paths for each reason, if there are any.
