@@ -1,7 +1,7 @@
 //! Document search for context: index a folder, search its chunks, assemble contexts within a token budget.
 //!
-//! - [`build`] writes a [`DocumentIndex`]: documents with their hashes, their chunks, posting lists and optional vectors. Equal
-//!   documents give the same version on every machine.
+//! - [`build`] writes or updates a [`DocumentIndex`]: documents with their hashes, their chunks, posting lists and optional
+//!   vectors. Equal documents give the same version and the same answers on every machine, regardless of earlier versions.
 //! - [`DocumentIndex::resolve`] returns whole documents by term frequency, [`DocumentIndex::search`] chunks by BM25, vectors or both.
 //! - [`Assembler`] packs passages into a context. [`eval`] measures retrieval quality.
 //!
@@ -102,6 +102,7 @@ pub fn fuzz(data: &[u8]) {
         let _ = list.for_each_of(&[0, 1, 5, 1_000], |_, _| {});
     }
     let _ = ImportedVectors::read(data);
+    let _ = (catalog::read(data), stamps::Stamps::decode(&sealed));
     for length in [0, 1, 10, 1_000] {
         if let Some(chunks) = chunk::read(data, length) {
             assert_eq!(chunk::write(&chunks), data);

@@ -123,7 +123,7 @@ impl Stamps {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (bytes, check) = bytes.split_at_checked(bytes.len().checked_sub(8)?)?;
         if check != xxh3_64(bytes).to_le_bytes() {
             return None;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use pannier_docs::{
     BuildOptions, BuildSummary, ChunkSizes, DocsError, DocumentIndex, DocumentMetadata,
@@ -17,6 +18,10 @@ use super::options::open_embedder;
 use crate::ops::values::list;
 use crate::ops::{Answer, Control, Count, Group, Request};
 use crate::{Failure, Shelf};
+
+/// How often and after which delay a search tries again to update an index that is being built.
+const MAX_BUSY_RETRIES: u32 = 20;
+const BUSY_RETRY_DELAY: Duration = Duration::from_millis(20);
 
 request! {
     /// Build or update the search index of a folder.
@@ -129,10 +134,7 @@ impl Answer for BuildSummary {
                 let changes: Vec<String> =
                     changes.map(|(count, name)| format!("{count} {name}")).collect();
                 let of = if changes.is_empty() { "" } else { ": " };
-                format!(
-                    "{documents}{of}{}; {chunks}{vectors}\n",
-                    changes.join(", ")
-                )
+                format!("{documents}{of}{}; {chunks}{vectors}\n", changes.join(", "))
             }
         };
         let removed = self.removed.iter().map(|(reason, paths)| (reason.as_str(), paths));
@@ -309,7 +311,16 @@ impl IndexOptions {
                 trusts_index: true,
                 ..BuildOptions::default()
             };
-            if let Err(error) = pannier_docs::build(&source, &path, &options, &mut |_| {}) {
+            let mut built = pannier_docs::build(&source, &path, &options, &mut |_| {});
+            // Another search may be updating the index, too: that takes a moment.
+            for _ in 0..MAX_BUSY_RETRIES {
+                if !matches!(built, Err(DocsError::Busy { .. })) {
+                    break;
+                }
+                std::thread::sleep(BUSY_RETRY_DELAY);
+                built = pannier_docs::build(&source, &path, &options, &mut |_| {});
+            }
+            if let Err(error) = built {
                 control.warn(format!("the index is searched as it is, without an update: {error}"));
             }
         }
