@@ -55,7 +55,7 @@ request! {
         pub limit: Option<Count>,
 
         /// Search the index as it is, without updating it first
-        #[arg(long)]
+        #[arg(long, help_heading = "Advanced", hide_short_help = true)]
         #[serde(default)]
         pub no_update: bool,
 

@@ -49,7 +49,7 @@ request! {
         pub packing: PassageOptions,
 
         /// Search the index as it is, without updating it first
-        #[arg(long)]
+        #[arg(long, help_heading = "Advanced", hide_short_help = true)]
         #[serde(default)]
         pub no_update: bool,
 
