@@ -4,7 +4,7 @@
 //! and those of segments that it merges, into one new segment. It keeps the other segments. The new version lists the live
 //! documents of all segments, and is published by one rename. A build that fails or is interrupted leaves the index unchanged.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
@@ -24,7 +24,7 @@ use crate::segment_writer::{
     PreparedDocument, SegmentWriter, Source, WrittenSegment, too_many_chunks,
 };
 use crate::source::{SkipReason, SkippedFile, SourceFile, SourceFiles, relative_path};
-use crate::stamps::{Content, Stamps};
+use crate::stamps::{Content, Stamp, Stamps};
 use crate::store::{self, draft_name, lock, publish, publish_segment, sync_folder, write_synced};
 use crate::vectors::{ChunkVectors, IMPORTED_MODEL, VectorSource};
 use crate::{
@@ -165,7 +165,7 @@ pub fn build(
     // Taken before the files are looked at.
     let now = SystemTime::now();
     let files = sources.files(Some(index), now)?;
-    Update::new(sources, index, options, previous.as_ref(), &files)?.run(progress)
+    Update::new(sources, index, options, previous.as_ref(), &files, now)?.run(progress)
 }
 
 /// Rejects a build that would drop vectors unasked.
@@ -257,6 +257,8 @@ struct Update<'u> {
     skipped: Vec<SkippedFile>,
     /// The stamps that were read.
     stamps: Stamps,
+    /// The stamps of files of the index whose checksums match.
+    checked: Vec<(String, Stamp)>,
     source: ManifestSource,
 }
 
@@ -268,6 +270,7 @@ impl<'u> Update<'u> {
         options: &'u BuildOptions<'u>,
         previous: Option<&'u DocumentIndex>,
         files: &'u SourceFiles,
+        now: SystemTime,
     ) -> Result<Self, DocsError> {
         let remembered = previous.map(|previous| previous.manifest().chunk_sizes);
         let sizes = options.chunk_sizes.or(remembered).unwrap_or_default();
@@ -275,14 +278,18 @@ impl<'u> Update<'u> {
         let catalog = previous.and_then(|previous| previous.catalog().ok());
         let previous = previous.filter(|_| catalog.is_some());
         let catalog = catalog.unwrap_or_default();
-        let is_reusable = previous.is_some_and(|previous| {
+        let stamps = if options.from_scratch { Stamps::default() } else { Stamps::read(index) };
+        let reusable = previous.filter(|previous| {
             !options.from_scratch
                 && previous.manifest().chunking == chunker_version(sizes)
                 && previous.manifest().model.as_ref() == options.vectors.model()
-                && (options.trusts_index || verify::checksums_match(previous))
         });
-        let stamps = if options.from_scratch { Stamps::default() } else { Stamps::read(index) };
-        let numbers: BTreeMap<&str, u32> =
+        let checked = reusable.and_then(|previous| match options.trusts_index {
+            true => Some(stamps.checked()),
+            false => verify::checksums_match(previous, &stamps, now),
+        });
+        let is_reusable = checked.is_some();
+        let numbers: HashMap<&str, u32> =
             catalog.iter().zip(0..).map(|(entry, number)| (entry.path.as_str(), number)).collect();
         let examine = |file: &'u SourceFile| {
             let number = numbers.get(file.path.as_str()).copied();
@@ -297,10 +304,10 @@ impl<'u> Update<'u> {
                 (Some(Content::Skipped(reason)), _) => {
                     return Err(SkippedFile::again(file, reason));
                 }
-                (Some(content), _) => Some(content),
-                (None, Some(_)) => Some(Content::Text(Sha256::digest(file.read()?).into())),
+                (Some(content @ Content::Text(_)), _) => Some(content),
+                (_, Some(_)) => Some(Content::Text(Sha256::digest(file.read()?).into())),
                 // A new document is read when it is written.
-                (None, None) => None,
+                (_, None) => None,
             };
             let is_same = |entry: &catalog::Entry| match content {
                 Some(Content::Text(hash)) => entry.is_same(&hash, &given),
@@ -333,6 +340,7 @@ impl<'u> Update<'u> {
             planned,
             skipped,
             stamps,
+            checked: checked.unwrap_or_default(),
             source,
         })
     }
@@ -504,25 +512,26 @@ impl<'u> Update<'u> {
         Ok((manifest, version.entries))
     }
 
-    /// Writes what is known about the files, if that is new.
+    /// Writes what is known about the files, if that is new. `entries` are the documents of a new version.
     fn write_stamps(&self, entries: &[catalog::Entry]) {
-        let written: BTreeMap<&str, Content> =
+        let written: HashMap<&str, Content> =
             entries.iter().map(|entry| (entry.path.as_str(), Content::Text(entry.hash))).collect();
-        let mut stamps = Stamps::default();
-        for document in &self.planned {
+        let documents = self.planned.iter().filter_map(|document| {
             let path = document.file.path.as_str();
-            let content = written.get(path).copied().or(document.content);
-            if let (Some(stamp), Some(content)) = (document.file.stamp, content) {
-                stamps.0.insert(path.to_owned(), (stamp, content));
-            }
-        }
-        for SkippedFile { path, reason, stamp, .. } in &self.skipped {
-            if let Some(stamp) = stamp {
-                stamps.0.insert(path.clone(), (*stamp, Content::Skipped(*reason)));
-            }
-        }
-        if stamps != self.stamps {
-            stamps.write(self.index);
+            let content = written.get(path).copied().or(document.content)?;
+            Some((path, (document.file.stamp?, content)))
+        });
+        let skipped =
+            self.skipped.iter().filter_map(|SkippedFile { path, reason, stamp, .. }| {
+                Some((path.as_str(), ((*stamp)?, Content::Skipped(*reason))))
+            });
+        let checked = self.checked.iter();
+        let checked = checked.map(|(path, stamp)| (path.as_str(), (*stamp, Content::Checked)));
+        let stamps: Vec<_> = documents.chain(skipped).chain(checked).collect();
+        let is_known = |(path, stamp): &(&str, _)| self.stamps.0.get(*path) == Some(stamp);
+        if stamps.len() != self.stamps.0.len() || !stamps.iter().all(is_known) {
+            let owned = stamps.into_iter().map(|(path, stamp)| (path.to_owned(), stamp));
+            Stamps(owned.collect()).write(self.index);
         }
     }
 
@@ -532,8 +541,9 @@ impl<'u> Update<'u> {
         entries: &[catalog::Entry],
         written: Option<&WrittenSegment>,
     ) -> BuildSummary {
-        let old: BTreeMap<&str, &catalog::Entry> =
-            self.catalog.iter().map(|entry| (entry.path.as_str(), entry)).collect();
+        let is_unchanged = self
+            .previous
+            .is_some_and(|previous| written.is_none() && previous.manifest() == manifest);
         let mut summary = BuildSummary {
             version: manifest.version.clone(),
             documents: manifest.documents,
@@ -544,8 +554,26 @@ impl<'u> Update<'u> {
             unchanged: 0,
             skipped: BTreeMap::new(),
             embedded: written.map_or(0, |written| written.embedded),
-            is_unchanged: false,
+            is_unchanged,
         };
+        if is_unchanged {
+            summary.unchanged = manifest.documents;
+        } else {
+            self.compare(entries, &mut summary);
+        }
+        let mut skipped: Vec<_> =
+            self.skipped.iter().map(|file| (file.path.as_str(), file.reason)).collect();
+        skipped.sort_unstable();
+        for (path, reason) in skipped {
+            summary.skipped.entry(reason).or_default().add(path);
+        }
+        summary
+    }
+
+    /// Counts the documents of a new version that were added or changed, and those that were removed.
+    fn compare(&self, entries: &[catalog::Entry], summary: &mut BuildSummary) {
+        let old: HashMap<&str, &catalog::Entry> =
+            self.catalog.iter().map(|entry| (entry.path.as_str(), entry)).collect();
         for entry in entries {
             match old.get(entry.path.as_str()) {
                 None => summary.added.add(&entry.path),
@@ -553,29 +581,22 @@ impl<'u> Update<'u> {
                 Some(_) => summary.unchanged += 1,
             }
         }
-        let paths: BTreeSet<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
-        let skipped: BTreeMap<&str, SkipReason> =
-            self.skipped.iter().map(|file| (file.path.as_str(), file.reason)).collect();
+        let paths: HashSet<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
+        let skipped: HashSet<&str> = self.skipped.iter().map(|file| file.path.as_str()).collect();
         let is_other_folder = self
             .previous
             .is_some_and(|previous| previous.manifest().source.root != self.source.root);
-        for path in old.into_keys().filter(|path| !paths.contains(path)) {
+        let removed = self.catalog.iter().map(|entry| entry.path.as_str());
+        for path in removed.filter(|path| !paths.contains(path)) {
             let file = self.sources.root.join(path);
             let reason = match is_other_folder {
                 true => RemovalReason::OtherFolder,
-                false if skipped.contains_key(path) => RemovalReason::Skipped,
+                false if skipped.contains(path) => RemovalReason::Skipped,
                 false if fs::symlink_metadata(file).is_ok() => RemovalReason::Excluded,
                 false => RemovalReason::Deleted,
             };
             summary.removed.entry(reason).or_default().add(path);
         }
-        for (path, reason) in skipped {
-            summary.skipped.entry(reason).or_default().add(path);
-        }
-        summary.is_unchanged = self
-            .previous
-            .is_some_and(|previous| written.is_none() && previous.manifest() == manifest);
-        summary
     }
 }
 

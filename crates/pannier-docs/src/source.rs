@@ -228,11 +228,14 @@ impl DocumentSource {
 
     fn walk(&self, index: Option<&Path>, now: SystemTime) -> Result<SourceFiles, DocsError> {
         self.check()?;
-        let no_sources = |_| DocsError::NoSources { path: self.root.clone() };
-        let root = self.root.canonicalize().map_err(no_sources)?;
         let globs = Globs::new(&self.rules.globs)?;
-        let index = index.and_then(|index| index.canonicalize().ok());
-        let mut walk = WalkBuilder::new(&root);
+        let root = &self.root;
+        // Links are not followed, so the index has one path below the root.
+        let index = index.and_then(|index| {
+            let (index, canonical) = (index.canonicalize().ok()?, root.canonicalize().ok()?);
+            index.strip_prefix(canonical).ok().map(|below| root.join(below))
+        });
+        let mut walk = WalkBuilder::new(root);
         walk.standard_filters(false).require_git(false).hidden(!self.rules.hidden);
         let uses_ignore = !self.rules.no_ignore;
         walk.ignore(uses_ignore).git_ignore(uses_ignore).parents(uses_ignore);
@@ -247,7 +250,7 @@ impl DocumentSource {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(error) => {
-                    let path = below(&root, error_path(&error).unwrap_or(&root));
+                    let path = below(root, error_path(&error).unwrap_or(root));
                     let problem = format!("it cannot be read: {error}");
                     let skipped = SkippedFile::new(path, SkipReason::Unreadable, problem);
                     found.skipped.push(skipped);
@@ -258,7 +261,7 @@ impl DocumentSource {
             if !entry.file_type().is_some_and(|kind| kind.is_file()) {
                 continue;
             }
-            let Ok(relative) = entry.path().strip_prefix(&root) else { continue };
+            let Ok(relative) = entry.path().strip_prefix(root) else { continue };
             if !globs.matches(relative) {
                 continue;
             }
@@ -274,7 +277,7 @@ impl DocumentSource {
                 }
                 None => {
                     let problem = "its name is not UTF-8 or contains a line break; rename it";
-                    let path = below(&root, entry.path());
+                    let path = below(root, entry.path());
                     found.skipped.push(SkippedFile::new(path, SkipReason::Name, problem));
                 }
             }
@@ -374,9 +377,11 @@ pub(crate) fn glob_set(patterns: &[String]) -> Result<GlobSet, DocsError> {
 
 /// Returns a path with forward slashes, if it is UTF-8 and has no line break.
 fn slash_path(relative: &Path) -> Option<String> {
-    let components: Option<Vec<&str>> =
-        relative.components().map(|component| component.as_os_str().to_str()).collect();
-    let path = components?.join("/");
+    let path = relative.to_str()?;
+    let path = match std::path::MAIN_SEPARATOR {
+        '/' => path.to_owned(),
+        separator => path.replace(separator, "/"),
+    };
     (!path.contains(['\n', '\r', '\0'])).then_some(path)
 }
 

@@ -3,9 +3,9 @@
 //! A stamp is a hint: it says that a file with this size, these times and this inode has this content. It decides only whether
 //! a file is read, so answers are the same without it. A file that changed at about the time of its stamp may change again
 //! within the resolution of the file system's clock without a trace; such a stamp is not kept. A damaged file of stamps
-//! counts as empty.
+//! counts as empty. Stamps of the index's own files save computing their checksums at every update.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::fs::{self, Metadata};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -19,6 +19,9 @@ use crate::varint::{ByteReader, write_str};
 
 pub(crate) const STAMPS: &str = "stamps";
 const MAGIC: &[u8] = b"pannier stamps 1\n";
+
+/// The code of [`Content::Checked`].
+const CHECKED: u8 = 4;
 
 /// The coarsest resolution of file times: that of FAT.
 const RESOLUTION: Duration = Duration::from_secs(2);
@@ -40,11 +43,13 @@ pub(crate) enum Content {
     Text([u8; 32]),
     /// Not a text.
     Skipped(SkipReason),
+    /// A file of the index whose checksum matched.
+    Checked,
 }
 
-/// The stamps of an index, by path.
+/// The stamps of an index: of the files of its source by path, and of its own files by `/` and path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stamps(pub(crate) BTreeMap<String, (Stamp, Content)>);
+pub(crate) struct Stamps(pub(crate) HashMap<String, (Stamp, Content)>);
 
 impl Stamp {
     /// Returns the stamp of a file that was last changed before `now`.
@@ -103,9 +108,17 @@ impl Stamps {
         (Some(*own) == stamp).then_some(*content)
     }
 
+    /// Returns the stamps of files of the index.
+    pub(crate) fn checked(&self) -> Vec<(String, Stamp)> {
+        let checked = self.0.iter().filter(|(_, (_, content))| *content == Content::Checked);
+        checked.map(|(path, (stamp, _))| (path.clone(), *stamp)).collect()
+    }
+
     fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        for (path, (stamp, content)) in &self.0 {
+        let mut stamps: Vec<_> = self.0.iter().collect();
+        stamps.sort_unstable_by_key(|(path, _)| *path);
+        for (path, (stamp, content)) in stamps {
             write_str(&mut bytes, path);
             for number in [stamp.size, stamp.modified, stamp.changed, stamp.inode] {
                 bytes.extend_from_slice(&number.to_le_bytes());
@@ -116,6 +129,7 @@ impl Stamps {
                     bytes.extend_from_slice(hash);
                 }
                 Content::Skipped(reason) => bytes.push(skip_code(*reason)),
+                Content::Checked => bytes.push(CHECKED),
             }
         }
         let check = xxh3_64(&bytes);
@@ -129,13 +143,14 @@ impl Stamps {
             return None;
         }
         let mut reader = ByteReader(bytes.strip_prefix(MAGIC)?);
-        let mut stamps = BTreeMap::new();
+        let mut stamps = HashMap::new();
         while !reader.is_empty() {
             let path = reader.read_str()?.to_owned();
             let (size, modified) = (reader.u64()?, reader.u64()?);
             let (changed, inode) = (reader.u64()?, reader.u64()?);
             let content = match reader.take(1)?[0] {
                 0 => Content::Text(reader.take(32)?.try_into().ok()?),
+                CHECKED => Content::Checked,
                 code => Content::Skipped(skip_reason(code)?),
             };
             stamps.insert(path, (Stamp { size, modified, changed, inode }, content));
@@ -172,6 +187,7 @@ mod tests {
         let mut stamps = Stamps::default();
         stamps.0.insert("a".to_owned(), (stamp(5), Content::Text([9; 32])));
         stamps.0.insert("b".to_owned(), (stamp(6), Content::Skipped(SkipReason::Binary)));
+        stamps.0.insert("/c".to_owned(), (stamp(7), Content::Checked));
         let bytes = stamps.encode();
         assert_eq!(Stamps::decode(&bytes), Some(stamps.clone()));
         for position in 0..bytes.len() {

@@ -7,19 +7,24 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::time::SystemTime;
 
 use crate::chunk::{self, ChunkRow, chunker_version};
 use crate::inverted_index::IndexBuilder;
 use crate::manifest::{
     CATALOG, CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNKS, CurrentVersion, DOCUMENTS, MANIFEST,
-    Manifest, POSTINGS, RECORDS, SEGMENT_FILES, SEGMENTS, TABLE, TERMS, VERSION_FILES,
+    Manifest, POSTINGS, RECORDS, SEGMENT_FILES, SEGMENTS, TABLE, TERMS, VERSION_FILES, VERSIONS,
 };
 use crate::segment::Segment;
 use crate::segment_writer::{BATCH_BYTES, BATCH_DOCUMENTS};
 use crate::sized_file::SizedFile;
+use crate::stamps::{Content, Stamp, Stamps};
 use crate::store::ChecksumWriter;
 use crate::word_counts::TermCounts;
 use crate::{DocsError, DocumentIndex, catalog};
+
+/// The size of the blocks in which checksums are computed.
+const MAX_BLOCK_BYTES: usize = 1 << 18;
 
 /// Returns the problems of the index at a path, one line each; none if it is intact.
 ///
@@ -104,6 +109,23 @@ fn check_names(folder: &Path, names: &[&str], problems: &mut Vec<String>) -> Res
     Ok(())
 }
 
+/// Returns the path of every file below the folder of the index, with its size and checksum.
+fn files<'m>(
+    version: &'m Path,
+    manifest: &'m Manifest,
+) -> impl Iterator<Item = (String, (u64, &'m str))> {
+    let version = version.file_name().unwrap_or_default().to_string_lossy();
+    let own = VERSION_FILES
+        .iter()
+        .map(move |name| (format!("{VERSIONS}/{version}/{name}"), manifest.file(name)));
+    let of_segments = manifest.segments.iter().flat_map(|segment| {
+        SEGMENT_FILES
+            .iter()
+            .map(move |name| (format!("{SEGMENTS}/{}/{name}", segment.name), segment.file(name)))
+    });
+    own.chain(of_segments)
+}
+
 /// Checks the size and checksum of every file.
 fn check_files(
     root: &Path,
@@ -111,30 +133,42 @@ fn check_files(
     manifest: &Manifest,
     problems: &mut Vec<String>,
 ) -> Result<(), DocsError> {
-    let own = VERSION_FILES.iter().map(|name| (version.join(name), manifest.file(name)));
-    let of_segments = manifest.segments.iter().flat_map(|segment| {
-        let folder = root.join(SEGMENTS).join(&segment.name);
-        SEGMENT_FILES.iter().map(move |name| (folder.join(name), segment.file(name)))
-    });
-    for (path, file) in own.chain(of_segments) {
-        if let Err(error) = check_file(&path, file) {
+    for (path, file) in files(version, manifest) {
+        if let Err(error) = check_file(&root.join(path), file) {
             problems.extend(to_problem(error)?);
         }
     }
     Ok(())
 }
 
-/// Returns whether every file has the size and the checksum of the manifest.
-pub(crate) fn checksums_match(index: &DocumentIndex) -> bool {
-    let mut problems = Vec::new();
-    check_files(index.root(), index.folder(), index.manifest(), &mut problems).is_ok()
-        && problems.is_empty()
+/// Returns the stamps of all files, if every file has the size and the checksum of the manifest. A file that has not changed
+/// since it was checked is not read.
+pub(crate) fn checksums_match(
+    index: &DocumentIndex,
+    stamps: &Stamps,
+    now: SystemTime,
+) -> Option<Vec<(String, Stamp)>> {
+    let mut checked = Vec::new();
+    for (path, file) in files(index.folder(), index.manifest()) {
+        let own = index.root().join(&path);
+        let stamp = fs::symlink_metadata(&own).ok();
+        let stamp = stamp.and_then(|metadata| Stamp::new(&metadata, now));
+        let key = format!("/{path}");
+        if stamps.get(&key, stamp) != Some(Content::Checked) {
+            check_file(&own, file).ok()?;
+        }
+        checked.extend(stamp.map(|stamp| (key, stamp)));
+    }
+    Some(checked)
 }
 
 fn check_file(path: &Path, (bytes, checksum): (u64, &str)) -> Result<(), DocsError> {
-    let SizedFile { mut file, .. } = SizedFile::open(path.to_owned(), bytes)?;
+    let SizedFile { file, .. } = SizedFile::open(path.to_owned(), bytes)?;
     let mut hash = ChecksumWriter::default();
-    std::io::copy(&mut file, &mut hash).map_err(|error| DocsError::io("read", path, error))?;
+    // Large blocks: an update of a large index checks all of its files.
+    let capacity = usize::try_from(bytes).map_or(MAX_BLOCK_BYTES, |size| size.min(MAX_BLOCK_BYTES));
+    let mut blocks = std::io::BufReader::with_capacity(capacity.max(1), file);
+    std::io::copy(&mut blocks, &mut hash).map_err(|error| DocsError::io("read", path, error))?;
     match hash.checksum() == checksum {
         true => Ok(()),
         false => Err(DocsError::invalid(path, "its checksum does not match")),
