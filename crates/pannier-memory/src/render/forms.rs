@@ -2,7 +2,7 @@
 
 use pannier_core::item::FormName;
 
-use super::markdown::{bullet, content, date_prefix, markdown_entry};
+use super::markdown::{bullet, content, date_prefix, markdown_entry, starts_with_block};
 use super::note::NoteRenderer;
 use super::{PacketFormat, SELECTABLE_SECTIONS, json_element};
 use crate::excerpt::{key_paragraph, one_line_paragraph, one_line_title, truncate};
@@ -94,7 +94,7 @@ const EXCERPT: &str = "excerpt";
 /// Returns the forms of an entry: whole, with the paragraph that answers, and by its title.
 fn memory_forms(entry: &Entry, format: PacketFormat) -> Vec<RenderedForm> {
     let whole = match (entry.phase(), entry.source()) {
-        (Some(phase), _) => format!("[{phase}] {}", content(entry)),
+        (Some(phase), _) => below_heading(phase, &content(entry)),
         (None, Some(_)) if entry.title() != entry.path() => {
             format!("{}: {}", entry.path(), content(entry))
         }
@@ -124,6 +124,12 @@ fn memory_forms(entry: &Entry, format: PacketFormat) -> Vec<RenderedForm> {
     let printed = notes.note(&title, None);
     forms.push(RenderedForm::new(FormName::TITLE, title, printed));
     forms
+}
+
+/// Returns a text with the heading above it. Only a paragraph can continue its line.
+fn below_heading(heading: &str, text: &str) -> String {
+    let separator = if starts_with_block(text) { "\n\n" } else { " " };
+    format!("[{heading}]{separator}{text}")
 }
 
 /// Returns the forms of a skill, or of a rule for other files: with its description, with the beginning of it, and by its

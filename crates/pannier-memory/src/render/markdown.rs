@@ -33,17 +33,19 @@ pub(super) fn content(entry: &Entry) -> Cow<'_, str> {
 }
 
 /// Returns whether the first characters of `text` begin a Markdown block other than a paragraph.
-fn starts_with_block(text: &str) -> bool {
+pub(super) fn starts_with_block(text: &str) -> bool {
     let marks = ["```", "~~~", ">", "|", "#", "- ", "* ", "+ ", "    ", "<"];
     let digits = text.trim_start_matches(|digit: char| digit.is_ascii_digit());
     let is_numbered = digits.len() < text.len() && digits.starts_with([')', '.']);
     is_numbered || marks.iter().any(|mark| text.starts_with(mark))
 }
 
-/// Returns the day of a dated entry in brackets.
+/// Returns the day of a dated entry in brackets, unless its title begins with it.
 pub(super) fn date_prefix(entry: &Entry) -> String {
     let date = entry.date().filter(|_| entry.section().is_dated());
-    date.map(|date| ["[", &date.to_string()[..10], "] "].concat()).unwrap_or_default()
+    let day = date.map(|date| date.to_string()[..10].to_owned());
+    let is_new = |day: &String| !entry.title().starts_with(day.as_str());
+    day.filter(is_new).map(|day| ["[", &day, "] "].concat()).unwrap_or_default()
 }
 
 /// Demotes `#` headings to level 4, below the heading of an entry in a packet. Underlined headings stay.

@@ -8,6 +8,7 @@ mod frame;
 mod layout;
 mod markdown;
 mod note;
+mod rules;
 mod whole;
 
 pub(crate) use frame::{PacketFill, PacketFrame};
@@ -16,8 +17,8 @@ pub(crate) use markdown::bullet;
 pub(crate) use whole::entries_within;
 
 use forms::{RenderedEntry, RenderedForm};
-use markdown::content;
 use pannier_core::TokenCounter;
+use rules::rules;
 
 use crate::{Entry, Memory, PacketOptions, PacketPolicy, Section};
 
@@ -68,24 +69,6 @@ impl RenderedEntries {
         counter: &dyn TokenCounter,
     ) -> Self {
         let (format, policy) = (options.format, options.policy);
-        let rules = memory.section(Section::Constitution).iter();
-        let rules = rules.filter(|rule| policy.includes(rule));
-        let mut rendered_rules = Vec::new();
-        let mut previous_intro = None;
-        for rule in rules {
-            let intro = rule.list_intro();
-            rendered_rules.push(match (format, intro) {
-                (PacketFormat::Json, _) => json_element(&content(rule)),
-                (PacketFormat::Markdown, None) => bullet("- ", rule.text()),
-                (PacketFormat::Markdown, Some(_)) if previous_intro == intro => {
-                    bullet("  - ", rule.text())
-                }
-                (PacketFormat::Markdown, Some(intro)) => {
-                    bullet("- ", intro) + &bullet("  - ", rule.text())
-                }
-            });
-            previous_intro = intro;
-        }
         let rendered = entries.iter().map(|entry| RenderedEntry::new(entry, options));
         let mut rendered: Vec<RenderedEntry> = rendered.collect();
         let forms = rendered.iter().flat_map(|entry| &entry.forms);
@@ -100,7 +83,14 @@ impl RenderedEntries {
             PacketPolicy::Memory => memory.unread().to_vec(),
             PacketPolicy::PacketSeed => Vec::new(),
         };
-        Self { format, policy, read_order, unread, rules: rendered_rules, entries: rendered }
+        Self {
+            format,
+            policy,
+            read_order,
+            unread,
+            rules: rules(memory, options),
+            entries: rendered,
+        }
     }
 
     /// Returns the forms of an entry, whole first.
