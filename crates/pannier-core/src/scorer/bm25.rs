@@ -61,9 +61,9 @@ impl Bm25Scorer {
             *counts.entry(term).or_default() += 1;
         }
         let terms: Vec<(String, u32)> = counts.into_iter().collect();
-        let first = |(term, _): &(String, u32)| usize::from(term.as_bytes()[0]);
-        let start = |byte: usize| terms.partition_point(|term| first(term) < byte);
-        let starts: Vec<usize> = (0..=256).map(start).collect();
+        let below = |term: &str, byte: usize| usize::from(term.as_bytes()[0]) < byte;
+        let starts = (0..=256).map(|byte| terms.partition_point(|(term, _)| below(term, byte)));
+        let starts: Vec<usize> = starts.collect();
         let beginnings = Box::new(std::array::from_fn(|byte| starts[byte] < starts[byte + 1]));
         Self { terms, beginnings, starts }
     }
