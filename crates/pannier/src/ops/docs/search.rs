@@ -48,6 +48,11 @@ request! {
         #[group(flatten)]
         pub packing: PassageOptions,
 
+        /// Search the index as it is, without updating it first
+        #[arg(long, help_heading = "Advanced", hide_short_help = true)]
+        #[serde(default)]
+        pub no_update: bool,
+
         /// Explain why a passage is in or out; repeatable
         #[arg(long, value_name = "ID")]
         #[serde(default, deserialize_with = "list")]
@@ -301,7 +306,10 @@ impl SearchRequest {
         let window = self.budget.read(DEFAULT_BUDGET, shelf)?;
         let config = self.packing.config(&self.search, shelf, control)?;
         let counter = self.budget.counter(shelf, control)?;
-        let index = self.index.open(shelf)?;
+        let index = match self.no_update {
+            true => self.index.open(shelf)?,
+            false => self.index.open_updated(self.search.embedder.as_deref(), shelf, control)?,
+        };
         control.step("searching passages")?;
         let assembler = Assembler::new(&index, config).with_counter(Arc::clone(&counter));
         let candidates = self
