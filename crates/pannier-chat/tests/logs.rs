@@ -78,6 +78,24 @@ mod claude_code {
     }
 
     #[test]
+    fn calls_of_the_user_and_results_of_the_assistant_are_dropped() {
+        let log = read(
+            LogFormat::ClaudeCode,
+            &lines(&[
+                user("1", None, json!([{ "type": "text", "text": "Look." }, call("a")])),
+                user("2", Some("1"), json!([result("a")])),
+                assistant("3", "2", "m1", call("b")),
+                assistant("4", "3", "m2", result("b")),
+                assistant("5", "4", "m2", json!({ "type": "text", "text": "Done." })),
+            ]),
+        );
+        let text = |text: &str| json!([{ "type": "text", "text": text }]);
+        let expected = [("user", text("Look.")), ("assistant", text("Done."))];
+        let expected = expected.map(|(role, content)| json!({ "role": role, "content": content }));
+        assert_eq!(messages(&log), expected);
+    }
+
+    #[test]
     fn blocks_of_one_message_and_parallel_results_are_merged() {
         // The result of the first call is a sibling of the second call.
         let log = read(

@@ -12,6 +12,7 @@ use ignore::overrides::OverrideBuilder;
 use pannier_core::item::UncountedItem;
 use pannier_docs::{DocsError, DocumentMetadata, ImportedVectors, parse_date, quantize};
 use pannier_policy::{Policy, PolicyRegistry, Receipt};
+use ruzstd::decoding::StreamingDecoder;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, SeqAccess, Visitor};
 
@@ -25,6 +26,9 @@ const MAX_DOCUMENT_BYTES: u64 = 64 << 20;
 const MAX_SETTINGS_BYTES: u64 = 4 << 20;
 const MAX_RECEIPT_BYTES: u64 = 1 << 30;
 const MAX_METADATA_BYTES: u64 = 1 << 30;
+
+/// The first bytes of a Zstandard frame. No UTF-8 text has them.
+const ZSTANDARD_MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
 
 /// The input of commands that select from items.
 #[derive(Args, Debug)]
@@ -316,7 +320,7 @@ pub(crate) fn read_text(path: &Path, max_bytes: u64) -> Result<String, CliError>
 
 fn read_all(path: Option<&Path>, source: impl Read, max_bytes: u64) -> Result<String, CliError> {
     let path = path.map(Path::to_owned);
-    let bytes = match pannier_files::read_bounded(source, max_bytes) {
+    let bytes = match read_decompressed(source, max_bytes) {
         Ok(bytes) => bytes,
         Err(error) => return Err(CliError::Io { action: "read", path, error }),
     };
@@ -328,6 +332,23 @@ fn read_all(path: Option<&Path>, source: impl Read, max_bytes: u64) -> Result<St
         let offset = error.utf8_error().valid_up_to();
         invalid(format!("it is not UTF-8 at byte {offset}; save it as UTF-8"))
     })
+}
+
+/// Reads `source` to its end and decompresses it if it is compressed, as Codex compresses its older logs. Returns `None` if
+/// it has more than `max_bytes`, compressed or not.
+fn read_decompressed(source: impl Read, max_bytes: u64) -> io::Result<Option<Vec<u8>>> {
+    let Some(bytes) = pannier_files::read_bounded(source, max_bytes)? else { return Ok(None) };
+    if !bytes.starts_with(&ZSTANDARD_MAGIC) {
+        return Ok(Some(bytes));
+    }
+    let (mut frames, mut content) = (bytes.as_slice(), Vec::new());
+    while !frames.is_empty() {
+        let frame = StreamingDecoder::new(&mut frames).map_err(io::Error::other)?;
+        let remaining = max_bytes - content.len() as u64;
+        let Some(part) = pannier_files::read_bounded(frame, remaining)? else { return Ok(None) };
+        content.extend(part);
+    }
+    Ok(Some(content))
 }
 
 /// Returns a preset by name, or reads a policy file.
@@ -417,4 +438,40 @@ pub(crate) fn read_about(path: &Path) -> Result<BTreeMap<String, DocumentMetadat
         Ok((document, about))
     };
     entries.into_iter().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+    use super::*;
+
+    /// A frame with a checksum, as `zstd -19` writes it.
+    const FRAME: [u8; 80] = [
+        0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x68, 0x1d, 0x02, 0x00, 0xf2, 0x83, 0x0d, 0x11, 0xa0, 0x3d,
+        0x30, 0xfe, 0x10, 0x8f, 0x3c, 0xb3, 0x68, 0xa8, 0x37, 0xf7, 0x5a, 0xb2, 0xdf, 0x33, 0x23,
+        0x60, 0xae, 0xf8, 0x67, 0x34, 0xf5, 0x52, 0xef, 0xad, 0xa8, 0x0b, 0x73, 0x05, 0x03, 0x62,
+        0xeb, 0x19, 0x65, 0xf5, 0x1a, 0x17, 0xd9, 0xb1, 0xdf, 0xfc, 0xed, 0x67, 0xc3, 0x36, 0x76,
+        0x6f, 0xc7, 0x32, 0xf3, 0xb6, 0x32, 0x03, 0x00, 0x4f, 0xed, 0x4a, 0xb3, 0x32, 0x7c, 0x95,
+        0x32, 0x99, 0xe9, 0x9a, 0xcc,
+    ];
+    const LINE: &str = "{\"role\":\"user\",\"content\":\"Fix the build, the whole build, and nothing but the build.\"}\n";
+
+    #[test]
+    fn compressed_texts_are_read_frame_by_frame_and_within_the_limit() {
+        let frames = FRAME.repeat(2);
+        let limit = 2 * LINE.len() as u64;
+        assert_eq!(read_all(None, &FRAME[..], limit).unwrap(), LINE);
+        assert_eq!(read_all(None, &frames[..], limit).unwrap(), LINE.repeat(2));
+        let error = read_all(None, &frames[..], limit - 1).unwrap_err().to_string();
+        assert!(error.contains("exceeds the limit"), "{error}");
+        for end in 4..FRAME.len() {
+            read_all(None, &FRAME[..end], limit).unwrap_err();
+        }
+        // 4 MB of zeros in less than a kilobyte.
+        let zeros = compress_to_vec(&vec![0; 4 << 20][..], CompressionLevel::Fastest);
+        assert!(zeros.len() < 1 << 10, "{}", zeros.len());
+        let error = read_all(None, &zeros[..], 1 << 20).unwrap_err().to_string();
+        assert!(error.contains("exceeds the limit"), "{error}");
+    }
 }

@@ -77,10 +77,15 @@ pub trait TokenCounter: Send + Sync {
             .map(|(index, text)| (xxh3_64(text.as_bytes()), *text, index))
             .collect();
         order.sort_unstable();
-        let mut counts = vec![0; texts.len()];
+        let mut first = vec![0; texts.len()];
         for equal in order.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-            let count = self.count(equal[0].1);
-            equal.iter().for_each(|(_, _, index)| counts[*index] = count);
+            equal.iter().for_each(|(_, _, index)| first[*index] = equal[0].2);
+        }
+        // In the order of the texts: neighbors share words, whose counts a counter may cache.
+        let mut counts: Vec<usize> = Vec::with_capacity(texts.len());
+        for (index, text) in texts.iter().enumerate() {
+            let is_first = first[index] == index;
+            counts.push(if is_first { self.count(text) } else { counts[first[index]] });
         }
         counts
     }

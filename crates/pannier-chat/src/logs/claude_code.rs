@@ -80,7 +80,7 @@ fn read_line<'t>(line: &Object<'t>) -> Option<Line<'t>> {
     let message = nested(line, "message")?;
     let content = message.get("content")?;
     let blocks = match json::array("content", content) {
-        Ok(blocks) => blocks.into_iter().filter_map(read_block).collect(),
+        Ok(blocks) => blocks.into_iter().filter_map(|raw| read_block(raw, is_assistant)).collect(),
         Err(_) => {
             let is_blank = json::string("content", content).ok()?.trim().is_empty();
             let block = Block { raw: content, link: Link::Other, is_thinking: false };
@@ -97,16 +97,18 @@ fn read_line<'t>(line: &Object<'t>) -> Option<Line<'t>> {
     })
 }
 
-/// Returns a block, unless its text is blank.
-fn read_block(raw: &RawValue) -> Option<Block<'_>> {
+/// Returns a block, unless its text is blank or the role cannot send it: only responses have calls, and only the user has
+/// results.
+fn read_block(raw: &RawValue, is_assistant: bool) -> Option<Block<'_>> {
     let block = json::object("block", raw).ok()?;
     let kind = kind(&block)?;
     if kind == "text" && text(&block, "text").is_none_or(|text| text.trim().is_empty()) {
         return None;
     }
     let link = match kind.as_str() {
-        "tool_use" => Link::Call(text(&block, "id")?),
-        "tool_result" => Link::Result(text(&block, "tool_use_id")?),
+        "tool_use" if is_assistant => Link::Call(text(&block, "id")?),
+        "tool_result" if !is_assistant => Link::Result(text(&block, "tool_use_id")?),
+        "tool_use" | "tool_result" => return None,
         _ => Link::Other,
     };
     Some(Block { raw, link, is_thinking: kind.ends_with("thinking") })

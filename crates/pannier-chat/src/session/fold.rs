@@ -8,6 +8,7 @@ mod cut;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
 
 use pannier_core::TokenCounter;
 use pannier_policy::SessionOptions;
@@ -70,9 +71,25 @@ struct ToolResult {
     block: usize,
     /// Its number among all results.
     number: usize,
-    /// The hashes of its names.
-    names: Vec<u64>,
+    /// Its names, each once.
+    names: Vec<Name>,
     call: Option<usize>,
+}
+
+/// A name in a text, by its hash and its first position.
+#[derive(Clone, Debug)]
+struct Name {
+    hash: u64,
+    range: Range<usize>,
+}
+
+/// Where a name occurs.
+#[derive(Clone, Debug, Default)]
+struct Occurrences {
+    /// The number of blocks that contain it.
+    blocks: u32,
+    /// The last of them that is not a result. No block is before block 0, so 0 also means that there is none.
+    last_use: usize,
 }
 
 /// A response and its results, or the next message of the user, which can be left out together.
@@ -124,8 +141,7 @@ pub(super) struct Fold {
     last_whole_read: HashMap<u64, usize>,
     last_edit: HashMap<u64, usize>,
     last_replacement: HashMap<u64, usize>,
-    last_named: ByHash<usize>,
-    blocks_with_name: ByHash<u32>,
+    names: ByHash<Occurrences>,
     seen_results: HashMap<BlockHash, usize>,
     // Turns, of which the first are left out.
     turns: Vec<Turn>,
@@ -208,8 +224,7 @@ impl Fold {
             last_whole_read: HashMap::new(),
             last_edit: HashMap::new(),
             last_replacement: HashMap::new(),
-            last_named: ByHash::default(),
-            blocks_with_name: ByHash::default(),
+            names: ByHash::default(),
             seen_results: HashMap::new(),
             turns: Vec::new(),
             open_turn: None,
@@ -343,17 +358,12 @@ impl Fold {
                 is_pinned,
                 is_gone: false,
             });
-            let mut names = Vec::new();
-            for_each_name(&content.text, |range| {
-                names.push(xxh3_64(&content.text.as_bytes()[range]));
-            });
-            names.sort_unstable();
-            names.dedup();
+            let names = names(&content.text);
             for name in &names {
-                let count = self.blocks_with_name.entry(*name).or_default();
-                *count = count.saturating_add(1);
+                let occurrences = self.names.entry(name.hash).or_default();
+                occurrences.blocks = occurrences.blocks.saturating_add(1);
                 if !is_result {
-                    self.last_named.insert(*name, block);
+                    occurrences.last_use = block;
                 }
             }
             match &content.kind {
@@ -429,7 +439,7 @@ impl Fold {
         block: usize,
         message: &Message<'_>,
         part: &Part<'_>,
-        names: Vec<u64>,
+        names: Vec<Name>,
     ) {
         let id = match &part.kind {
             PartKind::ToolResult { id } => Some(id),
@@ -450,6 +460,17 @@ impl Fold {
         self.results.push(ToolResult { block, number: self.result_count, names, call });
         self.result_count += 1;
     }
+}
+
+/// Returns the names of a text, each once.
+fn names(text: &str) -> Vec<Name> {
+    let mut names = Vec::new();
+    for_each_name(text, |range| {
+        names.push(Name { hash: xxh3_64(&text.as_bytes()[range.clone()]), range });
+    });
+    names.sort_unstable_by_key(|name| (name.hash, name.range.start));
+    names.dedup_by_key(|name| name.hash);
+    names
 }
 
 /// Returns the messages of turns as a JSON list.

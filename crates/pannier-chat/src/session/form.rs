@@ -1,9 +1,11 @@
 //! The shorter forms of blocks. Each contains the recall id of its block.
 
+use std::ops::Range;
+
 use pannier_core::TokenCounter;
 
 use super::call::{PATHS, arguments, input};
-use super::terms::{for_each_name, is_identifier};
+use super::terms::is_identifier;
 use crate::json;
 use crate::message::{Body, Part};
 
@@ -110,23 +112,21 @@ fn tail(text: &str, max: usize) -> &str {
     }
 }
 
-/// Returns names of a text for a stub, in about `max_tokens`: identifiers before words, each only if `is_rare`, in the order
-/// of the text.
-pub(super) fn names(text: &str, max_tokens: i64, is_rare: impl Fn(&str) -> bool) -> Vec<&str> {
-    let mut found: Vec<(usize, &str)> = Vec::new();
-    for_each_name(text, |range| {
-        let name = &text[range.clone()];
-        if name.len() <= MAX_NAME_BYTES && is_rare(name) {
-            found.push((range.start, name));
-        }
-    });
-    // The first occurrence of each name, in the order of the text; identifiers first.
-    found.sort_by(|a, b| (a.1, a.0).cmp(&(b.1, b.0)));
-    found.dedup_by(|a, b| a.1 == b.1);
-    found.sort_by_key(|(start, name)| (!is_identifier(name), *start));
+/// Returns those of the different `names` of a text that are listed in a stub, in about `max_tokens`: identifiers before
+/// words, in the order of the text.
+pub(super) fn names(
+    text: &str,
+    names: impl Iterator<Item = Range<usize>>,
+    max_tokens: i64,
+) -> Vec<&str> {
+    let short = names.filter(|name| name.len() <= MAX_NAME_BYTES);
+    let mut found: Vec<(bool, usize, &str)> = short
+        .map(|range| (!is_identifier(&text[range.clone()]), range.start, &text[range]))
+        .collect();
+    found.sort_unstable();
     let mut listed: Vec<(usize, &str)> = Vec::new();
     let mut remaining = usize::try_from(max_tokens).unwrap_or_default() * BYTES_PER_TOKEN;
-    for (start, name) in found {
+    for (_, start, name) in found {
         let bytes = name.len() + ", ".len();
         if bytes <= remaining && !listed.iter().any(|(_, other)| other.contains(name)) {
             remaining -= bytes;
@@ -176,6 +176,7 @@ mod tests {
     use pannier_tokens::BytesOverFour;
 
     use super::*;
+    use crate::session::terms::for_each_name;
 
     #[test]
     fn head_and_tail_stay_below_the_cap_and_end_at_lines() {
@@ -201,11 +202,12 @@ mod tests {
     }
 
     #[test]
-    fn names_are_rare_unique_and_within_their_tokens() {
-        let text = "problem read_file main.rs/read_file problem 4711 common_name";
-        let names = names(text, 100, |name| name != "common_name");
-        assert_eq!(names, ["problem", "read_file", "main.rs/read_file", "4711"]);
-        let few = super::names(text, 6, |_| true);
-        assert_eq!(few, ["read_file", "4711"]);
+    fn names_are_in_order_and_within_their_tokens() {
+        let text = "problem read_file main.rs/read_file 4711 read";
+        let mut ranges = Vec::new();
+        for_each_name(text, |range| ranges.push(range));
+        let listed = |max| names(text, ranges.iter().rev().cloned(), max);
+        assert_eq!(listed(100), ["problem", "read_file", "main.rs/read_file", "4711"]);
+        assert_eq!(listed(6), ["read_file", "4711"]);
     }
 }

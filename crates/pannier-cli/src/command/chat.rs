@@ -395,7 +395,7 @@ impl Chat {
             ));
         }
         if let Some(path) = self.records.receipt() {
-            output::write_json(path, &chat.receipt(trimmed))?;
+            output::write_json(path, &chat.receipt(trimmed)?)?;
         }
         Ok(is_replaced)
     }

@@ -9,8 +9,8 @@ use pannier_chat::{
     Repair, ReusedPrefix, Transcript, TrimmedTranscript, Trimmer,
 };
 use pannier_core::item::find_item;
-use pannier_core::{ContextBudget, ContextItem, Explanation, TokenCounter};
-use pannier_policy::{Policy, PolicyInputs, Receipt};
+use pannier_core::{ContextBudget, ContextItem, Explanation, Timestamp, TokenCounter};
+use pannier_policy::{Policy, PolicyInputs, PolicyRegistry, Receipt};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -308,7 +308,8 @@ impl Answer for ChatAnswer {
 pub struct OpenChat<'c> {
     transcript: &'c Transcript<'c>,
     previous: Option<&'c Transcript<'c>>,
-    trimmer: Trimmer<'c, 'c>,
+    registry: &'c PolicyRegistry,
+    now: Option<Timestamp>,
     budget: ContextBudget,
     counter: &'c dyn TokenCounter,
     exactness: &'static str,
@@ -356,13 +357,11 @@ impl ChatRequest {
             .map_err(Failure::Previous)?;
         let previous = previous.as_ref().map(|input| input.read(&*counter));
         let previous = previous.transpose().map_err(Failure::Previous)?;
-        let mut inputs = PolicyInputs::from(self.now.map(|Date(time)| time));
-        inputs.previous = previous.as_ref().map(Transcript::as_previous).unwrap_or_default();
-        let trimmer = transcript.trimmer(shelf.registry(), &policy, inputs);
         call(&OpenChat {
             transcript: &transcript,
             previous: previous.as_ref(),
-            trimmer: trimmer.map_err(Failure::from)?,
+            registry: shelf.registry(),
+            now: self.now.map(|Date(time)| time),
             budget,
             counter: &*counter,
             exactness,
@@ -534,13 +533,20 @@ impl<'c> OpenChat<'c> {
         })))
     }
 
+    /// Returns what selects the messages of a single request.
+    fn trimmer(&self) -> Result<Trimmer<'c, 'c>, Failure> {
+        let mut inputs = PolicyInputs::from(self.now);
+        inputs.previous = self.previous.map(Transcript::as_previous).unwrap_or_default();
+        Ok(self.transcript.trimmer(self.registry, self.policy, inputs)?)
+    }
+
     /// Selects the messages that fit the budget.
     ///
     /// # Errors
     ///
-    /// [`Failure::Chat`] if the required messages exceed the budget, or any error of the engine.
+    /// [`Failure::Chat`] if the required messages exceed the budget, or any error of the policy or the engine.
     pub fn trim(&self) -> Result<TrimmedTranscript<'c, 'c>, Failure> {
-        Ok(self.trimmer.trim(&self.budget)?)
+        Ok(self.trimmer()?.trim(&self.budget)?)
     }
 
     /// Returns the prefix that a trimmed transcript shares with the previous one, if there is a previous one.
@@ -565,8 +571,12 @@ impl<'c> OpenChat<'c> {
     }
 
     /// Returns the record of a trimmed transcript.
-    pub fn receipt(&self, trimmed: &TrimmedTranscript<'_, '_>) -> Receipt {
-        self.trimmer.receipt(trimmed, self.previous, self.counter.name())
+    ///
+    /// # Errors
+    ///
+    /// Any error of the policy.
+    pub fn receipt(&self, trimmed: &TrimmedTranscript<'_, '_>) -> Result<Receipt, Failure> {
+        Ok(self.trimmer()?.receipt(trimmed, self.previous, self.counter.name()))
     }
 
     /// Explains messages by id or index, as far as is known when the run is stopped.
@@ -585,7 +595,7 @@ impl<'c> OpenChat<'c> {
         // A budget below the required messages is an error, as without explanations.
         self.trim()?;
         let steps = Explanation::<()>::STEPS.saturating_mul(indices.len() as u64);
-        Ok(self.trimmer.explain(&self.budget, &indices, &mut control.search(steps))?)
+        Ok(self.trimmer()?.explain(&self.budget, &indices, &mut control.search(steps))?)
     }
 }
 

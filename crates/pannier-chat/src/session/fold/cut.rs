@@ -1,9 +1,8 @@
 //! Cuts blocks: new results on arrival, a batch in a request above the budget, and more if that does not suffice.
 
 use pannier_policy::SessionOptions;
-use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Fold, Note, Step, ToolResult, Turn, share};
+use super::{Fold, Name, Note, Step, ToolResult, Turn, share};
 use crate::Provider;
 use crate::json;
 use crate::message::{Message, Part, PartLocation, TOKENS_PER_TOOL_CALL};
@@ -146,16 +145,18 @@ impl Fold {
     }
 
     /// Cuts a result to a stub with its rare names.
-    fn cut_to_names(&mut self, index: usize, step: Step<'_, '_>) {
+    fn cut_to_names(&mut self, result: usize, step: Step<'_, '_>) {
+        let ToolResult { block: index, ref names, .. } = self.results[result];
         let block = &self.blocks[index];
         let part = step.part(block);
         let max = share(part.text_tokens, step.options.names_share);
         let max = max.min(step.options.max_names_tokens);
-        let is_rare = |name: &str| {
-            let blocks = self.blocks_with_name.get(&xxh3_64(name.as_bytes()));
-            blocks.is_some_and(|blocks| *blocks <= MAX_LISTED_BLOCKS)
+        let is_rare = |name: &&Name| {
+            let occurrences = self.names.get(&name.hash);
+            occurrences.is_some_and(|occurrences| occurrences.blocks <= MAX_LISTED_BLOCKS)
         };
-        let names = form::names(&part.text, max, is_rare);
+        let rare = names.iter().filter(is_rare).map(|name| name.range.clone());
+        let names = form::names(&part.text, rare, max);
         if names.is_empty() {
             return self.cut_to_stub(index, step);
         }
@@ -192,25 +193,26 @@ impl Fold {
             }
         }
         let old = self.results.len().saturating_sub(step.options.keep_results);
-        let candidates: Vec<&ToolResult> =
-            self.results[..old].iter().filter(|result| self.is_cuttable(result.block)).collect();
+        let block = |result: &usize| self.results[*result].block;
+        let candidates: Vec<usize> =
+            (0..old).filter(|result| self.is_cuttable(block(result))).collect();
         let texts =
-            candidates.iter().map(|result| step.part(&self.blocks[result.block]).text.as_str());
+            candidates.iter().map(|result| step.part(&self.blocks[block(result)]).text.as_str());
         let queried = query_shares(texts, step.query);
         let mut by_density: Vec<(i64, usize)> = candidates
             .iter()
             .zip(queried)
             .map(|(result, queried)| {
-                let evidence = Evidence { queried, ..self.evidence(result) };
-                (evidence.density(&step.options.weights), result.block)
+                let evidence = Evidence { queried, ..self.evidence(&self.results[*result]) };
+                (evidence.density(&step.options.weights), *result)
             })
             .collect();
         by_density.sort_unstable();
-        for (_, index) in by_density {
+        for (_, result) in by_density {
             if self.sent_tokens <= target {
                 return;
             }
-            self.cut_to_names(index, step.because(CutReason::LeastValue));
+            self.cut_to_names(result, step.because(CutReason::LeastValue));
         }
         let step = step.because(CutReason::Oldest);
         for index in self.inputs.clone() {
@@ -256,9 +258,10 @@ impl Fold {
     fn evidence(&self, result: &ToolResult) -> Evidence {
         let ToolResult { block, number, names, call } = result;
         let is_later = |last: Option<&usize>| last.is_some_and(|last| last > block);
-        let is_used = |name: &&u64| {
-            is_later(self.last_named.get(name))
-                && self.blocks_with_name.get(name).is_some_and(|blocks| *blocks <= MAX_USED_BLOCKS)
+        let is_used = |name: &&Name| {
+            self.names.get(&name.hash).is_some_and(|occurrences| {
+                occurrences.last_use > *block && occurrences.blocks <= MAX_USED_BLOCKS
+            })
         };
         let call = call.map(|call| &self.calls[call]);
         let path = call.and_then(|call| call.path);
