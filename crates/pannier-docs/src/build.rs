@@ -183,6 +183,7 @@ pub fn for_each_chunk<E: From<DocsError>>(
                         score: 0,
                         lexical: None,
                         semantic: None,
+                        reranker: None,
                     })?;
                 }
             }

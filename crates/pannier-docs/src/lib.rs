@@ -44,6 +44,7 @@ mod inverted_index;
 mod lexical;
 mod manifest;
 mod metadata;
+mod reranker;
 mod resolve;
 mod search;
 mod sized_file;
@@ -67,6 +68,7 @@ pub use inspect::{DocumentInfo, IndexStats, SizeStats};
 pub use lexical::{Ranking, TermScore};
 pub use manifest::{Manifest, ManifestFile};
 pub use metadata::{DocumentMetadata, parse_date};
+pub use reranker::{MAX_RERANKED, Reranker, RerankerScore, Reranking};
 pub use resolve::{Resolved, ResolvedDocument, ResolvedSelection, TermFrequency, resolve_policy};
 pub use search::{
     Filters, Fusion, Hit, LexicalScore, QueryVector, SearchMode, SearchOptions, SemanticScore,

@@ -355,6 +355,9 @@ fn docs_advice(error: &DocsError, audience: Audience) -> Option<String> {
         (DocsError::Outdated { .. }, Audience::Command) => {
             "rebuild it with `pannier docs index`".to_owned()
         }
+        (DocsError::Reranker(_), Audience::Command) => {
+            "fix it, or search without --reranker".to_owned()
+        }
         (DocsError::NoVectors { .. }, Audience::Command) => {
             "run `pannier docs index --embedder …` or pass --mode lexical".to_owned()
         }

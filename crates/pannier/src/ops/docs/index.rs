@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pannier_docs::{
-    BuildOptions, BuildSummary, ChunkSizes, DocumentMetadata, DocumentSource, ImportedVectors,
-    IndexStats, Progress, VectorSource,
+    BuildOptions, BuildSummary, ChunkSizes, DocumentIndex, DocumentMetadata, DocumentSource,
+    ImportedVectors, IndexStats, Progress, VectorSource,
 };
 use serde::Serialize;
 
 use super::IndexOptions;
-use super::options::open_embedder;
+use super::models::open_embedder;
 use crate::ops::values::list;
 use crate::ops::{Answer, Control, Count, Group, Request};
 use crate::{Failure, Shelf};
@@ -38,9 +38,13 @@ request! {
         #[serde(default)]
         pub gitignore: bool,
 
-        /// Embedding model: none, static:FOLDER or minilm:FOLDER
+        /// Embedding model: none, static:FOLDER, minilm:FOLDER or http://HOST/v1#MODEL
         #[arg(long, value_name = "MODEL")]
         pub embedder: Option<String>,
+
+        /// Environment variable with the key of the embedding server
+        #[arg(long, value_name = "NAME", requires = "embedder", help_heading = "Advanced", hide_short_help = true)]
+        pub embedder_key_env: Option<String>,
 
         /// Intended size of chunks, in tokens of four bytes [default: 256]
         #[arg(long, value_name = "N", help_heading = "Advanced", hide_short_help = true)]
@@ -140,7 +144,12 @@ impl IndexRequest {
         let folder = self.folder.clone().unwrap_or_else(|| PathBuf::from("."));
         let source = DocumentSource::new(folder).patterns(&self.glob);
         let source = source.respect_gitignore(self.gitignore).metadata(metadata);
-        let embedder = self.embedder.as_deref().map(|name| open_embedder(name, shelf));
+        let index = shelf.index_path(self.index.index.as_deref());
+        // Without a readable index, there is no model to take the identity of.
+        let previous = DocumentIndex::open(&index).ok();
+        let model = previous.as_ref().and_then(|previous| previous.manifest().model.as_ref());
+        let key_env = self.embedder_key_env.as_deref();
+        let embedder = self.embedder.as_deref().map(|name| open_embedder(name, key_env, model));
         let embedder = embedder.transpose()?;
         let vectors = match (&embedder, embeddings) {
             (_, Some(vectors)) => VectorSource::Imported(vectors),
@@ -150,7 +159,6 @@ impl IndexRequest {
         };
         let chunk_sizes = chunk_sizes(self.chunk_tokens, self.max_chunk_tokens);
         let options = BuildOptions { from_scratch: self.rebuild, vectors, chunk_sizes };
-        let index = shelf.index_path(self.index.index.as_deref());
         Ok(pannier_docs::build(&source, &index, &options, progress)?)
     }
 }
