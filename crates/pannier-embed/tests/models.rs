@@ -120,3 +120,21 @@ fn static_vectors_are_reproducible() {
     let expected = "e70d482d1d49a574e128f2e54d25ac7df1c5b4249828097ac1d4461c8b866b7a";
     assert_eq!(hash(&table, &texts()), expected);
 }
+
+/// `PANNIER_MODELS=… cargo test --release -p pannier-embed --test models -- --ignored --nocapture speed`
+#[test]
+#[ignore = "a benchmark without assertions on speed"]
+fn speed_of_minilm() {
+    let Some(folder) = folder("minilm") else { return };
+    let minilm = MiniLmEmbedder::open(folder).unwrap();
+    for pieces in [64, 128, 200, 256] {
+        let text = "word ".repeat(pieces - 2);
+        let times = (0..12).map(|_| {
+            let begin = std::time::Instant::now();
+            assert_eq!(minilm.embed(&[&text]).unwrap().len(), 1);
+            begin.elapsed()
+        });
+        let best = times.min().unwrap_or_default();
+        print_skipped(&format!("{pieces} word pieces: {:.1} ms", best.as_secs_f64() * 1e3));
+    }
+}
