@@ -31,11 +31,10 @@ fn emulated(a: f32, b: f32, c: f32) -> f32 {
     // The exact error of the sum (Knuth's TwoSum); not a number if the sum is not finite.
     let part = sum - product;
     let error = (product - (sum - part)) + (c - part);
-    let is_inexact = error > 0.0 || error < 0.0;
-    let bits = sum.to_bits();
-    let is_outward = (error > 0.0) == (sum > 0.0);
-    let odd = if is_outward { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
-    f64::from_bits(if is_inexact && bits & 1 == 0 { odd } else { bits }) as f32
+    // To odd: toward zero, then the lowest bit is set if the sum is inexact. Without branches, for SIMD.
+    let is_inexact = u64::from((error > 0.0) | (error < 0.0));
+    let is_too_far = ((error.to_bits() ^ sum.to_bits()) >> 63) & is_inexact;
+    f64::from_bits((sum.to_bits().wrapping_sub(is_too_far)) | is_inexact) as f32
 }
 
 /// A set of SIMD instructions that this processor supports.

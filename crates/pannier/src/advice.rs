@@ -42,6 +42,11 @@ impl Failure {
             (None, Self::Chat(error)) => chat_message(error, audience),
             #[cfg(feature = "docs")]
             (None, Self::Docs(error)) if audience == Audience::Command => docs_message(error),
+            // The address of a model server is not the client's business.
+            #[cfg(feature = "docs")]
+            (None, Self::Docs(DocsError::Embedder(_))) if audience == Audience::Agent => {
+                Some("the embedding model failed; ask the user to check it".to_owned())
+            }
             _ => None,
         };
         let message = message.unwrap_or_else(|| self.to_string());
