@@ -147,11 +147,9 @@ fn each_failure_has_its_exit_code() {
     assert_eq!(code(&["build", "--sources", text(&docs), "--cache", text(&cache)]), Some(2));
     assert_eq!(code(&["verify", "--cache", text(&cache)]), Some(0));
     let version = fs::read_to_string(cache.join("CURRENT")).unwrap();
-    fs::write(
-        cache.join("versions").join(version.split(' ').next().unwrap()).join("table"),
-        "123456789012",
-    )
-    .unwrap();
+    assert!(cache.join("versions").join(version.split(' ').next().unwrap()).is_dir());
+    let segment = fs::read_dir(cache.join("segments")).unwrap().next().unwrap().unwrap().path();
+    fs::write(segment.join("table"), "123456789012").unwrap();
     assert_eq!(code(&resolve), Some(5));
     assert_eq!(code(&["inspect", "--cache", text(&cache)]), Some(5));
     let verified = output(&["verify", "--cache", text(&cache)]);
@@ -174,4 +172,113 @@ fn each_failure_has_its_exit_code() {
     assert_eq!(code(&["build", "--sources", text(&docs), "--cache", text(&cache)]), Some(0));
     assert_eq!(code(&["replay", text(&receipt), "--cache", text(&cache)]), Some(1));
     assert_eq!(code(&["replay", text(&receipt), "items.jsonl"]), Some(2));
+}
+
+/// Runs a command in a folder, and returns its exit code, output and notes.
+fn run_in(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = pannier(arguments).current_dir(folder).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_search_updates_the_index_first() {
+    let folder = folder("follows");
+    fs::write(folder.join("docs/a.md"), "The canteen closes at two.").unwrap();
+    let (code, text, _) = run_in(&folder, &["docs", "index", "docs"]);
+    assert_eq!((code, text.as_str()), (Some(0), "1 document: 1 added; 1 chunk\n"));
+    fs::write(folder.join("docs/b.txt"), "The library opens at nine.").unwrap();
+    let search = ["docs", "search", "library", "--no-update"];
+    assert_eq!(run_in(&folder, &search).0, Some(1));
+    let read = ["docs", "read", "--path", "b.txt"];
+    let (code, text, notes) = run_in(&folder, &read);
+    assert!(code == Some(0) && text.contains("opens at nine") && notes.is_empty(), "{notes}");
+    fs::write(folder.join("docs/b.txt"), "The library opens at eight.").unwrap();
+    let (code, text, _) = run_in(&folder, &search[..3]);
+    assert!(code == Some(0) && text.contains("at eight"), "{text}");
+    fs::remove_file(folder.join("docs/b.txt")).unwrap();
+    assert_eq!(run_in(&folder, &search[..3]).0, Some(1));
+
+    // Without its folder, the index is searched as it is.
+    fs::rename(folder.join("docs"), folder.join("elsewhere")).unwrap();
+    let (code, text, notes) = run_in(&folder, &["docs", "search", "canteen"]);
+    assert!(code == Some(0) && text.contains("at two"), "{text}");
+    assert!(notes.contains("without an update"), "{notes}");
+    fs::rename(folder.join("elsewhere"), folder.join("docs")).unwrap();
+    // So is one that is being built.
+    fs::write(folder.join("docs/c.md"), "The canteen has soup.").unwrap();
+    let lock = fs::File::open(folder.join(".pannier/index/LOCK")).unwrap();
+    lock.lock().unwrap();
+    let (code, text, notes) = run_in(&folder, &["docs", "search", "canteen"]);
+    assert!(code == Some(0) && !text.contains("soup"), "{text}");
+    assert!(notes.contains("another build"), "{notes}");
+    assert_eq!(run_in(&folder, &["docs", "index"]).0, Some(6));
+    let mut waiting = pannier(&["docs", "index", "--wait"]).current_dir(&folder).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(waiting.try_wait().unwrap().is_none(), "it waits");
+    lock.unlock().unwrap();
+    assert!(waiting.wait().unwrap().success());
+    assert!(run_in(&folder, &["docs", "search", "canteen", "--no-update"]).1.contains("soup"));
+}
+
+#[test]
+fn an_index_remembers_its_folder_and_rules() {
+    let folder = folder("remembers");
+    for name in ["a.rs", "b.rs", "c.md"] {
+        fs::write(folder.join("docs").join(name), name).unwrap();
+    }
+    fs::write(folder.join("docs/logo.png"), b"\0").unwrap();
+    assert_eq!(run_in(&folder, &["docs", "index", "docs", "--glob", "*.rs"]).0, Some(0));
+    fs::write(folder.join("docs/d.md"), "d").unwrap();
+    fs::write(folder.join("docs/e.rs"), "e").unwrap();
+    let plain = run_in(&folder, &["docs", "index"]).1;
+    assert_eq!(plain, "3 documents: 1 added, 2 unchanged; 3 chunks\n");
+    let all = run_in(&folder, &["docs", "index", "--glob", "*"]).1;
+    assert_eq!(all, "5 documents: 2 added, 3 unchanged; 5 chunks\nskipped: 1 binary (logo.png)\n");
+    let fewer = run_in(&folder, &["docs", "index", "--glob", "*.md"]).1;
+    assert_eq!(
+        fewer,
+        "2 documents: 3 removed, 2 unchanged; 2 chunks\nremoved: 3 no longer selected (a.rs, b.rs, e.rs)\n"
+    );
+    let (code, _, error) = run_in(&folder, &["docs", "index", "--glob", "*.png", "--strict"]);
+    assert!(code == Some(2) && error.contains("logo.png: it is binary"), "{error}");
+    // Another folder has rules of its own.
+    fs::create_dir(folder.join("other")).unwrap();
+    fs::write(folder.join("other/x.rs"), "x").unwrap();
+    let other = run_in(&folder, &["docs", "index", "other", "--format", "json"]).1;
+    assert!(other.contains("\"removed\":{\"other-folder\":{\"count\":2"), "{other}");
+    // An index that cannot be read does not name its folder.
+    fs::write(folder.join(".pannier/index/CURRENT"), "x").unwrap();
+    let (code, _, error) = run_in(&folder, &["docs", "index"]);
+    assert!(code == Some(2) && error.contains("name the folder"), "{error}");
+    assert_eq!(run_in(&folder, &["docs", "index", "other"]).0, Some(0));
+}
+
+#[test]
+fn killed_updates_leave_a_valid_cache() {
+    let folder = folder("killed-updates");
+    write(&folder, 0..200, 1);
+    let index = ["docs", "index", "docs", "--index", "cache"];
+    assert_eq!(run_in(&folder, &index).0, Some(0));
+    for round in 0..16_usize {
+        write(&folder, round * 5..round * 5 + 1 + round % 4, round + 2);
+        let _ = fs::remove_file(folder.join(format!("docs/Document {:04}.md", 199 - round)));
+        let mut child = pannier(&index).current_dir(&folder).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(round as u64 * 5 % 37));
+        let _ = child.kill();
+        child.wait().unwrap();
+        let verified = run_in(&folder, &["docs", "verify", "--index", "cache"]).1;
+        assert_eq!(verified, "sound\n", "round {round}");
+    }
+    assert_eq!(run_in(&folder, &index).0, Some(0));
+    assert_eq!(run_in(&folder, &["docs", "index", "docs", "--index", "fresh"]).0, Some(0));
+    let search = |index: &str| {
+        let format = ["--format", "jsonl", "--no-update", "--budget", "20k"];
+        let arguments =
+            [&["docs", "search", "w3 w90 title", "--index", index][..], &format].concat();
+        run_in(&folder, &arguments)
+    };
+    let (updated, fresh) = (search("cache"), search("fresh"));
+    assert_eq!(updated.0, Some(0));
+    assert_eq!(updated, fresh);
 }

@@ -1,53 +1,47 @@
-//! Builds an index from a document folder.
+//! Builds or updates an index from a document folder.
 //!
-//! A build writes a new version next to the current one and publishes it by one rename. A build that fails or is interrupted
-//! leaves the index unchanged. Documents are processed in parallel batches, and unchanged ones reuse their chunks and vectors.
+//! An update compares the files of the source with the catalog of the current version. It writes new and changed documents,
+//! and those of segments that it merges, into one new segment. It keeps the other segments. The new version lists the live
+//! documents of all segments, and is published by one rename. A build that fails or is interrupted leaves the index unchanged.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
 
-use pannier_core::Timestamp;
-use pannier_files::MAX_FRONT_MATTER_BYTES;
 use rayon::prelude::*;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
-use xxhash_rust::xxh3::xxh3_64;
 
-use crate::chunk::{self, Chunk, ChunkRow, ChunkSizes, chunker_version};
-use crate::document_index::{DocumentRecord, RECORD_BYTES, record_check};
-use crate::inverted_index::IndexBuilder;
+use crate::chunk::{self, ChunkSizes, chunker_version};
+use crate::document_index::{Location, document_row};
 use crate::manifest::{
-    CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNKS, CONTENTS, FILES, MANIFEST, PATHS, POSTINGS,
-    RECORDS, TABLE, TERMS, VECTOR_KEYS, VECTORS, VERSIONS, is_version_name,
+    CATALOG, CONTENTS, DOCUMENTS, MANIFEST, ManifestFile, ManifestSource, SEGMENTS, SegmentInfo,
+    VERSIONS,
 };
-use crate::metadata::front_matter;
-use crate::source::SourceFile;
-use crate::store::{self, ChecksummedFile, is_draft, lock, publish, sync_folder, write_synced};
+use crate::merge::{self, SegmentSize};
+use crate::segment_writer::{
+    PreparedDocument, SegmentWriter, Source, WrittenSegment, too_many_chunks,
+};
+use crate::source::{SkipReason, SkippedFile, SourceFile, SourceFiles, relative_path};
+use crate::stamps::{Content, Stamps};
+use crate::store::{self, draft_name, lock, publish, publish_segment, sync_folder, write_synced};
 use crate::vectors::{ChunkVectors, IMPORTED_MODEL, VectorSource};
-use crate::word_counts::TermCounts;
 use crate::{
-    DocsError, DocumentIndex, DocumentMetadata, DocumentSource, Hit, Manifest, Model, verify,
+    DocsError, DocumentIndex, DocumentMetadata, DocumentSource, Hit, Manifest, catalog,
+    document_index, verify,
 };
 
-/// The maximum size of a document.
-const MAX_DOCUMENT_BYTES: u64 = 64 << 20;
-
-/// The maximum number of documents in a batch.
-pub(crate) const BATCH_DOCUMENTS: usize = 2_048;
-/// The maximum total size of a batch.
-pub(crate) const BATCH_BYTES: u64 = 32 << 20;
-
-/// The number of documents that are embedded between two progress reports.
-const EMBED_BATCH_DOCUMENTS: usize = 16;
+/// The maximum number of paths that a summary lists for each kind of change.
+const MAX_LISTED_PATHS: usize = 5;
 
 /// The progress of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// The number of processed documents.
+    /// The number of written documents.
     pub done: usize,
-    /// The number of documents.
+    /// The number of documents to write.
     pub of: usize,
     /// The number of chunks that the embedder computed a vector for.
     pub embedded: u64,
@@ -62,10 +56,15 @@ pub struct BuildOptions<'v> {
     pub vectors: VectorSource<'v>,
     /// The sizes of chunks. Default: those of the current version, or 256 and at most 512 tokens.
     pub chunk_sizes: Option<ChunkSizes>,
+    /// Waits for another build of the index to end, instead of failing with [`DocsError::Busy`]. Default: no.
+    pub waits: bool,
+    /// Does not check the checksums of the files that an update keeps. Readers check what they read in any case. Default: no,
+    /// so that a build repairs a damaged index.
+    pub trusts_index: bool,
 }
 
 /// The result of a build.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct BuildSummary {
     /// The version of the index.
@@ -74,97 +73,134 @@ pub struct BuildSummary {
     pub documents: u32,
     /// The number of chunks.
     pub chunks: u64,
-    /// The number of distinct words.
-    pub terms: u64,
-    /// The number of unchanged documents whose chunks were reused.
-    pub reused: u32,
+    /// New documents.
+    pub added: PathCount,
+    /// Documents whose content, title or date changed.
+    pub changed: PathCount,
+    /// Documents that are no longer in the index, by reason.
+    pub removed: BTreeMap<RemovalReason, PathCount>,
+    /// The number of other documents.
+    pub unchanged: u32,
+    /// Files that are not indexed, by reason.
+    pub skipped: BTreeMap<SkipReason, PathCount>,
     /// The number of chunks that the embedder computed a vector for.
     pub embedded: u64,
     /// Whether nothing changed, so that nothing was written.
     pub is_unchanged: bool,
 }
 
+/// A number of paths, and the first few of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct PathCount {
+    /// The number.
+    pub count: u32,
+    /// The first five, in order.
+    pub paths: Vec<String>,
+}
+
+/// The reason why a document is no longer in an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum RemovalReason {
+    /// Its file no longer exists.
+    Deleted,
+    /// Its file exists, but no glob pattern selects it, or an ignore rule excludes it.
+    Excluded,
+    /// Its file is no longer a text that can be read.
+    Skipped,
+    /// It belongs to another folder, which was indexed before.
+    OtherFolder,
+}
+
+impl RemovalReason {
+    /// Returns the reason in words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Deleted => "deleted",
+            Self::Excluded => "no longer selected",
+            Self::Skipped => "no longer readable as text",
+            Self::OtherFolder => "of another folder",
+        }
+    }
+}
+
+impl PathCount {
+    fn add(&mut self, path: &str) {
+        self.count += 1;
+        if self.paths.len() < MAX_LISTED_PATHS {
+            self.paths.push(path.to_owned());
+        }
+    }
+}
+
 /// Builds or updates the index at a path.
 ///
-/// Unchanged documents reuse their chunks, and if nothing changed, nothing is written. The version depends only on the documents,
-/// their paths, titles and dates, and the model: not on the machine, the order of folders or the number of threads.
+/// Unchanged documents stay where they are, and if nothing changed, nothing is written. The version depends only on the documents,
+/// their paths, titles and dates, and the model: not on the machine, the order of folders, the number of threads or earlier
+/// versions. Files that are not texts are skipped, unless [`FileRules::strict`](crate::FileRules::strict) is set.
 ///
 /// # Errors
 ///
-/// [`DocsError::Sources`] with every document that cannot be indexed, [`DocsError::Model`] if the index has vectors and
-/// [`BuildOptions::vectors`] is unspecified, and [`DocsError::Io`]. The current version is then unchanged.
+/// [`DocsError::Sources`] with every file that cannot be indexed, if the rules are strict; [`DocsError::Model`] if the index has
+/// vectors and [`BuildOptions::vectors`] is unspecified; [`DocsError::Busy`]; and [`DocsError::Io`]. The current version is then
+/// unchanged.
 pub fn build(
     sources: &DocumentSource,
     index: &Path,
     options: &BuildOptions<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<BuildSummary, DocsError> {
-    let files = sources.files(Some(index))?;
-    let _lock = lock(index)?;
+    sources.check()?;
+    let _lock = lock(index, options.waits)?;
     let previous = match DocumentIndex::open(index) {
         Ok(previous) => Some(previous),
         // A missing or damaged index is rebuilt; one that cannot be read may be intact.
         Err(DocsError::NoIndex { .. } | DocsError::Invalid { .. }) => None,
         Err(error) => return Err(error),
     };
-    if let (Some(previous), VectorSource::Unspecified) = (&previous, options.vectors)
-        && let Some(model) = &previous.manifest().model
-    {
-        return Err(DocsError::model(
-            index,
-            format!(
-                "the index has vectors by {}; provide {} again to update them, or the embedder `none` to drop them",
-                model.name,
-                if model.name == IMPORTED_MODEL {
-                    "vectors for all chunks"
-                } else {
-                    "the same embedder"
-                }
-            ),
-        ));
-    }
-    let remembered = previous.as_ref().map(|previous| previous.manifest().chunk_sizes);
-    let sizes = options.chunk_sizes.or(remembered).unwrap_or_default();
-    let previous = previous.filter(|_| !options.from_scratch);
-    let has_same_chunker =
-        |previous: &DocumentIndex| previous.manifest().chunking == chunker_version(sizes);
-    if let Some(previous) = &previous
-        && has_same_chunker(previous)
-        && previous.manifest().model.as_ref() == options.vectors.model()
-        && verify::checksums_match(previous)
-        && is_up_to_date(previous, &files)
-    {
-        return Ok(BuildSummary::new(previous.manifest(), previous.len(), 0, true));
-    }
-    // Another chunker makes other chunks, but vectors are reused by the text they were computed from.
-    let vectors = ChunkVectors::new(options.vectors, previous.as_ref());
-    let previous = previous.filter(has_same_chunker);
-    let versions = index.join(VERSIONS);
-    fs::create_dir_all(&versions).map_err(|error| DocsError::io("write", &versions, error))?;
-    // Removes the draft of an interrupted build.
-    store::remove(&versions, is_draft);
-    let draft = versions.join(format!("draft-{}", std::process::id()));
-    let built = IndexWriter::new(&draft, vectors, sizes)
-        .and_then(|writer| writer.write(&files, previous.as_ref(), progress));
-    let built = built.inspect_err(|_| _ = fs::remove_dir_all(&draft))?;
-    let name = publish(index, &versions, &draft, &built.version)?;
-    store::remove(&versions, |other| is_version_name(other) && other != name);
-    Ok(built)
+    check_vectors(index, previous.as_ref(), options)?;
+    store::clean(index, previous.as_ref());
+    // Taken before the files are looked at.
+    let now = SystemTime::now();
+    let files = sources.files(Some(index), now)?;
+    Update::new(sources, index, options, previous.as_ref(), &files)?.run(progress)
+}
+
+/// Rejects a build that would drop vectors unasked.
+fn check_vectors(
+    index: &Path,
+    previous: Option<&DocumentIndex>,
+    options: &BuildOptions<'_>,
+) -> Result<(), DocsError> {
+    let model = previous.and_then(|previous| previous.manifest().model.as_ref());
+    let (VectorSource::Unspecified, Some(model)) = (options.vectors, model) else { return Ok(()) };
+    let needed = match model.name == IMPORTED_MODEL {
+        true => "vectors for all chunks",
+        false => "the same embedder",
+    };
+    let problem = format!(
+        "the index has vectors by {}; provide {needed} again to update them, or the embedder `none` to drop them",
+        model.name
+    );
+    Err(DocsError::model(index, problem))
 }
 
 /// Calls `f` with every chunk that an index of these documents would have, in order.
 ///
 /// # Errors
 ///
-/// [`DocsError::Sources`] with every document that cannot be indexed, and the errors of `f`.
+/// As [`build`], and the errors of `f`.
 pub fn for_each_chunk<E: From<DocsError>>(
     sources: &DocumentSource,
     sizes: ChunkSizes,
     mut f: impl FnMut(Hit) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut problems = Vec::new();
-    for file in sources.files(None)? {
-        match PreparedDocument::new(&file, None, sizes) {
+    for file in sources.files(None, SystemTime::UNIX_EPOCH)?.files {
+        let given = file.metadata.clone().unwrap_or_default();
+        match PreparedDocument::from_file(&file, &given, sizes) {
             Ok(prepared) if problems.is_empty() => {
                 let document = chunk::document_id(&file.path, &prepared.hash);
                 for (chunk, sequence) in prepared.chunks.into_iter().zip(0..) {
@@ -187,8 +223,8 @@ pub fn for_each_chunk<E: From<DocsError>>(
                     })?;
                 }
             }
-            Ok(_) => {}
-            Err(problem) => problems.push(problem),
+            Err(skipped) if sources.rules.strict => problems.push(skipped.message()),
+            Ok(_) | Err(_) => {}
         }
     }
     match problems.is_empty() {
@@ -197,408 +233,403 @@ pub fn for_each_chunk<E: From<DocsError>>(
     }
 }
 
-impl BuildSummary {
-    fn new(manifest: &Manifest, reused: u32, embedded: u64, is_unchanged: bool) -> Self {
-        Self {
-            version: manifest.version.clone(),
-            documents: manifest.documents,
-            chunks: manifest.chunks,
-            terms: manifest.terms,
-            reused,
-            embedded,
-            is_unchanged,
-        }
-    }
+/// A document of the new version.
+struct Planned<'u> {
+    file: &'u SourceFile,
+    /// The title and date that the caller gave.
+    given: DocumentMetadata,
+    /// Its number in the current version, if it is unchanged.
+    kept: Option<u32>,
+    /// What is known about its content.
+    content: Option<Content>,
 }
 
-/// Returns whether an index is of exactly these files.
-fn is_up_to_date(previous: &DocumentIndex, files: &[SourceFile]) -> bool {
-    let is_same = |(file, document): (&SourceFile, u32)| {
-        let record = previous.record(document);
-        record.is_ok_and(|record| {
-            record.path == file.path
-                && hash_file(&file.file).is_ok_and(|(hash, beginning)| {
-                    hash == record.hash && has_same_metadata(file, &beginning, &record)
-                })
-        })
-    };
-    files.len() == previous.len() as usize && files.par_iter().zip(0..previous.len()).all(is_same)
-}
-
-/// Returns whether the title and date of a file, given its beginning, are those of a record.
-fn has_same_metadata(file: &SourceFile, beginning: &[u8], record: &DocumentRecord) -> bool {
-    let text = match std::str::from_utf8(beginning) {
-        Ok(text) => text,
-        // The beginning ends within a character.
-        Err(error) => std::str::from_utf8(&beginning[..error.valid_up_to()]).unwrap_or_default(),
-    };
-    let metadata = file.metadata.or_else(front_matter(text));
-    metadata.title == record.metadata.title
-        && date_bytes(metadata.date) == date_bytes(record.metadata.date)
-}
-
-/// Returns SHA-256 of a file, read in blocks, and its beginning, which contains the front matter.
-fn hash_file(path: &Path) -> io::Result<([u8; 32], Vec<u8>)> {
-    let mut file = File::open(path)?;
-    let (mut hash, mut first) = (Sha256::new(), Vec::with_capacity(MAX_FRONT_MATTER_BYTES));
-    Read::by_ref(&mut file).take(MAX_FRONT_MATTER_BYTES as u64).read_to_end(&mut first)?;
-    hash.update(&first);
-    let mut piece = vec![0; if first.len() < MAX_FRONT_MATTER_BYTES { 1 } else { 1 << 16 }];
-    loop {
-        match file.read(&mut piece)? {
-            0 => return Ok((hash.finalize().into(), first)),
-            read => hash.update(&piece[..read]),
-        }
-    }
-}
-
-/// Reads a document, or returns what is wrong with it.
-fn read(file: &SourceFile) -> Result<Vec<u8>, String> {
-    let path = &file.path;
-    let source =
-        File::open(&file.file).map_err(|error| format!("{path}: it cannot be read: {error}"))?;
-    let bytes = pannier_files::read_file_bounded(&source, MAX_DOCUMENT_BYTES)
-        .map_err(|error| format!("{path}: it cannot be read: {error}"))?;
-    bytes.ok_or_else(|| {
-        format!("{path}: it is larger than {MAX_DOCUMENT_BYTES} bytes; split or exclude it")
-    })
-}
-
-/// A document, chunked and analyzed.
-struct PreparedDocument {
-    content: String,
-    hash: [u8; 32],
-    metadata: DocumentMetadata,
-    chunks: Vec<Chunk>,
-    is_reused: bool,
-    words: TermCounts,
-    /// The terms of each chunk.
-    terms: Vec<TermCounts>,
-}
-
-impl PreparedDocument {
-    fn new(
-        file: &SourceFile,
-        previous: Option<(&DocumentIndex, &DocumentRecord)>,
-        sizes: ChunkSizes,
-    ) -> Result<Self, String> {
-        let content = String::from_utf8(read(file)?).map_err(|error| {
-            let (path, offset) = (&file.path, error.utf8_error().valid_up_to());
-            format!("{path}: it is not UTF-8 at byte {offset}; save it as UTF-8 or exclude it")
-        })?;
-        let hash = <[u8; 32]>::from(Sha256::digest(content.as_bytes()));
-        let words = TermCounts::of_document(&content);
-        let metadata = file.metadata.or_else(front_matter(&content));
-        let is_same = |record: &DocumentRecord| {
-            record.hash == hash && record.metadata.title == metadata.title
-        };
-        let same = previous.filter(|(_, record)| is_same(record));
-        let reused = same.and_then(|(index, record)| {
-            // Damaged chunks are rebuilt.
-            let chunks = index.chunk_bytes(record).ok()?;
-            let (bytes, check) = chunks.split_at_checked(chunks.len().checked_sub(8)?)?;
-            let is_intact = check == xxh3_64(bytes).to_le_bytes();
-            let chunks = chunk::read(bytes, content.len()).filter(|_| is_intact)?;
-            chunk::are_char_boundaries(&chunks, &content).then_some(chunks)
-        });
-        let is_reused = reused.is_some();
-        let title = metadata.title.as_deref();
-        let chunks = reused.unwrap_or_else(|| chunk::chunks(&file.path, &content, title, sizes));
-        let terms = chunks.iter().map(|chunk| chunk.terms(&file.path, &content)).collect();
-        Ok(Self { content, hash, metadata, chunks, is_reused, words, terms })
-    }
-}
-
-/// Writes one version of an index.
-struct IndexWriter<'v> {
-    folder: PathBuf,
-    files: BTreeMap<&'static str, ChecksummedFile>,
-    document_terms: IndexBuilder,
-    chunk_terms: IndexBuilder,
-    vectors: ChunkVectors<'v>,
-    version: VersionHasher,
+/// The state of an update.
+struct Update<'u> {
+    sources: &'u DocumentSource,
+    index: &'u Path,
+    options: &'u BuildOptions<'u>,
+    previous: Option<&'u DocumentIndex>,
+    /// The documents of the current version.
+    catalog: Vec<catalog::Entry>,
     sizes: ChunkSizes,
-    documents: u32,
-    chunks: u64,
-    reused: u32,
-    problems: Vec<String>,
+    /// In the order of ids.
+    planned: Vec<Planned<'u>>,
+    skipped: Vec<SkippedFile>,
+    /// The stamps that were read.
+    stamps: Stamps,
+    source: ManifestSource,
 }
 
-impl<'v> IndexWriter<'v> {
-    fn new(folder: &Path, vectors: ChunkVectors<'v>, sizes: ChunkSizes) -> Result<Self, DocsError> {
-        fs::create_dir(folder).map_err(|error| DocsError::io("write", folder, error))?;
-        let mut files = BTreeMap::new();
-        for name in FILES {
-            files.insert(name, ChecksummedFile::new(folder.join(name))?);
+impl<'u> Update<'u> {
+    /// Compares the files with the current version.
+    fn new(
+        sources: &'u DocumentSource,
+        index: &'u Path,
+        options: &'u BuildOptions<'u>,
+        previous: Option<&'u DocumentIndex>,
+        files: &'u SourceFiles,
+    ) -> Result<Self, DocsError> {
+        let remembered = previous.map(|previous| previous.manifest().chunk_sizes);
+        let sizes = options.chunk_sizes.or(remembered).unwrap_or_default();
+        // A damaged catalog is rebuilt.
+        let catalog = previous.and_then(|previous| previous.catalog().ok());
+        let previous = previous.filter(|_| catalog.is_some());
+        let catalog = catalog.unwrap_or_default();
+        let is_reusable = previous.is_some_and(|previous| {
+            !options.from_scratch
+                && previous.manifest().chunking == chunker_version(sizes)
+                && previous.manifest().model.as_ref() == options.vectors.model()
+                && (options.trusts_index || verify::checksums_match(previous))
+        });
+        let stamps = if options.from_scratch { Stamps::default() } else { Stamps::read(index) };
+        let numbers: BTreeMap<&str, u32> =
+            catalog.iter().zip(0..).map(|(entry, number)| (entry.path.as_str(), number)).collect();
+        let examine = |file: &'u SourceFile| {
+            let number = numbers.get(file.path.as_str()).copied();
+            let entry = number.map(|number| &catalog[number as usize]);
+            let given = file.metadata.clone();
+            let given = given.or_else(|| entry.map(catalog::Entry::given)).unwrap_or_default();
+            // Strict rules need to know what exactly is wrong.
+            let known = stamps.get(&file.path, file.stamp).filter(|content| {
+                !(sources.rules.strict && matches!(content, Content::Skipped(_)))
+            });
+            let content = match (known, entry) {
+                (Some(Content::Skipped(reason)), _) => {
+                    return Err(SkippedFile::again(file, reason));
+                }
+                (Some(content), _) => Some(content),
+                (None, Some(_)) => Some(Content::Text(Sha256::digest(file.read()?).into())),
+                // A new document is read when it is written.
+                (None, None) => None,
+            };
+            let is_same = |entry: &catalog::Entry| match content {
+                Some(Content::Text(hash)) => entry.is_same(&hash, &given),
+                _ => false,
+            };
+            let kept = number.filter(|_| is_reusable && entry.is_some_and(is_same));
+            Ok(Planned { file, given, kept, content })
+        };
+        let examined: Vec<Result<Planned<'_>, SkippedFile>> =
+            files.files.par_iter().map(examine).collect();
+        let mut planned = Vec::with_capacity(examined.len());
+        let mut skipped = files.skipped.clone();
+        for examined in examined {
+            match examined {
+                Ok(document) => planned.push(document),
+                Err(file) => skipped.push(file),
+            }
         }
+        let source = ManifestSource {
+            root: source_root(index, &sources.root),
+            rules: sources.rules.clone(),
+        };
         Ok(Self {
-            folder: folder.to_owned(),
-            files,
-            document_terms: IndexBuilder::default(),
-            chunk_terms: IndexBuilder::default(),
-            version: VersionHasher::new(&chunker_version(sizes), vectors.model()),
+            sources,
+            index,
+            options,
+            previous,
+            catalog,
             sizes,
-            vectors,
-            documents: 0,
-            chunks: 0,
-            reused: 0,
-            problems: Vec::new(),
+            planned,
+            skipped,
+            stamps,
+            source,
         })
     }
 
-    fn write(
-        mut self,
-        files: &[SourceFile],
-        previous: Option<&DocumentIndex>,
+    fn check_strict(&self) -> Result<(), DocsError> {
+        if !self.sources.rules.strict || self.skipped.is_empty() {
+            return Ok(());
+        }
+        let mut problems: Vec<String> = self.skipped.iter().map(SkippedFile::message).collect();
+        problems.sort_unstable();
+        Err(DocsError::Sources { problems })
+    }
+
+    fn run(mut self, progress: &mut dyn FnMut(Progress)) -> Result<BuildSummary, DocsError> {
+        self.check_strict()?;
+        let has_new = self.planned.iter().any(|document| document.kept.is_none());
+        if !has_new && let Some(summary) = self.keep_all() {
+            return Ok(summary);
+        }
+        let segments = self.previous.map_or(&[][..], DocumentIndex::segments);
+        let is_rewritten = self.rewritten_segments();
+        let locations = self.previous.map_or(&[][..], DocumentIndex::locations);
+        let location = |number: u32| locations[number as usize];
+        let kept = |document: &Planned<'_>| {
+            let place = document.kept.map(location);
+            place.filter(|place| !is_rewritten[place.segment as usize])
+        };
+        let written: Vec<Source<'_>> = self
+            .planned
+            .iter()
+            .filter(|document| kept(document).is_none())
+            .map(|document| Source {
+                file: document.file,
+                given: document.given.clone(),
+                stored: document
+                    .kept
+                    .map(location)
+                    .map(|place| (&segments[place.segment as usize], place.document)),
+            })
+            .collect();
+        let written = self.write_segment(&written, progress)?;
+        self.skipped.extend(written.iter().flat_map(|written| written.skipped.clone()));
+        // New files may all turn out not to be texts.
+        let written = written.filter(|written| !written.entries.is_empty());
+        if written.is_none()
+            && self.check_strict().is_ok()
+            && let Some(summary) = self.keep_all()
+        {
+            return Ok(summary);
+        }
+        let committed = self.check_strict().and_then(|()| {
+            let mut retained = Vec::new();
+            let mut numbers = vec![0; segments.len()];
+            for (number, segment) in segments.iter().enumerate() {
+                if !is_rewritten[number] {
+                    numbers[number] = retained.len() as u32;
+                    retained.push(segment.info.clone());
+                }
+            }
+            let mut version = NewVersion::new(retained, written.as_ref());
+            let new = written.iter().flat_map(|written| &written.entries);
+            let mut new = new.cloned().zip(0..).peekable();
+            for document in &self.planned {
+                match (kept(document), document.kept) {
+                    (Some(place), Some(number)) => {
+                        let segment = &segments[place.segment as usize];
+                        version.bytes += segment.content_bytes(place.document);
+                        version.chunks += u64::from(segment.document_chunks(place.document));
+                        let entry = self.catalog[number as usize].clone();
+                        version.add(entry, numbers[place.segment as usize], place.document);
+                    }
+                    // A file that was skipped was not written.
+                    _ => {
+                        let next = new.next_if(|(entry, _)| entry.path == document.file.path);
+                        if let Some((entry, number)) = next {
+                            version.add(entry, version.new_segment, number);
+                        }
+                    }
+                }
+            }
+            self.publish(version)
+        });
+        let (manifest, entries) =
+            committed.inspect_err(|_| store::clean(self.index, self.previous))?;
+        self.write_stamps(&entries);
+        Ok(self.summary(&manifest, &entries, written.as_ref()))
+    }
+
+    /// Ends an update that writes no document, if it keeps exactly those of the current version.
+    fn keep_all(&self) -> Option<BuildSummary> {
+        let kept = self.planned.iter().filter(|document| document.kept.is_some()).count();
+        let previous = self.previous.filter(|previous| {
+            kept == previous.len() as usize && previous.manifest().source == self.source
+        })?;
+        store::clean(self.index, self.previous);
+        self.write_stamps(&[]);
+        Some(self.summary(previous.manifest(), &self.catalog, None))
+    }
+
+    /// Returns whether each segment is rewritten.
+    fn rewritten_segments(&self) -> Vec<bool> {
+        let Some(previous) = self.previous else { return Vec::new() };
+        let size = |segment: &crate::segment::Segment| SegmentSize { live: 0, all: segment.len() };
+        let mut sizes: Vec<SegmentSize> = previous.segments().iter().map(size).collect();
+        for number in self.planned.iter().filter_map(|document| document.kept) {
+            sizes[previous.locations()[number as usize].segment as usize].live += 1;
+        }
+        let new = self.planned.iter().filter(|document| document.kept.is_none()).count();
+        merge::rewritten(&sizes, new)
+    }
+
+    /// Writes a segment as a draft; none, if there are no documents.
+    fn write_segment(
+        &self,
+        documents: &[Source<'_>],
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<BuildSummary, DocsError> {
-        let records = previous.map_or_else(BTreeMap::new, records);
-        let mut rest = files;
-        progress(Progress { done: 0, of: files.len(), embedded: 0 });
-        while !rest.is_empty() {
-            let (batch, after) = rest.split_at(batch_len(rest));
-            let prepared: Vec<Result<PreparedDocument, String>> = batch
-                .par_iter()
-                .map(|file| {
-                    let previous = previous.zip(records.get(file.path.as_str()));
-                    PreparedDocument::new(file, previous, self.sizes)
-                })
-                .collect();
-            let (done, of) = (files.len() - rest.len(), files.len());
-            self.add(batch, prepared, &mut |documents, embedded| {
-                progress(Progress { done: done + documents, of, embedded });
-            })?;
-            rest = after;
+    ) -> Result<Option<WrittenSegment>, DocsError> {
+        let folder = self.index.join(SEGMENTS);
+        fs::create_dir_all(&folder).map_err(|error| DocsError::io("write", &folder, error))?;
+        if documents.is_empty() {
+            return Ok(None);
         }
-        if !self.problems.is_empty() {
-            return Err(DocsError::Sources { problems: self.problems });
-        }
-        self.vectors.check()?;
-        self.finish()
+        let vectors = ChunkVectors::new(self.options.vectors, self.index, self.previous)?;
+        let writer = SegmentWriter::new(&folder.join(draft_name()), vectors, self.sizes);
+        let written = writer.and_then(|writer| writer.write(documents, progress));
+        written.map(Some).inspect_err(|_| store::clean(self.index, self.previous))
     }
 
-    /// Adds documents that follow those previous. Of bad ones, only the problem is kept.
-    fn add(
-        &mut self,
-        files: &[SourceFile],
-        prepared: Vec<Result<PreparedDocument, String>>,
-        progress: &mut dyn FnMut(usize, u64),
-    ) -> Result<(), DocsError> {
-        let (first, first_chunk) = (self.documents, self.chunks);
-        let mut sound = Vec::with_capacity(prepared.len());
-        for (file, prepared) in files.iter().zip(prepared) {
-            match prepared {
-                Ok(prepared) => sound.push((file, prepared)),
-                Err(problem) => self.problems.push(problem),
-            }
+    /// Publishes a version.
+    fn publish(&self, version: NewVersion) -> Result<(Manifest, Vec<catalog::Entry>), DocsError> {
+        if u32::try_from(version.chunks).is_err() {
+            return Err(too_many_chunks());
         }
-        if !self.problems.is_empty() {
-            progress(files.len(), self.vectors.embedded());
-            return Ok(());
-        }
-        for (file, prepared) in &sound {
-            self.add_document(file, prepared)?;
-        }
-        let words: Vec<&TermCounts> = sound.iter().map(|(_, prepared)| &prepared.words).collect();
-        self.document_terms.add(first, &words);
-        let terms: Vec<&TermCounts> =
-            sound.iter().flat_map(|(_, prepared)| &prepared.terms).collect();
-        let numbers = (u32::try_from(first_chunk), u32::try_from(self.chunks));
-        let (Ok(first_chunk), Ok(_)) = numbers else {
-            return Err(DocsError::Sources {
-                problems: vec![format!(
-                    "there are more than {} chunks; split the folder into several indexes",
-                    u32::MAX
-                )],
-            });
-        };
-        self.chunk_terms.add(first_chunk, &terms);
-        self.add_vectors(&sound, progress)?;
-        progress(files.len(), self.vectors.embedded());
-        Ok(())
-    }
-
-    /// Adds the vectors of documents' chunks, a few documents at a time, so that progress is seen.
-    fn add_vectors(
-        &mut self,
-        documents: &[(&SourceFile, PreparedDocument)],
-        progress: &mut dyn FnMut(usize, u64),
-    ) -> Result<(), DocsError> {
-        if self.vectors.model().is_none() {
-            return Ok(());
-        }
-        for (done, part) in documents.chunks(EMBED_BATCH_DOCUMENTS).enumerate() {
-            let texts = part.iter().flat_map(|(file, prepared)| {
-                let document = chunk::document_id(&file.path, &prepared.hash);
-                prepared.chunks.iter().zip(0..).map(move |(chunk, sequence)| {
-                    let text = &prepared.content[chunk.range.clone()];
-                    (chunk::chunk_id(&document, sequence, text), chunk.embedded_text(text))
-                })
-            });
-            let (keys, vectors) = self.vectors.next(&texts.collect::<Vec<_>>())?;
-            self.put(VECTOR_KEYS, &keys)?;
-            self.put(VECTORS, &vectors)?;
-            progress(
-                (done * EMBED_BATCH_DOCUMENTS + part.len()).min(documents.len()),
-                self.vectors.embedded(),
-            );
-        }
-        Ok(())
-    }
-
-    fn add_document(
-        &mut self,
-        file: &SourceFile,
-        prepared: &PreparedDocument,
-    ) -> Result<(), DocsError> {
-        let PreparedDocument { content, hash, metadata, is_reused, words, terms, .. } = prepared;
-        let chunks = chunk::write(&prepared.chunks);
-        self.version.add(&file.path, hash, metadata, &chunks);
-        let mut record = Vec::with_capacity(RECORD_BYTES);
-        for start in [self.bytes(PATHS), self.bytes(CHUNKS)] {
-            record.extend_from_slice(&start.to_le_bytes());
-        }
-        let chunk_count = prepared.chunks.len() as u32;
-        let title = metadata.title.as_deref().unwrap_or_default();
-        let lengths = [file.path.len() as u32, title.len() as u32, chunks.len() as u32 + 8];
-        for number in lengths.into_iter().chain([chunk_count]) {
-            record.extend_from_slice(&number.to_le_bytes());
-        }
-        record.extend_from_slice(&date_bytes(metadata.date));
-        record.extend_from_slice(hash);
-        let names = [file.path.as_bytes(), title.as_bytes()].concat();
-        record.extend_from_slice(&record_check(&record, &names).to_le_bytes());
-        let table =
-            [content.len() as u32, words.total, file.path_rank].map(u32::to_le_bytes).concat();
-        self.put(RECORDS, &record)?;
-        self.put(PATHS, &names)?;
-        self.put(TABLE, &table)?;
-        self.put(CONTENTS, content.as_bytes())?;
-        self.put(CHUNKS, &chunks)?;
-        self.put(CHUNKS, &xxh3_64(&chunks).to_le_bytes())?;
-        for (chunk, terms) in prepared.chunks.iter().zip(terms) {
-            self.put(CHUNK_TABLE, &ChunkRow::new(self.documents, chunk, content, terms).bytes())?;
-        }
-        self.documents += 1;
-        self.chunks += u64::from(chunk_count);
-        self.reused += u32::from(*is_reused);
-        Ok(())
-    }
-
-    fn bytes(&self, name: &str) -> u64 {
-        self.files.get(name).map_or(0, |file| file.bytes)
-    }
-
-    fn put(&mut self, name: &'static str, bytes: &[u8]) -> Result<(), DocsError> {
-        match self.files.get_mut(name) {
-            Some(file) => {
-                file.write_all(bytes).map_err(|error| DocsError::io("write", &file.path, error))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Writes the inverted indexes and the manifest, and syncs everything to disk.
-    fn finish(mut self) -> Result<BuildSummary, DocsError> {
-        let failed = |error| DocsError::io("write", &self.folder, error);
-        let mut write_index = |builder: IndexBuilder, terms, postings| {
-            let missing = || failed(io::ErrorKind::NotFound.into());
-            let mut terms_file = self.files.remove(terms).ok_or_else(missing)?;
-            let mut postings_file = self.files.remove(postings).ok_or_else(missing)?;
-            let count = builder.write(&mut terms_file, &mut postings_file).map_err(failed)?;
-            self.files.extend([(terms, terms_file), (postings, postings_file)]);
-            Ok::<u64, DocsError>(count)
-        };
-        let terms = write_index(self.document_terms, TERMS, POSTINGS)?;
-        let chunk_terms = write_index(self.chunk_terms, CHUNK_TERMS, CHUNK_POSTINGS)?;
-        let bytes = self.files.get(CONTENTS).map_or(0, |file| file.bytes);
+        let (chunking, model) = (chunker_version(self.sizes), self.options.vectors.model());
+        let versions = self.index.join(VERSIONS);
+        let draft = versions.join(draft_name());
+        let failed = |error| DocsError::io("write", &draft, error);
+        fs::create_dir_all(&draft).map_err(failed)?;
         let mut files = BTreeMap::new();
-        for (name, file) in self.files {
-            files.insert(name.to_owned(), file.finish()?);
+        for (name, bytes) in [(CATALOG, version.catalog()), (DOCUMENTS, version.documents())] {
+            write_synced(&draft.join(name), &bytes)?;
+            let checksum = document_index::checksum(&bytes);
+            files.insert(name.to_owned(), ManifestFile { bytes: bytes.len() as u64, checksum });
+        }
+        let mut segments = version.segments;
+        if let Some(new) = segments.last_mut().filter(|new| new.name.is_empty()) {
+            new.name = publish_segment(self.index, new)?;
         }
         let manifest = Manifest {
             format: Manifest::FORMAT,
-            version: self.version.finish(),
-            documents: self.documents,
-            bytes,
-            chunks: self.chunks,
-            chunking: chunker_version(self.sizes),
+            version: catalog::version(&chunking, model, &version.entries),
+            documents: version.entries.len() as u32,
+            bytes: version.bytes,
+            chunks: version.chunks,
+            chunking,
             chunk_sizes: self.sizes,
-            terms,
-            chunk_terms,
-            model: self.vectors.model().cloned(),
+            model: model.cloned(),
+            source: self.source.clone(),
+            segments,
             files,
         };
-        let path = self.folder.join(MANIFEST);
         let mut text =
             serde_json::to_vec_pretty(&manifest).map_err(|error| failed(error.into()))?;
         text.push(b'\n');
-        write_synced(&path, &text)?;
-        sync_folder(&self.folder)?;
-        Ok(BuildSummary::new(&manifest, self.reused, self.vectors.embedded(), false))
+        write_synced(&draft.join(MANIFEST), &text)?;
+        sync_folder(&draft)?;
+        publish(self.index, &draft, &manifest.version)?;
+        store::clean_after_build(self.index, &manifest);
+        Ok((manifest, version.entries))
+    }
+
+    /// Writes what is known about the files, if that is new.
+    fn write_stamps(&self, entries: &[catalog::Entry]) {
+        let written: BTreeMap<&str, Content> =
+            entries.iter().map(|entry| (entry.path.as_str(), Content::Text(entry.hash))).collect();
+        let mut stamps = Stamps::default();
+        for document in &self.planned {
+            let path = document.file.path.as_str();
+            let content = written.get(path).copied().or(document.content);
+            if let (Some(stamp), Some(content)) = (document.file.stamp, content) {
+                stamps.0.insert(path.to_owned(), (stamp, content));
+            }
+        }
+        for SkippedFile { path, reason, stamp, .. } in &self.skipped {
+            if let Some(stamp) = stamp {
+                stamps.0.insert(path.clone(), (*stamp, Content::Skipped(*reason)));
+            }
+        }
+        if stamps != self.stamps {
+            stamps.write(self.index);
+        }
+    }
+
+    fn summary(
+        &self,
+        manifest: &Manifest,
+        entries: &[catalog::Entry],
+        written: Option<&WrittenSegment>,
+    ) -> BuildSummary {
+        let old: BTreeMap<&str, &catalog::Entry> =
+            self.catalog.iter().map(|entry| (entry.path.as_str(), entry)).collect();
+        let mut summary = BuildSummary {
+            version: manifest.version.clone(),
+            documents: manifest.documents,
+            chunks: manifest.chunks,
+            added: PathCount::default(),
+            changed: PathCount::default(),
+            removed: BTreeMap::new(),
+            unchanged: 0,
+            skipped: BTreeMap::new(),
+            embedded: written.map_or(0, |written| written.embedded),
+            is_unchanged: false,
+        };
+        for entry in entries {
+            match old.get(entry.path.as_str()) {
+                None => summary.added.add(&entry.path),
+                Some(old) if !old.is_equal(entry) => summary.changed.add(&entry.path),
+                Some(_) => summary.unchanged += 1,
+            }
+        }
+        let paths: BTreeSet<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
+        let skipped: BTreeMap<&str, SkipReason> =
+            self.skipped.iter().map(|file| (file.path.as_str(), file.reason)).collect();
+        let is_other_folder = self
+            .previous
+            .is_some_and(|previous| previous.manifest().source.root != self.source.root);
+        for path in old.into_keys().filter(|path| !paths.contains(path)) {
+            let file = self.sources.root.join(path);
+            let reason = match is_other_folder {
+                true => RemovalReason::OtherFolder,
+                false if skipped.contains_key(path) => RemovalReason::Skipped,
+                false if fs::symlink_metadata(file).is_ok() => RemovalReason::Excluded,
+                false => RemovalReason::Deleted,
+            };
+            summary.removed.entry(reason).or_default().add(path);
+        }
+        for (path, reason) in skipped {
+            summary.skipped.entry(reason).or_default().add(path);
+        }
+        summary.is_unchanged = self
+            .previous
+            .is_some_and(|previous| written.is_none() && previous.manifest() == manifest);
+        summary
     }
 }
 
-/// Encodes a date as seconds; `i64::MIN` means none.
-pub(crate) fn date_bytes(date: Option<Timestamp>) -> [u8; 8] {
-    let seconds = date.map(|date| date.unix_nanoseconds().div_euclid(1_000_000_000));
-    seconds.and_then(|seconds| i64::try_from(seconds).ok()).unwrap_or(i64::MIN).to_le_bytes()
+/// Returns the folder of a source as an index remembers it.
+fn source_root(index: &Path, root: &Path) -> String {
+    let (index, root) = (index.canonicalize(), root.canonicalize());
+    let (Ok(index), Ok(root)) = (index, root) else { return String::new() };
+    relative_path(&index, &root).unwrap_or_else(|| root.to_string_lossy().into_owned())
 }
 
-/// Returns the number of files in the next batch.
-fn batch_len(files: &[SourceFile]) -> usize {
-    let mut bytes = 0;
-    let sizes = files
-        .iter()
-        .take(BATCH_DOCUMENTS)
-        .map(|file| fs::metadata(&file.file).map_or(0, |metadata| metadata.len()));
-    let fitting = sizes.take_while(|size| {
-        bytes += size;
-        bytes <= BATCH_BYTES
-    });
-    fitting.count().max(1)
+/// The documents of a new version, in the order of their ids.
+struct NewVersion {
+    segments: Vec<SegmentInfo>,
+    /// The number of the new segment, which is the last one.
+    new_segment: u32,
+    entries: Vec<catalog::Entry>,
+    locations: Vec<Location>,
+    bytes: u64,
+    chunks: u64,
 }
 
-/// Returns the records of an index, by path. Unreadable ones are skipped, and their documents rebuilt.
-fn records(index: &DocumentIndex) -> BTreeMap<String, DocumentRecord> {
-    let records = (0..index.len()).filter_map(|document| index.record(document).ok());
-    records.map(|record| (record.path.clone(), record)).collect()
-}
-
-/// Computes the version of an index: a hash of the chunker version, the model, and each document's path, title, date, content
-/// hash and chunks.
-pub(crate) struct VersionHasher(blake3::Hasher);
-
-impl VersionHasher {
-    pub(crate) fn new(chunking: &str, model: Option<&Model>) -> Self {
-        let mut hasher = Self(blake3::Hasher::new());
-        hasher.put(b"pannier cache 3");
-        hasher.put(chunking.as_bytes());
-        hasher.put(model.map_or("", |model| &model.hash).as_bytes());
-        hasher
+impl NewVersion {
+    fn new(mut segments: Vec<SegmentInfo>, written: Option<&WrittenSegment>) -> Self {
+        let new_segment = segments.len() as u32;
+        let info = written.map(|written| &written.info);
+        segments.extend(info.cloned());
+        Self {
+            segments,
+            new_segment,
+            entries: Vec::new(),
+            locations: Vec::new(),
+            bytes: info.map_or(0, |info| info.file(CONTENTS).0),
+            chunks: info.map_or(0, |info| info.chunks),
+        }
     }
 
-    pub(crate) fn add(
-        &mut self,
-        path: &str,
-        hash: &[u8; 32],
-        metadata: &DocumentMetadata,
-        chunks: &[u8],
-    ) {
-        self.put(path.as_bytes());
-        self.put(hash);
-        self.put(metadata.title.as_deref().unwrap_or_default().as_bytes());
-        self.put(&date_bytes(metadata.date));
-        self.put(chunks);
+    fn add(&mut self, entry: catalog::Entry, segment: u32, document: u32) {
+        self.entries.push(entry);
+        self.locations.push(Location { segment, document });
     }
 
-    /// Hashes bytes after their length, so that no two sequences collide.
-    fn put(&mut self, bytes: &[u8]) {
-        self.0.update(&(bytes.len() as u64).to_le_bytes());
-        self.0.update(bytes);
+    fn catalog(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.entries.iter().for_each(|entry| entry.write(&mut bytes));
+        bytes
     }
 
-    pub(crate) fn finish(&self) -> String {
-        self.0.finalize().to_hex().to_string()
+    fn documents(&self) -> Vec<u8> {
+        let mut by_path: Vec<usize> = (0..self.entries.len()).collect();
+        by_path.sort_unstable_by_key(|number| &self.entries[*number].path);
+        let mut ranks = vec![0; by_path.len()];
+        by_path.into_iter().zip(0..).for_each(|(number, rank)| ranks[number] = rank);
+        let rows = self.locations.iter().zip(ranks);
+        rows.flat_map(|(location, rank)| document_row(*location, rank)).collect()
     }
 }

@@ -1,49 +1,56 @@
 //! An open index: documents by number, posting lists by term.
 //!
-//! Everything that is read is checked. The table of document sizes is small and read at once; everything else is read on
-//! demand, and has its own checksum or hash. So a query reads and verifies only what it uses.
+//! An index consists of immutable segments. The file `documents` lists the live documents in the order of their ids, with the
+//! segment of each. So a document is deleted by leaving it out. Documents and chunks are numbered over all segments in that
+//! order, as if there were one segment. So numbers, statistics and scores do not depend on how documents are spread over
+//! segments. Within a segment, documents have the same order, so the mapping of numbers is monotonic.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use pannier_core::Timestamp;
-use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::chunk::{self, Chunk, ChunkRow};
+use crate::chunk::{Chunk, ChunkRow};
 use crate::inverted_index::PostingList;
 use crate::lexical::TfFactorTable;
 use crate::manifest::{
-    CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNKS, CONTENTS, CurrentVersion, FILES, Manifest,
-    PATHS, POSTINGS, RECORDS, TABLE, TERMS, VECTOR_KEYS, VECTORS,
+    CATALOG, CHUNK_POSTINGS, CurrentVersion, DOCUMENTS, Manifest, SEGMENTS, VERSION_FILES,
 };
+use crate::segment::{DocumentRecord, Positions, Segment};
 use crate::sized_file::SizedFile;
-use crate::source::is_contained_path;
 use crate::varint::ByteReader;
-use crate::vectors::KEY_BYTES;
 use crate::word_counts::FieldCounts;
-use crate::{DocsError, DocumentMetadata, inverted_index, word_counts};
+use crate::{DocsError, catalog};
 
-/// The size of a document's row in the table.
-pub(crate) const TABLE_BYTES: usize = 12;
-/// The size of a document record.
-pub(crate) const RECORD_BYTES: usize = 80;
+/// The size of a document's row in `documents`.
+const ROW_BYTES: usize = 12;
+
+/// The number of a deleted document or chunk.
+const DELETED: u32 = u32::MAX;
 
 /// The on-disk search index of a document folder, opened for reading.
 #[derive(Debug)]
 pub struct DocumentIndex {
     manifest: Manifest,
     folder: PathBuf,
-    /// The offset of each document's content, and the end of the last one.
-    starts: Vec<u64>,
-    /// The word count of each document.
-    words: Vec<u32>,
+    catalog: SizedFile,
+    segments: Vec<Segment>,
+    /// The segment of each document, and its number in it.
+    locations: Vec<Location>,
     /// The position of each document in path order.
     path_ranks: Vec<u32>,
-    files: Vec<SizedFile>,
+    /// For each segment, the number of each of its documents in the index.
+    numbers: Vec<Vec<u32>>,
     /// Read on first use.
     chunk_table: OnceLock<ChunkTable>,
     vectors: OnceLock<Vec<i16>>,
+}
+
+/// The segment of a document, and its number in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Location {
+    pub(crate) segment: u32,
+    pub(crate) document: u32,
 }
 
 /// All chunks, with the statistics that BM25 needs.
@@ -60,17 +67,19 @@ pub(crate) struct ChunkTable {
     pub(crate) document_words: Vec<u32>,
     /// Term-frequency factors by count and document length.
     pub(crate) document_tf_factors: TfFactorTable,
+    /// The chunks of each segment.
+    segments: Vec<SegmentChunks>,
 }
 
-/// The stored fields of a document, without its content.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DocumentRecord {
-    pub(crate) path: String,
-    pub(crate) hash: [u8; 32],
-    pub(crate) metadata: DocumentMetadata,
-    pub(crate) chunks_start: u64,
-    pub(crate) chunks_bytes: u32,
-    pub(crate) chunk_count: u32,
+/// The chunks of a segment.
+#[derive(Debug)]
+struct SegmentChunks {
+    /// The number of each chunk in the index; `None` if it is that in the segment.
+    numbers: Option<Vec<u32>>,
+    /// The deleted chunks, ascending.
+    deleted: Vec<u32>,
+    /// The first chunk of each document, and the number of chunks.
+    firsts: Vec<u32>,
 }
 
 /// A document as it was when the index was built.
@@ -87,6 +96,94 @@ pub struct Document {
     pub content: String,
 }
 
+/// The posting lists of a term in the chunks of all segments, without deleted chunks.
+#[derive(Debug)]
+pub(crate) struct TermPostings<'c> {
+    index: &'c DocumentIndex,
+    table: &'c ChunkTable,
+    /// The segments that contain the term.
+    lists: Vec<(usize, PostingList)>,
+    /// The number of chunks that contain the term, in any field and in the body.
+    pub(crate) count: u32,
+    pub(crate) body_count: u32,
+}
+
+impl<'c> TermPostings<'c> {
+    /// Counts the postings of live chunks: those of the lists, less the deleted ones.
+    fn new(
+        index: &'c DocumentIndex,
+        table: &'c ChunkTable,
+        lists: Vec<(usize, PostingList)>,
+        term: &str,
+    ) -> Result<Self, DocsError> {
+        let (mut count, mut body_count) = (0, 0);
+        for (segment, list) in &lists {
+            let (mut deleted, mut deleted_in_body) = (0, 0);
+            let read = list.for_each_of(&table.segments[*segment].deleted, |_, counts| {
+                deleted += 1;
+                deleted_in_body += u32::from(counts.body > 0);
+            });
+            let corrupt = || index.segments[*segment].corrupt_postings(term, CHUNK_POSTINGS);
+            let live =
+                list.count.checked_sub(deleted).zip(list.body_count.checked_sub(deleted_in_body));
+            let (live, live_in_body) = live.filter(|_| read.is_some()).ok_or_else(corrupt)?;
+            count += live;
+            body_count += live_in_body;
+        }
+        Ok(Self { index, table, lists, count, body_count })
+    }
+
+    /// Calls `f` with every chunk and the counts of the term in it: segment by segment, in order within each, so that the chunks
+    /// of a document come together. Returns `None` if a list is corrupt.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(u32, FieldCounts)) -> Option<()> {
+        self.lists.iter().try_for_each(|(segment, list)| {
+            match &self.table.segments[*segment].numbers {
+                None => list.for_each(&mut f),
+                Some(numbers) => list.for_each(|chunk, counts| match numbers[chunk as usize] {
+                    DELETED => {}
+                    number => f(number, counts),
+                }),
+            }
+        })
+    }
+
+    /// Calls `f` with those of the ascending `chunks` that contain the term, and its counts, in order.
+    pub(crate) fn for_each_of(
+        &self,
+        chunks: &[u32],
+        mut f: impl FnMut(u32, FieldCounts),
+    ) -> Option<()> {
+        if let [(segment, list)] = self.lists.as_slice()
+            && self.table.segments[*segment].numbers.is_none()
+        {
+            return list.for_each_of(chunks, f);
+        }
+        let mut found: Vec<(u32, FieldCounts)> = Vec::new();
+        for (segment, list) in &self.lists {
+            let (mut numbers, mut requested) = (Vec::new(), Vec::new());
+            for chunk in chunks {
+                let document = self.table.rows[*chunk as usize].document as usize;
+                let location = self.index.locations[document];
+                if location.segment as usize == *segment {
+                    let first = self.table.segments[*segment].firsts[location.document as usize];
+                    requested.push(first + (chunk - self.table.firsts[document]));
+                    numbers.push(*chunk);
+                }
+            }
+            let mut pairs = requested.iter().zip(numbers).peekable();
+            list.for_each_of(&requested, |chunk, counts| {
+                while pairs.next_if(|(other, _)| **other < chunk).is_some() {}
+                if let Some((_, number)) = pairs.next_if(|(other, _)| **other == chunk) {
+                    found.push((number, counts));
+                }
+            })?;
+        }
+        found.sort_unstable_by_key(|(chunk, _)| *chunk);
+        found.into_iter().for_each(|(chunk, counts)| f(chunk, counts));
+        Some(())
+    }
+}
+
 impl DocumentIndex {
     /// Opens the current version of an index. A later build does not change an open index.
     ///
@@ -98,7 +195,7 @@ impl DocumentIndex {
         // A build may replace and remove the version while it is being opened.
         let mut current = CurrentVersion::read(path)?;
         loop {
-            match Self::open_version(current.clone()) {
+            match Self::open_version(path, current.clone()) {
                 Ok(index) => return Ok(index),
                 Err(error) => {
                     let now = CurrentVersion::read(path)?;
@@ -111,61 +208,80 @@ impl DocumentIndex {
         }
     }
 
-    fn open_version(current: CurrentVersion) -> Result<Self, DocsError> {
+    fn open_version(root: &Path, current: CurrentVersion) -> Result<Self, DocsError> {
         current.check()?;
         let manifest = Manifest::read(&current)?;
         let folder = current.folder;
-        let mut files = Vec::with_capacity(FILES.len());
-        for name in FILES {
-            files.push(SizedFile::open(folder.join(name), manifest.file(name).0)?);
-        }
+        let open = |name| SizedFile::open(folder.join(name), manifest.file(name).0);
+        let [catalog, documents] = VERSION_FILES.map(open);
+        let (catalog, documents) = (catalog?, documents?);
+        let segments = root.join(SEGMENTS);
+        let open = |info: &_| Segment::open(&segments, Clone::clone(info), manifest.model.as_ref());
         let mut index = Self {
+            segments: manifest.segments.iter().map(open).collect::<Result<_, _>>()?,
             manifest,
             folder,
-            starts: Vec::new(),
-            words: Vec::new(),
+            catalog,
+            locations: Vec::new(),
             path_ranks: Vec::new(),
-            files,
+            numbers: Vec::new(),
             chunk_table: OnceLock::new(),
             vectors: OnceLock::new(),
         };
-        index.read_table()?;
-        index.check_counts()?;
+        index.read_documents(&documents)?;
         Ok(index)
     }
 
-    fn read_table(&mut self) -> Result<(), DocsError> {
-        let table = self.file(TABLE)?;
-        if u64::from(self.manifest.documents) * TABLE_BYTES as u64 != table.bytes {
-            return Err(table.invalid("its number of documents differs from the manifest"));
+    fn read_documents(&mut self, file: &SizedFile) -> Result<(), DocsError> {
+        let count = self.manifest.documents;
+        if u64::from(count) * ROW_BYTES as u64 != file.bytes {
+            return Err(file.invalid("its number of documents differs from the manifest"));
         }
-        let bytes = self.read_whole(TABLE)?;
-        let count = self.manifest.documents as usize;
-        let (mut starts, mut words) = (Vec::with_capacity(count + 1), Vec::with_capacity(count));
-        let mut path_ranks = Vec::with_capacity(count);
-        let mut start = 0_u64;
-        starts.push(start);
+        let bytes = file.read_whole(self.manifest.file(DOCUMENTS).1)?;
+        let corrupt = || file.invalid("its documents do not match the segments");
+        let deleted = |segment: &Segment| vec![DELETED; segment.len() as usize];
+        self.numbers = self.segments.iter().map(deleted).collect();
+        let mut next = vec![0; self.segments.len()];
         let mut reader = ByteReader(&bytes);
-        while let (Some(length), Some(count), Some(rank)) =
-            (reader.u32(), reader.u32(), reader.u32())
-        {
-            start += u64::from(length);
-            starts.push(start);
-            words.push(count);
-            path_ranks.push(rank);
+        let mut bytes = 0;
+        for number in 0..count {
+            let row = (|| Some((reader.u32()?, reader.u32()?, reader.u32()?)))();
+            let (segment, document, rank) = row.ok_or_else(corrupt)?;
+            let numbers = self.numbers.get_mut(segment as usize).ok_or_else(corrupt)?;
+            // Ascending, as in the segment.
+            if document < next[segment as usize] || rank >= count {
+                return Err(corrupt());
+            }
+            *numbers.get_mut(document as usize).ok_or_else(corrupt)? = number;
+            next[segment as usize] = document + 1;
+            bytes += self.segments[segment as usize].content_bytes(document);
+            self.locations.push(Location { segment, document });
+            self.path_ranks.push(rank);
         }
-        (self.starts, self.words, self.path_ranks) = (starts, words, path_ranks);
-        Ok(())
+        if bytes == self.manifest.bytes { Ok(()) } else { Err(corrupt()) }
     }
 
-    /// Reads a whole file, and checks its checksum.
-    fn read_whole(&self, name: &'static str) -> Result<Vec<u8>, DocsError> {
-        let file = self.file(name)?;
-        let bytes = file.read(0, file.bytes)?;
-        match checksum(&bytes) == self.manifest.file(name).1 {
-            true => Ok(bytes),
-            false => Err(file.invalid("its checksum does not match")),
-        }
+    /// Returns the segment of a document, and its number in it.
+    fn locate(&self, document: u32) -> (&Segment, u32) {
+        let location = self.locations[document as usize];
+        (&self.segments[location.segment as usize], location.document)
+    }
+
+    /// Returns the segments.
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// Returns the location of each document.
+    pub(crate) fn locations(&self) -> &[Location] {
+        &self.locations
+    }
+
+    /// Reads what an update compares with files, in the order of documents.
+    pub(crate) fn catalog(&self) -> Result<Vec<catalog::Entry>, DocsError> {
+        let bytes = self.catalog.read_whole(self.manifest.file(CATALOG).1)?;
+        let entries = catalog::read(&bytes).filter(|all| all.len() == self.len() as usize);
+        entries.ok_or_else(|| self.catalog.invalid("its documents do not match the manifest"))
     }
 
     /// Returns the chunk table, which is read on first use.
@@ -173,38 +289,60 @@ impl DocumentIndex {
         if let Some(table) = self.chunk_table.get() {
             return Ok(table);
         }
-        let file = self.file(CHUNK_TABLE)?;
-        let bytes = self.read_whole(CHUNK_TABLE)?;
-        let mut reader = ByteReader(&bytes);
-        let count = bytes.len() / ChunkRow::BYTES;
+        let corrupt = || DocsError::invalid(&self.folder, "its number of chunks is wrong");
+        let count = usize::try_from(self.manifest.chunks).map_err(|_| corrupt())?;
+        let (mut segments, mut rows) = (Vec::new(), Vec::new());
+        for segment in &self.segments {
+            let own = segment.chunk_rows()?;
+            let mut firsts = Vec::with_capacity(segment.len() as usize + 1);
+            for (row, number) in own.iter().zip(0..) {
+                firsts.resize(firsts.len().max(row.document as usize + 1), number);
+            }
+            firsts.resize(segment.len() as usize + 1, own.len() as u32);
+            let is_whole = self.segments.len() == 1 && segment.len() == self.len();
+            let numbers = (!is_whole).then(|| vec![DELETED; own.len()]);
+            segments.push(SegmentChunks { numbers, deleted: Vec::new(), firsts });
+            rows.push(own);
+        }
+        let live = self.locations.iter().map(|Location { segment, document }| {
+            let firsts = &segments[*segment as usize].firsts;
+            u64::from(firsts[*document as usize + 1] - firsts[*document as usize])
+        });
+        if live.sum::<u64>() != self.manifest.chunks || u32::try_from(count).is_err() {
+            return Err(corrupt());
+        }
         let mut table = ChunkTable {
             rows: Vec::with_capacity(count),
             firsts: Vec::with_capacity(self.len() as usize + 1),
             words: Vec::with_capacity(count),
             tf_factors: TfFactorTable::default(),
-            document_words: vec![0; self.len() as usize],
+            document_words: Vec::with_capacity(self.len() as usize),
             document_tf_factors: TfFactorTable::default(),
+            segments,
         };
         let mut total_words = 0_u64;
-        let corrupt = || file.invalid("its chunks do not match the documents");
-        while let Some(row) = ChunkRow::read(&mut reader) {
-            let end = u64::from(row.start) + u64::from(row.length);
-            let is_after = table.rows.last().is_none_or(|last| last.document <= row.document);
-            if row.document >= self.len() || end > self.content_bytes(row.document) || !is_after {
-                return Err(corrupt());
+        for (location, number) in self.locations.iter().zip(0..) {
+            let (segment, document) = (location.segment as usize, location.document as usize);
+            let own = &mut table.segments[segment];
+            let range = own.firsts[document] as usize..own.firsts[document + 1] as usize;
+            table.firsts.push(table.rows.len() as u32);
+            let mut document_words = 0_u32;
+            for (row, chunk) in rows[segment][range.clone()].iter().zip(range) {
+                if let Some(numbers) = &mut own.numbers {
+                    numbers[chunk] = table.rows.len() as u32;
+                }
+                total_words += u64::from(row.words);
+                document_words = document_words.saturating_add(row.words);
+                table.words.push(row.words);
+                table.rows.push(ChunkRow { document: number, ..*row });
             }
-            while table.firsts.len() <= row.document as usize {
-                table.firsts.push(table.rows.len() as u32);
-            }
-            total_words += u64::from(row.words);
-            let document_words = &mut table.document_words[row.document as usize];
-            *document_words = document_words.saturating_add(row.words);
-            table.words.push(row.words);
-            table.rows.push(row);
+            table.document_words.push(document_words);
         }
-        table.firsts.resize(self.len() as usize + 1, table.rows.len() as u32);
-        if !reader.is_empty() || table.rows.len() as u64 != self.manifest.chunks {
-            return Err(corrupt());
+        table.firsts.push(table.rows.len() as u32);
+        for own in &mut table.segments {
+            let numbers = own.numbers.iter().flatten().zip(0..);
+            own.deleted =
+                numbers.filter(|(number, _)| **number == DELETED).map(|(_, own)| own).collect();
         }
         let mean = |count: usize| total_words as f64 / (count as f64).max(1.0);
         table.tf_factors = TfFactorTable::new(mean(count));
@@ -217,78 +355,33 @@ impl DocumentIndex {
         if let Some(vectors) = self.vectors.get() {
             return Ok(vectors);
         }
-        let bytes = self.read_whole(VECTORS)?;
-        let (numbers, _) = bytes.as_chunks();
-        let vectors = numbers.iter().map(|number| i16::from_le_bytes(*number)).collect();
+        let table = self.chunk_table()?;
+        if let ([segment], [SegmentChunks { numbers: None, .. }]) =
+            (self.segments.as_slice(), table.segments.as_slice())
+        {
+            return segment.vectors();
+        }
+        let dimensions = self.manifest.model.as_ref().map_or(0, |model| model.dimensions as usize);
+        let mut vectors = Vec::with_capacity(table.rows.len() * dimensions);
+        for location in &self.locations {
+            let (segment, document) = (location.segment as usize, location.document as usize);
+            let firsts = &table.segments[segment].firsts;
+            let range = firsts[document] as usize..firsts[document + 1] as usize;
+            let own = self.segments[segment].vectors()?;
+            vectors.extend_from_slice(&own[range.start * dimensions..range.end * dimensions]);
+        }
         Ok(self.vectors.get_or_init(|| vectors))
-    }
-
-    /// Returns the text hashes of the vectors, in the same order.
-    pub(crate) fn vector_keys(&self) -> Result<Vec<[u8; KEY_BYTES]>, DocsError> {
-        Ok(self.read_whole(VECTOR_KEYS)?.as_chunks().0.to_vec())
     }
 
     /// Reads the text of a chunk, and checks its checksum.
     pub(crate) fn chunk_text(&self, row: &ChunkRow) -> Result<String, DocsError> {
-        let contents = self.file(CONTENTS)?;
-        let start = self.starts[row.document as usize] + u64::from(row.start);
-        let bytes = contents.read(start, row.length.into())?;
-        let changed = || {
-            contents.invalid(&format!(
-                "a chunk of document {} does not match its checksum",
-                row.document
-            ))
-        };
-        if xxh3_64(&bytes) != row.check {
-            return Err(changed());
-        }
-        String::from_utf8(bytes).map_err(|_| changed())
+        let (segment, document) = self.locate(row.document);
+        segment.chunk_text(document, row)
     }
 
     /// Returns the position of each document in path order.
     pub(crate) fn path_ranks(&self) -> &[u32] {
         &self.path_ranks
-    }
-
-    fn check_counts(&self) -> Result<(), DocsError> {
-        let count = u64::from(self.manifest.documents);
-        let wrong = |name, problem: &str| Err(self.file(name)?.invalid(problem));
-        if self.file(RECORDS)?.bytes != count * RECORD_BYTES as u64 {
-            return wrong(RECORDS, "its number of documents differs from the manifest");
-        }
-        let bytes = self.starts.last().copied().unwrap_or_default();
-        if bytes != self.manifest.bytes || bytes != self.file(CONTENTS)?.bytes {
-            return wrong(CONTENTS, "its size differs from the table or the manifest");
-        }
-        if inverted_index::terms_bytes(self.manifest.terms) != Some(self.file(TERMS)?.bytes) {
-            return wrong(TERMS, "its number of terms differs from the manifest");
-        }
-        if inverted_index::terms_bytes(self.manifest.chunk_terms)
-            != Some(self.file(CHUNK_TERMS)?.bytes)
-        {
-            return wrong(CHUNK_TERMS, "its number of terms differs from the manifest");
-        }
-        let chunks = self.manifest.chunks;
-        if self.file(CHUNK_TABLE)?.bytes != chunks.saturating_mul(ChunkRow::BYTES as u64) {
-            return wrong(CHUNK_TABLE, "its number of chunks differs from the manifest");
-        }
-        let (keys, numbers) = match &self.manifest.model {
-            Some(model) => (chunks, chunks.saturating_mul(model.dimensions.into())),
-            None => (0, 0),
-        };
-        if self.file(VECTORS)?.bytes != numbers.saturating_mul(2)
-            || self.file(VECTOR_KEYS)?.bytes != keys.saturating_mul(KEY_BYTES as u64)
-        {
-            return wrong(VECTORS, "its number of vectors differs from the manifest");
-        }
-        Ok(())
-    }
-
-    fn file(&self, name: &'static str) -> Result<&SizedFile, DocsError> {
-        let position = FILES.iter().position(|other| *other == name);
-        position
-            .and_then(|position| self.files.get(position))
-            .ok_or_else(|| DocsError::invalid(&self.folder.join(name), "it is missing"))
     }
 
     /// Returns the manifest.
@@ -313,7 +406,7 @@ impl DocumentIndex {
 
     /// Returns the word count of all documents.
     pub fn total_words(&self) -> u64 {
-        self.words.iter().map(|words| u64::from(*words)).sum()
+        (0..self.len()).map(|document| u64::from(self.word_count(document))).sum()
     }
 
     /// Returns the number of documents.
@@ -328,8 +421,8 @@ impl DocumentIndex {
 
     /// Returns the size of a document's content in bytes.
     pub(crate) fn content_bytes(&self, document: u32) -> u64 {
-        let position = document as usize;
-        self.starts[position + 1] - self.starts[position]
+        let (segment, document) = self.locate(document);
+        segment.content_bytes(document)
     }
 
     /// Returns the token count of a document: a quarter of its bytes, rounded up.
@@ -339,48 +432,13 @@ impl DocumentIndex {
 
     /// Returns the word count of a document.
     pub(crate) fn word_count(&self, document: u32) -> u32 {
-        self.words[document as usize]
+        let (segment, document) = self.locate(document);
+        segment.word_count(document)
     }
 
     pub(crate) fn record(&self, document: u32) -> Result<DocumentRecord, DocsError> {
-        let records = self.file(RECORDS)?;
-        let start = u64::from(document) * RECORD_BYTES as u64;
-        let bytes = records.read(start, RECORD_BYTES as u64)?;
-        let corrupt = || {
-            records.invalid(&format!(
-                "document {document}, or its path in `paths`, does not match its checksum"
-            ))
-        };
-        let mut reader = ByteReader(&bytes);
-        let fields = (|| {
-            let starts = (reader.u64()?, reader.u64()?);
-            let lengths = (reader.u32()?, reader.u32()?, reader.u32()?);
-            let (chunk_count, seconds) = (reader.u32()?, reader.u64()? as i64);
-            let hash: [u8; 32] = reader.take(32)?.try_into().ok()?;
-            Some((starts, lengths, chunk_count, seconds, hash, reader.u64()?))
-        })();
-        let (starts, lengths, chunk_count, seconds, hash, check) = fields.ok_or_else(corrupt)?;
-        let (names_start, chunks_start) = starts;
-        let (path_bytes, title_bytes, chunks_bytes) = lengths;
-        let paths = self.file(PATHS)?;
-        let names = paths.read(names_start, u64::from(path_bytes) + u64::from(title_bytes));
-        let names = names.map_err(|error| match error {
-            DocsError::Invalid { .. } => corrupt(),
-            error => error,
-        })?;
-        if check != record_check(&bytes[..RECORD_BYTES - 8], &names) {
-            return Err(corrupt());
-        }
-        let (path, title) = names.split_at(path_bytes as usize);
-        let path = std::str::from_utf8(path).ok().filter(|path| is_contained_path(path));
-        let title = std::str::from_utf8(title).ok();
-        let (Some(path), Some(title)) = (path, title) else {
-            return Err(paths.invalid(&format!("the path of document {document} is invalid")));
-        };
-        let title = Some(title.to_owned()).filter(|title| !title.is_empty());
-        let metadata = DocumentMetadata { title, date: Timestamp::from_unix_seconds(seconds).ok() };
-        let path = path.to_owned();
-        Ok(DocumentRecord { path, hash, metadata, chunks_start, chunks_bytes, chunk_count })
+        let (segment, document) = self.locate(document);
+        segment.record(document)
     }
 
     /// Reads a document, and checks its hash.
@@ -389,25 +447,21 @@ impl DocumentIndex {
     ///
     /// [`DocsError::Invalid`] if it is corrupt, or if there is no such document.
     pub fn document(&self, document: u32) -> Result<Document, DocsError> {
-        let contents = self.file(CONTENTS)?;
-        if document >= self.len() {
-            return Err(contents.invalid(&format!("there is no document {document}")));
-        }
-        let record = self.record(document)?;
-        let bytes = contents.read(self.starts[document as usize], self.content_bytes(document))?;
-        let changed =
-            || contents.invalid(&format!("the content of {} does not match its hash", record.path));
-        if <[u8; 32]>::from(Sha256::digest(&bytes)) != record.hash {
-            return Err(changed());
-        }
-        let content = String::from_utf8(bytes).map_err(|_| changed())?;
+        self.check_number(document)?;
+        let (segment, document) = self.locate(document);
+        let record = segment.record(document)?;
+        let content = segment.content(document, &record)?;
         let version = format!("sha256:{}", hex(&record.hash));
         Ok(Document { id: record.path.to_lowercase(), path: record.path, version, content })
     }
 
-    /// Reads the encoded chunks of a document.
-    pub(crate) fn chunk_bytes(&self, record: &DocumentRecord) -> Result<Vec<u8>, DocsError> {
-        self.file(CHUNKS)?.read(record.chunks_start, record.chunks_bytes.into())
+    fn check_number(&self, document: u32) -> Result<(), DocsError> {
+        match document < self.len() {
+            true => Ok(()),
+            false => {
+                Err(DocsError::invalid(&self.folder, format!("there is no document {document}")))
+            }
+        }
     }
 
     /// Returns the chunks of a document, in order.
@@ -416,9 +470,7 @@ impl DocumentIndex {
     ///
     /// As [`document`](Self::document).
     pub fn chunks(&self, document: u32) -> Result<Vec<Chunk>, DocsError> {
-        if document >= self.len() {
-            return Err(self.file(CHUNKS)?.invalid(&format!("there is no document {document}")));
-        }
+        self.check_number(document)?;
         self.chunks_of(document, &self.record(document)?)
     }
 
@@ -428,145 +480,67 @@ impl DocumentIndex {
         document: u32,
         record: &DocumentRecord,
     ) -> Result<Vec<Chunk>, DocsError> {
-        let chunks = self.file(CHUNKS)?;
-        let corrupt = || {
-            chunks
-                .invalid(&format!("the chunks of document {document} do not match their checksum"))
-        };
-        let length = usize::try_from(self.content_bytes(document)).map_err(|_| corrupt())?;
-        let bytes = self.chunk_bytes(record)?;
-        let (bytes, check) =
-            bytes.split_at_checked(bytes.len().saturating_sub(8)).ok_or_else(corrupt)?;
-        if check != xxh3_64(bytes).to_le_bytes() {
-            return Err(corrupt());
-        }
-        let read = chunk::read(bytes, length).ok_or_else(corrupt)?;
-        if read.len() != record.chunk_count as usize { Err(corrupt()) } else { Ok(read) }
+        let (segment, document) = self.locate(document);
+        segment.chunks(document, record)
     }
 
-    /// Returns the documents that contain a word, with its count in each.
+    /// Returns the documents that contain a word, with its count in each, in no particular order.
     pub(crate) fn postings(&self, word: &str) -> Result<Vec<(u32, u32)>, DocsError> {
-        let Some((list, _)) = self.find(word, TERMS, POSTINGS, self.manifest.terms)? else {
-            return Ok(Vec::new());
-        };
-        let list = self.list(list, word, POSTINGS, self.len())?;
-        let postings = list.postings().ok_or_else(|| self.corrupt_postings(word, POSTINGS))?;
-        Ok(postings.into_iter().map(|(document, counts)| (document, counts.body)).collect())
+        let mut postings = Vec::new();
+        for (segment, numbers) in self.segments.iter().zip(&self.numbers) {
+            let Some(list) = segment.postings(word)? else { continue };
+            let read = list.for_each(|document, counts| match numbers[document as usize] {
+                DELETED => {}
+                number => postings.push((number, counts.body)),
+            });
+            read.ok_or_else(|| segment.corrupt_postings(word, crate::manifest::POSTINGS))?;
+        }
+        Ok(postings)
     }
 
-    /// Returns the posting list of a term in chunks.
-    pub(crate) fn chunk_postings(&self, term: &str) -> Result<Option<PostingList>, DocsError> {
-        let entry = self.find(term, CHUNK_TERMS, CHUNK_POSTINGS, self.manifest.chunk_terms)?;
-        entry.map(|(list, _)| self.list(list, term, CHUNK_POSTINGS, self.chunk_count())).transpose()
+    /// Returns the posting lists of a term in chunks; `None` if no chunk contains it.
+    pub(crate) fn chunk_postings(&self, term: &str) -> Result<Option<TermPostings<'_>>, DocsError> {
+        let mut lists = Vec::new();
+        for (number, segment) in self.segments.iter().enumerate() {
+            lists.extend(segment.chunk_postings(term)?.map(|list| (number, list)));
+        }
+        let postings = TermPostings::new(self, self.chunk_table()?, lists, term)?;
+        Ok(Some(postings).filter(|postings| postings.count > 0))
     }
 
-    /// Returns the chunks that contain a term, with its counts and its positions in each.
-    #[expect(clippy::type_complexity, reason = "two lists of the same length")]
-    pub(crate) fn chunk_positions(
-        &self,
-        term: &str,
-    ) -> Result<Option<(Vec<(u32, FieldCounts)>, Vec<Vec<u32>>)>, DocsError> {
-        let entry = self.find(term, CHUNK_TERMS, CHUNK_POSTINGS, self.manifest.chunk_terms)?;
-        let Some((list, entry)) = entry else { return Ok(None) };
-        let corrupt = || self.corrupt_postings(term, CHUNK_POSTINGS);
-        let start = entry.start.checked_add(entry.length).ok_or_else(corrupt)?;
-        let positions = self.file(CHUNK_POSTINGS)?.read(start, entry.positions_len)?;
-        let list = self.list(list, term, CHUNK_POSTINGS, self.chunk_count())?;
-        let postings = list.postings().ok_or_else(corrupt)?;
-        let positions =
-            inverted_index::read_positions(&positions, &postings).ok_or_else(corrupt)?;
-        Ok(Some((postings, positions)))
-    }
-
-    /// Returns the number of chunks. A build rejects more than `u32::MAX`.
-    fn chunk_count(&self) -> u32 {
-        u32::try_from(self.manifest.chunks).unwrap_or(u32::MAX)
-    }
-
-    fn list(
-        &self,
-        bytes: Vec<u8>,
-        word: &str,
-        postings: &'static str,
-        docs: u32,
-    ) -> Result<PostingList, DocsError> {
-        let list =
-            PostingList::read(bytes).filter(|list| list.last().is_none_or(|last| last < docs));
-        list.ok_or_else(|| self.corrupt_postings(word, postings))
+    /// Returns the chunks that contain a term, with its counts and its positions in each, in no particular order; `None` if no
+    /// chunk contains it.
+    pub(crate) fn chunk_positions(&self, term: &str) -> Result<Option<Positions>, DocsError> {
+        let table = self.chunk_table()?;
+        let (mut chunks, mut positions) = (Vec::new(), Vec::new());
+        for (segment, own) in self.segments.iter().zip(&table.segments) {
+            let Some((postings, of_postings)) = segment.chunk_positions(term)? else { continue };
+            for ((chunk, counts), own_positions) in postings.into_iter().zip(of_postings) {
+                let numbers = own.numbers.as_ref();
+                let number = numbers.map_or(chunk, |numbers| numbers[chunk as usize]);
+                if number != DELETED {
+                    chunks.push((number, counts));
+                    positions.push(own_positions);
+                }
+            }
+        }
+        Ok(Some((chunks, positions)).filter(|(chunks, _)| !chunks.is_empty()))
     }
 
     pub(crate) fn corrupt_postings(&self, word: &str, postings: &'static str) -> DocsError {
         let problem = format!("the postings of '{word}' do not match their checksum");
-        DocsError::invalid(&self.folder.join(postings), problem)
-    }
-
-    /// Finds the entry of a term, and reads its encoded posting list.
-    ///
-    /// Interpolation search: hashes are spread evenly, so two probes near the expected block mostly suffice; bisection bounds
-    /// the rest.
-    fn find(
-        &self,
-        word: &str,
-        terms: &'static str,
-        postings: &'static str,
-        count: u64,
-    ) -> Result<Option<(Vec<u8>, inverted_index::TermEntry)>, DocsError> {
-        let hash = word_counts::hash(word);
-        let blocks = count.div_ceil(inverted_index::TERMS_PER_BLOCK as u64);
-        // The first block whose last hash is not smaller.
-        let (mut low, mut high) = (0, blocks);
-        let guess = ((u128::from(hash) * u128::from(blocks)) >> 64) as u64;
-        let mut next = guess.saturating_sub(1);
-        let mut probes = 2;
-        while low < high {
-            let middle =
-                if probes > 0 { next.clamp(low, high - 1) } else { low + (high - low) / 2 };
-            let is_before = self.block(terms, middle)?.last().is_none_or(|last| last.hash < hash);
-            if is_before {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-            next = guess;
-            probes -= i32::from(probes > 0);
-        }
-        for block in low..blocks {
-            let block = self.block(terms, block)?;
-            for entry in block.iter().filter(|entry| entry.hash == hash) {
-                let list = self.file(postings)?.read(entry.start, entry.length)?;
-                let stored = inverted_index::read_term(&list);
-                let stored = stored.ok_or_else(|| self.corrupt_postings(word, postings))?;
-                if stored == word {
-                    return Ok(Some((list, *entry)));
-                }
-                if word_counts::hash(stored) != hash {
-                    return Err(self.corrupt_postings(word, postings));
-                }
-            }
-            if block.last().is_none_or(|last| last.hash > hash) {
-                break;
-            }
-        }
-        Ok(None)
-    }
-
-    fn block(
-        &self,
-        terms: &'static str,
-        block: u64,
-    ) -> Result<Vec<inverted_index::TermEntry>, DocsError> {
-        let terms = self.file(terms)?;
-        let start = block * inverted_index::BLOCK_BYTES as u64;
-        let bytes =
-            terms.read(start, (inverted_index::BLOCK_BYTES as u64).min(terms.bytes - start))?;
-        inverted_index::read_block(&bytes)
-            .ok_or_else(|| terms.invalid(&format!("its block {block} does not match its checksum")))
+        DocsError::invalid(&self.root().join(SEGMENTS).join(postings), problem)
     }
 }
 
-/// Returns the checksum of a record and its path.
-pub(crate) fn record_check(record: &[u8], path: &[u8]) -> u64 {
-    xxh3_64(&[record, path].concat())
+/// Returns the row of a document in `documents`.
+pub(crate) fn document_row(location: Location, path_rank: u32) -> [u8; ROW_BYTES] {
+    let mut row = [0; ROW_BYTES];
+    let numbers = [location.segment, location.document, path_rank];
+    for (field, number) in row.chunks_exact_mut(4).zip(numbers) {
+        field.copy_from_slice(&number.to_le_bytes());
+    }
+    row
 }
 
 /// Returns a checksum in the format of the manifest.

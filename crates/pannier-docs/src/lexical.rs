@@ -13,8 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pannier_text::{MAX_TF_FACTOR, for_each_term, idf, is_stop_word, tf_factor};
 use serde::{Deserialize, Serialize};
 
-use crate::document_index::ChunkTable;
-use crate::inverted_index::PostingList;
+use crate::document_index::{ChunkTable, TermPostings};
 use crate::manifest::CHUNK_POSTINGS;
 use crate::word_counts::FieldCounts;
 use crate::{DocsError, DocumentIndex};
@@ -113,7 +112,7 @@ pub(crate) enum Clause {
 
 /// A clause of a query with the chunks that match it.
 #[derive(Debug)]
-struct ClauseMatches {
+struct ClauseMatches<'c> {
     name: String,
     /// Its count in the query.
     in_query: u32,
@@ -121,17 +120,17 @@ struct ClauseMatches {
     weight: f64,
     /// The number of chunks that match.
     count: u32,
-    chunks: MatchList,
+    chunks: MatchList<'c>,
 }
 
 /// The chunks that contain a term or phrase, with its counts.
 #[derive(Debug)]
-enum MatchList {
-    Term(PostingList),
+enum MatchList<'c> {
+    Term(TermPostings<'c>),
     Phrase(Vec<(u32, u32)>),
 }
 
-impl MatchList {
+impl MatchList<'_> {
     fn len(&self, ranking: Ranking) -> u32 {
         match (self, ranking) {
             (Self::Term(list), Ranking::Fields) => list.count,
@@ -140,7 +139,7 @@ impl MatchList {
         }
     }
 
-    /// Calls `f` with each chunk and its counts, in order. Returns `None` if the list is corrupt.
+    /// Calls `f` with each chunk and its counts, the chunks of a document together. Returns `None` if the list is corrupt.
     fn for_each(&self, mut f: impl FnMut(u32, FieldCounts)) -> Option<()> {
         match self {
             Self::Term(list) => list.for_each(f),
@@ -174,7 +173,7 @@ pub(crate) struct Bm25Query<'c> {
     table: &'c ChunkTable,
     ranking: Ranking,
     /// In clause order, which is the order of addition.
-    clauses: Vec<ClauseMatches>,
+    clauses: Vec<ClauseMatches<'c>>,
 }
 
 /// BM25's term-frequency factors, precomputed for common counts and lengths.
@@ -260,7 +259,7 @@ impl<'c> Bm25Query<'c> {
         count: usize,
         is_allowed: impl Fn(u32) -> bool,
     ) -> Result<Vec<u32>, DocsError> {
-        let mut heaviest_first: Vec<&ClauseMatches> = self.clauses.iter().collect();
+        let mut heaviest_first: Vec<&ClauseMatches<'_>> = self.clauses.iter().collect();
         heaviest_first.sort_by(|a, b| b.weight.total_cmp(&a.weight));
         let max_factor = MAX_TF_FACTOR * (1.0 + self.ranking.document_share());
         let mut partial = PartialScores::new(self.table);
@@ -288,7 +287,7 @@ impl<'c> Bm25Query<'c> {
     /// Adds the contributions of a clause to the partial scores of all chunks.
     fn accumulate(
         &self,
-        clause: &ClauseMatches,
+        clause: &ClauseMatches<'_>,
         partial: &mut PartialScores,
         is_allowed: impl Fn(u32) -> bool,
     ) -> Result<(), DocsError> {
@@ -317,12 +316,12 @@ impl<'c> Bm25Query<'c> {
 
     /// Returns the contribution of a clause to a chunk by the chunk itself.
     #[inline]
-    fn chunk_score(&self, clause: &ClauseMatches, chunk: u32, count: u32) -> f64 {
+    fn chunk_score(&self, clause: &ClauseMatches<'_>, chunk: u32, count: u32) -> f64 {
         clause.weight * self.table.tf_factors.get(count, self.table.words[chunk as usize])
     }
 
     /// Returns the contribution of a clause to a chunk by its document.
-    fn document_score(&self, clause: &ClauseMatches, document: u32, count: u32) -> f64 {
+    fn document_score(&self, clause: &ClauseMatches<'_>, document: u32, count: u32) -> f64 {
         let words = self.table.document_words[document as usize];
         let factor = self.table.document_tf_factors.get(count, words);
         clause.weight * (self.ranking.document_share() * factor)
@@ -357,7 +356,7 @@ impl<'c> Bm25Query<'c> {
     /// Calls `f` with the contributions of a clause to those of the ascending `chunks` that it contributes to.
     fn contributions(
         &self,
-        clause: &ClauseMatches,
+        clause: &ClauseMatches<'_>,
         requested: &[u32],
         chunks: &[u32],
         mut f: impl FnMut(u32, Contribution),
@@ -391,7 +390,7 @@ impl<'c> Bm25Query<'c> {
         Ok(())
     }
 
-    fn corrupt(&self, clause: &ClauseMatches) -> DocsError {
+    fn corrupt(&self, clause: &ClauseMatches<'_>) -> DocsError {
         self.index.corrupt_postings(&clause.name, CHUNK_POSTINGS)
     }
 

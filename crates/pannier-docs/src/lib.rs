@@ -1,7 +1,7 @@
 //! Document search for context: index a folder, search its chunks, assemble contexts within a token budget.
 //!
-//! - [`build`] writes a [`DocumentIndex`]: documents with their hashes, their chunks, posting lists and optional vectors. Equal
-//!   documents give the same version on every machine.
+//! - [`build`] writes or updates a [`DocumentIndex`]: documents with their hashes, their chunks, posting lists and optional
+//!   vectors. Equal documents give the same version and the same answers on every machine, regardless of earlier versions.
 //! - [`DocumentIndex::resolve`] returns whole documents by term frequency, [`DocumentIndex::search`] chunks by BM25, vectors or both.
 //! - [`Assembler`] packs passages into a context. [`eval`] measures retrieval quality.
 //!
@@ -34,6 +34,7 @@ struct AssemblyGuide;
 
 mod assemble;
 mod build;
+mod catalog;
 mod chunk;
 mod document_index;
 mod embedder;
@@ -43,14 +44,19 @@ mod inspect;
 mod inverted_index;
 mod lexical;
 mod manifest;
+mod merge;
 mod metadata;
 mod reranker;
 mod resolve;
 mod search;
+mod segment;
+mod segment_writer;
 mod sized_file;
 mod source;
+mod stamps;
 mod store;
 mod varint;
+mod vector_log;
 mod vectors;
 mod verify;
 mod word_counts;
@@ -59,21 +65,24 @@ pub use assemble::{
     AssembledContext, Assembler, AssemblyConfig, Candidates, ContextCache, ContextChunk,
     OmittedChunk, OmittedReason, PassageSpans, TokenBudget, verify_determinism,
 };
-pub use build::{BuildOptions, BuildSummary, Progress, build, for_each_chunk};
+pub use build::{
+    BuildOptions, BuildSummary, PathCount, Progress, RemovalReason, build, for_each_chunk,
+};
 pub use chunk::{Chunk, ChunkSizes};
 pub use document_index::{Document, DocumentIndex};
 pub use embedder::{Embedder, EmbedderError, Model, quantize};
 pub use error::DocsError;
 pub use inspect::{DocumentInfo, IndexStats, SizeStats};
 pub use lexical::{Ranking, TermScore};
-pub use manifest::{Manifest, ManifestFile};
+pub use manifest::{Manifest, ManifestFile, ManifestSource, SegmentInfo};
 pub use metadata::{DocumentMetadata, parse_date};
 pub use reranker::{MAX_RERANKED, Reranker, RerankerScore, Reranking};
 pub use resolve::{Resolved, ResolvedDocument, ResolvedSelection, TermFrequency, resolve_policy};
 pub use search::{
     Filters, Fusion, Hit, LexicalScore, QueryVector, SearchMode, SearchOptions, SemanticScore,
 };
-pub use source::DocumentSource;
+pub use source::{DocumentSource, FileRules, SkipReason};
+pub use store::remove_drafts;
 pub use vectors::{ImportedVectors, VectorSource};
 pub use verify::verify;
 
@@ -95,6 +104,7 @@ pub fn fuzz(data: &[u8]) {
         let _ = list.for_each_of(&[0, 1, 5, 1_000], |_, _| {});
     }
     let _ = ImportedVectors::read(data);
+    let _ = (catalog::read(data), stamps::Stamps::decode(&sealed));
     for length in [0, 1, 10, 1_000] {
         if let Some(chunks) = chunk::read(data, length) {
             assert_eq!(chunk::write(&chunks), data);

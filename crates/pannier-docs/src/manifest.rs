@@ -1,4 +1,4 @@
-//! The manifest of an index version: counts, settings, and the sizes and checksums of its files.
+//! The manifest of an index version: counts, settings, segments, and the sizes and checksums of all files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ChunkSizes, DocsError, Model, document_index};
+use crate::{ChunkSizes, DocsError, DocumentSource, FileRules, Model, document_index};
 
 /// The file that names the current version.
 pub(crate) const CURRENT: &str = "CURRENT";
@@ -15,9 +15,17 @@ pub(crate) const CURRENT: &str = "CURRENT";
 pub(crate) const LOCK: &str = "LOCK";
 /// The folder of the versions.
 pub(crate) const VERSIONS: &str = "versions";
-pub(crate) const MANIFEST: &str = "manifest.json";
+/// The folder of the segments.
+pub(crate) const SEGMENTS: &str = "segments";
 
-// The files of a version, besides the manifest.
+// The files of a version.
+pub(crate) const MANIFEST: &str = "manifest.json";
+pub(crate) const DOCUMENTS: &str = "documents";
+pub(crate) const CATALOG: &str = "catalog";
+/// The files of a version, besides the manifest.
+pub(crate) const VERSION_FILES: [&str; 2] = [CATALOG, DOCUMENTS];
+
+// The files of a segment.
 pub(crate) const TABLE: &str = "table";
 pub(crate) const RECORDS: &str = "records";
 pub(crate) const PATHS: &str = "paths";
@@ -30,7 +38,7 @@ pub(crate) const CHUNK_TERMS: &str = "chunk-terms";
 pub(crate) const CHUNK_POSTINGS: &str = "chunk-postings";
 pub(crate) const VECTORS: &str = "vectors";
 pub(crate) const VECTOR_KEYS: &str = "vector-keys";
-pub(crate) const FILES: [&str; 12] = [
+pub(crate) const SEGMENT_FILES: [&str; 12] = [
     TABLE,
     RECORDS,
     PATHS,
@@ -55,7 +63,7 @@ pub struct Manifest {
     /// The version of the file format.
     #[serde(rename = "pannier_cache")]
     pub format: u32,
-    /// The version of the index: a hash of all paths, titles, dates, contents and chunks, and of the model.
+    /// The version of the index: a hash of all paths, titles, dates and contents, of the chunker and of the model.
     pub version: String,
     /// The number of documents.
     pub documents: u32,
@@ -67,14 +75,45 @@ pub struct Manifest {
     pub chunking: String,
     /// The sizes of chunks.
     pub chunk_sizes: ChunkSizes,
+    /// The model of the vectors, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Model>,
+    /// The folder that was indexed, relative to the index where possible, and the rules that selected its files.
+    pub source: ManifestSource,
+    /// The segments, the oldest first.
+    pub segments: Vec<SegmentInfo>,
+    /// The other files with their sizes and checksums.
+    pub files: BTreeMap<String, ManifestFile>,
+}
+
+/// The folder that was indexed, and the rules that selected its files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ManifestSource {
+    /// The folder, relative to the index where possible.
+    pub root: String,
+    /// The rules.
+    #[serde(default, skip_serializing_if = "FileRules::is_default")]
+    pub rules: FileRules,
+}
+
+/// A segment: an immutable part of an index. Deleted documents stay in it until it is merged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SegmentInfo {
+    /// The name of its folder.
+    pub name: String,
+    /// The number of documents in it, deleted ones included.
+    pub documents: u32,
+    /// The number of their chunks.
+    pub chunks: u64,
     /// The number of distinct words of documents.
     pub terms: u64,
     /// The number of distinct terms of chunks.
     pub chunk_terms: u64,
-    /// The model of the vectors, if there are any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<Model>,
-    /// The files with their sizes and checksums.
+    /// Its files with their sizes and checksums.
     pub files: BTreeMap<String, ManifestFile>,
 }
 
@@ -89,9 +128,24 @@ pub struct ManifestFile {
     pub checksum: String,
 }
 
+impl SegmentInfo {
+    /// Returns the size and the checksum of a file.
+    pub(crate) fn file(&self, name: &str) -> (u64, &str) {
+        entry(&self.files, name)
+    }
+}
+
+fn entry<'m>(files: &'m BTreeMap<String, ManifestFile>, name: &str) -> (u64, &'m str) {
+    files.get(name).map_or((0, ""), |file| (file.bytes, file.checksum.as_str()))
+}
+
+fn has_exactly(files: &BTreeMap<String, ManifestFile>, names: &[&str]) -> bool {
+    files.len() == names.len() && names.iter().all(|name| files.contains_key(*name))
+}
+
 impl Manifest {
     /// The format version that is written and read.
-    pub const FORMAT: u32 = 3;
+    pub const FORMAT: u32 = 4;
 
     /// Reads the manifest of a version, and checks its checksum.
     pub(crate) fn read(
@@ -115,17 +169,34 @@ impl Manifest {
             return Err(DocsError::invalid(&path, "its checksum does not match"));
         }
         let manifest: Self = serde_json::from_str(&text).map_err(invalid)?;
-        if manifest.files.len() != FILES.len()
-            || !FILES.iter().all(|name| manifest.files.contains_key(*name))
+        let is_complete = |segment: &SegmentInfo| {
+            is_version_name(&segment.name) && has_exactly(&segment.files, &SEGMENT_FILES)
+        };
+        if !has_exactly(&manifest.files, &VERSION_FILES)
+            || !manifest.segments.iter().all(is_complete)
         {
             return Err(DocsError::invalid(&path, "its list of files is not complete"));
         }
         Ok(manifest)
     }
 
-    /// Returns the size and the checksum of a file.
+    /// Reads the manifest of the current version of an index.
+    ///
+    /// # Errors
+    ///
+    /// [`DocsError::NoIndex`], and [`DocsError::Invalid`] if it is damaged or of another format.
+    pub fn open(index: &Path) -> Result<Self, DocsError> {
+        Self::read(&CurrentVersion::read(index)?)
+    }
+
+    /// Returns the folder that the index at a path is of, with the rules that selected its files.
+    pub fn document_source(&self, index: &Path) -> DocumentSource {
+        DocumentSource::new(index.join(&self.source.root)).rules(self.source.rules.clone())
+    }
+
+    /// Returns the size and the checksum of a file of the version.
     pub(crate) fn file(&self, name: &str) -> (u64, &str) {
-        self.files.get(name).map_or((0, ""), |file| (file.bytes, file.checksum.as_str()))
+        entry(&self.files, name)
     }
 }
 

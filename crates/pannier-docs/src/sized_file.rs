@@ -5,8 +5,8 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use crate::DocsError;
 use crate::manifest::{check_kind, open_error};
+use crate::{DocsError, document_index};
 
 /// An open file with the size that the manifest records.
 #[derive(Debug)]
@@ -29,6 +29,15 @@ impl SizedFile {
 
     pub(crate) fn invalid(&self, problem: &str) -> DocsError {
         DocsError::invalid(&self.path, problem)
+    }
+
+    /// Reads the whole file, and checks its checksum.
+    pub(crate) fn read_whole(&self, checksum: &str) -> Result<Vec<u8>, DocsError> {
+        let bytes = self.read(0, self.bytes)?;
+        match document_index::checksum(&bytes) == checksum {
+            true => Ok(bytes),
+            false => Err(self.invalid("its checksum does not match")),
+        }
     }
 
     /// Reads `length` bytes from `start`.

@@ -1,20 +1,127 @@
-//! The files of a document folder, their paths and ids.
+//! The files of a document folder: which of them are indexed, their paths and ids.
+//!
+//! Files are selected as ripgrep selects them: text files that no glob pattern, no `.gitignore` and no `.ignore` excludes, without
+//! hidden ones. Only files below the folder and the ignore files of its parents matter, not the settings of a user, so that
+//! the same tree gives the same index on every machine.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::WalkBuilder;
+use serde::{Deserialize, Serialize};
 
+use crate::stamps::Stamp;
 use crate::{DocsError, DocumentMetadata};
+
+/// The maximum size of a document.
+const MAX_DOCUMENT_BYTES: u64 = 64 << 20;
+
+/// The folder of a Git repository, which is never indexed.
+const GIT_FOLDER: &str = ".git";
+
+/// Which files of a folder are indexed. An index remembers them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct FileRules {
+    /// Glob patterns: a file must match one of them, and none that starts with `!`. A pattern without a slash matches file
+    /// names, one with a slash matches paths relative to the root. Default: all files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub globs: Vec<String>,
+    /// Includes files and folders whose names start with a dot. Default: no.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
+    /// Includes files that `.gitignore` or `.ignore` exclude. Default: no.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_ignore: bool,
+    /// Fails if a selected file is not a text that can be read, instead of skipping it. Default: no.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub strict: bool,
+}
+
+impl FileRules {
+    /// Creates the rules of the specified command `build`: `.md` files, hidden and ignored ones included, and all must be text.
+    pub fn specified() -> Self {
+        Self { globs: vec!["*.md".to_owned()], hidden: true, no_ignore: true, strict: true }
+    }
+
+    /// Creates rules that select all files, hidden and ignored ones included.
+    pub fn all() -> Self {
+        Self { hidden: true, no_ignore: true, ..Self::default() }
+    }
+
+    /// Returns whether these are the default rules.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
 
 /// A folder of documents, and which of its files are indexed.
 #[derive(Clone, Debug)]
 pub struct DocumentSource {
-    root: PathBuf,
-    patterns: Vec<String>,
-    respects_gitignore: bool,
-    metadata: BTreeMap<String, DocumentMetadata>,
+    pub(crate) root: PathBuf,
+    pub(crate) rules: FileRules,
+    /// Titles and dates by path; `None` keeps those of the index.
+    metadata: Option<BTreeMap<String, DocumentMetadata>>,
+}
+
+/// The reason why a selected file is not indexed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum SkipReason {
+    /// It contains a NUL byte.
+    Binary,
+    /// It is not UTF-8.
+    NotUtf8,
+    /// It is larger than a document may be.
+    TooLarge,
+    /// It cannot be read.
+    Unreadable,
+    /// Its path is not UTF-8, contains a line break, or differs from another one only in case.
+    Name,
+}
+
+impl SkipReason {
+    /// Returns the reason in words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Binary => "binary",
+            Self::NotUtf8 => "not UTF-8",
+            Self::TooLarge => "too large",
+            Self::Unreadable => "unreadable",
+            Self::Name => "name not usable",
+        }
+    }
+}
+
+/// A selected file that is not indexed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SkippedFile {
+    pub(crate) path: String,
+    pub(crate) reason: SkipReason,
+    /// What is wrong with it, and what to do.
+    pub(crate) problem: String,
+    /// Its stamp, if the reason follows from its content.
+    pub(crate) stamp: Option<Stamp>,
+}
+
+impl SkippedFile {
+    fn new(path: impl Into<String>, reason: SkipReason, problem: impl Into<String>) -> Self {
+        Self { path: path.into(), reason, problem: problem.into(), stamp: None }
+    }
+
+    /// Skips a file that was skipped before and has not changed.
+    pub(crate) fn again(file: &SourceFile, reason: SkipReason) -> Self {
+        Self { stamp: file.stamp, ..Self::new(&file.path, reason, reason.as_str()) }
+    }
+
+    pub(crate) fn message(&self) -> String {
+        format!("{}: {}", self.path, self.problem)
+    }
 }
 
 /// A file to be indexed.
@@ -26,69 +133,124 @@ pub(crate) struct SourceFile {
     pub(crate) path: String,
     /// Its path on disk.
     pub(crate) file: PathBuf,
-    /// The title and date from the caller.
-    pub(crate) metadata: DocumentMetadata,
-    /// Its position among all documents in path order.
-    pub(crate) path_rank: u32,
+    /// The title and date from the caller; `None` keeps those of the index.
+    pub(crate) metadata: Option<DocumentMetadata>,
+    /// What the file system says about it.
+    pub(crate) stamp: Option<Stamp>,
+}
+
+/// The files of a source.
+#[derive(Debug, Default)]
+pub(crate) struct SourceFiles {
+    /// Ordered by id.
+    pub(crate) files: Vec<SourceFile>,
+    pub(crate) skipped: Vec<SkippedFile>,
 }
 
 impl DocumentSource {
-    /// Indexes the `.md` files below a folder, including hidden ones.
+    /// Indexes the text files below a folder.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self {
-            root: root.into(),
-            patterns: Vec::new(),
-            respects_gitignore: false,
-            metadata: BTreeMap::new(),
-        }
+        Self { root: root.into(), rules: FileRules::default(), metadata: None }
     }
 
-    /// Sets titles and dates by path relative to the root. They take precedence over front matter.
-    pub fn metadata(mut self, metadata: BTreeMap<String, DocumentMetadata>) -> Self {
-        self.metadata = metadata;
+    /// Returns the folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns which files are indexed.
+    pub fn file_rules(&self) -> &FileRules {
+        &self.rules
+    }
+
+    /// Sets which files are indexed.
+    pub fn rules(mut self, rules: FileRules) -> Self {
+        self.rules = rules;
         self
     }
 
-    /// Indexes the files that match any of these glob patterns instead. A pattern without a slash matches file names, one with
-    /// a slash matches paths relative to the root.
+    /// Sets the glob patterns of the rules.
     pub fn patterns(mut self, patterns: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.patterns = patterns.into_iter().map(Into::into).collect();
+        self.rules.globs = patterns.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets whether files that `.gitignore` lists are skipped. Default: no.
-    pub fn respect_gitignore(mut self, respects: bool) -> Self {
-        self.respects_gitignore = respects;
+    /// Sets titles and dates by path relative to the root. They take precedence over front matter. Without this, an update keeps
+    /// those of the index.
+    pub fn metadata(mut self, metadata: BTreeMap<String, DocumentMetadata>) -> Self {
+        self.metadata = Some(metadata);
         self
     }
 
-    fn globs(&self) -> Result<GlobSet, DocsError> {
-        let default = ["*.md".to_owned()];
-        glob_set(if self.patterns.is_empty() { &default } else { &self.patterns })
-    }
-
-    /// Returns the files ordered by id. The folder of the index itself is skipped.
-    pub(crate) fn files(&self, index: Option<&Path>) -> Result<Vec<SourceFile>, DocsError> {
-        if !self.root.is_dir() {
-            return Err(DocsError::NoSources { path: self.root.clone() });
+    /// Checks that the root is a folder, and that the patterns are valid.
+    pub(crate) fn check(&self) -> Result<(), DocsError> {
+        Globs::new(&self.rules.globs)?;
+        match self.root.is_dir() {
+            true => Ok(()),
+            false => Err(DocsError::NoSources { path: self.root.clone() }),
         }
-        let globs = self.globs()?;
+    }
+
+    /// Returns the files ordered by id, as they are at the time `now`. The folder of the index itself is skipped.
+    pub(crate) fn files(
+        &self,
+        index: Option<&Path>,
+        now: SystemTime,
+    ) -> Result<SourceFiles, DocsError> {
+        let (mut found, mut skipped) = (self.walk(index, now)?, Vec::new());
+        found.files.sort_unstable_by(|a, b| (&a.id, &a.path).cmp(&(&b.id, &b.path)));
+        found.files.dedup_by(|second, first| {
+            let is_clash = second.id == first.id;
+            if is_clash {
+                let problem =
+                    format!("its name and {} differ only in case; rename one", first.path);
+                skipped.push(SkippedFile::new(&second.path, SkipReason::Name, problem));
+            }
+            is_clash
+        });
+        found.skipped.extend(skipped);
+        found.skipped.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        let mut problems = Vec::new();
+        for path in self.metadata.iter().flat_map(BTreeMap::keys) {
+            let id = path.to_lowercase();
+            let same = found.files.binary_search_by(|file| file.id.cmp(&id));
+            if same.is_err() {
+                problems
+                    .push(format!("{path}: there is no such document; remove its title and date"));
+            }
+        }
+        if self.rules.strict {
+            problems.extend(found.skipped.iter().map(SkippedFile::message));
+        }
+        problems.sort_unstable();
+        if problems.is_empty() { Ok(found) } else { Err(DocsError::Sources { problems }) }
+    }
+
+    fn walk(&self, index: Option<&Path>, now: SystemTime) -> Result<SourceFiles, DocsError> {
+        self.check()?;
+        let no_sources = |_| DocsError::NoSources { path: self.root.clone() };
+        let root = self.root.canonicalize().map_err(no_sources)?;
+        let globs = Globs::new(&self.rules.globs)?;
         let index = index.and_then(|index| index.canonicalize().ok());
-        let (mut files, mut problems) = (Vec::new(), Vec::new());
-        let mut walk = WalkBuilder::new(&self.root);
-        walk.standard_filters(false).require_git(false);
-        walk.git_ignore(self.respects_gitignore).parents(self.respects_gitignore);
+        let mut walk = WalkBuilder::new(&root);
+        walk.standard_filters(false).require_git(false).hidden(!self.rules.hidden);
+        let uses_ignore = !self.rules.no_ignore;
+        walk.ignore(uses_ignore).git_ignore(uses_ignore).parents(uses_ignore);
         walk.filter_entry(move |entry| {
             let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
-            let is_index =
-                |index: &PathBuf| entry.path().canonicalize().is_ok_and(|path| path == *index);
-            !(is_folder && index.as_ref().is_some_and(is_index))
+            let is_skipped =
+                || entry.file_name() == GIT_FOLDER || index.as_deref() == Some(entry.path());
+            !is_folder || entry.depth() == 0 || !is_skipped()
         });
+        let mut found = SourceFiles::default();
         for entry in walk.build() {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(error) => {
-                    problems.push(error.to_string());
+                    let path = below(&root, error_path(&error).unwrap_or(&root));
+                    let problem = format!("it cannot be read: {error}");
+                    let skipped = SkippedFile::new(path, SkipReason::Unreadable, problem);
+                    found.skipped.push(skipped);
                     continue;
                 }
             };
@@ -96,43 +258,99 @@ impl DocumentSource {
             if !entry.file_type().is_some_and(|kind| kind.is_file()) {
                 continue;
             }
-            let Ok(relative) = entry.path().strip_prefix(&self.root) else { continue };
-            if !globs.is_match(relative) {
+            let Ok(relative) = entry.path().strip_prefix(&root) else { continue };
+            if !globs.matches(relative) {
                 continue;
             }
             match slash_path(relative) {
                 Some(path) => {
+                    let metadata = self.metadata.as_ref();
+                    let metadata = metadata.map(|all| all.get(&path).cloned().unwrap_or_default());
                     let id = path.to_lowercase();
-                    let metadata = self.metadata.get(&path).cloned().unwrap_or_default();
-                    files.push(SourceFile {
-                        id,
-                        path,
-                        file: entry.into_path(),
-                        metadata,
-                        path_rank: 0,
-                    });
+                    let stamp = entry.metadata().ok();
+                    let stamp = stamp.and_then(|stamp| Stamp::new(&stamp, now));
+                    let file = entry.into_path();
+                    found.files.push(SourceFile { id, path, file, metadata, stamp });
                 }
-                None => problems.push(format!(
-                    "{}: its name is not UTF-8 or contains a line break; rename it",
-                    relative.display()
-                )),
+                None => {
+                    let problem = "its name is not UTF-8 or contains a line break; rename it";
+                    let path = below(&root, entry.path());
+                    found.skipped.push(SkippedFile::new(path, SkipReason::Name, problem));
+                }
             }
         }
-        files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        files.iter_mut().zip(0..).for_each(|(file, path_rank)| file.path_rank = path_rank);
-        for path in self.metadata.keys() {
-            if files.binary_search_by(|file| file.path.as_str().cmp(path)).is_err() {
-                problems
-                    .push(format!("{path}: there is no such document; remove its title and date"));
-            }
+        Ok(found)
+    }
+}
+
+impl SourceFile {
+    /// Reads the text, or returns why the file is not indexed.
+    pub(crate) fn read(&self) -> Result<String, SkippedFile> {
+        let skipped = |reason, problem: String| {
+            let stamp = self.stamp;
+            SkippedFile { stamp, ..SkippedFile::new(&self.path, reason, problem) }
+        };
+        let unreadable = |error| {
+            let problem = format!("it cannot be read: {error}");
+            SkippedFile::new(&self.path, SkipReason::Unreadable, problem)
+        };
+        let source = File::open(&self.file).map_err(unreadable)?;
+        let bytes = pannier_files::read_file_bounded(&source, MAX_DOCUMENT_BYTES);
+        let bytes = bytes.map_err(unreadable)?.ok_or_else(|| {
+            let problem =
+                format!("it is larger than {MAX_DOCUMENT_BYTES} bytes; split or exclude it");
+            skipped(SkipReason::TooLarge, problem)
+        })?;
+        if bytes.contains(&0) {
+            let problem = "it is binary: it contains a NUL byte; exclude it";
+            return Err(skipped(SkipReason::Binary, problem.to_owned()));
         }
-        files.sort_unstable_by(|a, b| (&a.id, &a.path).cmp(&(&b.id, &b.path)));
-        for pair in files.windows(2).filter(|pair| pair[0].id == pair[1].id) {
-            let (first, second) = (&pair[0].path, &pair[1].path);
-            problems.push(format!("{first} and {second} differ only in case; rename one"));
+        String::from_utf8(bytes).map_err(|error| {
+            let offset = error.utf8_error().valid_up_to();
+            let problem =
+                format!("it is not UTF-8 at byte {offset}; save it as UTF-8 or exclude it");
+            skipped(SkipReason::NotUtf8, problem)
+        })
+    }
+}
+
+/// Returns the path that an error of walking is about.
+fn error_path(error: &ignore::Error) -> Option<&Path> {
+    match error {
+        ignore::Error::WithPath { path, .. } => Some(path),
+        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => {
+            error_path(err)
         }
-        problems.sort_unstable();
-        if problems.is_empty() { Ok(files) } else { Err(DocsError::Sources { problems }) }
+        _ => None,
+    }
+}
+
+/// Returns a path relative to the root, for messages.
+fn below(root: &Path, path: &Path) -> String {
+    let relative = path.strip_prefix(root).unwrap_or(path).display().to_string();
+    relative.escape_debug().to_string()
+}
+
+/// Compiled glob patterns.
+struct Globs {
+    /// `None` selects all files.
+    included: Option<GlobSet>,
+    excluded: GlobSet,
+}
+
+impl Globs {
+    fn new(patterns: &[String]) -> Result<Self, DocsError> {
+        let (excluded, included): (Vec<String>, Vec<String>) =
+            patterns.iter().cloned().partition(|pattern| pattern.starts_with('!'));
+        let excluded: Vec<String> =
+            excluded.iter().map(|pattern| pattern[1..].to_owned()).collect();
+        let included = if included.is_empty() { None } else { Some(glob_set(&included)?) };
+        Ok(Self { included, excluded: glob_set(&excluded)? })
+    }
+
+    fn matches(&self, path: &Path) -> bool {
+        self.included.as_ref().is_none_or(|included| included.is_match(path))
+            && !self.excluded.is_match(path)
     }
 }
 
@@ -167,4 +385,34 @@ pub(crate) fn is_contained_path(path: &str) -> bool {
     !path.is_empty()
         && !path.contains(['\n', '\r', '\0'])
         && path.split('/').all(|component| !matches!(component, "" | "." | ".."))
+}
+
+/// Returns the path from one folder to another, both absolute, with forward slashes: relative, so that both can be moved
+/// together. Folders without a common ancestor, and names that are not UTF-8, have none.
+pub(crate) fn relative_path(from: &Path, to: &Path) -> Option<String> {
+    let (from, to): (Vec<Component<'_>>, Vec<Component<'_>>) =
+        (from.components().collect(), to.components().collect());
+    let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+    if common == 0 {
+        return None;
+    }
+    let up = std::iter::repeat_n(Some(".."), from.len() - common);
+    let down = to[common..].iter().map(|component| component.as_os_str().to_str());
+    let parts: Option<Vec<&str>> = up.chain(down).collect();
+    Some(parts?.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_paths_lead_from_one_folder_to_the_other() {
+        let path = |from: &str, to: &str| relative_path(Path::new(from), Path::new(to));
+        assert_eq!(path("/a/.pannier/index", "/a").as_deref(), Some("../.."));
+        assert_eq!(path("/a/cache", "/a/docs/x").as_deref(), Some("../docs/x"));
+        assert_eq!(path("/a", "/a").as_deref(), Some(""));
+        assert_eq!(path("/a/b", "/").as_deref(), Some("../.."));
+        assert_eq!(path("a", "/b"), None);
+    }
 }

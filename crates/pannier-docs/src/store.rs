@@ -1,7 +1,8 @@
 //! Writing index versions to disk.
 //!
-//! One build at a time holds the lock. It writes a version as a draft next to the current one, syncs it, and publishes it by
-//! one rename. An interrupted build leaves a draft that nobody reads and that the next build removes.
+//! One build at a time holds the lock. It writes a segment and a version as drafts next to the current ones, syncs them, and
+//! publishes them by one rename. An interrupted build leaves drafts that nobody reads. The next command that sees them while
+//! nobody holds the lock removes them.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -10,30 +11,34 @@ use std::path::{Path, PathBuf};
 use pannier_files::{FileLock, replace_file_through};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::DocsError;
 use crate::manifest::{
-    CURRENT, CurrentVersion, LOCK, MANIFEST, ManifestFile, VERSIONS, check_kind,
+    CURRENT, CurrentVersion, LOCK, MANIFEST, Manifest, ManifestFile, SEGMENTS, SegmentInfo,
+    VERSIONS, check_kind, is_version_name,
 };
+use crate::vector_log::VECTOR_LOG;
+use crate::{DocsError, DocumentIndex};
 
 /// The content of the lock file. It marks a folder as an index.
 const LOCK_MAGIC: &str = "pannier cache\n";
 
-/// Locks the folder for one build. A folder that is neither empty nor marked as an index is rejected.
-pub(crate) fn lock(index: &Path) -> Result<FileLock, DocsError> {
+/// Locks the folder for one build, and waits for another build if `waits`. A folder that is neither empty nor marked as an
+/// index is rejected.
+pub(crate) fn lock(index: &Path, waits: bool) -> Result<FileLock, DocsError> {
     let failed = |error| DocsError::io("write", index, error);
     fs::create_dir_all(index).map_err(failed)?;
     let path = index.join(LOCK);
-    // A build that was interrupted at its start leaves an empty lock file.
-    let is_marked = check_kind(&path, false).is_ok()
-        && fs::read(&path).is_ok_and(|text| text == LOCK_MAGIC.as_bytes() || text.is_empty());
-    let is_link =
-        fs::symlink_metadata(index.join(VERSIONS)).is_ok_and(|metadata| !metadata.is_dir());
+    let is_link = |name: &&str| {
+        fs::symlink_metadata(index.join(name)).is_ok_and(|metadata| !metadata.is_dir())
+    };
     let is_empty = fs::read_dir(index).map_err(failed)?.next().is_none();
-    if !(is_marked || is_empty) || is_link {
+    if !(is_marked(&path) || is_empty) || [VERSIONS, SEGMENTS].iter().any(is_link) {
         return Err(DocsError::NotAnIndex { path: index.to_owned() });
     }
-    let failed = |error| DocsError::io("lock", &path, error);
-    let Some(lock) = FileLock::try_acquire(&path).map_err(failed)? else {
+    let lock = match waits {
+        true => FileLock::wait(&path).map(Some),
+        false => FileLock::try_acquire(&path),
+    };
+    let Some(lock) = lock.map_err(|error| DocsError::io("lock", &path, error))? else {
         return Err(DocsError::Busy { path: index.to_owned() });
     };
     let mut file = lock.file();
@@ -42,6 +47,54 @@ pub(crate) fn lock(index: &Path) -> Result<FileLock, DocsError> {
         marked.map_err(|error| DocsError::io("write", &path, error))?;
     }
     Ok(lock)
+}
+
+/// Returns whether a lock file marks an index. A build that was interrupted at its start leaves an empty one.
+fn is_marked(path: &Path) -> bool {
+    check_kind(path, false).is_ok()
+        && fs::read(path).is_ok_and(|text| text == LOCK_MAGIC.as_bytes() || text.is_empty())
+}
+
+/// Removes the drafts of builds that were interrupted, unless a build is running. Vectors that such a build computed stay for
+/// the next one.
+pub fn remove_drafts(index: &Path) {
+    let has_draft = |folder: &str| {
+        let entries = fs::read_dir(index.join(folder)).into_iter().flatten().flatten();
+        entries.into_iter().any(|entry| entry.file_name().to_str().is_some_and(is_draft))
+    };
+    if [VERSIONS, SEGMENTS].into_iter().any(has_draft)
+        && is_marked(&index.join(LOCK))
+        && let Ok(_lock) = lock(index, false)
+    {
+        [VERSIONS, SEGMENTS].into_iter().for_each(|folder| remove(&index.join(folder), is_draft));
+    }
+}
+
+/// Removes what an interrupted build left. If there is no current version, only drafts are removed.
+pub(crate) fn clean(index: &Path, current: Option<&DocumentIndex>) {
+    match current {
+        Some(current) => remove_unused(index, current.manifest(), current.folder()),
+        None => {
+            [VERSIONS, SEGMENTS].into_iter().for_each(|folder| {
+                remove(&index.join(folder), is_draft);
+            });
+        }
+    }
+}
+
+/// Removes what the current version does not use: older versions and segments, and the log of vectors.
+pub(crate) fn clean_after_build(index: &Path, manifest: &Manifest) {
+    if let Ok(current) = CurrentVersion::read(index) {
+        remove_unused(index, manifest, &current.folder);
+    }
+    let _ = fs::remove_file(index.join(VECTOR_LOG));
+}
+
+fn remove_unused(index: &Path, manifest: &Manifest, version: &Path) {
+    let is_other = |name: &str| is_draft(name) || is_version_name(name) && !version.ends_with(name);
+    remove(&index.join(VERSIONS), is_other);
+    let is_used = |name: &str| manifest.segments.iter().any(|segment| segment.name == name);
+    remove(&index.join(SEGMENTS), |name| is_draft(name) || is_version_name(name) && !is_used(name));
 }
 
 /// A file writer that computes size and checksum.
@@ -116,46 +169,66 @@ pub(crate) fn sync_folder(path: &Path) -> Result<(), DocsError> {
     Ok(())
 }
 
-/// Makes a draft the current version: renames it, then replaces `CURRENT`. Returns its name.
-pub(crate) fn publish(
-    index: &Path,
-    versions: &Path,
-    draft: &Path,
-    version: &str,
-) -> Result<String, DocsError> {
-    let first = CurrentVersion::read(index).map_or(1, |current| current.number().saturating_add(1));
+/// Returns a name that is not taken in a folder: a hash, and a number from `first` on.
+fn free_name(folder: &Path, hash: &str, first: u32) -> String {
     let names = (first..=999_999_999).chain(1..first).map(|number| match number {
-        1 => version.to_owned(),
-        number => format!("{version}-{number}"),
+        1 => hash.to_owned(),
+        number => format!("{hash}-{number}"),
     });
-    let name = names.into_iter().find(|name| fs::symlink_metadata(versions.join(name)).is_err());
-    let name = name.unwrap_or_default();
+    let is_free = |name: &String| fs::symlink_metadata(folder.join(name)).is_err();
+    names.into_iter().find(is_free).unwrap_or_default()
+}
+
+/// Gives the draft of a segment its name, a hash of its files, and returns it.
+pub(crate) fn publish_segment(index: &Path, info: &SegmentInfo) -> Result<String, DocsError> {
+    let segments = index.join(SEGMENTS);
+    let mut hash = blake3::Hasher::new();
+    for (name, file) in &info.files {
+        hash.update(format!("{name} {} {}\n", file.bytes, file.checksum).as_bytes());
+    }
+    let name = free_name(&segments, hash.finalize().to_hex().as_str(), 1);
+    let folder = segments.join(&name);
+    let renamed = fs::rename(segments.join(draft_name()), &folder);
+    renamed.map_err(|error| DocsError::io("write", &folder, error))?;
+    sync_folder(&segments)?;
+    Ok(name)
+}
+
+/// Makes a draft the current version: renames it, then replaces `CURRENT`.
+pub(crate) fn publish(index: &Path, draft: &Path, version: &str) -> Result<(), DocsError> {
+    let versions = index.join(VERSIONS);
+    let first = CurrentVersion::read(index).map_or(1, |current| current.number().saturating_add(1));
+    let name = free_name(&versions, version, first);
     let (folder, next) = (versions.join(&name), index.join("CURRENT.next"));
     let manifest = draft.join(MANIFEST);
     let manifest = fs::read(&manifest).map_err(|error| DocsError::io("read", &manifest, error))?;
     fs::rename(draft, &folder).map_err(|error| DocsError::io("write", &folder, error))?;
     let published = (|| {
-        sync_folder(versions)?;
+        sync_folder(&versions)?;
         let (line, current) = (CurrentVersion::line(&name, &manifest), index.join(CURRENT));
         // The name is fixed, so that the next build replaces the file of an interrupted one.
         replace_file_through(&next, &current, |file| file.write_all(line.as_bytes()))
             .map_err(|error| DocsError::io("write", &current, error))
     })();
     published.inspect_err(|_| _ = fs::remove_dir_all(&folder))?;
-    sync_folder(index)?;
-    Ok(name)
+    sync_folder(index)
 }
 
-pub(crate) fn is_draft(name: &str) -> bool {
+/// Returns the name of this process's draft.
+pub(crate) fn draft_name() -> String {
+    format!("draft-{}", std::process::id())
+}
+
+fn is_draft(name: &str) -> bool {
     let number = name.strip_prefix("draft-");
     number.is_some_and(|number| {
         !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
     })
 }
 
-/// Removes version folders by name. A folder that cannot be removed because a process reads it stays until the next build.
-pub(crate) fn remove(versions: &Path, is_match: impl Fn(&str) -> bool) {
-    let Ok(entries) = fs::read_dir(versions) else { return };
+/// Removes folders by name. A folder that cannot be removed because a process reads it stays until the next build.
+fn remove(folder: &Path, is_match: impl Fn(&str) -> bool) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         if entry.file_name().to_str().is_some_and(&is_match) {
             let _ = fs::remove_dir_all(entry.path());

@@ -11,10 +11,17 @@ use std::path::Path;
 use rayon::prelude::*;
 use serde::Deserialize;
 
+use crate::vector_log::VectorLog;
 use crate::{DocsError, DocumentIndex, Embedder, Model, quantize};
 
 /// The length of the text hash that identifies a vector for reuse.
 pub(crate) const KEY_BYTES: usize = 16;
+
+/// The hash of the text that a vector was computed from.
+pub(crate) type VectorKey = [u8; KEY_BYTES];
+
+/// An encoded vector with its key.
+pub(crate) type KeyedVector = (VectorKey, Vec<u8>);
 
 /// The number of vectors that a thread compares at once.
 const VECTORS_PER_BATCH: usize = 4_096;
@@ -134,10 +141,13 @@ fn bytes(vector: &[i16]) -> Vec<u8> {
     vector.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// The vectors of chunks during a build: reused from the previous version, or new.
+/// The vectors of chunks during a build: reused from the previous version or from a build that was interrupted, or new.
 pub(crate) struct ChunkVectors<'v> {
     vectors: VectorSource<'v>,
-    reusable: BTreeMap<[u8; KEY_BYTES], Vec<u8>>,
+    /// The previous version, and the segment and chunk of each of its vectors, ordered by the hash of the text.
+    previous: Option<&'v DocumentIndex>,
+    stored: Vec<(VectorKey, u32, u32)>,
+    log: Option<VectorLog>,
     embedded: u64,
     /// The first chunk without an imported vector, and the number of such chunks.
     missing: Option<(String, String)>,
@@ -145,15 +155,32 @@ pub(crate) struct ChunkVectors<'v> {
 }
 
 impl<'v> ChunkVectors<'v> {
-    pub(crate) fn new(vectors: VectorSource<'v>, previous: Option<&DocumentIndex>) -> Self {
+    pub(crate) fn new(
+        vectors: VectorSource<'v>,
+        index: &Path,
+        previous: Option<&'v DocumentIndex>,
+    ) -> Result<Self, DocsError> {
         let same =
             previous.filter(|previous| previous.manifest().model.as_ref() == vectors.model());
-        let reusable = match (same, vectors) {
-            // Damaged vectors are recomputed.
-            (Some(index), VectorSource::Embedder(_)) => stored_vectors(index).unwrap_or_default(),
-            _ => BTreeMap::new(),
-        };
-        Self { vectors, reusable, embedded: 0, missing: None, missing_count: 0 }
+        let (mut stored, mut log) = (Vec::new(), None);
+        if let VectorSource::Embedder(embedder) = vectors {
+            log = Some(VectorLog::open(index, embedder.model())?);
+            for (segment, number) in same.iter().flat_map(|same| same.segments()).zip(0..) {
+                // Damaged vectors are recomputed.
+                let keys = segment.vector_keys().unwrap_or_default();
+                stored.extend(keys.into_iter().zip(0..).map(|(key, chunk)| (key, number, chunk)));
+            }
+            stored.sort_unstable();
+        }
+        Ok(Self {
+            vectors,
+            previous: same,
+            stored,
+            log,
+            embedded: 0,
+            missing: None,
+            missing_count: 0,
+        })
     }
 
     pub(crate) fn model(&self) -> Option<&'v Model> {
@@ -188,7 +215,7 @@ impl<'v> ChunkVectors<'v> {
         &mut self,
         chunks: &[(String, String)],
     ) -> Result<(Vec<u8>, Vec<u8>), DocsError> {
-        let keys: Vec<[u8; KEY_BYTES]> = chunks.iter().map(|(_, text)| key(text)).collect();
+        let keys: Vec<VectorKey> = chunks.iter().map(|(_, text)| key(text)).collect();
         let mut all = Vec::new();
         match self.vectors {
             VectorSource::Unspecified | VectorSource::None => {}
@@ -204,48 +231,67 @@ impl<'v> ChunkVectors<'v> {
                 }
             }
             VectorSource::Embedder(embedder) => {
-                let is_new = |key: &[u8; KEY_BYTES]| !self.reusable.contains_key(key);
-                let new: Vec<&str> = keys
-                    .iter()
-                    .zip(chunks)
-                    .filter(|(key, _)| is_new(key))
-                    .map(|(_, (_, text))| text.as_str())
-                    .collect();
-                let computed = embedder.embed(&new).map_err(DocsError::Embedder)?;
-                let dimensions = embedder.model().dimensions as usize;
-                if computed.len() != new.len()
-                    || computed.iter().any(|vector| vector.len() != dimensions)
-                {
-                    let name = &embedder.model().name;
-                    let problem = format!(
-                        "it did not return a vector of {dimensions} dimensions for each text"
-                    );
-                    return Err(DocsError::model(Path::new(name), problem));
+                let mut known = BTreeMap::new();
+                let mut new: BTreeMap<VectorKey, &str> = BTreeMap::new();
+                for (key, (_, text)) in keys.iter().zip(chunks) {
+                    match self.find(key)? {
+                        Some(vector) => _ = known.insert(*key, vector),
+                        None => _ = new.insert(*key, text),
+                    }
                 }
-                self.embedded += new.len() as u64;
-                let mut computed = computed.iter();
-                for key in &keys {
-                    let reused = self.reusable.get(key).cloned();
-                    all.extend(
-                        reused
-                            .or_else(|| computed.next().map(|vector| bytes(vector)))
-                            .unwrap_or_default(),
-                    );
-                }
+                known.extend(self.embed(embedder, &new)?);
+                all.extend(keys.iter().flat_map(|key| known.get(key).into_iter().flatten()));
             }
         }
         Ok((keys.concat(), all))
     }
+
+    /// Returns the vector of a text that was embedded before.
+    fn find(&mut self, key: &VectorKey) -> Result<Option<Vec<u8>>, DocsError> {
+        if let Some(log) = &mut self.log
+            && let Some(vector) = log.get(key)?
+        {
+            return Ok(Some(vector));
+        }
+        let position = self.stored.partition_point(|(other, ..)| other < key);
+        let stored = self.stored.get(position).filter(|(other, ..)| other == key);
+        let (Some((_, segment, chunk)), Some(previous)) = (stored, self.previous) else {
+            return Ok(None);
+        };
+        let dimensions = self.model().map_or(0, |model| model.dimensions as usize);
+        // Damaged vectors are recomputed.
+        let vectors = previous.segments()[*segment as usize].vectors().unwrap_or_default();
+        let start = *chunk as usize * dimensions;
+        Ok(vectors.get(start..start + dimensions).map(bytes))
+    }
+
+    /// Embeds texts, and appends the vectors to the log.
+    fn embed(
+        &mut self,
+        embedder: &dyn Embedder,
+        texts: &BTreeMap<VectorKey, &str>,
+    ) -> Result<Vec<KeyedVector>, DocsError> {
+        if texts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let all: Vec<&str> = texts.values().copied().collect();
+        let computed = embedder.embed(&all).map_err(DocsError::Embedder)?;
+        let dimensions = embedder.model().dimensions as usize;
+        if computed.len() != all.len() || computed.iter().any(|vector| vector.len() != dimensions) {
+            let name = &embedder.model().name;
+            let problem =
+                format!("it did not return a vector of {dimensions} dimensions for each text");
+            return Err(DocsError::model(Path::new(name), problem));
+        }
+        self.embedded += all.len() as u64;
+        let vectors = computed.iter().map(|vector| bytes(vector));
+        let vectors: Vec<_> = texts.keys().copied().zip(vectors).collect();
+        self.log.as_mut().map_or(Ok(()), |log| log.append(&vectors))?;
+        Ok(vectors)
+    }
 }
 
-/// Returns the vectors of an index by the hash of their text.
-fn stored_vectors(index: &DocumentIndex) -> Result<BTreeMap<[u8; KEY_BYTES], Vec<u8>>, DocsError> {
-    let dimensions = index.manifest().model.as_ref().map_or(0, |model| model.dimensions as usize);
-    let vectors = index.vectors()?.chunks_exact(dimensions.max(1));
-    Ok(index.vector_keys()?.into_iter().zip(vectors.map(bytes)).collect())
-}
-
-fn key(text: &str) -> [u8; KEY_BYTES] {
+fn key(text: &str) -> VectorKey {
     let mut key = [0; KEY_BYTES];
     key.copy_from_slice(&blake3::hash(text.as_bytes()).as_bytes()[..KEY_BYTES]);
     key

@@ -11,13 +11,15 @@ use std::path::Path;
 use crate::chunk::{self, ChunkRow, chunker_version};
 use crate::inverted_index::IndexBuilder;
 use crate::manifest::{
-    CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CurrentVersion, FILES, MANIFEST, Manifest, POSTINGS,
-    TABLE, TERMS,
+    CATALOG, CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNKS, CurrentVersion, DOCUMENTS, MANIFEST,
+    Manifest, POSTINGS, RECORDS, SEGMENT_FILES, SEGMENTS, TABLE, TERMS, VERSION_FILES,
 };
+use crate::segment::Segment;
+use crate::segment_writer::{BATCH_BYTES, BATCH_DOCUMENTS};
 use crate::sized_file::SizedFile;
 use crate::store::ChecksumWriter;
 use crate::word_counts::TermCounts;
-use crate::{DocsError, DocumentIndex, build};
+use crate::{DocsError, DocumentIndex, catalog};
 
 /// Returns the problems of the index at a path, one line each; none if it is intact.
 ///
@@ -47,13 +49,30 @@ fn verify_once(path: &Path) -> Result<Vec<String>, DocsError> {
     if let Err(error) = current.check() {
         return to_problem(error);
     }
-    check_names(&current.folder, &mut problems)?;
+    let names: Vec<&str> = VERSION_FILES.iter().copied().chain([MANIFEST]).collect();
+    check_names(&current.folder, &names, &mut problems)?;
     match Manifest::read(&current) {
-        Ok(manifest) => check_files(&current.folder, &manifest, &mut problems)?,
+        Ok(manifest) => {
+            for segment in &manifest.segments {
+                let folder = path.join(SEGMENTS).join(&segment.name);
+                // A missing folder is a problem of its files.
+                if folder.is_dir() {
+                    check_names(&folder, &SEGMENT_FILES, &mut problems)?;
+                }
+            }
+            check_files(path, &current.folder, &manifest, &mut problems)?;
+        }
         Err(error) => problems.extend(to_problem(error)?),
     }
     match DocumentIndex::open(path) {
-        Ok(index) => check_contents(&index, &mut problems)?,
+        Ok(index) => {
+            let chunking = index.manifest().chunking.as_str();
+            for segment in index.segments() {
+                let is_same_chunker = chunking == chunker_version(index.manifest().chunk_sizes);
+                check_segment(&index, segment, is_same_chunker, &mut problems)?;
+            }
+            check_version(&index, &mut problems)?;
+        }
         Err(error) => problems.extend(to_problem(error)?),
     }
     let mut seen = BTreeSet::new();
@@ -69,13 +88,13 @@ fn to_problem(error: DocsError) -> Result<Vec<String>, DocsError> {
     }
 }
 
-/// Reports files that do not belong to the folder of a version.
-fn check_names(folder: &Path, problems: &mut Vec<String>) -> Result<(), DocsError> {
+/// Reports files that do not belong to a folder.
+fn check_names(folder: &Path, names: &[&str], problems: &mut Vec<String>) -> Result<(), DocsError> {
     let failed = |error| DocsError::io("read", folder, error);
     let mut extra = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
-        if !FILES.iter().chain(&[MANIFEST]).any(|known| name == **known) {
+        if !names.iter().any(|known| name == **known) {
             extra
                 .push(format!("{}: it does not belong to the index", folder.join(&name).display()));
         }
@@ -87,12 +106,18 @@ fn check_names(folder: &Path, problems: &mut Vec<String>) -> Result<(), DocsErro
 
 /// Checks the size and checksum of every file.
 fn check_files(
-    folder: &Path,
+    root: &Path,
+    version: &Path,
     manifest: &Manifest,
     problems: &mut Vec<String>,
 ) -> Result<(), DocsError> {
-    for name in FILES {
-        if let Err(error) = check_file(&folder.join(name), manifest.file(name)) {
+    let own = VERSION_FILES.iter().map(|name| (version.join(name), manifest.file(name)));
+    let of_segments = manifest.segments.iter().flat_map(|segment| {
+        let folder = root.join(SEGMENTS).join(&segment.name);
+        SEGMENT_FILES.iter().map(move |name| (folder.join(name), segment.file(name)))
+    });
+    for (path, file) in own.chain(of_segments) {
+        if let Err(error) = check_file(&path, file) {
             problems.extend(to_problem(error)?);
         }
     }
@@ -102,7 +127,8 @@ fn check_files(
 /// Returns whether every file has the size and the checksum of the manifest.
 pub(crate) fn checksums_match(index: &DocumentIndex) -> bool {
     let mut problems = Vec::new();
-    check_files(index.folder(), index.manifest(), &mut problems).is_ok() && problems.is_empty()
+    check_files(index.root(), index.folder(), index.manifest(), &mut problems).is_ok()
+        && problems.is_empty()
 }
 
 fn check_file(path: &Path, (bytes, checksum): (u64, &str)) -> Result<(), DocsError> {
@@ -116,37 +142,41 @@ fn check_file(path: &Path, (bytes, checksum): (u64, &str)) -> Result<(), DocsErr
 }
 
 /// Returns the end of the batch of documents that starts at `first`.
-fn batch_end(index: &DocumentIndex, first: u32) -> u32 {
+fn batch_end(segment: &Segment, first: u32) -> u32 {
     let mut bytes = 0;
     let fits = |document: &u32| {
-        bytes += index.content_bytes(*document);
-        bytes <= build::BATCH_BYTES
+        bytes += segment.content_bytes(*document);
+        bytes <= BATCH_BYTES
     };
-    let count = (first..index.len()).take(build::BATCH_DOCUMENTS).take_while(fits).count();
+    let count = (first..segment.len()).take(BATCH_DOCUMENTS).take_while(fits).count();
     first + (count as u32).max(1)
 }
 
-/// Rebuilds everything from the contents, and compares.
-fn check_contents(index: &DocumentIndex, problems: &mut Vec<String>) -> Result<(), DocsError> {
-    let folder = index.folder();
+/// Rebuilds a segment from its contents, deleted ones included, and compares.
+fn check_segment(
+    index: &DocumentIndex,
+    segment: &Segment,
+    is_same_chunker: bool,
+    problems: &mut Vec<String>,
+) -> Result<(), DocsError> {
+    let folder = &segment.folder;
     let (mut document_terms, mut chunk_terms) = (IndexBuilder::default(), IndexBuilder::default());
     let mut chunk_table = ChecksumWriter::default();
-    let mut version =
-        build::VersionHasher::new(&index.manifest().chunking, index.manifest().model.as_ref());
     let sizes = index.manifest().chunk_sizes;
-    let is_same_chunker = index.manifest().chunking == chunker_version(sizes);
     let mut last: Option<String> = None;
     let mut chunk_count = 0;
     let mut is_readable = true;
     let mut first = 0;
-    while first < index.len() {
+    while first < segment.len() {
         let (mut words, mut terms, first_chunk) = (Vec::new(), Vec::new(), chunk_count);
-        let end = batch_end(index, first);
+        let end = batch_end(segment, first);
         for number in first..end {
-            let read = index
-                .document(number)
-                .and_then(|document| Ok((document, index.record(number)?, index.chunks(number)?)));
-            let (document, record, chunks) = match read {
+            let read = segment.record(number).and_then(|record| {
+                let content = segment.content(number, &record)?;
+                let chunks = segment.chunks(number, &record)?;
+                Ok((record, content, chunks))
+            });
+            let (record, content, chunks) = match read {
                 Ok(read) => read,
                 Err(error) => {
                     problems.extend(to_problem(error)?);
@@ -154,73 +184,51 @@ fn check_contents(index: &DocumentIndex, problems: &mut Vec<String>) -> Result<(
                     continue;
                 }
             };
-            if last.as_ref().is_some_and(|last| *last >= document.id) {
-                problems.push(format!(
-                    "{}: {} is not in id order",
-                    folder.join("records").display(),
-                    document.path
-                ));
+            let mut report = |file: &str, problem: String| {
+                problems.push(format!("{}: {problem}", folder.join(file).display()));
+            };
+            let path = &record.path;
+            let id = path.to_lowercase();
+            if last.as_ref().is_some_and(|last| *last >= id) {
+                report(RECORDS, format!("{path} is not in id order"));
             }
             let title = record.metadata.title.as_deref();
-            let rebuilt = chunk::chunks(&document.path, &document.content, title, sizes);
-            if !chunk::are_char_boundaries(&chunks, &document.content)
-                || rebuilt != chunks && is_same_chunker
-            {
-                problems.push(format!(
-                    "{}: the chunks of {} do not match its content",
-                    folder.join("chunks").display(),
-                    document.path
-                ));
+            let rebuilt = chunk::chunks(path, &content, title, sizes);
+            let is_intact = chunk::are_char_boundaries(&chunks, &content);
+            if !is_intact || rebuilt != chunks && is_same_chunker {
+                report(CHUNKS, format!("the chunks of {path} do not match its content"));
             }
-            version.add(&document.path, &record.hash, &record.metadata, &chunk::write(&chunks));
-            for chunk in
-                chunks.iter().filter(|_| chunk::are_char_boundaries(&chunks, &document.content))
-            {
-                let chunk_terms = chunk.terms(&document.path, &document.content);
-                let row = ChunkRow::new(number, chunk, &document.content, &chunk_terms);
+            for chunk in chunks.iter().filter(|_| is_intact) {
+                let chunk_terms = chunk.terms(path, &content);
+                let row = ChunkRow::new(number, chunk, &content, &chunk_terms);
                 chunk_table
                     .write_all(&row.bytes())
                     .map_err(|error| DocsError::io("read", folder, error))?;
                 terms.push(chunk_terms);
             }
             chunk_count += chunks.len() as u64;
-            let counts = TermCounts::of_document(&document.content);
-            if counts.total != index.word_count(number) {
-                problems.push(format!(
-                    "{}: {} has {} words instead of {}",
-                    folder.join(TABLE).display(),
-                    document.path,
-                    counts.total,
-                    index.word_count(number)
-                ));
+            let counts = TermCounts::of_document(&content);
+            let stored = (segment.word_count(number), segment.document_chunks(number));
+            if (counts.total, chunks.len() as u32) != stored {
+                report(TABLE, format!("its counts of {path} do not match its content"));
             }
             words.push(counts);
-            last = Some(document.id);
+            last = Some(id);
         }
         document_terms.add(first, &words.iter().collect::<Vec<_>>());
         chunk_terms.add(first_chunk as u32, &terms.iter().collect::<Vec<_>>());
         first = end;
     }
-    if !is_readable {
+    // Another version's terms cannot be reproduced.
+    if !is_readable || !is_same_chunker {
         return Ok(());
     }
-    let manifest = index.manifest();
-    if version.finish() != manifest.version || chunk_count != manifest.chunks {
-        problems.push(format!(
-            "{}: its version or counts do not match the documents",
-            folder.join(MANIFEST).display()
-        ));
-    }
     let mut check = |name: &str, rebuilt: &ChecksumWriter| {
-        if rebuilt.checksum() != manifest.file(name).1 {
+        if rebuilt.checksum() != segment.info.file(name).1 {
             let path = folder.join(name);
             problems.push(format!("{}: it does not match the documents", path.display()));
         }
     };
-    if !is_same_chunker {
-        // Another version built it, whose terms cannot be reproduced.
-        return Ok(());
-    }
     check(CHUNK_TABLE, &chunk_table);
     let builders = [(document_terms, TERMS, POSTINGS), (chunk_terms, CHUNK_TERMS, CHUNK_POSTINGS)];
     for (builder, terms_name, postings_name) in builders {
@@ -230,6 +238,42 @@ fn check_contents(index: &DocumentIndex, problems: &mut Vec<String>) -> Result<(
             .map_err(|error| DocsError::io("read", folder, error))?;
         check(terms_name, &terms);
         check(postings_name, &postings);
+    }
+    Ok(())
+}
+
+/// Compares the catalog, the order of documents and the version with the segments.
+fn check_version(index: &DocumentIndex, problems: &mut Vec<String>) -> Result<(), DocsError> {
+    let entries = match index.catalog() {
+        Ok(entries) => entries,
+        Err(error) => return to_problem(error).map(|found| problems.extend(found)),
+    };
+    let manifest = index.manifest();
+    let mut report = |file: &str, problem: &str| {
+        problems.push(format!("{}: {problem}", index.folder().join(file).display()));
+    };
+    let (mut chunks, mut is_same) = (0, true);
+    for (entry, number) in entries.iter().zip(0..) {
+        // A damaged record is reported with its segment.
+        let Ok(record) = index.record(number) else { return Ok(()) };
+        chunks += u64::from(record.chunk_count);
+        is_same &= record.path == entry.path
+            && record.hash == entry.hash
+            && record.metadata == entry.metadata;
+    }
+    if !is_same {
+        report(CATALOG, "it does not match the documents");
+    }
+    let is_ascending = entries.is_sorted_by(|a, b| a.path.to_lowercase() < b.path.to_lowercase());
+    let mut by_path: Vec<usize> = (0..entries.len()).collect();
+    by_path.sort_unstable_by_key(|number| &entries[*number].path);
+    let is_ranked = |(number, rank): (&usize, u32)| index.path_ranks()[*number] == rank;
+    if !is_ascending || !by_path.iter().zip(0..).all(is_ranked) {
+        report(DOCUMENTS, "it does not list the documents in order");
+    }
+    let version = catalog::version(&manifest.chunking, manifest.model.as_ref(), &entries);
+    if version != manifest.version || chunks != manifest.chunks {
+        report(MANIFEST, "its version or counts do not match the documents");
     }
     Ok(())
 }

@@ -302,7 +302,7 @@ fn every_chunk_matches_its_title() {
     assert!(again.is_unchanged);
     // Without what was said, other chunks.
     let plain = folder.build();
-    assert!(plain.version != built.version && plain.reused == 1);
+    assert!(plain.version != built.version && plain.unchanged == 1);
 }
 
 #[test]

@@ -46,6 +46,17 @@ impl FileLock {
         Err(io::Error::other("another program keeps it; end that, and try again"))
     }
 
+    /// Locks the file at `path`, which is created if it is missing, and waits for another process as long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_acquire`](Self::try_acquire).
+    pub fn wait(path: &Path) -> io::Result<Self> {
+        let file = open(path)?;
+        file.lock()?;
+        Ok(Self(file))
+    }
+
     /// Returns the locked file.
     pub fn file(&self) -> &File {
         &self.0

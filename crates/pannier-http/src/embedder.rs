@@ -16,8 +16,8 @@ use crate::{Endpoint, HttpError, Limits};
 
 const CALL: &str = "embeddings";
 
-/// The number of texts in a call. TEI accepts 32 by default.
-const BATCH_TEXTS: usize = 32;
+/// The number of texts in a call. Servers limit it, TEI to 32 by default; a build embeds 64 at once, which fills four calls.
+const BATCH_TEXTS: usize = 16;
 
 /// The number of calls at once.
 const MAX_CALLS: usize = 4;
@@ -85,7 +85,7 @@ impl Embedder for HttpEmbedder {
         &self.model
     }
 
-    /// Sends batches of 32 texts, four at a time. If calls fail, returns the error of the first batch that failed.
+    /// Sends batches of 16 texts, four at a time. If calls fail, returns the error of the first batch that failed.
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<i16>>, EmbedderError> {
         let dimensions = self.model.dimensions as usize;
         // Servers refuse empty texts.

@@ -53,7 +53,7 @@ fn texts_are_sent_in_batches_and_vectors_are_in_order() {
     let sizes: Vec<usize> =
         received.iter().map(|one| one.body["input"].as_array().unwrap().len()).collect();
     assert_eq!(sizes.iter().sum::<usize>(), 1 + 148, "two texts are empty");
-    assert!(sizes.iter().all(|size| *size <= 32) && sizes.len() == 1 + 5, "{sizes:?}");
+    assert!(sizes.iter().all(|size| *size <= 16) && sizes.len() == 1 + 10, "{sizes:?}");
     for one in &received {
         assert_eq!(one.path, "/v1/embeddings");
         assert_eq!(one.authorization.as_deref(), Some("Bearer sk-secret-0123"));
@@ -205,7 +205,7 @@ fn a_failed_batch_fails_the_call() {
     assert!(
         wrong("duplicate").contains("the index 0 of an embedding is out of range or appears twice")
     );
-    assert!(wrong("missing").contains("it has 31 embeddings for 32 texts"));
+    assert!(wrong("missing").contains("it has 15 embeddings for 16 texts"));
 }
 
 #[test]

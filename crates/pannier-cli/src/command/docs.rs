@@ -1,17 +1,19 @@
 //! `pannier docs`: indexes, searches and reads documents.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 use pannier::ops::{
-    Bound, Control, Count, ExplainedPassage, FoundPassages, IndexRequest, QueryOptions,
-    ReadRequest, SearchRequest, StatsRequest, VerifyRequest, chunk_sizes, open_embedder,
+    Answer, Bound, Control, Count, ExplainedPassage, FoundPassages, IndexInputs, IndexRequest,
+    QueryOptions, ReadRequest, SearchRequest, StatsRequest, VerifyRequest, chunk_sizes,
+    open_embedder,
 };
 use pannier::{Defaults, Shelf};
 use pannier_core::{ContextItem, Explanation, Selection};
 use pannier_docs::{
-    DocumentSource, Embedder, Hit, IndexStats, LexicalScore, Progress, RerankerScore,
+    DocumentSource, Embedder, FileRules, Hit, IndexStats, LexicalScore, Progress, RerankerScore,
     SemanticScore, SizeStats,
 };
 use serde::Serialize;
@@ -57,13 +59,15 @@ impl Docs {
 
 /// Build or update the search index of a folder
 ///
-/// Unchanged documents are reused, and nothing is written if nothing has changed. The current index stays in use until the new
-/// one is complete. Without --index, the index is .pannier/index in the current folder.
+/// Indexes the text files below a folder, without hidden ones and those that .gitignore or .ignore excludes. The index
+/// remembers folder and rules: without them, a later build uses the same. Only new and changed documents are written, and
+/// the current index stays in use until the new one is complete. Without --index, the index is .pannier/index in the current
+/// folder.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   pannier docs index
-  pannier docs index docs --glob '*.md' --glob '*.txt' --gitignore
+  pannier docs index docs --glob '*.md' --glob '!drafts/**'
   pannier docs index --embedder minilm:models/all-MiniLM-L6-v2")]
 pub(crate) struct Index {
     #[command(flatten)]
@@ -99,11 +103,14 @@ impl IndexFiles {
     pub(super) fn build(
         &self,
         request: &IndexRequest,
+        rules: Option<FileRules>,
         shelf: &Shelf,
         is_json: bool,
     ) -> Result<(), CliError> {
-        let metadata = self.metadata.as_deref().map(input::read_about).transpose()?;
         let embeddings = self.embeddings.as_deref().map(input::read_vectors).transpose()?;
+        let mut inputs = IndexInputs::default();
+        inputs.metadata = self.metadata.as_deref().map(input::read_about).transpose()?;
+        (inputs.embeddings, inputs.rules) = (embeddings.as_ref(), rules);
         let shows_progress = std::io::stderr().is_terminal();
         let mut last = None;
         let mut show = |Progress { done, of, embedded, .. }: Progress| {
@@ -117,13 +124,12 @@ impl IndexFiles {
                 last = Some((percent, embedded));
             }
         };
-        let built =
-            request.build(shelf, metadata.unwrap_or_default(), embeddings.as_ref(), &mut show);
+        let built = request.build(shelf, inputs, &mut show);
         if last.is_some() {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
         let built = built?;
-        output::print_answer(is_json, || &built, || pannier::ops::Answer::text(&built).into_owned())
+        output::print_answer(is_json, || &built, || printable(&Answer::text(&built)))
     }
 }
 
@@ -138,7 +144,7 @@ impl Index {
         // An index further up belongs to the folder there.
         defaults.index = settings.named_index;
         let shelf = Shelf::local().with_defaults(defaults);
-        self.files.build(&request, &shelf, self.format.format.is_json())
+        self.files.build(&request, None, &shelf, self.format.format.is_json())
     }
 }
 
@@ -424,12 +430,20 @@ pub(crate) struct Chunks {
     #[command(flatten)]
     index: pannier::ops::IndexOptions,
 
-    /// Files of the folder, e.g. '*.txt' or 'notes/**' [default: *.md]; repeatable
+    /// Files of the folder; `!` excludes; repeatable [default: all text]
     #[arg(long = "glob", short, value_name = "GLOB")]
     globs: Vec<String>,
 
-    /// Skip files that .gitignore excludes
+    /// Include hidden files and folders
     #[arg(long)]
+    hidden: bool,
+
+    /// Include files that .gitignore or .ignore excludes
+    #[arg(long)]
+    no_ignore: bool,
+
+    /// Has no effect: ignore files are honored
+    #[arg(long, hide = true)]
     gitignore: bool,
 
     /// JSON file with title and date per path; overrides front matter
@@ -469,10 +483,11 @@ impl Chunks {
         match self.folder.as_ref().or(self.sources.as_ref()) {
             Some(folder) => {
                 let metadata = self.metadata.as_deref().map(input::read_about).transpose()?;
-                let source = DocumentSource::new(folder)
-                    .patterns(&self.globs)
-                    .respect_gitignore(self.gitignore)
-                    .metadata(metadata.unwrap_or_default());
+                let mut rules = FileRules::default();
+                rules.globs = self.globs.clone();
+                (rules.hidden, rules.no_ignore) = (self.hidden, self.no_ignore);
+                let source = DocumentSource::new(folder).rules(rules);
+                let source = source.metadata(metadata.unwrap_or_default());
                 let sizes = chunk_sizes(self.chunk_tokens, self.max_chunk_tokens);
                 pannier_docs::for_each_chunk(&source, sizes.unwrap_or_default(), &mut print)?;
             }
@@ -516,7 +531,7 @@ fn text(stats: &IndexStats) -> String {
     row("documents", manifest.documents.to_string());
     row("bytes", manifest.bytes.to_string());
     row("tokens", stats.tokens.to_string());
-    row("words", format!("{}, {} different", stats.words, manifest.terms));
+    row("words", stats.words.to_string());
     let sizes =
         stats.chunk_bytes.map_or_else(String::new, |SizeStats { min, median, max, .. }| {
             format!(", of {min} to {max} bytes, half below {median}")
@@ -528,8 +543,16 @@ fn text(stats: &IndexStats) -> String {
         .as_ref()
         .map(|model| format!("{}, {} numbers each, {}", model.name, model.dimensions, model.hash));
     row("vectors", model.unwrap_or_else(|| "none".to_owned()));
-    for (name, file) in &manifest.files {
-        row(&format!("  {name}"), format!("{} bytes", file.bytes));
+    let root = &manifest.source.root;
+    row("folder", if root.is_empty() { ".".to_owned() } else { root.clone() });
+    row("segments", manifest.segments.len().to_string());
+    let segments = manifest.segments.iter().flat_map(|segment| &segment.files);
+    let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, file) in manifest.files.iter().chain(segments) {
+        *sizes.entry(name).or_default() += file.bytes;
+    }
+    for (name, bytes) in sizes {
+        row(&format!("  {name}"), format!("{bytes} bytes"));
     }
     table.render(false)
 }

@@ -9,7 +9,7 @@ use pannier::ops::{Control, IndexRequest, PassageOptions, QueryOptions};
 use pannier::{Defaults, Shelf};
 use pannier_core::{ContextBudget, TokenCounter};
 use pannier_docs::{
-    AssembledContext, Assembler, AssemblyConfig, Candidates, DocumentIndex, TokenBudget,
+    AssembledContext, Assembler, AssemblyConfig, Candidates, DocumentIndex, FileRules, TokenBudget,
     resolve_policy,
 };
 use pannier_policy::{PolicyRegistry, Receipt, RunConfig};
@@ -79,15 +79,18 @@ impl Build {
     pub(crate) fn run(&self) -> Result<(), CliError> {
         let request = IndexRequest {
             folder: Some(self.sources.clone()),
-            glob: self.globs.clone(),
-            gitignore: self.gitignore,
             embedder: self.embedder.clone(),
             embedder_key_env: self.embedder_key_env.clone(),
             rebuild: self.force,
             ..IndexRequest::default()
         };
+        let mut rules = FileRules::specified();
+        if !self.globs.is_empty() {
+            rules.globs = self.globs.clone();
+        }
+        rules.no_ignore = !self.gitignore;
         let shelf = shelf(&self.cache.cache);
-        let built = self.files.build(&request, &shelf, self.format.is_json());
+        let built = self.files.build(&request, Some(rules), &shelf, self.format.is_json());
         built.map_err(CliError::specified)
     }
 }

@@ -16,6 +16,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use pannier_core::TokenCounter;
 use serde::de::DeserializeOwned;
@@ -26,8 +27,8 @@ pub use compare::Difference;
 use crate::chunk::open_fence;
 use crate::{
     AssembledContext, Assembler, AssemblyConfig, BuildOptions, Candidates, ContextChunk, DocsError,
-    DocumentIndex, DocumentMetadata, DocumentSource, Embedder, QueryVector, Reranker, Reranking,
-    TokenBudget, VectorSource, build,
+    DocumentIndex, DocumentMetadata, DocumentSource, Embedder, FileRules, QueryVector, Reranker,
+    Reranking, TokenBudget, VectorSource, build,
 };
 use gold::{Coverage, GoldSpans, read_spans};
 
@@ -564,8 +565,9 @@ impl Corpus {
 
     /// Uses the files of a tree.
     fn from_tree(tree: &Path, relevant: &BTreeSet<&str>) -> Result<Self, DocsError> {
-        let source = DocumentSource::new(tree).patterns(["*"]);
-        let paths = source.files(None)?.into_iter().map(|file| file.path);
+        let source = DocumentSource::new(tree).rules(FileRules::all());
+        let paths =
+            source.files(None, SystemTime::UNIX_EPOCH)?.files.into_iter().map(|file| file.path);
         let ids: BTreeMap<String, String> = paths.map(|path| (path.clone(), path)).collect();
         let mut texts = BTreeMap::new();
         for path in ids.keys().filter(|path| relevant.contains(path.as_str())) {
@@ -598,7 +600,10 @@ impl Corpus {
             }
             ids.insert(name, id);
         }
-        let source = DocumentSource::new(folder).patterns(["*.txt"]).metadata(metadata);
+        let source = DocumentSource::new(folder)
+            .rules(FileRules::all())
+            .patterns(["*.txt"])
+            .metadata(metadata);
         Ok(Self { source, ids, texts, budgets: &TEXT_BUDGETS_TOKENS })
     }
 }

@@ -8,11 +8,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pannier_docs::{
     BuildOptions, BuildSummary, DocsError, DocumentIndex, DocumentSource, Embedder, EmbedderError,
-    Model, VectorSource, build, quantize,
+    FileRules, Model, VectorSource, build, quantize,
 };
 
-pub(crate) const FROM_SCRATCH: BuildOptions<'static> =
-    BuildOptions { from_scratch: true, vectors: VectorSource::Unspecified, chunk_sizes: None };
+pub(crate) const FROM_SCRATCH: BuildOptions<'static> = BuildOptions {
+    from_scratch: true,
+    vectors: VectorSource::Unspecified,
+    chunk_sizes: None,
+    waits: false,
+    trusts_index: false,
+};
 
 /// A temporary folder with documents and an index.
 pub(crate) struct Folder(pub(crate) PathBuf);
@@ -34,7 +39,7 @@ impl Folder {
     }
 
     pub(crate) fn sources(&self) -> DocumentSource {
-        DocumentSource::new(self.0.join("docs"))
+        DocumentSource::new(self.0.join("docs")).rules(FileRules::specified())
     }
 
     pub(crate) fn cache(&self) -> PathBuf {
@@ -54,12 +59,16 @@ impl Folder {
         DocumentIndex::open(self.cache()).unwrap()
     }
 
-    /// Returns the files of the current version.
+    /// Returns the files of the current version and of its segments.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let version = fs::read_to_string(self.cache().join("CURRENT")).unwrap();
-        let folder = self.cache().join("versions").join(version.split(' ').next().unwrap());
-        let mut files: Vec<_> =
-            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let version = self.cache().join("versions").join(version.split(' ').next().unwrap());
+        let segments = fs::read_dir(self.cache().join("segments")).unwrap();
+        let folders = segments.map(|entry| entry.unwrap().path()).chain([version]);
+        let mut files: Vec<_> = folders
+            .flat_map(|folder| fs::read_dir(folder).unwrap())
+            .map(|entry| entry.unwrap().path())
+            .collect();
         files.sort();
         files
     }

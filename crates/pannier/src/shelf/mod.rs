@@ -215,10 +215,18 @@ impl Shelf {
     ///
     /// As [`documents`](Self::documents), or an error of `pannier-docs` if there is no index at the path.
     pub fn index(&self, name: Option<&str>) -> Result<Arc<DocumentIndex>, Failure> {
-        match self.is_local && self.documents.is_empty() {
-            true => Ok(Arc::new(DocumentIndex::open(self.index_path(name))?)),
-            false => self.documents(name),
+        match self.local_index(name) {
+            Some(path) => {
+                pannier_docs::remove_drafts(&path);
+                Ok(Arc::new(DocumentIndex::open(path)?))
+            }
+            None => self.documents(name),
         }
+    }
+
+    /// Returns the folder of the index that a request names, if the shelf is local and has no other indexes.
+    pub(crate) fn local_index(&self, name: Option<&str>) -> Option<PathBuf> {
+        (self.is_local && self.documents.is_empty()).then(|| self.index_path(name))
     }
 
     /// Returns the folder of the index that a local request names, or of the default.

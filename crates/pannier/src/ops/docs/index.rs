@@ -2,11 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use pannier_docs::{
-    BuildOptions, BuildSummary, ChunkSizes, DocumentIndex, DocumentMetadata, DocumentSource,
-    ImportedVectors, IndexStats, Progress, VectorSource,
+    BuildOptions, BuildSummary, ChunkSizes, DocsError, DocumentIndex, DocumentMetadata,
+    DocumentSource, Embedder, EmbedderError, FileRules, ImportedVectors, IndexStats, Manifest,
+    Model, PathCount, Progress, VectorSource,
 };
 use serde::Serialize;
 
@@ -15,6 +18,10 @@ use super::models::open_embedder;
 use crate::ops::values::list;
 use crate::ops::{Answer, Control, Count, Group, Request};
 use crate::{Failure, Shelf};
+
+/// How often and after which delay a search tries again to update an index that is being built.
+const MAX_BUSY_RETRIES: u32 = 20;
+const BUSY_RETRY_DELAY: Duration = Duration::from_millis(20);
 
 request! {
     /// Build or update the search index of a folder.
@@ -28,13 +35,28 @@ request! {
         #[group(flatten)]
         pub index: IndexOptions,
 
-        /// Files to index; repeatable [default: *.md]
+        /// Files to index; `!` excludes; repeatable [default: all text]
         #[arg(long = "glob", short, value_name = "GLOB")]
         #[serde(default, alias = "globs", deserialize_with = "list")]
         pub glob: Vec<String>,
 
-        /// Skip files that .gitignore excludes
+        /// Include hidden files and folders
         #[arg(long)]
+        #[serde(default)]
+        pub hidden: bool,
+
+        /// Include files that .gitignore or .ignore excludes
+        #[arg(long)]
+        #[serde(default)]
+        pub no_ignore: bool,
+
+        /// Fail if a selected file is not readable as text
+        #[arg(long)]
+        #[serde(default)]
+        pub strict: bool,
+
+        /// Has no effect: ignore files are honored
+        #[arg(long, hide = true)]
         #[serde(default)]
         pub gitignore: bool,
 
@@ -58,6 +80,11 @@ request! {
         #[arg(long, alias = "force")]
         #[serde(default, alias = "force")]
         pub rebuild: bool,
+
+        /// Wait for another build of the index to end
+        #[arg(long)]
+        #[serde(default)]
+        pub wait: bool,
     }
 }
 
@@ -91,27 +118,63 @@ pub struct VerifyAnswer {
 
 impl Answer for BuildSummary {
     fn text(&self) -> Cow<'_, str> {
-        let documents = self.documents;
-        match self.is_unchanged {
-            true => format!("{documents} documents, nothing has changed\n"),
+        let documents = counted(self.documents.into(), "document");
+        let chunks = counted(self.chunks, "chunk");
+        let removed: u32 = self.removed.values().map(|removed| removed.count).sum();
+        let mut text = match self.is_unchanged {
+            true => format!("{documents}, nothing has changed\n"),
             false => {
-                let (reused, chunks, terms) = (self.reused, self.chunks, self.terms);
                 let vectors = match self.embedded {
                     0 => String::new(),
-                    count => format!(", {count} new vectors"),
+                    count => format!(", {}", counted(count, "new vector")),
                 };
-                format!("{documents} documents ({reused} unchanged), {chunks} chunks, {terms} words{vectors}\n")
+                let changes = [
+                    (self.added.count, "added"),
+                    (self.changed.count, "changed"),
+                    (removed, "removed"),
+                    (self.unchanged, "unchanged"),
+                ];
+                let changes = changes.iter().filter(|(count, _)| *count > 0);
+                let changes: Vec<String> =
+                    changes.map(|(count, name)| format!("{count} {name}")).collect();
+                let of = if changes.is_empty() { "" } else { ": " };
+                format!("{documents}{of}{}; {chunks}{vectors}\n", changes.join(", "))
             }
-        }
-        .into()
+        };
+        let removed = self.removed.iter().map(|(reason, paths)| (reason.as_str(), paths));
+        add_paths(&mut text, "removed", removed);
+        let skipped = self.skipped.iter().map(|(reason, paths)| (reason.as_str(), paths));
+        add_paths(&mut text, "skipped", skipped);
+        text.into()
+    }
+}
+
+/// Returns a number with its noun.
+fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Adds a line with the number and the first paths for each reason, if there are any.
+fn add_paths<'p>(
+    text: &mut String,
+    name: &str,
+    reasons: impl Iterator<Item = (&'static str, &'p PathCount)>,
+) {
+    let reasons = reasons.map(|(reason, PathCount { count, paths, .. })| {
+        let more = if paths.len() < *count as usize { ", …" } else { "" };
+        format!("{count} {reason} ({}{more})", paths.join(", "))
+    });
+    let reasons: Vec<String> = reasons.collect();
+    if !reasons.is_empty() {
+        text.push_str(&format!("{name}: {}\n", reasons.join("; ")));
     }
 }
 
 impl Answer for IndexStats {
     fn text(&self) -> Cow<'_, str> {
         let manifest = &self.manifest;
-        let (documents, chunks, terms) = (manifest.documents, manifest.chunks, manifest.terms);
-        format!("{documents} documents, {chunks} chunks, {terms} words\n").into()
+        let (documents, chunks) = (manifest.documents, manifest.chunks);
+        format!("{documents} documents, {chunks} chunks, {} words\n", self.words).into()
     }
 }
 
@@ -124,6 +187,18 @@ impl Answer for VerifyAnswer {
     }
 }
 
+/// Inputs of a build besides its request.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct IndexInputs<'i> {
+    /// Titles and dates by path; `None` keeps those of the index.
+    pub metadata: Option<BTreeMap<String, DocumentMetadata>>,
+    /// Embeddings of the caller.
+    pub embeddings: Option<&'i ImportedVectors>,
+    /// The rules that select files, instead of those of the request.
+    pub rules: Option<FileRules>,
+}
+
 impl IndexRequest {
     /// Builds or updates the index, with titles, dates and embeddings of the caller, and reports the progress.
     ///
@@ -133,33 +208,142 @@ impl IndexRequest {
     pub fn build(
         &self,
         shelf: &Shelf,
-        metadata: BTreeMap<String, DocumentMetadata>,
-        embeddings: Option<&ImportedVectors>,
+        inputs: IndexInputs<'_>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<BuildSummary, Failure> {
         if !shelf.is_local() {
             let problem = "the server builds no index; ask the user to run `pannier docs index`";
             return Err(Failure::Request { path: String::new(), problem: problem.to_owned() });
         }
-        let folder = self.folder.clone().unwrap_or_else(|| PathBuf::from("."));
-        let source = DocumentSource::new(folder).patterns(&self.glob);
-        let source = source.respect_gitignore(self.gitignore).metadata(metadata);
         let index = shelf.index_path(self.index.index.as_deref());
+        let mut source = self.source(&index)?;
+        if let Some(rules) = inputs.rules {
+            source = source.rules(rules);
+        }
+        if let Some(metadata) = inputs.metadata {
+            source = source.metadata(metadata);
+        }
         // Without a readable index, there is no model to take the identity of.
-        let previous = DocumentIndex::open(&index).ok();
-        let model = previous.as_ref().and_then(|previous| previous.manifest().model.as_ref());
+        let model = Manifest::open(&index).ok().and_then(|manifest| manifest.model);
         let key_env = self.embedder_key_env.as_deref();
-        let embedder = self.embedder.as_deref().map(|name| open_embedder(name, key_env, model));
+        let open = |name: &str| open_embedder(name, key_env, model.as_ref());
+        let embedder = self.embedder.as_deref().map(open);
         let embedder = embedder.transpose()?;
-        let vectors = match (&embedder, embeddings) {
+        let vectors = match (&embedder, inputs.embeddings) {
             (_, Some(vectors)) => VectorSource::Imported(vectors),
             (Some(Some(embedder)), None) => VectorSource::Embedder(&**embedder),
             (Some(None), None) => VectorSource::None,
             (None, None) => VectorSource::Unspecified,
         };
-        let chunk_sizes = chunk_sizes(self.chunk_tokens, self.max_chunk_tokens);
-        let options = BuildOptions { from_scratch: self.rebuild, vectors, chunk_sizes };
+        let options = BuildOptions {
+            from_scratch: self.rebuild,
+            vectors,
+            chunk_sizes: chunk_sizes(self.chunk_tokens, self.max_chunk_tokens),
+            waits: self.wait,
+            ..BuildOptions::default()
+        };
         Ok(pannier_docs::build(&source, &index, &options, progress)?)
+    }
+
+    /// Returns the folder and the rules of the request. The index remembers both for a request that has neither.
+    fn source(&self, index: &Path) -> Result<DocumentSource, Failure> {
+        let remembered = match Manifest::open(index) {
+            Ok(manifest) => Some(manifest.document_source(index)),
+            Err(DocsError::Invalid { .. }) if self.folder.is_none() => {
+                let problem = "the index is damaged or of another version, and does not name its folder; name the folder";
+                return Err(Failure::Request { path: "folder".into(), problem: problem.into() });
+            }
+            Err(_) => None,
+        };
+        let folder = self.folder.clone();
+        let folder = folder.or_else(|| remembered.as_ref().map(|source| source.root().to_owned()));
+        let folder = folder.unwrap_or_else(|| PathBuf::from("."));
+        let mut rules = FileRules::default();
+        rules.globs = self.glob.clone();
+        (rules.hidden, rules.no_ignore, rules.strict) = (self.hidden, self.no_ignore, self.strict);
+        let is_same = |source: &DocumentSource| {
+            source.root().canonicalize().ok() == folder.canonicalize().ok()
+        };
+        // Rules of the request replace all that the index remembers.
+        let remembered = remembered.filter(|source| rules.is_default() && is_same(source));
+        Ok(remembered.unwrap_or_else(|| DocumentSource::new(folder).rules(rules)))
+    }
+}
+
+/// The model of an index, which is opened when the first text is embedded: most updates embed nothing.
+#[derive(Debug)]
+struct LazyEmbedder<'e> {
+    model: Model,
+    /// The name of the embedder, if the request has one.
+    name: Option<&'e str>,
+    /// The variable with its key.
+    key_env: Option<&'e str>,
+    opened: OnceLock<Box<dyn Embedder>>,
+}
+
+impl Embedder for LazyEmbedder<'_> {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<i16>>, EmbedderError> {
+        if let Some(embedder) = self.opened.get() {
+            return embedder.embed(texts);
+        }
+        let open = |name: &str| open_embedder(name, self.key_env, Some(&self.model));
+        let opened = self.name.map(open).transpose()?.flatten();
+        match opened.filter(|opened| *opened.model() == self.model) {
+            Some(embedder) => self.opened.get_or_init(|| embedder).embed(texts),
+            None => Err("new passages need the embedder of the index".into()),
+        }
+    }
+}
+
+impl IndexOptions {
+    /// Updates the index of a local shelf with the files of its folder, and opens it. If it cannot be updated, the request gets
+    /// it as it is, with a warning.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_updated(
+        &self,
+        embedder: Option<&str>,
+        key_env: Option<&str>,
+        shelf: &Shelf,
+        control: &Control<'_>,
+    ) -> Result<Arc<DocumentIndex>, Failure> {
+        if let Some(path) = shelf.local_index(self.index.as_deref())
+            && let Ok(manifest) = Manifest::open(&path)
+        {
+            control.step("updating the index")?;
+            let source = manifest.document_source(&path);
+            let embedder = manifest.model.map(|model| LazyEmbedder {
+                model,
+                name: embedder,
+                key_env,
+                opened: OnceLock::new(),
+            });
+            let vectors = embedder.as_ref().map(|embedder| embedder as &dyn Embedder);
+            let options = BuildOptions {
+                vectors: vectors.map_or(VectorSource::Unspecified, VectorSource::Embedder),
+                trusts_index: true,
+                ..BuildOptions::default()
+            };
+            let mut built = pannier_docs::build(&source, &path, &options, &mut |_| {});
+            // Another search may be updating the index, too: that takes a moment.
+            for _ in 0..MAX_BUSY_RETRIES {
+                if !matches!(built, Err(DocsError::Busy { .. })) {
+                    break;
+                }
+                std::thread::sleep(BUSY_RETRY_DELAY);
+                built = pannier_docs::build(&source, &path, &options, &mut |_| {});
+            }
+            if let Err(error) = built {
+                control.warn(format!("the index is searched as it is, without an update: {error}"));
+            }
+        }
+        self.open(shelf)
     }
 }
 
@@ -180,7 +364,7 @@ impl Request for IndexRequest {
 
     fn run(self, shelf: &Shelf, control: &Control<'_>) -> Result<BuildSummary, Failure> {
         control.step("indexing documents")?;
-        self.build(shelf, BTreeMap::new(), None, &mut |_| {})
+        self.build(shelf, IndexInputs::default(), &mut |_| {})
     }
 }
 

@@ -7,7 +7,9 @@ mod read;
 mod records;
 mod search;
 
-pub use index::{IndexRequest, StatsRequest, VerifyAnswer, VerifyRequest, chunk_sizes};
+pub use index::{
+    IndexInputs, IndexRequest, StatsRequest, VerifyAnswer, VerifyRequest, chunk_sizes,
+};
 pub use models::{open_embedder, open_reranker};
 pub use options::{
     BudgetedOptions, FusionName, IndexOptions, PassageLayout, PassageOptions, QueryOptions,

@@ -54,6 +54,11 @@ request! {
         #[arg(long, value_name = "N", help_heading = "Advanced", hide_short_help = true)]
         pub limit: Option<Count>,
 
+        /// Search the index as it is, without updating it first
+        #[arg(long, help_heading = "Advanced", hide_short_help = true)]
+        #[serde(default)]
+        pub no_update: bool,
+
         /// Explain why a document is in or out; repeatable
         #[arg(long, value_name = "PATH")]
         #[serde(default, deserialize_with = "list")]
@@ -216,7 +221,10 @@ impl ReadRequest {
         }
         let budget = self.budget.read(DEFAULT_BUDGET, shelf)?;
         let counter = self.budget.counter(shelf, control)?;
-        let index = self.index.open(shelf)?;
+        let index = match self.no_update {
+            true => self.index.open(shelf)?,
+            false => self.index.open_updated(None, None, shelf, control)?,
+        };
         self.find(&index, counter, budget, control)
     }
 

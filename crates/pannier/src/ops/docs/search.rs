@@ -48,6 +48,11 @@ request! {
         #[group(flatten)]
         pub packing: PassageOptions,
 
+        /// Search the index as it is, without updating it first
+        #[arg(long, help_heading = "Advanced", hide_short_help = true)]
+        #[serde(default)]
+        pub no_update: bool,
+
         /// Explain why a passage is in or out; repeatable
         #[arg(long, value_name = "ID")]
         #[serde(default, deserialize_with = "list")]
@@ -304,7 +309,14 @@ impl SearchRequest {
         let window = self.budget.read(DEFAULT_BUDGET, shelf)?;
         let config = self.packing.config(&self.search, shelf, control)?;
         let counter = self.budget.counter(shelf, control)?;
-        let index = self.index.open(shelf)?;
+        let index = match self.no_update {
+            true => self.index.open(shelf)?,
+            false => {
+                let (embedder, key_env) = (&self.search.embedder, &self.search.embedder_key_env);
+                let (embedder, key_env) = (embedder.as_deref(), key_env.as_deref());
+                self.index.open_updated(embedder, key_env, shelf, control)?
+            }
+        };
         control.step("searching passages")?;
         let reranker = self.search.open_reranker(shelf)?;
         let assembler = Assembler::new(&index, config)

@@ -1,0 +1,411 @@
+//! A segment: an immutable part of an index, with its own documents, chunks, posting lists and vectors.
+//!
+//! Documents and chunks are numbered from 0 within the segment, documents in the order of their ids. Everything that is read
+//! is checked. The table of document sizes is small and read at once; everything else is read on demand, and has its own
+//! checksum or hash. So a query reads and verifies only what it uses.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use pannier_core::Timestamp;
+use sha2::{Digest, Sha256};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::chunk::{self, Chunk, ChunkRow};
+use crate::inverted_index::{self, PostingList};
+use crate::manifest::{
+    CHUNK_POSTINGS, CHUNK_TABLE, CHUNK_TERMS, CHUNKS, CONTENTS, PATHS, POSTINGS, RECORDS,
+    SEGMENT_FILES, SegmentInfo, TABLE, TERMS, VECTOR_KEYS, VECTORS,
+};
+use crate::sized_file::SizedFile;
+use crate::source::is_contained_path;
+use crate::varint::ByteReader;
+use crate::vectors::{KEY_BYTES, VectorKey};
+use crate::word_counts::{self, FieldCounts};
+use crate::{DocsError, DocumentMetadata, Model};
+
+/// The size of a document's row in the table.
+const TABLE_BYTES: usize = 12;
+/// The size of a document record.
+pub(crate) const RECORD_BYTES: usize = 80;
+
+/// A segment, opened for reading.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) info: SegmentInfo,
+    pub(crate) folder: PathBuf,
+    files: Vec<SizedFile>,
+    /// The offset of each document's content, and the end of the last one.
+    starts: Vec<u64>,
+    /// The word count and the chunk count of each document.
+    counts: Vec<(u32, u32)>,
+    /// Read on first use.
+    vectors: OnceLock<Vec<i16>>,
+}
+
+/// The stored fields of a document, without its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DocumentRecord {
+    pub(crate) path: String,
+    pub(crate) hash: [u8; 32],
+    pub(crate) metadata: DocumentMetadata,
+    pub(crate) chunks_start: u64,
+    pub(crate) chunks_bytes: u32,
+    pub(crate) chunk_count: u32,
+}
+
+/// A posting list with the positions of its term: for each doc, the counts and the positions in its body.
+pub(crate) type Positions = (Vec<(u32, FieldCounts)>, Vec<Vec<u32>>);
+
+impl Segment {
+    pub(crate) fn open(
+        segments: &Path,
+        info: SegmentInfo,
+        model: Option<&Model>,
+    ) -> Result<Self, DocsError> {
+        let folder = segments.join(&info.name);
+        crate::manifest::check_kind(&folder, true)?;
+        let mut files = Vec::with_capacity(SEGMENT_FILES.len());
+        for name in SEGMENT_FILES {
+            files.push(SizedFile::open(folder.join(name), info.file(name).0)?);
+        }
+        let mut segment = Self {
+            info,
+            folder,
+            files,
+            starts: Vec::new(),
+            counts: Vec::new(),
+            vectors: OnceLock::new(),
+        };
+        segment.read_table()?;
+        segment.check_counts(model)?;
+        Ok(segment)
+    }
+
+    fn read_table(&mut self) -> Result<(), DocsError> {
+        let table = self.file(TABLE)?;
+        if u64::from(self.info.documents) * TABLE_BYTES as u64 != table.bytes {
+            return Err(table.invalid("its number of documents differs from the manifest"));
+        }
+        let bytes = self.read_whole(TABLE)?;
+        let count = self.info.documents as usize;
+        let (mut starts, mut counts) = (Vec::with_capacity(count + 1), Vec::with_capacity(count));
+        let mut start = 0_u64;
+        starts.push(start);
+        let mut reader = ByteReader(&bytes);
+        while let (Some(length), Some(words), Some(chunks)) =
+            (reader.u32(), reader.u32(), reader.u32())
+        {
+            start += u64::from(length);
+            starts.push(start);
+            counts.push((words, chunks));
+        }
+        (self.starts, self.counts) = (starts, counts);
+        Ok(())
+    }
+
+    fn check_counts(&self, model: Option<&Model>) -> Result<(), DocsError> {
+        let info = &self.info;
+        let wrong = |name, problem: &str| Err(self.file(name)?.invalid(problem));
+        if self.file(RECORDS)?.bytes != u64::from(info.documents) * RECORD_BYTES as u64 {
+            return wrong(RECORDS, "its number of documents differs from the manifest");
+        }
+        if self.starts.last() != Some(&self.file(CONTENTS)?.bytes) {
+            return wrong(CONTENTS, "its size differs from the table");
+        }
+        for (name, terms) in [(TERMS, info.terms), (CHUNK_TERMS, info.chunk_terms)] {
+            if inverted_index::terms_bytes(terms) != Some(self.file(name)?.bytes) {
+                return wrong(name, "its number of terms differs from the manifest");
+            }
+        }
+        let is_countable = u32::try_from(info.chunks).is_ok();
+        let bytes = info.chunks.saturating_mul(ChunkRow::BYTES as u64);
+        if self.file(CHUNK_TABLE)?.bytes != bytes || !is_countable {
+            return wrong(CHUNK_TABLE, "its number of chunks differs from the manifest");
+        }
+        let (keys, numbers) = match model {
+            Some(model) => (info.chunks, info.chunks.saturating_mul(model.dimensions.into())),
+            None => (0, 0),
+        };
+        if self.file(VECTORS)?.bytes != numbers.saturating_mul(2)
+            || self.file(VECTOR_KEYS)?.bytes != keys.saturating_mul(KEY_BYTES as u64)
+        {
+            return wrong(VECTORS, "its number of vectors differs from the manifest");
+        }
+        Ok(())
+    }
+
+    fn file(&self, name: &'static str) -> Result<&SizedFile, DocsError> {
+        let position = SEGMENT_FILES.iter().position(|other| *other == name);
+        position
+            .and_then(|position| self.files.get(position))
+            .ok_or_else(|| DocsError::invalid(&self.folder.join(name), "it is missing"))
+    }
+
+    fn read_whole(&self, name: &'static str) -> Result<Vec<u8>, DocsError> {
+        self.file(name)?.read_whole(self.info.file(name).1)
+    }
+
+    /// Returns the number of documents, deleted ones included.
+    pub(crate) fn len(&self) -> u32 {
+        self.info.documents
+    }
+
+    /// Returns the number of chunks. A build rejects more than `u32::MAX`.
+    pub(crate) fn chunk_count(&self) -> u32 {
+        u32::try_from(self.info.chunks).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the size of a document's content in bytes.
+    pub(crate) fn content_bytes(&self, document: u32) -> u64 {
+        let position = document as usize;
+        self.starts[position + 1] - self.starts[position]
+    }
+
+    /// Returns the word count of a document.
+    pub(crate) fn word_count(&self, document: u32) -> u32 {
+        self.counts[document as usize].0
+    }
+
+    /// Returns the chunk count of a document.
+    pub(crate) fn document_chunks(&self, document: u32) -> u32 {
+        self.counts[document as usize].1
+    }
+
+    /// Reads all rows of the chunk table, in order.
+    pub(crate) fn chunk_rows(&self) -> Result<Vec<ChunkRow>, DocsError> {
+        let file = self.file(CHUNK_TABLE)?;
+        let bytes = self.read_whole(CHUNK_TABLE)?;
+        let mut reader = ByteReader(&bytes);
+        let mut rows: Vec<ChunkRow> = Vec::with_capacity(bytes.len() / ChunkRow::BYTES);
+        while let Some(row) = ChunkRow::read(&mut reader) {
+            let end = u64::from(row.start) + u64::from(row.length);
+            let is_after = rows.last().is_none_or(|last| last.document <= row.document);
+            if row.document >= self.len() || end > self.content_bytes(row.document) || !is_after {
+                return Err(file.invalid("its chunks do not match the documents"));
+            }
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    /// Returns all vectors, concatenated.
+    pub(crate) fn vectors(&self) -> Result<&[i16], DocsError> {
+        if let Some(vectors) = self.vectors.get() {
+            return Ok(vectors);
+        }
+        let bytes = self.read_whole(VECTORS)?;
+        let (numbers, _) = bytes.as_chunks();
+        let vectors = numbers.iter().map(|number| i16::from_le_bytes(*number)).collect();
+        Ok(self.vectors.get_or_init(|| vectors))
+    }
+
+    /// Returns the text hashes of the vectors, in the same order.
+    pub(crate) fn vector_keys(&self) -> Result<Vec<VectorKey>, DocsError> {
+        Ok(self.read_whole(VECTOR_KEYS)?.as_chunks().0.to_vec())
+    }
+
+    /// Reads the text of a chunk, given by its row with the document's number in this segment, and checks its checksum.
+    pub(crate) fn chunk_text(&self, document: u32, row: &ChunkRow) -> Result<String, DocsError> {
+        let contents = self.file(CONTENTS)?;
+        let start = self.starts[document as usize] + u64::from(row.start);
+        let bytes = contents.read(start, row.length.into())?;
+        let changed = || {
+            contents.invalid(&format!("a chunk of document {document} does not match its checksum"))
+        };
+        if xxh3_64(&bytes) != row.check {
+            return Err(changed());
+        }
+        String::from_utf8(bytes).map_err(|_| changed())
+    }
+
+    pub(crate) fn record(&self, document: u32) -> Result<DocumentRecord, DocsError> {
+        let records = self.file(RECORDS)?;
+        let start = u64::from(document) * RECORD_BYTES as u64;
+        let bytes = records.read(start, RECORD_BYTES as u64)?;
+        let corrupt = || {
+            records.invalid(&format!(
+                "document {document}, or its path in `paths`, does not match its checksum"
+            ))
+        };
+        let mut reader = ByteReader(&bytes);
+        let fields = (|| {
+            let starts = (reader.u64()?, reader.u64()?);
+            let lengths = (reader.u32()?, reader.u32()?, reader.u32()?);
+            let (chunk_count, seconds) = (reader.u32()?, reader.u64()? as i64);
+            let hash: [u8; 32] = reader.take(32)?.try_into().ok()?;
+            Some((starts, lengths, chunk_count, seconds, hash, reader.u64()?))
+        })();
+        let (starts, lengths, chunk_count, seconds, hash, check) = fields.ok_or_else(corrupt)?;
+        let (names_start, chunks_start) = starts;
+        let (path_bytes, title_bytes, chunks_bytes) = lengths;
+        let paths = self.file(PATHS)?;
+        let names = paths.read(names_start, u64::from(path_bytes) + u64::from(title_bytes));
+        let names = names.map_err(|error| match error {
+            DocsError::Invalid { .. } => corrupt(),
+            error => error,
+        })?;
+        if check != record_check(&bytes[..RECORD_BYTES - 8], &names) {
+            return Err(corrupt());
+        }
+        let (path, title) = names.split_at(path_bytes as usize);
+        let path = std::str::from_utf8(path).ok().filter(|path| is_contained_path(path));
+        let title = std::str::from_utf8(title).ok();
+        let (Some(path), Some(title)) = (path, title) else {
+            return Err(paths.invalid(&format!("the path of document {document} is invalid")));
+        };
+        let title = Some(title.to_owned()).filter(|title| !title.is_empty());
+        let metadata = DocumentMetadata { title, date: Timestamp::from_unix_seconds(seconds).ok() };
+        let path = path.to_owned();
+        Ok(DocumentRecord { path, hash, metadata, chunks_start, chunks_bytes, chunk_count })
+    }
+
+    /// Reads the content of a document, and checks its hash.
+    pub(crate) fn content(
+        &self,
+        document: u32,
+        record: &DocumentRecord,
+    ) -> Result<String, DocsError> {
+        let contents = self.file(CONTENTS)?;
+        let bytes = contents.read(self.starts[document as usize], self.content_bytes(document))?;
+        let changed =
+            || contents.invalid(&format!("the content of {} does not match its hash", record.path));
+        if <[u8; 32]>::from(Sha256::digest(&bytes)) != record.hash {
+            return Err(changed());
+        }
+        String::from_utf8(bytes).map_err(|_| changed())
+    }
+
+    /// Reads the chunks of a document, in order, and checks their checksum.
+    pub(crate) fn chunks(
+        &self,
+        document: u32,
+        record: &DocumentRecord,
+    ) -> Result<Vec<Chunk>, DocsError> {
+        let chunks = self.file(CHUNKS)?;
+        let corrupt = || {
+            chunks
+                .invalid(&format!("the chunks of document {document} do not match their checksum"))
+        };
+        let length = usize::try_from(self.content_bytes(document)).map_err(|_| corrupt())?;
+        let bytes = chunks.read(record.chunks_start, record.chunks_bytes.into())?;
+        let (bytes, check) =
+            bytes.split_at_checked(bytes.len().saturating_sub(8)).ok_or_else(corrupt)?;
+        if check != xxh3_64(bytes).to_le_bytes() {
+            return Err(corrupt());
+        }
+        let read = chunk::read(bytes, length).ok_or_else(corrupt)?;
+        if read.len() != record.chunk_count as usize { Err(corrupt()) } else { Ok(read) }
+    }
+
+    /// Returns the posting list of a word in documents.
+    pub(crate) fn postings(&self, word: &str) -> Result<Option<PostingList>, DocsError> {
+        let entry = self.find(word, TERMS, POSTINGS, self.info.terms)?;
+        entry.map(|(list, _)| self.list(list, word, POSTINGS, self.len())).transpose()
+    }
+
+    /// Returns the posting list of a term in chunks.
+    pub(crate) fn chunk_postings(&self, term: &str) -> Result<Option<PostingList>, DocsError> {
+        let entry = self.find(term, CHUNK_TERMS, CHUNK_POSTINGS, self.info.chunk_terms)?;
+        entry.map(|(list, _)| self.list(list, term, CHUNK_POSTINGS, self.chunk_count())).transpose()
+    }
+
+    /// Returns the chunks that contain a term, with its counts and its positions in each.
+    pub(crate) fn chunk_positions(&self, term: &str) -> Result<Option<Positions>, DocsError> {
+        let entry = self.find(term, CHUNK_TERMS, CHUNK_POSTINGS, self.info.chunk_terms)?;
+        let Some((list, entry)) = entry else { return Ok(None) };
+        let corrupt = || self.corrupt_postings(term, CHUNK_POSTINGS);
+        let start = entry.start.checked_add(entry.length).ok_or_else(corrupt)?;
+        let positions = self.file(CHUNK_POSTINGS)?.read(start, entry.positions_len)?;
+        let list = self.list(list, term, CHUNK_POSTINGS, self.chunk_count())?;
+        let postings = list.postings().ok_or_else(corrupt)?;
+        let positions =
+            inverted_index::read_positions(&positions, &postings).ok_or_else(corrupt)?;
+        Ok(Some((postings, positions)))
+    }
+
+    fn list(
+        &self,
+        bytes: Vec<u8>,
+        word: &str,
+        postings: &'static str,
+        docs: u32,
+    ) -> Result<PostingList, DocsError> {
+        let list =
+            PostingList::read(bytes).filter(|list| list.last().is_none_or(|last| last < docs));
+        list.ok_or_else(|| self.corrupt_postings(word, postings))
+    }
+
+    pub(crate) fn corrupt_postings(&self, word: &str, postings: &'static str) -> DocsError {
+        let problem = format!("the postings of '{word}' do not match their checksum");
+        DocsError::invalid(&self.folder.join(postings), problem)
+    }
+
+    /// Finds the entry of a term, and reads its encoded posting list.
+    ///
+    /// Interpolation search: hashes are spread evenly, so two probes near the expected block mostly suffice; bisection bounds
+    /// the rest.
+    fn find(
+        &self,
+        word: &str,
+        terms: &'static str,
+        postings: &'static str,
+        count: u64,
+    ) -> Result<Option<(Vec<u8>, inverted_index::TermEntry)>, DocsError> {
+        let hash = word_counts::hash(word);
+        let blocks = count.div_ceil(inverted_index::TERMS_PER_BLOCK as u64);
+        // The first block whose last hash is not smaller.
+        let (mut low, mut high) = (0, blocks);
+        let guess = ((u128::from(hash) * u128::from(blocks)) >> 64) as u64;
+        let mut next = guess.saturating_sub(1);
+        let mut probes = 2;
+        while low < high {
+            let middle =
+                if probes > 0 { next.clamp(low, high - 1) } else { low + (high - low) / 2 };
+            let is_before = self.block(terms, middle)?.last().is_none_or(|last| last.hash < hash);
+            if is_before {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+            next = guess;
+            probes -= i32::from(probes > 0);
+        }
+        for block in low..blocks {
+            let block = self.block(terms, block)?;
+            for entry in block.iter().filter(|entry| entry.hash == hash) {
+                let list = self.file(postings)?.read(entry.start, entry.length)?;
+                let stored = inverted_index::read_term(&list);
+                let stored = stored.ok_or_else(|| self.corrupt_postings(word, postings))?;
+                if stored == word {
+                    return Ok(Some((list, *entry)));
+                }
+                if word_counts::hash(stored) != hash {
+                    return Err(self.corrupt_postings(word, postings));
+                }
+            }
+            if block.last().is_none_or(|last| last.hash > hash) {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    fn block(
+        &self,
+        terms: &'static str,
+        block: u64,
+    ) -> Result<Vec<inverted_index::TermEntry>, DocsError> {
+        let terms = self.file(terms)?;
+        let start = block * inverted_index::BLOCK_BYTES as u64;
+        let bytes =
+            terms.read(start, (inverted_index::BLOCK_BYTES as u64).min(terms.bytes - start))?;
+        inverted_index::read_block(&bytes)
+            .ok_or_else(|| terms.invalid(&format!("its block {block} does not match its checksum")))
+    }
+}
+
+/// Returns the checksum of a record and its path.
+pub(crate) fn record_check(record: &[u8], path: &[u8]) -> u64 {
+    xxh3_64(&[record, path].concat())
+}

@@ -1,0 +1,207 @@
+//! The hashes of source files by what the file system says about them, so that unchanged files are not read.
+//!
+//! A stamp is a hint: it says that a file with this size, these times and this inode has this content. It decides only whether
+//! a file is read, so answers are the same without it. A file that changed at about the time of its stamp may change again
+//! within the resolution of the file system's clock without a trace; such a stamp is not kept. A damaged file of stamps
+//! counts as empty.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use pannier_files::replace_file_through;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::manifest::check_kind;
+use crate::source::SkipReason;
+use crate::varint::{ByteReader, write_str};
+
+pub(crate) const STAMPS: &str = "stamps";
+const MAGIC: &[u8] = b"pannier stamps 1\n";
+
+/// The coarsest resolution of file times: that of FAT.
+const RESOLUTION: Duration = Duration::from_secs(2);
+
+/// What the file system says about a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    size: u64,
+    /// In nanoseconds, modulo 2⁶⁴.
+    modified: u64,
+    changed: u64,
+    inode: u64,
+}
+
+/// What is known about the content of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// SHA-256 of a text.
+    Text([u8; 32]),
+    /// Not a text.
+    Skipped(SkipReason),
+}
+
+/// The stamps of an index, by path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stamps(pub(crate) BTreeMap<String, (Stamp, Content)>);
+
+impl Stamp {
+    /// Returns the stamp of a file that was last changed before `now`.
+    pub(crate) fn new(metadata: &Metadata, now: SystemTime) -> Option<Self> {
+        let (changed, inode) = changed_and_inode(metadata);
+        let modified = metadata.modified().ok()?;
+        let limit = now.checked_sub(RESOLUTION)?;
+        let is_old = modified < limit && changed.is_none_or(|changed| changed < limit);
+        let changed = changed.map_or(0, nanoseconds);
+        let (size, modified) = (metadata.len(), nanoseconds(modified));
+        is_old.then_some(Self { size, modified, changed, inode })
+    }
+}
+
+fn nanoseconds(time: SystemTime) -> u64 {
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(after) => after.as_nanos() as u64,
+        Err(error) => (error.duration().as_nanos() as u64).wrapping_neg(),
+    }
+}
+
+/// Returns when a file or its attributes last changed, and its inode.
+#[cfg(unix)]
+fn changed_and_inode(metadata: &Metadata) -> (Option<SystemTime>, u64) {
+    use std::os::unix::fs::MetadataExt;
+
+    let seconds = u64::try_from(metadata.ctime()).unwrap_or_default();
+    let nanoseconds = u32::try_from(metadata.ctime_nsec()).unwrap_or_default();
+    let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds));
+    (changed, metadata.ino())
+}
+
+#[cfg(not(unix))]
+fn changed_and_inode(_: &Metadata) -> (Option<SystemTime>, u64) {
+    (None, 0)
+}
+
+impl Stamps {
+    /// Reads the stamps of an index.
+    pub(crate) fn read(index: &Path) -> Self {
+        let path = index.join(STAMPS);
+        let bytes = check_kind(&path, false).ok().and_then(|_| fs::read(&path).ok());
+        bytes.and_then(|bytes| Self::decode(&bytes)).unwrap_or_default()
+    }
+
+    /// Writes the stamps of an index. They are a hint, so errors are ignored.
+    pub(crate) fn write(&self, index: &Path) {
+        let bytes = self.encode();
+        let next = index.join("stamps.next");
+        let _ = replace_file_through(&next, &index.join(STAMPS), |file| file.write_all(&bytes));
+    }
+
+    /// Returns what is known about the content of a file.
+    pub(crate) fn get(&self, path: &str, stamp: Option<Stamp>) -> Option<Content> {
+        let (own, content) = self.0.get(path)?;
+        (Some(*own) == stamp).then_some(*content)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        for (path, (stamp, content)) in &self.0 {
+            write_str(&mut bytes, path);
+            for number in [stamp.size, stamp.modified, stamp.changed, stamp.inode] {
+                bytes.extend_from_slice(&number.to_le_bytes());
+            }
+            match content {
+                Content::Text(hash) => {
+                    bytes.push(0);
+                    bytes.extend_from_slice(hash);
+                }
+                Content::Skipped(reason) => bytes.push(skip_code(*reason)),
+            }
+        }
+        let check = xxh3_64(&bytes);
+        bytes.extend_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (bytes, check) = bytes.split_at_checked(bytes.len().checked_sub(8)?)?;
+        if check != xxh3_64(bytes).to_le_bytes() {
+            return None;
+        }
+        let mut reader = ByteReader(bytes.strip_prefix(MAGIC)?);
+        let mut stamps = BTreeMap::new();
+        while !reader.is_empty() {
+            let path = reader.read_str()?.to_owned();
+            let (size, modified) = (reader.u64()?, reader.u64()?);
+            let (changed, inode) = (reader.u64()?, reader.u64()?);
+            let content = match reader.take(1)?[0] {
+                0 => Content::Text(reader.take(32)?.try_into().ok()?),
+                code => Content::Skipped(skip_reason(code)?),
+            };
+            stamps.insert(path, (Stamp { size, modified, changed, inode }, content));
+        }
+        Some(Self(stamps))
+    }
+}
+
+/// Returns the code of a reason that follows from the content; 255 for others.
+fn skip_code(reason: SkipReason) -> u8 {
+    match reason {
+        SkipReason::Binary => 1,
+        SkipReason::NotUtf8 => 2,
+        SkipReason::TooLarge => 3,
+        _ => 255,
+    }
+}
+
+fn skip_reason(code: u8) -> Option<SkipReason> {
+    let reasons = [SkipReason::Binary, SkipReason::NotUtf8, SkipReason::TooLarge];
+    reasons.into_iter().find(|reason| skip_code(*reason) == code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(size: u64) -> Stamp {
+        Stamp { size, modified: 1, changed: 2, inode: 3 }
+    }
+
+    #[test]
+    fn stamps_roundtrip_and_damage_counts_as_none() {
+        let mut stamps = Stamps::default();
+        stamps.0.insert("a".to_owned(), (stamp(5), Content::Text([9; 32])));
+        stamps.0.insert("b".to_owned(), (stamp(6), Content::Skipped(SkipReason::Binary)));
+        let bytes = stamps.encode();
+        assert_eq!(Stamps::decode(&bytes), Some(stamps.clone()));
+        for position in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[position] ^= 0x10;
+            assert_eq!(Stamps::decode(&damaged), None);
+            assert_eq!(Stamps::decode(&bytes[..position]), None);
+        }
+        assert_eq!(stamps.get("a", Some(stamp(5))), Some(Content::Text([9; 32])));
+        assert_eq!(stamps.get("a", Some(stamp(6))), None);
+        assert_eq!(stamps.get("a", None), None);
+    }
+
+    #[test]
+    fn a_file_that_just_changed_has_no_stamp() {
+        let path = std::env::temp_dir().join(format!("pannier-stamp-{}", std::process::id()));
+        fs::write(&path, "x").unwrap();
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        let changed = metadata.modified().unwrap();
+        assert_eq!(Stamp::new(&metadata, changed), None);
+        assert_eq!(Stamp::new(&metadata, changed + RESOLUTION), None);
+        let later = changed + RESOLUTION + Duration::from_secs(1);
+        assert!(Stamp::new(&metadata, later).is_some());
+        // A time that was set back does not hide the change.
+        let past = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+        fs::File::options().write(true).open(&path).unwrap().set_modified(past).unwrap();
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        if cfg!(unix) {
+            assert_eq!(Stamp::new(&metadata, changed), None);
+        }
+        fs::remove_file(&path).unwrap();
+    }
+}
