@@ -254,6 +254,28 @@ fn an_index_remembers_its_folder_and_rules() {
     assert_eq!(run_in(&folder, &["docs", "index", "other"]).0, Some(0));
 }
 
+/// An index that comes with a project must not make a search read other folders.
+#[test]
+fn a_remembered_folder_is_beside_the_index() {
+    let folder = folder("beside");
+    let project = folder.join("project");
+    fs::create_dir_all(&project).unwrap();
+    fs::write(folder.join("docs/secret.md"), "The password is a secret.").unwrap();
+    let (code, ..) = run_in(&project, &["docs", "index", "../docs"]);
+    assert_eq!(code, Some(0));
+    fs::write(folder.join("docs/more.md"), "Another password.").unwrap();
+    let (code, text, notes) = run_in(&project, &["docs", "search", "password"]);
+    assert!(code == Some(0) && !text.contains("Another"), "{text}");
+    assert!(notes.contains("which is not beside it"), "{notes}");
+    let (code, _, error) = run_in(&project, &["docs", "index"]);
+    assert!(code == Some(2) && error.contains("name the folder"), "{error}");
+    assert_eq!(run_in(&project, &["docs", "index", "../docs"]).0, Some(0));
+    // Another place for the index, in the folder that has the documents.
+    let index = ["docs", "index", "docs", "--index", "index"];
+    assert_eq!(run_in(&folder, &index).0, Some(0));
+    assert_eq!(run_in(&folder, &["docs", "index", "--index", "index"]).0, Some(0));
+}
+
 #[test]
 fn killed_updates_leave_a_valid_cache() {
     let folder = folder("killed-updates");

@@ -181,7 +181,7 @@ fn a_failed_build_changes_nothing_and_can_be_repeated() {
         );
     }
     let (out, _) = texts(&build(&server.address("letters")));
-    assert!(out.contains("1 new vectors"), "{out}");
+    assert!(out.contains("1 new vector\n"), "{out}");
 }
 
 #[test]

@@ -151,10 +151,10 @@ impl Index {
 /// The embedding model.
 #[derive(Args, Debug)]
 pub(crate) struct EmbedderArguments {
-    /// Embedding model: none, static:FOLDER, minilm:FOLDER or http://HOST/v1#MODEL
+    /// Embedding model: none, minilm:FOLDER or URL#MODEL
     ///
-    /// `static` is a table of token vectors, `minilm` is all-MiniLM-L6-v2. The folder has a .safetensors file and a
-    /// tokenizer.json. An address is that of a server with OpenAI's interface.
+    /// `static:FOLDER` is a table of token vectors, `minilm:FOLDER` is all-MiniLM-L6-v2. The folder has a .safetensors file and a
+    /// tokenizer.json. `http://HOST/v1#MODEL` is a model on a server with OpenAI's interface.
     #[arg(long, value_name = "MODEL")]
     pub(crate) embedder: Option<String>,
 

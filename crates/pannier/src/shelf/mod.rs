@@ -34,7 +34,7 @@ use crate::Failure;
 
 /// The folder of an index that no setting names.
 #[cfg(feature = "docs")]
-const DEFAULT_INDEX: &str = ".pannier/index";
+pub(crate) const DEFAULT_INDEX: &str = ".pannier/index";
 
 /// What a named folder holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

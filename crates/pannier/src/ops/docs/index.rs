@@ -60,7 +60,10 @@ request! {
         #[serde(default)]
         pub gitignore: bool,
 
-        /// Embedding model: none, static:FOLDER, minilm:FOLDER or http://HOST/v1#MODEL
+        /// Embedding model: none, minilm:FOLDER or URL#MODEL
+        ///
+        /// `static:FOLDER` is a table of token vectors, `minilm:FOLDER` is all-MiniLM-L6-v2, and `http://HOST/v1#MODEL` is a
+        /// model on a server with OpenAI's interface.
         #[arg(long, value_name = "MODEL")]
         pub embedder: Option<String>,
 
@@ -247,13 +250,17 @@ impl IndexRequest {
 
     /// Returns the folder and the rules of the request. The index remembers both for a request that has neither.
     fn source(&self, index: &Path) -> Result<DocumentSource, Failure> {
-        let remembered = match Manifest::open(index) {
-            Ok(manifest) => Some(manifest.document_source(index)),
+        let remembered = match Manifest::open(index).map(|manifest| remembered(&manifest, index)) {
+            Ok(Ok(source)) => Some(source),
+            Ok(Err(problem)) if self.folder.is_none() => {
+                let problem = format!("{problem}; name the folder");
+                return Err(Failure::Request { path: "folder".to_owned(), problem });
+            }
             Err(DocsError::Invalid { .. }) if self.folder.is_none() => {
                 let problem = "the index is damaged or of another version, and does not name its folder; name the folder";
                 return Err(Failure::Request { path: "folder".into(), problem: problem.into() });
             }
-            Err(_) => None,
+            Ok(Err(_)) | Err(_) => None,
         };
         let folder = self.folder.clone();
         let folder = folder.or_else(|| remembered.as_ref().map(|source| source.root().to_owned()));
@@ -267,6 +274,25 @@ impl IndexRequest {
         // Rules of the request replace all that the index remembers.
         let remembered = remembered.filter(|source| rules.is_default() && is_same(source));
         Ok(remembered.unwrap_or_else(|| DocumentSource::new(folder).rules(rules)))
+    }
+}
+
+/// Returns the folder that an index remembers, or why it is not used. An index may come from elsewhere, with a project. So it
+/// cannot name a folder outside of the one that it is in: the one with `.pannier`, or else its parent.
+fn remembered(manifest: &Manifest, index: &Path) -> Result<DocumentSource, String> {
+    let source = manifest.document_source(index);
+    let index = index.canonicalize().unwrap_or_default();
+    let is_default = index.ends_with(crate::shelf::DEFAULT_INDEX);
+    let base = index.ancestors().nth(if is_default { 2 } else { 1 });
+    let root = source.root().canonicalize();
+    match (root, base) {
+        // A missing folder is reported when it is read.
+        (Err(_), _) => Ok(source),
+        (Ok(root), Some(base)) if root.starts_with(base) => Ok(source),
+        (Ok(root), _) => {
+            let folder = root.display();
+            Err(format!("the index is of {folder}, which is not beside it"))
+        }
     }
 }
 
@@ -317,7 +343,13 @@ impl IndexOptions {
             && let Ok(manifest) = Manifest::open(&path)
         {
             control.step("updating the index")?;
-            let source = manifest.document_source(&path);
+            let source = match remembered(&manifest, &path) {
+                Ok(source) => source,
+                Err(problem) => {
+                    control.warn(format!("{problem}; update it with `pannier docs index DIR`"));
+                    return self.open(shelf);
+                }
+            };
             let embedder = manifest.model.map(|model| LazyEmbedder {
                 model,
                 name: embedder,
