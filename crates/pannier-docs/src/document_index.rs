@@ -11,8 +11,9 @@ use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::chunk::{Chunk, ChunkRow};
+use crate::file_kind::FileKind;
 use crate::inverted_index::PostingList;
-use crate::lexical::TfFactorTable;
+use crate::lexical::{TfFactorTable, field_k1};
 use crate::manifest::{
     CATALOG, CHUNK_POSTINGS, CurrentVersion, DOCUMENTS, Manifest, SEGMENTS, VERSION_FILES,
 };
@@ -21,6 +22,7 @@ use crate::sized_file::SizedFile;
 use crate::varint::ByteReader;
 use crate::word_counts::FieldCounts;
 use crate::{DocsError, catalog};
+use pannier_text::K1;
 
 /// The size of a document's row in `documents`.
 const ROW_BYTES: usize = 12;
@@ -61,8 +63,9 @@ pub(crate) struct ChunkTable {
     pub(crate) firsts: Vec<u32>,
     /// The word count of each chunk.
     pub(crate) words: Vec<u32>,
-    /// Term-frequency factors by count and chunk length.
+    /// Term-frequency factors by count and chunk length: of bodies, and of all fields.
     pub(crate) tf_factors: TfFactorTable,
+    pub(crate) field_tf_factors: TfFactorTable,
     /// The word count of each document: the sum of its chunks.
     pub(crate) document_words: Vec<u32>,
     /// Term-frequency factors by count and document length.
@@ -316,11 +319,12 @@ impl DocumentIndex {
             firsts: Vec::with_capacity(self.len() as usize + 1),
             words: Vec::with_capacity(count),
             tf_factors: TfFactorTable::default(),
+            field_tf_factors: TfFactorTable::default(),
             document_words: Vec::with_capacity(self.len() as usize),
             document_tf_factors: TfFactorTable::default(),
             segments,
         };
-        let mut total_words = 0_u64;
+        let (mut total_words, mut code) = (0_u64, 0_u32);
         for (location, number) in self.locations.iter().zip(0..) {
             let (segment, document) = (location.segment as usize, location.document as usize);
             let own = &mut table.segments[segment];
@@ -332,6 +336,7 @@ impl DocumentIndex {
                     numbers[chunk] = table.rows.len() as u32;
                 }
                 total_words += u64::from(row.words);
+                code += u32::from(row.kind != FileKind::Prose);
                 document_words = document_words.saturating_add(row.words);
                 table.words.push(row.words);
                 table.rows.push(ChunkRow { document: number, ..*row });
@@ -345,8 +350,10 @@ impl DocumentIndex {
                 numbers.filter(|(number, _)| **number == DELETED).map(|(_, own)| own).collect();
         }
         let mean = |count: usize| total_words as f64 / (count as f64).max(1.0);
-        table.tf_factors = TfFactorTable::new(mean(count));
-        table.document_tf_factors = TfFactorTable::new(mean(self.len() as usize));
+        let code_share = f64::from(code) / (count as f64).max(1.0);
+        table.tf_factors = TfFactorTable::new(K1, mean(count));
+        table.field_tf_factors = TfFactorTable::new(field_k1(code_share), mean(count));
+        table.document_tf_factors = TfFactorTable::new(K1, mean(self.len() as usize));
         Ok(self.chunk_table.get_or_init(|| table))
     }
 

@@ -6,14 +6,17 @@
 //! only chunks that are still candidates are scored (MaxScore).
 //!
 //! By [`Ranking::Fields`], a term counts in the path of a document and among the symbols that a chunk defines, too, and a part
-//! of the document's own score is added: `idf * (tf_factor(chunk) + 0.3 * tf_factor(document))`.
+//! of the document's own score is added: `idf * (tf_factor(chunk) + 0.3 * tf_factor(document))`. Programs repeat the names that
+//! they are about, so repeated terms count for longer the more of the index is source code. Tests count for less than the code
+//! that they test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pannier_text::{MAX_TF_FACTOR, for_each_term, idf, is_stop_word, tf_factor};
+use pannier_text::{K1, for_each_term, idf, is_stop_word, tf_factor};
 use serde::{Deserialize, Serialize};
 
 use crate::document_index::{ChunkTable, TermPostings};
+use crate::file_kind::FileKind;
 use crate::manifest::CHUNK_POSTINGS;
 use crate::word_counts::FieldCounts;
 use crate::{DocsError, DocumentIndex};
@@ -30,6 +33,15 @@ const PATH_WEIGHT: u32 = 2;
 const SYMBOL_WEIGHT: u32 = 4;
 /// The share of a document's own score in the score of its chunks.
 const DOCUMENT_SHARE: f64 = 0.3;
+/// The term-frequency saturation of an index with nothing but source code.
+const CODE_K1: f64 = 2.5;
+/// What a passage of a test counts, compared with one of other files.
+const TEST_WEIGHT: f64 = 0.8;
+
+/// Returns the term-frequency saturation of an index in which this share of the chunks is source code.
+pub(crate) fn field_k1(code_share: f64) -> f64 {
+    K1 + (CODE_K1 - K1) * code_share
+}
 
 /// The text that the lexical retriever ranks chunks by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,6 +191,7 @@ pub(crate) struct Bm25Query<'c> {
 /// BM25's term-frequency factors, precomputed for common counts and lengths.
 #[derive(Debug, Default)]
 pub(crate) struct TfFactorTable {
+    k1: f64,
     avg_words: f64,
     cached: Vec<f64>,
 }
@@ -188,11 +201,16 @@ const CACHED_TF: usize = 8;
 const CACHED_LENGTHS: usize = 512;
 
 impl TfFactorTable {
-    pub(crate) fn new(avg_words: f64) -> Self {
+    pub(crate) fn new(k1: f64, avg_words: f64) -> Self {
         let words = 0..CACHED_LENGTHS as u32;
-        let of_count = |tf| words.clone().map(move |words| tf_factor(tf, words, avg_words));
+        let of_count = |tf| words.clone().map(move |words| tf_factor(k1, tf, words, avg_words));
         let cached = (0..CACHED_TF as u32).flat_map(of_count).collect();
-        Self { avg_words, cached }
+        Self { k1, avg_words, cached }
+    }
+
+    /// Returns the limit of all factors.
+    fn max(&self) -> f64 {
+        self.k1 + 1.0
     }
 
     #[inline]
@@ -201,7 +219,7 @@ impl TfFactorTable {
             (count, length) if count < CACHED_TF && length < CACHED_LENGTHS => {
                 self.cached[count * CACHED_LENGTHS + length]
             }
-            _ => tf_factor(tf, words, self.avg_words),
+            _ => tf_factor(self.k1, tf, words, self.avg_words),
         }
     }
 }
@@ -261,7 +279,7 @@ impl<'c> Bm25Query<'c> {
     ) -> Result<Vec<u32>, DocsError> {
         let mut heaviest_first: Vec<&ClauseMatches<'_>> = self.clauses.iter().collect();
         heaviest_first.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-        let max_factor = MAX_TF_FACTOR * (1.0 + self.ranking.document_share());
+        let max_factor = self.tf_factors().max() + (K1 + 1.0) * self.ranking.document_share();
         let mut partial = PartialScores::new(self.table);
         for (index, clause) in heaviest_first.iter().enumerate() {
             let candidates = &mut partial.candidates;
@@ -317,14 +335,33 @@ impl<'c> Bm25Query<'c> {
     /// Returns the contribution of a clause to a chunk by the chunk itself.
     #[inline]
     fn chunk_score(&self, clause: &ClauseMatches<'_>, chunk: u32, count: u32) -> f64 {
-        clause.weight * self.table.tf_factors.get(count, self.table.words[chunk as usize])
+        let factor = self.tf_factors().get(count, self.table.words[chunk as usize]);
+        clause.weight * (self.kind_weight(chunk) * factor)
     }
 
     /// Returns the contribution of a clause to a chunk by its document.
     fn document_score(&self, clause: &ClauseMatches<'_>, document: u32, count: u32) -> f64 {
         let words = self.table.document_words[document as usize];
         let factor = self.table.document_tf_factors.get(count, words);
-        clause.weight * (self.ranking.document_share() * factor)
+        let kind = self.kind_weight(self.table.firsts[document as usize]);
+        clause.weight * (kind * self.ranking.document_share() * factor)
+    }
+
+    /// Returns the term-frequency factors of chunks.
+    fn tf_factors(&self) -> &TfFactorTable {
+        match self.ranking {
+            Ranking::Fields => &self.table.field_tf_factors,
+            Ranking::Body => &self.table.tf_factors,
+        }
+    }
+
+    /// Returns what a chunk counts by the kind of its file.
+    fn kind_weight(&self, chunk: u32) -> f64 {
+        let kind = self.table.rows.get(chunk as usize).map(|row| row.kind);
+        match (self.ranking, kind) {
+            (Ranking::Fields, Some(FileKind::Test)) => TEST_WEIGHT,
+            _ => 1.0,
+        }
     }
 
     /// Returns the scores of ascending chunks, with contributions added in clause order.

@@ -40,6 +40,7 @@ mod document_index;
 mod embedder;
 mod error;
 pub mod eval;
+mod file_kind;
 mod inspect;
 mod inverted_index;
 mod lexical;

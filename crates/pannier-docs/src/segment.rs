@@ -178,11 +178,13 @@ impl Segment {
         let bytes = self.read_whole(CHUNK_TABLE)?;
         let mut reader = ByteReader(&bytes);
         let mut rows: Vec<ChunkRow> = Vec::with_capacity(bytes.len() / ChunkRow::BYTES);
-        while let Some(row) = ChunkRow::read(&mut reader) {
+        while !reader.is_empty() {
+            let corrupt = || file.invalid("its chunks do not match the documents");
+            let row = ChunkRow::read(&mut reader).ok_or_else(corrupt)?;
             let end = u64::from(row.start) + u64::from(row.length);
             let is_after = rows.last().is_none_or(|last| last.document <= row.document);
             if row.document >= self.len() || end > self.content_bytes(row.document) || !is_after {
-                return Err(file.invalid("its chunks do not match the documents"));
+                return Err(corrupt());
             }
             rows.push(row);
         }

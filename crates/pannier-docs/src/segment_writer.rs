@@ -273,7 +273,7 @@ impl<'v> SegmentWriter<'v> {
         self.put(CHUNKS, &xxh3_64(&chunks).to_le_bytes())?;
         let number = self.entries.len() as u32;
         for (chunk, terms) in prepared.chunks.iter().zip(terms) {
-            self.put(CHUNK_TABLE, &ChunkRow::new(number, chunk, content, terms).bytes())?;
+            self.put(CHUNK_TABLE, &ChunkRow::new(number, chunk, path, content, terms).bytes())?;
         }
         self.entries.push(catalog::Entry::new(path, *hash, metadata.clone(), &source.given));
         self.chunks += u64::from(chunk_count);

@@ -200,7 +200,7 @@ fn check_segment(
             }
             for chunk in chunks.iter().filter(|_| is_intact) {
                 let chunk_terms = chunk.terms(path, &content);
-                let row = ChunkRow::new(number, chunk, &content, &chunk_terms);
+                let row = ChunkRow::new(number, chunk, path, &content, &chunk_terms);
                 chunk_table
                     .write_all(&row.bytes())
                     .map_err(|error| DocsError::io("read", folder, error))?;

@@ -560,6 +560,35 @@ fn a_word_counts_in_the_path_and_for_all_chunks_of_its_document() {
     assert_eq!(paths(&found), ["notes.md"]);
 }
 
+#[test]
+fn tests_count_less_and_repeated_words_count_for_longer_in_source_code() {
+    let scores = |paths: [&str; 2]| {
+        let folder = Folder::new();
+        folder.write(paths[0], "zeppelin zeppelin zeppelin balloon");
+        folder.write(paths[1], "zeppelin hangar airship balloon");
+        folder.build_all_files();
+        let hits = lexical(&folder, "zeppelin");
+        let score = |path: &str| hits.iter().find(|hit| hit.path == path)?.lexical.as_ref();
+        paths.map(|path| score(path).unwrap().score)
+    };
+    // All chunks have the same length, so a factor is n * (k1 + 1) / (n + k1), and 3/10 of the document's are added.
+    let idf = (1.0 + 0.5 / 2.5_f64).ln();
+    let document = |n: f64| 0.3 * n * 2.2 / (n + 1.2);
+    let expected = |k1: f64, n: f64| idf * (n * (k1 + 1.0) / (n + k1) + document(n));
+    let close =
+        |found: f64, expected: f64| assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+    for (paths, k1, weights) in [
+        (["a.md", "b.md"], 1.2, [1.0, 1.0]),
+        (["a.lua", "b.md"], 1.85, [1.0, 1.0]),
+        (["a.lua", "b.lua"], 2.5, [1.0, 1.0]),
+        (["tests/a.lua", "b.lua"], 2.5, [0.8, 1.0]),
+    ] {
+        let [repeated, once] = scores(paths);
+        close(repeated, weights[0] * expected(k1, 3.0));
+        close(once, weights[1] * expected(k1, 1.0));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
 
@@ -572,9 +601,10 @@ proptest! {
         let folder = Folder::new();
         for (i, sections) in documents.iter().enumerate() {
             let text: String = sections.iter().map(|words| format!("# {i}\n\n{words}\n\n")).collect();
-            folder.write(&format!("{}{i}.md", ["kq/", "lq-", ""][i % 3]), text);
+            let kind = [".md", ".txt", ".lua", "_test.lua"][i % 4];
+            folder.write(&format!("{}{i}{kind}", ["kq/", "lq-", ""][i % 3]), text);
         }
-        folder.build();
+        folder.build_all_files();
         let index = folder.open();
         let mut search = SearchOptions::default();
         let mut find = |count| {
@@ -604,13 +634,7 @@ fn items_of_source_code_are_chunks_with_their_names() {
         "import counter\n\n\n@cached\ndef use_it(counter):\n    counter.reset()\n",
     );
     folder.write("src/broken.rs", "%%% ))) not { code at all ((( \\ ???");
-    build(
-        &folder.sources().patterns(["*"]),
-        &folder.cache(),
-        &BuildOptions::default(),
-        &mut |_| {},
-    )
-    .unwrap();
+    folder.build_all_files();
     assert_eq!(verify(&folder.cache()).unwrap(), Vec::<String>::new());
     let index = folder.open();
     let chunks = |path: &str| index.chunks(index.find_document(path).unwrap().unwrap()).unwrap();

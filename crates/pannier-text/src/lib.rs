@@ -47,7 +47,7 @@ mod shingles;
 mod stem;
 mod token_counter;
 
-pub use bm25::{MAX_TF_FACTOR, idf, tf_factor};
+pub use bm25::{K1, idf, tf_factor};
 pub use shingles::{SHINGLE_LEN, WordSequence, split_words};
 pub use token_counter::{Exactness, TokenCounter};
 

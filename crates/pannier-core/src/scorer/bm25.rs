@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pannier_text::{for_each_term, for_each_term_starting_with, idf, is_stop_word, tf_factor};
+use pannier_text::{K1, for_each_term, for_each_term_starting_with, idf, is_stop_word, tf_factor};
 
 use super::{Pool, ScoreExplanation, Scorer};
 use crate::Error;
@@ -93,7 +93,7 @@ impl Bm25Scorer {
             let query_tf = f64::from(self.terms[term].1);
             let weight = query_tf * idf(postings.len() as u32, pool.len());
             for (item, tf) in postings {
-                f(term, *item, weight * tf_factor(*tf, lengths[*item], avg_len));
+                f(term, *item, weight * tf_factor(K1, *tf, lengths[*item], avg_len));
             }
         }
     }

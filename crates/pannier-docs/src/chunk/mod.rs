@@ -15,6 +15,7 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, T
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::file_kind::FileKind;
 use crate::varint::{ByteReader, write_str, write_varint};
 use crate::word_counts::TermCounts;
 
@@ -65,7 +66,7 @@ impl ChunkSizes {
 /// Describes everything that chunks and terms depend on. Index versions contain this text, so it changes only with the chunks.
 pub(crate) fn chunker_version(ChunkSizes { target, max }: ChunkSizes) -> String {
     format!(
-        "markdown sections, items of {}, target {target}, at most {max}, overlap {} by lines, bytes/4; pulldown-cmark 0.13; {}",
+        "markdown sections, items of {}, target {target}, at most {max}, overlap {} by lines, bytes/4, kinds by path; pulldown-cmark 0.13; {}",
         syntax_version(),
         target / 8,
         analysis_version(),
@@ -156,27 +157,35 @@ pub(crate) fn chunk_id(document: &[u8; 32], sequence: u32, text: &str) -> String
     hex
 }
 
-/// A row of the chunk table: the location of a chunk, and its word count.
+/// A row of the chunk table: the location of a chunk, its word count, and the kind of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkRow {
     pub(crate) document: u32,
     pub(crate) start: u32,
     pub(crate) length: u32,
     pub(crate) words: u32,
+    pub(crate) kind: FileKind,
     /// XXH3 of its text.
     pub(crate) check: u64,
 }
 
 impl ChunkRow {
-    pub(crate) const BYTES: usize = 24;
+    pub(crate) const BYTES: usize = 25;
 
-    pub(crate) fn new(document: u32, chunk: &Chunk, content: &str, terms: &TermCounts) -> Self {
+    pub(crate) fn new(
+        document: u32,
+        chunk: &Chunk,
+        path: &str,
+        content: &str,
+        terms: &TermCounts,
+    ) -> Self {
         let text = &content[chunk.range.clone()];
         Self {
             document,
             start: chunk.range.start as u32,
             length: text.len() as u32,
             words: terms.total,
+            kind: FileKind::of_path(path),
             check: xxh3_64(text.as_bytes()),
         }
     }
@@ -187,13 +196,16 @@ impl ChunkRow {
         for (field, number) in bytes.chunks_exact_mut(4).zip(numbers) {
             field.copy_from_slice(&number.to_le_bytes());
         }
-        bytes[16..].copy_from_slice(&self.check.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.check.to_le_bytes());
+        bytes[24] = self.kind as u8;
         bytes
     }
 
     pub(crate) fn read(bytes: &mut ByteReader<'_>) -> Option<Self> {
         let (document, start, length) = (bytes.u32()?, bytes.u32()?, bytes.u32()?);
-        Some(Self { document, start, length, words: bytes.u32()?, check: bytes.u64()? })
+        let (words, check) = (bytes.u32()?, bytes.u64()?);
+        let kind = FileKind::from_byte(bytes.take(1)?[0])?;
+        Some(Self { document, start, length, words, kind, check })
     }
 }
 

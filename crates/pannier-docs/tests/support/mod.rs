@@ -50,6 +50,13 @@ impl Folder {
         build(&self.sources(), &self.cache(), &BuildOptions::default(), &mut |_| {}).unwrap()
     }
 
+    /// Builds an index of all files, not only of Markdown.
+    #[allow(dead_code)]
+    pub(crate) fn build_all_files(&self) -> BuildSummary {
+        let sources = self.sources().patterns(["*"]);
+        build(&sources, &self.cache(), &BuildOptions::default(), &mut |_| {}).unwrap()
+    }
+
     pub(crate) fn build_with(&self, vectors: VectorSource<'_>) -> Result<BuildSummary, DocsError> {
         let options = BuildOptions { vectors, ..BuildOptions::default() };
         build(&self.sources(), &self.cache(), &options, &mut |_| {})
