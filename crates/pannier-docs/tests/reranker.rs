@@ -86,7 +86,7 @@ fn scores_order_the_first_passages_and_the_others_follow() {
     }
     // Scores from 0 to 1 keep their proportions.
     let candidates = search(&by_number(|n| if n == 7 { 0.8 } else { 0.2 }));
-    let shares: Vec<u64> = candidates.hits().iter().map(|hit| hit.score * 100 >> 32).collect();
+    let shares: Vec<u64> = candidates.hits().iter().map(|hit| (hit.score * 100) >> 32).collect();
     assert_eq!((shares[0], shares[1], shares[first - 1]), (100, 25, 25));
     assert!(shares[first..].iter().all(|share| *share == 25));
 }

@@ -200,12 +200,12 @@ fn fingerprint(vector: &[i16]) -> String {
     for number in vector {
         signs.fill(&mut bytes);
         for (bit, sum) in sums.iter_mut().enumerate() {
-            let is_negative = bytes[bit / 8] >> (bit % 8) & 1 == 1;
+            let is_negative = (bytes[bit / 8] >> (bit % 8)) & 1 == 1;
             *sum += i64::from(*number) * if is_negative { -1 } else { 1 };
         }
     }
     let byte =
-        |sums: &[i64]| sums.iter().rev().fold(0_u8, |byte, sum| byte << 1 | u8::from(*sum > 0));
+        |sums: &[i64]| sums.iter().rev().fold(0_u8, |byte, sum| (byte << 1) | u8::from(*sum > 0));
     sums.chunks(8).map(|sums| format!("{:02x}", byte(sums))).collect()
 }
 
