@@ -111,11 +111,11 @@ fn hidden_entries(outline: &Outline) -> impl Iterator<Item = Problem> {
             date::parse(stamp.strip_prefix('[')?.split_once(']')?.0)?.date?;
             Some(position)
         });
-        let first = entries.next()?;
-        entries.next()?;
-        let problem =
-            "the comment around this entry hides it; close the comment before it".to_owned();
-        Some(Problem { line: outline.line(first), problem })
+        let (first, others) = (entries.next()?, entries.count());
+        let problem = format!(
+            "the comment around this entry hides it and {others} more; close the comment before it"
+        );
+        (others > 0).then(|| Problem { line: outline.line(first), problem })
     })
 }
 

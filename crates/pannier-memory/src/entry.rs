@@ -112,7 +112,7 @@ pub struct Entry {
     source: Option<Source>,
 }
 
-/// A heading above tasks, with its tags.
+/// A heading above list items, with its tags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Phase {
     /// The heading without its tags.
@@ -276,7 +276,8 @@ impl Entry {
         self.end_line
     }
 
-    /// Returns the heading above a task, without tags.
+    /// Returns the heading above a rule, a convention or a task, without tags. Below `Never`, an item would otherwise state the
+    /// opposite.
     pub fn phase(&self) -> Option<&str> {
         self.phase.as_deref().map(|phase| phase.title.as_str())
     }

@@ -46,6 +46,11 @@ impl Checkbox {
 /// Returns the rules or conventions of a file. Their texts have no checkbox, except for skipped ones (`[-]`).
 pub(crate) fn rules(outline: &Outline, lines: &mut LineMap) -> Vec<Draft> {
     let mut rules = Vec::new();
+    let phases = Phases::new(outline, &mut Vec::new());
+    let below_heading = |rule: Draft, start: usize| {
+        let phase = phases.above(start).and_then(|(_, phase)| phase);
+        Draft { phase, ..rule }
+    };
     for item in outline.items.iter().filter(|item| item.depth == 0) {
         let skip = match Checkbox::parse(outline.item_start(item)) {
             (Checkbox::Open | Checkbox::Done, length) => length,
@@ -54,7 +59,7 @@ pub(crate) fn rules(outline: &Outline, lines: &mut LineMap) -> Vec<Draft> {
         match draft(outline, item, skip) {
             Some(rule) => {
                 mark_item(outline, item, lines);
-                rules.push(rule);
+                rules.push(below_heading(rule, item.range.start));
             }
             None => lines.mark(outline, &item.range, LineKind::Empty),
         }
@@ -62,7 +67,7 @@ pub(crate) fn rules(outline: &Outline, lines: &mut LineMap) -> Vec<Draft> {
     for block in lines.blocks(outline) {
         if let Some(rule) = block_draft(outline, &block) {
             lines.mark(outline, &block, LineKind::Entry);
-            rules.push(rule);
+            rules.push(below_heading(rule, block.start));
         }
     }
     rules.sort_by_key(|rule| rule.line);
@@ -174,7 +179,7 @@ fn notes(outline: &Outline, lines: &mut LineMap, phases: &Phases<'_>) -> Vec<Dra
     notes.into_iter().map(|(_, note)| note).collect()
 }
 
-/// The headings above tasks.
+/// The headings above list items.
 struct Phases<'o> {
     headings: Vec<(&'o Heading, Option<Arc<Phase>>)>,
 }

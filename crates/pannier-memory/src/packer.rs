@@ -174,6 +174,8 @@ pub struct PacketBuilder<'m> {
     entries: Arc<[&'m Entry]>,
     pool: Arc<[ContextItem]>,
     rendered: Arc<RenderedEntries>,
+    /// The policy of the first run.
+    policy: Policy,
     /// One for each [`PacketFill`], in that order.
     layouts: [PacketLayout; 4],
     /// The result of [`character_limit`](Self::character_limit).
@@ -251,43 +253,30 @@ impl<'m> PacketBuilder<'m> {
     ) -> Result<Self, MemoryError> {
         let entries = pool_entries(memory, options.policy);
         let mut rendered = RenderedEntries::new(memory, &entries, &options, &*counter);
-        let pool = pool(&entries, &options, &mut rendered)?.into();
+        let pool: Arc<[ContextItem]> = pool(&entries, &options, &mut rendered)?.into();
+        let policy = match options.policy {
+            PacketPolicy::PacketSeed => seed_policy(&options, Vec::new())?,
+            PacketPolicy::Memory => {
+                let tasks = urgent_tasks(&entries, &pool);
+                memory_policy(&options, keywords(tasks.iter().copied()), &tasks.join("\n"))?
+            }
+        };
+        // Checks the ranges of the options.
+        policy.pipeline()?;
         let (entries, character_limit) = (entries.into(), OnceLock::new());
         let rendered = Arc::new(rendered);
         let layouts = layouts(&rendered, &options, &counter);
-        let builder =
-            Self { memory, options, counter, entries, pool, rendered, layouts, character_limit };
-        // The policy checks the ranges of the options.
-        builder.policy_for(Vec::new())?.pipeline()?;
-        Ok(builder)
-    }
-
-    /// Builds the policy of the options. `tasks` are the tasks whose keywords score the specification's packets.
-    fn policy_for(&self, tasks: Vec<&str>) -> Result<Policy, MemoryError> {
-        match self.options.policy {
-            PacketPolicy::PacketSeed => seed_policy(&self.options, keywords(tasks)),
-            PacketPolicy::Memory => {
-                let tasks = self.urgent_tasks();
-                memory_policy(&self.options, keywords(tasks.iter().copied()), &tasks.join("\n"))
-            }
-        }
-    }
-
-    /// Returns the texts of the most urgent tasks, up to [`MAX_TASK_BYTES`]. Those of many tasks match every entry.
-    fn urgent_tasks(&self) -> Vec<&'m str> {
-        let ranks = task_ranks(&self.entries);
-        let mut tasks: Vec<usize> = (0..ranks.len())
-            .filter(|index| self.entries[*index].section() == Section::Tasks)
-            .collect();
-        tasks.sort_by_key(|index| Reverse(ranks[*index]));
-        let mut bytes = 0;
-        let texts = tasks.into_iter().map(|index| self.entries[index].text());
-        let is_within = |text: &&str| {
-            let is_first = bytes == 0;
-            bytes += text.len();
-            is_first || bytes <= MAX_TASK_BYTES
-        };
-        texts.take_while(is_within).collect()
+        Ok(Self {
+            memory,
+            options,
+            counter,
+            entries,
+            pool,
+            rendered,
+            policy,
+            layouts,
+            character_limit,
+        })
     }
 
     /// Returns a builder with another budget. It shares the rendered entries.
@@ -401,15 +390,14 @@ impl<'m> PacketBuilder<'m> {
     fn select(&self, budget: usize) -> Result<PacketSelection<'_>, MemoryError> {
         let (layout, limit) = self.layout_for(budget);
         let budget = ContextBudget::new(limit, limit)?;
-        let run = |tasks: Vec<&str>| -> Result<PacketSelection<'_>, MemoryError> {
-            let policy = self.policy_for(tasks)?;
+        let run = |policy: Policy| -> Result<PacketSelection<'_>, MemoryError> {
             let pipeline = PolicyRegistry::default().pipeline(&policy, None)?;
             let pipeline = pipeline.with_layout(layout.clone());
             let selection = pipeline.run(&*self.pool, &budget)?;
             let (layout, budget) = (layout.clone(), budget.clone());
             Ok(PacketSelection { layout, policy, pipeline, budget, selection })
         };
-        let first = run(Vec::new())?;
+        let first = run(self.policy.clone())?;
         if self.options.policy == PacketPolicy::Memory {
             return Ok(first);
         }
@@ -417,7 +405,7 @@ impl<'m> PacketBuilder<'m> {
         selected.sort_unstable();
         let is_task = |index: &&usize| self.entries[**index].section() == Section::Tasks;
         let tasks = selected.iter().filter(is_task).map(|index| self.entries[*index].text());
-        run(tasks.collect())
+        run(seed_policy(&self.options, keywords(tasks))?)
     }
 
     /// Returns the positions in the [pool](Self::pool) of the entries that the packet has whole.
@@ -610,6 +598,20 @@ fn pool(
         items.push(item.build()?);
     }
     Ok(items)
+}
+
+/// Returns the texts of the most urgent tasks, up to [`MAX_TASK_BYTES`]. Those of many tasks match every entry.
+fn urgent_tasks<'m>(entries: &[&'m Entry], pool: &[ContextItem]) -> Vec<&'m str> {
+    let mut tasks: Vec<_> = entries.iter().zip(pool).collect();
+    tasks.retain(|(entry, _)| entry.section() == Section::Tasks);
+    tasks.sort_by_key(|(_, item)| Reverse(item.priority()));
+    let mut bytes = 0;
+    let is_within = |text: &&str| {
+        let is_first = bytes == 0;
+        bytes += text.len();
+        is_first || bytes <= MAX_TASK_BYTES
+    };
+    tasks.into_iter().map(|(entry, _)| entry.text()).take_while(is_within).collect()
 }
 
 /// Ranks tasks; the least urgent has rank 0. Tasks in progress are first, then by priority, then by date, and notes are

@@ -34,7 +34,7 @@ impl Cooldowns {
     }
 
     /// Returns whether the session received a packet of this context folder less than `cooldown` ago. Damaged files and
-    /// times in the future do not count.
+    /// times further in the future do not count.
     ///
     /// # Errors
     ///
@@ -97,9 +97,11 @@ fn parse(bytes: Option<Vec<u8>>) -> Option<Timestamp> {
     str::from_utf8(&bytes?).ok()?.strip_suffix('\n')?.parse().ok()
 }
 
-/// Returns whether less than `cooldown` has passed. Times in the future do not count.
+/// Returns whether less than `cooldown` is between two times. Of calls at the same time, one that started later may record
+/// first, so a time in the near future counts, too.
 fn is_recent(recorded: Timestamp, now: Timestamp, cooldown: Duration) -> bool {
-    recorded <= now && now.since(recorded) < cooldown
+    let (earlier, later) = (recorded.min(now), recorded.max(now));
+    later.since(earlier) < cooldown
 }
 
 #[cfg(test)]
@@ -135,7 +137,8 @@ mod tests {
         assert!(is_within_cooldown("a", &one, "2026-07-25T12:00:00Z"));
         assert!(is_within_cooldown("a", &one.join("../one"), "2026-07-25T12:09:59Z"));
         assert!(!is_within_cooldown("a", &one, "2026-07-25T12:10:00Z"));
-        assert!(!is_within_cooldown("a", &one, "2026-07-25T11:59:59Z"));
+        assert!(is_within_cooldown("a", &one, "2026-07-25T11:50:01Z"));
+        assert!(!is_within_cooldown("a", &one, "2026-07-25T11:50:00Z"));
         assert!(!is_within_cooldown("A", &one, "2026-07-25T12:00:01Z"));
         assert!(!is_within_cooldown("a", &other, "2026-07-25T12:00:01Z"));
         assert!(!cooldowns.is_within_cooldown(&session("a"), &one, noon, Duration::ZERO).unwrap());
@@ -154,14 +157,16 @@ mod tests {
     fn one_of_many_calls_takes_the_cooldown() {
         let scratch = Scratch::new("parallel");
         let cooldowns = Cooldowns::in_folder(scratch.path().join("state"));
-        let noon = time("2026-07-25T12:00:00Z");
         let take = |now| cooldowns.take(&session("a"), scratch.path(), now, MINUTES).unwrap();
+        // The order of their times is not that of their calls.
+        let start = |call: u32| time(&format!("2026-07-25T12:00:{:02}Z", call * 7 % 24));
         let taken: usize = std::thread::scope(|scope| {
-            let calls: Vec<_> = (0..24).map(|_| scope.spawn(|| take(noon))).collect();
+            let calls = (0..24).map(|call| scope.spawn(move || take(start(call))));
+            let calls: Vec<_> = calls.collect();
             calls.into_iter().map(|call| usize::from(call.join().unwrap())).sum()
         });
         assert_eq!(taken, 1);
-        assert!(!take(time("2026-07-25T12:09:59Z")) && take(time("2026-07-25T12:10:00Z")));
+        assert!(!take(time("2026-07-25T12:09:59Z")) && take(time("2026-07-25T12:10:24Z")));
         #[cfg(unix)]
         for file in fs::read_dir(scratch.path().join("state")).unwrap() {
             use std::os::unix::fs::PermissionsExt;
@@ -183,7 +188,7 @@ mod tests {
             || cooldowns.is_within_cooldown(&session("a"), &context, noon, MINUTES).unwrap();
         let path = cooldowns.files.file(&session("a"), &[&context]).unwrap().path().to_owned();
         let long = format!("2026-07-25T12:00:00.{}Z\n", "0".repeat(100));
-        for text in ["", "2026-07-25T12:00:00Z", "noon\n", &long, "2026-07-25T12:00:01Z\n"] {
+        for text in ["", "2026-07-25T12:00:00Z", "noon\n", &long, "2026-07-25T12:10:00Z\n"] {
             fs::write(&path, text).unwrap();
             assert!(!is_within_cooldown(), "{text}");
         }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use pannier_core::TokenCounter;
 use pannier_memory::{
-    Memory, Packet, PacketBuilder, PacketFormat, PacketOptions, Section, render_entries,
+    Memory, Packet, PacketBuilder, PacketFormat, PacketOptions, PacketPolicy, Section,
+    render_entries,
 };
 use pannier_tokens::BytesOverFour;
 
@@ -66,6 +67,44 @@ fn packets_are_within_the_budget() {
             }
         }
     }
+}
+
+#[test]
+fn rules_and_conventions_keep_the_headings_above_them() {
+    let memory = Memory::from_files([
+        (
+            "CONSTITUTION.md",
+            "# Rules\n\n- Count heads.\n\n## Never\n\n- Row alone.\n- Row at night.\n\n## Always\n\nWear a vest.\n",
+        ),
+        (
+            "CONVENTIONS.md",
+            "## Avoid\n\n- Long ropes.\n\n## Names\n\n| boat | name |\n|---|---|\n| blue | Ada |\n",
+        ),
+    ]);
+    let text = pack(&memory, options(2_500)).text;
+    let rules = "- Count heads.\n\n### Never\n\n- Row alone.\n- Row at night.\n\n### Always\n\n- Wear a vest.\n";
+    assert_eq!(section(&text, "## Constitution (NEVER VIOLATE)\n\n"), rules);
+    let conventions =
+        "- [Avoid] Long ropes.\n- [Names]\n\n  | boat | name |\n  |---|---|\n  | blue | Ada |\n";
+    assert!(section(&text, "## Key Conventions\n\n").starts_with(conventions), "{text}");
+    let mut json = options(2_500);
+    json.format = PacketFormat::Json;
+    let text = pack(&memory, json).text;
+    assert!(
+        text.contains(r#"["Count heads.","[Never] Row alone.","[Never] Row at night.""#),
+        "{text}"
+    );
+    let mut seed = options(2_500);
+    seed.policy = PacketPolicy::PacketSeed;
+    let text = pack(&memory, seed).text;
+    assert!(text.contains("- Count heads.\n- Row alone.\n- Row at night.\n"), "{text}");
+}
+
+#[test]
+fn a_title_that_is_a_date_is_printed_once() {
+    let memory = Memory::from_files([("LEARNINGS.md", "## 2026-11-02\n\n- Ropes shrink.\n")]);
+    let text = pack(&memory, options(2_500)).text;
+    assert!(text.contains("\n### 2026-11-02\n\n- Ropes shrink.\n"), "{text}");
 }
 
 /// A folder with long rules, many tasks and many conventions.

@@ -210,10 +210,12 @@ impl<F: FnMut(Term<'_>)> Analyzer<'_, F> {
 
     /// Emits an ASCII word of one subword.
     fn ascii_word(&mut self, word: &str) {
-        let mut letters = word.bytes().map(|byte| byte.to_ascii_lowercase());
-        if letters.clone().next().is_some_and(|byte| self.first_bytes[usize::from(byte)]) {
+        let word = &word.as_bytes()[..word.len().min(MAX_TERM_BYTES)];
+        if word.first().is_some_and(|byte| self.first_bytes[usize::from(byte.to_ascii_lowercase())])
+        {
             self.term.clear();
-            self.term.extend(letters.by_ref().take(MAX_TERM_BYTES));
+            self.term.extend_from_slice(word);
+            self.term.make_ascii_lowercase();
             stem(&mut self.term);
             emit_term(&mut self.f, &self.term, self.position, false);
         }
@@ -244,7 +246,8 @@ impl<F: FnMut(Term<'_>)> Analyzer<'_, F> {
         }
         self.term.clear();
         if subword.is_ascii() {
-            self.term.extend(subword.bytes().map(|byte| byte.to_ascii_lowercase()));
+            self.term.extend_from_slice(subword.as_bytes());
+            self.term.make_ascii_lowercase();
         } else {
             let mut bytes = [0; 4];
             let letters = subword.nfkd().filter(|c| !is_combining_mark(*c));

@@ -1,8 +1,8 @@
 //! The Porter stemmer (1980), with one later revision.
 //!
 //! Five steps remove or replace suffixes, each only if the remaining stem is long enough. The length of a stem is its
-//! measure: the number of vowel-consonant sequences. The steps are tables that follow the paper line by line. The time
-//! is linear in the word.
+//! measure: the number of vowel-consonant sequences. The steps are tables that follow the paper. The time
+//! is linear in the word. Most words end with no suffix of a table, which their last two letters show.
 
 /// Reduces a word to its stem. Words with characters other than `a` to `z` do not change.
 pub(super) fn stem(word: &mut Vec<u8>) {
@@ -12,14 +12,78 @@ pub(super) fn stem(word: &mut Vec<u8>) {
     step_1a(word);
     step_1b(word);
     step_1c(word);
-    replace_suffix(word, STEP_2_SUFFIXES);
-    replace_suffix(word, STEP_3_SUFFIXES);
-    step_4(word);
+    STEP_2.apply(word);
+    STEP_3.apply(word);
+    STEP_4.apply(word);
     step_5(word);
 }
 
-/// Suffixes and their replacements, which need a stem of measure 1 or more. Longer suffixes come first.
-type Suffixes = &'static [(&'static [u8], &'static [u8])];
+/// A step that replaces the first suffix that a word has, if the remaining stem is long enough.
+struct Step {
+    /// Pairs of a suffix and its replacement. Longer suffixes come first.
+    suffixes: &'static [[&'static str; 2]],
+    /// The last letters of the suffixes; for each, a bit for every letter before it.
+    endings: [u32; 26],
+    /// The minimum measure of the stem.
+    min_measure: usize,
+}
+
+impl Step {
+    const fn new(min_measure: usize, pairs: &'static [&'static str]) -> Self {
+        let (suffixes, _) = pairs.as_chunks();
+        let (mut endings, mut index) = ([0; 26], 0);
+        while index < suffixes.len() {
+            if let [.., before, last] = suffixes[index][0].as_bytes() {
+                endings[(*last - b'a') as usize] |= 1 << (*before - b'a');
+            }
+            index += 1;
+        }
+        Self { suffixes, endings, min_measure }
+    }
+
+    fn find(&self, word: &[u8]) -> Option<[&'static str; 2]> {
+        let [.., before, last] = word else { return None };
+        let is_ending = self.endings[usize::from(last - b'a')] >> (before - b'a') & 1 == 1;
+        let mut suffixes = self.suffixes.iter().filter(|_| is_ending).copied();
+        suffixes.find(|[suffix, _]| word.ends_with(suffix.as_bytes()))
+    }
+
+    fn apply(&self, word: &mut Vec<u8>) {
+        let Some([suffix, replacement]) = self.find(word) else { return };
+        let stem = &word[..word.len() - suffix.len()];
+        let is_allowed = suffix != "ion" || matches!(stem.last(), Some(b's' | b't'));
+        if is_allowed && measure(stem) >= self.min_measure {
+            replace(word, suffix.len(), replacement.as_bytes());
+        }
+    }
+}
+
+static STEP_2: Step = Step::new(
+    1,
+    &[
+        "ational", "ate", "ization", "ize", "iveness", "ive", "fulness", "ful", "ousness", "ous",
+        "tional", "tion", "biliti", "ble", "entli", "ent", "ousli", "ous", "ation", "ate", "alism",
+        "al", "aliti", "al", "iviti", "ive", "enci", "ence", "anci", "ance", "izer", "ize", "abli",
+        "able", "alli", "al", "ator", "ate", "eli", "e",
+    ],
+);
+
+static STEP_3: Step = Step::new(
+    1,
+    &[
+        "icate", "ic", "ative", "", "alize", "al", "iciti", "ic", "ical", "ic", "ness", "", "ful",
+        "",
+    ],
+);
+
+static STEP_4: Step = Step::new(
+    2,
+    &[
+        "ement", "", "ance", "", "ence", "", "able", "", "ible", "", "ment", "", "ant", "", "ent",
+        "", "ion", "", "ism", "", "ate", "", "iti", "", "ous", "", "ive", "", "ize", "", "al", "",
+        "er", "", "ic", "", "ou", "",
+    ],
+);
 
 /// Step 1c as Porter revised it later: not after a vowel, so that `deploy` and `deployment` have one stem.
 fn step_1c(word: &mut [u8]) {
@@ -30,68 +94,27 @@ fn step_1c(word: &mut [u8]) {
     }
 }
 
-const STEP_2_SUFFIXES: Suffixes = &[
-    (b"ational", b"ate"),
-    (b"ization", b"ize"),
-    (b"iveness", b"ive"),
-    (b"fulness", b"ful"),
-    (b"ousness", b"ous"),
-    (b"tional", b"tion"),
-    (b"biliti", b"ble"),
-    (b"entli", b"ent"),
-    (b"ousli", b"ous"),
-    (b"ation", b"ate"),
-    (b"alism", b"al"),
-    (b"aliti", b"al"),
-    (b"iviti", b"ive"),
-    (b"enci", b"ence"),
-    (b"anci", b"ance"),
-    (b"izer", b"ize"),
-    (b"abli", b"able"),
-    (b"alli", b"al"),
-    (b"ator", b"ate"),
-    (b"eli", b"e"),
-];
-
-const STEP_3_SUFFIXES: Suffixes = &[
-    (b"icate", b"ic"),
-    (b"ative", b""),
-    (b"alize", b"al"),
-    (b"iciti", b"ic"),
-    (b"ical", b"ic"),
-    (b"ness", b""),
-    (b"ful", b""),
-];
-
-/// Removed if the stem has measure 2 or more.
-const STEP_4_SUFFIXES: &[&[u8]] = &[
-    b"ement", b"ance", b"ence", b"able", b"ible", b"ment", b"ant", b"ent", b"ion", b"ism", b"ate",
-    b"iti", b"ous", b"ive", b"ize", b"al", b"er", b"ic", b"ou",
-];
-
 /// Plurals.
 fn step_1a(word: &mut Vec<u8>) {
-    if word.ends_with(b"sses") || word.ends_with(b"ies") {
-        replace(word, 2, b"");
-    } else if word.ends_with(b"s") && !word.ends_with(b"ss") {
-        replace(word, 1, b"");
+    match word[..] {
+        [.., b's', b's', b'e', b's'] | [.., b'i', b'e', b's'] => replace(word, 2, b""),
+        [.., b's', b's'] => {}
+        [.., b's'] => replace(word, 1, b""),
+        _ => {}
     }
 }
 
 /// Past forms and gerunds.
 fn step_1b(word: &mut Vec<u8>) {
-    if let Some(stem) = word.strip_suffix(b"eed") {
-        if measure(stem) > 0 {
-            replace(word, 1, b"");
-        }
-        return;
-    }
-    let suffix = [&b"ed"[..], b"ing"].into_iter().find(|suffix| word.ends_with(suffix));
-    let Some(suffix) = suffix.filter(|suffix| has_vowel(&word[..word.len() - suffix.len()])) else {
-        return;
+    let suffix_len = match &word[..] {
+        [stem @ .., b'e', b'e', b'd'] if measure(stem) > 0 => return replace(word, 1, b""),
+        [.., b'e', b'e', b'd'] => return,
+        [stem @ .., b'e', b'd'] if has_vowel(stem) => 2,
+        [stem @ .., b'i', b'n', b'g'] if has_vowel(stem) => 3,
+        _ => return,
     };
-    replace(word, suffix.len(), b"");
-    if [b"at", b"bl", b"iz"].into_iter().any(|suffix| word.ends_with(suffix)) {
+    replace(word, suffix_len, b"");
+    if matches!(word[..], [.., b'a', b't'] | [.., b'b', b'l'] | [.., b'i', b'z']) {
         word.push(b'e');
     } else if ends_double(word) && !matches!(word.last(), Some(b'l' | b's' | b'z')) {
         word.pop();
@@ -100,35 +123,16 @@ fn step_1b(word: &mut Vec<u8>) {
     }
 }
 
-fn step_4(word: &mut Vec<u8>) {
-    let suffix = STEP_4_SUFFIXES.iter().find(|suffix| word.ends_with(suffix));
-    let Some(suffix) = suffix else { return };
-    let stem = &word[..word.len() - suffix.len()];
-    let is_allowed = **suffix != *b"ion" || matches!(stem.last(), Some(b's' | b't'));
-    if is_allowed && measure(stem) > 1 {
-        replace(word, suffix.len(), b"");
-    }
-}
-
 /// A final `e`, and one of two final `l`.
 fn step_5(word: &mut Vec<u8>) {
-    if let Some(stem) = word.strip_suffix(b"e") {
+    if let [stem @ .., b'e'] = &word[..] {
         let measure = measure(stem);
         if measure > 1 || measure == 1 && !ends_short(stem) {
             word.pop();
         }
     }
-    if word.ends_with(b"ll") && measure(word) > 1 {
+    if matches!(word[..], [.., b'l', b'l']) && measure(word) > 1 {
         word.pop();
-    }
-}
-
-fn replace_suffix(word: &mut Vec<u8>, suffixes: Suffixes) {
-    let suffix = suffixes.iter().find(|(suffix, _)| word.ends_with(suffix));
-    if let Some((suffix, replacement)) = suffix
-        && measure(&word[..word.len() - suffix.len()]) > 0
-    {
-        replace(word, suffix.len(), replacement);
     }
 }
 
@@ -183,6 +187,8 @@ fn ends_short(word: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn stemmed(word: &str) -> String {
@@ -209,6 +215,19 @@ mod tests {
         let examples: Vec<&str> = examples.split_whitespace().collect();
         for pair in examples.chunks(2) {
             assert_eq!(stemmed(pair[0]), pair[1], "{}", pair[0]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_last_two_letters_show_whether_a_word_has_a_suffix(stem in "[a-z]{0,4}", end in "[a-z]{0,3}", index in 0..46_usize) {
+            let steps = [&STEP_2, &STEP_3, &STEP_4];
+            let mut suffixes = steps.iter().flat_map(|step| step.suffixes).map(|[suffix, _]| *suffix);
+            let word = [stem.as_str(), suffixes.nth(index).unwrap_or_default(), &end].concat();
+            for step in steps {
+                let expected = step.suffixes.iter().find(|[suffix, _]| word.ends_with(suffix));
+                prop_assert_eq!(step.find(word.as_bytes()), expected.copied(), "{}", word);
+            }
         }
     }
 }

@@ -20,6 +20,10 @@ impl TokenCounter for BytesOverFour {
         text.len().div_ceil(4)
     }
 
+    fn count_each(&self, texts: &[&str]) -> Vec<usize> {
+        texts.iter().map(|text| self.count(text)).collect()
+    }
+
     fn truncate<'t>(&self, text: &'t str, limit: usize) -> &'t str {
         let mut end = limit.saturating_mul(4).min(text.len());
         while !text.is_char_boundary(end) {

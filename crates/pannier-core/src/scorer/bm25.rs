@@ -39,6 +39,8 @@ pub struct Bm25Scorer {
     terms: Vec<(String, u32)>,
     /// The first bytes of the terms.
     beginnings: Box<[bool; 256]>,
+    /// The position of the first term with each first byte or a greater one.
+    starts: Vec<usize>,
 }
 
 /// The posting list of a term: items in pool order, with term frequencies.
@@ -58,11 +60,12 @@ impl Bm25Scorer {
         for (term, _) in occurrences {
             *counts.entry(term).or_default() += 1;
         }
-        let mut beginnings = Box::new([false; 256]);
-        for byte in counts.keys().filter_map(|term| term.bytes().next()) {
-            beginnings[usize::from(byte)] = true;
-        }
-        Self { terms: counts.into_iter().collect(), beginnings }
+        let terms: Vec<(String, u32)> = counts.into_iter().collect();
+        let below = |term: &str, byte: usize| usize::from(term.as_bytes()[0]) < byte;
+        let starts = (0..=256).map(|byte| terms.partition_point(|(term, _)| below(term, byte)));
+        let starts: Vec<usize> = starts.collect();
+        let beginnings = Box::new(std::array::from_fn(|byte| starts[byte] < starts[byte + 1]));
+        Self { terms, beginnings, starts }
     }
 
     /// Returns the distinct terms of the query.
@@ -102,8 +105,10 @@ impl Bm25Scorer {
     fn occurrences(&self, text: &str, found: &mut Vec<(usize, u32)>) -> u32 {
         found.clear();
         for_each_term_starting_with(&self.beginnings, text, 0, |term| {
-            let known = self.terms.binary_search_by(|(known, _)| known.as_str().cmp(term.text));
-            let Ok(known) = known else { return };
+            let first = usize::from(term.text.as_bytes()[0]);
+            let terms = &self.terms[self.starts[first]..self.starts[first + 1]];
+            let known = terms.binary_search_by(|(known, _)| known.as_str().cmp(term.text));
+            let Ok(known) = known.map(|index| self.starts[first] + index) else { return };
             // A whole identifier follows its subwords, and may equal the first of them.
             let mut parts =
                 found.iter().rev().take_while(|(_, position)| *position >= term.position);
